@@ -1,0 +1,27 @@
+"""framespool: `Video.frames` with the resize as its transform.
+
+The index of a file is kept on disk after the first visit, as it is in a training job; so only the first clip of a
+file pays for it (README, "What is not fair").
+"""
+
+from __future__ import annotations
+
+import framespool as fsp
+import numpy as np
+
+from .base import Peer
+
+
+class Adapter(Peer):
+    name = "framespool"
+
+    def version(self) -> str:
+        return fsp.__version__
+
+    def open(self, path: str, size: int | None) -> tuple[fsp.Video, list]:
+        transforms = [] if size is None else [fsp.transforms.Resize((size, size))]
+        return fsp.Video(path, num_threads=1), transforms
+
+    def read(self, reader: tuple[fsp.Video, list], indices: list[int]) -> np.ndarray:
+        video, transforms = reader
+        return np.from_dlpack(video.frames(indices, transforms=transforms).data)

@@ -1,0 +1,97 @@
+"""Supplies the shared libraries that the wheels of torch, torchcodec and SPDL expect to find on the system.
+
+torch: the wheel on PyPI links some fourteen GPU libraries, gigabytes of wheels, and cannot be imported without them.
+    Nothing here uses a GPU, so one small library takes their names, whose functions all answer "no device".
+torchcodec, SPDL: both load whichever FFmpeg they find by its plain name. PyAV's wheel carries a recent one under
+    mangled names; links give it the plain ones. So the three run the same decoder, and no system package is needed.
+
+Run by setup.sh with the interpreter of the virtual environment it is meant for. Needs gcc and binutils.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+SITE_PACKAGES = Path(sysconfig.get_paths()["platlib"])
+FFMPEG_LINKS = Path(sys.prefix) / "lib" / "ffmpeg"
+
+GPU_LIBRARY = re.compile(r"lib(cu|nccl|nvrtc|nvshmem)")
+GPU_FUNCTION = re.compile(r"(__cuda|cu|nccl|nvrtc|nvshmem)")
+CUDA_ERROR_NO_DEVICE = 100
+
+
+def output_of(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def missing_gpu_symbols(folder: Path) -> tuple[set[str], dict[str, set[str]]]:
+    """The GPU libraries that the libraries in `folder` name, and the functions they want, by symbol version."""
+    libraries: set[str] = set()
+    wanted: dict[str, set[str]] = {}
+    defined: set[str] = set()
+    for path in folder.glob("*.so*"):
+        if path.is_symlink():
+            continue
+        needed = re.findall(r"\(NEEDED\).*\[(.+)\]", output_of("readelf", "--dynamic", "--wide", path))
+        libraries.update(name for name in needed if GPU_LIBRARY.match(name))
+        for line in output_of("nm", "--dynamic", path).splitlines():
+            *_, kind, symbol = line.split()
+            name, _, version = symbol.partition("@")
+            if kind not in "Uw":
+                defined.add(name)
+            elif GPU_FUNCTION.match(name):
+                wanted.setdefault(version.lstrip("@"), set()).add(name)
+    return libraries, {version: names - defined for version, names in wanted.items()}
+
+
+def stand_in_for_gpu_libraries(folder: Path) -> None:
+    stand_in = folder / "libno_gpu.so"
+    # Made anew each time, since another torch asks for other functions.
+    stand_in.unlink(missing_ok=True)
+    libraries, wanted = missing_gpu_symbols(folder)
+    names = sorted(set().union(*wanted.values()))
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "no_gpu.c"
+        source.write_text("".join(f"int {name}(void) {{ return {CUDA_ERROR_NO_DEVICE}; }}\n" for name in names))
+        # The loader refuses a versioned reference to a library of that name which defines no versions.
+        versions = Path(scratch) / "no_gpu.map"
+        versions.write_text(
+            "".join(
+                f"{version} {{ global: {' '.join(name + ';' for name in sorted(functions))} }};\n"
+                for version, functions in wanted.items()
+                if version and functions
+            )
+        )
+        # -w: gcc knows some of the names as builtins of another type.
+        subprocess.run(
+            ["gcc", "-w", "-shared", "-fPIC", f"-Wl,--version-script={versions}", "-o", stand_in, source], check=True
+        )
+    for library in libraries:
+        link = folder / library
+        link.unlink(missing_ok=True)
+        link.symlink_to(stand_in.name)
+
+
+def link_ffmpeg(bundled: Path, links: Path) -> None:
+    links.mkdir(exist_ok=True)
+    for path in bundled.glob("lib*.so.*"):
+        # libavcodec-5e6b81c2.so.62.28.102 is asked for as libavcodec.so.62
+        match = re.fullmatch(r"(lib(?:av|sw)\w+)-[0-9a-f]+(\.so\.\d+)[.\d]*", path.name)
+        if match:
+            link = links / "".join(match.groups())
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+
+
+def main() -> None:
+    stand_in_for_gpu_libraries(SITE_PACKAGES / "torch" / "lib")
+    link_ffmpeg(SITE_PACKAGES / "av.libs", FFMPEG_LINKS)
+
+
+if __name__ == "__main__":
+    main()

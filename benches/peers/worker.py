@@ -1,0 +1,57 @@
+"""One peer in a process of its own: takes requests as JSON lines on stdin, answers on stdout.
+
+A process each, because the peers bring FFmpegs and thread pools that would disturb one another, and because process
+CPU time is then the peer's alone, whatever threads it starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+
+import adapters
+
+
+def serve(name: str, requests, answers) -> None:
+    def answer(**fields) -> None:
+        print(json.dumps(fields), file=answers, flush=True)
+
+    try:
+        peer = adapters.load(name)
+    except ImportError as error:
+        answer(error=f"{error}")
+        return
+    answer(version=peer.version())
+    # Read at the end of each request rather than at its start: what a peer's threads burn between two requests counts.
+    cpu_before = time.process_time()
+    for line in requests:
+        request = json.loads(line)
+        clip = peer.warm_clip if request["warm"] else peer.clip
+        wall_before = time.perf_counter()
+        try:
+            frames = clip(request["path"], request["indices"], request["size"])
+        except Exception as error:  # noqa: BLE001 - whatever a peer raises is its answer, and the others go on
+            answer(error=f"{type(error).__name__}: {error}")
+            continue
+        wall = time.perf_counter() - wall_before
+        cpu = time.process_time() - cpu_before
+        if request["save"]:
+            np.save(request["save"], frames[:, :: request["step"], :: request["step"]])
+        answer(cpu_ms=1e3 * cpu, wall_ms=1e3 * wall, shape=frames.shape, dtype=str(frames.dtype))
+        del frames
+        cpu_before = time.process_time()
+
+
+def main() -> None:
+    # Libraries that print to stdout must not break the protocol.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    serve(sys.argv[1], sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+//! In: the facts of a request that cannot be met.
+//! Out: one typed error that says both sides of the disagreement.
+//! Never: carries a file name (the caller knows it) or stands for a panic.
+
+use std::fmt;
+
+use crate::geometry::Rect;
+
+/// Why a pixel pass could not be compiled or run. Nothing has been written when it is returned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PassError {
+    /// A rectangle or size without any pixel.
+    Empty {
+        /// Which one: `frame`, `crop`, `resized`, `window`.
+        what: &'static str,
+        /// Its width.
+        width: u32,
+        /// Its height.
+        height: u32,
+    },
+    /// A side longer than [`MAX_SIDE`](crate::MAX_SIDE).
+    TooLarge {
+        /// Which one: `frame`, `resized`.
+        what: &'static str,
+        /// Its width.
+        width: u32,
+        /// Its height.
+        height: u32,
+    },
+    /// A rectangle that does not lie in its picture.
+    RectOutside {
+        /// Which one: `crop`, `window`.
+        what: &'static str,
+        /// The rectangle.
+        rect: Rect,
+        /// Width of the picture it must lie in.
+        width: u32,
+        /// Height of the picture it must lie in.
+        height: u32,
+    },
+    /// Normalisation was asked for with an integer dtype.
+    NormalizeNeedsFloat,
+    /// A mean that is not finite, or a std that is not finite and above zero.
+    BadNormalize {
+        /// Channel, 0 to 2.
+        channel: usize,
+        /// Its mean.
+        mean: f32,
+        /// Its std.
+        std: f32,
+    },
+    /// Samples of this depth and position inside their word are not supported in this arrangement of planes.
+    UnsupportedDepth {
+        /// Bits per sample.
+        depth_bits: u8,
+        /// How far the samples are shifted up in their word.
+        shift: u8,
+    },
+    /// Chroma smaller than a quarter per side.
+    UnsupportedSubsampling {
+        /// log2 of the horizontal ratio.
+        log2_chroma_w: u8,
+        /// log2 of the vertical ratio.
+        log2_chroma_h: u8,
+    },
+    /// Channel offsets that are not inside the pixel.
+    BadPacking {
+        /// Bytes per pixel.
+        pixel_bytes: u8,
+        /// Offsets of R, G, B.
+        offsets: [u8; 3],
+    },
+    /// The colour says "already RGB", the planes are YUV.
+    MatrixNeedsRgbPlanes,
+    /// Rows that overlap.
+    StrideShort {
+        /// Plane, 0 to 2.
+        plane: usize,
+        /// Distance of rows.
+        stride_bytes: usize,
+        /// Bytes in a row.
+        row_bytes: usize,
+    },
+    /// A plane that ends before its last pixel.
+    PlaneShort {
+        /// Plane, 0 to 2.
+        plane: usize,
+        /// Bytes given.
+        have_bytes: usize,
+        /// Bytes needed.
+        need_bytes: u64,
+    },
+    /// A slot that ends before its last element.
+    SlotShort {
+        /// Bytes given.
+        have_bytes: usize,
+        /// Bytes needed; `u64::MAX` when the strides overflow.
+        need_bytes: u64,
+    },
+    /// Slot strides under which two elements could share a place.
+    SlotOverlaps {
+        /// Channel stride in elements.
+        channel_stride: usize,
+        /// Row stride in elements.
+        row_stride: usize,
+        /// Column stride in elements.
+        column_stride: usize,
+    },
+}
+
+impl fmt::Display for PassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Empty { what, width, height } => write!(f, "{what} is {width}x{height}: it has no pixels"),
+            Self::TooLarge { what, width, height } => {
+                write!(f, "{what} is {width}x{height}: a side may be at most {} pixels", crate::MAX_SIDE)
+            }
+            Self::RectOutside { what, rect, width, height } => write!(
+                f,
+                "{what} {}x{} at ({}, {}) does not lie in its picture of {width}x{height}",
+                rect.width, rect.height, rect.x, rect.y
+            ),
+            Self::NormalizeNeedsFloat => write!(f, "normalize needs a float dtype, the dtype is u8"),
+            Self::BadNormalize { channel, mean, std } => write!(
+                f,
+                "normalize of channel {channel} has mean {mean} and std {std}: both must be finite and std above 0"
+            ),
+            Self::UnsupportedDepth { depth_bits, shift } => write!(
+                f,
+                "samples of {depth_bits} bits shifted up by {shift} are not supported here: \
+                 8 bits unshifted, or (not packed RGB) 9 to 16 bits within 16"
+            ),
+            Self::UnsupportedSubsampling { log2_chroma_w, log2_chroma_h } => write!(
+                f,
+                "chroma subsampling 2^{log2_chroma_w} x 2^{log2_chroma_h} is not supported: at most 2^2 each way"
+            ),
+            Self::BadPacking { pixel_bytes, offsets } => {
+                write!(f, "channel offsets {offsets:?} do not lie inside a pixel of {pixel_bytes} bytes")
+            }
+            Self::MatrixNeedsRgbPlanes => {
+                write!(f, "the colour matrix says RGB, the planes are YUV: name the YUV matrix or pass RGB planes")
+            }
+            Self::StrideShort { plane, stride_bytes, row_bytes } => {
+                write!(f, "plane {plane} has rows of {row_bytes} bytes but a stride of {stride_bytes}")
+            }
+            Self::PlaneShort { plane, have_bytes, need_bytes } => {
+                write!(f, "plane {plane} needs {need_bytes} bytes, got {have_bytes}")
+            }
+            Self::SlotShort { have_bytes, need_bytes } => {
+                write!(f, "the slot needs {need_bytes} bytes, got {have_bytes}")
+            }
+            Self::SlotOverlaps { channel_stride, row_stride, column_stride } => write!(
+                f,
+                "slot strides (channel {channel_stride}, row {row_stride}, column {column_stride}) \
+                 let two elements share a place"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PassError {}

@@ -1,0 +1,181 @@
+//! In: smooth pictures with noise, in gamut, in many formats.
+//! Out: the promised distance from the exact answer.
+//! Never: compares with the pass's own arithmetic.
+
+use framespool_kernels::oracle::Image;
+use framespool_kernels::*;
+
+use crate::support::{hash, run_u8, Arrangement, Format, Picture};
+
+/// A picture of waves and noise, drawn in RGB so that it is in gamut like footage, then encoded.
+fn footage(format: Format, seed: u64) -> Picture {
+    let (kr, kb) = match format.colour.matrix {
+        Matrix::Bt601 => (0.299, 0.114),
+        Matrix::Bt709 => (0.2126, 0.0722),
+        _ => (0.2627, 0.0593),
+    };
+    let codes = 2f64.powi(i32::from(format.depth_bits));
+    let (black, luma_span, chroma_span) = match format.colour.range {
+        Range::Limited => (codes / 16.0, codes * 219.0 / 256.0, codes * 224.0 / 256.0),
+        Range::Full => (0.0, codes - 1.0, codes - 1.0),
+    };
+    let is_rgb = matches!(format.arrangement, Arrangement::PlanarRgb | Arrangement::PackedRgb(_));
+    Picture::new(format, |component, column, row| {
+        let (w, h) = if component == 0 || is_rgb { (0, 0) } else { format.log2_chroma };
+        let (x, y) = (f64::from(column << w), f64::from(row << h));
+        let rgb = [0, 1, 2].map(|c| {
+            let wave =
+                (x / (17.0 + 5.0 * c as f64) + seed as f64).sin() * (y / (13.0 + 3.0 * c as f64)).cos();
+            let noise =
+                (hash(seed, c, u64::from(column << w), u64::from(row << h)) % 1000) as f64 / 1000.0 - 0.5;
+            0.5 + 0.3 * wave + 0.2 * noise
+        });
+        let y = kr * rgb[0] + (1.0 - kr - kb) * rgb[1] + kb * rgb[2];
+        let value = match component {
+            _ if is_rgb => black + luma_span * rgb[component],
+            0 => black + luma_span * y,
+            1 => codes / 2.0 + chroma_span * (rgb[2] - y) / 2.0 / (1.0 - kb),
+            _ => codes / 2.0 + chroma_span * (rgb[0] - y) / 2.0 / (1.0 - kr),
+        };
+        value.round().clamp(0.0, codes - 1.0) as u32
+    })
+}
+
+fn formats(width: u32, height: u32) -> Vec<Format> {
+    let mut all = Vec::new();
+    for arrangement in [
+        Arrangement::Gray,
+        Arrangement::Planar,
+        Arrangement::SemiPlanar,
+        Arrangement::PlanarRgb,
+        Arrangement::PackedRgb(4),
+    ] {
+        for depth_bits in [8, 10, 12, 16] {
+            if matches!(arrangement, Arrangement::PackedRgb(_)) && depth_bits > 8 {
+                continue;
+            }
+            for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
+                for range in [Range::Limited, Range::Full] {
+                    for log2_chroma in [(1, 1), (1, 0), (0, 0), (2, 0)] {
+                        let colour = Colour { matrix, range };
+                        all.push(Format {
+                            arrangement,
+                            depth_bits,
+                            log2_chroma,
+                            colour,
+                            padding_bytes: 2,
+                            ..Format::i420(width, height)
+                        });
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+struct Distance {
+    max: u8,
+    within_2: f64,
+    mean: f64,
+}
+
+fn distance(a: &Image, b: &Image) -> Distance {
+    assert_eq!((a.width, a.height), (b.width, b.height));
+    let all: Vec<u8> =
+        a.pixels.iter().flatten().zip(b.pixels.iter().flatten()).map(|(a, b)| a.abs_diff(*b)).collect();
+    let count = all.len() as f64;
+    Distance {
+        max: all.iter().copied().max().unwrap_or(0),
+        within_2: all.iter().filter(|&&d| d <= 2).count() as f64 / count,
+        mean: all.iter().map(|&d| f64::from(d)).sum::<f64>() / count,
+    }
+}
+
+#[test]
+fn full_size_is_within_1_of_the_exact_formula() {
+    for (seed, format) in formats(67, 41).into_iter().enumerate() {
+        let picture = footage(format, seed as u64);
+        let exact = oracle::full_size(&picture.view()).unwrap();
+        let got = run_u8(&picture.view(), Geometry::whole(67, 41), Backend::detect());
+        assert!(distance(&got, &exact).max <= 1, "{format:?}");
+    }
+}
+
+#[test]
+fn full_size_is_within_1_on_all_8_bit_code_values() {
+    // Out of gamut too: 32 x 32 x 32 of them in one 4:4:4 picture.
+    for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
+        for range in [Range::Limited, Range::Full] {
+            for depth_bits in [8, 10, 12, 16] {
+                let colour = Colour { matrix, range };
+                let format = Format {
+                    log2_chroma: (0, 0),
+                    depth_bits,
+                    colour,
+                    padding_bytes: 0,
+                    ..Format::i420(256, 128)
+                };
+                let top = (1 << depth_bits) - 1;
+                let picture = Picture::new(format, |component, column, row| {
+                    let index = row * 256 + column;
+                    (index >> (5 * component) & 31) * top / 31
+                });
+                let exact = oracle::full_size(&picture.view()).unwrap();
+                let got = run_u8(&picture.view(), Geometry::whole(256, 128), Backend::detect());
+                assert!(distance(&got, &exact).max <= 1, "{format:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_size_is_near_the_antialiased_resize_of_full_size_rgb() {
+    // Chroma is folded as repeated, so the promise for halves and smaller holds at every size.
+    let (width, height) = (201, 123);
+    // Every 7th format meets every arrangement, depth, matrix, range and subsampling: the oracle is slow in debug builds.
+    for (seed, format) in formats(width, height).into_iter().step_by(7).enumerate() {
+        let picture = footage(format, seed as u64);
+        for resized in [(100, 61), (67, 41), (31, 20), (5, 3), (150, 100), (201, 60), (230, 150)] {
+            let geometry = Geometry {
+                crop: Rect { x: 3, y: 1, width: width - 5, height: height - 2 },
+                resized,
+                window: Rect::sized(resized.0, resized.1),
+                orientation: Orientation { mirror: seed % 2 == 1, quarter_turns_cw: 0 },
+                ..Geometry::whole(width, height)
+            };
+            let exact = oracle::reference(&picture.view(), &geometry).unwrap();
+            let d = distance(&run_u8(&picture.view(), geometry, Backend::detect()), &exact);
+            assert!(
+                d.within_2 >= 0.99 && d.mean < 0.5,
+                "{format:?} {resized:?}: {} {} {}",
+                d.within_2,
+                d.mean,
+                d.max
+            );
+        }
+    }
+}
+
+#[test]
+fn turned_pictures_are_near_the_exact_answer_too() {
+    let picture = footage(Format::i420(150, 90), 7);
+    for mirror in [false, true] {
+        for quarter_turns_cw in 0..4 {
+            let orientation = Orientation { mirror, quarter_turns_cw };
+            let (width, height) = if quarter_turns_cw % 2 == 1 { (90, 150) } else { (150, 90) };
+            let geometry = Geometry {
+                orientation,
+                crop: Rect { x: 1, y: 2, width: width - 4, height: height - 3 },
+                resized: (width / 3, height / 2),
+                window: Rect { x: 5, y: 1, width: 20, height: 19 },
+                flip_horizontal: mirror,
+                flip_vertical: quarter_turns_cw > 1,
+                ..Geometry::whole(width, height)
+            };
+            let exact = oracle::reference(&picture.view(), &geometry).unwrap();
+            let d = distance(&run_u8(&picture.view(), geometry, Backend::detect()), &exact);
+            assert!(d.within_2 >= 0.99 && d.mean < 0.5, "{orientation:?}: {} {}", d.within_2, d.mean);
+        }
+    }
+}

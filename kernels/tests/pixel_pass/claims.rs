@@ -1,0 +1,121 @@
+//! In: pictures small enough to read.
+//! Out: each claim of the documentation, with its evidence in the body.
+//! Never: random.
+
+use framespool_kernels::*;
+
+use crate::support::{run_u8, Arrangement, Format, Picture};
+
+/// A gray full-range picture whose pixels are listed.
+fn gray(width: u32, height: u32, values: &[u8]) -> Picture {
+    let colour = Colour { matrix: Matrix::Bt709, range: Range::Full };
+    let format = Format { arrangement: Arrangement::Gray, colour, ..Format::i420(width, height) };
+    Picture::new(format, |_, column, row| u32::from(values[(row * width + column) as usize]))
+}
+
+fn red(picture: &Picture, geometry: Geometry) -> Vec<u8> {
+    run_u8(&picture.view(), geometry, Backend::detect()).pixels.iter().map(|pixel| pixel[0]).collect()
+}
+
+#[test]
+fn one_clockwise_turn_puts_the_top_left_at_the_top_right() {
+    let picture = gray(3, 2, &[1, 2, 3, 4, 5, 6]);
+    let orientation = Orientation { mirror: false, quarter_turns_cw: 1 };
+    assert_eq!(red(&picture, Geometry { orientation, ..Geometry::whole(2, 3) }), [4, 1, 5, 2, 6, 3]);
+}
+
+#[test]
+fn the_mirror_comes_before_the_turn() {
+    let picture = gray(3, 2, &[1, 2, 3, 4, 5, 6]);
+    let orientation = Orientation { mirror: true, quarter_turns_cw: 1 };
+    assert_eq!(red(&picture, Geometry { orientation, ..Geometry::whole(2, 3) }), [6, 3, 5, 2, 4, 1]);
+}
+
+#[test]
+fn crop_and_window_are_taken_before_the_flip() {
+    let picture = gray(4, 1, &[1, 2, 3, 4]);
+    let geometry = Geometry {
+        crop: Rect { x: 1, y: 0, width: 3, height: 1 },
+        resized: (3, 1),
+        window: Rect { x: 1, y: 0, width: 2, height: 1 },
+        flip_horizontal: true,
+        ..Geometry::whole(4, 1)
+    };
+    assert_eq!(red(&picture, geometry), [4, 3]);
+}
+
+#[test]
+fn pixels_outside_the_crop_have_no_influence() {
+    let geometry = Geometry {
+        crop: Rect { x: 2, y: 0, width: 4, height: 1 },
+        resized: (2, 1),
+        window: Rect::sized(2, 1),
+        ..Geometry::whole(8, 1)
+    };
+    let inside = [9, 9, 40, 80, 120, 160, 9, 9];
+    let outside = [255, 0, 40, 80, 120, 160, 255, 0];
+    assert_eq!(red(&gray(8, 1, &inside), geometry), red(&gray(8, 1, &outside), geometry));
+}
+
+#[test]
+fn a_one_pixel_picture_fills_any_size() {
+    let geometry = Geometry { resized: (50, 40), window: Rect::sized(50, 40), ..Geometry::whole(1, 1) };
+    assert_eq!(red(&gray(1, 1, &[77]), geometry), [77; 2000]);
+    for log2_chroma in [(0, 0), (1, 1), (2, 2)] {
+        let picture = Picture::new(Format { log2_chroma, ..Format::i420(1, 1) }, |component, _, _| {
+            [235, 128, 128][component]
+        });
+        assert_eq!(red(&picture, geometry), [255; 2000]);
+    }
+}
+
+#[test]
+fn a_flat_picture_stays_flat_at_any_scale() {
+    for depth_bits in [8, 10, 16] {
+        for resized in [(1, 1), (3, 500), (200, 2), (333, 77)] {
+            let format = Format { depth_bits, padding_bytes: 0, ..Format::i420(331, 79) };
+            let picture =
+                Picture::new(format, |component, _, _| [150, 90, 170][component] << (depth_bits - 8));
+            let full = run_u8(&picture.view(), Geometry::whole(331, 79), Backend::detect());
+            let geometry =
+                Geometry { resized, window: Rect::sized(resized.0, resized.1), ..Geometry::whole(331, 79) };
+            let small = run_u8(&picture.view(), geometry, Backend::detect());
+            assert!(small.pixels.iter().all(|&pixel| pixel == full.pixels[0]), "{depth_bits} {resized:?}");
+        }
+    }
+}
+
+#[test]
+fn one_pass_and_one_scratch_serve_frames_of_changing_format() {
+    let geometry = Geometry {
+        crop: Rect::sized(20, 20),
+        resized: (9, 9),
+        window: Rect::sized(9, 9),
+        ..Geometry::whole(20, 20)
+    };
+    let mut pass = PixelPass::new(geometry, Dtype::U8, None).unwrap();
+    let mut scratch = Scratch::new();
+    let small = Picture::new(Format::i420(21, 23), |c, x, y| (c as u32 * 40 + x * 5 + y * 3) % 256);
+    let other = Format { arrangement: Arrangement::SemiPlanar, log2_chroma: (1, 0), ..Format::i420(400, 30) };
+    let large = Picture::new(other, |c, x, y| (c as u32 * 70 + x * 3 + y * 7) % 256);
+    for picture in [&small, &large, &small] {
+        let mut data = vec![0; 9 * 9 * 3];
+        pass.run(&picture.view(), &mut OutSlot::hwc(&mut data, 9), &mut scratch).unwrap();
+        let twin = oracle::twin(&picture.view(), &geometry).unwrap();
+        assert_eq!(data, twin.pixels.concat());
+    }
+}
+
+#[test]
+fn nv12_and_i420_of_the_same_picture_agree() {
+    let sample = |c: usize, x: u32, y: u32| (c as u32 * 50 + x * 7 + y * 11) % 256;
+    let planar = Picture::new(Format::i420(33, 17), sample);
+    let semi = Picture::new(Format { arrangement: Arrangement::SemiPlanar, ..Format::i420(33, 17) }, sample);
+    let geometry = Geometry { resized: (15, 9), window: Rect::sized(15, 9), ..Geometry::whole(33, 17) };
+    for geometry in [geometry, Geometry::whole(33, 17)] {
+        assert_eq!(
+            run_u8(&planar.view(), geometry, Backend::detect()),
+            run_u8(&semi.view(), geometry, Backend::detect())
+        );
+    }
+}

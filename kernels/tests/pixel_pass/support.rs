@@ -1,0 +1,141 @@
+//! In: a format and a rule for its samples.
+//! Out: owned pictures with rows padded by rubbish, and runs of the pass into 8-bit images.
+//! Never: checks anything.
+
+use framespool_kernels::oracle::Image;
+use framespool_kernels::*;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    Gray,
+    Planar,
+    SemiPlanar,
+    PlanarRgb,
+    PackedRgb(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    pub width: u32,
+    pub height: u32,
+    pub arrangement: Arrangement,
+    pub log2_chroma: (u8, u8),
+    pub depth_bits: u8,
+    pub shift: u8,
+    pub padding_bytes: usize,
+    pub colour: Colour,
+}
+
+impl Format {
+    pub fn i420(width: u32, height: u32) -> Self {
+        Self {
+            width,
+            height,
+            arrangement: Arrangement::Planar,
+            log2_chroma: (1, 1),
+            depth_bits: 8,
+            shift: 0,
+            padding_bytes: 3,
+            colour: Colour { matrix: Matrix::Bt709, range: Range::Limited },
+        }
+    }
+}
+
+pub struct Picture {
+    pub format: Format,
+    planes: Vec<(Vec<u8>, usize)>,
+}
+
+impl Picture {
+    /// `sample(component, column, row)` gives code values in the component's own resolution.
+    pub fn new(format: Format, mut sample: impl FnMut(usize, u32, u32) -> u32) -> Self {
+        let chroma = (
+            format.width.div_ceil(1 << format.log2_chroma.0),
+            format.height.div_ceil(1 << format.log2_chroma.1),
+        );
+        let luma = (format.width, format.height);
+        let mut plane = |(columns, rows): (u32, u32), components: &[Option<usize>]| {
+            let mut data = Vec::new();
+            let mut stride = 0;
+            for row in 0..rows {
+                let start = data.len();
+                for column in 0..columns {
+                    for component in components {
+                        let value = component.map_or(99, |component| sample(component, column, row));
+                        match format.depth_bits {
+                            8 => data.push(value as u8),
+                            _ => data.extend_from_slice(&((value as u16) << format.shift).to_le_bytes()),
+                        }
+                    }
+                }
+                // The last row carries no padding: decoders may end a buffer there.
+                if row + 1 < rows {
+                    data.extend((0..format.padding_bytes).map(|i| 0xA5 ^ i as u8));
+                }
+                if row == 0 {
+                    stride = data.len() - start;
+                }
+            }
+            (data, stride)
+        };
+        let planes = match format.arrangement {
+            Arrangement::Gray => vec![plane(luma, &[Some(0)])],
+            Arrangement::Planar => {
+                vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1)]), plane(chroma, &[Some(2)])]
+            }
+            Arrangement::SemiPlanar => vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1), Some(2)])],
+            Arrangement::PlanarRgb => (0..3).map(|component| plane(luma, &[Some(component)])).collect(),
+            Arrangement::PackedRgb(3) => vec![plane(luma, &[Some(2), Some(1), Some(0)])],
+            Arrangement::PackedRgb(bytes) => {
+                let mut components = vec![None, Some(0), Some(1), Some(2)];
+                components.resize(usize::from(bytes), None);
+                vec![plane(luma, &components)]
+            }
+        };
+        Self { format, planes }
+    }
+
+    pub fn view(&self) -> FrameView<'_> {
+        let Format { width, height, depth_bits, shift, colour, log2_chroma, .. } = self.format;
+        let plane = |index: usize| Plane { data: &self.planes[index].0, stride_bytes: self.planes[index].1 };
+        let (log2_chroma_w, log2_chroma_h) = log2_chroma;
+        let planes = match self.format.arrangement {
+            Arrangement::Gray => Planes::Gray(plane(0)),
+            Arrangement::Planar => {
+                Planes::Yuv { planes: [plane(0), plane(1), plane(2)], log2_chroma_w, log2_chroma_h }
+            }
+            Arrangement::SemiPlanar => {
+                Planes::SemiPlanar { luma: plane(0), chroma: plane(1), log2_chroma_w, log2_chroma_h }
+            }
+            Arrangement::PlanarRgb => Planes::PlanarRgb([plane(0), plane(1), plane(2)]),
+            Arrangement::PackedRgb(3) => {
+                Planes::PackedRgb { plane: plane(0), pixel_bytes: 3, offsets: [2, 1, 0] }
+            }
+            Arrangement::PackedRgb(pixel_bytes) => {
+                Planes::PackedRgb { plane: plane(0), pixel_bytes, offsets: [1, 2, 3] }
+            }
+        };
+        FrameView { width, height, depth_bits, shift, planes, colour }
+    }
+}
+
+/// The pass on one backend, channels last.
+pub fn run_u8(frame: &FrameView<'_>, geometry: Geometry, backend: Backend) -> Image {
+    let mut pass = PixelPass::new(geometry, Dtype::U8, None).unwrap().with_backend(backend);
+    let (width, height) = pass.output_size();
+    let mut data = vec![0; width as usize * height as usize * 3];
+    pass.run(frame, &mut OutSlot::hwc(&mut data, width as usize), &mut Scratch::new()).unwrap();
+    Image { width, height, pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect() }
+}
+
+/// Repeatable noise.
+pub fn hash(seed: u64, a: u64, b: u64, c: u64) -> u64 {
+    let mut x = seed
+        ^ a.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        ^ b.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
+        ^ c.wrapping_mul(0x1656_67B1_9E37_79F9);
+    for _ in 0..2 {
+        x = (x ^ (x >> 31)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    }
+    x ^ (x >> 32)
+}

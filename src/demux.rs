@@ -1,0 +1,39 @@
+//! In: a byte source. Out: the facts of its video stream and of each packet, in decode order.
+//! MP4/MOV from its sample tables ([`mp4`]), everything else by one pass of libavformat ([`scan`]).
+//! Never: decodes, or decides which frames exist.
+
+pub mod mp4;
+pub mod read;
+pub mod scan;
+
+use crate::media::StreamInfo;
+
+/// What a container says about one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketFact {
+    /// First byte of the payload in the source; `None` where the payload is not stored in one piece.
+    pub offset: Option<u64>,
+    /// Payload length in bytes.
+    pub size: u32,
+    /// Presentation time in ticks, edit list applied.
+    pub pts: Option<i64>,
+    /// Decoding time in ticks, edit list applied.
+    pub dts: Option<i64>,
+    /// Duration in ticks, 0 if unknown.
+    pub duration: i64,
+    /// The container marks it as a key packet.
+    pub key: bool,
+    /// To be decoded but not shown.
+    pub discard: bool,
+}
+
+/// One video stream with all its packets.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// Container name, such as "mov,mp4" or "matroska,webm".
+    pub container: String,
+    /// Facts of the stream.
+    pub info: StreamInfo,
+    /// Packets in decode order.
+    pub packets: Vec<PacketFact>,
+}

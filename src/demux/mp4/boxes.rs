@@ -1,0 +1,101 @@
+//! In: MP4 bytes. Out: boxes, found one after another; `moov` in memory, `moof` boxes by their place.
+//! Never: follows a size beyond the bytes that are there.
+
+use crate::error::{Result, Site};
+use crate::limits::Limits;
+use crate::source::ByteSource;
+
+/// Top-level boxes of a file.
+pub(super) struct Boxes {
+    pub moov: Vec<u8>,
+    /// Offset and bytes of each `moof` box, header included.
+    pub moofs: Vec<(u64, Vec<u8>)>,
+}
+
+const KNOWN_FIRST: [&[u8; 4]; 14] = [
+    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"sidx", b"uuid", b"PICT", b"moof",
+    b"udta", b"prfl",
+];
+
+impl Boxes {
+    /// `None` if this is no MP4, has no `moov`, or holds something only libavformat should judge.
+    pub fn scan(source: &dyn ByteSource, site: &Site, limits: &Limits) -> Result<Option<Self>> {
+        let (mut at, len) = (0u64, source.len());
+        let mut moov = None;
+        let mut moofs = Vec::new();
+        let mut header_bytes = 0u64;
+        while at + 8 <= len {
+            let mut head = [0u8; 16];
+            let got = source.read_at(at, &mut head)?;
+            let Some((kind, header, size)) = header(&head[..got]) else { break };
+            if at == 0 && !KNOWN_FIRST.contains(&&kind) {
+                return Ok(None);
+            }
+            let size = if size == 0 { len - at } else { size };
+            let end = at.saturating_add(size);
+            if &kind == b"moov" || &kind == b"moof" {
+                if size < header || end > len {
+                    return Ok(None);
+                }
+                header_bytes += size;
+                Limits::check(site, "size of the header boxes", header_bytes, limits.header_bytes)?;
+                let skip = if &kind == b"moov" { header } else { 0 };
+                let mut bytes = vec![0; (size - skip) as usize];
+                source.read_exact_at(site, at + skip, &mut bytes)?;
+                if &kind == b"moof" {
+                    moofs.push((at, bytes));
+                } else if moov.replace(bytes).is_some() {
+                    return Ok(None);
+                }
+            }
+            if size < header {
+                break;
+            }
+            at = end;
+        }
+        Ok(moov.map(|moov| Self { moov, moofs }))
+    }
+}
+
+/// Kind, header length and total length (0: up to the end) of a box.
+fn header(bytes: &[u8]) -> Option<([u8; 4], u64, u64)> {
+    let size = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
+    let kind: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+    match size {
+        1 => Some((kind, 16, u64::from_be_bytes(bytes.get(8..16)?.try_into().ok()?))),
+        _ => Some((kind, 8, u64::from(size))),
+    }
+}
+
+/// The boxes inside `body`, in order; a box that claims more than there is is cut to what there is.
+pub(super) fn children(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+    std::iter::from_fn(move || {
+        let (kind, header, size) = header(body)?;
+        let size = if size == 0 { body.len() as u64 } else { size };
+        if size < header || header > body.len() as u64 {
+            return None;
+        }
+        let end = usize::try_from(size).unwrap_or(usize::MAX).min(body.len());
+        let inner = &body[header as usize..end];
+        body = &body[end..];
+        Some((kind, inner))
+    })
+}
+
+/// The first box of a kind inside `body`.
+pub(super) fn find<'a>(body: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
+    children(body).find(|(k, _)| k == kind).map(|(_, inner)| inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_that_claims_too_much_is_cut_and_one_that_claims_too_little_ends_the_walk() {
+        let long = [0, 0, 0, 99, b'a', b'b', b'c', b'd', 1, 2];
+        assert_eq!(children(&long).collect::<Vec<_>>(), [(*b"abcd", &long[8..])]);
+        let short = [0, 0, 0, 4, b'a', b'b', b'c', b'd'];
+        assert_eq!(children(&short).count(), 0);
+    }
+}

@@ -1,0 +1,74 @@
+//! In: an edit list and samples in media time. Out: packets in presentation time, hidden ones marked.
+//! Never: handles more than one delay and one cut; libavformat decides the rest.
+
+use mp4_atom::{Atom, Elst};
+
+use super::Sample;
+use crate::demux::PacketFact;
+use crate::units::TimeBase;
+
+/// A start delay and one visible stretch of the media.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Edits {
+    /// Added to every media time.
+    shift: i64,
+    /// Media times `from..to` are shown.
+    from: i64,
+    to: i64,
+}
+
+impl Edits {
+    /// `None` where the list is beyond this reader.
+    pub fn parse(elst: Option<&[u8]>, movie_scale: u32, media_scale: u32, fragmented: bool) -> Option<Self> {
+        let mut this = Self { shift: 0, from: i64::MIN, to: i64::MAX };
+        let Some(mut body) = elst else { return Some(this) };
+        let list = Elst::decode_body(&mut body).ok()?;
+        let (movie, media) = (TimeBase::new(1, movie_scale)?, TimeBase::new(1, media_scale)?);
+        let mut cut = false;
+        for entry in &list.entries {
+            let length = movie.rescale(i64::try_from(entry.segment_duration).ok()?, media);
+            match entry.media_time {
+                None if cut => return None, // a gap in the middle
+                None => this.shift = this.shift.checked_add(length)?,
+                Some(_) if cut => return None, // several cuts
+                Some(start) => {
+                    let start = i64::try_from(start).ok()?;
+                    this.shift = this.shift.checked_sub(start)?;
+                    // Fragments come after the list was written, so it cannot say what of them to hide.
+                    if !fragmented {
+                        this.from = start;
+                        if length > 0 {
+                            this.to = start.checked_add(length)?;
+                        }
+                    }
+                    cut = true;
+                }
+            }
+        }
+        Some(this)
+    }
+
+    /// Packets in presentation time. Where the cut falls inside a frame's time, that frame is hidden and the first
+    /// visible one moves up to the start, as libavformat has it.
+    pub fn apply(&self, samples: Vec<Sample>) -> Vec<PacketFact> {
+        let visible = |s: &&Sample| s.cts >= self.from && s.cts < self.to;
+        let late = match samples.iter().filter(visible).map(|s| s.cts).min() {
+            Some(first) if self.from > i64::MIN => first - self.from,
+            _ => 0,
+        };
+        samples.into_iter().map(|s| self.fact(s, late)).collect()
+    }
+
+    fn fact(&self, s: Sample, late: i64) -> PacketFact {
+        let shift = self.shift.saturating_sub(late);
+        PacketFact {
+            offset: Some(s.offset),
+            size: s.size,
+            pts: Some(s.cts.saturating_add(shift)),
+            dts: Some(s.dts.saturating_add(shift)),
+            duration: s.duration,
+            key: s.key,
+            discard: s.cts < self.from || s.cts >= self.to,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! In: `moof` boxes. Out: their samples of one track, appended in file order.
+//! Never: reads `mdat`.
+
+use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun};
+
+use super::boxes::{children, find, Boxes};
+use super::{Movie, Sample};
+use crate::error::{Result, Site};
+use crate::limits::Limits;
+use crate::source::ByteSource;
+
+/// ISO/IEC 14496-12 8.8.3.1.
+const NON_SYNC: u32 = 0x0001_0000;
+const DEPENDS_ON_OTHERS: u32 = 0x0100_0000;
+
+/// `false` where libavformat should judge.
+pub(super) fn append(
+    samples: &mut Vec<Sample>,
+    source: &dyn ByteSource,
+    site: &Site,
+    limits: &Limits,
+    top: &Boxes,
+    movie: &Movie,
+    track_id: u32,
+) -> Result<bool> {
+    let Some(trex) = movie.trex.iter().find(|t| t.track_id == track_id) else { return Ok(false) };
+    let mut next_dts = samples.last().map_or(0, |s| s.dts + s.duration);
+    for (at, moof) in &top.moofs {
+        // Where data goes on if a run does not say: after the previous run of this fragment.
+        let mut implicit = *at;
+        let Some((_, body)) = children(moof).next() else { return Ok(false) };
+        for (_, traf) in children(body).filter(|(kind, _)| kind == b"traf") {
+            let Some(run) = Fragment::parse(traf) else { return Ok(false) };
+            let base = match run.tfhd.base_data_offset {
+                Some(base) => base,
+                None if run.tfhd.default_base_is_moof => *at,
+                None => implicit,
+            };
+            let mine = run.tfhd.track_id == track_id;
+            let total: u64 = run.truns.iter().map(|t| t.samples.len() as u64).sum();
+            if mine {
+                Limits::check(site, "number of samples", samples.len() as u64 + total, limits.packets)?;
+                if run.tfhd.sample_description_index.unwrap_or(trex.default_sample_description_index) != 1 {
+                    return Ok(false);
+                }
+                if let Some(tfdt) = &run.tfdt {
+                    let Ok(dts) = i64::try_from(tfdt.base_media_decode_time) else { return Ok(false) };
+                    next_dts = dts;
+                }
+            }
+            // Foreign tracks are walked too: their runs move the implicit base.
+            let default = if mine { Some(trex) } else { movie.trex.iter().find(|t| t.track_id == run.tfhd.track_id) };
+            let Some(default) = default else { return Ok(false) };
+            match run.walk(base, default, &mut next_dts, mine.then_some(&mut *samples), source.len()) {
+                Some(end) => implicit = end,
+                None => return Ok(false),
+            }
+        }
+    }
+    Ok(true)
+}
+
+struct Fragment {
+    tfhd: Tfhd,
+    tfdt: Option<Tfdt>,
+    truns: Vec<Trun>,
+}
+
+impl Fragment {
+    fn parse(traf: &[u8]) -> Option<Self> {
+        let tfhd = Tfhd::decode_body(&mut find(traf, b"tfhd")?).ok()?;
+        let tfdt = match find(traf, b"tfdt") {
+            Some(mut body) => Some(Tfdt::decode_body(&mut body).ok()?),
+            None => None,
+        };
+        let mut truns = Vec::new();
+        for (_, mut body) in children(traf).filter(|(kind, _)| kind == b"trun") {
+            truns.push(Trun::decode_body(&mut body).ok()?);
+        }
+        Some(Self { tfhd, tfdt, truns })
+    }
+
+    /// Returns where the data of these runs ends.
+    fn walk(
+        &self,
+        base: u64,
+        default: &Trex,
+        next_dts: &mut i64,
+        mut out: Option<&mut Vec<Sample>>,
+        source_len: u64,
+    ) -> Option<u64> {
+        let mut offset = base;
+        for trun in &self.truns {
+            if let Some(shift) = trun.data_offset {
+                offset = base.checked_add_signed(i64::from(shift))?;
+            }
+            // Foreign tracks need only the length of their data; bounded by the file, so a lying count ends here.
+            for entry in trun.samples.iter() {
+                let size = entry.size.or(self.tfhd.default_sample_size).unwrap_or(default.default_sample_size);
+                if let Some(out) = out.as_deref_mut() {
+                    let pick = |own: Option<u32>, fragment: Option<u32>, track: u32| own.or(fragment).unwrap_or(track);
+                    let duration =
+                        i64::from(pick(entry.duration, self.tfhd.default_sample_duration, default.default_sample_duration));
+                    let flags = pick(entry.flags, self.tfhd.default_sample_flags, default.default_sample_flags);
+                    out.push(Sample {
+                        offset,
+                        size,
+                        dts: *next_dts,
+                        cts: next_dts.checked_add(entry.cts.unwrap_or(0))?,
+                        duration,
+                        key: flags & (NON_SYNC | DEPENDS_ON_OTHERS) == 0,
+                    });
+                    *next_dts = next_dts.checked_add(duration)?;
+                } else if size == 0 || offset > source_len {
+                    break;
+                }
+                offset = offset.checked_add(u64::from(size))?;
+            }
+        }
+        Some(offset)
+    }
+}

@@ -1,0 +1,147 @@
+//! In: an index and a packet number. Out: that packet's payload, ready for a decoder.
+//! Directly from the source where the index knows the place, else through libavformat, checked packet by packet.
+//! Never: hands out a packet that is not the one asked for.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Place, Result, Site};
+use crate::ffmpeg::{Demuxer, Packet};
+use crate::index::VideoIndex;
+use crate::source::ByteSource;
+use crate::units::DecodeIndex;
+
+/// How many packets a demuxer reads on before it is worth asking it to seek.
+const READ_ON: u32 = 64;
+
+/// Reads the packets of one video.
+pub struct PacketReader {
+    source: Arc<dyn ByteSource>,
+    index: Arc<VideoIndex>,
+    site: Site,
+    bytes_read: u64,
+    demuxed: Option<Demuxed>,
+}
+
+struct Demuxed {
+    demuxer: Demuxer,
+    /// Packet that `next_packet` returns next.
+    next: u32,
+}
+
+impl PacketReader {
+    /// A reader that has not touched the source yet.
+    pub fn new(source: Arc<dyn ByteSource>, index: Arc<VideoIndex>) -> Self {
+        let site = Site::file(source.name());
+        Self { source, index, site, bytes_read: 0, demuxed: None }
+    }
+
+    /// The index it reads by.
+    pub fn index(&self) -> &Arc<VideoIndex> {
+        &self.index
+    }
+
+    /// Bytes fetched from the source so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read + self.demuxed.as_ref().map_or(0, |d| d.demuxer.bytes_read())
+    }
+
+    fn site_of(&self, at: DecodeIndex) -> Site {
+        self.site.with(Place::Packet(at.0, self.index.packets[at.at()].offset))
+    }
+
+    /// Fills `packet` with packet `at`, tied to its number.
+    pub fn read(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
+        if self.index.direct {
+            self.read_direct(at, packet)?;
+        } else {
+            self.read_demuxed(at, packet)?;
+        }
+        packet.set_tie(at);
+        Ok(())
+    }
+
+    fn read_direct(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
+        let record = self.index.packets[at.at()];
+        let site = self.site_of(at);
+        let end = record.offset.saturating_add(u64::from(record.size));
+        if end > self.source.len() {
+            return Err(Error::Truncated { site, offset: record.offset, end, len: self.source.len() });
+        }
+        // The first packet of the stream may carry an SEI that tells decoders about encoder bugs; runs that start
+        // elsewhere get it put in front. See tests/corpus.rs, h264_444_cockatoo.
+        let preamble: &[u8] = if record.is_start() && at.0 != 0 { &self.index.preamble } else { &[] };
+        let buffer = packet
+            .allocate(preamble.len() + record.size as usize)
+            .ok_or_else(|| Error::malformed(&site, format!("no memory for a packet of {} bytes", record.size)))?;
+        let (head, body) = buffer.split_at_mut(preamble.len());
+        head.copy_from_slice(preamble);
+        self.source.read_exact_at(&site, record.offset, body)?;
+        packet.set_key(record.container_key());
+        self.bytes_read += u64::from(record.size);
+        Ok(())
+    }
+
+    fn read_demuxed(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
+        if !self.reach(at)? {
+            self.demuxed = None; // from the beginning: always right, however long it takes
+        }
+        if self.demuxed.is_none() {
+            self.demuxed = Some(Demuxed { demuxer: Demuxer::open(self.source.clone(), true)?, next: 0 });
+        }
+        let index = self.index.clone();
+        let demuxed = self.demuxed.as_mut().expect("just opened");
+        loop {
+            let site = self.site.with(Place::Packet(demuxed.next, 0));
+            if !demuxed.demuxer.next_packet(packet)? {
+                return Err(Error::malformed(&site, format!("reading ended before packet {}", at.0)));
+            }
+            if !index.matches(DecodeIndex(demuxed.next), packet) {
+                return Err(Error::malformed(&site, "the file does not read as it did when it was indexed"));
+            }
+            demuxed.next += 1;
+            if demuxed.next == at.0 + 1 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether reading on, perhaps after a seek, will come to packet `at`.
+    fn reach(&mut self, at: DecodeIndex) -> Result<bool> {
+        let Some(demuxed) = &mut self.demuxed else { return Ok(false) };
+        if demuxed.next <= at.0 && at.0 - demuxed.next < READ_ON {
+            return Ok(true);
+        }
+        let near = at.0.saturating_sub(1);
+        let Some(dts) = self.index.packets[near as usize].dts() else { return Ok(demuxed.next <= at.0) };
+        if !demuxed.demuxer.seek_before(dts) {
+            return Ok(false);
+        }
+        // Containers only promise to land near. Find out where by recognising what comes.
+        let mut packet = Packet::new();
+        let mut candidates: Option<Vec<u32>> = None;
+        for read in 0..4 * READ_ON {
+            if !demuxed.demuxer.next_packet(&mut packet)? {
+                return Ok(false);
+            }
+            let starts = match candidates.take() {
+                None => self.index.find(&packet),
+                Some(starts) => starts
+                    .into_iter()
+                    .filter(|s| {
+                        let n = s + read;
+                        (n as usize) < self.index.packets.len() && self.index.matches(DecodeIndex(n), &packet)
+                    })
+                    .collect(),
+            };
+            match starts[..] {
+                [] => return Ok(false),
+                [start] => {
+                    demuxed.next = start + read + 1;
+                    return Ok(demuxed.next <= at.0);
+                }
+                _ => candidates = Some(starts),
+            }
+        }
+        Ok(false)
+    }
+}

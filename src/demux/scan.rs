@@ -1,0 +1,90 @@
+//! In: any container. Out: its packets by one pass of libavformat, each shown to a visitor with its payload.
+//! Out also: where each payload lies in the source, when it lies there in one piece, proven by comparing the bytes.
+//! Never: keeps payloads.
+
+use std::sync::Arc;
+
+use super::{PacketFact, Track};
+use crate::error::{Result, Site};
+use crate::ffmpeg::{Demuxer, Packet};
+use crate::limits::Limits;
+use crate::media::StreamInfo;
+use crate::source::ByteSource;
+
+/// How far behind the position that a demuxer reports a payload may start (block and chunk headers).
+const HEADER_REACH: usize = 64;
+
+/// Reads all packets. `visit` gets the stream's facts once per packet and the packet itself.
+pub fn scan(
+    source: &Arc<dyn ByteSource>,
+    limits: &Limits,
+    mut visit: impl FnMut(&StreamInfo, &Packet) -> Result<()>,
+) -> Result<Track> {
+    let site = Site::file(source.name());
+    let mut demuxer = Demuxer::open(source.clone(), true)?;
+    let info = demuxer.info(limits)?;
+    let mut packets = Vec::new();
+    let mut finder = Some(Finder::new(source.clone()));
+    let mut packet = Packet::new();
+    while demuxer.next_packet(&mut packet)? {
+        Limits::check(&site, "number of packets", packets.len() as u64 + 1, limits.packets)?;
+        Limits::check(&site, "packet size", packet.data().len() as u64, limits.packet_bytes)?;
+        let offset = match &mut finder {
+            Some(f) if !packet.has_decoder_side_data() => f.find(&packet)?,
+            _ => None,
+        };
+        if offset.is_none() {
+            finder = None; // one packet that must come through the demuxer sends all of them there
+        }
+        packets.push(PacketFact {
+            offset,
+            size: packet.data().len() as u32,
+            pts: packet.pts(),
+            dts: packet.dts(),
+            duration: packet.duration(),
+            key: packet.is_key(),
+            discard: packet.is_discard(),
+        });
+        visit(&info, &packet)?;
+    }
+    if finder.is_none() {
+        packets.iter_mut().for_each(|p| p.offset = None);
+    }
+    Ok(Track { container: demuxer.container(), info, packets })
+}
+
+/// Finds payloads in the source by content, starting from what the demuxer reports.
+struct Finder {
+    source: Arc<dyn ByteSource>,
+    /// Distance from the reported position to the payload, the last time.
+    lead: usize,
+    /// End of the previous payload: elementary streams have no headers in between.
+    end: u64,
+    window: Vec<u8>,
+}
+
+impl Finder {
+    fn new(source: Arc<dyn ByteSource>) -> Self {
+        Self { source, lead: 0, end: 0, window: Vec::new() }
+    }
+
+    fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
+        let data = packet.data();
+        if data.is_empty() {
+            return Ok(None);
+        }
+        for start in [packet.position(), Some(self.end)].into_iter().flatten() {
+            self.window.resize(data.len() + HEADER_REACH, 0);
+            let got = self.source.read_at(start, &mut self.window)?;
+            let window = &self.window[..got];
+            let fits = |lead: usize| window.get(lead..lead + data.len()).is_some_and(|w| w == data);
+            if let Some(lead) = std::iter::once(self.lead).chain(0..HEADER_REACH).find(|&lead| fits(lead)) {
+                self.lead = lead;
+                let offset = start + lead as u64;
+                self.end = offset + data.len() as u64;
+                return Ok(Some(offset));
+            }
+        }
+        Ok(None)
+    }
+}

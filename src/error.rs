@@ -1,0 +1,229 @@
+//! In: what went wrong. Out: one typed error that names the file, the place, the facts and the next step.
+//! The variant says who must act: the caller, the file's owner, or the machine's owner.
+//! Never: a bare message without its file.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Where in which file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Name of the source, usually a path.
+    pub file: Arc<str>,
+    /// Place inside it.
+    pub place: Place,
+}
+
+/// Place inside a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The file as a whole.
+    Whole,
+    /// An MP4 box at a byte offset.
+    Box(&'static str, u64),
+    /// A packet, by decode index and byte offset.
+    Packet(u32, u64),
+    /// A frame, by display index.
+    Frame(u32),
+}
+
+impl Site {
+    /// The file as a whole.
+    pub fn file(file: &Arc<str>) -> Self {
+        Self { file: file.clone(), place: Place::Whole }
+    }
+
+    /// Another place of the same file.
+    pub fn with(&self, place: Place) -> Self {
+        Self { file: self.file.clone(), place }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Whole => write!(f, "{}", self.file),
+            Place::Box(name, offset) => write!(f, "{}, box '{name}' at byte {offset}", self.file),
+            Place::Packet(index, offset) => write!(f, "{}, packet {index} at byte {offset}", self.file),
+            Place::Frame(index) => write!(f, "{}, frame {index}", self.file),
+        }
+    }
+}
+
+/// Everything that can go wrong. Cheap to clone, so that one failure can be told to several waiting clips.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file does not exist.
+    #[error("{site}: no such file; check the path")]
+    NotFound {
+        /// Where.
+        site: Site,
+    },
+    /// The operating system refused or failed.
+    #[error("{site}: {source}")]
+    Io {
+        /// Where.
+        site: Site,
+        /// What the system said.
+        source: Arc<std::io::Error>,
+    },
+    /// The bytes are not a video that can be understood.
+    #[error("{site}: {reason}; the file is damaged or not a video, skip or replace it")]
+    Malformed {
+        /// Where.
+        site: Site,
+        /// The facts.
+        reason: String,
+    },
+    /// The file ends before what its header promises.
+    #[error(
+        "{site}: needs bytes {offset}..{end} but the file has {len}; it is truncated, fetch it again or skip it"
+    )]
+    Truncated {
+        /// Where.
+        site: Site,
+        /// First byte needed.
+        offset: u64,
+        /// One past the last byte needed.
+        end: u64,
+        /// Bytes there are.
+        len: u64,
+    },
+    /// The container holds no video that could be played.
+    #[error("{site}: no video stream ({reason}); give a file with a video track")]
+    NoVideo {
+        /// Where.
+        site: Site,
+        /// What it holds instead.
+        reason: String,
+    },
+    /// Understood, but beyond what this build does.
+    #[error("{site}: {what} is not supported by this build; convert the file or leave it out")]
+    Unsupported {
+        /// Where.
+        site: Site,
+        /// Codec, pixel format, feature.
+        what: String,
+    },
+    /// A picture could not be decoded exactly.
+    #[error("{site}: {reason}; frames up to the next key packet cannot be trusted, skip or replace the file")]
+    Decode {
+        /// Where.
+        site: Site,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// A number in the file is beyond the cap that protects memory.
+    #[error("{site}: {what} is {value}, above the limit of {cap}; the file is damaged or needs higher limits")]
+    Limit {
+        /// Where.
+        site: Site,
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The cap.
+        cap: u64,
+    },
+    /// A frame number that the video does not have.
+    #[error("{site}: frame {index} asked for, but there are {frames} frames (0..{frames}, or -{frames}..-1 from the end)")]
+    FrameIndex {
+        /// Where.
+        site: Site,
+        /// What was asked for.
+        index: i64,
+        /// Number of frames.
+        frames: u32,
+    },
+    /// A time at which nothing is on screen.
+    #[error("{site}: nothing is on screen at {seconds} s; the video plays from {begin} s up to, not including, {end} s")]
+    FrameTime {
+        /// Where.
+        site: Site,
+        /// What was asked for.
+        seconds: f64,
+        /// Start of the first frame.
+        begin: f64,
+        /// End of the last frame.
+        end: f64,
+    },
+    /// The caller's argument is wrong.
+    #[error("{0}")]
+    Argument(String),
+    /// The object was carried across a fork.
+    #[error("{what} was made in process {made_in} and used in process {used_in}: decoder threads do not survive fork(); make it in the process that uses it, or use the spawn or forkserver start method")]
+    Forked {
+        /// Which object.
+        what: &'static str,
+        /// Process that made it.
+        made_in: u32,
+        /// Process that used it.
+        used_in: u32,
+    },
+    /// A worker thread panicked: a bug of this library, reported instead of hanging.
+    #[error("{site}: a worker failed unexpectedly ({reason}); please report it with this file")]
+    Internal {
+        /// Where.
+        site: Site,
+        /// What the panic said.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// One slug per kind: counted in stats, and mapped to one Python class each.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::NotFound { .. } => "not_found",
+            Error::Io { .. } => "io",
+            Error::Malformed { .. } => "malformed",
+            Error::Truncated { .. } => "truncated",
+            Error::NoVideo { .. } => "no_video",
+            Error::Unsupported { .. } => "unsupported",
+            Error::Decode { .. } => "decode",
+            Error::Limit { .. } => "limit",
+            Error::FrameIndex { .. } => "frame_index",
+            Error::FrameTime { .. } => "frame_time",
+            Error::Argument(_) => "argument",
+            Error::Forked { .. } => "forked",
+            Error::Internal { .. } => "internal",
+        }
+    }
+
+    /// Whether the file (or its place on disk) is at fault, so that `on_error` may pass over it.
+    /// A wrong argument or a fork is the program's fault and is always raised.
+    pub fn blames_file(&self) -> bool {
+        !matches!(self, Error::Argument(_) | Error::Forked { .. })
+    }
+
+    /// From an `io::Error` at a site.
+    pub fn io(site: &Site, source: std::io::Error) -> Self {
+        if source.kind() == std::io::ErrorKind::NotFound {
+            return Error::NotFound { site: site.clone() };
+        }
+        Error::Io { site: site.clone(), source: Arc::new(source) }
+    }
+
+    /// `Malformed` at a site.
+    pub fn malformed(site: &Site, reason: impl Into<String>) -> Self {
+        Error::Malformed { site: site.clone(), reason: reason.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_file_place_facts_and_next_step() {
+        let site = Site::file(&Arc::from("a.mp4")).with(Place::Packet(3, 4096));
+        let text = Error::Truncated { site, offset: 4096, end: 5000, len: 4500 }.to_string();
+        for part in ["a.mp4", "packet 3", "4096..5000", "4500", "skip it"] {
+            assert!(text.contains(part), "{part} missing in: {text}");
+        }
+    }
+}

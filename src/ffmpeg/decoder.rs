@@ -1,0 +1,168 @@
+//! In: codec parameters and packets in decode order. Out: frames, each tied to the packet it came from.
+//! Strict: an error or a concealed picture is reported, never passed off as a good one.
+//! Never: chooses packets.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, CStr};
+use std::ptr::{self, NonNull};
+
+use ffmpeg_sys_next as ffi;
+
+use super::demuxer::error_text;
+use super::{log, Frame, Packet};
+use crate::error::{Error, Result, Site};
+use crate::media::CodecParams;
+
+/// What [`Decoder::receive`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The frame was filled.
+    Frame,
+    /// More packets are needed.
+    NeedsInput,
+    /// Drained: nothing more will come before a [`Decoder::flush`].
+    End,
+}
+
+/// One software decoder.
+pub struct Decoder {
+    context: NonNull<ffi::AVCodecContext>,
+    draining: bool,
+}
+
+// SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut self` ensures.
+unsafe impl Send for Decoder {}
+
+/// A codec context filled from `params`; `None` if there is no memory. `codec` may be null (parsers).
+pub(super) fn alloc_context(
+    site: &Site,
+    params: &CodecParams,
+    codec: *const ffi::AVCodec,
+) -> Result<Option<NonNull<ffi::AVCodecContext>>> {
+    log::capture();
+    // SAFETY: a null codec is allowed.
+    let Some(context) = NonNull::new(unsafe { ffi::avcodec_alloc_context3(codec) }) else { return Ok(None) };
+    // SAFETY: parameters of our own, freed below.
+    let mut par = unsafe { ffi::avcodec_parameters_alloc() };
+    if par.is_null() {
+        return Ok(None);
+    }
+    let padding = ffi::AV_INPUT_BUFFER_PADDING_SIZE as usize;
+    // SAFETY: `par` is live; enum fields are written as integers (they came from libav or ITU-T H.273 tables, and
+    // libav itself checks them); extradata is allocated with av_mallocz and padded as required, and freed with `par`.
+    let code = unsafe {
+        ptr::addr_of_mut!((*par).codec_type).cast::<i32>().write(ffi::AVMediaType::AVMEDIA_TYPE_VIDEO as i32);
+        ptr::addr_of_mut!((*par).codec_id).cast::<u32>().write(params.codec.id);
+        (*par).codec_tag = params.tag;
+        (*par).width = c_int::try_from(params.width).unwrap_or(0);
+        (*par).height = c_int::try_from(params.height).unwrap_or(0);
+        (*par).bits_per_coded_sample = params.bits_per_coded_sample;
+        ptr::addr_of_mut!((*par).color_primaries).cast::<u32>().write(u32::from(params.colour.primaries));
+        ptr::addr_of_mut!((*par).color_trc).cast::<u32>().write(u32::from(params.colour.transfer));
+        ptr::addr_of_mut!((*par).color_space).cast::<u32>().write(u32::from(params.colour.matrix));
+        let range = params.colour.full_range.map_or(0, |full| if full { 2 } else { 1 });
+        ptr::addr_of_mut!((*par).color_range).cast::<u32>().write(range);
+        if !params.extradata.is_empty() {
+            (*par).extradata = ffi::av_mallocz(params.extradata.len() + padding).cast::<u8>();
+            if !(*par).extradata.is_null() {
+                ptr::copy_nonoverlapping(params.extradata.as_ptr(), (*par).extradata, params.extradata.len());
+                (*par).extradata_size = params.extradata.len() as c_int;
+            }
+        }
+        let code = ffi::avcodec_parameters_to_context(context.as_ptr(), par);
+        ffi::avcodec_parameters_free(&mut par);
+        code
+    };
+    if code < 0 {
+        let mut raw = context.as_ptr();
+        // SAFETY: allocated above, freed once.
+        unsafe { ffi::avcodec_free_context(&mut raw) };
+        return Err(Error::malformed(site, format!("codec parameters are refused: {}", error_text(code))));
+    }
+    Ok(Some(context))
+}
+
+impl Decoder {
+    /// Opens a decoder with `threads` threads (1: everything happens on the calling thread).
+    pub fn open(site: &Site, params: &CodecParams, threads: u32) -> Result<Self> {
+        log::capture();
+        log::clear();
+        let unsupported = || Error::Unsupported { site: site.clone(), what: format!("codec '{}'", params.codec.name) };
+        // SAFETY: the number goes through the C type; unknown numbers find nothing.
+        let codec = unsafe {
+            let find: unsafe extern "C" fn(u32) -> *const ffi::AVCodec = std::mem::transmute(
+                ffi::avcodec_find_decoder as unsafe extern "C" fn(ffi::AVCodecID) -> *const ffi::AVCodec,
+            );
+            find(params.codec.id)
+        };
+        if codec.is_null() {
+            return Err(unsupported());
+        }
+        let context = alloc_context(site, params, codec)?
+            .ok_or_else(|| Error::malformed(site, "out of memory for a decoder"))?;
+        let this = Self { context, draining: false };
+        // SAFETY: the context is live and not open yet.
+        let code = unsafe {
+            let c = context.as_ptr();
+            (*c).thread_count = c_int::try_from(threads.max(1)).unwrap_or(1);
+            (*c).flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED) as c_int;
+            ffi::avcodec_open2(c, codec, ptr::null_mut())
+        };
+        if code < 0 {
+            return Err(Error::malformed(site, log::explain(&format!("the decoder refuses it: {}", error_text(code)))));
+        }
+        Ok(this)
+    }
+
+    /// Gives the decoder one packet. All frames must have been received before.
+    pub fn send(&mut self, packet: &Packet) -> std::result::Result<(), String> {
+        log::clear();
+        // SAFETY: both live; libavcodec keeps its own reference to the payload.
+        let code = unsafe { ffi::avcodec_send_packet(self.context.as_ptr(), packet.raw()) };
+        if code < 0 {
+            return Err(log::explain(&error_text(code)));
+        }
+        Ok(())
+    }
+
+    /// Tells the decoder that no packets follow, so that it hands out what it still holds.
+    pub fn drain(&mut self) {
+        if !self.draining {
+            self.draining = true;
+            // SAFETY: a null packet starts draining.
+            unsafe { ffi::avcodec_send_packet(self.context.as_ptr(), ptr::null()) };
+        }
+    }
+
+    /// Fetches the next frame if there is one.
+    pub fn receive(&mut self, frame: &mut Frame) -> std::result::Result<Received, String> {
+        // SAFETY: both live; libavcodec drops the frame's old content itself.
+        let code = unsafe { ffi::avcodec_receive_frame(self.context.as_ptr(), frame.raw()) };
+        match code {
+            0.. => Ok(Received::Frame),
+            ffi::AVERROR_EOF => Ok(Received::End),
+            code if code == ffi::AVERROR(libc::EAGAIN) => Ok(Received::NeedsInput),
+            code => Err(log::explain(&error_text(code))),
+        }
+    }
+
+    /// Forgets everything decoded so far; the next packet must be a key packet.
+    pub fn flush(&mut self) {
+        self.draining = false;
+        // SAFETY: live and open.
+        unsafe { ffi::avcodec_flush_buffers(self.context.as_ptr()) };
+    }
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        let mut raw = self.context.as_ptr();
+        // SAFETY: owned, freed once.
+        unsafe { ffi::avcodec_free_context(&mut raw) };
+    }
+}
+
+pub(super) fn version() -> String {
+    // SAFETY: returns a static string.
+    unsafe { CStr::from_ptr(ffi::av_version_info()) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,297 @@
+//! In: a byte source. Out: the facts of its video stream and its packets, one by one, through libavformat.
+//! Never: hides a read error behind "end of file".
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, CStr};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use ffmpeg_sys_next as ffi;
+
+use super::io::Io;
+use super::{log, Packet};
+use crate::error::{Error, Result, Site};
+use crate::limits::Limits;
+use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, Turn};
+use crate::source::ByteSource;
+use crate::units::TimeBase;
+
+/// An open container with one chosen video stream.
+pub struct Demuxer {
+    context: NonNull<ffi::AVFormatContext>,
+    io: Io, // declared after the context: it must outlive it
+    site: Site,
+    stream: c_int,
+}
+
+// SAFETY: libavformat contexts may be used from any thread, one at a time, which `&mut self` ensures.
+unsafe impl Send for Demuxer {}
+
+impl Demuxer {
+    /// Opens the container and chooses the video stream. `probe` lets libavformat read the first packets to learn
+    /// what headers do not say (slow; needed once per file, at index time).
+    pub fn open(source: Arc<dyn ByteSource>, probe: bool) -> Result<Self> {
+        log::capture();
+        log::clear();
+        let site = Site::file(source.name());
+        if source.is_empty() {
+            return Err(Error::malformed(&site, "the file is empty"));
+        }
+        let mut io = Io::new(source);
+        // SAFETY: a context of our own, freed below or by avformat_open_input on failure.
+        let mut raw = unsafe { ffi::avformat_alloc_context() };
+        if raw.is_null() {
+            return Err(Error::malformed(&site, "out of memory"));
+        }
+        // SAFETY: `raw` is valid; the I/O context outlives it.
+        let code = unsafe {
+            (*raw).pb = io.raw();
+            (*raw).flags |= ffi::AVFMT_FLAG_CUSTOM_IO;
+            ffi::avformat_open_input(&mut raw, ptr::null(), ptr::null(), ptr::null_mut())
+        };
+        if code < 0 {
+            return Err(open_error(&site, &mut io, code, "no known container starts like this"));
+        }
+        let context = NonNull::new(raw).expect("avformat_open_input succeeded");
+        let mut this = Self { context, io, site, stream: -1 };
+        if probe {
+            // SAFETY: the context is open.
+            let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
+            if code < 0 {
+                return Err(open_error(&this.site, &mut this.io, code, "its streams cannot be understood"));
+            }
+        }
+        this.stream = this.choose_stream()?;
+        for (i, stream) in this.streams().iter().enumerate() {
+            if i as c_int != this.stream {
+                // SAFETY: stream pointers stay valid while the context is open.
+                unsafe { (**stream).discard = ffi::AVDiscard::AVDISCARD_ALL };
+            }
+        }
+        Ok(this)
+    }
+
+    fn raw(&self) -> *mut ffi::AVFormatContext {
+        self.context.as_ptr()
+    }
+
+    fn streams(&self) -> &[*mut ffi::AVStream] {
+        // SAFETY: libavformat keeps `nb_streams` pointers at `streams`.
+        unsafe {
+            let context = self.context.as_ref();
+            if context.nb_streams == 0 {
+                return &[];
+            }
+            std::slice::from_raw_parts(context.streams, context.nb_streams as usize)
+        }
+    }
+
+    /// The first video stream marked as default, else the first; cover art is not video.
+    fn choose_stream(&self) -> Result<c_int> {
+        let mut found: Vec<String> = Vec::new();
+        let mut best: Option<(bool, c_int)> = None;
+        for (i, &stream) in self.streams().iter().enumerate() {
+            // SAFETY: live stream; enum fields are read as integers since unknown values would be undefined.
+            let (kind, id, disposition) = unsafe {
+                let par = (*stream).codecpar;
+                (
+                    ptr::addr_of!((*par).codec_type).cast::<i32>().read(),
+                    ptr::addr_of!((*par).codec_id).cast::<u32>().read(),
+                    (*stream).disposition,
+                )
+            };
+            let name = codec_name(id);
+            if kind != ffi::AVMediaType::AVMEDIA_TYPE_VIDEO as i32 {
+                found.push(if id == 0 { "data".into() } else { name });
+            } else if disposition & ffi::AV_DISPOSITION_ATTACHED_PIC != 0 {
+                found.push(format!("{name} cover art"));
+            } else {
+                let default = disposition & ffi::AV_DISPOSITION_DEFAULT != 0;
+                if best.is_none_or(|(was_default, _)| default && !was_default) {
+                    best = Some((default, i as c_int));
+                }
+            }
+        }
+        best.map(|(_, i)| i).ok_or_else(|| {
+            let reason = if found.is_empty() { "it holds no streams".into() } else { format!("it holds {}", found.join(", ")) };
+            Error::NoVideo { site: self.site.clone(), reason }
+        })
+    }
+
+    /// Short name of the container format, such as "matroska,webm".
+    pub fn container(&self) -> String {
+        // SAFETY: an open context has a format whose name is a static string.
+        unsafe { CStr::from_ptr((*self.context.as_ref().iformat).name) }.to_string_lossy().into_owned()
+    }
+
+    /// Bytes read from the source so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.io.bytes_read()
+    }
+
+    /// Facts of the chosen stream.
+    pub fn info(&self, limits: &Limits) -> Result<StreamInfo> {
+        let stream = self.streams()[self.stream as usize];
+        // SAFETY: live stream and codec parameters.
+        let (stream, par) = unsafe { (&*stream, &*(*stream).codecpar) };
+        let time_base = time_base(stream.time_base)
+            .ok_or_else(|| Error::malformed(&self.site, "the video stream has no time base"))?;
+        let params = codec_params(&self.site, par, limits)?;
+        let rate = |r: ffi::AVRational| Some((u32::try_from(r.num).ok()?, u32::try_from(r.den).ok()?)).filter(|r| r.0 > 0 && r.1 > 0);
+        // SAFETY: context and stream are live; a null frame is allowed.
+        let guessed = unsafe { ffi::av_guess_frame_rate(self.raw(), ptr::from_ref(stream).cast_mut(), ptr::null_mut()) };
+        Ok(StreamInfo {
+            stream: self.stream as u32,
+            params,
+            time_base,
+            turn: turn(par),
+            sample_aspect: rate(stream.sample_aspect_ratio).or(rate(par.sample_aspect_ratio)),
+            frame_rate: rate(guessed),
+        })
+    }
+
+    /// Reads the next packet of the chosen stream; `false` at the end. Damaged packets that libavformat can step
+    /// over are returned marked, and errors it cannot step over are errors, not an early end.
+    pub fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
+        log::clear();
+        let mut retries = 0;
+        loop {
+            packet.clear();
+            // SAFETY: context and packet are live and ours.
+            let code = unsafe { ffi::av_read_frame(self.raw(), packet.raw()) };
+            if let Some(error) = self.io.take_error() {
+                return Err(error);
+            }
+            match code {
+                ffi::AVERROR_EOF => return Ok(false),
+                0.. if packet.stream() == self.stream => return Ok(true),
+                0.. => {}
+                // Some demuxers report a damaged unit and go on with the next call. Bounded, so that none can spin.
+                ffi::AVERROR_INVALIDDATA if retries < 1000 => retries += 1,
+                code if code == ffi::AVERROR(libc::EAGAIN) && retries < 1000 => retries += 1,
+                code => {
+                    return Err(Error::malformed(&self.site, log::explain(&format!("reading stopped: {}", error_text(code)))))
+                }
+            }
+        }
+    }
+
+    /// Goes to a packet at or before `dts` where the container allows it. Where reading goes on from is for the
+    /// caller to find out: containers only promise "near".
+    pub fn seek_before(&mut self, dts: i64) -> bool {
+        // SAFETY: context is live; the stream number is valid.
+        unsafe { ffi::av_seek_frame(self.raw(), self.stream, dts, ffi::AVSEEK_FLAG_BACKWARD) >= 0 }
+    }
+}
+
+impl Drop for Demuxer {
+    fn drop(&mut self) {
+        let mut raw = self.raw();
+        // SAFETY: opened by avformat_open_input, closed once; custom I/O is left to `Io`.
+        unsafe { ffi::avformat_close_input(&mut raw) };
+    }
+}
+
+fn open_error(site: &Site, io: &mut Io, code: c_int, what: &str) -> Error {
+    if let Some(error) = io.take_error() {
+        return error;
+    }
+    Error::malformed(site, log::explain(&format!("{what}: {}", error_text(code))))
+}
+
+/// libav's text for an error code.
+pub(super) fn error_text(code: c_int) -> String {
+    let mut text = [0 as libc::c_char; 128];
+    // SAFETY: the buffer's true length is given and the result is NUL-terminated.
+    unsafe {
+        ffi::av_strerror(code, text.as_mut_ptr(), text.len());
+        CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned()
+    }
+}
+
+fn time_base(r: ffi::AVRational) -> Option<TimeBase> {
+    TimeBase::new(u32::try_from(r.num).ok()?, u32::try_from(r.den).ok()?)
+}
+
+/// libav's name for a codec number, "unknown" for numbers it does not know.
+pub fn codec_name(id: u32) -> String {
+    // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes through the C type
+    // without becoming a Rust enum value first.
+    unsafe {
+        let get: unsafe extern "C" fn(u32) -> *const libc::c_char =
+            std::mem::transmute(ffi::avcodec_get_name as unsafe extern "C" fn(ffi::AVCodecID) -> *const libc::c_char);
+        CStr::from_ptr(get(id)).to_string_lossy().into_owned()
+    }
+}
+
+/// libav's number for a codec name.
+pub fn codec_id(name: &str) -> Option<u32> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: a NUL-terminated name; the result is a static descriptor or null.
+    unsafe {
+        let descriptor = ffi::avcodec_descriptor_get_by_name(name.as_ptr()).as_ref()?;
+        Some(ptr::addr_of!(descriptor.id).cast::<u32>().read())
+    }
+}
+
+fn codec_params(site: &Site, par: &ffi::AVCodecParameters, limits: &Limits) -> Result<CodecParams> {
+    // SAFETY: plain integer fields of live parameters, read as integers.
+    let (id, primaries, transfer, matrix, range) = unsafe {
+        (
+            ptr::addr_of!(par.codec_id).cast::<u32>().read(),
+            ptr::addr_of!(par.color_primaries).cast::<u32>().read(),
+            ptr::addr_of!(par.color_trc).cast::<u32>().read(),
+            ptr::addr_of!(par.color_space).cast::<u32>().read(),
+            ptr::addr_of!(par.color_range).cast::<u32>().read(),
+        )
+    };
+    let len = u64::try_from(par.extradata_size).unwrap_or(0);
+    Limits::check(site, "codec configuration size", len, limits.extradata_bytes)?;
+    let extradata = if par.extradata.is_null() || len == 0 {
+        Vec::new()
+    } else {
+        // SAFETY: libav keeps `extradata_size` readable bytes at `extradata`.
+        unsafe { std::slice::from_raw_parts(par.extradata, len as usize) }.to_vec()
+    };
+    let (width, height) = (u32::try_from(par.width).unwrap_or(0), u32::try_from(par.height).unwrap_or(0));
+    Limits::check(site, "picture area", u64::from(width) * u64::from(height), limits.picture_samples)?;
+    let name = codec_name(id);
+    let kind = CodecKind::from_name(&name);
+    Ok(CodecParams {
+        codec: Codec { id, name, kind },
+        tag: par.codec_tag,
+        extradata,
+        width,
+        height,
+        bits_per_coded_sample: par.bits_per_coded_sample,
+        colour: ColourTags {
+            primaries: primaries as u8,
+            transfer: transfer as u8,
+            matrix: matrix as u8,
+            full_range: match range {
+                1 => Some(false),
+                2 => Some(true),
+                _ => None,
+            },
+        },
+    })
+}
+
+fn turn(par: &ffi::AVCodecParameters) -> Turn {
+    // SAFETY: live parameters; the returned entry, if any, belongs to them.
+    let entry = unsafe {
+        ffi::av_packet_side_data_get(
+            par.coded_side_data,
+            par.nb_coded_side_data,
+            ffi::AVPacketSideDataType::AV_PKT_DATA_DISPLAYMATRIX,
+        )
+        .as_ref()
+    };
+    let Some(entry) = entry.filter(|e| e.size >= 36 && !e.data.is_null()) else { return Turn::default() };
+    let cell = |i: usize| {
+        // SAFETY: nine native-endian i32, size checked above; possibly unaligned.
+        f64::from(unsafe { entry.data.cast::<i32>().add(i).read_unaligned() })
+    };
+    // Rows of the matrix are x and y: (x', y') = (x, y) * [a b; c d].
+    Turn::from_matrix(cell(0), cell(1), cell(3), cell(4))
+}

@@ -1,0 +1,89 @@
+//! In: libav's log lines. Out: the last error line of this thread, for error messages; nothing on the terminal.
+//! Never: prints.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::Once;
+
+use ffmpeg_sys_next as ffi;
+
+thread_local! {
+    static LAST: RefCell<Heard> = const { RefCell::new(Heard { errors: 0, line: String::new() }) };
+}
+
+/// What libav complained about on this thread since [`clear`].
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    /// Lines of level error or worse.
+    pub errors: u32,
+    /// The first of them.
+    pub line: String,
+}
+
+/// Routes libav's log into thread-local storage; call before anything else of libav.
+pub fn capture() {
+    static ONCE: Once = Once::new();
+    // SAFETY: the callback has the required signature and is callable from any thread at any time.
+    ONCE.call_once(|| unsafe { ffi::av_log_set_callback(Some(on_log)) });
+}
+
+/// Forgets what was heard on this thread.
+pub fn clear() {
+    LAST.with(|heard| {
+        let mut heard = heard.borrow_mut();
+        heard.errors = 0;
+        heard.line.clear();
+    });
+}
+
+/// What was heard on this thread since [`clear`].
+pub fn heard() -> Heard {
+    LAST.with(|heard| heard.borrow().clone())
+}
+
+/// Number of error lines heard on this thread since [`clear`].
+pub fn errors() -> u32 {
+    LAST.with(|heard| heard.borrow().errors)
+}
+
+/// `what`, with libav's own words added where it said any.
+pub(crate) fn explain(what: &str) -> String {
+    LAST.with(|heard| {
+        let heard = heard.borrow();
+        if heard.line.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what} ({})", heard.line)
+        }
+    })
+}
+
+unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_char, args: *mut ffi::__va_list_tag) {
+    if level > ffi::AV_LOG_ERROR {
+        return;
+    }
+    let mut line = [0 as c_char; 512];
+    let mut print_prefix: c_int = 1;
+    // SAFETY: libav passes a live class pointer, format and argument list; the buffer's true length is given.
+    let written = unsafe {
+        ffi::av_log_format_line2(class, level, format, args, line.as_mut_ptr(), line.len() as c_int, &mut print_prefix)
+    };
+    if written < 0 {
+        return;
+    }
+    // SAFETY: av_log_format_line2 always ends the buffer with a NUL.
+    let text = unsafe { CStr::from_ptr(line.as_ptr()) }.to_string_lossy();
+    // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on re-entry.
+    let _ = LAST.try_with(|heard| {
+        if let Ok(mut heard) = heard.try_borrow_mut() {
+            heard.errors += 1;
+            if heard.line.is_empty() {
+                // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
+                let text = text.trim();
+                let text = text.rsplit_once("] ").map_or(text, |(_, rest)| rest);
+                heard.line.push_str(text);
+            }
+        }
+    });
+}

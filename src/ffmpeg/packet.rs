@@ -1,0 +1,165 @@
+//! In: compressed bytes. Out: an owned `AVPacket` that remembers which packet of the index it is.
+//! Never: looks into the payload.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use ffmpeg_sys_next as ffi;
+
+use crate::units::DecodeIndex;
+
+/// An owned `AVPacket`.
+pub struct Packet(NonNull<ffi::AVPacket>);
+
+// SAFETY: an AVPacket is plain data with reference-counted buffers; nothing in it is tied to a thread.
+unsafe impl Send for Packet {}
+
+impl Default for Packet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Packet {
+    /// An empty packet.
+    pub fn new() -> Self {
+        // SAFETY: no arguments; null means out of memory.
+        let raw = unsafe { ffi::av_packet_alloc() };
+        Self(NonNull::new(raw).expect("out of memory for a packet header"))
+    }
+
+    pub(super) fn raw(&self) -> *mut ffi::AVPacket {
+        self.0.as_ptr()
+    }
+
+    fn get(&self) -> &ffi::AVPacket {
+        // SAFETY: the pointer is owned, valid, and borrowed for as long as `self`.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Drops the payload.
+    pub fn clear(&mut self) {
+        // SAFETY: the packet is owned and valid.
+        unsafe { ffi::av_packet_unref(self.raw()) };
+    }
+
+    /// A fresh payload of `len` bytes to be filled by the caller, zeroed and padded as libavcodec wants it.
+    /// `None` when memory is short.
+    pub fn allocate(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.clear();
+        let size = libc::c_int::try_from(len).ok()?;
+        // SAFETY: the packet is owned and empty.
+        if unsafe { ffi::av_new_packet(self.raw(), size) } < 0 {
+            return None;
+        }
+        let data = self.get().data;
+        // SAFETY: av_new_packet allocated `len` bytes (plus padding) that only this packet refers to.
+        let bytes = unsafe {
+            std::ptr::write_bytes(data, 0, len);
+            std::slice::from_raw_parts_mut(data, len)
+        };
+        Some(bytes)
+    }
+
+    /// The payload.
+    pub fn data(&self) -> &[u8] {
+        let packet = self.get();
+        if packet.data.is_null() || packet.size <= 0 {
+            return &[];
+        }
+        // SAFETY: libav guarantees `size` readable bytes at `data` while the packet lives.
+        unsafe { std::slice::from_raw_parts(packet.data, packet.size as usize) }
+    }
+
+    /// Presentation time in ticks, if the container gives one.
+    pub fn pts(&self) -> Option<i64> {
+        Some(self.get().pts).filter(|&t| t != ffi::AV_NOPTS_VALUE)
+    }
+
+    /// Decoding time in ticks, if the container gives one.
+    pub fn dts(&self) -> Option<i64> {
+        Some(self.get().dts).filter(|&t| t != ffi::AV_NOPTS_VALUE)
+    }
+
+    /// Duration in ticks, 0 if unknown.
+    pub fn duration(&self) -> i64 {
+        self.get().duration
+    }
+
+    /// Byte position the demuxer reports; where exactly that points depends on the container.
+    pub fn position(&self) -> Option<u64> {
+        u64::try_from(self.get().pos).ok()
+    }
+
+    /// Stream it belongs to.
+    pub fn stream(&self) -> i32 {
+        self.get().stream_index
+    }
+
+    /// Marked as a key packet by the container or its parser.
+    pub fn is_key(&self) -> bool {
+        self.get().flags & ffi::AV_PKT_FLAG_KEY != 0
+    }
+
+    /// To be decoded but not shown (edit list, pre-roll).
+    pub fn is_discard(&self) -> bool {
+        self.get().flags & ffi::AV_PKT_FLAG_DISCARD != 0
+    }
+
+    /// Marked as damaged by the demuxer.
+    pub fn is_corrupt(&self) -> bool {
+        self.get().flags & ffi::AV_PKT_FLAG_CORRUPT != 0
+    }
+
+    /// Sets or clears the key flag.
+    pub fn set_key(&mut self, key: bool) {
+        // SAFETY: owned and valid; a plain field.
+        unsafe {
+            if key {
+                (*self.raw()).flags |= ffi::AV_PKT_FLAG_KEY;
+            } else {
+                (*self.raw()).flags &= !ffi::AV_PKT_FLAG_KEY;
+            }
+        }
+    }
+
+    /// Whether it carries side data that the decoder needs (new extradata, a palette, changed parameters), so that
+    /// its payload alone would not decode to the same picture.
+    pub fn has_decoder_side_data(&self) -> bool {
+        let packet = self.get();
+        let count = usize::try_from(packet.side_data_elems).unwrap_or(0);
+        if count == 0 || packet.side_data.is_null() {
+            return false;
+        }
+        // SAFETY: libav keeps `side_data_elems` entries at `side_data`.
+        let entries = unsafe { std::slice::from_raw_parts(packet.side_data, count) };
+        entries.iter().any(|entry| {
+            // Read as an integer: an unknown value would be undefined behaviour as a Rust enum.
+            // SAFETY: the field is a 4-byte enum inside a live entry.
+            let kind = unsafe { std::ptr::addr_of!(entry.type_).cast::<u32>().read() };
+            use ffi::AVPacketSideDataType as T;
+            [T::AV_PKT_DATA_PALETTE, T::AV_PKT_DATA_NEW_EXTRADATA, T::AV_PKT_DATA_PARAM_CHANGE]
+                .iter()
+                .any(|&t| t as u32 == kind)
+        })
+    }
+
+    /// Ties the packet to its place in the index; the decoder hands the tie on to the frame that comes of it.
+    pub fn set_tie(&mut self, index: DecodeIndex) {
+        // One is added so that "no tie" (null) differs from packet 0. Decoders copy either `opaque` or, where they
+        // show an older picture again (VP9), only `pts`; so the tie goes into both.
+        // SAFETY: owned and valid; the pointer is only ever read back as a number.
+        unsafe {
+            (*self.raw()).opaque = std::ptr::without_provenance_mut(index.0 as usize + 1);
+            (*self.raw()).pts = i64::from(index.0);
+        }
+    }
+}
+
+impl Drop for Packet {
+    fn drop(&mut self) {
+        let mut raw = self.raw();
+        // SAFETY: allocated by av_packet_alloc and freed once.
+        unsafe { ffi::av_packet_free(&mut raw) };
+    }
+}

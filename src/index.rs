@@ -1,0 +1,210 @@
+//! In: a byte source. Out: [`VideoIndex`]: everything about one video but its payload.
+//! Which packets make frames, in which order they are shown, and where decoding may start exactly.
+//! Never: decodes.
+
+mod build;
+mod frames;
+pub mod look;
+mod nal;
+
+use crate::error::{Error, Place, Result, Site};
+use crate::ffmpeg::Packet;
+use crate::media::StreamInfo;
+use crate::units::{DecodeIndex, DisplayIndex};
+
+pub use build::{build, from_scan};
+
+/// Packet table entry. 32 bytes, so that an hour of video at 60 frames a second takes 7 MB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketRecord {
+    /// First byte of the payload in the source; 0 unless [`VideoIndex::direct`].
+    pub offset: u64,
+    /// Presentation order among all packets of the video, hidden ones too: ticks, or a plain counter where
+    /// timestamps are missing. Comparable within one video only.
+    pub order: i64,
+    /// Decoding time in ticks, [`NO_TIME`] if unknown.
+    dts: i64,
+    /// Payload length in bytes.
+    pub size: u32,
+    flags: u32,
+}
+
+/// Stands for "no timestamp".
+pub const NO_TIME: i64 = i64::MIN;
+
+const START: u32 = 1;
+const CONTAINER_KEY: u32 = 2;
+const FRAME: u32 = 4;
+const PART: u32 = 8;
+
+impl PacketRecord {
+    /// Decoding may start here exactly, for all frames that are shown at or after it.
+    pub fn is_start(&self) -> bool {
+        self.flags & START != 0
+    }
+
+    /// The container marks it as a key packet (which may be a lie).
+    pub fn container_key(&self) -> bool {
+        self.flags & CONTAINER_KEY != 0
+    }
+
+    /// It makes a frame that is shown.
+    pub fn is_frame(&self) -> bool {
+        self.flags & FRAME != 0
+    }
+
+    /// It completes the picture of the packet before it (a second field).
+    pub fn is_part(&self) -> bool {
+        self.flags & PART != 0
+    }
+
+    /// Decoding time in ticks.
+    pub fn dts(&self) -> Option<i64> {
+        Some(self.dts).filter(|&t| t != NO_TIME)
+    }
+}
+
+/// One frame that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRecord {
+    /// Packet it is decoded from.
+    pub packet: DecodeIndex,
+    /// Presentation time in ticks.
+    pub pts: i64,
+}
+
+/// Everything about one video but its payload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VideoIndex {
+    /// Name of the source, for messages.
+    pub site: Site,
+    /// Container name.
+    pub container: String,
+    /// Facts of the stream.
+    pub info: StreamInfo,
+    /// Packets in decode order.
+    pub packets: Vec<PacketRecord>,
+    /// Frames in presentation order: `frames[i]` is frame *i*.
+    pub frames: Vec<FrameRecord>,
+    /// When the last frame ends, ticks.
+    pub end_pts: i64,
+    /// Packets can be read from the source at their offset; otherwise only libavformat can read them.
+    pub direct: bool,
+    /// Bytes to put in front of the first packet of a run that does not start at packet 0.
+    pub preamble: Vec<u8>,
+}
+
+impl VideoIndex {
+    /// Number of frames.
+    pub fn num_frames(&self) -> u32 {
+        self.frames.len() as u32
+    }
+
+    /// Resolves a frame number, counting from the end where it is negative.
+    pub fn resolve(&self, index: i64) -> Result<DisplayIndex> {
+        let frames = self.num_frames();
+        let absolute = if index < 0 { index.saturating_add(i64::from(frames)) } else { index };
+        u32::try_from(absolute)
+            .ok()
+            .filter(|&i| i < frames)
+            .map(DisplayIndex)
+            .ok_or_else(|| Error::FrameIndex { site: self.site.clone(), index, frames })
+    }
+
+    /// The packet at which decoding must start so that `frame` comes out exactly: the latest start that is not
+    /// shown after it. Later starts precede the frame in the file but lead it on screen, so the frame may refer to
+    /// pictures before them (open GOP).
+    pub fn start_of(&self, frame: DisplayIndex) -> DecodeIndex {
+        let packet = self.frames[frame.at()].packet;
+        let order = self.packets[packet.at()].order;
+        let start = self.packets[..=packet.at()].iter().rposition(|p| p.is_start() && p.order <= order);
+        DecodeIndex(start.unwrap_or(0) as u32)
+    }
+
+    /// The last packet that must be fed for `packet`'s picture: itself, or the second field that completes it.
+    pub fn last_part_of(&self, packet: DecodeIndex) -> DecodeIndex {
+        let parts = self.packets[packet.at() + 1..].iter().take_while(|p| p.is_part()).count();
+        DecodeIndex(packet.0 + parts as u32)
+    }
+
+    /// Presentation time of a frame in ticks.
+    pub fn pts(&self, frame: DisplayIndex) -> i64 {
+        self.frames[frame.at()].pts
+    }
+
+    /// When the frame leaves the screen: the next frame's time, or the end of the video.
+    pub fn end_of(&self, frame: DisplayIndex) -> i64 {
+        self.frames.get(frame.at() + 1).map_or(self.end_pts, |f| f.pts)
+    }
+
+    /// Presentation time of a frame in seconds.
+    pub fn pts_seconds(&self, frame: DisplayIndex) -> f64 {
+        self.info.time_base.seconds(self.pts(frame))
+    }
+
+    /// How long a frame stays on screen, in seconds: one rounding, from ticks.
+    pub fn duration_seconds(&self, frame: DisplayIndex) -> f64 {
+        self.info.time_base.seconds(self.end_of(frame) - self.pts(frame))
+    }
+
+    /// When the first frame appears, in seconds.
+    pub fn begin_seconds(&self) -> f64 {
+        self.info.time_base.seconds(self.frames.first().map_or(0, |f| f.pts))
+    }
+
+    /// When the last frame ends, in seconds.
+    pub fn end_seconds(&self) -> f64 {
+        self.info.time_base.seconds(self.end_pts)
+    }
+
+    /// Frames per second over the whole video; 0 for a single frame of unknown length.
+    pub fn average_fps(&self) -> f64 {
+        let seconds = self.info.time_base.seconds(self.end_pts - self.frames.first().map_or(0, |f| f.pts));
+        if seconds > 0.0 {
+            f64::from(self.num_frames()) / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// The frame on screen at `seconds`: frame *i* is shown during [pts_i, pts_{i+1}).
+    pub fn frame_at(&self, seconds: f64) -> Result<DisplayIndex> {
+        let base = self.info.time_base;
+        let outside = || Error::FrameTime {
+            site: self.site.clone(),
+            seconds,
+            begin: self.begin_seconds(),
+            end: self.end_seconds(),
+        };
+        if seconds.is_nan() || seconds >= self.end_seconds() {
+            return Err(outside());
+        }
+        // Each frame's own time in seconds is compared, so frame_at(pts_seconds(i)) is i whatever the rounding.
+        let after = self.frames.partition_point(|f| base.seconds(f.pts) <= seconds);
+        after.checked_sub(1).map(|i| DisplayIndex(i as u32)).ok_or_else(outside)
+    }
+
+    /// Display indices of the frames at which decoding can start.
+    pub fn key_frames(&self) -> Vec<DisplayIndex> {
+        (0..self.num_frames())
+            .map(DisplayIndex)
+            .filter(|f| self.packets[self.frames[f.at()].packet.at()].is_start())
+            .collect()
+    }
+
+    /// Whether a packet that libavformat read is packet `at`.
+    pub(crate) fn matches(&self, at: DecodeIndex, packet: &Packet) -> bool {
+        let Some(record) = self.packets.get(at.at()) else { return false };
+        record.size as usize == packet.data().len() && (record.dts() == packet.dts() || packet.dts().is_none())
+    }
+
+    /// All packets that one read by libavformat could be.
+    pub(crate) fn find(&self, packet: &Packet) -> Vec<u32> {
+        (0..self.packets.len() as u32).filter(|&n| self.matches(DecodeIndex(n), packet)).collect()
+    }
+
+    /// Site of a frame, for messages.
+    pub fn site_of(&self, frame: DisplayIndex) -> Site {
+        self.site.with(Place::Frame(frame.0))
+    }
+}

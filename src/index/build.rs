@@ -1,0 +1,151 @@
+//! In: a byte source. Out: its index, from sample tables where the container has usual ones, else from one pass.
+//! Never: an index without frames: that is an error which says what was found instead.
+
+use std::sync::Arc;
+
+use super::frames::{tabulate, Known, Table};
+use super::look::{Look, Looker, Start};
+use super::VideoIndex;
+use crate::demux::{mp4, scan, PacketFact, Track};
+use crate::error::{Error, Result, Site};
+use crate::ffmpeg::{Parsed, Parser};
+use crate::limits::Limits;
+use crate::media::{CodecKind, StreamInfo};
+use crate::source::ByteSource;
+
+/// Bytes read of a packet to see its first slice; more is read in the rare case that this is not enough.
+const HEAD: usize = 1024;
+const LONG_HEAD: usize = 1 << 16;
+
+/// Builds the index of a video.
+pub fn build(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoIndex> {
+    if let Some(track) = mp4::read(&**source, limits)? {
+        if let Some(index) = from_tables(source, track)? {
+            return Ok(index);
+        }
+    }
+    from_scan(source, limits)
+}
+
+/// The index of a video by one pass over all its packets, whatever the container: the twin that sample tables are
+/// held against.
+pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoIndex> {
+    let site = Site::file(source.name());
+    let mut looks: Vec<(Look, Option<Parsed>)> = Vec::new();
+    let mut readers: Option<(Looker, Option<Parser>)> = None;
+    let mut preamble = Vec::new();
+    let mut padded = Vec::new();
+    let track = scan::scan(source, limits, |info, packet| {
+        let (looker, parser) = match &mut readers {
+            Some(readers) => readers,
+            None => {
+                let looker = Looker::new(info.params.codec.kind, &info.params.extradata);
+                preamble = looker.preamble(packet.data());
+                readers.insert((looker, open_parser(&site, info)?))
+            }
+        };
+        let look = looker.look(packet.data(), packet.is_key());
+        let parsed = parser.as_mut().map(|parser| {
+            padded.clear();
+            padded.extend_from_slice(packet.data());
+            padded.resize(packet.data().len() + 64, 0);
+            parser.parse(&padded, packet.data().len())
+        });
+        looks.push((look, parsed));
+        Ok(())
+    })?;
+    let Track { container, info, packets } = track;
+    let direct = packets.iter().all(|p| p.offset.is_some());
+    let known = packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
+    finish(site, container, info, known, direct, preamble)
+}
+
+/// Parsers are consulted only for what timestamps cannot tell: fields, and order where timestamps are missing.
+fn open_parser(site: &Site, info: &StreamInfo) -> Result<Option<Parser>> {
+    match info.params.codec.kind {
+        CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg4 | CodecKind::Mpeg12 => Parser::open(site, &info.params),
+        _ => Ok(None),
+    }
+}
+
+/// The index of an MP4/MOV from its sample tables and the first bytes of its key packets. `None`: scan it instead.
+fn from_tables(source: &Arc<dyn ByteSource>, track: Track) -> Result<Option<VideoIndex>> {
+    let Track { container, info, packets } = track;
+    let kind = info.params.codec.kind;
+    let mut looker = Looker::new(kind, &info.params.extradata);
+    let has_starts_inside = matches!(kind, CodecKind::H264 | CodecKind::Hevc);
+    let mut head = Vec::new();
+    let mut known: Vec<Known> = Vec::with_capacity(packets.len());
+    let mut preamble = Vec::new();
+    let mut first_start: Option<(i64, Start)> = None;
+    for fact in packets {
+        if fact.size == 0 {
+            return Ok(None); // empty samples: what they mean depends on the codec
+        }
+        // Payload is looked at where a key flag could lie, and where the first start's leading pictures may be lost.
+        let leads = matches!((first_start, fact.pts), (Some((order, Start::Open)), Some(pts)) if pts < order);
+        let wanted = known.is_empty() || (has_starts_inside && (fact.key || (leads && kind == CodecKind::Hevc)));
+        let look = if wanted {
+            read_head(source, &fact, HEAD, &mut head)?;
+            let mut look = looker.look(&head, fact.key);
+            if !look.shown && fact.size as usize > HEAD {
+                read_head(source, &fact, LONG_HEAD, &mut head)?;
+                look = looker.look(&head, fact.key);
+            }
+            if known.is_empty() {
+                preamble = looker.preamble(&head);
+            }
+            // A packet that the file is too short to hold is an error when its frame is asked for, not here.
+            let present = fact.offset.is_some_and(|o| o + u64::from(fact.size) <= source.len());
+            let start = if has_starts_inside { look.start } else { trusted(kind, fact.key) };
+            Look { start, shown: look.shown || !present, ..look }
+        } else {
+            Look { start: if has_starts_inside { Start::No } else { trusted(kind, fact.key) }, ..Look::default() }
+        };
+        if first_start.is_none() && matches!(look.start, Start::Open | Start::Closed) {
+            first_start = Some((fact.pts.unwrap_or(0), look.start));
+        }
+        known.push(Known { fact, look, parsed: None });
+    }
+    // Without an exact start at the head of the table, packets before the first one matter: see them all.
+    if first_start.is_none() {
+        return Ok(None);
+    }
+    finish(Site::file(source.name()), container, info, known, true, preamble).map(Some)
+}
+
+/// What a sync sample means for codecs whose headers are not looked at.
+fn trusted(kind: CodecKind, key: bool) -> Start {
+    match (key, kind) {
+        (false, _) => Start::No,
+        (true, CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1) => Start::Closed,
+        (true, _) => Start::Open,
+    }
+}
+
+fn read_head(source: &Arc<dyn ByteSource>, fact: &PacketFact, most: usize, head: &mut Vec<u8>) -> Result<()> {
+    head.resize((fact.size as usize).min(most), 0);
+    let got = source.read_at(fact.offset.unwrap_or(0), head)?;
+    head.truncate(got);
+    Ok(())
+}
+
+fn finish(
+    site: Site,
+    container: String,
+    info: StreamInfo,
+    known: Vec<Known>,
+    direct: bool,
+    preamble: Vec<u8>,
+) -> Result<VideoIndex> {
+    let count = known.len();
+    let Table { packets, frames, end_pts } = tabulate(&info, known);
+    if frames.is_empty() {
+        let reason = match count {
+            0 => "its video stream holds no packets".to_owned(),
+            n => format!("none of its {n} {} packets can be shown: no packet to start decoding at", info.params.codec.name),
+        };
+        return Err(Error::malformed(&site, reason));
+    }
+    Ok(VideoIndex { site, container, info, packets, frames, end_pts, direct, preamble })
+}

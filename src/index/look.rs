@@ -1,0 +1,405 @@
+//! In: a packet's payload (its first bytes will do for most codecs). Out: may decoding start here, is a picture shown.
+//! From the codec's own headers, since containers' key flags are wrong often enough.
+//! Never: looks further than the first slice.
+
+use super::nal::{units, Bits, Framing};
+use crate::media::CodecKind;
+
+/// Whether decoding may start at a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// No.
+    No,
+    /// Not exactly, but a decoder gets going here: used only where a stream has nothing better before it.
+    Soft,
+    /// Exactly, for every picture shown at or after it; pictures shown before it may need earlier ones.
+    Open,
+    /// Exactly, and no later packet refers to anything before it.
+    Closed,
+}
+
+/// What a packet's headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Whether decoding may start here.
+    pub start: Start,
+    /// A picture of this packet is shown (VP8/VP9 have hidden ones, MPEG-4 empty ones).
+    pub shown: bool,
+    /// Refers to pictures before the random access point it follows (HEVC RASL): lost when decoding starts there.
+    pub skipped_after_start: bool,
+    /// A random access point after which RASL pictures are never shown, even in sequence (HEVC BLA).
+    pub breaks_link: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { start: Start::No, shown: true, skipped_after_start: false, breaks_link: false }
+    }
+}
+
+/// Reads packet headers of one stream; remembers what later headers depend on.
+pub struct Looker {
+    kind: CodecKind,
+    framing: Framing,
+    mpeg4: Mpeg4,
+}
+
+impl Looker {
+    /// For a stream with this codec and configuration.
+    pub fn new(kind: CodecKind, extradata: &[u8]) -> Self {
+        let mut mpeg4 = Mpeg4::default();
+        mpeg4.read_volume(extradata);
+        Self { kind, framing: Framing::of(kind == CodecKind::Hevc, extradata), mpeg4 }
+    }
+
+    /// Looks at one packet. `container_key` is what the container says, believed where the codec is not known here.
+    pub fn look(&mut self, data: &[u8], container_key: bool) -> Look {
+        match self.kind {
+            CodecKind::H264 => h264(self.framing, data),
+            CodecKind::Hevc => hevc(self.framing, data),
+            CodecKind::Vp8 => vp8(data),
+            CodecKind::Vp9 => vp9(data),
+            CodecKind::Av1 => av1(data, container_key),
+            CodecKind::Mpeg4 => self.mpeg4.look(data),
+            CodecKind::Mpeg12 => mpeg12(data),
+            CodecKind::Other => Look {
+                // Leading pictures are possible (VC-1 has B pictures), so "open" is the safe word.
+                start: if container_key { Start::Open } else { Start::No },
+                shown: !data.is_empty(),
+                ..Look::default()
+            },
+        }
+    }
+
+    /// The encoder's note in the first packet of an H.264 stream, in the stream's own framing: libavcodec's
+    /// workarounds for old x264 versions depend on it, wherever decoding starts.
+    pub fn preamble(&self, first: &[u8]) -> Vec<u8> {
+        if self.kind != CodecKind::H264 {
+            return Vec::new();
+        }
+        let Some(note) = units(self.framing, first).into_iter().find(|u| is_encoder_note(u)) else { return Vec::new() };
+        match self.framing {
+            Framing::StartCodes => [&[0, 0, 0, 1], note].concat(),
+            Framing::Lengths(n) => {
+                let len = (note.len() as u64).to_be_bytes();
+                [&len[8 - usize::from(n)..], note].concat()
+            }
+        }
+    }
+}
+
+/// H.264 SEI messages of a NAL unit: (type, payload).
+fn sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
+    let mut out = Vec::new();
+    let mut rest = unit.get(1..).unwrap_or(&[]);
+    // Payload types and sizes below 255 need no escaping; emulation bytes inside payloads are the reader's concern.
+    while rest.len() > 2 {
+        let number = |rest: &mut &[u8]| {
+            let mut value = 0u32;
+            while let Some((&byte, tail)) = rest.split_first() {
+                *rest = tail;
+                value += u32::from(byte);
+                if byte != 255 {
+                    break;
+                }
+            }
+            value
+        };
+        let kind = number(&mut rest);
+        let size = number(&mut rest) as usize;
+        out.push((kind, &rest[..size.min(rest.len())]));
+        rest = rest.get(size..).unwrap_or(&[]);
+    }
+    out
+}
+
+fn is_encoder_note(unit: &[u8]) -> bool {
+    const USER_DATA_UNREGISTERED: u32 = 5;
+    unit.first().is_some_and(|b| b & 31 == 6)
+        && sei_messages(unit).iter().any(|(kind, body)| {
+            *kind == USER_DATA_UNREGISTERED && body.get(16..).is_some_and(|text| text.starts_with(b"x264 - core"))
+        })
+}
+
+fn h264(framing: Framing, data: &[u8]) -> Look {
+    let mut recovery = None;
+    let mut shown = false;
+    let mut start = Start::No;
+    for unit in units(framing, data) {
+        match unit[0] & 31 {
+            6 => {
+                for (kind, body) in sei_messages(unit) {
+                    if kind == 6 {
+                        let mut bits = Bits::new(body);
+                        recovery = bits.ue().zip(bits.bit());
+                    }
+                }
+            }
+            5 => {
+                (start, shown) = (Start::Closed, true);
+                break;
+            }
+            1 | 2 => {
+                shown = true;
+                let mut bits = Bits::new(&unit[1..]);
+                let intra = bits.ue().and_then(|_first_mb| bits.ue()).is_some_and(|t| t % 5 == 2 || t % 5 == 4);
+                // Recovery at once and exactly: everything shown from this picture on is right (H.264 D.2.8).
+                start = match recovery {
+                    Some((0, 1)) if intra => Start::Open,
+                    Some(_) => Start::Soft,
+                    None if intra => Start::Soft,
+                    None => Start::No,
+                };
+                break;
+            }
+            _ => {}
+        }
+    }
+    Look { start, shown, ..Look::default() }
+}
+
+fn hevc(framing: Framing, data: &[u8]) -> Look {
+    for unit in units(framing, data) {
+        let kind = unit[0] >> 1 & 63;
+        // Layers above the base are not decoded.
+        let layer = u32::from(unit[0] & 1) << 5 | unit.get(1).map_or(0, |b| u32::from(b >> 3));
+        if kind >= 32 || layer != 0 {
+            continue;
+        }
+        return Look {
+            start: match kind {
+                18..=20 => Start::Closed,
+                16 | 17 | 21 => Start::Open,
+                _ => Start::No,
+            },
+            shown: true,
+            skipped_after_start: kind == 8 || kind == 9,
+            breaks_link: (16..=18).contains(&kind),
+        };
+    }
+    Look { shown: false, ..Look::default() }
+}
+
+fn vp8(data: &[u8]) -> Look {
+    // RFC 6386 9.1: bit 0 is clear for key frames, bit 4 set for shown ones.
+    let Some(&tag) = data.first() else { return Look { shown: false, ..Look::default() } };
+    Look { start: if tag & 1 == 0 { Start::Closed } else { Start::No }, shown: tag & 16 != 0, ..Look::default() }
+}
+
+fn vp9(data: &[u8]) -> Look {
+    let frames = vp9_superframe(data);
+    let shown = frames.iter().any(|f| vp9_frame(f).is_some_and(|(_, shown)| shown));
+    let key = frames.first().and_then(|f| vp9_frame(f)).is_some_and(|(key, _)| key);
+    Look { start: if key { Start::Closed } else { Start::No }, shown, ..Look::default() }
+}
+
+/// Frames of a VP9 packet: several behind each other with an index at the end, or one (VP9 specification, annex B).
+fn vp9_superframe(data: &[u8]) -> Vec<&[u8]> {
+    let whole = || vec![data];
+    let Some(&marker) = data.last() else { return Vec::new() };
+    if marker & 0xe0 != 0xc0 {
+        return whole();
+    }
+    let (frames, bytes) = (usize::from(marker & 7) + 1, usize::from(marker >> 3 & 3) + 1);
+    let index = 2 + frames * bytes;
+    if data.len() < index || data[data.len() - index] != marker {
+        return whole();
+    }
+    let sizes = &data[data.len() - index + 1..data.len() - 1];
+    let mut rest = &data[..data.len() - index];
+    let mut out = Vec::new();
+    for size in sizes.chunks(bytes) {
+        let size = size.iter().rev().fold(0usize, |n, &b| n << 8 | usize::from(b));
+        let Some(frame) = rest.get(..size) else { return whole() };
+        out.push(frame);
+        rest = &rest[size..];
+    }
+    out
+}
+
+/// (key, shown) of a VP9 frame.
+fn vp9_frame(frame: &[u8]) -> Option<(bool, bool)> {
+    let mut bits = Bits::new(frame.get(..frame.len().min(4))?);
+    if bits.take(2)? != 2 {
+        return None;
+    }
+    let profile = bits.bit()? | bits.bit()? << 1;
+    if profile == 3 {
+        bits.bit()?;
+    }
+    if bits.bit()? == 1 {
+        return Some((false, true)); // show_existing_frame
+    }
+    let key = bits.bit()? == 0;
+    Some((key, bits.bit()? == 1))
+}
+
+fn av1(data: &[u8], container_key: bool) -> Look {
+    const SEQUENCE_HEADER: u8 = 1;
+    const FRAME_HEADER: u8 = 3;
+    const FRAME: u8 = 6;
+    let mut rest = data;
+    let (mut sequence, mut start) = (false, Start::No);
+    while let Some((&head, mut body)) = rest.split_first() {
+        let kind = head >> 3 & 15;
+        if head & 4 != 0 {
+            body = body.get(1..).unwrap_or(&[]);
+        }
+        let mut size = body.len();
+        if head & 2 != 0 {
+            let Some((value, used)) = leb128(body) else { break };
+            body = &body[used..];
+            size = value.min(body.len());
+        }
+        match kind {
+            SEQUENCE_HEADER => sequence = true,
+            FRAME_HEADER | FRAME => {
+                // show_existing_frame, frame_type, show_frame: a key frame that is shown resets everything.
+                let bits = body.first().copied().unwrap_or(0xff);
+                if bits >> 7 == 0 && bits >> 5 & 3 == 0 && bits >> 4 & 1 == 1 {
+                    // Without a sequence header the container's configuration must have one, which key flags imply.
+                    start = if sequence || container_key { Start::Closed } else { Start::No };
+                }
+                break;
+            }
+            _ => {}
+        }
+        rest = &body[size..];
+    }
+    // A temporal unit shows exactly one frame (AV1 specification 7.5).
+    Look { start, shown: !data.is_empty(), ..Look::default() }
+}
+
+fn leb128(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0usize;
+    for (i, &byte) in bytes.iter().take(8).enumerate() {
+        value |= usize::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return Some((value, i + 1));
+        }
+    }
+    None
+}
+
+fn start_code(data: &[u8], codes: std::ops::RangeInclusive<u8>) -> Option<usize> {
+    data.windows(4).position(|w| w[..3] == [0, 0, 1] && codes.contains(&w[3])).map(|i| i + 4)
+}
+
+fn mpeg12(data: &[u8]) -> Look {
+    let sequence = start_code(data, 0xb3..=0xb3).is_some();
+    let intra = start_code(data, 0..=0).and_then(|at| data.get(at + 1)).is_some_and(|b| b >> 3 & 7 == 1);
+    let start = match (sequence, intra) {
+        (true, true) => Start::Open,
+        (false, true) => Start::Soft,
+        _ => Start::No,
+    };
+    Look { start, ..Look::default() }
+}
+
+/// MPEG-4 part 2 (ISO/IEC 14496-2 6.2.3, 6.2.5).
+#[derive(Default)]
+struct Mpeg4 {
+    /// Bits of `vop_time_increment`; 0 until a VOL header was seen.
+    increment_bits: u32,
+    /// The packet before held two pictures ("packed bitstream"): this one is the placeholder of the second.
+    packed: bool,
+}
+
+impl Mpeg4 {
+    fn read_volume(&mut self, data: &[u8]) {
+        let Some(at) = start_code(data, 0x20..=0x2f) else { return };
+        let mut bits = Bits::new(&data[at..]);
+        if let Some(resolution) = Self::time_resolution(&mut bits) {
+            self.increment_bits = (32 - resolution.saturating_sub(1).leading_zeros()).max(1);
+        }
+    }
+
+    fn time_resolution(bits: &mut Bits) -> Option<u32> {
+        bits.take(1 + 8)?;
+        let mut version = 1;
+        if bits.bit()? == 1 {
+            version = bits.take(4)?;
+            bits.take(3)?;
+        }
+        if bits.take(4)? == 15 {
+            bits.take(16)?;
+        }
+        if bits.bit()? == 1 {
+            bits.take(3)?;
+            if bits.bit()? == 1 {
+                bits.take(31)?;
+                bits.take(32)?;
+                bits.take(16)?;
+            }
+        }
+        let shape = bits.take(2)?;
+        if shape == 3 && version != 1 {
+            bits.take(4)?;
+        }
+        bits.bit()?;
+        bits.take(16)
+    }
+
+    fn look(&mut self, data: &[u8]) -> Look {
+        self.read_volume(data);
+        let was_packed = std::mem::take(&mut self.packed);
+        let Some(at) = start_code(data, 0xb6..=0xb6) else { return Look { shown: false, ..Look::default() } };
+        let mut bits = Bits::new(&data[at..]);
+        let kind = bits.take(2).unwrap_or(3);
+        self.packed = start_code(&data[at..], 0xb6..=0xb6).is_some();
+        let shown = was_packed || self.is_coded(&mut bits).unwrap_or(true);
+        Look { start: if kind == 0 && shown { Start::Open } else { Start::No }, shown, ..Look::default() }
+    }
+
+    fn is_coded(&self, bits: &mut Bits) -> Option<bool> {
+        if self.increment_bits == 0 {
+            return None;
+        }
+        while bits.bit()? == 1 {}
+        bits.bit()?;
+        bits.take(self.increment_bits)?;
+        bits.bit()?;
+        Some(bits.bit()? == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h264_idr_and_recovery_points_are_told_apart() {
+        let look = |data: &[u8]| h264(Framing::StartCodes, data).start;
+        assert_eq!(look(&[0, 0, 1, 0x65, 0x88]), Start::Closed);
+        // SEI 6, size 1: recovery_frame_cnt 0 ('1'), exact_match '1'; then an I slice (first_mb '1', type 7 '0001000').
+        assert_eq!(look(&[0, 0, 1, 6, 6, 1, 0b1100_0100, 0x80, 0, 0, 1, 0x61, 0b1000_1000]), Start::Open);
+        // recovery_frame_cnt 1 ('010'): not exact at once.
+        assert_eq!(look(&[0, 0, 1, 6, 6, 1, 0b0101_0010, 0x80, 0, 0, 1, 0x61, 0b1000_1000]), Start::Soft);
+        assert_eq!(look(&[0, 0, 1, 0x41, 0b1001_1000]), Start::No);
+    }
+
+    #[test]
+    fn vp8_hidden_frames_are_seen() {
+        assert!(!vp8(&[0b0000_0001]).shown);
+        assert!(vp8(&[0b0001_0000]).shown);
+        assert_eq!(vp8(&[0b0001_0000]).start, Start::Closed);
+    }
+
+    #[test]
+    fn a_vp9_superframe_shows_what_its_last_frame_shows() {
+        // Two one-byte frames: a hidden inter frame (10 00 0 1 0 0) and a shown one (10 00 0 1 1 0), index of 1-byte sizes.
+        let packet = [0b1000_0100, 0b1000_0110, 0b1100_0001, 1, 1, 0b1100_0001];
+        assert!(vp9(&packet).shown);
+        let hidden = [0b1000_0100, 0b1000_0100, 0b1100_0001, 1, 1, 0b1100_0001];
+        assert!(!vp9(&hidden).shown);
+    }
+
+    #[test]
+    fn damaged_headers_are_no_start_and_no_panic() {
+        for kind in [CodecKind::H264, CodecKind::Hevc, CodecKind::Vp8, CodecKind::Vp9, CodecKind::Av1, CodecKind::Mpeg4] {
+            for data in [&[][..], &[0xff; 7], &[0; 9], &[0, 0, 1], &[0, 0, 1, 6, 255, 255, 255], &[0, 0, 1, 0xb6]] {
+                Looker::new(kind, &[1, 2, 3]).look(data, false);
+            }
+        }
+    }
+}

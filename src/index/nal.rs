@@ -1,0 +1,147 @@
+//! In: H.264/HEVC packets, with start codes or length prefixes. Out: their NAL units.
+//! Never: reads beyond the packet, whatever a length says.
+
+/// How NAL units are delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// `00 00 01` before each unit (Annex B).
+    StartCodes,
+    /// A big-endian length of 1 to 4 bytes before each unit (avcC, hvcC).
+    Lengths(u8),
+}
+
+impl Framing {
+    /// From the codec configuration: avcC and hvcC begin with 1 (old hvcC drafts with 0), Annex B with 0 0.
+    pub fn of(hevc: bool, extradata: &[u8]) -> Self {
+        let at = if hevc { 21 } else { 4 };
+        match extradata {
+            [0, 0, 1, ..] | [0, 0, 0, 1, ..] | [] => Framing::StartCodes,
+            _ => extradata.get(at).map_or(Framing::StartCodes, |b| Framing::Lengths((b & 3) + 1)),
+        }
+    }
+}
+
+/// The NAL units of a packet; the last one may be cut where only the head of a packet was read.
+pub(crate) fn units(framing: Framing, data: &[u8]) -> Vec<&[u8]> {
+    match framing {
+        Framing::Lengths(n) => prefixed(n.into(), data),
+        Framing::StartCodes => started(data),
+    }
+}
+
+fn prefixed(n: usize, mut data: &[u8]) -> Vec<&[u8]> {
+    let mut out = Vec::new();
+    while data.len() > n {
+        let len = data[..n].iter().fold(0usize, |len, &b| len << 8 | usize::from(b));
+        let end = n.saturating_add(len).min(data.len());
+        if len > 0 {
+            out.push(&data[n..end]);
+        }
+        data = &data[end..];
+    }
+    out
+}
+
+fn started(data: &[u8]) -> Vec<&[u8]> {
+    let mut out = Vec::new();
+    let mut begin = None;
+    let mut i = 0;
+    while i + 3 <= data.len() {
+        if data[i + 2] > 1 {
+            i += 3;
+        } else if data[i..i + 3] == [0, 0, 1] {
+            if let Some(b) = begin {
+                out.push(trim(&data[b..i]));
+            }
+            begin = Some(i + 3);
+            i += 3;
+        } else {
+            i += 1;
+        }
+    }
+    if let Some(b) = begin {
+        out.push(&data[b..]);
+    }
+    out.retain(|u| !u.is_empty());
+    out
+}
+
+fn trim(unit: &[u8]) -> &[u8] {
+    let end = unit.iter().rposition(|&b| b != 0).map_or(0, |i| i + 1);
+    &unit[..end]
+}
+
+/// Reads bits of a NAL unit's payload, stepping over emulation prevention bytes.
+pub(crate) struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    bit: u32,
+    zeros: u32,
+}
+
+impl<'a> Bits<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, bit: 0, zeros: 0 }
+    }
+
+    pub fn bit(&mut self) -> Option<u32> {
+        if self.bit == 0 && self.zeros >= 2 && self.bytes.get(self.at) == Some(&3) {
+            self.at += 1;
+            self.zeros = 0;
+        }
+        let byte = *self.bytes.get(self.at)?;
+        let value = u32::from(byte >> (7 - self.bit) & 1);
+        self.bit += 1;
+        if self.bit == 8 {
+            self.bit = 0;
+            self.at += 1;
+            self.zeros = if byte == 0 { self.zeros + 1 } else { 0 };
+        }
+        Some(value)
+    }
+
+    pub fn take(&mut self, n: u32) -> Option<u32> {
+        (0..n).try_fold(0u32, |value, _| Some(value << 1 | self.bit()?))
+    }
+
+    /// Unsigned Exp-Golomb.
+    pub fn ue(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        while self.bit()? == 0 {
+            zeros += 1;
+            if zeros > 31 {
+                return None;
+            }
+        }
+        Some((1u32 << zeros) - 1 + self.take(zeros)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_framings_find_the_same_units() {
+        let annexb = [0, 0, 0, 1, 9, 16, 0, 0, 1, 0x65, 1, 2, 0, 0, 0, 1, 0x41, 7];
+        let avcc = [0, 2, 9, 16, 0, 3, 0x65, 1, 2, 0, 2, 0x41, 7];
+        let expected: [&[u8]; 3] = [&[9, 16], &[0x65, 1, 2], &[0x41, 7]];
+        assert_eq!(units(Framing::StartCodes, &annexb), expected);
+        assert_eq!(units(Framing::Lengths(2), &avcc), expected);
+    }
+
+    #[test]
+    fn a_length_beyond_the_packet_is_cut() {
+        assert_eq!(units(Framing::Lengths(4), &[0xff, 0xff, 0xff, 0xff, 5]), [[5u8]]);
+    }
+
+    #[test]
+    fn exp_golomb_and_emulation_prevention() {
+        assert_eq!(Bits::new(&[0b1010_0110, 0b0100_0000]).ue(), Some(0));
+        let mut bits = Bits::new(&[0b0100_1100]);
+        assert_eq!((bits.ue(), bits.ue()), (Some(1), Some(5)));
+        let mut bits = Bits::new(&[0, 0, 3, 1]);
+        assert_eq!(bits.take(24), Some(1));
+        assert_eq!(bits.bit(), None);
+    }
+}

@@ -1,0 +1,18 @@
+//! framespool: decode once, deliver shuffled.
+//!
+//! The folders follow the flow, so read them in this order:
+//! `source → demux → index → sampling → order → plan → decode → pixels → batch → spool`,
+//! with the words (`error`, `units`, `media`, `limits`) and the codec library (`ffmpeg`) underneath.
+
+pub mod decode;
+pub mod demux;
+pub mod error;
+pub mod ffmpeg;
+pub mod index;
+pub mod limits;
+pub mod media;
+pub mod plan;
+pub mod source;
+pub mod units;
+
+pub use error::{Error, Result};

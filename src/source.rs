@@ -1,0 +1,211 @@
+//! In: a path or bytes. Out: something that can be read at an offset, from any thread.
+//! Never: knows what the bytes mean.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Result, Site};
+
+/// Bytes that can be read at an offset, by several threads at once.
+pub trait ByteSource: Send + Sync {
+    /// Name for messages, usually the path.
+    fn name(&self) -> &Arc<str>;
+    /// Length in bytes.
+    fn len(&self) -> u64;
+    /// Whether there is nothing in it.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Fills as much of `buffer` as there is from `offset` on; returns the number of bytes read, which is less
+    /// than asked for only at the end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    /// What a cached index is keyed by: changes when the bytes may have changed.
+    fn identity(&self) -> Identity;
+
+    /// Fills all of `buffer`, or says how far the source falls short.
+    fn read_exact_at(&self, site: &Site, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > self.len() || self.read_at(offset, buffer)? < buffer.len() {
+            return Err(Error::Truncated { site: site.clone(), offset, end, len: self.len() });
+        }
+        Ok(())
+    }
+}
+
+/// Key of a source's content, as far as it can be had without reading it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// Device, inode, length, modification time (ns).
+    File(u64, u64, u64, i128),
+    /// Bytes in memory: address and length, good for this process only.
+    Memory(usize, usize),
+}
+
+/// A regular file, read with positioned reads.
+#[derive(Debug)]
+pub struct FileSource {
+    name: Arc<str>,
+    file: File,
+    len: u64,
+    identity: Identity,
+}
+
+impl FileSource {
+    /// Opens `path`. A directory or a missing file is an error at once, not at the first read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let name: Arc<str> = path.to_string_lossy().into();
+        let site = Site::file(&name);
+        let file = File::open(path).map_err(|e| Error::io(&site, e))?;
+        let meta = file.metadata().map_err(|e| Error::io(&site, e))?;
+        if !meta.is_file() {
+            let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("is {what}; give a video file"));
+            return Err(Error::io(&site, source));
+        }
+        let mtime = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+        Ok(Self { name, len: meta.len(), identity: Identity::File(meta.dev(), meta.ino(), meta.len(), mtime), file })
+    }
+}
+
+impl ByteSource for FileSource {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io(&Site::file(&self.name), e)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+}
+
+/// Bytes in memory.
+#[derive(Clone)]
+pub struct MemorySource {
+    name: Arc<str>,
+    bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
+}
+
+impl MemorySource {
+    /// Takes ownership of (a handle to) the bytes.
+    pub fn new(name: impl Into<Arc<str>>, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self { name: name.into(), bytes: Arc::new(bytes) }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        (*self.bytes).as_ref()
+    }
+}
+
+impl ByteSource for MemorySource {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let bytes = self.bytes();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let n = buffer.len().min(bytes.len() - start);
+        buffer[..n].copy_from_slice(&bytes[start..start + n]);
+        Ok(n)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::Memory(self.bytes().as_ptr() as usize, self.bytes().len())
+    }
+}
+
+/// A part of another source: a member of an archive, say.
+pub struct WindowSource {
+    name: Arc<str>,
+    inner: Arc<dyn ByteSource>,
+    start: u64,
+    len: u64,
+}
+
+impl WindowSource {
+    /// Bytes `start..start + len` of `inner`; `name` is what messages call it.
+    pub fn new(name: impl Into<Arc<str>>, inner: Arc<dyn ByteSource>, start: u64, len: u64) -> Result<Self> {
+        let name = name.into();
+        let end = start.saturating_add(len);
+        if end > inner.len() {
+            return Err(Error::Truncated { site: Site::file(&name), offset: start, end, len: inner.len() });
+        }
+        Ok(Self { name, inner, start, len })
+    }
+}
+
+impl ByteSource for WindowSource {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let n = buffer.len().min(left);
+        self.inner.read_at(self.start + offset, &mut buffer[..n])
+    }
+
+    fn identity(&self) -> Identity {
+        match self.inner.identity() {
+            Identity::File(device, inode, _, mtime) => {
+                Identity::File(device, inode, self.len, mtime ^ i128::from(self.start) << 64)
+            }
+            Identity::Memory(address, _) => Identity::Memory(address + self.start as usize, self.len as usize),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_never_reads_outside_itself() {
+        let inner: Arc<dyn ByteSource> = Arc::new(MemorySource::new("tar", b"0123456789".to_vec()));
+        let window = WindowSource::new("tar!b", inner.clone(), 3, 4).unwrap();
+        let mut buffer = [0u8; 8];
+        assert_eq!(window.read_at(2, &mut buffer).unwrap(), 2);
+        assert_eq!(&buffer[..2], b"56");
+        assert_eq!(window.read_at(9, &mut buffer).unwrap(), 0);
+        assert!(matches!(WindowSource::new("tar!c", inner, 8, 3), Err(Error::Truncated { .. })));
+    }
+
+    #[test]
+    fn a_short_source_is_reported_with_its_length() {
+        let source = MemorySource::new("m", vec![0u8; 10]);
+        let err = source.read_exact_at(&Site::file(source.name()), 8, &mut [0; 4]).unwrap_err();
+        assert!(matches!(err, Error::Truncated { offset: 8, end: 12, len: 10, .. }), "{err}");
+    }
+
+    #[test]
+    fn a_missing_file_and_a_directory_are_told_apart() {
+        assert!(matches!(FileSource::open(Path::new("no/such.mp4")), Err(Error::NotFound { .. })));
+        assert!(matches!(FileSource::open(Path::new("src")), Err(Error::Io { .. })));
+    }
+}

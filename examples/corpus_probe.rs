@@ -18,7 +18,7 @@ fn main() {
             let mut dec = decode::FrameDecoder::new(1);
             let mut got = vec![String::new(); ix.packets.len()];
             let mut err = None;
-            for r in &runs { if let Err(e) = dec.run(&mut rd, r, |p, f| { got[p.at()] = common::hash(f); Ok(()) }) { err = Some(e); } }
+            for r in &runs { if let Err(e) = dec.run(&mut rd, r, &|| Ok(()), |p, f| { got[p.at()] = common::hash(f); Ok(()) }) { err = Some(e); } }
             let mine: Vec<(i64, String)> = ix.frames.iter().map(|f| (f.pts, got[f.packet.at()].clone())).collect();
             if e.has_hashes() {
                 let want = e.hashes();

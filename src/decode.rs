@@ -27,6 +27,18 @@ pub struct Counts {
     pub decoders_opened: u64,
 }
 
+impl Counts {
+    /// What was done since an earlier reading.
+    pub fn since(self, before: Counts) -> Counts {
+        Counts {
+            packets_fed: self.packets_fed.saturating_sub(before.packets_fed),
+            frames_delivered: self.frames_delivered.saturating_sub(before.frames_delivered),
+            runs: self.runs.saturating_sub(before.runs),
+            decoders_opened: self.decoders_opened.saturating_sub(before.decoders_opened),
+        }
+    }
+}
+
 /// A decoder that is kept between runs, and between videos of the same parameters.
 pub struct FrameDecoder {
     open: Option<(CodecParams, Decoder)>,
@@ -43,7 +55,8 @@ impl FrameDecoder {
         Self { open: None, threads, packet: Packet::new(), frame: Frame::new(), counts: Counts::default() }
     }
 
-    /// Decodes one run and hands each wanted frame to `each`, in the order in which they become ready.
+    /// Decodes one run and hands each wanted frame to `each`, in the order in which they become ready. `watch` is
+    /// called before each packet; an error from it stops the run.
     ///
     /// # Errors
     /// What reading, decoding or `each` reports. Frames from before the damage in decode order are handed on first.
@@ -51,9 +64,10 @@ impl FrameDecoder {
         &mut self,
         reader: &mut PacketReader,
         run: &Run,
+        watch: &dyn Fn() -> Result<()>,
         mut each: impl FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<()> {
-        let result = self.run_inner(reader, run, &mut each);
+        let result = self.run_inner(reader, run, watch, &mut each);
         if result.is_err() {
             self.open = None; // whatever state it is in, no later run shall inherit it
         }
@@ -64,6 +78,7 @@ impl FrameDecoder {
         &mut self,
         reader: &mut PacketReader,
         run: &Run,
+        watch: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<()> {
         let index = reader.index().clone();
@@ -77,6 +92,7 @@ impl FrameDecoder {
         let tie_by_time = index.info.params.codec.kind == CodecKind::Vp9;
         let mut pass = Pass { run, site: &index.site, next: 0, missing: run.wanted.clone(), damage: None, tie_by_time };
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
+            watch()?;
             if let Err(error) = reader.read(at, &mut self.packet) {
                 pass.damage = Some((at, error));
                 break;

@@ -164,6 +164,9 @@ pub enum Error {
         /// Process that used it.
         used_in: u32,
     },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// A worker thread panicked: a bug of this library, reported instead of hanging.
     #[error("{site}: a worker failed unexpectedly ({reason}); please report it with this file")]
     Internal {
@@ -190,6 +193,7 @@ impl Error {
             Error::FrameTime { .. } => "frame_time",
             Error::Argument(_) => "argument",
             Error::Forked { .. } => "forked",
+            Error::Interrupted => "interrupted",
             Error::Internal { .. } => "internal",
         }
     }
@@ -197,7 +201,7 @@ impl Error {
     /// Whether the file (or its place on disk) is at fault, so that `on_error` may pass over it.
     /// A wrong argument or a fork is the program's fault and is always raised.
     pub fn blames_file(&self) -> bool {
-        !matches!(self, Error::Argument(_) | Error::Forked { .. })
+        !matches!(self, Error::Argument(_) | Error::Forked { .. } | Error::Interrupted)
     }
 
     /// From an `io::Error` at a site.

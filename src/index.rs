@@ -1,6 +1,6 @@
 //! In: a byte source. Out: [`VideoIndex`]: everything about one video but its payload.
 //! Which packets make frames, in which order they are shown, and where decoding may start exactly.
-//! Never: decodes.
+//! Never: decodes, but for the rare stream whose order nothing else tells (see `build`).
 
 mod build;
 mod frames;
@@ -201,6 +201,15 @@ impl VideoIndex {
     /// All packets that one read by libavformat could be.
     pub(crate) fn find(&self, packet: &Packet) -> Vec<u32> {
         (0..self.packets.len() as u32).filter(|&n| self.matches(DecodeIndex(n), packet)).collect()
+    }
+
+    /// Memory it takes, roughly.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.packets.len() * size_of::<PacketRecord>()
+            + self.frames.len() * size_of::<FrameRecord>()
+            + self.info.params.extradata.len()
+            + self.preamble.len()
     }
 
     /// Site of a frame, for messages.

@@ -4,6 +4,7 @@
 //! `source → demux → index → sampling → order → plan → decode → pixels → batch → spool`,
 //! with the words (`error`, `units`, `media`, `limits`) and the codec library (`ffmpeg`) underneath.
 
+pub mod batch;
 pub mod decode;
 pub mod demux;
 pub mod error;
@@ -11,8 +12,13 @@ pub mod ffmpeg;
 pub mod index;
 pub mod limits;
 pub mod media;
+pub mod order;
+pub mod pixels;
 pub mod plan;
+pub mod sampling;
 pub mod source;
+pub mod spool;
 pub mod units;
+pub mod video;
 
 pub use error::{Error, Result};

@@ -20,8 +20,6 @@ pub struct Parsed {
     pub is_field: bool,
     /// A bottom field (when `is_field`).
     pub is_bottom: bool,
-    /// 'I', 'P', 'B' or '?'.
-    pub kind: char,
 }
 
 /// A libavcodec parser with the context it wants.
@@ -73,12 +71,11 @@ impl Parser {
             );
         }
         // SAFETY: live; the enum field is read as an integer.
-        let (order, structure, kind) = unsafe {
+        let (order, structure) = unsafe {
             let parser = self.parser.as_ref();
             (
                 parser.output_picture_number,
                 ptr::addr_of!(parser.picture_structure).cast::<u32>().read(),
-                parser.pict_type,
             )
         };
         use ffi::AVPictureStructure as S;
@@ -87,12 +84,6 @@ impl Parser {
             order,
             is_field: structure == top || structure == bottom,
             is_bottom: structure == bottom,
-            kind: match kind {
-                1 => 'I',
-                2 | 4 => 'P', // 4 is MPEG-4's S(GMC) picture, predicted like a P
-                3 => 'B',
-                _ => '?',
-            },
         }
     }
 }

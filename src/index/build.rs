@@ -8,10 +8,11 @@ use super::look::{Look, Looker, Start};
 use super::VideoIndex;
 use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::{Parsed, Parser};
+use crate::ffmpeg::{Decoder, Demuxer, Frame, Packet, Parsed, Parser, Received};
 use crate::limits::Limits;
 use crate::media::{CodecKind, StreamInfo};
 use crate::source::ByteSource;
+use crate::units::DecodeIndex;
 
 /// Bytes read of a packet to see its first slice; more is read in the rare case that this is not enough.
 const HEAD: usize = 1024;
@@ -57,13 +58,41 @@ pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoI
     let Track { container, info, packets } = track;
     let direct = packets.iter().all(|p| p.offset.is_some());
     let known = packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
-    finish(site, container, info, known, direct, preamble)
+    finish(source, container, info, known, direct, preamble)
+}
+
+/// Decode indices in the order in which a decoder shows their pictures, by decoding the whole video once. For the
+/// few streams that neither have timestamps nor tell their order in headers that are read here (VC-1 in ASF, raw
+/// H.264 with order resets).
+fn decoded_order(source: &Arc<dyn ByteSource>, info: &StreamInfo) -> Result<Vec<DecodeIndex>> {
+    let mut demuxer = Demuxer::open(source.clone(), true)?;
+    let mut decoder = Decoder::open(&Site::file(source.name()), &info.params, 1)?;
+    let (mut packet, mut frame) = (Packet::new(), Frame::new());
+    let mut order = Vec::new();
+    let mut more = true;
+    for at in 0.. {
+        more = more && demuxer.next_packet(&mut packet)?;
+        if more {
+            packet.set_tie(DecodeIndex(at));
+            // A damaged packet shows nothing here and is an error when its frame is asked for.
+            let _ = decoder.send(&packet);
+        } else {
+            decoder.drain();
+        }
+        while let Ok(Received::Frame) = decoder.receive(&mut frame) {
+            order.extend(frame.tie(false));
+        }
+        if !more {
+            break;
+        }
+    }
+    Ok(order)
 }
 
 /// Parsers are consulted only for what timestamps cannot tell: fields, and order where timestamps are missing.
 fn open_parser(site: &Site, info: &StreamInfo) -> Result<Option<Parser>> {
     match info.params.codec.kind {
-        CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg4 | CodecKind::Mpeg12 => Parser::open(site, &info.params),
+        CodecKind::H264 | CodecKind::Hevc => Parser::open(site, &info.params),
         _ => Ok(None),
     }
 }
@@ -111,7 +140,7 @@ fn from_tables(source: &Arc<dyn ByteSource>, track: Track) -> Result<Option<Vide
     if first_start.is_none() {
         return Ok(None);
     }
-    finish(Site::file(source.name()), container, info, known, true, preamble).map(Some)
+    finish(source, container, info, known, true, preamble).map(Some)
 }
 
 /// What a sync sample means for codecs whose headers are not looked at.
@@ -131,15 +160,17 @@ fn read_head(source: &Arc<dyn ByteSource>, fact: &PacketFact, most: usize, head:
 }
 
 fn finish(
-    site: Site,
+    source: &Arc<dyn ByteSource>,
     container: String,
     info: StreamInfo,
     known: Vec<Known>,
     direct: bool,
     preamble: Vec<u8>,
 ) -> Result<VideoIndex> {
+    let site = Site::file(source.name());
     let count = known.len();
-    let Table { packets, frames, end_pts } = tabulate(&info, known);
+    let Table { packets, frames, end_pts } =
+        tabulate(&info, &container, known, || decoded_order(source, &info))?;
     if frames.is_empty() {
         let reason = match count {
             0 => "its video stream holds no packets".to_owned(),

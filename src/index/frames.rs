@@ -4,6 +4,7 @@
 use super::look::{Look, Start};
 use super::{FrameRecord, CONTAINER_KEY, FRAME, NO_TIME, PART, START};
 use crate::demux::PacketFact;
+use crate::error::Result;
 use crate::ffmpeg::Parsed;
 use crate::index::PacketRecord;
 use crate::media::{CodecKind, StreamInfo};
@@ -23,8 +24,14 @@ pub(super) struct Table {
     pub end_pts: i64,
 }
 
-/// Builds the tables of one video.
-pub(super) fn tabulate(info: &StreamInfo, mut known: Vec<Known>) -> Table {
+/// Builds the tables of one video. `decoded_order` is asked for the decode indices in the order in which a decoder
+/// shows them, only where no header tells.
+pub(super) fn tabulate(
+    info: &StreamInfo,
+    container: &str,
+    mut known: Vec<Known>,
+    decoded_order: impl FnOnce() -> Result<Vec<DecodeIndex>>,
+) -> Result<Table> {
     let kind = info.params.codec.kind;
     let parts = second_fields(kind, &known);
     for (k, &part) in known.iter_mut().zip(&parts) {
@@ -33,7 +40,10 @@ pub(super) fn tabulate(info: &StreamInfo, mut known: Vec<Known>) -> Table {
             k.look.start = Start::No;
         }
     }
-    let order = presentation_order(kind, &known);
+    let order = match presentation_order(kind, container, &known) {
+        Some(order) => order,
+        None => as_decoded(&mut known, &decoded_order()?),
+    };
     let starts = starts(kind, &known, &order);
     let hidden = undecodable(&known, &order, &starts);
     let packets: Vec<PacketRecord> = (0..known.len())
@@ -50,8 +60,28 @@ pub(super) fn tabulate(info: &StreamInfo, mut known: Vec<Known>) -> Table {
             }
         })
         .collect();
-    let (frames, end_pts) = frames(info, &known, &packets);
-    Table { packets, frames, end_pts }
+    let (frames, end_pts) = frames(info, container, &known, &packets);
+    Ok(Table { packets, frames, end_pts })
+}
+
+/// The order in which a decoder showed the packets' pictures; packets it showed nothing of are not frames.
+fn as_decoded(known: &mut [Known], shown: &[DecodeIndex]) -> Vec<i64> {
+    let mut order: Vec<Option<i64>> = vec![None; known.len()];
+    for (place, at) in shown.iter().enumerate() {
+        if let Some(order) = order.get_mut(at.at()) {
+            *order = Some(place as i64);
+        }
+    }
+    let mut last = -1;
+    order
+        .into_iter()
+        .zip(known)
+        .map(|(order, k)| {
+            k.look.shown &= order.is_some();
+            last = order.unwrap_or(last);
+            last
+        })
+        .collect()
 }
 
 /// Packets that hold the second field of the picture begun by the packet before.
@@ -73,17 +103,21 @@ fn second_fields(kind: CodecKind, known: &[Known]) -> Vec<bool> {
         .collect()
 }
 
-/// A number per packet that grows with presentation time.
-fn presentation_order(kind: CodecKind, known: &[Known]) -> Vec<i64> {
-    if known.iter().all(|k| k.fact.pts.is_some() || !k.look.shown) && !has_doubles(known) {
+/// A number per packet that grows with presentation time; `None` where headers do not tell it.
+fn presentation_order(kind: CodecKind, container: &str, known: &[Known]) -> Option<Vec<i64>> {
+    // AVI stores no presentation times; what libavformat makes up for some of its packets contradicts the others.
+    let timed = container != "avi" && known.iter().all(|k| k.fact.pts.is_some() || !k.look.shown);
+    if timed && !has_doubles(known) {
         let mut last = i64::MIN + 1;
-        return known.iter().map(|k| k.fact.pts.inspect(|&t| last = t).unwrap_or(last)).collect();
+        return Some(known.iter().map(|k| k.fact.pts.inspect(|&t| last = t).unwrap_or(last)).collect());
     }
     match kind {
-        CodecKind::H264 | CodecKind::Hevc if known.iter().all(|k| k.parsed.is_some()) => by_picture_order_count(known),
-        CodecKind::Mpeg4 | CodecKind::Mpeg12 => by_picture_kind(known),
-        // No reordering in VP8, VP9, AV1, H.263, Theora, MJPEG, …
-        _ => (0..known.len() as i64).collect(),
+        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(known),
+        CodecKind::Mpeg4 | CodecKind::Mpeg12 => Some(by_picture_kind(known)),
+        // No reordering in these.
+        CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => Some((0..known.len() as i64).collect()),
+        CodecKind::Other if known.iter().all(|k| k.fact.pts.is_some()) => Some((0..known.len() as i64).collect()),
+        CodecKind::Other => None,
     }
 }
 
@@ -94,18 +128,22 @@ fn has_doubles(known: &[Known]) -> bool {
     times.windows(2).any(|w| w[0] == w[1])
 }
 
-/// H.264/HEVC: the count grows in presentation order and starts anew at each closed random access point.
-fn by_picture_order_count(known: &[Known]) -> Vec<i64> {
+/// H.264/HEVC: the count grows in presentation order and starts anew at each closed random access point. It may also
+/// start anew in between (memory management command 5), which shows as a count that comes twice: `None`.
+fn by_picture_order_count(known: &[Known]) -> Option<Vec<i64>> {
     let mut epoch = 0i64;
-    known
+    let order = known
         .iter()
         .map(|k| {
             if k.look.start == Start::Closed || k.look.breaks_link {
                 epoch += 1;
             }
-            (epoch << 33) + k.parsed.map_or(0, |p| i64::from(p.order))
+            Some((epoch << 33) + i64::from(k.parsed?.order))
         })
-        .collect()
+        .collect::<Option<Vec<i64>>>()?;
+    let mut shown: Vec<i64> = order.iter().zip(known).filter(|(_, k)| k.look.shown).map(|(&o, _)| o).collect();
+    shown.sort_unstable();
+    shown.windows(2).all(|w| w[0] < w[1]).then_some(order)
 }
 
 /// MPEG-1/2/4: a B picture is shown at once, any other when the next non-B picture arrives.
@@ -114,7 +152,7 @@ fn by_picture_kind(known: &[Known]) -> Vec<i64> {
     let mut next = 0;
     let mut held: Option<usize> = None;
     for (n, k) in known.iter().enumerate() {
-        let is_b = k.look.shown && k.parsed.is_some_and(|p| p.kind == 'B');
+        let is_b = k.look.shown && k.look.bidirectional;
         let shown_now = if is_b || !k.look.shown { Some(n) } else { held.replace(n) };
         if let Some(shown) = shown_now {
             order[shown] = next;
@@ -165,14 +203,11 @@ fn undecodable(known: &[Known], order: &[i64], starts: &[bool]) -> Vec<bool> {
 }
 
 /// Frames in presentation order with their times, and the time at which the last one ends.
-fn frames(info: &StreamInfo, known: &[Known], packets: &[PacketRecord]) -> (Vec<FrameRecord>, i64) {
+fn frames(info: &StreamInfo, container: &str, known: &[Known], packets: &[PacketRecord]) -> (Vec<FrameRecord>, i64) {
     let mut shown: Vec<usize> = (0..packets.len()).filter(|&n| packets[n].is_frame()).collect();
     shown.sort_by_key(|&n| (packets[n].order, n));
-    let mut times: Vec<i64> = match shown.iter().map(|&n| known[n].fact.pts).collect::<Option<Vec<_>>>() {
-        Some(times) if times.windows(2).all(|w| w[0] < w[1]) => times,
-        _ => made_up_times(info, known, &shown),
-    };
-    times.truncate(shown.len());
+    let given = (container != "avi").then(|| filled_times(known, &shown)).flatten();
+    let times = given.unwrap_or_else(|| made_up_times(info, known, &shown));
     let last_duration = shown
         .last()
         .map(|&n| known[n].fact.duration)
@@ -183,6 +218,21 @@ fn frames(info: &StreamInfo, known: &[Known], packets: &[PacketRecord]) -> (Vec<
     let end = times.last().map_or(0, |t| t.saturating_add(last_duration));
     let frames = shown.iter().zip(times).map(|(&n, pts)| FrameRecord { packet: DecodeIndex(n as u32), pts }).collect();
     (frames, end)
+}
+
+/// The container's times, single gaps filled from the frame before; `None` unless they grow from frame to frame.
+fn filled_times(known: &[Known], shown: &[usize]) -> Option<Vec<i64>> {
+    let given = shown.iter().filter(|&&n| known[n].fact.pts.is_some()).count();
+    if given * 2 < shown.len() {
+        return None;
+    }
+    let mut times: Vec<i64> = Vec::with_capacity(shown.len());
+    for &n in shown {
+        let fact = &known[n].fact;
+        let after = || Some(times.last()?.saturating_add(fact.duration.max(1)));
+        times.push(fact.pts.or_else(after)?);
+    }
+    times.windows(2).all(|w| w[0] < w[1]).then_some(times)
 }
 
 fn frame_ticks(info: &StreamInfo, (num, den): (u32, u32)) -> i64 {

@@ -2,6 +2,8 @@
 //! From the codec's own headers, since containers' key flags are wrong often enough.
 //! Never: looks further than the first slice.
 
+use std::collections::VecDeque;
+
 use super::nal::{units, Bits, Framing};
 use crate::media::CodecKind;
 
@@ -29,11 +31,13 @@ pub struct Look {
     pub skipped_after_start: bool,
     /// A random access point after which RASL pictures are never shown, even in sequence (HEVC BLA).
     pub breaks_link: bool,
+    /// The picture is bidirectional: it is shown as soon as it is decoded (MPEG-1/2/4).
+    pub bidirectional: bool,
 }
 
 impl Default for Look {
     fn default() -> Self {
-        Self { start: Start::No, shown: true, skipped_after_start: false, breaks_link: false }
+        Self { start: Start::No, shown: true, skipped_after_start: false, breaks_link: false, bidirectional: false }
     }
 }
 
@@ -123,9 +127,12 @@ fn is_encoder_note(unit: &[u8]) -> bool {
 
 fn h264(framing: Framing, data: &[u8]) -> Look {
     let mut recovery = None;
-    let mut shown = false;
     let mut start = Start::No;
-    for unit in units(framing, data) {
+    let units = units(framing, data);
+    // A packet of parameter sets alone shows nothing. One without any unit is damaged: its picture is missing, which
+    // shall be an error when it is asked for, not a video that is a frame shorter.
+    let mut shown = units.is_empty() && !data.is_empty();
+    for unit in units {
         match unit[0] & 31 {
             6 => {
                 for (kind, body) in sei_messages(unit) {
@@ -159,7 +166,9 @@ fn h264(framing: Framing, data: &[u8]) -> Look {
 }
 
 fn hevc(framing: Framing, data: &[u8]) -> Look {
-    for unit in units(framing, data) {
+    let units = units(framing, data);
+    let damaged = units.is_empty() && !data.is_empty();
+    for unit in units {
         let kind = unit[0] >> 1 & 63;
         // Layers above the base are not decoded.
         let layer = u32::from(unit[0] & 1) << 5 | unit.get(1).map_or(0, |b| u32::from(b >> 3));
@@ -175,9 +184,10 @@ fn hevc(framing: Framing, data: &[u8]) -> Look {
             shown: true,
             skipped_after_start: kind == 8 || kind == 9,
             breaks_link: (16..=18).contains(&kind),
+            ..Look::default()
         };
     }
-    Look { shown: false, ..Look::default() }
+    Look { shown: damaged, ..Look::default() }
 }
 
 fn vp8(data: &[u8]) -> Look {
@@ -286,14 +296,16 @@ fn start_code(data: &[u8], codes: std::ops::RangeInclusive<u8>) -> Option<usize>
 }
 
 fn mpeg12(data: &[u8]) -> Look {
+    const INTRA: u8 = 1;
+    const BIDIRECTIONAL: u8 = 3;
     let sequence = start_code(data, 0xb3..=0xb3).is_some();
-    let intra = start_code(data, 0..=0).and_then(|at| data.get(at + 1)).is_some_and(|b| b >> 3 & 7 == 1);
-    let start = match (sequence, intra) {
+    let kind = start_code(data, 0..=0).and_then(|at| data.get(at + 1)).map_or(0, |b| b >> 3 & 7);
+    let start = match (sequence, kind == INTRA) {
         (true, true) => Start::Open,
         (false, true) => Start::Soft,
         _ => Start::No,
     };
-    Look { start, ..Look::default() }
+    Look { start, bidirectional: kind == BIDIRECTIONAL, ..Look::default() }
 }
 
 /// MPEG-4 part 2 (ISO/IEC 14496-2 6.2.3, 6.2.5).
@@ -301,9 +313,13 @@ fn mpeg12(data: &[u8]) -> Look {
 struct Mpeg4 {
     /// Bits of `vop_time_increment`; 0 until a VOL header was seen.
     increment_bits: u32,
-    /// The packet before held two pictures ("packed bitstream"): this one is the placeholder of the second.
-    packed: bool,
+    /// Pictures that came packed with an earlier one ("packed bitstream") and are decoded when the next packet,
+    /// usually an empty placeholder, arrives.
+    waiting: VecDeque<Vop>,
 }
+
+/// Coding type of a picture: 0 intra, 1 predicted, 2 bidirectional, 3 sprite.
+type Vop = u32;
 
 impl Mpeg4 {
     fn read_volume(&mut self, data: &[u8]) {
@@ -341,14 +357,25 @@ impl Mpeg4 {
     }
 
     fn look(&mut self, data: &[u8]) -> Look {
+        const INTRA: Vop = 0;
+        const BIDIRECTIONAL: Vop = 2;
         self.read_volume(data);
-        let was_packed = std::mem::take(&mut self.packed);
-        let Some(at) = start_code(data, 0xb6..=0xb6) else { return Look { shown: false, ..Look::default() } };
-        let mut bits = Bits::new(&data[at..]);
-        let kind = bits.take(2).unwrap_or(3);
-        self.packed = start_code(&data[at..], 0xb6..=0xb6).is_some();
-        let shown = was_packed || self.is_coded(&mut bits).unwrap_or(true);
-        Look { start: if kind == 0 && shown { Start::Open } else { Start::No }, shown, ..Look::default() }
+        let aligned = self.waiting.is_empty();
+        let mut rest = data;
+        while let Some(at) = start_code(rest, 0xb6..=0xb6) {
+            rest = &rest[at..];
+            let mut bits = Bits::new(rest);
+            let kind = bits.take(2).unwrap_or(1);
+            if self.is_coded(&mut bits).unwrap_or(true) {
+                self.waiting.push_back(kind);
+            }
+        }
+        let Some(kind) = self.waiting.pop_front() else { return Look { shown: false, ..Look::default() } };
+        Look {
+            start: if kind == INTRA && aligned { Start::Open } else { Start::No },
+            bidirectional: kind == BIDIRECTIONAL,
+            ..Look::default()
+        }
     }
 
     fn is_coded(&self, bits: &mut Bits) -> Option<bool> {
@@ -392,6 +419,20 @@ mod tests {
         assert!(vp9(&packet).shown);
         let hidden = [0b1000_0100, 0b1000_0100, 0b1100_0001, 1, 1, 0b1100_0001];
         assert!(!vp9(&hidden).shown);
+    }
+
+    #[test]
+    fn a_packed_picture_belongs_to_the_packet_after() {
+        // One VOL with a time resolution of 25 (5 bits); then I, P packed with B, the empty placeholder, P.
+        let vop = |kind: u8, coded: bool| {
+            // type 2 bits, modulo_time_base '0', marker '1', increment 5 bits, marker '1', coded 1 bit
+            let bits = u16::from(kind) << 14 | 1 << 12 | 1 << 6 | u16::from(coded) << 5;
+            [&[0, 0, 1, 0xb6][..], &bits.to_be_bytes(), &[0xff]].concat()
+        };
+        let mut mpeg4 = Mpeg4 { increment_bits: 5, ..Mpeg4::default() };
+        let packets = [vop(0, true), [vop(1, true), vop(2, true)].concat(), vop(1, false), vop(1, true), vop(1, false)];
+        let looks: Vec<_> = packets.iter().map(|p| mpeg4.look(p)).map(|l| (l.shown, l.bidirectional)).collect();
+        assert_eq!(looks, [(true, false), (true, false), (true, true), (true, false), (false, false)]);
     }
 
     #[test]

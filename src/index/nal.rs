@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn exp_golomb_and_emulation_prevention() {
         assert_eq!(Bits::new(&[0b1010_0110, 0b0100_0000]).ue(), Some(0));
-        let mut bits = Bits::new(&[0b0100_1100]);
+        let mut bits = Bits::new(&[0b0100_0110]);
         assert_eq!((bits.ue(), bits.ue()), (Some(1), Some(5)));
         let mut bits = Bits::new(&[0, 0, 3, 1]);
         assert_eq!(bits.take(24), Some(1));

@@ -1,0 +1,36 @@
+# `make` alone lists the targets. The work is in scripts/; each target can be run again at any time.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON_CODE := python tests/python demo benches
+# A folder of videos for `make demo`.
+VIDEOS ?=
+
+.PHONY: help build wheel test demo fmt lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## set up everything and install framespool into .venv (first time: some minutes, most of them FFmpeg)
+	@scripts/setup.sh
+
+wheel: ## build the wheel into target/wheels
+	@scripts/setup.sh wheel
+	@ls -1 target/wheels/framespool-*.whl
+
+test: ## set up, then formats, lints, Rust tests, Python tests, stubs
+	@scripts/test.sh
+
+demo: build ## show what framespool does; VIDEOS=folder for videos of your own
+	@.venv/bin/python demo/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
+
+fmt: ## format Rust and Python
+	@scripts/setup.sh tools
+	@source scripts/env.sh && cargo fmt --all && ruff check --quiet --fix --select I $(PYTHON_CODE) && ruff format $(PYTHON_CODE)
+
+lint: ## clippy and ruff
+	@scripts/setup.sh tools
+	@source scripts/env.sh && cargo clippy --workspace --all-targets --profile test -- -D warnings && ruff check $(PYTHON_CODE)
+
+clean: ## remove target, .venv and demo-out (FFmpeg stays in its cache)
+	rm -rf target .venv demo-out

@@ -1,0 +1,192 @@
+//! In: a text file with `path label` on each line. Out: its videos, in the order of the lines.
+//! Lines are read from the right, so names may hold spaces; the label may be missing.
+//! Never: opens a video, or takes a mistyped label for part of a name.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+use framespool::error::{Error, Result, Site};
+
+use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
+
+/// Reads `path label` per line.
+///
+/// - The label is the last field, an integer; a line without one has label -1. Fields are separated by white space,
+///   or by `delimiter` if one is given; then what follows the last delimiter must be a label, or nothing.
+/// - Relative paths are relative to `root`, or else to the folder of the list.
+/// - Blank lines and lines that begin with `#` are passed over.
+/// - A line that goes on after the name of a video with anything but one label is an error, with its number.
+///
+/// Whether the videos exist is not looked at: that would take minutes for a large list on a network disk.
+pub fn file_list(path: impl AsRef<Path>, root: Option<&Path>, delimiter: Option<&str>) -> Result<Dataset> {
+    let path = path.as_ref();
+    if delimiter == Some("") {
+        let text = "delimiter must not be empty, got \"\"; leave it out to separate fields by white space";
+        return Err(Error::Argument(text.to_owned()));
+    }
+    let site = Site::file(&Arc::from(path.to_string_lossy()));
+    let root = root.or_else(|| path.parent()).unwrap_or(Path::new(""));
+    let mut dataset = Dataset::default();
+    let list = BufReader::new(File::open(path).map_err(|e| Error::io(&site, e))?);
+    for (number, line) in (1u64..).zip(list.split(b'\n')) {
+        let line = line.map_err(|e| Error::io(&site, e))?;
+        let wrong = |reason: String| Error::Argument(format!("{}, line {number}: {reason}", path.display()));
+        let not_text = |_| wrong("is not UTF-8 text; save the list as UTF-8".to_owned());
+        let mut line = std::str::from_utf8(&line).map_err(not_text)?;
+        if number == 1 {
+            line = line.trim_start_matches('\u{feff}'); // some editors put a byte order mark there
+        }
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (name, label) = parse(line, delimiter).map_err(wrong)?;
+        dataset.entries.push(Entry { path: root.join(name), label, label_name: None });
+    }
+    if dataset.entries.is_empty() {
+        return Err(Error::Argument(format!(
+            "{} lists no videos; write one per line: path label",
+            path.display()
+        )));
+    }
+    Ok(dataset)
+}
+
+/// One line without white space around it: name and label, or what is wrong.
+fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, i64), String> {
+    let fields = match delimiter {
+        Some(delimiter) => line.rsplit_once(delimiter),
+        None => line.rsplit_once(char::is_whitespace),
+    };
+    let fields = fields.map(|(name, label)| (name.trim(), label.trim()));
+    let (name, label) = match fields {
+        None => (line, NO_LABEL),
+        Some((name, "")) => (name, NO_LABEL),
+        Some((name, text)) => match text.parse() {
+            Ok(label) => (name, label),
+            // "my video.mp4" is a name with a space; the check below finds "video.mp4 x7".
+            Err(_) if delimiter.is_none() => (line, NO_LABEL),
+            Err(_) => {
+                return Err(format!(
+                    "label '{text}' is not an integer; write: path{} label",
+                    delimiter.unwrap_or(" ")
+                ))
+            }
+        },
+    };
+    if name.is_empty() {
+        return Err(format!("no path before label {label}; write the path first"));
+    }
+    match beyond(name, delimiter) {
+        Some(text) => Err(format!(
+            "'{text}' after the name of the video is not a label; write the path and at most one integer"
+        )),
+        None => Ok((name, label)),
+    }
+}
+
+/// What a name goes on with behind a video file name and a separator, unless the name itself is one of a video.
+fn beyond<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
+    let is_video = |name: &str| has_extension(Path::new(name.trim()), &VIDEO_EXTENSIONS);
+    if is_video(name) {
+        return None;
+    }
+    let cut = |(at, separator): (usize, &str)| (&name[..at], &name[at + separator.len()..]);
+    let cuts: Vec<(&str, &str)> = match delimiter {
+        Some(delimiter) => name.match_indices(delimiter).map(cut).collect(),
+        None => name.match_indices(char::is_whitespace).map(cut).collect(),
+    };
+    // With a slash behind it, it is a folder that is called like a video.
+    let found = cuts.into_iter().find(|(head, tail)| is_video(head) && !tail.contains(['/', '\\']));
+    found.map(|(_, tail)| tail.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    fn read(text: &str, delimiter: Option<&str>) -> Result<Vec<(String, i64)>> {
+        let folder = TempFolder::new();
+        let dataset = file_list(folder.write("list.txt", text), Some(Path::new("/r")), delimiter)?;
+        assert!(dataset.classes.is_empty());
+        Ok(dataset.entries.into_iter().map(|e| (e.path.to_str().unwrap().to_owned(), e.label)).collect())
+    }
+
+    fn owned<const N: usize>(entries: [(&str, i64); N]) -> Vec<(String, i64)> {
+        entries.map(|(path, label)| (path.to_owned(), label)).to_vec()
+    }
+
+    #[test]
+    fn names_may_hold_spaces_and_labels_may_be_missing() {
+        let text = "a.mp4 3\nmy video.mp4\t4\nmy video.mp4\nb.mp4\nc.mp4 -1\nframes/clip 7\n";
+        let expected = [
+            ("/r/a.mp4", 3),
+            ("/r/my video.mp4", 4),
+            ("/r/my video.mp4", -1),
+            ("/r/b.mp4", -1),
+            ("/r/c.mp4", -1),
+            ("/r/frames/clip", 7),
+        ];
+        assert_eq!(read(text, None).unwrap(), owned(expected));
+    }
+
+    #[test]
+    fn comments_blank_lines_and_foreign_line_ends_are_passed_over() {
+        let text = "\u{feff}# path label\r\n\r\n  a.mp4   1  \r\n   # more\r\nb#2.mp4 2";
+        assert_eq!(read(text, None).unwrap(), owned([("/r/a.mp4", 1), ("/r/b#2.mp4", 2)]));
+    }
+
+    #[test]
+    fn a_delimiter_replaces_white_space() {
+        let text = "a b.mp4,3\nc, d.mp4 , 4\ne.mp4,\nf.mp4";
+        let expected = [("/r/a b.mp4", 3), ("/r/c, d.mp4", 4), ("/r/e.mp4", -1), ("/r/f.mp4", -1)];
+        assert_eq!(read(text, Some(",")).unwrap(), owned(expected));
+        assert_eq!(read("a 1.mp4::5", Some("::")).unwrap(), owned([("/r/a 1.mp4", 5)]));
+    }
+
+    #[test]
+    fn relative_paths_are_relative_to_the_list_and_absolute_ones_stay() {
+        let folder = TempFolder::new();
+        let list = folder.write("lists/train.txt", "v/a.mp4 0\n/data/b.mp4 1\n");
+        let dataset = file_list(list, None, None).unwrap();
+        assert_eq!(dataset.entries[0].path, folder.0.join("lists/v/a.mp4"));
+        assert_eq!(dataset.entries[1].path, Path::new("/data/b.mp4"));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_by_file_and_number() {
+        for (line, delimiter, part) in [
+            ("a.mp4 x7", None, "'x7'"),                                     // mistyped
+            ("a.mp4 1.5", None, "'1.5'"),                                   // not an integer
+            ("a.mp4 99999999999999999999", None, "'99999999999999999999'"), // beyond 64 bits
+            ("a.mp4 3 5", None, "'3'"),                                     // two labels
+            ("a.mp4 0 1.0 2.0", None, "'0 1.0 2.0'"),                       // DALI's list with times
+            ("a.mp4,x", Some(","), "'x'"),
+            ("a.mp4,3,5", Some(","), "'3'"),
+            (",5", Some(","), "no path before label 5"),
+        ] {
+            let text = read(&format!("# first\nok.mp4\n{line}\n"), delimiter).unwrap_err().to_string();
+            assert!(text.contains("list.txt, line 3: ") && text.contains(part), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_may_be_called_like_a_video() {
+        assert_eq!(read("old.mp4 files/clip 2", None).unwrap(), owned([("/r/old.mp4 files/clip", 2)]));
+    }
+
+    #[test]
+    fn a_missing_empty_or_unreadable_list_is_named() {
+        let folder = TempFolder::new();
+        let missing = file_list(folder.0.join("none.txt"), None, None).unwrap_err();
+        assert!(matches!(missing, Error::NotFound { .. }) && missing.to_string().contains("none.txt"));
+        assert!(matches!(file_list(&folder.0, None, None).unwrap_err(), Error::Io { .. }));
+        assert!(read("# nothing\n", None).unwrap_err().to_string().contains("lists no videos"));
+        assert!(read("a.mp4 1\n", Some("")).unwrap_err().to_string().contains("delimiter"));
+        let binary = folder.write("binary.txt", b"a.mp4 1\n\xff\xfe\n");
+        assert!(file_list(binary, None, None).unwrap_err().to_string().contains("line 2: is not UTF-8"));
+    }
+}

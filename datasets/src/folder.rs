@@ -1,0 +1,230 @@
+//! In: a folder with one sub-folder per class, or with videos only. Out: its videos, sorted, labelled by sub-folder.
+//! Names are compared byte by byte, so labels are the same on every machine and in every locale.
+//! Never: opens a video, enters a hidden folder, or runs in circles along links.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framespool::error::{Error, Result, Site};
+
+use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
+
+/// Reads `root/class/…/video.mp4`: labels are the places of the sub-folders of `root`, sorted by name.
+///
+/// - A sub-folder without videos keeps its place, so that labels do not move.
+/// - Videos right under `root`, with no videos in sub-folders, are unlabelled: label -1, no classes. Both at once is an
+///   error, since some would be lost or mislabelled.
+/// - `extensions` (with or without dot, any case) replaces [`VIDEO_EXTENSIONS`].
+/// - Hidden files and folders (`.name`) are left out. Links to folders are followed, except to a folder they lie in.
+///   A link to nowhere counts as a file: opening it will say what is missing.
+pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<Dataset> {
+    let root = root.as_ref();
+    let extensions = wanted(extensions)?;
+    let kind = fs::metadata(root).map_err(|e| Error::io(&site(root), e))?;
+    if !kind.is_dir() {
+        return Err(Error::Argument(format!(
+            "{} is not a folder; give a folder of videos, or read a list with file_list",
+            root.display()
+        )));
+    }
+    let mut walk = Walk { extensions: &extensions, above: vec![real_path(root)?] };
+    let (folders, mut unlabelled) = walk.list(root)?;
+    unlabelled.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+    let mut labelled = Dataset::default();
+    for (label, class) in (0..).zip(&folders) {
+        let name = class.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut videos = Vec::new();
+        walk.collect(class, &mut videos)?;
+        videos.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+        let entry = |path| Entry { path, label, label_name: Some(name.clone()) };
+        labelled.entries.extend(videos.into_iter().map(entry));
+        labelled.classes.push(name);
+    }
+    match (unlabelled.first(), labelled.entries.first()) {
+        (None, Some(_)) => Ok(labelled),
+        (Some(_), None) => {
+            let entry = |path| Entry { path, label: NO_LABEL, label_name: None };
+            Ok(Dataset { entries: unlabelled.into_iter().map(entry).collect(), classes: Vec::new() })
+        }
+        (Some(stray), Some(video)) => Err(Error::Argument(format!(
+            "{} holds videos both directly ({}) and in class folders ({}); move the former into a folder of their \
+             class, or list the videos yourself",
+            root.display(),
+            stray.display(),
+            video.path.display()
+        ))),
+        (None, None) => Err(Error::Argument(format!(
+            "{} holds no videos, looked for files ending in .{}; check the folder, or give extensions",
+            root.display(),
+            extensions.join(" .")
+        ))),
+    }
+}
+
+/// The extensions without their dots.
+fn wanted(extensions: Option<&[String]>) -> Result<Vec<String>> {
+    let Some(given) = extensions else { return Ok(VIDEO_EXTENSIONS.map(str::to_owned).to_vec()) };
+    let wanted: Vec<String> = given.iter().map(|e| e.trim_start_matches('.').to_owned()).collect();
+    if wanted.is_empty() || wanted.iter().any(String::is_empty) {
+        return Err(Error::Argument(format!(
+            "extensions must name at least one and none may be empty, got {given:?}; e.g. [\"mp4\", \"mkv\"], or \
+             leave it out for all usual video files"
+        )));
+    }
+    Ok(wanted)
+}
+
+struct Walk<'a> {
+    extensions: &'a [String],
+    /// The folders that are being read, by their real paths: entering one of them again would never end.
+    above: Vec<PathBuf>,
+}
+
+impl Walk<'_> {
+    /// All videos in and below a folder.
+    fn collect(&mut self, folder: &Path, videos: &mut Vec<PathBuf>) -> Result<()> {
+        let real = real_path(folder)?;
+        if self.above.contains(&real) {
+            return Ok(());
+        }
+        self.above.push(real);
+        let (folders, files) = self.list(folder)?;
+        videos.extend(files);
+        for folder in folders {
+            self.collect(&folder, videos)?;
+        }
+        self.above.pop();
+        Ok(())
+    }
+
+    /// Sub-folders of a folder, sorted, and its videos.
+    fn list(&self, folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        let failed = |e| Error::io(&site(folder), e);
+        let (mut folders, mut videos) = (Vec::new(), Vec::new());
+        for item in fs::read_dir(folder).map_err(failed)? {
+            let item = item.map_err(failed)?;
+            if item.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let (path, kind) = (item.path(), item.file_type().map_err(failed)?);
+            // `is_dir` follows the link, and is false for a link to nowhere.
+            if kind.is_dir() || (kind.is_symlink() && path.is_dir()) {
+                folders.push(path);
+            } else if has_extension(&path, self.extensions) {
+                videos.push(path);
+            }
+        }
+        folders.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+        Ok((folders, videos))
+    }
+}
+
+fn real_path(folder: &Path) -> Result<PathBuf> {
+    fs::canonicalize(folder).map_err(|e| Error::io(&site(folder), e))
+}
+
+fn site(path: &Path) -> Site {
+    Site::file(&Arc::from(path.to_string_lossy()))
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    /// (path below root, label) of each entry.
+    fn listed(root: &Path, dataset: &Dataset) -> Vec<(String, i64)> {
+        let below = |e: &Entry| e.path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        dataset.entries.iter().map(|e| (below(e), e.label)).collect()
+    }
+
+    fn tree(files: &[&str]) -> TempFolder {
+        let root = TempFolder::new();
+        files.iter().for_each(|file| drop(root.write(file, "")));
+        root
+    }
+
+    #[test]
+    fn classes_are_the_sub_folders_in_the_order_of_their_bytes() {
+        let root =
+            tree(&["b/2.mp4", "b/10.mp4", "a/x/deep.MKV", "a/y.avi", "Z/1.webm", "b/notes.txt", "README"]);
+        let dataset = folder(&root.0, None).unwrap();
+        assert_eq!(dataset.classes, ["Z", "a", "b"]);
+        let expected =
+            [("Z/1.webm", 0), ("a/x/deep.MKV", 1), ("a/y.avi", 1), ("b/10.mp4", 2), ("b/2.mp4", 2)];
+        assert_eq!(listed(&root.0, &dataset), expected.map(|(path, label)| (path.to_owned(), label)));
+        assert_eq!(dataset.entries[1].label_name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_class_without_videos_keeps_its_label() {
+        let root = tree(&["a/none.txt", "b/1.mp4"]);
+        let dataset = folder(&root.0, None).unwrap();
+        assert_eq!((dataset.classes.len(), dataset.entries[0].label), (2, 1));
+    }
+
+    #[test]
+    fn a_folder_of_videos_only_is_unlabelled() {
+        let root = tree(&["b.mp4", "a.mp4", "extras/cover.jpg"]);
+        let dataset = folder(&root.0, None).unwrap();
+        assert_eq!(listed(&root.0, &dataset), [("a.mp4".to_owned(), -1), ("b.mp4".to_owned(), -1)]);
+        assert!(dataset.classes.is_empty() && dataset.entries[0].label_name.is_none());
+    }
+
+    #[test]
+    fn stray_videos_beside_class_folders_are_refused_rather_than_lost() {
+        let root = tree(&["stray.mp4", "a/1.mp4"]);
+        let text = folder(&root.0, None).unwrap_err().to_string();
+        assert!(text.contains("stray.mp4") && text.contains("class folders"), "{text}");
+    }
+
+    #[test]
+    fn hidden_files_and_folders_are_left_out() {
+        let root = tree(&["a/1.mp4", "a/._1.mp4", ".cache/2.mp4", "a/.trash/3.mp4"]);
+        let dataset = folder(&root.0, None).unwrap();
+        assert_eq!(listed(&root.0, &dataset), [("a/1.mp4".to_owned(), 0)]);
+        assert_eq!(dataset.classes, ["a"]);
+    }
+
+    #[test]
+    fn extensions_may_be_given_with_or_without_dot() {
+        let root = tree(&["a/1.mp4", "a/2.xyz", "a/3.Y4M"]);
+        let dataset = folder(&root.0, Some(&[".xyz".to_owned(), "y4m".to_owned()])).unwrap();
+        assert_eq!(dataset.entries.len(), 2);
+        assert!(folder(&root.0, Some(&[])).unwrap_err().to_string().contains("got []"));
+        assert!(folder(&root.0, Some(&[".".to_owned()])).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_but_never_in_circles() {
+        use std::os::unix::fs::symlink;
+        let root = tree(&["a/1.mp4", "a/in/2.mp4"]);
+        let elsewhere = tree(&["far.mp4"]);
+        symlink(&root.0, root.0.join("a/in/up")).unwrap();
+        symlink(root.0.join("a"), root.0.join("a/in/again")).unwrap();
+        symlink(&root.0, root.0.join("circle")).unwrap();
+        symlink(&elsewhere.0, root.0.join("b")).unwrap();
+        symlink("nowhere", root.0.join("a/gone.mp4")).unwrap();
+        let dataset = folder(&root.0, None).unwrap();
+        assert_eq!(dataset.classes, ["a", "b", "circle"]);
+        let expected = [("a/1.mp4", 0), ("a/gone.mp4", 0), ("a/in/2.mp4", 0), ("b/far.mp4", 1)];
+        assert_eq!(listed(&root.0, &dataset), expected.map(|(path, label)| (path.to_owned(), label)));
+    }
+
+    #[test]
+    fn a_missing_or_empty_root_is_named() {
+        let root = tree(&["a/readme.txt"]);
+        let missing = folder(root.0.join("nope"), None).unwrap_err();
+        assert!(matches!(missing, Error::NotFound { .. }) && missing.to_string().contains("nope"));
+        let text = folder(&root.0, None).unwrap_err().to_string();
+        assert!(text.contains(root.0.to_str().unwrap()) && text.contains(".mp4 .m4v"), "{text}");
+        let text = folder(root.0.join("a/readme.txt"), None).unwrap_err().to_string();
+        assert!(text.contains("is not a folder"), "{text}");
+    }
+}

@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Makes a machine ready, each step only where it is not done yet, so that a second run takes seconds.
+#
+#   scripts/setup.sh           system packages, .venv, FFmpeg, the wheel, and the wheel installed into .venv
+#   scripts/setup.sh tools     system packages, .venv, FFmpeg: enough for cargo and ruff
+#   scripts/setup.sh wheel     the same and the wheel in target/wheels, not installed
+#
+# PYTHON names the interpreter for .venv (default: the first of the usual ones that is 3.11 or newer).
+# FRAMESPOOL_FFMPEG names an FFmpeg prefix of your own; without it scripts/build_ffmpeg.sh builds one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+goal=${1:-all}
+case $goal in all | tools | wheel) ;; *) echo "setup: unknown goal '$goal'; one of all, tools, wheel" >&2; exit 2 ;; esac
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+# Runs a step and says how long it took, where that is worth a line.
+timed() {
+  local name=$1 began=$SECONDS
+  shift
+  "$@"
+  [ $((SECONDS - began)) -lt 2 ] || say "$name took $((SECONDS - began)) s"
+}
+
+source scripts/env.sh
+
+# ---- system packages -------------------------------------------------------------------------------------------
+
+fitting_python() {
+  local name
+  for name in ${PYTHON:+"$PYTHON"} python3 python3.11 python3.12 python3.13 python3.14 /usr/bin/python3; do
+    "$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$name" && return
+  done
+  return 1
+}
+
+# One line per thing that is missing: the Debian package, then what it is for.
+missing() {
+  local command package
+  while read -r command package; do
+    command -v "$command" >/dev/null || echo "$package (the command $command)"
+  done <<'LIST'
+gcc gcc
+g++ g++
+make make
+nasm nasm
+pkg-config pkg-config
+xz xz-utils
+LIST
+  echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || echo "libc6-dev (the C library's headers)"
+  echo '#include <zlib.h>' | gcc -E - >/dev/null 2>&1 || echo "zlib1g-dev (zlib's header)"
+  framespool_libclang >/dev/null || echo "libclang (libclang, with which bindgen reads C headers)"
+  compgen -G '/usr/lib/llvm*/lib*/clang/*/include/stddef.h' >/dev/null || compgen -G '/usr/lib*/clang/*/include/stddef.h' >/dev/null ||
+    [ -n "${LIBCLANG_PATH:-}" ] || echo "libclang (libclang's own headers)"
+  fitting_python >/dev/null || [ -x .venv/bin/python ] || echo "python3-venv (Python 3.11 or newer with venv)"
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || echo "ca-certificates (to download anything)"
+  [ -n "${FRAMESPOOL_FFMPEG:-}" ] || [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
+    echo "debian-archive-keyring (to check FFmpeg's source)"
+}
+
+# The packages that hold libclang and its headers, of the version that libclang-dev stands for, without the
+# half gigabyte that libclang-dev itself brings.
+libclang_packages() {
+  local version
+  version=$(apt-cache depends libclang-dev 2>/dev/null | sed -n 's/.*Depends: libclang-\([0-9]*\)-dev.*/\1/p' | head -n 1)
+  if [ -z "$version" ] || ! apt-cache show "libclang1-$version" >/dev/null 2>&1; then
+    version=$(apt-cache search --names-only '^libclang1-[0-9]+$' | sed 's/^libclang1-\([0-9]*\).*/\1/' | sort -rn | head -n 1)
+  fi
+  [ -n "$version" ] && echo "libclang1-$version libclang-common-$version-dev" || echo libclang-dev
+}
+
+system_packages() {
+  local list packages as_root=()
+  list=$(missing)
+  [ -n "$list" ] || return 0
+  say "missing on this system:"
+  sed 's/^/  /' <<<"$list" >&2
+  command -v apt-get >/dev/null || die "no apt-get here: install what the list names by this system's own means, then run this again"
+  if [ "$(id -u)" -ne 0 ]; then
+    sudo -n true 2>/dev/null || die "not root, and sudo asks for a password: install the packages of the list (apt-get install …; for libclang take libclang-dev), then run this again"
+    as_root=(sudo -n)
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  say "apt-get update"
+  "${as_root[@]}" apt-get -qq update >&2
+  packages=$(cut -d' ' -f1 <<<"$list" | sort -u)
+  grep -qx libclang <<<"$packages" && packages="$(grep -vx libclang <<<"$packages" || true) $(libclang_packages)"
+  say "apt-get install" $packages
+  "${as_root[@]}" apt-get -qq install -y --no-install-recommends $packages </dev/null >&2
+  list=$(missing)
+  [ -z "$list" ] || die "installed, and still missing: $list"
+}
+
+# ---- Rust ------------------------------------------------------------------------------------------------------
+
+rust() {
+  local have want
+  command -v cargo >/dev/null ||
+    die "no cargo: install Rust with rustup (https://rustup.rs, or the package rustup followed by 'rustup default stable'), then run this again"
+  have=$(cargo --version 2>/dev/null | cut -d' ' -f2) || true
+  [ -n "$have" ] || die "$(command -v cargo) does not run: $(cargo --version 2>&1 | head -n 1); 'rustup default stable' usually mends it"
+  want=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+  [ "$(printf '%s\n' "$want" "$have" | sort -V | head -n 1)" = "$want" ] ||
+    die "cargo is $have, and $want or newer is needed: rustup update stable"
+}
+
+# ---- .venv -----------------------------------------------------------------------------------------------------
+
+venv() {
+  local python stamp=.venv/requirements.sha256
+  if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    rm -rf .venv
+    python=$(fitting_python) || die "no Python 3.11 or newer with venv; set PYTHON to one"
+    say "making .venv with $python"
+    "$python" -m venv .venv
+  fi
+  sha256sum --status --check "$stamp" 2>/dev/null && return 0
+  say "installing requirements-dev.txt into .venv"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt </dev/null
+  sha256sum requirements-dev.txt >"$stamp"
+}
+
+# ---- FFmpeg ----------------------------------------------------------------------------------------------------
+
+ffmpeg() {
+  local prefix=${FRAMESPOOL_FFMPEG:-}
+  if [ -z "$prefix" ]; then
+    prefix=$(scripts/build_ffmpeg.sh </dev/null | tail -n 1)
+  fi
+  [ -e "$prefix/lib/pkgconfig/libavcodec.pc" ] ||
+    die "'$prefix' holds no lib/pkgconfig/libavcodec.pc; FRAMESPOOL_FFMPEG must be the prefix of an installed FFmpeg"
+  [ "$(cat .venv/ffmpeg-prefix 2>/dev/null)" = "$prefix" ] || echo "$prefix" >.venv/ffmpeg-prefix
+}
+
+# ---- wheel -----------------------------------------------------------------------------------------------------
+
+# Everything that decides what the wheel holds, as one number.
+wheel_key() {
+  {
+    find Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels datasets python \
+      -type f ! -name '*.pyc' ! -name '*.so' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
+    cargo --version
+    cat .venv/ffmpeg-prefix
+  } | sha256sum
+}
+
+wheel() {
+  local key stamp=target/wheels/built
+  key=$(wheel_key)
+  [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && compgen -G 'target/wheels/framespool-*.whl' >/dev/null && return 0
+  say "building the wheel"
+  rm -f target/wheels/framespool-*.whl "$stamp"
+  maturin build --release --out target/wheels --interpreter .venv/bin/python ${CI:+--locked} </dev/null >&2
+  echo "$key" >"$stamp"
+}
+
+install_wheel() {
+  local stamp=.venv/wheel
+  cmp -s target/wheels/built "$stamp" && return 0
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
+    target/wheels/framespool-*.whl </dev/null
+  cp target/wheels/built "$stamp"
+}
+
+timed "system packages" system_packages
+rust
+timed ".venv" venv
+timed "FFmpeg" ffmpeg
+source scripts/env.sh # now that .venv and FFmpeg are there
+if [ "$goal" != tools ]; then
+  timed "the wheel" wheel
+fi
+if [ "$goal" = all ]; then
+  timed "installing the wheel" install_wheel
+  say "ready: .venv/bin/python -c 'import framespool'"
+fi

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change goes in. Each step is timed, the first failure ends the run.
+#
+#   scripts/test.sh
+#
+# The corpus is looked for at FRAMESPOOL_CORPUS, by default beside the repository. With CI set, it must be there and
+# Cargo.lock must be up to date; without, tests that need the corpus say that they are skipped.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+table=()
+summary() {
+  printf '\n%8s  %-6s  %s\n' seconds result step
+  printf '%s\n' "${table[@]}"
+  printf '%8d  in all\n' "$SECONDS"
+}
+
+step() {
+  local name=$1 began=$SECONDS code
+  shift
+  printf '\n== %s\n   %s\n' "$name" "$*"
+  "$@" </dev/null
+  code=$?
+  table+=("$(printf '%8d  %-6s  %s' $((SECONDS - began)) "$([ $code -eq 0 ] && echo ok || echo FAILED)" "$name")")
+  if [ $code -ne 0 ]; then
+    summary
+    echo "stopped at '$name', which ended with code $code"
+    exit "$code"
+  fi
+}
+
+step "set-up" scripts/setup.sh
+source scripts/env.sh
+
+locked=${CI:+--locked}
+python_code="python tests/python demo benches"
+stubtest=(python -m mypy.stubtest --mypy-config-file pyproject.toml framespool)
+[ -f tests/python/stubtest-allowlist.txt ] && stubtest+=(--allowlist tests/python/stubtest-allowlist.txt)
+
+# shellcheck disable=SC2086
+{
+  step "rustfmt" cargo fmt --all --check
+  step "ruff" ruff check $python_code
+  step "ruff format" ruff format --check $python_code
+  # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once for each.
+  step "clippy" cargo clippy --workspace --all-targets --profile test $locked -- -D warnings
+  step "Rust tests" cargo test --workspace $locked
+  step "Python tests" python -m pytest tests/python
+  step "stubs" "${stubtest[@]}"
+}
+summary
+echo "all passed"

@@ -1,0 +1,138 @@
+//! In: number of clips, batch and ranks. Out: which places of the global order one rank takes of one global batch.
+//! Pure arithmetic; the rule is written at [`Split`].
+//! Never: knows which clip is at a place.
+
+use super::LastBatch;
+
+/// How places of the global order become batches of ranks.
+///
+/// With `G = batch_size * num_shards`, global batch `b` is the places `b*G .. min((b+1)*G, num_clips)`. It is cut into
+/// `num_shards` consecutive stretches, rank 0 first, whose lengths differ by one at most, the longer ones first. A full
+/// global batch thus gives rank *r* the places `b*G + r*batch_size ..`, and only the last one can be uneven. Then all
+/// ranks are made equally long by padding:
+///
+/// - [`LastBatch::Partial`]: up to the longest stretch, so a rank gets one padding clip at most;
+/// - [`LastBatch::Fill`]: up to `batch_size`;
+/// - [`LastBatch::Drop`]: no padding; a last global batch that is not full is left out.
+///
+/// Padding clips are taken from the head of the global order, one after the other over the ranks, beginning anew if
+/// there are fewer clips than padding. The clips of a global batch, and the number of batches, depend on `G` alone: a
+/// run may go on with another number of ranks at the same `G`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Number of clips of all ranks.
+    pub num_clips: u64,
+    /// Clips per batch of one rank, at least 1.
+    pub batch_size: u32,
+    /// Number of ranks, at least 1.
+    pub num_shards: u32,
+    /// What becomes of the last global batch.
+    pub last_batch: LastBatch,
+}
+
+/// What one rank takes of one global batch: the real clips, then the padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// First place of the global order.
+    pub first: u64,
+    /// Number of clips from there.
+    pub clips: u64,
+    /// First place of the padding, counted from the head of the global order, modulo the number of clips.
+    pub padding_first: u64,
+    /// Number of padding clips.
+    pub padding: u64,
+}
+
+impl Split {
+    /// Number of batches, the same on all ranks.
+    pub fn len_batches(&self) -> u64 {
+        match self.last_batch {
+            LastBatch::Partial | LastBatch::Fill => self.num_clips.div_ceil(self.global_batch()),
+            LastBatch::Drop => self.num_clips / self.global_batch(),
+        }
+    }
+
+    /// What rank `shard_id` takes of global batch `batch`; `None` past the last one.
+    pub fn share(&self, batch: u64, shard_id: u32) -> Option<Share> {
+        if batch >= self.len_batches() || shard_id >= self.num_shards {
+            return None;
+        }
+        let (ranks, rank) = (u64::from(self.num_shards), u64::from(shard_id));
+        let begin = batch * self.global_batch();
+        let there = (self.num_clips - begin).min(self.global_batch());
+        let (each, longer) = (there / ranks, there % ranks);
+        let before = rank * each + rank.min(longer);
+        let clips = each + u64::from(rank < longer);
+        let length = match self.last_batch {
+            LastBatch::Fill => u64::from(self.batch_size),
+            LastBatch::Partial | LastBatch::Drop => there.div_ceil(ranks),
+        };
+        Some(Share {
+            first: begin + before,
+            clips,
+            padding_first: rank * length - before,
+            padding: length - clips,
+        })
+    }
+
+    /// Slots of all batches of one rank, padding included; the same on all ranks.
+    pub fn len_slots(&self) -> u64 {
+        let last = self.len_batches().checked_sub(1);
+        last.map_or(0, |last| {
+            let share = self.share(last, 0).map_or(0, |share| share.clips + share.padding);
+            last * u64::from(self.batch_size) + share
+        })
+    }
+
+    /// Clips of one batch over all ranks.
+    fn global_batch(&self) -> u64 {
+        u64::from(self.batch_size.max(1)) * u64::from(self.num_shards.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(num_clips: u64, batch_size: u32, num_shards: u32, last_batch: LastBatch) -> Vec<Vec<[u64; 4]>> {
+        let split = Split { num_clips, batch_size, num_shards, last_batch };
+        let share = |b, r| split.share(b, r).map(|s| [s.first, s.clips, s.padding_first, s.padding]).unwrap();
+        (0..split.len_batches()).map(|b| (0..num_shards).map(|r| share(b, r)).collect()).collect()
+    }
+
+    #[test]
+    fn full_global_batches_go_to_ranks_in_stretches_of_a_batch() {
+        assert_eq!(
+            shares(8, 2, 2, LastBatch::Drop),
+            [[[0, 2, 0, 0], [2, 2, 0, 0]], [[4, 2, 0, 0], [6, 2, 0, 0]]]
+        );
+    }
+
+    #[test]
+    fn the_last_global_batch_is_split_evenly() {
+        // 5 clips over 4 ranks: 2 1 1 1, the three short ranks are padded by the clips at places 0, 1, 2.
+        let partial = [[0, 2, 0, 0], [2, 1, 0, 1], [3, 1, 1, 1], [4, 1, 2, 1]];
+        assert_eq!(shares(5, 3, 4, LastBatch::Partial), [partial]);
+        let fill = [[0, 2, 0, 1], [2, 1, 1, 2], [3, 1, 3, 2], [4, 1, 5, 2]];
+        assert_eq!(shares(5, 3, 4, LastBatch::Fill), [fill]);
+        assert!(shares(5, 3, 4, LastBatch::Drop).is_empty());
+    }
+
+    #[test]
+    fn more_ranks_than_clips_are_served_padding() {
+        assert_eq!(shares(1, 2, 3, LastBatch::Partial), [[[0, 1, 0, 0], [1, 0, 0, 1], [1, 0, 1, 1]]]);
+    }
+
+    #[test]
+    fn the_largest_numbers_do_not_overflow() {
+        for last_batch in [LastBatch::Partial, LastBatch::Fill, LastBatch::Drop] {
+            let (batch_size, num_shards) = (u32::MAX, u32::MAX);
+            let split = Split { num_clips: u64::MAX, batch_size, num_shards, last_batch };
+            let last = split.len_batches() - 1;
+            let share = split.share(last, num_shards - 1).unwrap();
+            assert!(share.first.checked_add(share.clips).is_some());
+            assert!(split.share(last + 1, 0).is_none() && split.share(0, num_shards).is_none());
+            assert!(split.len_slots() > 0);
+        }
+    }
+}

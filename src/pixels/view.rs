@@ -1,0 +1,103 @@
+//! In: a decoded frame. Out: the kernels' view of its planes and its colour.
+//! Never: copies pixels, except to look up a palette or to turn a bottom-up picture.
+
+use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
+
+use crate::error::{Error, Result, Site};
+use crate::ffmpeg::{Frame, PixelLayout};
+use crate::media::ColourTags;
+
+/// Calls `f` with the view of a frame.
+pub(super) fn with_view<R>(site: &Site, frame: &Frame, f: impl FnOnce(&FrameView<'_>) -> Result<R>) -> Result<R> {
+    let layout = frame.layout().ok_or_else(|| unsupported(site, "an unknown pixel format"))?;
+    let tags = frame.colour();
+    if layout.palette {
+        let rgb = look_up(site, frame)?;
+        let width = frame.width() as usize;
+        let plane = Plane { data: &rgb, stride_bytes: width * 3 };
+        let planes = Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] };
+        return f(&view(frame, 8, 0, planes, Colour { matrix: Matrix::Rgb, range: Range::Full }));
+    }
+    let planes = planes(site, frame, &layout)?;
+    let shift = layout.components[0].shift;
+    f(&view(frame, layout.depth, shift, planes, colour(site, &layout, tags)?))
+}
+
+fn unsupported(site: &Site, what: &str) -> Error {
+    Error::Unsupported { site: site.clone(), what: what.to_owned() }
+}
+
+fn view<'a>(frame: &Frame, depth_bits: u8, shift: u8, planes: Planes<'a>, colour: Colour) -> FrameView<'a> {
+    FrameView { width: frame.width(), height: frame.height(), depth_bits, shift, planes, colour }
+}
+
+fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Planes<'a>> {
+    let refuse = || unsupported(site, &format!("pixel format '{}'", layout.name));
+    if layout.exotic {
+        return Err(refuse());
+    }
+    let plane = |n: usize| {
+        let (data, stride_bytes) = frame.plane(n).ok_or_else(refuse)?;
+        Ok::<_, Error>(Plane { data, stride_bytes })
+    };
+    let bytes = usize::from(layout.depth > 8) + 1;
+    let c = &layout.components;
+    let (log2_chroma_w, log2_chroma_h) = (layout.log2_chroma_w, layout.log2_chroma_h);
+    match (c.len(), layout.rgb) {
+        (1 | 2, false) if c[0].step == bytes && c[0].offset == 0 => Ok(Planes::Gray(plane(c[0].plane)?)),
+        (3 | 4, rgb) if c[..3].iter().all(|c| c.step == bytes && c.offset == 0) => {
+            let planes = [plane(c[0].plane)?, plane(c[1].plane)?, plane(c[2].plane)?];
+            Ok(if rgb { Planes::PlanarRgb(planes) } else { Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } })
+        }
+        (3, false)
+            if c[1].plane == c[2].plane && c[0].step == bytes && c[1].step == 2 * bytes && c[1].offset == 0 =>
+        {
+            let (luma, chroma) = (plane(c[0].plane)?, plane(c[1].plane)?);
+            Ok(Planes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h })
+        }
+        (3 | 4, true) if bytes == 1 && c[..3].iter().all(|c| c.plane == 0) => Ok(Planes::PackedRgb {
+            plane: plane(0)?,
+            pixel_bytes: c[0].step as u8,
+            offsets: [c[0].offset as u8, c[1].offset as u8, c[2].offset as u8],
+        }),
+        _ => Err(refuse()),
+    }
+}
+
+/// Matrix and range of a picture: the stream's, else the container's (libavcodec has merged them), else BT.601
+/// limited.
+fn colour(site: &Site, layout: &PixelLayout, tags: ColourTags) -> Result<Colour> {
+    if layout.rgb {
+        return Ok(Colour { matrix: Matrix::Rgb, range: Range::Full });
+    }
+    // ITU-T H.273 table 4.
+    let matrix = match tags.matrix {
+        1 => Matrix::Bt709,
+        9 | 10 => Matrix::Bt2020Ncl,
+        // 0 says "these planes are R, G, B", which YUV planes cannot be: a wrong tag, taken as unspecified.
+        0 | 2 | 4 | 5 | 6 => Matrix::Bt601,
+        // SMPTE 240M's weights (0.212, 0.087) lie within 0.02 of BT.709's.
+        7 => Matrix::Bt709,
+        other => return Err(unsupported(site, &format!("colour matrix {other} (ITU-T H.273)"))),
+    };
+    let full = tags.full_range.unwrap_or(false);
+    Ok(Colour { matrix, range: if full { Range::Full } else { Range::Limited } })
+}
+
+/// A palette picture as packed RGB.
+fn look_up(site: &Site, frame: &Frame) -> Result<Vec<u8>> {
+    let refuse = || unsupported(site, "a palette picture without its palette");
+    let (indices, stride) = frame.plane(0).ok_or_else(refuse)?;
+    let (palette, _) = frame.plane(1).ok_or_else(refuse)?;
+    let width = frame.width() as usize;
+    let mut rgb = Vec::with_capacity(width * frame.height() as usize * 3);
+    for row in indices.chunks(stride) {
+        for &index in &row[..width.min(row.len())] {
+            // Entries are native-endian 0xAARRGGBB.
+            let at = usize::from(index) * 4;
+            let argb = u32::from_ne_bytes([palette[at], palette[at + 1], palette[at + 2], palette[at + 3]]);
+            rgb.extend([(argb >> 16) as u8, (argb >> 8) as u8, argb as u8]);
+        }
+    }
+    Ok(rgb)
+}

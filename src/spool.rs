@@ -1,0 +1,188 @@
+//! In: a dataset, a sampling rule, an order and a recipe. Out: whole batches of clips, in order.
+//! The running machine: order → tickets → lanes → batches. Lanes are named threads behind bounded queues; which lane
+//! makes a clip decides nothing about the result.
+//! Never: lets a bad file, a panic or a slow lane change the order, or hang the caller.
+
+mod epoch;
+mod lane;
+pub mod library;
+pub mod stats;
+
+use std::sync::Arc;
+
+use crate::batch::Slab;
+use crate::error::{Error, Result};
+use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
+use crate::pixels::{ClipShape, Recipe};
+use crate::sampling::Sampling;
+
+use epoch::Epoch;
+use lane::Lanes;
+use library::{Item, Library};
+use stats::{Meter, Stats};
+
+/// What happens when a clip cannot be made because of its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The error is raised in place of the batch that the clip belongs to; the batches after it still come.
+    #[default]
+    Raise,
+    /// The clip is left out: its batch is shorter.
+    Skip,
+    /// Another clip takes its place, chosen by (seed, epoch, clip, attempt).
+    Replace,
+}
+
+/// What a spool is made of.
+#[derive(Clone)]
+pub struct SpoolConfig {
+    /// Videos with their labels.
+    pub items: Vec<Item>,
+    /// Rule that makes clips out of videos.
+    pub sampling: Sampling,
+    /// Clips per batch.
+    pub batch_size: u32,
+    /// Order of clips.
+    pub shuffle: Shuffle,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// This rank.
+    pub shard_id: u32,
+    /// Number of ranks.
+    pub num_shards: u32,
+    /// What becomes of the last batch.
+    pub last_batch: LastBatch,
+    /// What becomes of clips that cannot be made.
+    pub on_error: OnError,
+    /// What to make of each frame.
+    pub recipe: Recipe,
+    /// Worker threads, each with a single-threaded decoder.
+    pub threads: u32,
+    /// Batches that are made ahead of the one being waited for.
+    pub prefetch: u32,
+}
+
+/// One clip's facts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClipFacts {
+    /// Number of the clip in the dataset.
+    pub clip_id: u64,
+    /// Number of the video in the dataset.
+    pub video_id: u32,
+    /// The video's label.
+    pub label: i64,
+    /// Display index of each frame.
+    pub indices: Vec<i64>,
+    /// Presentation time of each frame in seconds.
+    pub pts_seconds: Vec<f64>,
+    /// Whether each frame is real (not standing in for one past the end).
+    pub mask: Vec<bool>,
+    /// The clip only fills a batch or makes ranks equal.
+    pub padding: bool,
+}
+
+/// Pixels of a batch.
+pub enum Pixels {
+    /// All clips have this shape and lie one after another.
+    Even(Slab, ClipShape),
+    /// Clips differ in size.
+    Ragged(Vec<(Slab, ClipShape)>),
+}
+
+/// One batch.
+pub struct Batch {
+    /// The pixels.
+    pub pixels: Pixels,
+    /// The clips' facts, in the order of the pixels.
+    pub clips: Vec<ClipFacts>,
+}
+
+/// The running machine.
+pub struct Spool {
+    config: SpoolConfig,
+    order: Order,
+    library: Arc<Library>,
+    meter: Arc<Meter>,
+    lanes: Lanes,
+    epoch: Option<Epoch>,
+    made_in: u32,
+}
+
+impl Spool {
+    /// Checks everything and starts the lanes. Where the number of clips depends on the videos' lengths, all videos
+    /// are indexed first, by all threads; `watch` is called meanwhile and stops it by an error.
+    pub fn start(config: SpoolConfig, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
+        if config.items.is_empty() {
+            return Err(Error::Argument("the dataset is empty; give at least one video".into()));
+        }
+        if u32::try_from(config.items.len()).is_err() {
+            return Err(Error::Argument(format!("{} videos; at most {} are possible", config.items.len(), u32::MAX)));
+        }
+        if config.threads == 0 {
+            return Err(Error::Argument("num_threads must be at least 1, got 0; leave it out to use all cores".into()));
+        }
+        let meter = Arc::new(Meter::default());
+        let library = Library::new(config.items.clone(), config.sampling.clone());
+        let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
+        let order = Order::new(OrderConfig {
+            num_clips: library.num_clips(),
+            shuffle: config.shuffle,
+            seed: config.seed,
+            shard_id: config.shard_id,
+            num_shards: config.num_shards,
+            batch_size: config.batch_size,
+            last_batch: config.last_batch,
+        })?;
+        if library.num_clips() == 0 {
+            return Err(Error::Argument(format!(
+                "no video yields a clip: the longest has {} frames, a clip spans {}; use a shorter sequence_length or stride, or a pad mode",
+                library.longest(),
+                config.sampling.span()
+            )));
+        }
+        let lanes = Lanes::start(&config, library.clone(), meter.clone())?;
+        Ok(Self { config, order, library, meter, lanes, epoch: None, made_in: std::process::id() })
+    }
+
+    /// Batches per epoch.
+    pub fn len_batches(&self) -> u64 {
+        self.order.len_batches()
+    }
+
+    /// Clips in the whole dataset.
+    pub fn num_clips(&self) -> u64 {
+        self.library.num_clips()
+    }
+
+    /// Begins an epoch; batches of an epoch that is under way are forgotten.
+    pub fn begin(&mut self, epoch: u64) -> Result<()> {
+        self.check_process()?;
+        if let Some(old) = self.epoch.take() {
+            self.lanes.forget(old.generation());
+        }
+        let generation = self.lanes.next_generation();
+        self.epoch = Some(Epoch::new(generation, epoch));
+        Ok(())
+    }
+
+    /// The next batch of the epoch that was begun; `None` at its end. `watch` is called every 50 ms while waiting.
+    pub fn next_batch(&mut self, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
+        self.check_process()?;
+        let Some(epoch) = &mut self.epoch else { return Ok(None) };
+        epoch.next_batch(&self.config, &self.order, &self.lanes, &self.meter, watch)
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> Stats {
+        self.meter.read(self.library.videos_failed())
+    }
+
+    /// Threads do not survive a fork; say so instead of waiting for them for ever.
+    fn check_process(&self) -> Result<()> {
+        let used_in = std::process::id();
+        if used_in != self.made_in {
+            return Err(Error::Forked { what: "ClipLoader", made_in: self.made_in, used_in });
+        }
+        Ok(())
+    }
+}

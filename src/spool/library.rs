@@ -1,0 +1,194 @@
+//! In: the dataset's videos. Out: opened videos and the mapping from clip numbers to videos.
+//! Indices are kept as long as they fit into a byte budget, and built again otherwise.
+//! Never: keeps file handles: a dataset has more files than a process may open.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::stats::Meter;
+use super::OnError;
+use crate::error::{Error, Result};
+use crate::index::VideoIndex;
+use crate::sampling::Sampling;
+use crate::source::{ByteSource, FileSource, MemorySource};
+use crate::video::Video;
+
+/// Where a video is.
+#[derive(Clone)]
+pub enum Place {
+    /// A file.
+    Path(PathBuf),
+    /// Bytes in memory.
+    Memory(MemorySource),
+}
+
+/// One video of a dataset.
+#[derive(Clone)]
+pub struct Item {
+    /// Where it is.
+    pub place: Place,
+    /// Its label.
+    pub label: i64,
+}
+
+/// Bytes of indices that are kept: about 20 000 ten-second clips.
+const INDEX_BUDGET: usize = 256 << 20;
+
+/// The dataset's videos.
+pub struct Library {
+    items: Vec<Item>,
+    sampling: Sampling,
+    /// Clips up to and including each video; `None` where each video yields the same number.
+    clips_up_to: Option<Vec<u64>>,
+    clips_each: u64,
+    longest: u32,
+    videos_failed: u64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    indices: HashMap<u32, Arc<VideoIndex>>,
+    oldest_first: VecDeque<u32>,
+    bytes: usize,
+}
+
+impl Library {
+    pub(super) fn new(items: Vec<Item>, sampling: Sampling) -> Self {
+        let clips_each = match &sampling {
+            Sampling::Random(rule) => u64::from(rule.clips_per_video()),
+            Sampling::Windows(_) => 0,
+        };
+        let kept = Mutex::default();
+        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, videos_failed: 0, kept }
+    }
+
+    /// Finds out how many clips there are, by indexing all videos where that is needed.
+    pub(super) fn survey(
+        mut self,
+        threads: u32,
+        on_error: OnError,
+        meter: &Meter,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
+        if self.clips_each > 0 {
+            return Ok(self);
+        }
+        let next = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
+        let lengths: Vec<Mutex<Option<Result<u32>>>> = self.items.iter().map(|_| Mutex::new(None)).collect();
+        let stopped = std::thread::scope(|scope| {
+            for worker in 0..threads {
+                let work = || loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(slot) = lengths.get(at) else { return };
+                    let length = self.open(at as u32, meter).map(|v| v.index().num_frames());
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(length);
+                    done.fetch_add(1, Ordering::Release);
+                };
+                let name = format!("spool-survey-{worker}");
+                if std::thread::Builder::new().name(name).spawn_scoped(scope, work).is_err() && worker == 0 {
+                    return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+                }
+            }
+            while done.load(Ordering::Acquire) < lengths.len() {
+                if let Err(stop) = watch() {
+                    next.store(lengths.len(), Ordering::Relaxed);
+                    return Err(stop);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            Ok(())
+        });
+        stopped?;
+        let mut total = 0u64;
+        let mut clips_up_to = Vec::with_capacity(lengths.len());
+        for length in lengths {
+            let length = length.into_inner().unwrap_or_else(PoisonError::into_inner);
+            match length.unwrap_or(Ok(0)) {
+                Ok(frames) => {
+                    self.longest = self.longest.max(frames);
+                    total += self.sampling.clips_in(frames);
+                }
+                Err(error) if on_error == OnError::Raise || !error.blames_file() => return Err(error),
+                Err(error) => {
+                    meter.error(&error);
+                    self.videos_failed += 1;
+                }
+            }
+            clips_up_to.push(total);
+        }
+        self.clips_up_to = Some(clips_up_to);
+        Ok(self)
+    }
+
+    /// Clips of the whole dataset.
+    pub fn num_clips(&self) -> u64 {
+        match &self.clips_up_to {
+            Some(up_to) => up_to.last().copied().unwrap_or(0),
+            None => self.clips_each * self.items.len() as u64,
+        }
+    }
+
+    /// Video, and clip inside it, of a clip number.
+    pub fn locate(&self, clip: u64) -> (u32, u64) {
+        match &self.clips_up_to {
+            Some(up_to) => {
+                let video = up_to.partition_point(|&end| end <= clip);
+                let before = video.checked_sub(1).map_or(0, |v| up_to[v]);
+                (video as u32, clip - before)
+            }
+            None => ((clip / self.clips_each) as u32, clip % self.clips_each),
+        }
+    }
+
+    /// Frames of the longest video met while surveying.
+    pub(super) fn longest(&self) -> u32 {
+        self.longest
+    }
+
+    pub(super) fn videos_failed(&self) -> u64 {
+        self.videos_failed
+    }
+
+    /// Label of a video.
+    pub fn label(&self, video: u32) -> i64 {
+        self.items[video as usize].label
+    }
+
+    /// Opens a video, with the kept index if there is one.
+    pub fn open(&self, video: u32, meter: &Meter) -> Result<Video> {
+        let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
+            Place::Path(path) => Arc::new(FileSource::open(path)?),
+            Place::Memory(memory) => Arc::new(memory.clone()),
+        };
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
+        if let Some(index) = kept {
+            return Ok(Video::with_index(source, index));
+        }
+        let opened = Video::open(source)?;
+        meter.add(|s| s.videos_indexed += 1);
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(video, opened.index().clone());
+        Ok(opened)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, video: u32, index: Arc<VideoIndex>) {
+        let bytes = index.memory_bytes();
+        if bytes > INDEX_BUDGET || self.indices.contains_key(&video) {
+            return;
+        }
+        while self.bytes + bytes > INDEX_BUDGET {
+            let Some(oldest) = self.oldest_first.pop_front() else { break };
+            if let Some(old) = self.indices.remove(&oldest) {
+                self.bytes -= old.memory_bytes();
+            }
+        }
+        self.bytes += bytes;
+        self.indices.insert(video, index);
+        self.oldest_first.push_back(video);
+    }
+}

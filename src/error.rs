@@ -204,6 +204,24 @@ impl Error {
         !matches!(self, Error::Argument(_) | Error::Forked { .. } | Error::Interrupted)
     }
 
+    /// Where it happened, if in a file.
+    pub fn site(&self) -> Option<&Site> {
+        match self {
+            Error::NotFound { site }
+            | Error::Io { site, .. }
+            | Error::Malformed { site, .. }
+            | Error::Truncated { site, .. }
+            | Error::NoVideo { site, .. }
+            | Error::Unsupported { site, .. }
+            | Error::Decode { site, .. }
+            | Error::Limit { site, .. }
+            | Error::FrameIndex { site, .. }
+            | Error::FrameTime { site, .. }
+            | Error::Internal { site, .. } => Some(site),
+            Error::Argument(_) | Error::Forked { .. } | Error::Interrupted => None,
+        }
+    }
+
     /// From an `io::Error` at a site.
     pub fn io(site: &Site, source: std::io::Error) -> Self {
         if source.kind() == std::io::ErrorKind::NotFound {

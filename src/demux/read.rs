@@ -120,8 +120,12 @@ impl PacketReader {
         let mut packet = Packet::new();
         let mut candidates: Option<Vec<u32>> = None;
         for read in 0..4 * READ_ON {
-            if !demuxed.demuxer.next_packet(&mut packet)? {
-                return Ok(false);
+            match demuxed.demuxer.next_packet(&mut packet) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                // A demuxer that is lost after a seek is no verdict on the file: reading from the beginning is.
+                Err(Error::Malformed { .. }) => return Ok(false),
+                Err(error) => return Err(error),
             }
             let starts = match candidates.take() {
                 None => self.index.find(&packet),

@@ -91,6 +91,13 @@ impl Frame {
         u32::try_from(self.get().height).unwrap_or(0)
     }
 
+    /// Whether the picture refers to no other.
+    pub fn is_intra(&self) -> bool {
+        // SAFETY: an enum field of a live frame, read as an integer.
+        let kind = unsafe { ptr::addr_of!(self.get().pict_type).cast::<u32>().read() };
+        kind == ffi::AVPictureType::AV_PICTURE_TYPE_I as u32 || self.get().flags & ffi::AV_FRAME_FLAG_KEY != 0
+    }
+
     /// Why this picture is not exactly what the encoder made, if the decoder noticed.
     pub fn damage(&self) -> Option<&'static str> {
         let frame = self.get();

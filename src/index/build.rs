@@ -8,7 +8,7 @@ use super::look::{Look, Looker, Start};
 use super::VideoIndex;
 use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::{Decoder, Demuxer, Frame, Packet, Parsed, Parser, Received};
+use crate::ffmpeg::{log, Decoder, Demuxer, Frame, Packet, Parsed, Parser, Received};
 use crate::limits::Limits;
 use crate::media::{CodecKind, StreamInfo};
 use crate::source::ByteSource;
@@ -34,6 +34,7 @@ pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoI
     let site = Site::file(source.name());
     let mut looks: Vec<(Look, Option<Parsed>)> = Vec::new();
     let mut readers: Option<(Looker, Option<Parser>)> = None;
+    let mut key_check: Option<KeyCheck> = None;
     let mut preamble = Vec::new();
     let mut padded = Vec::new();
     let track = scan::scan(source, limits, |info, packet| {
@@ -45,7 +46,16 @@ pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoI
                 readers.insert((looker, open_parser(&site, info)?))
             }
         };
-        let look = looker.look(packet.data(), packet.is_key());
+        let mut look = looker.look(packet.data(), packet.is_key());
+        if info.params.codec.kind == CodecKind::Other && look.start != Start::No && !looks.is_empty() {
+            let check = match &mut key_check {
+                Some(check) => check,
+                None => key_check.insert(KeyCheck::new(&site, info)?),
+            };
+            if !check.stands_alone(packet) {
+                look.start = Start::No;
+            }
+        }
         let parsed = parser.as_mut().map(|parser| {
             padded.clear();
             padded.extend_from_slice(packet.data());
@@ -87,6 +97,37 @@ fn decoded_order(source: &Arc<dyn ByteSource>, info: &StreamInfo) -> Result<Vec<
         }
     }
     Ok(order)
+}
+
+/// Tries key packets of codecs whose headers are not read here: some muxers mark predicted pictures as key (H.263).
+struct KeyCheck {
+    /// `None` where the codec cannot be decoded at all; then nothing can be decoded wrongly either.
+    decoder: Option<Decoder>,
+    frame: Frame,
+}
+
+impl KeyCheck {
+    fn new(site: &Site, info: &StreamInfo) -> Result<Self> {
+        let decoder = match Decoder::open(site, &info.params, 1) {
+            Ok(decoder) => Some(decoder),
+            Err(Error::Unsupported { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { decoder, frame: Frame::new() })
+    }
+
+    /// Whether a packet decodes to an intra picture, without a complaint, by itself.
+    fn stands_alone(&mut self, packet: &Packet) -> bool {
+        let Some(decoder) = &mut self.decoder else { return true };
+        decoder.flush();
+        let clean = decoder.send(packet).is_ok() && log::errors() == 0;
+        decoder.drain();
+        let mut intra = false;
+        while let Ok(Received::Frame) = decoder.receive(&mut self.frame) {
+            intra |= self.frame.is_intra();
+        }
+        clean && intra && log::errors() == 0
+    }
 }
 
 /// Parsers are consulted only for what timestamps cannot tell: fields, and order where timestamps are missing.

@@ -1,0 +1,54 @@
+"""framespool: decode once, deliver shuffled. Video clips for training, exact and in order."""
+
+from __future__ import annotations
+
+from framespool import datasets, errors, sampling, transforms
+from framespool._framespool import Tensor, __version__
+from framespool._loader import Batch, ClipLoader
+from framespool._video import Frames, Video, VideoInfo
+from framespool.errors import (
+    ArgumentError,
+    DecodeError,
+    Error,
+    ForkedError,
+    FrameIndexError,
+    FrameTimeError,
+    InternalError,
+    InterruptedReadError,
+    LimitError,
+    MalformedError,
+    NotFoundError,
+    NoVideoError,
+    ReadError,
+    TruncatedError,
+    UnsupportedError,
+)
+
+__all__ = [
+    "ArgumentError",
+    "Batch",
+    "ClipLoader",
+    "DecodeError",
+    "Error",
+    "ForkedError",
+    "FrameIndexError",
+    "FrameTimeError",
+    "Frames",
+    "InternalError",
+    "InterruptedReadError",
+    "LimitError",
+    "MalformedError",
+    "NoVideoError",
+    "NotFoundError",
+    "ReadError",
+    "Tensor",
+    "TruncatedError",
+    "UnsupportedError",
+    "Video",
+    "VideoInfo",
+    "__version__",
+    "datasets",
+    "errors",
+    "sampling",
+    "transforms",
+]

@@ -1,0 +1,113 @@
+"""The engine, compiled. Use the public names of ``framespool`` instead of this module, ``Tensor`` excepted."""
+
+import os
+from typing import Any, final
+
+__version__: str
+#: Version of the FFmpeg inside.
+ffmpeg_version: str
+#: SIMD path of the pixel pass on this machine.
+pixel_backend: str
+
+_Path = str | os.PathLike[str]
+_Source = str | os.PathLike[str] | bytes
+
+#: A transform: its name and its numbers.
+Step = tuple[str, list[float]]
+#: A sampling rule: its name, its numbers, what it does at the end of a video.
+Rule = tuple[str, list[int], str]
+
+@final
+class Tensor:
+    """Numbers in memory, with a shape: what framespool hands over.
+
+    Leaves by DLPack, without a copy: ``torch.from_dlpack(t)``, ``numpy.from_dlpack(t)``, ``jax.dlpack.from_dlpack(t)``.
+    The memory lives as long as any of its takers. ``t[i]`` is a view of entry ``i`` of the first dimension.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+    @property
+    def dtype(self) -> str:
+        """ "uint8", "float32", "float64", "int64" or "bool"."""
+    @property
+    def device(self) -> str:
+        """Where the memory is: "cpu"."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Tensor: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+    def __array__(self, dtype: Any | None = None, *, copy: bool | None = None) -> Any: ...
+    def numpy(self) -> Any:
+        """The same memory as a NumPy array."""
+    def torch(self) -> Any:
+        """The same memory as a PyTorch tensor."""
+    def tobytes(self) -> bytes:
+        """A copy of the memory, row-major."""
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+
+@final
+class Clip:
+    """Frames of one video, painted."""
+
+    @property
+    def data(self) -> Tensor: ...
+    @property
+    def indices(self) -> list[int]: ...
+    @property
+    def pts_seconds(self) -> list[float]: ...
+    @property
+    def duration_seconds(self) -> list[float]: ...
+
+@final
+class Video:
+    """One opened video; ``name`` is what messages call it if ``source`` is bytes."""
+
+    def __new__(cls, source: _Source, name: str) -> Video: ...
+    def __len__(self) -> int: ...
+    def facts(self) -> dict[str, Any]:
+        """Facts of the video by name."""
+    def all_pts_seconds(self) -> list[float]:
+        """Presentation time of every frame in seconds."""
+    def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str) -> Clip: ...
+    def frames_at(self, seconds: list[float], steps: list[Step], dtype: str, layout: str) -> Clip: ...
+
+@final
+class Spool:
+    """The running machine behind a loader."""
+
+    def __new__(
+        cls, dataset: list[tuple[_Source, int]], rule: Rule, steps: list[Step], settings: dict[str, Any]
+    ) -> Spool: ...
+    def __len__(self) -> int: ...
+    @property
+    def num_clips(self) -> int: ...
+    def begin(self, epoch: int) -> None: ...
+    def next_batch(self) -> dict[str, Any] | None: ...
+    def stats(self) -> dict[str, Any]: ...
+
+def clips_in(rule: Rule, num_frames: int) -> int:
+    """Number of clips that a video of ``num_frames`` frames yields."""
+
+def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[str, int]], list[str]]:
+    """(path, label) pairs and class names of a folder."""
+
+def read_file_list(
+    path: _Path, root: _Path | None, delimiter: str | None
+) -> tuple[list[tuple[str, int]], list[str]]:
+    """(path, label) pairs and class names of a list file."""

@@ -1,0 +1,177 @@
+"""Batches of clips, in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from framespool import _framespool
+from framespool._framespool import Tensor
+from framespool.datasets import Dataset, as_dataset
+from framespool.errors import ArgumentError, UnsupportedError
+from framespool.sampling import Sampling
+from framespool.transforms import Transform, steps
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Clips with their facts; N clips of T frames.
+
+    ``frames``: Tensor in the loader's layout and dtype, or a list of N Tensors where the transforms do not make all
+    frames the same size. ``labels``: (N,) int64. ``indices``: (N, T) int64, display index of each frame.
+    ``pts_seconds``: (N, T) float64, when each frame is shown, in seconds. ``mask``: (N, T) bool, false for frames
+    that stand in for ones past the end. ``video_ids``, ``clip_ids``: (N,) int64, places in the dataset.
+    ``padding``: (N,) bool, true for clips that only fill a batch or make ranks equal.
+
+    Tensors leave by DLPack without a copy: ``torch.from_dlpack(batch.frames)``, ``np.from_dlpack(batch.frames)``,
+    or ``.torch()`` and ``.numpy()`` for short.
+    """
+
+    frames: Tensor | list[Tensor]
+    labels: Tensor
+    indices: Tensor
+    pts_seconds: Tensor
+    mask: Tensor
+    video_ids: Tensor
+    clip_ids: Tensor
+    padding: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class ClipLoader:
+    """Streams batches of clips out of videos, decoded by worker threads, in an order that only the arguments decide.
+
+    ``dataset``: a :class:`~framespool.datasets.Dataset`, or a list of ``(path, label)`` or of paths; bytes may stand
+    for a path. ``sampling``: a rule of :mod:`framespool.sampling`.
+
+    ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`. ``device``: ``"cpu"``.
+    ``shuffle``: ``"full"`` (a new permutation of all clips each epoch) or ``False``. ``shard_id`` of ``num_shards``:
+    this rank's part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and
+    all random clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the
+    order, marked in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch,
+    ``"skip"`` the clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip); counted in :meth:`stats`.
+    ``num_threads``: worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches
+    made ahead. ``layout``: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"`` or ``"float32"`` (values
+    in 0..1 unless normalised).
+
+    Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one. The loader does
+    not survive ``os.fork()``: make it in the process that uses it.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | Iterable[Any],
+        sampling: Sampling,
+        *,
+        batch_size: int,
+        transforms: Sequence[Transform] | None = None,
+        device: str = "cpu",
+        decoder: Literal["auto", "cpu"] = "auto",
+        shuffle: Literal["full", False] = False,
+        shard_id: int = 0,
+        num_shards: int = 1,
+        seed: int = 0,
+        last_batch: Literal["partial", "drop", "fill"] = "partial",
+        on_error: Literal["raise", "skip", "replace"] = "raise",
+        num_threads: int | None = None,
+        prefetch: int = 2,
+        layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
+        dtype: Literal["uint8", "float32"] = "uint8",
+    ) -> None:
+        if device != "cpu":
+            raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
+        if decoder not in ("auto", "cpu"):
+            raise UnsupportedError(f'decoder {decoder!r} is not supported by this build; use "auto" or "cpu"')
+        if shuffle not in ("full", False):
+            raise ArgumentError(f'shuffle must be "full" or False, got {shuffle!r}')
+        if not isinstance(sampling, Sampling):
+            raise ArgumentError(
+                f"sampling must come from framespool.sampling, got {sampling!r}; "
+                "for example framespool.sampling.random(sequence_length=16, stride=4)"
+            )
+        if not isinstance(seed, int) or not 0 <= seed < 2**64:
+            raise ArgumentError(f"seed must be a whole number from 0 to 2**64 - 1, got {seed!r}")
+        settings = {
+            "batch_size": batch_size,
+            "shuffle": shuffle == "full",
+            "seed": seed,
+            "shard_id": shard_id,
+            "num_shards": num_shards,
+            "last_batch": last_batch,
+            "on_error": on_error,
+            "num_threads": _cores() if num_threads is None else num_threads,
+            "prefetch": prefetch,
+            "dtype": dtype,
+            "layout": layout,
+        }
+        for name in ("batch_size", "shard_id", "num_shards", "num_threads", "prefetch"):
+            if not isinstance(settings[name], int) or isinstance(settings[name], bool):
+                raise ArgumentError(f"{name} must be a whole number, got {settings[name]!r}")
+        self.dataset = as_dataset(dataset)
+        self.sampling = sampling
+        self.batch_size = batch_size
+        self._spool = _framespool.Spool(self.dataset.entries, sampling._rule(), steps(transforms), settings)
+        self._epoch = 0
+
+    def __len__(self) -> int:
+        """Batches per epoch, the same on all ranks."""
+        return len(self._spool)
+
+    @property
+    def num_clips(self) -> int:
+        """Clips in the whole dataset, over all ranks."""
+        return self._spool.num_clips
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration delivers."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next iteration."""
+        if not isinstance(epoch, int) or epoch < 0:
+            raise ArgumentError(f"epoch must be a whole number from 0 up, got {epoch!r}")
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begins an epoch; an iteration that is still under way ends."""
+        epoch = self._epoch
+        self._epoch = epoch + 1
+        self._spool.begin(epoch)
+        return _Epoch(self._spool)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts since the loader was made.
+
+        ``packets_decoded_per_frame`` says how much decoding a delivered frame costs; ``consumer_wait_seconds`` is
+        how long the training loop waited (large: the loader is the bottleneck), ``lane_busy_seconds`` how long
+        workers worked; ``errors`` counts failures by kind, also those that ``on_error`` passed over.
+        """
+        return self._spool.stats()
+
+
+class _Epoch(Iterator[Batch]):
+    """One pass over the dataset. After an error the batches behind it can still be had."""
+
+    _latest: dict[int, _Epoch] = {}
+
+    def __init__(self, spool: _framespool.Spool) -> None:
+        self._spool: _framespool.Spool | None = spool
+
+    def __next__(self) -> Batch:
+        if self._spool is None:
+            raise StopIteration
+        batch = self._spool.next_batch()
+        if batch is None:
+            self._spool = None
+            raise StopIteration
+        return Batch(**batch)

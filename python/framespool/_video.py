@@ -1,0 +1,196 @@
+"""Random access to one video."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, overload
+
+from framespool import _framespool
+from framespool._framespool import Tensor
+from framespool.errors import ArgumentError, UnsupportedError
+from framespool.transforms import Transform, steps
+
+Dtype = Literal["uint8", "float32"]
+ClipLayout = Literal["THWC", "TCHW", "CTHW"]
+
+#: Iteration decodes this much at a time.
+_ITERATION_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    """Facts of a video, from its container; nothing is decoded for them.
+
+    ``width``, ``height``: pixels, as shown (rotation applied). ``rotation``: clockwise turn that display needs, in
+    degrees; it is applied to all frames (after mirroring left-right where ``mirrored``). ``keyframes``: display
+    indices at which decoding can start. ``begin_seconds``: when the first frame appears (not always 0);
+    ``end_seconds``: when the last one leaves. ``sample_aspect``: (num, den) of a pixel's width / height, if stated.
+    """
+
+    path: str
+    container: str
+    codec: str
+    num_frames: int
+    width: int
+    height: int
+    average_fps: float
+    begin_seconds: float
+    end_seconds: float
+    rotation: int
+    mirrored: bool
+    time_base: tuple[int, int]
+    sample_aspect: tuple[int, int] | None
+    keyframes: tuple[int, ...]
+    num_packets: int
+    direct: bool
+
+    @property
+    def duration_seconds(self) -> float:
+        """``end_seconds - begin_seconds``."""
+        return self.end_seconds - self.begin_seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Frames of one video.
+
+    ``data``: Tensor, ``(T, H, W, C)`` uint8 RGB unless asked otherwise. ``indices``: display index of each, none
+    negative. ``pts_seconds``, ``duration_seconds``: when each appears and how long it stays, in seconds.
+    """
+
+    data: Tensor
+    indices: list[int]
+    pts_seconds: list[float]
+    duration_seconds: list[float]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class Video:
+    """A video whose frames can be had in any order, exactly.
+
+    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``.
+
+    Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
+    count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
+
+    One object may be used from several threads. It does not survive ``os.fork()``. It can be pickled if it was made
+    from a path.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, *, device: str = "cpu") -> None:
+        if device != "cpu":
+            raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
+        if not isinstance(source, (str, bytes, os.PathLike)):
+            raise ArgumentError(f"source must be a path or bytes, got {type(source).__name__}")
+        self._source = source
+        self.device = device
+        self._video = _framespool.Video(source, "bytes")
+        self._info: VideoInfo | None = None
+
+    @property
+    def info(self) -> VideoInfo:
+        """Facts of the video."""
+        if self._info is None:
+            facts = self._video.facts()
+            facts["keyframes"] = tuple(facts["keyframes"])
+            self._info = VideoInfo(**facts)
+        return self._info
+
+    @property
+    def pts_seconds(self) -> list[float]:
+        """When each frame appears, in seconds."""
+        return self._video.all_pts_seconds()
+
+    def __len__(self) -> int:
+        return len(self._video)
+
+    def __repr__(self) -> str:
+        i = self.info
+        return f"Video({i.path!r}, {i.num_frames} frames, {i.width}x{i.height}, {i.codec})"
+
+    def __reduce__(self) -> tuple[type[Video], tuple[object, ...]]:
+        if isinstance(self._source, bytes):
+            raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
+        return (Video, (self._source,))
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> Tensor: ...
+    def __getitem__(self, index: int | slice) -> Tensor:
+        """``video[7]``: Tensor (H, W, C) uint8. ``video[10:100:5]``: Tensor (T, H, W, C) uint8."""
+        if isinstance(index, slice):
+            wanted = range(*index.indices(len(self)))
+            if not wanted:
+                raise ArgumentError(f"{index} selects none of the {len(self)} frames")
+            return self.frames(wanted).data
+        return self.frames([index]).data[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Every frame in order, as Tensor (H, W, C) uint8; decoded in stretches, not one by one."""
+        i = self.info
+        stretch = max(16, _ITERATION_BYTES // max(1, i.width * i.height * 3))
+        for start in range(0, len(self), stretch):
+            data = self.frames(range(start, min(start + stretch, len(self)))).data
+            for n in range(len(data)):
+                yield data[n]
+
+    def frames(
+        self,
+        indices: Iterable[int],
+        *,
+        transforms: Sequence[Transform] | None = None,
+        dtype: Dtype = "uint8",
+        layout: ClipLayout = "THWC",
+    ) -> Frames:
+        """Frames by display index, in the order given; repeats and negative numbers (from the end) are fine.
+
+        Each group of pictures is decoded once, up to the last wanted frame. Raises
+        :class:`~framespool.FrameIndexError` for a frame that does not exist and :class:`~framespool.DecodeError` for
+        one that the file's damage has reached. ``dtype="float32"`` without ``Normalize`` gives values in 0..1.
+        """
+        clip = self._video.frames([int(i) for i in indices], steps(transforms), dtype, _layout(layout))
+        return Frames(clip.data, clip.indices, clip.pts_seconds, clip.duration_seconds)
+
+    def frames_at(
+        self,
+        seconds: Iterable[float],
+        *,
+        transforms: Sequence[Transform] | None = None,
+        dtype: Dtype = "uint8",
+        layout: ClipLayout = "THWC",
+    ) -> Frames:
+        """The frames on screen at these times, in seconds of the video's own clock (see ``info.begin_seconds``).
+
+        Raises :class:`~framespool.FrameTimeError` before the first frame appears and from ``info.end_seconds`` on.
+        """
+        clip = self._video.frames_at([float(s) for s in seconds], steps(transforms), dtype, _layout(layout))
+        return Frames(clip.data, clip.indices, clip.pts_seconds, clip.duration_seconds)
+
+    def clip(
+        self,
+        *,
+        start: int,
+        sequence_length: int,
+        stride: int = 1,
+        transforms: Sequence[Transform] | None = None,
+        dtype: Dtype = "uint8",
+        layout: ClipLayout = "THWC",
+    ) -> Frames:
+        """Frames ``start, start + stride, …``, ``sequence_length`` of them; all must exist."""
+        for name, value in (("sequence_length", sequence_length), ("stride", stride)):
+            if value < 1:
+                raise ArgumentError(f"{name} must be at least 1, got {value}")
+        first = start + len(self) if start < 0 else start
+        wanted = range(first, first + sequence_length * stride, stride)
+        return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout)
+
+
+def _layout(layout: str) -> str:
+    if layout not in ("THWC", "TCHW", "CTHW"):
+        raise ArgumentError(f'layout must be "THWC", "TCHW" or "CTHW", got {layout!r}')
+    return f"N{layout}"

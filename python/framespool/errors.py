@@ -1,0 +1,90 @@
+"""Everything that framespool raises, one class per kind, all under :class:`Error`.
+
+Each error names its file in the message and, where known, in its attributes: ``file`` (str), ``packet`` (decode
+index) or ``frame`` (display index).
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base of all errors of framespool."""
+
+    file: str | None = None
+    packet: int | None = None
+    frame: int | None = None
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """The file does not exist."""
+
+
+class ReadError(Error, OSError):
+    """The operating system refused or failed to read."""
+
+
+class MalformedError(Error):
+    """The bytes are not a video that can be understood."""
+
+
+class TruncatedError(MalformedError):
+    """The file ends before what its header promises."""
+
+
+class NoVideoError(Error):
+    """The container holds no video stream."""
+
+
+class UnsupportedError(Error):
+    """Understood, but beyond what this build does (a codec, a pixel format, a device)."""
+
+
+class DecodeError(Error):
+    """A picture could not be decoded exactly; frames that may refer to it are not delivered either."""
+
+
+class LimitError(Error):
+    """A number in the file is beyond the cap that protects memory."""
+
+
+class FrameIndexError(Error, IndexError):
+    """A frame number that the video does not have."""
+
+
+class FrameTimeError(Error, ValueError):
+    """A time at which no frame of the video is on screen."""
+
+
+class ArgumentError(Error, ValueError):
+    """An argument is wrong; the message repeats its value."""
+
+
+class ForkedError(Error, RuntimeError):
+    """An object was carried across ``os.fork()``, which its threads do not survive."""
+
+
+class InterruptedReadError(Error):
+    """The work was stopped from outside."""
+
+
+class InternalError(Error, RuntimeError):
+    """A bug of framespool, reported instead of hanging."""
+
+
+#: The class for each kind that the engine names.
+BY_KIND: dict[str, type[Error]] = {
+    "not_found": NotFoundError,
+    "io": ReadError,
+    "malformed": MalformedError,
+    "truncated": TruncatedError,
+    "no_video": NoVideoError,
+    "unsupported": UnsupportedError,
+    "decode": DecodeError,
+    "limit": LimitError,
+    "frame_index": FrameIndexError,
+    "frame_time": FrameTimeError,
+    "argument": ArgumentError,
+    "forked": ForkedError,
+    "interrupted": InterruptedReadError,
+    "internal": InternalError,
+}

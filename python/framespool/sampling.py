@@ -1,0 +1,103 @@
+"""Rules that make clips out of videos.
+
+A rule is a small immutable object that compares by value and can be pickled. Frames are counted from 0, in
+presentation order; ``stride`` is the distance between two frames of a clip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from framespool import _framespool
+from framespool.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from framespool._framespool import Rule
+
+__all__ = ["Random", "Sampling", "Windows", "random", "windows"]
+
+PadMode = Literal["none", "constant", "edge", "reflect_101", "reflect_1001"]
+Short = Literal["repeat", "loop", "error"]
+
+
+def _count(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
+    return value
+
+
+class Sampling:
+    """Base of all rules."""
+
+    sequence_length: int
+
+    def _rule(self) -> Rule:
+        raise NotImplementedError
+
+    def clips_in(self, num_frames: int) -> int:
+        """Number of clips that a video of ``num_frames`` frames yields."""
+        return _framespool.clips_in(self._rule(), num_frames)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows(Sampling):
+    """Every window of a video; made by :func:`windows`."""
+
+    sequence_length: int
+    stride: int = 1
+    step: int | None = None
+    pad_mode: PadMode = "none"
+
+    def __post_init__(self) -> None:
+        _count("sequence_length", self.sequence_length)
+        _count("stride", self.stride)
+        if self.step is not None:
+            _count("step", self.step)
+        self.clips_in(0)  # the engine checks the rest
+
+    def _rule(self) -> Rule:
+        return ("windows", [self.sequence_length, self.stride, self.step or 0], self.pad_mode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Random(Sampling):
+    """Windows at random places; made by :func:`random`."""
+
+    sequence_length: int
+    stride: int = 1
+    clips_per_video: int = 1
+    short: Short = "repeat"
+
+    def __post_init__(self) -> None:
+        _count("sequence_length", self.sequence_length)
+        _count("stride", self.stride)
+        _count("clips_per_video", self.clips_per_video)
+        self.clips_in(0)
+
+    def _rule(self) -> Rule:
+        return ("random", [self.sequence_length, self.stride, self.clips_per_video], self.short)
+
+
+def windows(
+    *, sequence_length: int, stride: int = 1, step: int | None = None, pad_mode: PadMode = "none"
+) -> Windows:
+    """All windows of each video: frames ``s, s + stride, …`` for starts ``s = 0, step, 2 * step, …``.
+
+    ``step`` defaults to ``sequence_length * stride``, as in DALI. What happens to windows that run past the end:
+    ``pad_mode="none"`` leaves them out; ``"constant"`` fills with black; ``"edge"`` repeats the last frame;
+    ``"reflect_101"`` mirrors without and ``"reflect_1001"`` with repeating it. Padded frames have ``mask`` false.
+    """
+    return Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
+
+
+def random(
+    *, sequence_length: int, stride: int = 1, clips_per_video: int = 1, short: Short = "repeat"
+) -> Random:
+    """``clips_per_video`` windows of each video, each starting at a random frame, drawn anew every epoch.
+
+    The start is uniform over all that fit. A video shorter than the window starts at 0, and past its end the last
+    frame repeats (``short="repeat"``), the video starts over (``"loop"``), or the clip is an error (``"error"``).
+    The draw depends on (seed, epoch, clip) only.
+    """
+    return Random(sequence_length=sequence_length, stride=stride, clips_per_video=clips_per_video, short=short)

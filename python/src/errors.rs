@@ -1,0 +1,41 @@
+//! In: the engine's errors. Out: Python exceptions, one class per kind (see `framespool/errors.py`).
+//! Never: loses the file or the place.
+
+use framespool::error::Place;
+use framespool::Error;
+use pyo3::prelude::*;
+
+/// The Python exception for an engine error.
+pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    build(py, error).unwrap_or_else(|failed| failed)
+}
+
+fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    // A signal handler's own exception (KeyboardInterrupt) is what the caller wants to see.
+    if matches!(error, Error::Interrupted) {
+        py.check_signals()?;
+    }
+    let classes = py.import("framespool.errors")?.getattr("BY_KIND")?;
+    let value = classes.get_item(error.kind())?.call1((error.to_string(),))?;
+    if let Some(site) = error.site() {
+        value.setattr("file", &*site.file)?;
+        match site.place {
+            Place::Packet(packet, _) => value.setattr("packet", packet)?,
+            Place::Frame(frame) => value.setattr("frame", frame)?,
+            Place::Box(..) | Place::Whole => {}
+        }
+    }
+    Ok(PyErr::from_value(value))
+}
+
+/// Adds the conversion to the engine's results.
+pub trait OrRaise<T> {
+    /// The value, or the Python exception.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for framespool::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| to_python(py, &error))
+    }
+}

@@ -1,0 +1,38 @@
+//! In: Python calls. Out: the engine's answers as Python objects, errors as one Python class per kind.
+//! The GIL is let go of whenever files are read or frames are decoded.
+//! Never: holds logic of its own; the engine crate does, and the Python package dresses it.
+#![allow(missing_docs)] // the stub `_framespool.pyi` documents the module for its users
+
+mod datasets;
+mod dlpack;
+mod errors;
+mod loader;
+mod recipe;
+mod sampling;
+mod tensor;
+mod video;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _framespool {
+    use super::*;
+
+    #[pymodule_export]
+    use datasets::{read_file_list, read_folder};
+    #[pymodule_export]
+    use loader::Spool;
+    #[pymodule_export]
+    use sampling::clips_in;
+    #[pymodule_export]
+    use tensor::Tensor;
+    #[pymodule_export]
+    use video::{Clip, Video};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("ffmpeg_version", framespool::ffmpeg::version())?;
+        module.add("pixel_backend", framespool_kernels::backend_name())
+    }
+}

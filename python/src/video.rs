@@ -1,0 +1,208 @@
+//! In: a path or bytes, and frame numbers. Out: facts of the video and tensors of frames.
+//! Never: holds the GIL while decoding.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use framespool::pixels::Recipe;
+use framespool::source::{ByteSource, FileSource, MemorySource};
+use framespool::units::DisplayIndex;
+use framespool::video::{GrowingCanvas, Video as Engine, Workbench};
+use framespool::Error;
+use pyo3::prelude::*;
+
+use crate::errors::OrRaise;
+use crate::recipe::{recipe, Step};
+use crate::tensor::{Element, Tensor};
+
+/// A path or bytes.
+#[derive(FromPyObject)]
+pub enum Source {
+    Bytes(Vec<u8>),
+    Path(PathBuf),
+}
+
+/// Signals are looked at this often while the GIL is not held.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// Stops long work on Ctrl-C: a check to be called often, which looks at Python's signals now and then.
+pub fn watch() -> impl Fn() -> framespool::Result<()> {
+    let last = std::cell::Cell::new(Instant::now());
+    move || {
+        if last.get().elapsed() < LOOK_UP {
+            return Ok(());
+        }
+        last.set(Instant::now());
+        Python::attach(|py| py.check_signals()).map_err(|raised| {
+            Python::attach(|py| raised.restore(py));
+            Error::Interrupted
+        })
+    }
+}
+
+#[pyclass(module = "framespool._framespool", frozen)]
+pub struct Video {
+    engine: Engine,
+    /// Decoder and painter of the last call, kept while the recipe stays the same.
+    bench: Mutex<Option<Workbench>>,
+    made_in: u32,
+}
+
+/// Frames of one video, painted.
+#[pyclass(module = "framespool._framespool", frozen)]
+pub struct Clip {
+    data: Py<Tensor>,
+    indices: Vec<u32>,
+    pts_seconds: Vec<f64>,
+    duration_seconds: Vec<f64>,
+}
+
+#[pymethods]
+impl Clip {
+    #[getter]
+    fn data(&self, py: Python<'_>) -> Py<Tensor> {
+        self.data.clone_ref(py)
+    }
+
+    #[getter]
+    fn indices(&self) -> Vec<u32> {
+        self.indices.clone()
+    }
+
+    #[getter]
+    fn pts_seconds(&self) -> Vec<f64> {
+        self.pts_seconds.clone()
+    }
+
+    #[getter]
+    fn duration_seconds(&self) -> Vec<f64> {
+        self.duration_seconds.clone()
+    }
+}
+
+impl Video {
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        let used_in = std::process::id();
+        if used_in != self.made_in {
+            return Err(Error::Forked { what: "Video", made_in: self.made_in, used_in }).or_raise(py);
+        }
+        Ok(())
+    }
+
+    fn make(&self, py: Python<'_>, frames: &[DisplayIndex], recipe: Recipe) -> PyResult<Py<Clip>> {
+        let made = py.detach(|| {
+            let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut bench = kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe, 1));
+            let mut canvas = GrowingCanvas::default();
+            let done = bench.make(&mut self.engine.reader(), frames, &mut canvas, &watch());
+            *self.bench.lock().unwrap_or_else(PoisonError::into_inner) = Some(bench);
+            done.map(|()| canvas.into_clip())
+        });
+        if matches!(made, Err(Error::Interrupted)) {
+            if let Some(raised) = PyErr::take(py) {
+                return Err(raised);
+            }
+        }
+        let Some((slab, shape)) = made.or_raise(py)? else {
+            return Err(Error::Argument("no frames asked for; give at least one frame number".into())).or_raise(py);
+        };
+        let index = self.engine.index();
+        let data = Tensor::of(slab, shape.dims().to_vec(), Element::from(shape.dtype));
+        Py::new(
+            py,
+            Clip {
+                data: Py::new(py, data)?,
+                indices: frames.iter().map(|f| f.0).collect(),
+                pts_seconds: frames.iter().map(|&f| index.pts_seconds(f)).collect(),
+                duration_seconds: frames.iter().map(|&f| index.duration_seconds(f)).collect(),
+            },
+        )
+    }
+}
+
+#[pymethods]
+impl Video {
+    #[new]
+    fn new(py: Python<'_>, source: Source, name: &str) -> PyResult<Self> {
+        let engine = py
+            .detach(|| {
+                let source: Arc<dyn ByteSource> = match source {
+                    Source::Path(path) => Arc::new(FileSource::open(&path)?),
+                    Source::Bytes(bytes) => Arc::new(MemorySource::new(name, bytes)),
+                };
+                Engine::open(source)
+            })
+            .or_raise(py)?;
+        Ok(Self { engine, bench: Mutex::new(None), made_in: std::process::id() })
+    }
+
+    fn __len__(&self) -> usize {
+        self.engine.index().frames.len()
+    }
+
+    /// Facts of the video by name.
+    fn facts(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
+        let index = self.engine.index();
+        let info = &index.info;
+        let (mut width, mut height) = (info.params.width, info.params.height);
+        if info.turn.swaps_sides() {
+            (width, height) = (height, width);
+        }
+        let keyframes: Vec<u32> = index.key_frames().into_iter().map(|f| f.0).collect();
+        let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
+        let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
+        put("path", index.site.file.to_string().into_pyobject(py)?.into_any());
+        put("container", index.container.clone().into_pyobject(py)?.into_any());
+        put("codec", info.params.codec.name.clone().into_pyobject(py)?.into_any());
+        put("num_frames", index.num_frames().into_pyobject(py)?.into_any());
+        put("width", width.into_pyobject(py)?.into_any());
+        put("height", height.into_pyobject(py)?.into_any());
+        put("average_fps", index.average_fps().into_pyobject(py)?.into_any());
+        put("begin_seconds", index.begin_seconds().into_pyobject(py)?.into_any());
+        put("end_seconds", index.end_seconds().into_pyobject(py)?.into_any());
+        put("rotation", info.turn.degrees_cw().into_pyobject(py)?.into_any());
+        put("mirrored", pyo3::types::PyBool::new(py, info.turn.mirror).to_owned().into_any());
+        put("time_base", (info.time_base.num(), info.time_base.den()).into_pyobject(py)?.into_any());
+        put("sample_aspect", info.sample_aspect.into_pyobject(py)?.into_any());
+        put("keyframes", keyframes.into_pyobject(py)?.into_any());
+        put("num_packets", index.packets.len().into_pyobject(py)?.into_any());
+        put("direct", pyo3::types::PyBool::new(py, index.direct).to_owned().into_any());
+        Ok(facts)
+    }
+
+    /// Presentation time of every frame in seconds.
+    fn all_pts_seconds(&self) -> Vec<f64> {
+        let index = self.engine.index();
+        (0..index.num_frames()).map(|i| index.pts_seconds(DisplayIndex(i))).collect()
+    }
+
+    fn frames(
+        &self,
+        py: Python<'_>,
+        indices: Vec<i64>,
+        steps: Vec<Step>,
+        dtype: &str,
+        layout: &str,
+    ) -> PyResult<Py<Clip>> {
+        self.check_process(py)?;
+        let index = self.engine.index();
+        let frames: framespool::Result<Vec<DisplayIndex>> = indices.iter().map(|&i| index.resolve(i)).collect();
+        self.make(py, &frames.or_raise(py)?, recipe(py, &steps, dtype, layout)?)
+    }
+
+    fn frames_at(
+        &self,
+        py: Python<'_>,
+        seconds: Vec<f64>,
+        steps: Vec<Step>,
+        dtype: &str,
+        layout: &str,
+    ) -> PyResult<Py<Clip>> {
+        self.check_process(py)?;
+        let index = self.engine.index();
+        let frames: framespool::Result<Vec<DisplayIndex>> = seconds.iter().map(|&s| index.frame_at(s)).collect();
+        self.make(py, &frames.or_raise(py)?, recipe(py, &steps, dtype, layout)?)
+    }
+}

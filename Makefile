@@ -22,6 +22,7 @@ test: ## set up, then formats, lints, Rust tests, Python tests, stubs
 	@scripts/test.sh
 
 demo: build ## show what framespool does; VIDEOS=folder for videos of your own
+	@$(if $(VIDEOS),true,.venv/bin/python -m pip install --quiet --no-deps -r requirements-demo.txt)
 	@.venv/bin/python demo/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
 
 fmt: ## format Rust and Python

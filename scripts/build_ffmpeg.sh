@@ -9,9 +9,9 @@
 # FRAMESPOOL_FFMPEG to a prefix whose lib/pkgconfig holds libavcodec.pc, and this script is not run.
 set -euo pipefail
 
-# Newest first; each was built and passed the corpus test. The first one that a Debian suite offers is taken.
-FFMPEG_VERSIONS="9.0.2 8.1.2"
-DAV1D_VERSIONS="1.5.4 1.5.1"
+# Release series, newest first; the first one that a Debian suite offers is taken, in its latest patch release.
+FFMPEG_VERSIONS="9.0 8.1 7.1"
+DAV1D_VERSIONS="1.5"
 SUITES="sid forky trixie"
 
 DEMUXERS=mov,matroska,avi,mpegts,mpegps,mpegvideo,flv,ogg,h264,hevc,ivf,obu,av1,mjpeg,m4v,asf,gif
@@ -55,11 +55,12 @@ mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/
 [ -n "$mirror" ] || die "no Debian mirror among this machine's apt sources; set FRAMESPOOL_FFMPEG to an FFmpeg of your own"
 
 mkdir -p lists/partial
+# A mirror's list of a moving suite may be past its date; its signature is checked all the same.
 apt_src() {
   local verb=$1
   shift
   "$verb" -o Dir::Etc::sourcelist="$work/src.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists" \
-    -o APT::Get::List-Cleanup=0 "$@"
+    -o APT::Get::List-Cleanup=0 -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root "$@"
 }
 
 for suite in $SUITES; do
@@ -74,12 +75,12 @@ fetch() {
   shift
   for version in "$@"; do
     for debian in $(apt_src apt-cache showsrc --only-source "$package" 2>/dev/null |
-      sed -n 's/^Version: //p' | grep -E "^([0-9]+:)?${version//./\\.}[-+~]"); do
+      sed -n 's/^Version: //p' | grep -E "^([0-9]+:)?${version//./\\.}(\.[0-9]+)*[-+~]" | sort -rV); do
       say "fetching $package $debian"
       if apt_src apt-get -qq source --tar-only --download-only "$package=$debian" >&2; then
         mkdir "$package"
         find . -maxdepth 1 -name "${package}_*.orig.tar.*" ! -name '*.asc' -exec tar -xf {} -C "$package" --strip-components=1 \;
-        echo "$version"
+        echo "$debian"
         return
       fi
     done
@@ -87,7 +88,9 @@ fetch() {
   die "none of $package $* can be fetched from $SUITES"
 }
 # shellcheck disable=SC2086
-ffmpeg=$(fetch ffmpeg $FFMPEG_VERSIONS) dav1d=$(fetch dav1d $DAV1D_VERSIONS)
+ffmpeg=$(fetch ffmpeg $FFMPEG_VERSIONS)
+# shellcheck disable=SC2086
+dav1d=$(fetch dav1d $DAV1D_VERSIONS)
 
 jobs=$(nproc)
 say "building dav1d"

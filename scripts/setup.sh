@@ -78,7 +78,7 @@ system_packages() {
   sed 's/^/  /' <<<"$list" >&2
   command -v apt-get >/dev/null || die "no apt-get here: install what the list names by this system's own means, then run this again"
   if [ "$(id -u)" -ne 0 ]; then
-    sudo -n true 2>/dev/null || die "not root, and sudo asks for a password: install the packages of the list (apt-get install …; for libclang take libclang-dev), then run this again"
+    sudo -n true 2>/dev/null || die "not root, and no sudo without a password: install the packages of the list (apt-get install …; for libclang take libclang-dev), then run this again"
     as_root=(sudo -n)
   fi
   as_root+=(env DEBIAN_FRONTEND=noninteractive)

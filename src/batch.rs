@@ -1,4 +1,5 @@
-//! In: shapes of clips. Out: memory for a batch: one block, of which each clip's part is written by its own worker.
+//! In: shapes of clips.
+//! Out: memory for a batch: one block, of which each clip's part is written by its own worker.
 //! Never: two owners of one byte.
 
 mod slab;

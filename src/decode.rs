@@ -12,7 +12,8 @@ use crate::demux::read::PacketReader;
 
 /// Complaints of libavcodec that do not touch the picture: they come up when decoding starts at an exact start that
 /// is not the first one, because marking commands name pictures from before it.
-const HARMLESS: [&str; 3] = ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
+const HARMLESS: [&str; 3] =
+    ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
 
 /// Counts of work done; they do not depend on the machine's mood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +91,8 @@ impl FrameDecoder {
         // bookkeeping counts them, but they are nobody's, and their errors say nothing about the others.
         let leads = |at: DecodeIndex| index.packets[at.at()].order < start_order;
         let tie_by_time = index.info.params.codec.kind == CodecKind::Vp9;
-        let mut pass = Pass { run, site: &index.site, next: 0, missing: run.wanted.clone(), damage: None, tie_by_time };
+        let mut pass =
+            Pass { run, site: &index.site, next: 0, missing: run.wanted.clone(), damage: None, tie_by_time };
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
             watch()?;
             if let Err(error) = reader.read(at, &mut self.packet) {

@@ -110,7 +110,9 @@ pub enum Error {
         what: String,
     },
     /// A picture could not be decoded exactly.
-    #[error("{site}: {reason}; frames up to the next key packet cannot be trusted, skip or replace the file")]
+    #[error(
+        "{site}: {reason}; frames up to the next key packet cannot be trusted, skip or replace the file"
+    )]
     Decode {
         /// Where.
         site: Site,
@@ -118,7 +120,9 @@ pub enum Error {
         reason: String,
     },
     /// A number in the file is beyond the cap that protects memory.
-    #[error("{site}: {what} is {value}, above the limit of {cap}; the file is damaged or needs higher limits")]
+    #[error(
+        "{site}: {what} is {value}, above the limit of {cap}; the file is damaged or needs higher limits"
+    )]
     Limit {
         /// Where.
         site: Site,

@@ -195,7 +195,8 @@ impl VideoIndex {
     /// Whether a packet that libavformat read is packet `at`.
     pub(crate) fn matches(&self, at: DecodeIndex, packet: &Packet) -> bool {
         let Some(record) = self.packets.get(at.at()) else { return false };
-        record.size as usize == packet.data().len() && (record.dts() == packet.dts() || packet.dts().is_none())
+        record.size as usize == packet.data().len()
+            && (record.dts() == packet.dts() || packet.dts().is_none())
     }
 
     /// All packets that one read by libavformat could be.

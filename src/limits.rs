@@ -1,4 +1,5 @@
-//! In: numbers that a file claims. Out: the same numbers, or an error, before they size anything.
+//! In: numbers that a file claims.
+//! Out: the same numbers, or an error, before they size anything.
 //! Never: an allocation on a file's word alone.
 
 use crate::error::{Error, Result, Site};

@@ -1,4 +1,5 @@
-//! In: facts about a video stream. Out: plain data, the same whoever read them.
+//! In: facts about a video stream.
+//! Out: plain data, the same whoever read them.
 //! Never: reads bytes or calls a decoder.
 
 use crate::units::TimeBase;

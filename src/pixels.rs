@@ -56,15 +56,25 @@ impl Recipe {
                 return Err(Error::Argument(format!("{transform:?} follows Normalize; put Normalize last")));
             }
             match transform {
-                Transform::ResizeShorter(0) => return Err(Error::Argument("Resize to 0 pixels; give a size of at least 1".into())),
+                Transform::ResizeShorter(0) => {
+                    return Err(Error::Argument("Resize to 0 pixels; give a size of at least 1".into()))
+                }
                 Transform::Resize(h, w) | Transform::CenterCrop(h, w) if *h == 0 || *w == 0 => {
                     return Err(Error::Argument(format!("size ({h}, {w}); both sides must be at least 1")))
                 }
                 Transform::Normalize(n) if dtype == Dtype::U8 => {
-                    return Err(Error::Argument(format!("Normalize(mean={:?}, std={:?}) needs dtype=\"float32\", got \"uint8\"", n.mean, n.std)))
+                    return Err(Error::Argument(format!(
+                        "Normalize(mean={:?}, std={:?}) needs dtype=\"float32\", got \"uint8\"",
+                        n.mean, n.std
+                    )))
                 }
-                Transform::Normalize(n) if !n.std.iter().chain(&n.mean).all(|v| v.is_finite()) || n.std.contains(&0.0) => {
-                    return Err(Error::Argument(format!("Normalize(mean={:?}, std={:?}): values must be finite and std not 0", n.mean, n.std)))
+                Transform::Normalize(n)
+                    if !n.std.iter().chain(&n.mean).all(|v| v.is_finite()) || n.std.contains(&0.0) =>
+                {
+                    return Err(Error::Argument(format!(
+                        "Normalize(mean={:?}, std={:?}): values must be finite and std not 0",
+                        n.mean, n.std
+                    )))
                 }
                 Transform::Normalize(n) => normalize = Some(*n),
                 _ => {}
@@ -91,7 +101,9 @@ impl Recipe {
             let (w, h) = (g.window.width, g.window.height);
             match *transform {
                 Transform::ResizeShorter(size) => {
-                    let long = |long: u32, short: u32| ((u64::from(size) * u64::from(long)) / u64::from(short)).max(1) as u32;
+                    let long = |long: u32, short: u32| {
+                        ((u64::from(size) * u64::from(long)) / u64::from(short)).max(1) as u32
+                    };
                     let to = if w <= h { (size, long(h, w)) } else { (long(w, h), size) };
                     resize(&mut g, to)?;
                 }
@@ -121,7 +133,9 @@ fn resize(g: &mut kernels::Geometry, to: (u32, u32)) -> Result<()> {
     let uncropped = (g.window.width, g.window.height) == g.resized;
     if !uncropped {
         if g.resized != (g.crop.width, g.crop.height) {
-            return Err(Error::Argument("Resize, crop, Resize cannot be done in one pass; leave out one Resize".into()));
+            return Err(Error::Argument(
+                "Resize, crop, Resize cannot be done in one pass; leave out one Resize".into(),
+            ));
         }
         let w = g.window;
         g.crop = kernels::Rect { x: g.crop.x + w.x, y: g.crop.y + w.y, width: w.width, height: w.height };
@@ -217,7 +231,15 @@ impl Painter {
     }
 
     /// Paints a frame as picture `t` of a clip.
-    pub fn paint(&mut self, site: &Site, frame: &Frame, turn: Turn, shape: &ClipShape, clip: &mut [u8], t: usize) -> Result<()> {
+    pub fn paint(
+        &mut self,
+        site: &Site,
+        frame: &Frame,
+        turn: Turn,
+        shape: &ClipShape,
+        clip: &mut [u8],
+        t: usize,
+    ) -> Result<()> {
         self.pass(frame.width(), frame.height(), turn)?;
         let (_, pass) = self.passes.last_mut().expect("made above");
         let size = pass.output_size();
@@ -267,7 +289,13 @@ mod tests {
 
     #[test]
     fn resize_and_crop_have_torchvisions_sizes() {
-        let g = geometry(vec![Transform::ResizeShorter(256), Transform::CenterCrop(224, 224)], 1920, 1080, Turn::default()).unwrap();
+        let g = geometry(
+            vec![Transform::ResizeShorter(256), Transform::CenterCrop(224, 224)],
+            1920,
+            1080,
+            Turn::default(),
+        )
+        .unwrap();
         assert_eq!(g.resized, (455, 256)); // int(256 * 1920 / 1080)
         assert_eq!((g.window.x, g.window.y), (116, 16)); // round(231 / 2) = 116 (half to even), round(32 / 2)
         let g = geometry(vec![Transform::CenterCrop(100, 101)], 104, 105, Turn::default()).unwrap();
@@ -283,14 +311,21 @@ mod tests {
 
     #[test]
     fn a_crop_before_a_resize_becomes_the_source_rectangle() {
-        let g = geometry(vec![Transform::CenterCrop(100, 200), Transform::Resize(50, 50)], 400, 300, Turn::default()).unwrap();
+        let g = geometry(
+            vec![Transform::CenterCrop(100, 200), Transform::Resize(50, 50)],
+            400,
+            300,
+            Turn::default(),
+        )
+        .unwrap();
         assert_eq!(g.crop, kernels::Rect { x: 100, y: 100, width: 200, height: 100 });
         assert_eq!((g.resized, g.window), ((50, 50), kernels::Rect::sized(50, 50)));
     }
 
     #[test]
     fn what_cannot_be_done_is_refused_with_the_values() {
-        let err = geometry(vec![Transform::CenterCrop(300, 10)], 20, 20, Turn::default()).unwrap_err().to_string();
+        let err =
+            geometry(vec![Transform::CenterCrop(300, 10)], 20, 20, Turn::default()).unwrap_err().to_string();
         assert!(err.contains("300") && err.contains("20"), "{err}");
         let n = Transform::Normalize(Normalize { mean: [0.5; 3], std: [0.5; 3] });
         assert!(Recipe::new(vec![n.clone()], Dtype::U8, Layout::Nthwc).is_err());

@@ -1,4 +1,5 @@
-//! In: a path or bytes. Out: something that can be read at an offset, from any thread.
+//! In: a path or bytes.
+//! Out: something that can be read at an offset, from any thread.
 //! Never: knows what the bytes mean.
 
 use std::fs::File;
@@ -61,11 +62,19 @@ impl FileSource {
         let meta = file.metadata().map_err(|e| Error::io(&site, e))?;
         if !meta.is_file() {
             let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("is {what}; give a video file"));
+            let source = std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                format!("is {what}; give a video file"),
+            );
             return Err(Error::io(&site, source));
         }
         let mtime = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
-        Ok(Self { name, len: meta.len(), identity: Identity::File(meta.dev(), meta.ino(), meta.len(), mtime), file })
+        Ok(Self {
+            name,
+            len: meta.len(),
+            identity: Identity::File(meta.dev(), meta.ino(), meta.len(), mtime),
+            file,
+        })
     }
 }
 
@@ -176,7 +185,9 @@ impl ByteSource for WindowSource {
             Identity::File(device, inode, _, mtime) => {
                 Identity::File(device, inode, self.len, mtime ^ i128::from(self.start) << 64)
             }
-            Identity::Memory(address, _) => Identity::Memory(address + self.start as usize, self.len as usize),
+            Identity::Memory(address, _) => {
+                Identity::Memory(address + self.start as usize, self.len as usize)
+            }
         }
     }
 }

@@ -116,10 +116,16 @@ impl Spool {
             return Err(Error::Argument("the dataset is empty; give at least one video".into()));
         }
         if u32::try_from(config.items.len()).is_err() {
-            return Err(Error::Argument(format!("{} videos; at most {} are possible", config.items.len(), u32::MAX)));
+            return Err(Error::Argument(format!(
+                "{} videos; at most {} are possible",
+                config.items.len(),
+                u32::MAX
+            )));
         }
         if config.threads == 0 {
-            return Err(Error::Argument("num_threads must be at least 1, got 0; leave it out to use all cores".into()));
+            return Err(Error::Argument(
+                "num_threads must be at least 1, got 0; leave it out to use all cores".into(),
+            ));
         }
         let meter = Arc::new(Meter::default());
         let library = Library::new(config.items.clone(), config.sampling.clone());

@@ -1,4 +1,5 @@
-//! In: one video and frame numbers. Out: those frames, painted, in the order asked for, decoded in one pass per GOP.
+//! In: one video and frame numbers.
+//! Out: those frames, painted, in the order asked for, decoded in one pass per GOP.
 //! Never: keeps frames.
 
 use std::collections::HashMap;
@@ -68,9 +69,15 @@ impl GrowingCanvas {
 impl Canvas for GrowingCanvas {
     fn bytes(&mut self, shape: &ClipShape) -> Result<&mut [u8]> {
         if self.made.is_none() {
-            let too_large = || Error::Argument(format!("a clip of {} frames of {}x{} does not fit into memory", shape.frames, shape.width, shape.height));
+            let too_large = || {
+                Error::Argument(format!(
+                    "a clip of {} frames of {}x{} does not fit into memory",
+                    shape.frames, shape.width, shape.height
+                ))
+            };
             let bytes = shape.bytes().ok_or_else(too_large)?;
-            let (lent, parts) = crate::batch::Slab::lend(&crate::batch::Pool::new(0), 1, bytes).ok_or_else(too_large)?;
+            let (lent, parts) =
+                crate::batch::Slab::lend(&crate::batch::Pool::new(0), 1, bytes).ok_or_else(too_large)?;
             drop(parts);
             let slab = lent.collect().ok().expect("its parts were dropped");
             self.made = Some((slab, *shape));
@@ -134,7 +141,14 @@ impl Workbench {
                     }
                 };
                 for &t in times {
-                    painter.paint(&index.site_of(frames[t]), frame, turn, &shape, canvas.bytes(&shape)?, t)?;
+                    painter.paint(
+                        &index.site_of(frames[t]),
+                        frame,
+                        turn,
+                        &shape,
+                        canvas.bytes(&shape)?,
+                        t,
+                    )?;
                 }
                 Ok(())
             })?;

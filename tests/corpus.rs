@@ -102,7 +102,8 @@ fn every_frame_is_the_recorded_one() {
             return Err(error.to_string());
         }
         let want = entry.hashes();
-        let have: Vec<(i64, &str)> = video.index.frames.iter().map(|f| (f.pts, got[&f.packet].as_str())).collect();
+        let have: Vec<(i64, &str)> =
+            video.index.frames.iter().map(|f| (f.pts, got[&f.packet].as_str())).collect();
         if have.len() != want.len() {
             return Err(format!("{} frames, recorded {}", have.len(), want.len()));
         }
@@ -114,8 +115,13 @@ fn every_frame_is_the_recorded_one() {
                 v.sort_unstable();
                 v.join(" ")
             };
-            let same_set = sorted(want.iter().map(|w| w.1.as_str()).collect()) == sorted(have.iter().map(|h| h.1).collect());
-            return if different > 0 && same_set { Ok(()) } else { Err("is no longer an exception, or worse".into()) };
+            let same_set = sorted(want.iter().map(|w| w.1.as_str()).collect())
+                == sorted(have.iter().map(|h| h.1).collect());
+            return if different > 0 && same_set {
+                Ok(())
+            } else {
+                Err("is no longer an exception, or worse".into())
+            };
         }
         let allowed = OTHER_ROUNDING.iter().find(|e| e.0 == entry.path).map_or(0, |e| e.1);
         if different > allowed || (different == 0 && allowed > 0) {
@@ -138,7 +144,12 @@ fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
     let starts = index.key_frames();
     let every = starts.len().div_ceil(24).max(1);
     for start in starts.iter().step_by(every) {
-        wanted.extend([start.0.saturating_sub(1), start.0, (start.0 + 1).min(frames - 1), (start.0 + 4).min(frames - 1)]);
+        wanted.extend([
+            start.0.saturating_sub(1),
+            start.0,
+            (start.0 + 1).min(frames - 1),
+            (start.0 + 4).min(frames - 1),
+        ]);
     }
     // A fixed sequence that looks random: multiples of a large odd number.
     wanted.extend((1..=8u64).map(|i| (i * 2_654_435_761 % u64::from(frames)) as u32));
@@ -179,7 +190,9 @@ fn random_access_equals_sequential_decoding() {
                 (None, None) => {}
                 // In a damaged file a start behind the damage may save a frame that sequential decoding gave up.
                 (None, Some(_)) if entry.is_corrupt() => {}
-                (s, a) => return Err(format!("frame {}: in sequence {s:?}, alone {a:?} ({error:?})", frame.0)),
+                (s, a) => {
+                    return Err(format!("frame {}: in sequence {s:?}, alone {a:?} ({error:?})", frame.0))
+                }
             }
         }
         Ok(())
@@ -215,7 +228,10 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
             return Err(format!("{} frames by tables, {} by scan", t.len(), s.len()));
         }
         if let Some(i) = (0..t.len()).find(|&i| t[i] != s[i]) {
-            return Err(format!("frame {i} (pts, size, offset, start): {:?} by tables, {:?} by scan", t[i], s[i]));
+            return Err(format!(
+                "frame {i} (pts, size, offset, start): {:?} by tables, {:?} by scan",
+                t[i], s[i]
+            ));
         }
         let (a, b) = (&tables.info, &scan.info);
         if (a.time_base, a.turn, a.params.width, a.params.height, &a.params.extradata)
@@ -232,7 +248,9 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
 fn packet_and_frame_counts_agree_with_the_manifest() {
     let files = AtomicUsize::new(0);
     on_each(videos(), |entry| {
-        let (Some(frames), Ok(video)) = (entry.facts["frames_decoded"].as_u64(), open(entry)) else { return Ok(()) };
+        let (Some(frames), Ok(video)) = (entry.facts["frames_decoded"].as_u64(), open(entry)) else {
+            return Ok(());
+        };
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // how many frames a damaged file has is a matter of opinion
         }
@@ -274,14 +292,20 @@ fn damaged_files_give_an_error_or_right_frames() {
             Err(error) => {
                 let text = error.to_string();
                 let typed = !matches!(error, Error::Internal { .. } | Error::Argument(_));
-                return if typed && text.contains(&entry.path) { Ok(()) } else { Err(format!("unclear error: {text}")) };
+                return if typed && text.contains(&entry.path) {
+                    Ok(())
+                } else {
+                    Err(format!("unclear error: {text}"))
+                };
             }
         };
         let all = video.all();
         let (got, error) = video.hashes(&all);
         if let Some(error) = &error {
             let text = error.to_string();
-            if !text.contains(&entry.path) || !text.contains("packet") && !matches!(error, Error::Unsupported { .. }) {
+            if !text.contains(&entry.path)
+                || !text.contains("packet") && !matches!(error, Error::Unsupported { .. })
+            {
                 return Err(format!("an error that names no place: {text}"));
             }
         }

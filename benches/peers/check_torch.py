@@ -21,7 +21,7 @@ from random_clips import corpus
 def main() -> None:
     path = sys.argv[1] if len(sys.argv) > 1 else str(corpus() / "video" / "1080p" / "drone_city_24p.mp4")
     indices = [3, 7, 11, 40]
-    video = fsp.Video(path, num_threads=1)
+    video = fsp.Video(path)
     data = video.frames(indices).data
 
     as_numpy = np.from_dlpack(data)
@@ -38,7 +38,7 @@ def main() -> None:
     del data, as_numpy, video
     assert torch.equal(as_torch, kept)
 
-    again = fsp.Video(path, num_threads=1)
+    again = fsp.Video(path)
     for place, index in enumerate(indices):
         single = torch.from_dlpack(again.frames([index]).data)[0]
         assert torch.equal(single, kept[place]), f"frame {index} alone differs from the same frame in a clip"

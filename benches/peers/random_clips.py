@@ -20,10 +20,9 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 import adapters
 import long_gop
+import numpy as np
 import truth
 
 HERE = Path(__file__).resolve().parent

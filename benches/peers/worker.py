@@ -11,9 +11,8 @@ import os
 import sys
 import time
 
-import numpy as np
-
 import adapters
+import numpy as np
 
 
 def serve(name: str, requests, answers) -> None:

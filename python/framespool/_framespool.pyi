@@ -3,6 +3,19 @@
 import os
 from typing import Any, final
 
+__all__ = [
+    "Clip",
+    "Spool",
+    "Tensor",
+    "Video",
+    "__version__",
+    "clips_in",
+    "ffmpeg_version",
+    "pixel_backend",
+    "read_file_list",
+    "read_folder",
+]
+
 __version__: str
 #: Version of the FFmpeg inside.
 ffmpeg_version: str
@@ -107,7 +120,5 @@ def clips_in(rule: Rule, num_frames: int) -> int:
 def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[str, int]], list[str]]:
     """(path, label) pairs and class names of a folder."""
 
-def read_file_list(
-    path: _Path, root: _Path | None, delimiter: str | None
-) -> tuple[list[tuple[str, int]], list[str]]:
+def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[list[tuple[str, int]], list[str]]:
     """(path, label) pairs and class names of a list file."""

@@ -162,8 +162,6 @@ class ClipLoader:
 class _Epoch(Iterator[Batch]):
     """One pass over the dataset. After an error the batches behind it can still be had."""
 
-    _latest: dict[int, _Epoch] = {}
-
     def __init__(self, spool: _framespool.Spool) -> None:
         self._spool: _framespool.Spool | None = spool
 

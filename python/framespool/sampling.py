@@ -79,9 +79,7 @@ class Random(Sampling):
         return ("random", [self.sequence_length, self.stride, self.clips_per_video], self.short)
 
 
-def windows(
-    *, sequence_length: int, stride: int = 1, step: int | None = None, pad_mode: PadMode = "none"
-) -> Windows:
+def windows(*, sequence_length: int, stride: int = 1, step: int | None = None, pad_mode: PadMode = "none") -> Windows:
     """All windows of each video: frames ``s, s + stride, …`` for starts ``s = 0, step, 2 * step, …``.
 
     ``step`` defaults to ``sequence_length * stride``, as in DALI. What happens to windows that run past the end:
@@ -91,9 +89,7 @@ def windows(
     return Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
 
 
-def random(
-    *, sequence_length: int, stride: int = 1, clips_per_video: int = 1, short: Short = "repeat"
-) -> Random:
+def random(*, sequence_length: int, stride: int = 1, clips_per_video: int = 1, short: Short = "repeat") -> Random:
     """``clips_per_video`` windows of each video, each starting at a random frame, drawn anew every epoch.
 
     The start is uniform over all that fit. A video shorter than the window starts at 0, and past its end the last

@@ -1,4 +1,5 @@
-//! In: a folder or a list file. Out: (path, label) pairs and class names.
+//! In: a folder or a list file.
+//! Out: (path, label) pairs and class names.
 //! Never: opens a video.
 
 use std::path::PathBuf;

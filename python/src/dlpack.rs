@@ -119,7 +119,8 @@ impl Export {
         let flags = if self.copied { IS_COPIED } else { 0 };
         let (tensor, manager) = self.tensor();
         let deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)> = Some(delete_versioned);
-        let managed = Box::into_raw(Box::new(ManagedVersioned { major: 1, minor: 0, manager, deleter, flags, tensor }));
+        let managed =
+            Box::into_raw(Box::new(ManagedVersioned { major: 1, minor: 0, manager, deleter, flags, tensor }));
         // SAFETY: the name is static, the destructor matches the pointer's type.
         let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), VERSIONED.as_ptr(), Some(drop_versioned)) };
         if capsule.is_null() {

@@ -1,4 +1,5 @@
-//! In: the engine's errors. Out: Python exceptions, one class per kind (see `framespool/errors.py`).
+//! In: the engine's errors.
+//! Out: Python exceptions, one class per kind (see `framespool/errors.py`).
 //! Never: loses the file or the place.
 
 use framespool::error::Place;

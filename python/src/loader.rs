@@ -1,4 +1,5 @@
-//! In: a dataset, rules and numbers from Python. Out: batches as tensors, and the counts.
+//! In: a dataset, rules and numbers from Python.
+//! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
 use std::path::PathBuf;
@@ -51,11 +52,18 @@ pub struct Spool {
     spool: Mutex<spool::Spool>,
 }
 
-fn config(py: Python<'_>, dataset: Vec<(Source, i64)>, rule: &Rule, steps: &[Step], s: &Settings) -> PyResult<SpoolConfig> {
+fn config(
+    py: Python<'_>,
+    dataset: Vec<(Source, i64)>,
+    rule: &Rule,
+    steps: &[Step],
+    s: &Settings,
+) -> PyResult<SpoolConfig> {
     let recipe = recipe(py, steps, &s.dtype, &s.layout)?;
     let words = || -> Result<SpoolConfig> {
         let number = |name: &str, value: i64| {
-            u32::try_from(value).map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
+            u32::try_from(value)
+                .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
         };
         let items = dataset.into_iter().enumerate().map(|(i, (source, label))| {
             let place = match source {
@@ -77,7 +85,9 @@ fn config(py: Python<'_>, dataset: Vec<(Source, i64)>, rule: &Rule, steps: &[Ste
                 "drop" => LastBatch::Drop,
                 "fill" => LastBatch::Fill,
                 other => {
-                    return Err(Error::Argument(format!("last_batch must be \"partial\", \"drop\" or \"fill\", got {other:?}")))
+                    return Err(Error::Argument(format!(
+                        "last_batch must be \"partial\", \"drop\" or \"fill\", got {other:?}"
+                    )))
                 }
             },
             on_error: match s.on_error.as_str() {
@@ -85,7 +95,9 @@ fn config(py: Python<'_>, dataset: Vec<(Source, i64)>, rule: &Rule, steps: &[Ste
                 "skip" => OnError::Skip,
                 "replace" => OnError::Replace,
                 other => {
-                    return Err(Error::Argument(format!("on_error must be \"raise\", \"skip\" or \"replace\", got {other:?}")))
+                    return Err(Error::Argument(format!(
+                        "on_error must be \"raise\", \"skip\" or \"replace\", got {other:?}"
+                    )))
                 }
             },
             recipe,
@@ -98,9 +110,15 @@ fn config(py: Python<'_>, dataset: Vec<(Source, i64)>, rule: &Rule, steps: &[Ste
 
 impl Spool {
     /// Runs `work` on the spool without the GIL; an interrupt raises what its handler raised.
-    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut spool::Spool) -> Result<T> + Send) -> PyResult<T> {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut spool::Spool) -> Result<T> + Send,
+    ) -> PyResult<T> {
         let Ok(mut guard) = self.spool.try_lock() else {
-            return Err(PyRuntimeError::new_err("the loader is in use by another thread; give each thread a loader of its own"));
+            return Err(PyRuntimeError::new_err(
+                "the loader is in use by another thread; give each thread a loader of its own",
+            ));
         };
         let spool: &mut spool::Spool = &mut guard; // the guard itself must stay on this thread
         raise_own(py, py.detach(|| work(spool)))
@@ -120,7 +138,13 @@ fn raise_own<T>(py: Python<'_>, result: Result<T>) -> PyResult<T> {
 #[pymethods]
 impl Spool {
     #[new]
-    fn new(py: Python<'_>, dataset: Vec<(Source, i64)>, rule: Rule, steps: Vec<Step>, settings: Settings) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        dataset: Vec<(Source, i64)>,
+        rule: Rule,
+        steps: Vec<Step>,
+        settings: Settings,
+    ) -> PyResult<Self> {
         let config = config(py, dataset, &rule, &steps, &settings)?;
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
         Ok(Self { spool: Mutex::new(spool) })

@@ -1,4 +1,5 @@
-//! In: transforms, dtype and layout as the Python package hands them down. Out: the engine's recipe.
+//! In: transforms, dtype and layout as the Python package hands them down.
+//! Out: the engine's recipe.
 //! Never: interprets a user's own object; the Python package has checked them.
 
 use framespool::pixels::{Dtype, Layout, Normalize, Recipe, Transform};
@@ -19,14 +20,18 @@ fn build(steps: &[Step], dtype: &str, layout: &str) -> framespool::Result<Recipe
     let dtype = match dtype {
         "uint8" => Dtype::U8,
         "float32" => Dtype::F32,
-        other => return Err(Error::Argument(format!("dtype must be \"uint8\" or \"float32\", got {other:?}"))),
+        other => {
+            return Err(Error::Argument(format!("dtype must be \"uint8\" or \"float32\", got {other:?}")))
+        }
     };
     let layout = match layout {
         "NTHWC" => Layout::Nthwc,
         "NTCHW" => Layout::Ntchw,
         "NCTHW" => Layout::Ncthw,
         other => {
-            return Err(Error::Argument(format!("layout must be \"NTHWC\", \"NTCHW\" or \"NCTHW\", got {other:?}")))
+            return Err(Error::Argument(format!(
+                "layout must be \"NTHWC\", \"NTCHW\" or \"NCTHW\", got {other:?}"
+            )))
         }
     };
     let transforms = steps.iter().map(transform).collect::<framespool::Result<_>>()?;

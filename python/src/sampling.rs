@@ -1,4 +1,5 @@
-//! In: a sampling rule as the Python package hands it down. Out: the engine's rule.
+//! In: a sampling rule as the Python package hands it down.
+//! Out: the engine's rule.
 //! Never: decides a default; the Python package states them all.
 
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
@@ -39,7 +40,9 @@ pub fn sampling((name, numbers, end): &Rule) -> Result<Sampling> {
                 "loop" => Short::Loop,
                 "error" => Short::Error,
                 other => {
-                    return Err(Error::Argument(format!("short must be \"repeat\", \"loop\" or \"error\", got {other:?}")))
+                    return Err(Error::Argument(format!(
+                        "short must be \"repeat\", \"loop\" or \"error\", got {other:?}"
+                    )))
                 }
             };
             let (length, stride) = (count("sequence_length", length)?, count("stride", stride)?);

@@ -1,4 +1,5 @@
-//! In: memory filled by the engine. Out: `framespool.Tensor`: a shape, an element type, and hand-over by DLPack.
+//! In: memory filled by the engine.
+//! Out: `framespool.Tensor`: a shape, an element type, and hand-over by DLPack.
 //! Never: computes.
 
 use std::sync::Arc;
@@ -57,6 +58,10 @@ impl From<Dtype> for Element {
     }
 }
 
+/// Numbers in memory, with a shape: what framespool hands over.
+///
+/// Leaves by DLPack, without a copy: `torch.from_dlpack(t)`, `numpy.from_dlpack(t)`, or `t.torch()` and `t.numpy()`
+/// for short. The memory lives as long as any of its takers. `t[i]` is a view of entry `i` of the first dimension.
 #[pyclass(module = "framespool", frozen)]
 pub struct Tensor {
     memory: Arc<Slab>,
@@ -72,7 +77,11 @@ impl Tensor {
     }
 
     /// A tensor of numbers that are small enough to copy.
-    pub fn copied<const N: usize>(bytes: impl ExactSizeIterator<Item = [u8; N]>, shape: Vec<usize>, element: Element) -> Self {
+    pub fn copied<const N: usize>(
+        bytes: impl ExactSizeIterator<Item = [u8; N]>,
+        shape: Vec<usize>,
+        element: Element,
+    ) -> Self {
         let len = bytes.len() * N;
         let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, len).expect("small");
         for (to, from) in parts[0].bytes_mut().chunks_exact_mut(N.max(1)).zip(bytes) {
@@ -95,7 +104,8 @@ impl Tensor {
         let dtype = self.element.dlpack();
         if copy {
             let bytes = self.bytes();
-            let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, bytes.len()).expect("as large as one that exists");
+            let (lent, mut parts) =
+                Slab::lend(&Pool::new(0), 1, bytes.len()).expect("as large as one that exists");
             parts[0].bytes_mut().copy_from_slice(bytes);
             drop(parts);
             let memory = Arc::new(lent.collect().ok().expect("its part was dropped"));
@@ -107,44 +117,59 @@ impl Tensor {
 
 #[pymethods]
 impl Tensor {
+    /// Lengths of the dimensions.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.shape)
     }
 
+    /// "uint8", "float32", "float64", "int64" or "bool".
     #[getter]
     fn dtype(&self) -> &'static str {
         self.element.name()
     }
 
+    /// Where the memory is: "cpu".
     #[getter]
     fn device(&self) -> &'static str {
         "cpu"
     }
 
+    /// Bytes of memory.
     #[getter]
     fn nbytes(&self) -> usize {
         self.byte_len()
     }
 
+    /// Number of dimensions.
     #[getter]
     fn ndim(&self) -> usize {
         self.shape.len()
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        self.shape.first().copied().ok_or_else(|| PyTypeError::new_err("len() of a tensor without dimensions"))
+        self.shape
+            .first()
+            .copied()
+            .ok_or_else(|| PyTypeError::new_err("len() of a tensor without dimensions"))
     }
 
     fn __getitem__(&self, index: isize) -> PyResult<Tensor> {
         let len = self.__len__()?;
         let at = if index < 0 { index + len as isize } else { index };
         let at = usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
-            PyIndexError::new_err(format!("index {index} asked for, but the first dimension has {len} entries"))
+            PyIndexError::new_err(format!(
+                "index {index} asked for, but the first dimension has {len} entries"
+            ))
         })?;
         let shape = self.shape[1..].to_vec();
         let step = shape.iter().product::<usize>() * self.element.bytes();
-        Ok(Tensor { memory: self.memory.clone(), offset: self.offset + at * step, shape, element: self.element })
+        Ok(Tensor {
+            memory: self.memory.clone(),
+            offset: self.offset + at * step,
+            shape,
+            element: self.element,
+        })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -168,7 +193,9 @@ impl Tensor {
             return Err(PyBufferError::new_err("a CPU tensor has no stream; pass stream=None"));
         }
         if let Some(device) = dl_device.filter(|&d| d != (CPU, 0)) {
-            return Err(PyBufferError::new_err(format!("cannot export to device {device:?}; the tensor is on the CPU, (1, 0)")));
+            return Err(PyBufferError::new_err(format!(
+                "cannot export to device {device:?}; the tensor is on the CPU, (1, 0)"
+            )));
         }
         let export = self.export(copy == Some(true));
         match max_version {
@@ -192,24 +219,34 @@ impl Tensor {
         Ok(array)
     }
 
+    /// The same memory as a NumPy array.
     fn numpy<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let numpy = slf.py().import("numpy").map_err(|_| PyImportError::new_err("NumPy is not installed; pip install numpy"))?;
+        let numpy = slf
+            .py()
+            .import("numpy")
+            .map_err(|_| PyImportError::new_err("NumPy is not installed; pip install numpy"))?;
         numpy.call_method1("from_dlpack", (slf,))
     }
 
+    /// The same memory as a PyTorch tensor.
     fn torch<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let torch = slf.py().import("torch").map_err(|_| PyImportError::new_err("PyTorch is not installed; pip install torch"))?;
+        let torch = slf
+            .py()
+            .import("torch")
+            .map_err(|_| PyImportError::new_err("PyTorch is not installed; pip install torch"))?;
         torch.call_method1("from_dlpack", (slf,))
     }
 
+    /// A copy of the memory, row-major.
     fn tobytes(&self) -> Vec<u8> {
         self.bytes().to_vec()
     }
 
+    /// Nested lists of Python numbers.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if let Some((&len, rest)) = self.shape.split_first() {
-            let entries = (0..len as isize).map(|i| self.__getitem__(i)?.tolist(py)).collect::<PyResult<Vec<_>>>()?;
-            debug_assert!(rest.len() < self.shape.len());
+        if let Some(&len) = self.shape.first() {
+            let entries =
+                (0..len as isize).map(|i| self.__getitem__(i)?.tolist(py)).collect::<PyResult<Vec<_>>>()?;
             return Ok(entries.into_pyobject(py)?.into_any());
         }
         let bytes = self.bytes();
@@ -217,7 +254,9 @@ impl Tensor {
         Ok(match self.element {
             Element::U8 => bytes[0].into_pyobject(py)?.into_any(),
             Element::Bool => pyo3::types::PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
-            Element::F32 => f32::from_ne_bytes(bytes.try_into().expect("four bytes")).into_pyobject(py)?.into_any(),
+            Element::F32 => {
+                f32::from_ne_bytes(bytes.try_into().expect("four bytes")).into_pyobject(py)?.into_any()
+            }
             Element::F64 => f64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
             Element::I64 => i64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
         })

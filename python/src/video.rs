@@ -1,4 +1,5 @@
-//! In: a path or bytes, and frame numbers. Out: facts of the video and tensors of frames.
+//! In: a path or bytes, and frame numbers.
+//! Out: facts of the video and tensors of frames.
 //! Never: holds the GIL while decoding.
 
 use std::collections::HashMap;
@@ -94,7 +95,8 @@ impl Video {
     fn make(&self, py: Python<'_>, frames: &[DisplayIndex], recipe: Recipe) -> PyResult<Py<Clip>> {
         let made = py.detach(|| {
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let mut bench = kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe, 1));
+            let mut bench =
+                kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe, 1));
             let mut canvas = GrowingCanvas::default();
             let done = bench.make(&mut self.engine.reader(), frames, &mut canvas, &watch());
             *self.bench.lock().unwrap_or_else(PoisonError::into_inner) = Some(bench);
@@ -106,7 +108,8 @@ impl Video {
             }
         }
         let Some((slab, shape)) = made.or_raise(py)? else {
-            return Err(Error::Argument("no frames asked for; give at least one frame number".into())).or_raise(py);
+            return Err(Error::Argument("no frames asked for; give at least one frame number".into()))
+                .or_raise(py);
         };
         let index = self.engine.index();
         let data = Tensor::of(slab, shape.dims().to_vec(), Element::from(shape.dtype));
@@ -188,7 +191,8 @@ impl Video {
     ) -> PyResult<Py<Clip>> {
         self.check_process(py)?;
         let index = self.engine.index();
-        let frames: framespool::Result<Vec<DisplayIndex>> = indices.iter().map(|&i| index.resolve(i)).collect();
+        let frames: framespool::Result<Vec<DisplayIndex>> =
+            indices.iter().map(|&i| index.resolve(i)).collect();
         self.make(py, &frames.or_raise(py)?, recipe(py, &steps, dtype, layout)?)
     }
 
@@ -202,7 +206,8 @@ impl Video {
     ) -> PyResult<Py<Clip>> {
         self.check_process(py)?;
         let index = self.engine.index();
-        let frames: framespool::Result<Vec<DisplayIndex>> = seconds.iter().map(|&s| index.frame_at(s)).collect();
+        let frames: framespool::Result<Vec<DisplayIndex>> =
+            seconds.iter().map(|&s| index.frame_at(s)).collect();
         self.make(py, &frames.or_raise(py)?, recipe(py, &steps, dtype, layout)?)
     }
 }

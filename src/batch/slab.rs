@@ -1,4 +1,5 @@
-//! In: the number and size of a batch's clips. Out: one aligned block, lent out in parts, handed over whole.
+//! In: the number and size of a batch's clips.
+//! Out: one aligned block, lent out in parts, handed over whole.
 //! Never: two owners of one byte: a part is lent once, and the block is readable only when all parts are back.
 #![allow(unsafe_code)]
 

@@ -43,7 +43,9 @@ fn track(
     if fragmented && !fragments::append(&mut samples, source, site, limits, top, movie, chosen.id)? {
         return Ok(None);
     }
-    let Some(edits) = Edits::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented) else { return Ok(None) };
+    let Some(edits) = Edits::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented) else {
+        return Ok(None);
+    };
     let Some(time_base) = TimeBase::new(1, chosen.timescale) else { return Ok(None) };
     Ok(Some(Track {
         container: "mov,mp4".into(),
@@ -85,7 +87,9 @@ impl<'a> Movie<'a> {
         let timescale = be32(mvhd, if wide { 20 } else { 12 })?;
         let movie_matrix = matrix(mvhd, if wide { 48 } else { 36 })?;
         let mut traks = Vec::new();
-        for (place, trak) in children(moov).filter(|(kind, _)| kind == b"trak").map(|(_, body)| body).enumerate() {
+        for (place, trak) in
+            children(moov).filter(|(kind, _)| kind == b"trak").map(|(_, body)| body).enumerate()
+        {
             traks.extend(Trak::parse(trak, place as u32, &movie_matrix));
         }
         let mut trex = Vec::new();

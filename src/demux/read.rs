@@ -70,9 +70,9 @@ impl PacketReader {
         // The first packet of the stream may carry an SEI that tells decoders about encoder bugs; runs that start
         // elsewhere get it put in front. See tests/corpus.rs, h264_444_cockatoo.
         let preamble: &[u8] = if record.is_start() && at.0 != 0 { &self.index.preamble } else { &[] };
-        let buffer = packet
-            .allocate(preamble.len() + record.size as usize)
-            .ok_or_else(|| Error::malformed(&site, format!("no memory for a packet of {} bytes", record.size)))?;
+        let buffer = packet.allocate(preamble.len() + record.size as usize).ok_or_else(|| {
+            Error::malformed(&site, format!("no memory for a packet of {} bytes", record.size))
+        })?;
         let (head, body) = buffer.split_at_mut(preamble.len());
         head.copy_from_slice(preamble);
         self.source.read_exact_at(&site, record.offset, body)?;

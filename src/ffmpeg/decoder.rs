@@ -87,7 +87,8 @@ impl Decoder {
     pub fn open(site: &Site, params: &CodecParams, threads: u32) -> Result<Self> {
         log::capture();
         log::clear();
-        let unsupported = || Error::Unsupported { site: site.clone(), what: format!("codec '{}'", params.codec.name) };
+        let unsupported =
+            || Error::Unsupported { site: site.clone(), what: format!("codec '{}'", params.codec.name) };
         // SAFETY: the number goes through the C type; unknown numbers find nothing.
         let codec = unsafe {
             let find: unsafe extern "C" fn(u32) -> *const ffi::AVCodec = std::mem::transmute(
@@ -109,7 +110,10 @@ impl Decoder {
             ffi::avcodec_open2(c, codec, ptr::null_mut())
         };
         if code < 0 {
-            return Err(Error::malformed(site, log::explain(&format!("the decoder refuses it: {}", error_text(code)))));
+            return Err(Error::malformed(
+                site,
+                log::explain(&format!("the decoder refuses it: {}", error_text(code))),
+            ));
         }
         Ok(this)
     }

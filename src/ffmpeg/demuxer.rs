@@ -1,4 +1,5 @@
-//! In: a byte source. Out: the facts of its video stream and its packets, one by one, through libavformat.
+//! In: a byte source.
+//! Out: the facts of its video stream and its packets, one by one, through libavformat.
 //! Never: hides a read error behind "end of file".
 #![allow(unsafe_code)]
 
@@ -113,7 +114,11 @@ impl Demuxer {
             }
         }
         best.map(|(_, i)| i).ok_or_else(|| {
-            let reason = if found.is_empty() { "it holds no streams".into() } else { format!("it holds {}", found.join(", ")) };
+            let reason = if found.is_empty() {
+                "it holds no streams".into()
+            } else {
+                format!("it holds {}", found.join(", "))
+            };
             Error::NoVideo { site: self.site.clone(), reason }
         })
     }
@@ -137,9 +142,13 @@ impl Demuxer {
         let time_base = time_base(stream.time_base)
             .ok_or_else(|| Error::malformed(&self.site, "the video stream has no time base"))?;
         let params = codec_params(&self.site, par, limits)?;
-        let rate = |r: ffi::AVRational| Some((u32::try_from(r.num).ok()?, u32::try_from(r.den).ok()?)).filter(|r| r.0 > 0 && r.1 > 0);
+        let rate = |r: ffi::AVRational| {
+            Some((u32::try_from(r.num).ok()?, u32::try_from(r.den).ok()?)).filter(|r| r.0 > 0 && r.1 > 0)
+        };
         // SAFETY: context and stream are live; a null frame is allowed.
-        let guessed = unsafe { ffi::av_guess_frame_rate(self.raw(), ptr::from_ref(stream).cast_mut(), ptr::null_mut()) };
+        let guessed = unsafe {
+            ffi::av_guess_frame_rate(self.raw(), ptr::from_ref(stream).cast_mut(), ptr::null_mut())
+        };
         Ok(StreamInfo {
             stream: self.stream as u32,
             params,
@@ -170,7 +179,10 @@ impl Demuxer {
                 ffi::AVERROR_INVALIDDATA if retries < 1000 => retries += 1,
                 code if code == ffi::AVERROR(libc::EAGAIN) && retries < 1000 => retries += 1,
                 code => {
-                    return Err(Error::malformed(&self.site, log::explain(&format!("reading stopped: {}", error_text(code)))))
+                    return Err(Error::malformed(
+                        &self.site,
+                        log::explain(&format!("reading stopped: {}", error_text(code))),
+                    ))
                 }
             }
         }
@@ -218,8 +230,9 @@ pub fn codec_name(id: u32) -> String {
     // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes through the C type
     // without becoming a Rust enum value first.
     unsafe {
-        let get: unsafe extern "C" fn(u32) -> *const libc::c_char =
-            std::mem::transmute(ffi::avcodec_get_name as unsafe extern "C" fn(ffi::AVCodecID) -> *const libc::c_char);
+        let get: unsafe extern "C" fn(u32) -> *const libc::c_char = std::mem::transmute(
+            ffi::avcodec_get_name as unsafe extern "C" fn(ffi::AVCodecID) -> *const libc::c_char,
+        );
         CStr::from_ptr(get(id)).to_string_lossy().into_owned()
     }
 }

@@ -1,4 +1,5 @@
-//! In: what a decoder wrote. Out: planes as byte slices, with the facts needed to read them.
+//! In: what a decoder wrote.
+//! Out: planes as byte slices, with the facts needed to read them.
 //! Never: converts a pixel.
 #![allow(unsafe_code)]
 
@@ -104,7 +105,8 @@ impl Frame {
         let flags = frame.decode_error_flags;
         if flags & ffi::FF_DECODE_ERROR_MISSING_REFERENCE != 0 {
             Some("a picture it refers to is missing")
-        } else if flags & (ffi::FF_DECODE_ERROR_CONCEALMENT_ACTIVE | ffi::FF_DECODE_ERROR_DECODE_SLICES) != 0 {
+        } else if flags & (ffi::FF_DECODE_ERROR_CONCEALMENT_ACTIVE | ffi::FF_DECODE_ERROR_DECODE_SLICES) != 0
+        {
             Some("parts of it could not be decoded")
         } else if flags != 0 {
             Some("its bitstream is invalid")
@@ -145,7 +147,8 @@ impl Frame {
         // SAFETY: any number is allowed; descriptors are static.
         unsafe {
             let get: unsafe extern "C" fn(i32) -> *const ffi::AVPixFmtDescriptor = std::mem::transmute(
-                ffi::av_pix_fmt_desc_get as unsafe extern "C" fn(ffi::AVPixelFormat) -> *const ffi::AVPixFmtDescriptor,
+                ffi::av_pix_fmt_desc_get
+                    as unsafe extern "C" fn(ffi::AVPixelFormat) -> *const ffi::AVPixFmtDescriptor,
             );
             get(self.get().format).as_ref()
         }

@@ -1,4 +1,5 @@
-//! In: a [`ByteSource`]. Out: an `AVIOContext` that libavformat reads it through.
+//! In: a [`ByteSource`].
+//! Out: an `AVIOContext` that libavformat reads it through.
 //! Never: lets a panic or an error get lost in C: the first error is kept for the caller.
 #![allow(unsafe_code)]
 
@@ -33,7 +34,13 @@ unsafe impl Send for Io {}
 
 impl Io {
     pub(super) fn new(source: Arc<dyn ByteSource>) -> Self {
-        let state = Box::into_raw(Box::new(State { source, position: 0, bytes_read: 0, error: None, scratch: Vec::new() }));
+        let state = Box::into_raw(Box::new(State {
+            source,
+            position: 0,
+            bytes_read: 0,
+            error: None,
+            scratch: Vec::new(),
+        }));
         // SAFETY: the buffer comes from av_malloc as required, and the callbacks match the state they are given.
         let context = unsafe {
             let buffer = ffi::av_mallocz(BUFFER_BYTES).cast::<u8>();
@@ -88,10 +95,9 @@ unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c
         // Read into our own memory first: libav's buffer may be uninitialised, which a slice must never be.
         state.scratch.resize(want.max(state.scratch.len()), 0);
         let got = state.source.read_at(state.position, &mut state.scratch[..want]);
-        got.map(|n| {
+        got.inspect(|&n| {
             state.position += n as u64;
             state.bytes_read += n as u64;
-            n
         })
     }));
     match outcome {

@@ -1,4 +1,5 @@
-//! In: libav's log lines. Out: the last error line of this thread, for error messages; nothing on the terminal.
+//! In: libav's log lines.
+//! Out: the last error line of this thread, for error messages; nothing on the terminal.
 //! Never: prints.
 #![allow(unsafe_code)]
 
@@ -59,7 +60,12 @@ pub(crate) fn explain(what: &str) -> String {
     })
 }
 
-unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_char, args: *mut ffi::__va_list_tag) {
+unsafe extern "C" fn on_log(
+    class: *mut c_void,
+    level: c_int,
+    format: *const c_char,
+    args: *mut ffi::__va_list_tag,
+) {
     if level > ffi::AV_LOG_ERROR {
         return;
     }
@@ -67,7 +73,15 @@ unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_c
     let mut print_prefix: c_int = 1;
     // SAFETY: libav passes a live class pointer, format and argument list; the buffer's true length is given.
     let written = unsafe {
-        ffi::av_log_format_line2(class, level, format, args, line.as_mut_ptr(), line.len() as c_int, &mut print_prefix)
+        ffi::av_log_format_line2(
+            class,
+            level,
+            format,
+            args,
+            line.as_mut_ptr(),
+            line.len() as c_int,
+            &mut print_prefix,
+        )
     };
     if written < 0 {
         return;

@@ -1,4 +1,5 @@
-//! In: compressed bytes. Out: an owned `AVPacket` that remembers which packet of the index it is.
+//! In: compressed bytes.
+//! Out: an owned `AVPacket` that remembers which packet of the index it is.
 //! Never: looks into the payload.
 #![allow(unsafe_code)]
 

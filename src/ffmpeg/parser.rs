@@ -1,4 +1,5 @@
-//! In: the packets of a stream, in order. Out: what a codec parser reads from their headers, without decoding.
+//! In: the packets of a stream, in order.
+//! Out: what a codec parser reads from their headers, without decoding.
 //! Never: splits or joins packets; they are complete already.
 #![allow(unsafe_code)]
 
@@ -73,18 +74,12 @@ impl Parser {
         // SAFETY: live; the enum field is read as an integer.
         let (order, structure) = unsafe {
             let parser = self.parser.as_ref();
-            (
-                parser.output_picture_number,
-                ptr::addr_of!(parser.picture_structure).cast::<u32>().read(),
-            )
+            (parser.output_picture_number, ptr::addr_of!(parser.picture_structure).cast::<u32>().read())
         };
         use ffi::AVPictureStructure as S;
-        let (top, bottom) = (S::AV_PICTURE_STRUCTURE_TOP_FIELD as u32, S::AV_PICTURE_STRUCTURE_BOTTOM_FIELD as u32);
-        Parsed {
-            order,
-            is_field: structure == top || structure == bottom,
-            is_bottom: structure == bottom,
-        }
+        let (top, bottom) =
+            (S::AV_PICTURE_STRUCTURE_TOP_FIELD as u32, S::AV_PICTURE_STRUCTURE_BOTTOM_FIELD as u32);
+        Parsed { order, is_field: structure == top || structure == bottom, is_bottom: structure == bottom }
     }
 }
 

@@ -1,4 +1,5 @@
-//! In: a byte source. Out: its index, from sample tables where the container has usual ones, else from one pass.
+//! In: a byte source.
+//! Out: its index, from sample tables where the container has usual ones, else from one pass.
 //! Never: an index without frames: that is an error which says what was found instead.
 
 use std::sync::Arc;
@@ -67,7 +68,8 @@ pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoI
     })?;
     let Track { container, info, packets } = track;
     let direct = packets.iter().all(|p| p.offset.is_some());
-    let known = packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
+    let known =
+        packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
     finish(source, container, info, known, direct, preamble)
 }
 
@@ -154,7 +156,8 @@ fn from_tables(source: &Arc<dyn ByteSource>, track: Track) -> Result<Option<Vide
         }
         // Payload is looked at where a key flag could lie, and where the first start's leading pictures may be lost.
         let leads = matches!((first_start, fact.pts), (Some((order, Start::Open)), Some(pts)) if pts < order);
-        let wanted = known.is_empty() || (has_starts_inside && (fact.key || (leads && kind == CodecKind::Hevc)));
+        let wanted =
+            known.is_empty() || (has_starts_inside && (fact.key || (leads && kind == CodecKind::Hevc)));
         let look = if wanted {
             read_head(source, &fact, HEAD, &mut head)?;
             let mut look = looker.look(&head, fact.key);
@@ -170,7 +173,10 @@ fn from_tables(source: &Arc<dyn ByteSource>, track: Track) -> Result<Option<Vide
             let start = if has_starts_inside { look.start } else { trusted(kind, fact.key) };
             Look { start, shown: look.shown || !present, ..look }
         } else {
-            Look { start: if has_starts_inside { Start::No } else { trusted(kind, fact.key) }, ..Look::default() }
+            Look {
+                start: if has_starts_inside { Start::No } else { trusted(kind, fact.key) },
+                ..Look::default()
+            }
         };
         if first_start.is_none() && matches!(look.start, Start::Open | Start::Closed) {
             first_start = Some((fact.pts.unwrap_or(0), look.start));
@@ -215,7 +221,10 @@ fn finish(
     if frames.is_empty() {
         let reason = match count {
             0 => "its video stream holds no packets".to_owned(),
-            n => format!("none of its {n} {} packets can be shown: no packet to start decoding at", info.params.codec.name),
+            n => format!(
+                "none of its {n} {} packets can be shown: no packet to start decoding at",
+                info.params.codec.name
+            ),
         };
         return Err(Error::malformed(&site, reason));
     }

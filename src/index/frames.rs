@@ -1,4 +1,5 @@
-//! In: packets with their headers' facts, in decode order. Out: their presentation order, the frames and their times.
+//! In: packets with their headers' facts, in decode order.
+//! Out: their presentation order, the frames and their times.
 //! Never: believes a timestamp table that leaves frames out.
 
 use super::look::{Look, Start};
@@ -116,14 +117,17 @@ fn presentation_order(kind: CodecKind, container: &str, known: &[Known]) -> Opti
         CodecKind::Mpeg4 | CodecKind::Mpeg12 => Some(by_picture_kind(known)),
         // No reordering in these.
         CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => Some((0..known.len() as i64).collect()),
-        CodecKind::Other if known.iter().all(|k| k.fact.pts.is_some()) => Some((0..known.len() as i64).collect()),
+        CodecKind::Other if known.iter().all(|k| k.fact.pts.is_some()) => {
+            Some((0..known.len() as i64).collect())
+        }
         CodecKind::Other => None,
     }
 }
 
 /// Shown frames that share a timestamp, which happens where a muxer made timestamps up.
 fn has_doubles(known: &[Known]) -> bool {
-    let mut times: Vec<i64> = known.iter().filter(|k| k.look.shown && !k.fact.discard).filter_map(|k| k.fact.pts).collect();
+    let mut times: Vec<i64> =
+        known.iter().filter(|k| k.look.shown && !k.fact.discard).filter_map(|k| k.fact.pts).collect();
     times.sort_unstable();
     times.windows(2).any(|w| w[0] == w[1])
 }
@@ -141,7 +145,8 @@ fn by_picture_order_count(known: &[Known]) -> Option<Vec<i64>> {
             Some((epoch << 33) + i64::from(k.parsed?.order))
         })
         .collect::<Option<Vec<i64>>>()?;
-    let mut shown: Vec<i64> = order.iter().zip(known).filter(|(_, k)| k.look.shown).map(|(&o, _)| o).collect();
+    let mut shown: Vec<i64> =
+        order.iter().zip(known).filter(|(_, k)| k.look.shown).map(|(&o, _)| o).collect();
     shown.sort_unstable();
     shown.windows(2).all(|w| w[0] < w[1]).then_some(order)
 }
@@ -167,7 +172,8 @@ fn by_picture_kind(known: &[Known]) -> Vec<i64> {
 
 /// Where decoding may start.
 fn starts(kind: CodecKind, known: &[Known], order: &[i64]) -> Vec<bool> {
-    let mut starts: Vec<bool> = known.iter().map(|k| matches!(k.look.start, Start::Open | Start::Closed)).collect();
+    let mut starts: Vec<bool> =
+        known.iter().map(|k| matches!(k.look.start, Start::Open | Start::Closed)).collect();
     let first = starts.iter().position(|&s| s);
     let before = first.unwrap_or(known.len());
     // Pictures before the first exact start: a decoder gets going at a soft one, and so do we, at the beginning only.
@@ -187,7 +193,8 @@ fn undecodable(known: &[Known], order: &[i64], starts: &[bool]) -> Vec<bool> {
     // Pictures that lead the first start on screen; HEVC says of each whether it can be decoded.
     let end = (first + 1..known.len()).find(|&n| starts[n]).unwrap_or(known.len());
     if known[first].look.start != Start::Closed {
-        let hevc = known[first].look.breaks_link || known[first + 1..end].iter().any(|k| k.look.skipped_after_start);
+        let hevc =
+            known[first].look.breaks_link || known[first + 1..end].iter().any(|k| k.look.skipped_after_start);
         for n in first + 1..end {
             hidden[n] |= if hevc { known[n].look.skipped_after_start } else { order[n] < order[first] };
         }
@@ -203,7 +210,12 @@ fn undecodable(known: &[Known], order: &[i64], starts: &[bool]) -> Vec<bool> {
 }
 
 /// Frames in presentation order with their times, and the time at which the last one ends.
-fn frames(info: &StreamInfo, container: &str, known: &[Known], packets: &[PacketRecord]) -> (Vec<FrameRecord>, i64) {
+fn frames(
+    info: &StreamInfo,
+    container: &str,
+    known: &[Known],
+    packets: &[PacketRecord],
+) -> (Vec<FrameRecord>, i64) {
     let mut shown: Vec<usize> = (0..packets.len()).filter(|&n| packets[n].is_frame()).collect();
     shown.sort_by_key(|&n| (packets[n].order, n));
     let given = (container != "avi").then(|| filled_times(known, &shown)).flatten();
@@ -216,7 +228,8 @@ fn frames(info: &StreamInfo, container: &str, known: &[Known], packets: &[Packet
         .or_else(|| info.frame_rate.map(|r| frame_ticks(info, r)))
         .unwrap_or(0);
     let end = times.last().map_or(0, |t| t.saturating_add(last_duration));
-    let frames = shown.iter().zip(times).map(|(&n, pts)| FrameRecord { packet: DecodeIndex(n as u32), pts }).collect();
+    let frames =
+        shown.iter().zip(times).map(|(&n, pts)| FrameRecord { packet: DecodeIndex(n as u32), pts }).collect();
     (frames, end)
 }
 

@@ -37,7 +37,13 @@ pub struct Look {
 
 impl Default for Look {
     fn default() -> Self {
-        Self { start: Start::No, shown: true, skipped_after_start: false, breaks_link: false, bidirectional: false }
+        Self {
+            start: Start::No,
+            shown: true,
+            skipped_after_start: false,
+            breaks_link: false,
+            bidirectional: false,
+        }
     }
 }
 
@@ -81,7 +87,9 @@ impl Looker {
         if self.kind != CodecKind::H264 {
             return Vec::new();
         }
-        let Some(note) = units(self.framing, first).into_iter().find(|u| is_encoder_note(u)) else { return Vec::new() };
+        let Some(note) = units(self.framing, first).into_iter().find(|u| is_encoder_note(u)) else {
+            return Vec::new();
+        };
         match self.framing {
             Framing::StartCodes => [&[0, 0, 0, 1], note].concat(),
             Framing::Lengths(n) => {
@@ -121,7 +129,8 @@ fn is_encoder_note(unit: &[u8]) -> bool {
     const USER_DATA_UNREGISTERED: u32 = 5;
     unit.first().is_some_and(|b| b & 31 == 6)
         && sei_messages(unit).iter().any(|(kind, body)| {
-            *kind == USER_DATA_UNREGISTERED && body.get(16..).is_some_and(|text| text.starts_with(b"x264 - core"))
+            *kind == USER_DATA_UNREGISTERED
+                && body.get(16..).is_some_and(|text| text.starts_with(b"x264 - core"))
         })
 }
 
@@ -149,7 +158,8 @@ fn h264(framing: Framing, data: &[u8]) -> Look {
             1 | 2 => {
                 shown = true;
                 let mut bits = Bits::new(&unit[1..]);
-                let intra = bits.ue().and_then(|_first_mb| bits.ue()).is_some_and(|t| t % 5 == 2 || t % 5 == 4);
+                let intra =
+                    bits.ue().and_then(|_first_mb| bits.ue()).is_some_and(|t| t % 5 == 2 || t % 5 == 4);
                 // Recovery at once and exactly: everything shown from this picture on is right (H.264 D.2.8).
                 start = match recovery {
                     Some((0, 1)) if intra => Start::Open,
@@ -193,7 +203,11 @@ fn hevc(framing: Framing, data: &[u8]) -> Look {
 fn vp8(data: &[u8]) -> Look {
     // RFC 6386 9.1: bit 0 is clear for key frames, bit 4 set for shown ones.
     let Some(&tag) = data.first() else { return Look { shown: false, ..Look::default() } };
-    Look { start: if tag & 1 == 0 { Start::Closed } else { Start::No }, shown: tag & 16 != 0, ..Look::default() }
+    Look {
+        start: if tag & 1 == 0 { Start::Closed } else { Start::No },
+        shown: tag & 16 != 0,
+        ..Look::default()
+    }
 }
 
 fn vp9(data: &[u8]) -> Look {
@@ -430,15 +444,26 @@ mod tests {
             [&[0, 0, 1, 0xb6][..], &bits.to_be_bytes(), &[0xff]].concat()
         };
         let mut mpeg4 = Mpeg4 { increment_bits: 5, ..Mpeg4::default() };
-        let packets = [vop(0, true), [vop(1, true), vop(2, true)].concat(), vop(1, false), vop(1, true), vop(1, false)];
-        let looks: Vec<_> = packets.iter().map(|p| mpeg4.look(p)).map(|l| (l.shown, l.bidirectional)).collect();
+        let packets =
+            [vop(0, true), [vop(1, true), vop(2, true)].concat(), vop(1, false), vop(1, true), vop(1, false)];
+        let looks: Vec<_> =
+            packets.iter().map(|p| mpeg4.look(p)).map(|l| (l.shown, l.bidirectional)).collect();
         assert_eq!(looks, [(true, false), (true, false), (true, true), (true, false), (false, false)]);
     }
 
     #[test]
     fn damaged_headers_are_no_start_and_no_panic() {
-        for kind in [CodecKind::H264, CodecKind::Hevc, CodecKind::Vp8, CodecKind::Vp9, CodecKind::Av1, CodecKind::Mpeg4] {
-            for data in [&[][..], &[0xff; 7], &[0; 9], &[0, 0, 1], &[0, 0, 1, 6, 255, 255, 255], &[0, 0, 1, 0xb6]] {
+        for kind in [
+            CodecKind::H264,
+            CodecKind::Hevc,
+            CodecKind::Vp8,
+            CodecKind::Vp9,
+            CodecKind::Av1,
+            CodecKind::Mpeg4,
+        ] {
+            for data in
+                [&[][..], &[0xff; 7], &[0; 9], &[0, 0, 1], &[0, 0, 1, 6, 255, 255, 255], &[0, 0, 1, 0xb6]]
+            {
                 Looker::new(kind, &[1, 2, 3]).look(data, false);
             }
         }

@@ -1,4 +1,5 @@
-//! In: H.264/HEVC packets, with start codes or length prefixes. Out: their NAL units.
+//! In: H.264/HEVC packets, with start codes or length prefixes.
+//! Out: their NAL units.
 //! Never: reads beyond the packet, whatever a length says.
 
 /// How NAL units are delimited.

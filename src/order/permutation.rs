@@ -4,8 +4,11 @@
 
 use super::rng::{purpose, Key};
 
-/// Enough that for small lengths every order comes up equally often; see the tests.
+/// With these two, 3 million seeds show no bias among the orders of 2 to 7 clips (chi-square within two standard
+/// deviations). Narrower networks are biased however many rounds they have: all they make are even permutations, and
+/// of few values that shows. The tests look again with fewer seeds.
 const ROUNDS: usize = 12;
+const LEAST_BITS: u32 = 8;
 
 /// A permutation of `0..n`, a pure function of (seed, epoch, n).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,15 +24,15 @@ impl Permutation {
     /// The permutation of `0..n` for this seed and epoch.
     pub fn new(seed: u64, epoch: u64, n: u64) -> Self {
         let mut rng = Key { seed, epoch, clip: 0 }.rng(purpose::ORDER);
-        let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+        let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(LEAST_BITS);
         let keys = std::array::from_fn(|_| rng.next_u64());
         Self { n, upper_bits: bits.div_ceil(2), lower_bits: bits / 2, keys }
     }
 
     /// What comes at place `i`, which must be below `n`; anything else is returned as it is.
     ///
-    /// The network permutes `0..2^bits`, and `2^bits < 2n`. Following it from a place inside `0..n` until it is
-    /// inside again is a permutation of `0..n`, in less than two steps on average.
+    /// The network permutes `0..2^bits`, and above 128 clips `2^bits < 2n`. Following it from a place inside `0..n`
+    /// until it is inside again is a permutation of `0..n`, in less than two steps on average (256 / n for fewer).
     pub fn get(&self, i: u64) -> u64 {
         if i >= self.n {
             return i;
@@ -126,7 +129,7 @@ mod tests {
     }
 
     // Computed by a second implementation (Python), not by this one.
-    const GOLDEN_TEN: [u64; 10] = [4, 8, 7, 0, 3, 1, 5, 2, 6, 9];
+    const GOLDEN_TEN: [u64; 10] = [6, 3, 0, 2, 1, 5, 7, 9, 8, 4];
     const GOLDEN_HUGE: [u64; 3] = [448630701732, 700652974423, 261023120806];
 
     #[test]
@@ -153,16 +156,16 @@ mod tests {
 
     #[test]
     fn all_orders_of_few_clips_are_equally_likely() {
-        for (n, orders) in [(2, 2), (3, 6), (4, 24), (5, 120)] {
+        for (n, orders, seeds) in [(2, 2, 10_000), (3, 6, 10_000), (4, 24, 20_000), (5, 120, 60_000)] {
             let mut counts = std::collections::BTreeMap::new();
-            for seed in 0..60_000 {
+            for seed in 0..seeds {
                 *counts.entry(list(seed, seed % 3, n)).or_insert(0u32) += 1;
             }
             let counts: Vec<u32> = counts.into_values().collect();
             assert_eq!(counts.len(), orders);
-            // Mean orders - 1, standard deviation sqrt(2 (orders - 1)); five of them.
+            // Mean orders - 1, standard deviation sqrt(2 (orders - 1)); four of them.
             let (mean, chi) = (orders as f64 - 1.0, chi_square(&counts));
-            assert!(chi < mean + 5.0 * (2.0 * mean).sqrt(), "n = {n}: {chi}");
+            assert!(chi < mean + 4.0 * (2.0 * mean).sqrt(), "n = {n}: {chi}");
         }
     }
 
@@ -171,7 +174,7 @@ mod tests {
         for n in [7u64, 16, 30] {
             let mut places = vec![0u32; (n * n) as usize];
             let mut followers = vec![0u32; (n * n) as usize];
-            for seed in 0..20_000 {
+            for seed in 0..10_000 {
                 let order = list(seed, 0, n);
                 order.iter().zip(0..).for_each(|(value, at)| places[(at * n + value) as usize] += 1);
                 order.windows(2).for_each(|pair| followers[(pair[0] * n + pair[1]) as usize] += 1);

@@ -1,4 +1,5 @@
-//! In: a decoded frame. Out: the kernels' view of its planes and its colour.
+//! In: a decoded frame.
+//! Out: the kernels' view of its planes and its colour.
 //! Never: copies pixels, except to look up a palette or to turn a bottom-up picture.
 
 use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
@@ -8,7 +9,11 @@ use crate::ffmpeg::{Frame, PixelLayout};
 use crate::media::ColourTags;
 
 /// Calls `f` with the view of a frame.
-pub(super) fn with_view<R>(site: &Site, frame: &Frame, f: impl FnOnce(&FrameView<'_>) -> Result<R>) -> Result<R> {
+pub(super) fn with_view<R>(
+    site: &Site,
+    frame: &Frame,
+    f: impl FnOnce(&FrameView<'_>) -> Result<R>,
+) -> Result<R> {
     let layout = frame.layout().ok_or_else(|| unsupported(site, "an unknown pixel format"))?;
     let tags = frame.colour();
     if layout.palette {
@@ -47,10 +52,17 @@ fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Pla
         (1 | 2, false) if c[0].step == bytes && c[0].offset == 0 => Ok(Planes::Gray(plane(c[0].plane)?)),
         (3 | 4, rgb) if c[..3].iter().all(|c| c.step == bytes && c.offset == 0) => {
             let planes = [plane(c[0].plane)?, plane(c[1].plane)?, plane(c[2].plane)?];
-            Ok(if rgb { Planes::PlanarRgb(planes) } else { Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } })
+            Ok(if rgb {
+                Planes::PlanarRgb(planes)
+            } else {
+                Planes::Yuv { planes, log2_chroma_w, log2_chroma_h }
+            })
         }
         (3, false)
-            if c[1].plane == c[2].plane && c[0].step == bytes && c[1].step == 2 * bytes && c[1].offset == 0 =>
+            if c[1].plane == c[2].plane
+                && c[0].step == bytes
+                && c[1].step == 2 * bytes
+                && c[1].offset == 0 =>
         {
             let (luma, chroma) = (plane(c[0].plane)?, plane(c[1].plane)?);
             Ok(Planes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h })

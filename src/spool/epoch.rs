@@ -1,4 +1,5 @@
-//! In: an order and the lanes. Out: the batches of one epoch, whole and in order.
+//! In: an order and the lanes.
+//! Out: the batches of one epoch, whole and in order.
 //! Never: more batches under way than `prefetch` allows.
 
 use std::collections::VecDeque;
@@ -7,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::RecvTimeoutError;
 
-use super::lane::{Lanes, Made, Ticket};
+use super::lane::{Lanes, Made, Outcome, Ticket};
 use super::stats::Meter;
-use super::{Batch, ClipFacts, OnError, Pixels, SpoolConfig};
+use super::{Batch, OnError, Pixels, SpoolConfig};
 use crate::batch::{Lent, Pool, Slab};
 use crate::error::{Error, Result};
 use crate::order::Order;
@@ -31,7 +32,7 @@ pub(super) struct Epoch {
 struct Pending {
     batch: u64,
     memory: Option<(Lent, ClipShape)>,
-    clips: Vec<Option<Result<(ClipFacts, Option<(Slab, ClipShape)>)>>>,
+    clips: Vec<Option<Outcome>>,
     missing: usize,
 }
 
@@ -82,7 +83,10 @@ impl Epoch {
                     let pool = self.pool.get_or_insert_with(|| Pool::new(config.prefetch as usize + 2));
                     let lent = shape.bytes().and_then(|bytes| Slab::lend(pool, slots.len(), bytes));
                     let (lent, all) = lent.ok_or_else(|| {
-                        Error::Argument(format!("a batch of {} clips of {shape:?} does not fit into memory", slots.len()))
+                        Error::Argument(format!(
+                            "a batch of {} clips of {shape:?} does not fit into memory",
+                            slots.len()
+                        ))
                     })?;
                     parts = all;
                     Some((lent, shape))
@@ -158,7 +162,9 @@ impl Pending {
                     facts.push(clip);
                     ragged.extend(own);
                 }
-                Err(error) if on_error == OnError::Skip && error.blames_file() => meter.add(|s| s.clips_skipped += 1),
+                Err(error) if on_error == OnError::Skip && error.blames_file() => {
+                    meter.add(|s| s.clips_skipped += 1)
+                }
                 Err(error) => return Err(error),
             }
         }

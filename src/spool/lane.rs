@@ -1,4 +1,5 @@
-//! In: tickets. Out: clips, painted into their places, from as many threads as there are lanes.
+//! In: tickets.
+//! Out: clips, painted into their places, from as many threads as there are lanes.
 //! Never: decides order; a lane's panic becomes an error of its clip.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -32,12 +33,15 @@ pub(super) struct Ticket {
     pub part: Option<(Part, ClipShape)>,
 }
 
+/// A clip's facts, and its pixels where they have memory of their own; or the reason why there is no clip.
+pub(super) type Outcome = Result<(ClipFacts, Option<(Slab, ClipShape)>)>;
+
 /// One clip that was made, or the reason why not.
 pub(super) struct Made {
     pub generation: u64,
     pub batch: u64,
     pub place: usize,
-    pub result: Result<(ClipFacts, Option<(Slab, ClipShape)>)>,
+    pub result: Outcome,
 }
 
 /// Replacements tried for one clip before its error is raised after all.
@@ -46,17 +50,21 @@ const ATTEMPTS: u64 = 64;
 /// All lanes and the queues to and from them.
 pub(super) struct Lanes {
     tickets: Option<Sender<Ticket>>,
+    /// The lanes' end of the queue, to take back tickets that are not worth making any more.
+    waiting: Receiver<Ticket>,
     pub made: Receiver<Made>,
     threads: Vec<JoinHandle<()>>,
     /// Tickets of this generation and older ones are not worth making any more.
     forgotten: Arc<AtomicU64>,
     generations: u64,
+    made_in: u32,
 }
 
 impl Lanes {
     pub fn start(config: &SpoolConfig, library: Arc<Library>, meter: Arc<Meter>) -> Result<Self> {
         // Room for all tickets of all batches that can be under way, so that the consumer never blocks on sending.
-        let under_way = (config.prefetch as usize + 1).saturating_mul(config.batch_size as usize).clamp(1, 1 << 20);
+        let under_way =
+            (config.prefetch as usize + 1).saturating_mul(config.batch_size as usize).clamp(1, 1 << 20);
         let (tickets, inbox) = bounded::<Ticket>(under_way);
         let (outbox, made) = bounded::<Made>(under_way);
         let forgotten = Arc::new(AtomicU64::new(0));
@@ -75,10 +83,16 @@ impl Lanes {
                 Builder::new()
                     .name(format!("spool-lane-{n}"))
                     .spawn(move || lane.work(&inbox, &outbox))
-                    .map_err(|e| Error::Argument(format!("thread {n} of {} cannot be started: {e}; use fewer", config.threads)))
+                    .map_err(|e| {
+                        Error::Argument(format!(
+                            "thread {n} of {} cannot be started: {e}; use fewer",
+                            config.threads
+                        ))
+                    })
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { tickets: Some(tickets), made, threads, forgotten, generations: 0 })
+        let made_in = std::process::id();
+        Ok(Self { tickets: Some(tickets), waiting: inbox, made, threads, forgotten, generations: 0, made_in })
     }
 
     pub fn next_generation(&mut self) -> u64 {
@@ -89,6 +103,8 @@ impl Lanes {
     /// Stops work on everything up to this generation.
     pub fn forget(&self, generation: u64) {
         self.forgotten.fetch_max(generation, Ordering::Relaxed);
+        // Nobody but the caller sends, so after this the queue has room for a whole new epoch's start.
+        while self.waiting.try_recv().is_ok() {}
     }
 
     pub fn send(&self, ticket: Ticket) -> Result<(), Ticket> {
@@ -99,9 +115,13 @@ impl Lanes {
 
 impl Drop for Lanes {
     fn drop(&mut self) {
+        if std::process::id() != self.made_in {
+            // A fork's child has the handles but not the threads: joining them would wait for ever.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
         self.forget(u64::MAX);
         self.tickets = None; // the end is a closed queue
-        // After a fork the threads are not there; joining them would wait for ever.
         for thread in self.threads.drain(..) {
             while !thread.is_finished() {
                 // A lane may be blocked on handing over a clip that nobody wants any more.
@@ -132,7 +152,10 @@ impl Lane {
                 self.bench = Workbench::new(self.bench.recipe().clone(), 1);
                 let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
                 let reason = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                Err(Error::Internal { site: Site::file(&Arc::from(format!("clip {}", ticket.slot.clip))), reason })
+                Err(Error::Internal {
+                    site: Site::file(&Arc::from(format!("clip {}", ticket.slot.clip))),
+                    reason,
+                })
             });
             let now = self.bench.decoder.counts;
             let work = now.since(counts);
@@ -145,7 +168,7 @@ impl Lane {
         }
     }
 
-    fn make(&mut self, ticket: &mut Ticket) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
+    fn make(&mut self, ticket: &mut Ticket) -> Outcome {
         let mut clip = ticket.slot.clip;
         let mut replacements = Key { seed: self.seed, epoch: ticket.epoch, clip }.rng(purpose::REPLACEMENT);
         for attempt in 0.. {
@@ -168,7 +191,11 @@ impl Lane {
         unreachable!("the loop ends by returning")
     }
 
-    fn make_clip(&mut self, ticket: &mut Ticket, clip_id: u64) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
+    fn make_clip(
+        &mut self,
+        ticket: &mut Ticket,
+        clip_id: u64,
+    ) -> Outcome {
         let (generation, forgotten) = (ticket.generation, &self.forgotten);
         let watch = || match forgotten.load(Ordering::Relaxed) >= generation {
             true => Err(Error::Interrupted),

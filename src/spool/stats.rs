@@ -1,4 +1,5 @@
-//! In: what happens in lanes and at the consumer. Out: counts that say why the loader is as fast as it is.
+//! In: what happens in lanes and at the consumer.
+//! Out: counts that say why the loader is as fast as it is.
 //! Never: influences anything.
 
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ class Adapter(Peer):
 
     def open(self, path: str, size: int | None) -> tuple[fsp.Video, list]:
         transforms = [] if size is None else [fsp.transforms.Resize((size, size))]
-        return fsp.Video(path, num_threads=1), transforms
+        return fsp.Video(path), transforms
 
     def read(self, reader: tuple[fsp.Video, list], indices: list[int]) -> np.ndarray:
         video, transforms = reader

@@ -1,4 +1,5 @@
-//! In: MP4 bytes. Out: boxes, found one after another; `moov` in memory, `moof` boxes by their place.
+//! In: MP4 bytes.
+//! Out: boxes, found one after another; `moov` in memory, `moof` boxes by their place.
 //! Never: follows a size beyond the bytes that are there.
 
 use crate::error::{Result, Site};
@@ -13,8 +14,8 @@ pub(super) struct Boxes {
 }
 
 const KNOWN_FIRST: [&[u8; 4]; 14] = [
-    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"sidx", b"uuid", b"PICT", b"moof",
-    b"udta", b"prfl",
+    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"sidx", b"uuid", b"PICT",
+    b"moof", b"udta", b"prfl",
 ];
 
 impl Boxes {

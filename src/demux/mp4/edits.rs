@@ -1,4 +1,5 @@
-//! In: an edit list and samples in media time. Out: packets in presentation time, hidden ones marked.
+//! In: an edit list and samples in media time.
+//! Out: packets in presentation time, hidden ones marked.
 //! Never: handles more than one delay and one cut; libavformat decides the rest.
 
 use mp4_atom::{Atom, Elst};

@@ -1,4 +1,5 @@
-//! In: the `stsd` box. Out: codec parameters of its single video entry.
+//! In: the `stsd` box.
+//! Out: codec parameters of its single video entry.
 //! Never: parses the codec configuration; the decoder does.
 
 use super::be32;
@@ -63,7 +64,9 @@ fn colour(inner: &[u8]) -> ColourTags {
 
 fn colr(inner: &[u8]) -> Option<ColourTags> {
     let body = find(inner, b"colr")?;
-    let tag = |at: usize| Some(u8::try_from(u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?)).unwrap_or(2));
+    let tag = |at: usize| {
+        Some(u8::try_from(u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?)).unwrap_or(2))
+    };
     let kind = body.get(..4)?;
     if kind != b"nclx" && kind != b"nclc" {
         return None;

@@ -1,4 +1,5 @@
-//! In: `moof` boxes. Out: their samples of one track, appended in file order.
+//! In: `moof` boxes.
+//! Out: their samples of one track, appended in file order.
 //! Never: reads `mdat`.
 
 use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun};
@@ -49,7 +50,8 @@ pub(super) fn append(
                 }
             }
             // Foreign tracks are walked too: their runs move the implicit base.
-            let default = if mine { Some(trex) } else { movie.trex.iter().find(|t| t.track_id == run.tfhd.track_id) };
+            let default =
+                if mine { Some(trex) } else { movie.trex.iter().find(|t| t.track_id == run.tfhd.track_id) };
             let Some(default) = default else { return Ok(false) };
             match run.walk(base, default, &mut next_dts, mine.then_some(&mut *samples), source.len()) {
                 Some(end) => implicit = end,
@@ -96,12 +98,19 @@ impl Fragment {
             }
             // Foreign tracks need only the length of their data; bounded by the file, so a lying count ends here.
             for entry in trun.samples.iter() {
-                let size = entry.size.or(self.tfhd.default_sample_size).unwrap_or(default.default_sample_size);
+                let size =
+                    entry.size.or(self.tfhd.default_sample_size).unwrap_or(default.default_sample_size);
                 if let Some(out) = out.as_deref_mut() {
-                    let pick = |own: Option<u32>, fragment: Option<u32>, track: u32| own.or(fragment).unwrap_or(track);
-                    let duration =
-                        i64::from(pick(entry.duration, self.tfhd.default_sample_duration, default.default_sample_duration));
-                    let flags = pick(entry.flags, self.tfhd.default_sample_flags, default.default_sample_flags);
+                    let pick = |own: Option<u32>, fragment: Option<u32>, track: u32| {
+                        own.or(fragment).unwrap_or(track)
+                    };
+                    let duration = i64::from(pick(
+                        entry.duration,
+                        self.tfhd.default_sample_duration,
+                        default.default_sample_duration,
+                    ));
+                    let flags =
+                        pick(entry.flags, self.tfhd.default_sample_flags, default.default_sample_flags);
                     out.push(Sample {
                         offset,
                         size,

@@ -1,4 +1,5 @@
-//! In: the `stbl` box. Out: one record per sample: where, how long, when, key or not.
+//! In: the `stbl` box.
+//! Out: one record per sample: where, how long, when, key or not.
 //! Never: more samples than `stsz` sizes, nor a guess where tables contradict each other (`None` instead).
 
 use mp4_atom::{Atom, Co64, Ctts, Stco, Stsc, Stss, Stsz, StszSamples, Stts};
@@ -54,7 +55,7 @@ impl Sizes {
 }
 
 fn sizes(stbl: &[u8]) -> Option<Sizes> {
-    Some(match table::<Stsz>(stbl, b"stsz")?? .samples {
+    Some(match table::<Stsz>(stbl, b"stsz")??.samples {
         StszSamples::Identical { count, size } => Sizes::All { count, size },
         StszSamples::Different { sizes } => Sizes::Each(sizes),
     })
@@ -72,7 +73,8 @@ fn expand(stbl: &[u8], sizes: &Sizes) -> Option<Vec<Sample>> {
     };
     // A lying count must not size anything: the tables below are what bounds the loop.
     let mut out: Vec<Sample> = Vec::with_capacity(count.min(1 << 16));
-    let mut deltas = stts.entries.iter().flat_map(|e| std::iter::repeat_n(e.sample_delta, e.sample_count as usize));
+    let mut deltas =
+        stts.entries.iter().flat_map(|e| std::iter::repeat_n(e.sample_delta, e.sample_count as usize));
     let mut shifts = ctts.iter().flat_map(|t| &t.entries).flat_map(|e| {
         // Version 0 says unsigned, but writers put negative numbers there; every reader takes them as signed.
         std::iter::repeat_n(i64::from(e.sample_offset as i32), e.sample_count as usize)

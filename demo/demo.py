@@ -1,0 +1,131 @@
+"""The main job of framespool, from start to end: a folder of labelled videos in, shuffled batches of clips out.
+
+    python demo/demo.py                      makes a small set of videos first
+    python demo/demo.py --videos FOLDER      takes yours: one sub-folder per class, or all in one folder
+
+Prints a progress bar, a table of what came out, and the throughput; writes a contact sheet of the first clips.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+from contact_sheet import contact_sheet
+from make_videos import make_videos
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--videos", type=Path, help="a folder of videos; without it some are made")
+    parser.add_argument("--out", type=Path, default=Path("demo-out"), help="where the demo writes (default: demo-out)")
+    parser.add_argument("--epochs", type=int, default=2, help="how often to go through all videos (default: 2)")
+    parser.add_argument("--batch-size", type=int, default=8, help="clips per batch (default: 8)")
+    parser.add_argument("--threads", type=int, default=None, help="decoding threads (default: all cores)")
+    return parser.parse_args()
+
+
+class Progress:
+    """A bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total, self.began = what, max(1, total), time.monotonic()
+        self.live = sys.stdout.isatty()
+        self.shown = -1
+
+    def step(self, done: int, note: str = "") -> None:
+        percent = 100 * done // self.total
+        if self.live:
+            bar = "#" * (percent * 30 // 100)
+            print(f"\r{self.what} [{bar:<30}] {done}/{self.total} {note:<28}", end="", flush=True)
+            if done >= self.total:
+                print()
+        elif percent // 25 > self.shown:
+            self.shown = percent // 25
+            print(f"{self.what} {done}/{self.total} {note}")
+
+
+def resident_mib() -> float:
+    """Memory that this process holds now."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize() / 2**20
+
+
+def table(rows: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")
+
+
+def main() -> int:
+    options = arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
+    folder = options.videos or make_videos(options.out / "videos", Progress)
+
+    dataset = fsp.datasets.folder(folder)
+    print(f"{len(dataset)} videos in {folder}, {len(dataset.classes)} classes")
+    loader = fsp.ClipLoader(
+        dataset,
+        fsp.sampling.random(sequence_length=16, stride=2, clips_per_video=2),
+        batch_size=options.batch_size,
+        transforms=[fsp.transforms.Resize(128), fsp.transforms.CenterCrop(112)],
+        shuffle="full",
+        seed=0,
+        on_error="skip",
+        num_threads=options.threads,
+    )
+
+    labels: Counter[int] = Counter()
+    shapes: Counter[tuple[int, ...]] = Counter()
+    first = None
+    memory = []
+    began = time.monotonic()
+    for epoch in range(options.epochs):
+        loader.set_epoch(epoch)
+        progress = Progress(f"epoch {epoch}", len(loader))
+        for done, batch in enumerate(loader, start=1):
+            if first is None:
+                first = batch
+            labels.update(batch.labels.tolist())
+            shapes[batch.frames.shape] += 1
+            seconds = time.monotonic() - began
+            progress.step(done, f"{sum(labels.values()) / seconds:7.1f} clips/s")
+        memory.append(resident_mib())
+    seconds = time.monotonic() - began
+
+    stats = loader.stats()
+    names = dataset.classes or ["unlabelled"]
+    per_class = ", ".join(f"{names[max(0, label)]} {count}" for label, count in sorted(labels.items()))
+    print("\nWhat came out")
+    table(
+        [
+            ("batches", f"{stats['batches']} of " + ", ".join(f"{shape} x{n}" for shape, n in shapes.items())),
+            ("clips per class", per_class),
+            ("throughput", f"{stats['clips'] / seconds:.1f} clips/s, {stats['frames'] / seconds:.0f} frames/s"),
+            ("decoded per frame used", f"{stats['packets_decoded_per_frame']:.2f} pictures"),
+            ("waiting for batches", f"{stats['consumer_wait_seconds']:.2f} of {seconds:.2f} s"),
+            ("read", f"{stats['bytes_read'] / 2**20:.1f} MiB, {stats['videos_indexed']} videos indexed"),
+            ("errors", ", ".join(f"{n} {kind}" for kind, n in stats["errors"].items()) or "none"),
+            ("memory after each epoch", " ".join(f"{mib:.0f}" for mib in memory) + " MiB"),
+            ("peak memory", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB"),
+        ]
+    )
+    if first is None:
+        print("no clip came out; the errors above say why")
+        return 1
+    sheet = options.out / "contact_sheet.png"
+    rows = [names[max(0, label)] for label in first.labels.tolist()]
+    contact_sheet(sheet, np.from_dlpack(first.frames), rows)
+    print(f"\nThe first batch, a clip per row: {os.path.relpath(sheet)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""A small labelled set of videos, as they come from the web: H.264 in MP4, B pictures, a key picture now and then.
+
+A bright disc moves over a textured background; the label is how it moves. Encoded by the FFmpeg program that the
+PyPI package imageio-ffmpeg brings (a tool of this demo alone: framespool itself neither needs nor contains it).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WIDTH, HEIGHT, FPS, FRAMES, PER_CLASS = 320, 240, 30, 120, 4
+
+
+def _path(label: str, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Centre (x, y) and radius of the disc at times ``t`` in 0..1; all in units of the picture's size."""
+    still = np.full_like(t, 0.5)
+    size = np.full_like(t, 0.12)
+    return {
+        "left": (0.9 - 0.8 * t, still, size),
+        "right": (0.1 + 0.8 * t, still, size),
+        "up": (still, 0.9 - 0.8 * t, size),
+        "down": (still, 0.1 + 0.8 * t, size),
+        "circle": (0.5 + 0.3 * np.cos(2 * np.pi * t), 0.5 + 0.3 * np.sin(2 * np.pi * t), size),
+        "grow": (still, still, 0.05 + 0.3 * t),
+    }[label]
+
+
+CLASSES = ("circle", "down", "grow", "left", "right", "up")
+
+
+def _frames(label: str, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
+    texture = 110 + 35 * np.sin(x / rng.uniform(6, 20)) * np.cos(y / rng.uniform(6, 20))
+    tint = rng.uniform(0.4, 1.0, 3).astype(np.float32)
+    disc = rng.uniform(120, 255, 3).astype(np.float32)
+    t = np.linspace(0, rng.uniform(0.8, 1.6), FRAMES) % 1.0
+    xs, ys, radii = _path(label, t)
+    background = np.clip(texture[..., None] * tint, 0, 255)
+    out = np.empty((FRAMES, HEIGHT, WIDTH, 3), np.uint8)
+    for n in range(FRAMES):
+        inside = (x - xs[n] * WIDTH) ** 2 + (y - ys[n] * HEIGHT) ** 2 < (radii[n] * HEIGHT) ** 2
+        grain = rng.normal(0, 3, (HEIGHT, WIDTH, 1)).astype(np.float32)
+        out[n] = np.clip(np.where(inside[..., None], disc, background) + grain, 0, 255)
+    return out
+
+
+def _encode(program: str, frames: np.ndarray, path: Path) -> None:
+    command = [program, "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{WIDTH}x{HEIGHT}"]
+    command += ["-r", str(FPS), "-i", "-", "-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-g", "250"]
+    command += ["-bf", "3", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(path)]
+    subprocess.run(command, input=frames.tobytes(), check=True)
+
+
+def make_videos(folder: Path, progress: Callable[[str, int], Any]) -> Path:
+    """Makes the videos under ``folder``, one sub-folder per class, unless they are there already."""
+    wanted = [folder / label / f"{n}.mp4" for label in CLASSES for n in range(PER_CLASS)]
+    missing = [path for path in wanted if not path.exists()]
+    if missing:
+        import imageio_ffmpeg
+
+        program = imageio_ffmpeg.get_ffmpeg_exe()
+        bar = progress("making videos", len(missing))
+        for done, path in enumerate(missing, start=1):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part.mp4")
+            _encode(program, _frames(path.parent.name, seed=wanted.index(path)), part)
+            part.rename(path)
+            bar.step(done)
+    return folder

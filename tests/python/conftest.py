@@ -1,0 +1,50 @@
+"""Shared by the Python tests: the corpus, which they read and never copy."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _corpus() -> Path | None:
+    place = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
+    if (place / "manifest.json").is_file():
+        return place
+    if os.environ.get("CI"):
+        raise RuntimeError(f"CI must have the corpus at {place}")
+    return None
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    place = _corpus()
+    if place is None:
+        pytest.skip("no corpus beside the project; set FRAMESPOOL_CORPUS")
+    return place
+
+
+@pytest.fixture(scope="session")
+def manifest(corpus: Path) -> list[dict[str, Any]]:
+    return json.loads((corpus / "manifest.json").read_text())["files"]
+
+
+@pytest.fixture(scope="session")
+def videos(corpus: Path) -> Path:
+    return corpus / "video"
+
+
+@pytest.fixture(scope="session")
+def asl(videos: Path) -> list[tuple[str, int]]:
+    """Thirteen short sign-language clips, 640x480, 47 to 109 frames, one label each."""
+    return [(str(path), label) for label, path in enumerate(sorted((videos / "action" / "asl").iterdir()))]
+
+
+@pytest.fixture(scope="session")
+def bad_file(videos: Path) -> str:
+    return str(videos / "corrupt" / "broken.mp4")

@@ -1,0 +1,325 @@
+"""Batches: order, shards, last batches, bad files, interrupts, forks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+SMALL = [fsp.transforms.Resize((32, 40))]
+
+
+def loader(dataset, sampling=None, **keywords):
+    sampling = sampling or fsp.sampling.random(sequence_length=4, stride=3)
+    settings = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7, **keywords}
+    return fsp.ClipLoader(dataset, sampling, **settings)
+
+
+def digest(batches):
+    md5 = hashlib.md5()
+    for b in batches:
+        for tensor in (b.frames, b.labels, b.indices, b.pts_seconds, b.mask, b.video_ids, b.clip_ids, b.padding):
+            md5.update(repr(tensor.shape).encode())
+            md5.update(tensor.tobytes())
+    return md5.hexdigest()
+
+
+def test_threads_and_prefetch_change_nothing(asl):
+    digests = {
+        digest(loader(asl, num_threads=threads, prefetch=prefetch))
+        for threads, prefetch in [(1, 0), (1, 2), (4, 1), (4, 3), (3, 0)]
+    }
+    assert len(digests) == 1
+
+
+def test_a_batch_says_what_it_holds_and_holds_what_it_says(asl):
+    for batch in loader(asl):
+        n = len(batch)
+        assert batch.frames.shape == (n, 4, 32, 40, 3) and batch.frames.dtype == "uint8"
+        assert batch.labels.tolist() == [asl[v][1] for v in batch.video_ids.tolist()]
+        for i in range(n):
+            video = fsp.Video(asl[batch.video_ids.tolist()[i]][0])
+            frames = video.frames(batch.indices.tolist()[i], transforms=SMALL)
+            assert np.array_equal(batch.frames[i].numpy(), frames.data.numpy())
+            assert batch.pts_seconds.tolist()[i] == frames.pts_seconds
+            assert np.diff(batch.indices.tolist()[i]).tolist() == [3, 3, 3]
+
+
+def test_seed_and_epoch_decide_the_order_and_the_clips(asl):
+    first = loader(asl)
+    epoch0 = digest(first)
+    epoch1 = digest(first)  # iterating again is the next epoch
+    assert epoch0 != epoch1
+    first.set_epoch(0)
+    assert digest(first) == epoch0
+    assert digest(loader(asl)) == epoch0
+    assert digest(loader(asl, seed=8)) != epoch0
+
+
+def test_without_shuffle_clips_come_as_in_the_dataset(asl):
+    ids = [i for b in loader(asl, shuffle=False) for i in b.clip_ids.tolist()]
+    assert ids == list(range(13))
+
+
+@pytest.mark.parametrize("shards", [2, 3, 5])
+def test_shards_are_disjoint_complete_and_equally_long(asl, shards):
+    ranks = [list(loader(asl, shard_id=r, num_shards=shards)) for r in range(shards)]
+    sizes = {tuple(len(b) for b in rank) for rank in ranks}
+    assert len(sizes) == 1
+    real = [
+        clip
+        for rank in ranks
+        for b in rank
+        for clip, padding in zip(b.clip_ids.tolist(), b.padding.tolist(), strict=True)
+        if not padding
+    ]
+    assert sorted(real) == list(range(13))
+
+
+@pytest.mark.parametrize(("policy", "sizes"), [("partial", [4, 4, 4, 1]), ("drop", [4, 4, 4]), ("fill", [4, 4, 4, 4])])
+def test_last_batch_policies(asl, policy, sizes):
+    batches = loader(asl, last_batch=policy)
+    assert len(batches) == len(sizes)
+    got = list(batches)
+    assert [len(b) for b in got] == sizes
+    assert sum(sum(b.padding.tolist()) for b in got) == max(0, sum(sizes) - 13)
+
+
+def test_windows_cover_every_video(asl):
+    rule = fsp.sampling.windows(sequence_length=8, stride=2, step=20)
+    batches = list(loader(asl, rule, shuffle=False))
+    lengths = [len(fsp.Video(path)) for path, _ in asl]
+    expected = [(v, start) for v, n in enumerate(lengths) for start in range(0, n, 20) if start + 7 * 2 + 1 <= n]
+    got = [
+        (v, indices[0]) for b in batches for v, indices in zip(b.video_ids.tolist(), b.indices.tolist(), strict=True)
+    ]
+    assert got == expected
+    assert sum(rule.clips_in(n) for n in lengths) == len(expected) == loader(asl, rule).num_clips
+
+
+def test_constant_padding_is_black_and_masked(asl):
+    rule = fsp.sampling.windows(sequence_length=40, step=40, pad_mode="constant")
+    for layout in ("NTHWC", "NTCHW", "NCTHW"):
+        seen = 0
+        for batch in loader(asl, rule, layout=layout, shuffle=False):
+            frames, mask = batch.frames.numpy(), batch.mask.numpy()
+            if layout == "NCTHW":
+                frames = frames.transpose(0, 2, 1, 3, 4)
+            assert not frames[~mask].any()
+            assert all(frame.any() for frame in frames[mask])
+            seen += int((~mask).sum())
+        assert seen > 0
+
+
+def test_clips_of_different_sizes_come_as_a_list(asl, videos):
+    dataset = [asl[0], (str(videos / "derived" / "tiny_34x26_h264.mp4"), 1)]
+    (batch,) = loader(dataset, transforms=None, shuffle=False)
+    assert [tensor.shape for tensor in batch.frames] == [(4, 480, 640, 3), (4, 26, 34, 3)]
+
+
+def test_layouts_and_dtypes(asl):
+    shapes = {"NTHWC": (4, 4, 32, 40, 3), "NTCHW": (4, 4, 3, 32, 40), "NCTHW": (4, 3, 4, 32, 40)}
+    for layout, shape in shapes.items():
+        batch = next(iter(loader(asl, layout=layout, dtype="float32")))
+        assert batch.frames.shape == shape and batch.frames.dtype == "float32"
+
+
+def test_a_bad_file_raises_at_its_place_and_the_rest_still_comes(asl, bad_file):
+    dataset = [*asl[:5], (bad_file, 5), *asl[5:]]
+    batches, errors = 0, []
+    epoch = iter(loader(dataset, shuffle=False))
+    while True:
+        try:
+            next(epoch)
+            batches += 1
+        except StopIteration:
+            break
+        except fsp.MalformedError as error:
+            errors.append((batches, error))
+    assert batches == 3 and len(errors) == 1
+    at, error = errors[0]
+    assert at == 1 and error.file == bad_file and "broken.mp4" in str(error)
+
+
+def test_skip_leaves_the_bad_clip_out_and_counts_it(asl, bad_file):
+    dataset = [*asl[:5], (bad_file, 5), *asl[5:]]
+    bad = loader(dataset, shuffle=False, on_error="skip", num_threads=3)
+    batches = list(bad)
+    assert [len(b) for b in batches] == [4, 3, 4, 2]
+    assert [v for b in batches for v in b.video_ids.tolist()] == [i for i in range(14) if i != 5]
+    stats = bad.stats()
+    assert stats["clips_skipped"] == 1 and stats["errors"] == {"malformed": 1}
+    assert digest(batches) == digest(loader(dataset, shuffle=False, on_error="skip", num_threads=1))
+
+
+def test_replace_is_deterministic_and_counted(asl, bad_file):
+    dataset = [(bad_file, 99), *asl, (bad_file, 99)]
+    first = loader(dataset, on_error="replace", num_threads=4)
+    batches = list(first)
+    assert sum(len(b) for b in batches) == 15
+    assert 99 not in [label for b in batches for label in b.labels.tolist()]
+    assert first.stats()["clips_replaced"] == 2
+    assert digest(batches) == digest(loader(dataset, on_error="replace", num_threads=1))
+
+
+def test_a_dataset_of_bad_files_ends_in_an_error_whatever_the_policy(bad_file):
+    for policy, expected in [("raise", fsp.MalformedError), ("replace", fsp.MalformedError)]:
+        with pytest.raises(expected):
+            list(loader([(bad_file, 0)] * 3, on_error=policy))
+    assert list(loader([(bad_file, 0)] * 3, on_error="skip")) == []
+    windows = fsp.sampling.windows(sequence_length=4)
+    with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
+        loader([(bad_file, 0)], windows, on_error="skip")
+
+
+def test_leaving_an_epoch_early_and_starting_again_is_clean(asl):
+    batches = loader(asl, num_threads=3, prefetch=3)
+    for _ in range(5):
+        batches.set_epoch(0)
+        next(iter(batches))
+    batches.set_epoch(0)
+    assert digest(batches) == digest(loader(asl))
+
+
+def test_stats_count_what_was_done(asl):
+    batches = loader(asl)
+    list(batches)
+    stats = batches.stats()
+    assert (stats["batches"], stats["clips"], stats["frames"]) == (4, 13, 52)
+    assert stats["frames_decoded_and_used"] == 52
+    assert stats["packets_decoded"] >= 52 and stats["videos_indexed"] == 13
+    assert stats["packets_decoded_per_frame"] == stats["packets_decoded"] / 52
+    assert stats["bytes_read"] > 0 and stats["errors"] == {}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"num_shards": 2, "shard_id": 2}, "shard_id must be below num_shards=2, got 2"),
+        ({"num_threads": 0}, "num_threads must be at least 1, got 0"),
+        ({"prefetch": -1}, "prefetch must be from 0.*got -1"),
+        ({"last_batch": "keep"}, 'last_batch must be.*"keep"'),
+        ({"on_error": "ignore"}, 'on_error must be.*"ignore"'),
+        ({"shuffle": "all"}, "shuffle must be.*'all'"),
+        ({"seed": -1}, "seed must be.*-1"),
+        ({"layout": "NHWC"}, 'layout must be.*"NHWC"'),
+        ({"batch_size": 2.5}, "batch_size must be a whole number, got 2.5"),
+        ({"transforms": [fsp.transforms.Normalize((0, 0, 0), (1, 1, 1))]}, "float32"),
+    ],
+)
+def test_wrong_keywords_are_repeated_back(asl, keywords, message):
+    with pytest.raises(fsp.ArgumentError, match=message):
+        loader(asl, **keywords)
+
+
+def test_datasets_and_rules_are_checked(asl):
+    with pytest.raises(fsp.ArgumentError, match="empty"):
+        loader([])
+    with pytest.raises(fsp.ArgumentError, match="entry 1"):
+        loader([asl[0], ("x", "label")])
+    with pytest.raises(fsp.ArgumentError, match="folder"):
+        loader("some/folder")
+    with pytest.raises(fsp.ArgumentError, match="framespool.sampling"):
+        fsp.ClipLoader(asl, "random", batch_size=1)
+    with pytest.raises(fsp.ArgumentError, match="stride must be.*0"):
+        fsp.sampling.random(sequence_length=4, stride=0)
+    with pytest.raises(fsp.ArgumentError, match="pad_mode.*zeros"):
+        fsp.sampling.windows(sequence_length=4, pad_mode="zeros")
+
+
+def test_specs_and_datasets_pickle(asl):
+    for thing in (
+        fsp.datasets.Dataset(asl, ["a"]),
+        fsp.sampling.random(sequence_length=4),
+        fsp.sampling.windows(sequence_length=4, pad_mode="edge"),
+        fsp.transforms.Resize((3, 4)),
+        fsp.transforms.CenterCrop(5),
+        fsp.transforms.Normalize((0, 0, 0), (1, 1, 1)),
+    ):
+        assert pickle.loads(pickle.dumps(thing)) == thing
+
+
+def test_videos_may_be_bytes(asl):
+    in_memory = [(Path(path).read_bytes(), label) for path, label in asl[:4]]
+    frames = [np.concatenate([b.frames.numpy() for b in loader(dataset)]) for dataset in (asl[:4], in_memory)]
+    assert np.array_equal(*frames)
+
+
+def test_ctrl_c_stops_a_waiting_loader_within_a_second(videos):
+    # Thirty seconds of decoding behind one batch; the interrupt comes while the consumer waits for it.
+    program = textwrap.dedent("""
+        import sys, framespool as fsp
+        path = sys.argv[1]
+        rule = fsp.sampling.random(sequence_length=64, stride=4, clips_per_video=64)
+        loader = fsp.ClipLoader([path], rule, batch_size=64, transforms=[fsp.transforms.Resize(64),
+                                fsp.transforms.CenterCrop(64)])
+        epoch = iter(loader)
+        print("waiting", flush=True)
+        next(epoch)
+    """)
+    path = str(videos / "1080p" / "robot_bag_60p.mp4")
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "waiting\n"
+    time.sleep(1.0)
+    sent = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=30)
+    took = time.monotonic() - sent
+    assert "KeyboardInterrupt" in errors, errors
+    assert child.returncode in (1, -signal.SIGINT, 130)
+    # Not a speed test: a loader that swallows the signal would take half a minute.
+    assert took < 10, took
+
+
+def test_use_after_fork_is_refused_with_the_way_out(asl):
+    batches = loader(asl)
+    video = fsp.Video(asl[0][0])
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            refused = 0
+            for use in (lambda: next(iter(batches)), lambda: video[0]):
+                try:
+                    use()
+                except fsp.ForkedError as error:
+                    refused += "spawn" in str(error)
+            code = 0 if refused == 2 else 2
+            batches.__dict__.clear()  # and letting go of it in the child must not wait for the parent's threads
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert len(next(iter(batches))) == 4  # the parent goes on
+
+
+def test_a_dropped_loader_ends_its_threads(asl):
+    def lanes():
+        names = []
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/comm") as comm:
+                names.append(comm.read().strip())
+        return [name for name in names if name.startswith("spool-lane")]
+
+    before = len(lanes())
+    batches = loader(asl, num_threads=3, prefetch=3)
+    next(iter(batches))
+    assert len(lanes()) == before + 3
+    del batches
+    deadline = time.monotonic() + 20
+    while len(lanes()) > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(lanes()) == before

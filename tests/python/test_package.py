@@ -1,0 +1,61 @@
+"""The package: light to import, typed, and its README true."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import framespool as fsp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_import_is_light():
+    program = (
+        "import sys, framespool; "
+        "heavy = {'torch', 'numpy', 'jax'} & set(sys.modules); "
+        "assert not heavy, heavy; print(framespool.__version__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == fsp.__version__
+
+
+def test_the_wheel_brings_its_own_ffmpeg():
+    from framespool import _framespool
+
+    needed = subprocess.run(["ldd", _framespool.__file__], capture_output=True, text=True, check=True).stdout
+    assert "libav" not in needed and "dav1d" not in needed
+    assert re.match(r"\d+\.\d+", _framespool.ffmpeg_version)
+
+
+def test_public_names_are_documented():
+    for name in fsp.__all__:
+        if name.startswith("__"):
+            continue
+        assert getattr(fsp, name).__doc__, name
+
+
+def snippets():
+    text = (ROOT / "README.md").read_text()
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_readme_snippets_run(tmp_path, monkeypatch, videos):
+    """Run in order, in one namespace, beside the files that the README speaks of."""
+    code = snippets()
+    assert code, "README has no Python"
+    (tmp_path / "videos").mkdir()
+    for name in ("again", "bird", "book"):
+        folder = tmp_path / "videos" / name
+        folder.mkdir()
+        (folder / f"{name}.mkv").symlink_to(videos / "action" / "asl" / f"{name}.mkv")
+    (tmp_path / "a.mp4").symlink_to(videos / "derived" / "base_640x360.mp4")
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for n, snippet in enumerate(code):
+        if "import torch" in snippet:
+            pytest.importorskip("torch")
+        exec(compile(snippet, f"README.md, snippet {n + 1}", "exec"), namespace)

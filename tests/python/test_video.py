@@ -1,0 +1,162 @@
+"""Random access: exact frames, times, and the forms in which they come."""
+
+from __future__ import annotations
+
+import pickle
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def video(videos):
+    return fsp.Video(videos / "derived" / "h264_bframes16_pyramid_strict_640x360.mp4")
+
+
+@pytest.fixture(scope="module")
+def everything(video):
+    return video.frames(range(len(video))).data.numpy()
+
+
+def test_info_states_the_facts_of_the_container(video):
+    info = video.info
+    assert (info.num_frames, info.width, info.height, info.codec) == (180, 640, 360, "h264")
+    assert info.rotation == 0 and info.keyframes[0] == 0 and info.container == "mov,mp4"
+    assert info.average_fps * info.duration_seconds == pytest.approx(180)
+    assert len(video) == 180 and "180 frames" in repr(video)
+
+
+def test_any_order_repeats_and_negative_numbers_give_the_frames_of_sequential_decoding(video, everything):
+    wanted = [3, 3, -1, 170, 0, 91, -180]
+    frames = video.frames(wanted)
+    assert frames.indices == [3, 3, 179, 170, 0, 91, 0]
+    assert np.array_equal(frames.data.numpy(), everything[wanted])
+    assert len(frames) == 7
+
+
+def test_indexing_and_slicing(video, everything):
+    assert np.array_equal(video[7].numpy(), everything[7])
+    assert np.array_equal(video[-2].numpy(), everything[-2])
+    assert np.array_equal(video[10:100:5].numpy(), everything[10:100:5])
+    assert np.array_equal(video[20:10:-3].numpy(), everything[20:10:-3])
+    with pytest.raises(fsp.ArgumentError, match="none of the 180"):
+        video[5:5]
+
+
+def test_clip_strides_and_must_exist(video, everything):
+    clip = video.clip(start=30, sequence_length=16, stride=4)
+    assert clip.data.shape == (16, 360, 640, 3)
+    assert np.array_equal(clip.data.numpy(), everything[30:94:4])
+    with pytest.raises(IndexError, match="180"):
+        video.clip(start=170, sequence_length=16)
+    with pytest.raises(ValueError, match="stride must be at least 1, got 0"):
+        video.clip(start=0, sequence_length=2, stride=0)
+
+
+def test_a_frame_plays_from_its_time_to_the_next_ones(videos):
+    video = fsp.Video(videos / "derived" / "vfr_60_15_30_640x360.mp4")
+    times = video.pts_seconds
+    assert sorted(times) == times and len(times) == len(video) == 334
+    frames = video.frames(range(len(video)), transforms=[fsp.transforms.Resize((8, 8))])
+    ends = [p + d for p, d in zip(frames.pts_seconds, frames.duration_seconds, strict=True)]
+    assert ends[:-1] == pytest.approx(times[1:])
+    middles = [(a + b) / 2 for a, b in zip(times, ends, strict=True)]
+    at = video.frames_at(middles, transforms=[fsp.transforms.Resize((8, 8))])
+    assert at.indices == list(range(334))
+    assert video.frames_at([times[5]], transforms=[fsp.transforms.Resize((8, 8))]).indices == [5]
+
+
+def test_times_outside_the_video_are_refused_with_its_bounds(video):
+    for seconds in (-0.001, video.info.end_seconds, float("nan"), 1e9):
+        with pytest.raises(fsp.FrameTimeError, match="nothing is on screen"):
+            video.frames_at([seconds])
+
+
+def test_a_video_may_start_late(videos):
+    video = fsp.Video(videos / "derived" / "ts_start_10h_640x360.ts")
+    assert video.info.begin_seconds > 36000 - 10
+    assert video.frames_at([video.info.begin_seconds]).indices == [0]
+    assert video.info.duration_seconds == pytest.approx(72 / video.info.average_fps)
+
+
+@pytest.mark.parametrize("name", ["rotate_cw90", "rotate_ccw90", "rotate_180"])
+def test_rotation_is_applied(videos, name):
+    upright = fsp.Video(videos / "derived" / "base_640x360.mp4")[0].numpy()
+    turned = fsp.Video(videos / "derived" / f"{name}_640x360.mp4")
+    quarters = {"rotate_cw90": -1, "rotate_ccw90": 1, "rotate_180": 2}[name]
+    expected = np.rot90(upright, quarters)
+    assert np.array_equal(turned[0].numpy(), expected)
+    assert (turned.info.height, turned.info.width) == expected.shape[:2]
+
+
+def test_bytes_give_the_same_frames_as_the_file(videos):
+    path = videos / "action" / "tractor_vp9_512x288.webm"
+    from_file, from_bytes = fsp.Video(path), fsp.Video(path.read_bytes())
+    wanted = [0, 100, 7]
+    assert np.array_equal(from_file.frames(wanted).data.numpy(), from_bytes.frames(wanted).data.numpy())
+
+
+def test_layouts_hold_the_same_pixels(video):
+    frames = {layout: video.frames([0, 50], layout=layout).data.numpy() for layout in ("THWC", "TCHW", "CTHW")}
+    assert np.array_equal(frames["THWC"].transpose(0, 3, 1, 2), frames["TCHW"])
+    assert np.array_equal(frames["THWC"].transpose(3, 0, 1, 2), frames["CTHW"])
+    with pytest.raises(fsp.ArgumentError, match="HWCT"):
+        video.frames([0], layout="HWCT")
+
+
+def test_float_values_are_the_bytes_scaled_and_normalised(video):
+    bytes_ = video.frames([9]).data.numpy().astype(np.float64)
+    plain = video.frames([9], dtype="float32").data.numpy()
+    assert plain.dtype == np.float32
+    assert np.allclose(plain, bytes_ / 255, atol=1e-6)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    normalised = video.frames([9], dtype="float32", transforms=[fsp.transforms.Normalize(mean, std)])
+    assert np.allclose(normalised.data.numpy(), (bytes_ / 255 - mean) / std, atol=1e-5)
+
+
+def test_resize_and_crop_shapes_and_content(video):
+    t = fsp.transforms
+    resized = video.frames([5], transforms=[t.Resize(256)]).data.numpy()
+    assert resized.shape == (1, 256, 455, 3)
+    cropped = video.frames([5], transforms=[t.Resize(256), t.CenterCrop(224)]).data.numpy()
+    assert np.array_equal(cropped, resized[:, 16 : 16 + 224, 116 : 116 + 224])
+    assert video.frames([5], transforms=[t.Resize((100, 50))]).data.shape == (1, 100, 50, 3)
+    full = video[5].numpy().astype(float).mean()
+    assert abs(resized.astype(float).mean() - full) < 0.5
+
+
+def test_iteration_yields_every_frame_once(videos):
+    video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
+    frames = [frame.numpy() for frame in video]
+    assert len(frames) == 60
+    assert np.array_equal(np.stack(frames), video.frames(range(60)).data.numpy())
+
+
+def test_wrong_arguments_are_repeated_back(videos, video):
+    with pytest.raises(fsp.ArgumentError, match="CenterCrop.*500"):
+        video.frames([0], transforms=[fsp.transforms.CenterCrop(500)])
+    with pytest.raises(fsp.ArgumentError, match="uint9"):
+        video.frames([0], dtype="uint9")
+    with pytest.raises(fsp.ArgumentError, match="lambda"):
+        video.frames([0], transforms=[lambda x: x])
+    with pytest.raises(fsp.ArgumentError, match="Resize.*-3"):
+        fsp.transforms.Resize(-3)
+    with pytest.raises(fsp.UnsupportedError, match="cuda:0"):
+        fsp.Video(videos / "derived" / "base_640x360.mp4", device="cuda:0")
+    with pytest.raises(fsp.ArgumentError, match="at least one frame"):
+        video.frames([])
+
+
+def test_a_video_made_from_a_path_can_be_pickled(video):
+    again = pickle.loads(pickle.dumps(video))
+    assert again.info == video.info
+    assert np.array_equal(again[3].numpy(), video[3].numpy())
+
+
+def test_several_threads_may_share_a_video(video, everything):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(4) as pool:
+        frames = list(pool.map(lambda i: video[i].numpy(), range(0, 180, 9)))
+    assert np.array_equal(np.stack(frames), everything[::9])

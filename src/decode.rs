@@ -2,18 +2,14 @@
 //! A picture that did not decode cleanly, and all that may refer to it, is an error and never delivered.
 //! Never: knows what frames are for.
 
-use crate::error::{Error, Place, Result, Site};
+use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{log, Decoder, Frame, Packet, Received};
+use crate::index::VideoIndex;
 use crate::media::{CodecKind, CodecParams};
 use crate::plan::Run;
 use crate::units::DecodeIndex;
 
 use crate::demux::read::PacketReader;
-
-/// Complaints of libavcodec that do not touch the picture: they come up when decoding starts at an exact start that
-/// is not the first one, because marking commands name pictures from before it.
-const HARMLESS: [&str; 3] =
-    ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
 
 /// Counts of work done; they do not depend on the machine's mood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,8 +87,8 @@ impl FrameDecoder {
         // bookkeeping counts them, but they are nobody's, and their errors say nothing about the others.
         let leads = |at: DecodeIndex| index.packets[at.at()].order < start_order;
         let tie_by_time = index.info.params.codec.kind == CodecKind::Vp9;
-        let mut pass =
-            Pass { run, site: &index.site, next: 0, missing: run.wanted.clone(), damage: None, tie_by_time };
+        let missing = run.wanted.clone();
+        let mut pass = Pass { run, index: &index, refusals: 0, missing, damage: None, tie_by_time };
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
             watch()?;
             if let Err(error) = reader.read(at, &mut self.packet) {
@@ -101,7 +97,7 @@ impl FrameDecoder {
             }
             self.counts.packets_fed += 1;
             let sent = decoder.send(&self.packet);
-            let complaint = sent.err().or_else(serious_complaint);
+            let complaint = sent.err().or_else(log::first);
             if let Some(reason) = complaint.filter(|_| !leads(at)) {
                 pass.hurt(at, &reason);
             }
@@ -128,16 +124,12 @@ impl FrameDecoder {
     }
 }
 
-fn serious_complaint() -> Option<String> {
-    let heard = log::heard();
-    (heard.errors > 0 && !HARMLESS.iter().any(|h| heard.line.contains(h))).then_some(heard.line)
-}
-
 /// State of one run.
 struct Pass<'a> {
     run: &'a Run,
-    site: &'a Site,
-    next: u32,
+    index: &'a VideoIndex,
+    /// Times the decoder refused to go on.
+    refusals: u32,
     missing: Vec<DecodeIndex>,
     /// First packet whose picture cannot be trusted, and why.
     damage: Option<(DecodeIndex, Error)>,
@@ -147,7 +139,7 @@ struct Pass<'a> {
 impl Pass<'_> {
     fn hurt(&mut self, at: DecodeIndex, reason: &str) {
         if self.damage.as_ref().is_none_or(|(first, _)| at < *first) {
-            let site = self.site.with(Place::Packet(at.0, 0));
+            let site = self.index.site_of_packet(at);
             self.damage = Some((at, Error::Decode { site, reason: reason.to_owned() }));
         }
     }
@@ -167,8 +159,8 @@ impl Pass<'_> {
                 Err(reason) => {
                     let at = self.missing.first().copied().unwrap_or(self.run.end);
                     self.hurt(at, &reason);
-                    self.next += 1;
-                    if self.next > 64 {
+                    self.refusals += 1;
+                    if self.refusals > 64 {
                         return Ok(()); // a decoder that fails for ever must not hold us for ever
                     }
                     continue;
@@ -192,7 +184,7 @@ impl Pass<'_> {
             (None, _) => Ok(()),
             (Some(_), Some((_, error))) => Err(error),
             (Some(&at), None) => Err(Error::Decode {
-                site: self.site.with(Place::Packet(at.0, 0)),
+                site: self.index.site_of_packet(at),
                 reason: "the decoder gave no picture for it".into(),
             }),
         }

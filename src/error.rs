@@ -24,8 +24,8 @@ pub enum Place {
     Whole,
     /// An MP4 box at a byte offset.
     Box(&'static str, u64),
-    /// A packet, by decode index and byte offset.
-    Packet(u32, u64),
+    /// A packet, by decode index and, where packets lie in one piece, byte offset.
+    Packet(u32, Option<u64>),
     /// A frame, by display index.
     Frame(u32),
 }
@@ -47,7 +47,8 @@ impl fmt::Display for Site {
         match self.place {
             Place::Whole => write!(f, "{}", self.file),
             Place::Box(name, offset) => write!(f, "{}, box '{name}' at byte {offset}", self.file),
-            Place::Packet(index, offset) => write!(f, "{}, packet {index} at byte {offset}", self.file),
+            Place::Packet(index, Some(offset)) => write!(f, "{}, packet {index} at byte {offset}", self.file),
+            Place::Packet(index, None) => write!(f, "{}, packet {index}", self.file),
             Place::Frame(index) => write!(f, "{}, frame {index}", self.file),
         }
     }
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_error_names_file_place_facts_and_next_step() {
-        let site = Site::file(&Arc::from("a.mp4")).with(Place::Packet(3, 4096));
+        let site = Site::file(&Arc::from("a.mp4")).with(Place::Packet(3, Some(4096)));
         let text = Error::Truncated { site, offset: 4096, end: 5000, len: 4500 }.to_string();
         for part in ["a.mp4", "packet 3", "4096..5000", "4500", "skip it"] {
             assert!(text.contains(part), "{part} missing in: {text}");

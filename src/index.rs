@@ -213,6 +213,12 @@ impl VideoIndex {
             + self.preamble.len()
     }
 
+    /// Site of a packet, for messages.
+    pub fn site_of_packet(&self, at: DecodeIndex) -> Site {
+        let offset = self.packets.get(at.at()).filter(|_| self.direct).map(|p| p.offset);
+        self.site.with(Place::Packet(at.0, offset))
+    }
+
     /// Site of a frame, for messages.
     pub fn site_of(&self, frame: DisplayIndex) -> Site {
         self.site.with(Place::Frame(frame.0))

@@ -2,7 +2,7 @@
 //! The seam to the `kernels` crate: here formats, turns and transforms become one geometry; there pixels are made.
 //! Never: touches a pixel itself.
 
-mod view;
+pub mod view;
 
 use framespool_kernels as kernels;
 pub use kernels::{Dtype, Normalize};

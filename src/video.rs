@@ -23,9 +23,9 @@ pub struct Video {
 }
 
 impl Video {
-    /// Indexes a source.
-    pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
-        let index = Arc::new(build(&source, &Limits::default())?);
+    /// Indexes a source; `watch` is called meanwhile and stops it by an error.
+    pub fn open(source: Arc<dyn ByteSource>, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
+        let index = Arc::new(build(&source, &Limits::default(), watch)?);
         Ok(Self { source, index })
     }
 

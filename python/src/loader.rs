@@ -2,7 +2,6 @@
 //! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use framespool::order::{LastBatch, Shuffle};
@@ -18,7 +17,7 @@ use crate::errors::OrRaise;
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, Rule};
 use crate::tensor::{Element, Tensor};
-use crate::video::{watch, Source};
+use crate::video::{raise_own, watch, Source};
 
 /// Keywords of the loader that are plain numbers and words.
 #[derive(FromPyObject)]
@@ -67,7 +66,7 @@ fn config(
         };
         let items = dataset.into_iter().enumerate().map(|(i, (source, label))| {
             let place = match source {
-                Source::Path(path) => Place::Path(PathBuf::from(path)),
+                Source::Path(path) => Place::Path(path),
                 Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{i}]"), bytes)),
             };
             Item { place, label }
@@ -123,16 +122,6 @@ impl Spool {
         let spool: &mut spool::Spool = &mut guard; // the guard itself must stay on this thread
         raise_own(py, py.detach(|| work(spool)))
     }
-}
-
-/// The result, or what a signal handler raised meanwhile.
-fn raise_own<T>(py: Python<'_>, result: Result<T>) -> PyResult<T> {
-    if matches!(result, Err(Error::Interrupted)) {
-        if let Some(raised) = PyErr::take(py) {
-            return Err(raised);
-        }
-    }
-    result.or_raise(py)
 }
 
 #[pymethods]

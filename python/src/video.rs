@@ -43,6 +43,16 @@ pub fn watch() -> impl Fn() -> framespool::Result<()> {
     }
 }
 
+/// The result, or what a signal handler raised meanwhile.
+pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
+    if matches!(result, Err(Error::Interrupted)) {
+        if let Some(raised) = PyErr::take(py) {
+            return Err(raised);
+        }
+    }
+    result.or_raise(py)
+}
+
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Video {
     engine: Engine,
@@ -102,12 +112,7 @@ impl Video {
             *self.bench.lock().unwrap_or_else(PoisonError::into_inner) = Some(bench);
             done.map(|()| canvas.into_clip())
         });
-        if matches!(made, Err(Error::Interrupted)) {
-            if let Some(raised) = PyErr::take(py) {
-                return Err(raised);
-            }
-        }
-        let Some((slab, shape)) = made.or_raise(py)? else {
+        let Some((slab, shape)) = raise_own(py, made)? else {
             return Err(Error::Argument("no frames asked for; give at least one frame number".into()))
                 .or_raise(py);
         };
@@ -129,15 +134,14 @@ impl Video {
 impl Video {
     #[new]
     fn new(py: Python<'_>, source: Source, name: &str) -> PyResult<Self> {
-        let engine = py
-            .detach(|| {
-                let source: Arc<dyn ByteSource> = match source {
-                    Source::Path(path) => Arc::new(FileSource::open(&path)?),
-                    Source::Bytes(bytes) => Arc::new(MemorySource::new(name, bytes)),
-                };
-                Engine::open(source)
-            })
-            .or_raise(py)?;
+        let engine = py.detach(|| {
+            let source: Arc<dyn ByteSource> = match source {
+                Source::Path(path) => Arc::new(FileSource::open(&path)?),
+                Source::Bytes(bytes) => Arc::new(MemorySource::new(name, bytes)),
+            };
+            Engine::open(source, &watch())
+        });
+        let engine = raise_own(py, engine)?;
         Ok(Self { engine, bench: Mutex::new(None), made_in: std::process::id() })
     }
 

@@ -185,10 +185,15 @@ mod tests {
     #[test]
     fn memory_is_reused_and_absurd_sizes_are_refused() {
         let pool = Pool::new(1);
-        let first = Slab::lend(&pool, 1, 1000).unwrap().0.collect().ok().unwrap();
+        let slab = |bytes| {
+            let (lent, parts) = Slab::lend(&pool, 1, bytes).unwrap();
+            drop(parts);
+            lent.collect().ok().unwrap()
+        };
+        let first = slab(1000);
         let address = first.address() as usize;
         drop(first);
-        assert_eq!(Slab::lend(&pool, 1, 1000).unwrap().0.collect().ok().unwrap().address() as usize, address);
+        assert_eq!(slab(1000).address() as usize, address);
         assert!(Slab::lend(&pool, usize::MAX, 2).is_none());
     }
 }

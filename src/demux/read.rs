@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Place, Result, Site};
+use crate::error::{Error, Result};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::VideoIndex;
 use crate::source::ByteSource;
@@ -17,7 +17,6 @@ const READ_ON: u32 = 64;
 pub struct PacketReader {
     source: Arc<dyn ByteSource>,
     index: Arc<VideoIndex>,
-    site: Site,
     bytes_read: u64,
     demuxed: Option<Demuxed>,
 }
@@ -31,8 +30,7 @@ struct Demuxed {
 impl PacketReader {
     /// A reader that has not touched the source yet.
     pub fn new(source: Arc<dyn ByteSource>, index: Arc<VideoIndex>) -> Self {
-        let site = Site::file(source.name());
-        Self { source, index, site, bytes_read: 0, demuxed: None }
+        Self { source, index, bytes_read: 0, demuxed: None }
     }
 
     /// The index it reads by.
@@ -43,10 +41,6 @@ impl PacketReader {
     /// Bytes fetched from the source so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read + self.demuxed.as_ref().map_or(0, |d| d.demuxer.bytes_read())
-    }
-
-    fn site_of(&self, at: DecodeIndex) -> Site {
-        self.site.with(Place::Packet(at.0, self.index.packets[at.at()].offset))
     }
 
     /// Fills `packet` with packet `at`, tied to its number.
@@ -62,7 +56,7 @@ impl PacketReader {
 
     fn read_direct(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
         let record = self.index.packets[at.at()];
-        let site = self.site_of(at);
+        let site = self.index.site_of_packet(at);
         let end = record.offset.saturating_add(u64::from(record.size));
         if end > self.source.len() {
             return Err(Error::Truncated { site, offset: record.offset, end, len: self.source.len() });
@@ -91,7 +85,7 @@ impl PacketReader {
         let index = self.index.clone();
         let demuxed = self.demuxed.as_mut().expect("just opened");
         loop {
-            let site = self.site.with(Place::Packet(demuxed.next, 0));
+            let site = index.site_of_packet(DecodeIndex(demuxed.next));
             if !demuxed.demuxer.next_packet(packet)? {
                 return Err(Error::malformed(&site, format!("reading ended before packet {}", at.0)));
             }

@@ -10,17 +10,18 @@ use std::sync::Once;
 use ffmpeg_sys_next as ffi;
 
 thread_local! {
-    static LAST: RefCell<Heard> = const { RefCell::new(Heard { errors: 0, line: String::new() }) };
+    static HEARD: RefCell<Heard> = const { RefCell::new(Heard { errors: 0, first: String::new() }) };
 }
 
 /// What libav complained about on this thread since [`clear`].
-#[derive(Clone, Debug, Default)]
-pub struct Heard {
-    /// Lines of level error or worse.
-    pub errors: u32,
-    /// The first of them.
-    pub line: String,
+struct Heard {
+    errors: u32,
+    first: String,
 }
+
+/// Complaints that do not touch the picture: they come up when decoding starts at an exact start that is not the
+/// first one, because marking commands name pictures from before it.
+const HARMLESS: [&str; 3] = ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
 
 /// Routes libav's log into thread-local storage; call before anything else of libav.
 pub fn capture() {
@@ -31,33 +32,24 @@ pub fn capture() {
 
 /// Forgets what was heard on this thread.
 pub fn clear() {
-    LAST.with(|heard| {
+    HEARD.with(|heard| {
         let mut heard = heard.borrow_mut();
         heard.errors = 0;
-        heard.line.clear();
+        heard.first.clear();
     });
 }
 
-/// What was heard on this thread since [`clear`].
-pub fn heard() -> Heard {
-    LAST.with(|heard| heard.borrow().clone())
-}
-
-/// Number of error lines heard on this thread since [`clear`].
-pub fn errors() -> u32 {
-    LAST.with(|heard| heard.borrow().errors)
+/// The first error heard on this thread since [`clear`].
+pub fn first() -> Option<String> {
+    HEARD.with(|heard| Some(heard.borrow()).filter(|h| h.errors > 0).map(|h| h.first.clone()))
 }
 
 /// `what`, with libav's own words added where it said any.
 pub(crate) fn explain(what: &str) -> String {
-    LAST.with(|heard| {
-        let heard = heard.borrow();
-        if heard.line.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what} ({})", heard.line)
-        }
-    })
+    match first() {
+        Some(line) => format!("{what} ({line})"),
+        None => what.to_owned(),
+    }
 }
 
 unsafe extern "C" fn on_log(
@@ -88,16 +80,17 @@ unsafe extern "C" fn on_log(
     }
     // SAFETY: av_log_format_line2 always ends the buffer with a NUL.
     let text = unsafe { CStr::from_ptr(line.as_ptr()) }.to_string_lossy();
+    if HARMLESS.iter().any(|harmless| text.contains(harmless)) {
+        return;
+    }
     // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on re-entry.
-    let _ = LAST.try_with(|heard| {
-        if let Ok(mut heard) = heard.try_borrow_mut() {
-            heard.errors += 1;
-            if heard.line.is_empty() {
-                // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
-                let text = text.trim();
-                let text = text.rsplit_once("] ").map_or(text, |(_, rest)| rest);
-                heard.line.push_str(text);
-            }
+    let _ = HEARD.try_with(|heard| {
+        let Ok(mut heard) = heard.try_borrow_mut() else { return };
+        if heard.errors == 0 {
+            // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
+            let text = text.trim();
+            heard.first.push_str(text.rsplit_once("] ").map_or(text, |(_, rest)| rest));
         }
+        heard.errors += 1;
     });
 }

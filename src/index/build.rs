@@ -19,19 +19,23 @@ use crate::units::DecodeIndex;
 const HEAD: usize = 1024;
 const LONG_HEAD: usize = 1 << 16;
 
-/// Builds the index of a video.
-pub fn build(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoIndex> {
+/// Builds the index of a video. `watch` is called for every packet that is read; an error from it stops the work.
+pub fn build(source: &Arc<dyn ByteSource>, limits: &Limits, watch: &dyn Fn() -> Result<()>) -> Result<VideoIndex> {
     if let Some(track) = mp4::read(&**source, limits)? {
-        if let Some(index) = from_tables(source, track)? {
+        if let Some(index) = from_tables(source, track, watch)? {
             return Ok(index);
         }
     }
-    from_scan(source, limits)
+    from_scan(source, limits, watch)
 }
 
 /// The index of a video by one pass over all its packets, whatever the container: the twin that sample tables are
 /// held against.
-pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoIndex> {
+pub fn from_scan(
+    source: &Arc<dyn ByteSource>,
+    limits: &Limits,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let mut looks: Vec<(Look, Option<Parsed>)> = Vec::new();
     let mut readers: Option<(Looker, Option<Parser>)> = None;
@@ -39,6 +43,7 @@ pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoI
     let mut preamble = Vec::new();
     let mut padded = Vec::new();
     let track = scan::scan(source, limits, |info, packet| {
+        watch()?;
         let (looker, parser) = match &mut readers {
             Some(readers) => readers,
             None => {
@@ -70,19 +75,24 @@ pub fn from_scan(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoI
     let direct = packets.iter().all(|p| p.offset.is_some());
     let known =
         packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
-    finish(source, container, info, known, direct, preamble)
+    finish(source, container, info, known, direct, preamble, watch)
 }
 
 /// Decode indices in the order in which a decoder shows their pictures, by decoding the whole video once. For the
 /// few streams that neither have timestamps nor tell their order in headers that are read here (VC-1 in ASF, raw
 /// H.264 with order resets).
-fn decoded_order(source: &Arc<dyn ByteSource>, info: &StreamInfo) -> Result<Vec<DecodeIndex>> {
+fn decoded_order(
+    source: &Arc<dyn ByteSource>,
+    info: &StreamInfo,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<Vec<DecodeIndex>> {
     let mut demuxer = Demuxer::open(source.clone(), true)?;
     let mut decoder = Decoder::open(&Site::file(source.name()), &info.params, 1)?;
     let (mut packet, mut frame) = (Packet::new(), Frame::new());
     let mut order = Vec::new();
     let mut more = true;
     for at in 0.. {
+        watch()?;
         more = more && demuxer.next_packet(&mut packet)?;
         if more {
             packet.set_tie(DecodeIndex(at));
@@ -122,13 +132,13 @@ impl KeyCheck {
     fn stands_alone(&mut self, packet: &Packet) -> bool {
         let Some(decoder) = &mut self.decoder else { return true };
         decoder.flush();
-        let clean = decoder.send(packet).is_ok() && log::errors() == 0;
+        let clean = decoder.send(packet).is_ok() && log::first().is_none();
         decoder.drain();
         let mut intra = false;
         while let Ok(Received::Frame) = decoder.receive(&mut self.frame) {
             intra |= self.frame.is_intra();
         }
-        clean && intra && log::errors() == 0
+        clean && intra && log::first().is_none()
     }
 }
 
@@ -141,7 +151,11 @@ fn open_parser(site: &Site, info: &StreamInfo) -> Result<Option<Parser>> {
 }
 
 /// The index of an MP4/MOV from its sample tables and the first bytes of its key packets. `None`: scan it instead.
-fn from_tables(source: &Arc<dyn ByteSource>, track: Track) -> Result<Option<VideoIndex>> {
+fn from_tables(
+    source: &Arc<dyn ByteSource>,
+    track: Track,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<Option<VideoIndex>> {
     let Track { container, info, packets } = track;
     let kind = info.params.codec.kind;
     let mut looker = Looker::new(kind, &info.params.extradata);
@@ -159,6 +173,7 @@ fn from_tables(source: &Arc<dyn ByteSource>, track: Track) -> Result<Option<Vide
         let wanted =
             known.is_empty() || (has_starts_inside && (fact.key || (leads && kind == CodecKind::Hevc)));
         let look = if wanted {
+            watch()?;
             read_head(source, &fact, HEAD, &mut head)?;
             let mut look = looker.look(&head, fact.key);
             if !look.shown && fact.size as usize > HEAD {
@@ -187,7 +202,7 @@ fn from_tables(source: &Arc<dyn ByteSource>, track: Track) -> Result<Option<Vide
     if first_start.is_none() {
         return Ok(None);
     }
-    finish(source, container, info, known, true, preamble).map(Some)
+    finish(source, container, info, known, true, preamble, watch).map(Some)
 }
 
 /// What a sync sample means for codecs whose headers are not looked at.
@@ -213,11 +228,12 @@ fn finish(
     known: Vec<Known>,
     direct: bool,
     preamble: Vec<u8>,
+    watch: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let count = known.len();
     let Table { packets, frames, end_pts } =
-        tabulate(&info, &container, known, || decoded_order(source, &info))?;
+        tabulate(&info, &container, known, || decoded_order(source, &info, watch))?;
     if frames.is_empty() {
         let reason = match count {
             0 => "its video stream holds no packets".to_owned(),

@@ -9,11 +9,7 @@ use crate::ffmpeg::{Frame, PixelLayout};
 use crate::media::ColourTags;
 
 /// Calls `f` with the view of a frame.
-pub(super) fn with_view<R>(
-    site: &Site,
-    frame: &Frame,
-    f: impl FnOnce(&FrameView<'_>) -> Result<R>,
-) -> Result<R> {
+pub fn with_view<R>(site: &Site, frame: &Frame, f: impl FnOnce(&FrameView<'_>) -> Result<R>) -> Result<R> {
     let layout = frame.layout().ok_or_else(|| unsupported(site, "an unknown pixel format"))?;
     let tags = frame.colour();
     if layout.palette {

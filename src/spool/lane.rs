@@ -191,11 +191,7 @@ impl Lane {
         unreachable!("the loop ends by returning")
     }
 
-    fn make_clip(
-        &mut self,
-        ticket: &mut Ticket,
-        clip_id: u64,
-    ) -> Outcome {
+    fn make_clip(&mut self, ticket: &mut Ticket, clip_id: u64) -> Outcome {
         let (generation, forgotten) = (ticket.generation, &self.forgotten);
         let watch = || match forgotten.load(Ordering::Relaxed) >= generation {
             true => Err(Error::Interrupted),
@@ -203,7 +199,7 @@ impl Lane {
         };
         watch()?;
         let (video_id, clip_in_video) = self.library.locate(clip_id);
-        let video = self.library.open(video_id, &self.meter)?;
+        let video = self.library.open(video_id, &self.meter, &watch)?;
         let index = video.index().clone();
         let mut rng = Key { seed: self.seed, epoch: ticket.epoch, clip: clip_id }.rng(purpose::SAMPLING);
         let sample = self.sampling.frames(index.num_frames(), clip_in_video, &mut rng)?;

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::stats::Meter;
@@ -78,13 +78,15 @@ impl Library {
         }
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
         let lengths: Vec<Mutex<Option<Result<u32>>>> = self.items.iter().map(|_| Mutex::new(None)).collect();
-        let stopped = std::thread::scope(|scope| {
+        let surveyed = std::thread::scope(|scope| {
             for worker in 0..threads {
                 let work = || loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(slot) = lengths.get(at) else { return };
-                    let length = self.open(at as u32, meter).map(|v| v.index().num_frames());
+                    let length = self.open(at as u32, meter, &stopped).map(|v| v.index().num_frames());
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(length);
                     done.fetch_add(1, Ordering::Release);
                 };
@@ -94,15 +96,16 @@ impl Library {
                 }
             }
             while done.load(Ordering::Acquire) < lengths.len() {
-                if let Err(stop) = watch() {
+                if let Err(reason) = watch() {
+                    stop.store(true, Ordering::Relaxed);
                     next.store(lengths.len(), Ordering::Relaxed);
-                    return Err(stop);
+                    return Err(reason);
                 }
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
             Ok(())
         });
-        stopped?;
+        surveyed?;
         let mut total = 0u64;
         let mut clips_up_to = Vec::with_capacity(lengths.len());
         for length in lengths {
@@ -159,7 +162,7 @@ impl Library {
     }
 
     /// Opens a video, with the kept index if there is one.
-    pub fn open(&self, video: u32, meter: &Meter) -> Result<Video> {
+    pub fn open(&self, video: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
             Place::Path(path) => Arc::new(FileSource::open(path)?),
             Place::Memory(memory) => Arc::new(memory.clone()),
@@ -168,7 +171,7 @@ impl Library {
         if let Some(index) = kept {
             return Ok(Video::with_index(source, index));
         }
-        let opened = Video::open(source)?;
+        let opened = Video::open(source, watch)?;
         meter.add(|s| s.videos_indexed += 1);
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(video, opened.index().clone());
         Ok(opened)

@@ -224,3 +224,94 @@ impl VideoIndex {
         self.site.with(Place::Frame(frame.0))
     }
 }
+
+#[cfg(test)]
+impl VideoIndex {
+    /// An index for tests: (presentation order, start?, shown?) of each packet in decode order; a tick per frame.
+    pub(crate) fn sketch(packets: &[(i64, bool, bool)]) -> Self {
+        use crate::media::{Codec, CodecKind, CodecParams, ColourTags, Turn};
+        let site = Site::file(&"sketch".into());
+        let record = |&(order, start, frame): &(i64, bool, bool)| PacketRecord {
+            offset: 0,
+            order,
+            dts: NO_TIME,
+            size: 1,
+            flags: if start { START } else { 0 } | if frame { FRAME } else { 0 },
+        };
+        let mut shown: Vec<u32> = (0..packets.len() as u32).filter(|&n| packets[n as usize].2).collect();
+        shown.sort_by_key(|&n| packets[n as usize].0);
+        let frame = |(i, &n): (usize, &u32)| FrameRecord { packet: DecodeIndex(n), pts: i as i64 };
+        let codec = Codec { id: 0, name: "none".into(), kind: CodecKind::Other };
+        let colour = ColourTags::default();
+        let params = CodecParams {
+            codec,
+            tag: 0,
+            extradata: Vec::new(),
+            width: 1,
+            height: 1,
+            bits_per_coded_sample: 0,
+            colour,
+        };
+        let time_base = crate::units::TimeBase::new(1, 10).expect("not zero");
+        Self {
+            site,
+            container: "sketch".into(),
+            info: StreamInfo {
+                stream: 0,
+                params,
+                time_base,
+                turn: Turn::default(),
+                sample_aspect: None,
+                frame_rate: None,
+            },
+            packets: packets.iter().map(record).collect(),
+            end_pts: shown.len() as i64,
+            frames: shown.iter().enumerate().map(frame).collect(),
+            direct: true,
+            preamble: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I0 P3 B1 B2, then an open group: I6 with its leading B4 B5, then P7.
+    fn open_gop() -> VideoIndex {
+        let start = |order| (order, true, true);
+        let shown = |order| (order, false, true);
+        VideoIndex::sketch(&[start(0), shown(3), shown(1), shown(2), start(6), shown(4), shown(5), shown(7)])
+    }
+
+    #[test]
+    fn a_picture_that_leads_a_start_on_screen_is_decoded_from_the_start_before() {
+        let index = open_gop();
+        let starts: Vec<u32> = (0..8).map(|f| index.start_of(DisplayIndex(f)).0).collect();
+        assert_eq!(starts, [0, 0, 0, 0, 0, 0, 4, 4]);
+        assert_eq!(index.key_frames(), [DisplayIndex(0), DisplayIndex(6)]);
+    }
+
+    #[test]
+    fn a_frame_plays_until_the_next_one_and_the_last_until_the_end() {
+        let index = open_gop();
+        assert_eq!(index.frame_at(0.0).unwrap(), DisplayIndex(0));
+        assert_eq!(index.frame_at(0.0999).unwrap(), DisplayIndex(0));
+        assert_eq!(index.frame_at(0.1).unwrap(), DisplayIndex(1));
+        assert_eq!(index.frame_at(0.79).unwrap(), DisplayIndex(7));
+        for outside in [-0.01, 0.8, f64::NAN, f64::INFINITY] {
+            assert!(matches!(index.frame_at(outside), Err(Error::FrameTime { .. })), "{outside}");
+        }
+        assert_eq!(index.duration_seconds(DisplayIndex(7)), 0.1);
+    }
+
+    #[test]
+    fn frame_numbers_count_from_both_ends() {
+        let index = open_gop();
+        assert_eq!(index.resolve(-1).unwrap(), DisplayIndex(7));
+        assert_eq!(index.resolve(-8).unwrap(), DisplayIndex(0));
+        for wrong in [8, -9, i64::MIN, i64::MAX] {
+            assert!(matches!(index.resolve(wrong), Err(Error::FrameIndex { frames: 8, .. })), "{wrong}");
+        }
+    }
+}

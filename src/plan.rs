@@ -52,3 +52,69 @@ pub fn runs(index: &VideoIndex, frames: &[DisplayIndex]) -> Vec<Run> {
     }
     runs
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frames(numbers: &[u32]) -> Vec<DisplayIndex> {
+        numbers.iter().copied().map(DisplayIndex).collect()
+    }
+
+    fn summary(runs: &[Run]) -> Vec<(u32, u32, Vec<u32>)> {
+        runs.iter().map(|r| (r.start.0, r.end.0, r.wanted.iter().map(|w| w.0).collect())).collect()
+    }
+
+    /// Two closed groups of four pictures each, shown as stored.
+    fn closed_gops() -> VideoIndex {
+        let packets: Vec<_> = (0..8).map(|n| (n, n % 4 == 0, true)).collect();
+        VideoIndex::sketch(&packets)
+    }
+
+    #[test]
+    fn a_group_is_entered_once_and_left_at_its_last_wanted_picture() {
+        let runs = runs(&closed_gops(), &frames(&[2, 1, 2, 1]));
+        assert_eq!(summary(&runs), [(0, 2, vec![1, 2])]);
+    }
+
+    #[test]
+    fn what_lies_between_two_wanted_groups_is_jumped_over() {
+        let runs = runs(&closed_gops(), &frames(&[5, 0]));
+        assert_eq!(summary(&runs), [(0, 0, vec![0]), (4, 5, vec![5])]);
+    }
+
+    #[test]
+    fn a_leading_picture_begins_its_run_at_the_group_before() {
+        // I0 P3 B1 B2 | I6 B4 B5 P7: frame 6 alone starts at its own I, together with its leading frame 4 it cannot.
+        let packets = [0, 3, 1, 2, 6, 4, 5, 7].map(|order| (order, order % 6 == 0, true));
+        let index = VideoIndex::sketch(&packets);
+        assert_eq!(summary(&runs(&index, &frames(&[6]))), [(4, 4, vec![4])]);
+        assert_eq!(summary(&runs(&index, &frames(&[6, 4]))), [(0, 5, vec![4, 5])]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_wanted_frame_is_in_one_run_that_starts_early_enough(
+            groups in proptest::collection::vec(1u32..9, 1..8),
+            picks in proptest::collection::vec(any::<u32>(), 1..20),
+        ) {
+            let mut packets = Vec::new();
+            for group in groups {
+                let first = packets.len() as i64;
+                packets.extend((0..i64::from(group)).map(|n| (first + n, n == 0, true)));
+            }
+            let index = VideoIndex::sketch(&packets);
+            let wanted: Vec<_> = picks.iter().map(|p| DisplayIndex(p % index.num_frames())).collect();
+            let runs = runs(&index, &wanted);
+            for &frame in &wanted {
+                let packet = index.frames[frame.at()].packet;
+                let holding: Vec<_> = runs.iter().filter(|r| r.wanted.contains(&packet)).collect();
+                prop_assert_eq!(holding.len(), 1);
+                prop_assert!(holding[0].start <= index.start_of(frame) && packet <= holding[0].end);
+                prop_assert!(index.packets[holding[0].start.at()].is_start());
+            }
+            prop_assert!(runs.windows(2).all(|r| r[0].end < r[1].start));
+        }
+    }
+}

@@ -21,7 +21,8 @@ struct Heard {
 
 /// Complaints that do not touch the picture: they come up when decoding starts at an exact start that is not the
 /// first one, because marking commands name pictures from before it.
-const HARMLESS: [&str; 3] = ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
+const HARMLESS: [&str; 3] =
+    ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
 
 /// Routes libav's log into thread-local storage; call before anything else of libav.
 pub fn capture() {

@@ -20,7 +20,11 @@ const HEAD: usize = 1024;
 const LONG_HEAD: usize = 1 << 16;
 
 /// Builds the index of a video. `watch` is called for every packet that is read; an error from it stops the work.
-pub fn build(source: &Arc<dyn ByteSource>, limits: &Limits, watch: &dyn Fn() -> Result<()>) -> Result<VideoIndex> {
+pub fn build(
+    source: &Arc<dyn ByteSource>,
+    limits: &Limits,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<VideoIndex> {
     if let Some(track) = mp4::read(&**source, limits)? {
         if let Some(index) = from_tables(source, track, watch)? {
             return Ok(index);

@@ -65,8 +65,8 @@ impl FrameDecoder {
         mut each: impl FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<()> {
         let result = self.run_inner(reader, run, watch, &mut each);
-        if result.is_err() {
-            self.open = None; // whatever state it is in, no later run shall inherit it
+        if result.is_err() || reader.index().changes_parameters {
+            self.open = None; // no later run shall inherit its state
         }
         result
     }
@@ -91,13 +91,14 @@ impl FrameDecoder {
         let mut pass = Pass { run, index: &index, refusals: 0, missing, damage: None, tie_by_time };
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
             watch()?;
-            if let Err(error) = reader.read(at, &mut self.packet) {
+            if let Err(error) = reader.read(at, at == run.start, &mut self.packet, watch) {
                 pass.damage = Some((at, error));
                 break;
             }
             self.counts.packets_fed += 1;
             let sent = decoder.send(&self.packet);
-            let complaint = sent.err().or_else(log::first);
+            let marked = self.packet.is_corrupt().then(|| "the container marks it as damaged".to_owned());
+            let complaint = sent.err().or_else(log::first).or(marked);
             if let Some(reason) = complaint.filter(|_| !leads(at)) {
                 pass.hurt(at, &reason);
             }

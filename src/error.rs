@@ -156,6 +156,14 @@ pub enum Error {
         /// End of the last frame.
         end: f64,
     },
+    /// This video cannot give the clip that was asked for: too short, or smaller than a crop.
+    #[error("{site}: {reason}")]
+    Clip {
+        /// Where.
+        site: Site,
+        /// What was asked for, what there is, and what to change.
+        reason: String,
+    },
     /// The caller's argument is wrong.
     #[error("{0}")]
     Argument(String),
@@ -196,6 +204,7 @@ impl Error {
             Error::Limit { .. } => "limit",
             Error::FrameIndex { .. } => "frame_index",
             Error::FrameTime { .. } => "frame_time",
+            Error::Clip { .. } => "clip",
             Error::Argument(_) => "argument",
             Error::Forked { .. } => "forked",
             Error::Interrupted => "interrupted",
@@ -222,8 +231,17 @@ impl Error {
             | Error::Limit { site, .. }
             | Error::FrameIndex { site, .. }
             | Error::FrameTime { site, .. }
+            | Error::Clip { site, .. }
             | Error::Internal { site, .. } => Some(site),
             Error::Argument(_) | Error::Forked { .. } | Error::Interrupted => None,
+        }
+    }
+
+    /// The same for a request that is fine in itself, but not for the video at `site`.
+    pub fn of_video(self, site: &Site) -> Self {
+        match self {
+            Error::Argument(reason) => Error::Clip { site: site.clone(), reason },
+            other => other,
         }
     }
 

@@ -6,6 +6,7 @@ mod build;
 mod frames;
 pub mod look;
 mod nal;
+mod params;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ffmpeg::Packet;
@@ -90,8 +91,12 @@ pub struct VideoIndex {
     pub end_pts: i64,
     /// Packets can be read from the source at their offset; otherwise only libavformat can read them.
     pub direct: bool,
-    /// Bytes to put in front of the first packet of a run that does not start at packet 0.
-    pub preamble: Vec<u8>,
+    /// Packets at which decoding may start, ascending.
+    pub starts: Vec<u32>,
+    /// Bytes that a decoder must be given before packets from some start on: (first packet, bytes), ascending.
+    pub preambles: Vec<(u32, Vec<u8>)>,
+    /// Parameter sets change inside the stream: a decoder that has seen one part must not be used for another.
+    pub changes_parameters: bool,
 }
 
 impl VideoIndex {
@@ -117,8 +122,15 @@ impl VideoIndex {
     pub fn start_of(&self, frame: DisplayIndex) -> DecodeIndex {
         let packet = self.frames[frame.at()].packet;
         let order = self.packets[packet.at()].order;
-        let start = self.packets[..=packet.at()].iter().rposition(|p| p.is_start() && p.order <= order);
-        DecodeIndex(start.unwrap_or(0) as u32)
+        let before = &self.starts[..self.starts.partition_point(|&s| s <= packet.0)];
+        let start = before.iter().rfind(|&&s| self.packets[s as usize].order <= order);
+        DecodeIndex(start.copied().unwrap_or(0))
+    }
+
+    /// What a decoder must be given in front of packet `at` when decoding starts there.
+    pub fn preamble(&self, at: DecodeIndex) -> &[u8] {
+        let after = self.preambles.partition_point(|p| p.0 <= at.0);
+        after.checked_sub(1).map_or(&[], |i| &self.preambles[i].1)
     }
 
     /// The last packet that must be fed for `packet`'s picture: itself, or the second field that completes it.
@@ -184,7 +196,7 @@ impl VideoIndex {
         after.checked_sub(1).map(|i| DisplayIndex(i as u32)).ok_or_else(outside)
     }
 
-    /// Display indices of the frames at which decoding can start.
+    /// Display indices of the frames at which decoding can start, ascending.
     pub fn key_frames(&self) -> Vec<DisplayIndex> {
         (0..self.num_frames())
             .map(DisplayIndex)
@@ -210,7 +222,8 @@ impl VideoIndex {
             + self.packets.len() * size_of::<PacketRecord>()
             + self.frames.len() * size_of::<FrameRecord>()
             + self.info.params.extradata.len()
-            + self.preamble.len()
+            + self.starts.len() * size_of::<u32>()
+            + self.preambles.iter().map(|p| p.1.len()).sum::<usize>()
     }
 
     /// Site of a packet, for messages.
@@ -268,7 +281,9 @@ impl VideoIndex {
             end_pts: shown.len() as i64,
             frames: shown.iter().enumerate().map(frame).collect(),
             direct: true,
-            preamble: Vec::new(),
+            starts: (0..packets.len() as u32).filter(|&n| packets[n as usize].1).collect(),
+            preambles: Vec::new(),
+            changes_parameters: false,
         }
     }
 }

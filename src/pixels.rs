@@ -230,6 +230,12 @@ impl Painter {
         Ok(self.pass(frame.width(), frame.height(), turn)?.output_size())
     }
 
+    /// The shape of a clip of `frames` pictures of this (width, height).
+    pub fn shape(&self, frames: usize, (width, height): (u32, u32)) -> ClipShape {
+        let (dtype, layout) = (self.recipe.dtype, self.recipe.layout);
+        ClipShape { frames, width: width as usize, height: height as usize, layout, dtype }
+    }
+
     /// Paints a frame as picture `t` of a clip.
     pub fn paint(
         &mut self,

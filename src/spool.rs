@@ -10,7 +10,7 @@ pub mod stats;
 
 use std::sync::Arc;
 
-use crate::batch::Slab;
+use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
 use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
 use crate::pixels::{ClipShape, Recipe};
@@ -19,7 +19,7 @@ use crate::sampling::Sampling;
 use epoch::Epoch;
 use lane::Lanes;
 use library::{Item, Library};
-use stats::{Meter, Stats};
+use stats::Meter;
 
 /// What happens when a clip cannot be made because of its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,16 @@ pub struct SpoolConfig {
     /// Batches that are made ahead of the one being waited for.
     pub prefetch: u32,
 }
+
+impl SpoolConfig {
+    /// Clips that may be made or waiting at one time.
+    fn clips_under_way(&self) -> u64 {
+        (u64::from(self.prefetch) + 1) * u64::from(self.batch_size)
+    }
+}
+
+/// Most clips that may be under way: beyond this, queues and memory are asked for that no training job means.
+const MOST_UNDER_WAY: u64 = 1 << 20;
 
 /// One clip's facts.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +115,8 @@ pub struct Spool {
     meter: Arc<Meter>,
     lanes: Lanes,
     epoch: Option<Epoch>,
+    /// Memory of batches, reused from epoch to epoch.
+    pool: Arc<Pool>,
     made_in: u32,
 }
 
@@ -127,6 +139,12 @@ impl Spool {
                 "num_threads must be at least 1, got 0; leave it out to use all cores".into(),
             ));
         }
+        if config.clips_under_way() > MOST_UNDER_WAY {
+            return Err(Error::Argument(format!(
+                "prefetch={} batches of batch_size={} are {} clips under way, more than {MOST_UNDER_WAY}; use smaller numbers",
+                config.prefetch, config.batch_size, config.clips_under_way()
+            )));
+        }
         let meter = Arc::new(Meter::default());
         let library = Library::new(config.items.clone(), config.sampling.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
@@ -147,7 +165,9 @@ impl Spool {
             )));
         }
         let lanes = Lanes::start(&config, library.clone(), meter.clone())?;
-        Ok(Self { config, order, library, meter, lanes, epoch: None, made_in: std::process::id() })
+        // What is under way, and the batch or two that the consumer holds.
+        let pool = Pool::new(config.prefetch.saturating_add(3) as usize);
+        Ok(Self { config, order, library, meter, lanes, epoch: None, pool, made_in: std::process::id() })
     }
 
     /// Batches per epoch.
@@ -160,27 +180,29 @@ impl Spool {
         self.library.num_clips()
     }
 
-    /// Begins an epoch; batches of an epoch that is under way are forgotten.
-    pub fn begin(&mut self, epoch: u64) -> Result<()> {
+    /// Begins an epoch; batches of an epoch that is under way are forgotten. Returns the pass's number, by which its
+    /// batches are asked for.
+    pub fn begin(&mut self, epoch: u64) -> Result<u64> {
         self.check_process()?;
         if let Some(old) = self.epoch.take() {
             self.lanes.forget(old.generation());
         }
         let generation = self.lanes.next_generation();
-        self.epoch = Some(Epoch::new(generation, epoch));
-        Ok(())
+        self.epoch = Some(Epoch::new(generation, epoch, self.pool.clone()));
+        Ok(generation)
     }
 
-    /// The next batch of the epoch that was begun; `None` at its end. `watch` is called every 50 ms while waiting.
-    pub fn next_batch(&mut self, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
+    /// The next batch of a pass; `None` at its end, and when another pass has begun since. `watch` is called every
+    /// 50 ms while waiting.
+    pub fn next_batch(&mut self, pass: u64, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
         self.check_process()?;
-        let Some(epoch) = &mut self.epoch else { return Ok(None) };
+        let Some(epoch) = self.epoch.as_mut().filter(|e| e.generation() == pass) else { return Ok(None) };
         epoch.next_batch(&self.config, &self.order, &self.lanes, &self.meter, watch)
     }
 
-    /// Counts so far.
-    pub fn stats(&self) -> Stats {
-        self.meter.read(self.library.videos_failed())
+    /// Where the counts can be read, also while a batch is waited for.
+    pub fn meter(&self) -> Arc<Meter> {
+        self.meter.clone()
     }
 
     /// Threads do not survive a fork; say so instead of waiting for them for ever.

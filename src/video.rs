@@ -2,6 +2,8 @@
 //! Out: those frames, painted, in the order asked for, decoded in one pass per GOP.
 //! Never: keeps frames.
 
+mod stream;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use crate::pixels::{ClipShape, Painter, Recipe};
 use crate::plan;
 use crate::source::ByteSource;
 use crate::units::{DecodeIndex, DisplayIndex};
+
+pub use stream::{FrameStream, Picture};
 
 /// An opened video: its bytes and its index.
 #[derive(Clone)]
@@ -127,7 +131,6 @@ impl Workbench {
         let before = reader.bytes_read();
         let turn = index.info.turn;
         let painter = &mut self.painter;
-        let (dtype, layout) = (painter.recipe().dtype, painter.recipe().layout);
         let mut shape: Option<ClipShape> = None;
         for run in plan::runs(&index, frames) {
             self.decoder.run(reader, &run, watch, |packet, frame| {
@@ -135,9 +138,8 @@ impl Workbench {
                 let shape = match shape {
                     Some(shape) => shape,
                     None => {
-                        let (width, height) = painter.output_size(frame, turn)?;
-                        let (width, height) = (width as usize, height as usize);
-                        *shape.insert(ClipShape { frames: frames.len(), width, height, layout, dtype })
+                        let size = painter.output_size(frame, turn).map_err(|e| e.of_video(&index.site))?;
+                        *shape.insert(painter.shape(frames.len(), size))
                     }
                 };
                 for &t in times {

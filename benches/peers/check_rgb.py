@@ -17,9 +17,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
-
 import framespool as fsp
+import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 

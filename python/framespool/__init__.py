@@ -8,6 +8,7 @@ from framespool._loader import Batch, ClipLoader
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
+    ClipError,
     DecodeError,
     Error,
     ForkedError,
@@ -27,6 +28,7 @@ from framespool.errors import (
 __all__ = [
     "ArgumentError",
     "Batch",
+    "ClipError",
     "ClipLoader",
     "DecodeError",
     "Error",

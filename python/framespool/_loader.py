@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,19 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+def whole(name: str, value: Any, most: int = 2**32 - 1) -> int:
+    """``value`` as an int (NumPy's integers too), from 0 to ``most``."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"{name} must be a whole number, got {value!r}") from None
+    if not 0 <= number <= most:
+        raise ArgumentError(f"{name} must be from 0 to {most}, got {value!r}")
+    return number
 
 
 def _cores() -> int:
@@ -98,27 +112,22 @@ class ClipLoader:
                 f"sampling must come from framespool.sampling, got {sampling!r}; "
                 "for example framespool.sampling.random(sequence_length=16, stride=4)"
             )
-        if not isinstance(seed, int) or not 0 <= seed < 2**64:
-            raise ArgumentError(f"seed must be a whole number from 0 to 2**64 - 1, got {seed!r}")
-        settings = {
-            "batch_size": batch_size,
+        settings: dict[str, Any] = {
+            "batch_size": whole("batch_size", batch_size),
             "shuffle": shuffle == "full",
-            "seed": seed,
-            "shard_id": shard_id,
-            "num_shards": num_shards,
+            "seed": whole("seed", seed, 2**64 - 1),
+            "shard_id": whole("shard_id", shard_id),
+            "num_shards": whole("num_shards", num_shards),
             "last_batch": last_batch,
             "on_error": on_error,
-            "num_threads": _cores() if num_threads is None else num_threads,
-            "prefetch": prefetch,
+            "num_threads": _cores() if num_threads is None else whole("num_threads", num_threads),
+            "prefetch": whole("prefetch", prefetch),
             "dtype": dtype,
             "layout": layout,
         }
-        for name in ("batch_size", "shard_id", "num_shards", "num_threads", "prefetch"):
-            if not isinstance(settings[name], int) or isinstance(settings[name], bool):
-                raise ArgumentError(f"{name} must be a whole number, got {settings[name]!r}")
         self.dataset = as_dataset(dataset)
         self.sampling = sampling
-        self.batch_size = batch_size
+        self.batch_size: int = settings["batch_size"]
         self._spool = _framespool.Spool(self.dataset.entries, sampling._rule(), steps(transforms), settings)
         self._epoch = 0
 
@@ -138,16 +147,13 @@ class ClipLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next iteration."""
-        if not isinstance(epoch, int) or epoch < 0:
-            raise ArgumentError(f"epoch must be a whole number from 0 up, got {epoch!r}")
-        self._epoch = epoch
+        self._epoch = whole("epoch", epoch, 2**63)
 
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch; an iteration that is still under way ends."""
         epoch = self._epoch
         self._epoch = epoch + 1
-        self._spool.begin(epoch)
-        return _Epoch(self._spool)
+        return _Epoch(self._spool, self._spool.begin(epoch))
 
     def stats(self) -> dict[str, Any]:
         """Counts since the loader was made.
@@ -162,13 +168,14 @@ class ClipLoader:
 class _Epoch(Iterator[Batch]):
     """One pass over the dataset. After an error the batches behind it can still be had."""
 
-    def __init__(self, spool: _framespool.Spool) -> None:
+    def __init__(self, spool: _framespool.Spool, number: int) -> None:
         self._spool: _framespool.Spool | None = spool
+        self._number = number
 
     def __next__(self) -> Batch:
         if self._spool is None:
             raise StopIteration
-        batch = self._spool.next_batch()
+        batch = self._spool.next_batch(self._number)
         if batch is None:
             self._spool = None
             raise StopIteration

@@ -15,9 +15,6 @@ from framespool.transforms import Transform, steps
 Dtype = Literal["uint8", "float32"]
 ClipLayout = Literal["THWC", "TCHW", "CTHW"]
 
-#: Iteration decodes this much at a time.
-_ITERATION_BYTES = 128 << 20
-
 
 @dataclass(frozen=True)
 class VideoInfo:
@@ -131,13 +128,11 @@ class Video:
         return self.frames([index]).data[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Every frame in order, as Tensor (H, W, C) uint8; decoded in stretches, not one by one."""
-        i = self.info
-        stretch = max(16, _ITERATION_BYTES // max(1, i.width * i.height * 3))
-        for start in range(0, len(self), stretch):
-            data = self.frames(range(start, min(start + stretch, len(self)))).data
-            for n in range(len(data)):
-                yield data[n]
+        """Every frame in order, as Tensor (H, W, C) uint8, each with memory of its own; the video is decoded once.
+
+        Damage raises when its place is reached; the frames before it have been delivered.
+        """
+        return iter(self._video)
 
     def frames(
         self,
@@ -186,6 +181,8 @@ class Video:
             if value < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {value}")
         first = start + len(self) if start < 0 else start
+        if first < 0:
+            self.frames([start])  # raises, with the number and the count
         wanted = range(first, first + sequence_length * stride, stride)
         return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout)
 

@@ -59,6 +59,10 @@ class ArgumentError(Error, ValueError):
     """An argument is wrong; the message repeats its value."""
 
 
+class ClipError(ArgumentError):
+    """This video cannot give the clip that was asked for: it is too short, or smaller than a crop."""
+
+
 class ForkedError(Error, RuntimeError):
     """An object was carried across ``os.fork()``, which its threads do not survive."""
 
@@ -83,6 +87,7 @@ BY_KIND: dict[str, type[Error]] = {
     "limit": LimitError,
     "frame_index": FrameIndexError,
     "frame_time": FrameTimeError,
+    "clip": ClipError,
     "argument": ArgumentError,
     "forked": ForkedError,
     "interrupted": InterruptedReadError,

@@ -6,6 +6,7 @@ presentation order; ``stride`` is the distance between two frames of a clip.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -22,9 +23,13 @@ Short = Literal["repeat", "loop", "error"]
 
 
 def _count(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    try:
+        number = operator.index(value)  # type: ignore[call-overload]
+    except TypeError:
+        number = 0
+    if isinstance(value, bool) or number < 1:
         raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return value
+    return int(number)
 
 
 class Sampling:
@@ -57,7 +62,7 @@ class Windows(Sampling):
         self.clips_in(0)  # the engine checks the rest
 
     def _rule(self) -> Rule:
-        return ("windows", [self.sequence_length, self.stride, self.step or 0], self.pad_mode)
+        return ("windows", [int(self.sequence_length), int(self.stride), int(self.step or 0)], self.pad_mode)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +81,7 @@ class Random(Sampling):
         self.clips_in(0)
 
     def _rule(self) -> Rule:
-        return ("random", [self.sequence_length, self.stride, self.clips_per_video], self.short)
+        return ("random", [int(self.sequence_length), int(self.stride), int(self.clips_per_video)], self.short)
 
 
 def windows(*, sequence_length: int, stride: int = 1, step: int | None = None, pad_mode: PadMode = "none") -> Windows:

@@ -27,7 +27,7 @@ mod _framespool {
     #[pymodule_export]
     use tensor::Tensor;
     #[pymodule_export]
-    use video::{Clip, Video};
+    use video::{Clip, FrameIterator, Video};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,11 +2,12 @@
 //! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use framespool::order::{LastBatch, Shuffle};
 use framespool::source::MemorySource;
 use framespool::spool::library::{Item, Place};
+use framespool::spool::stats::Meter;
 use framespool::spool::{self, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
@@ -49,6 +50,10 @@ pub struct Settings {
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Spool {
     spool: Mutex<spool::Spool>,
+    // Outside the lock, so that they can be asked for while another thread waits for a batch.
+    meter: Arc<Meter>,
+    len_batches: u64,
+    num_clips: u64,
 }
 
 fn config(
@@ -136,31 +141,32 @@ impl Spool {
     ) -> PyResult<Self> {
         let config = config(py, dataset, &rule, &steps, &settings)?;
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
-        Ok(Self { spool: Mutex::new(spool) })
+        let (meter, len_batches, num_clips) = (spool.meter(), spool.len_batches(), spool.num_clips());
+        Ok(Self { spool: Mutex::new(spool), meter, len_batches, num_clips })
     }
 
     fn __len__(&self) -> usize {
-        self.spool.lock().unwrap_or_else(PoisonError::into_inner).len_batches() as usize
+        self.len_batches as usize
     }
 
     #[getter]
     fn num_clips(&self) -> u64 {
-        self.spool.lock().unwrap_or_else(PoisonError::into_inner).num_clips()
+        self.num_clips
     }
 
-    fn begin(&self, py: Python<'_>, epoch: u64) -> PyResult<()> {
+    fn begin(&self, py: Python<'_>, epoch: u64) -> PyResult<u64> {
         self.with(py, |spool| spool.begin(epoch))
     }
 
-    fn next_batch<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        match self.with(py, |spool| spool.next_batch(&watch()))? {
+    fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
+        match self.with(py, |spool| spool.next_batch(pass, &watch()))? {
             Some(batch) => hand_over(py, batch).map(Some),
             None => Ok(None),
         }
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.spool.lock().unwrap_or_else(PoisonError::into_inner).stats();
+        let stats = self.meter.read();
         let dict = PyDict::new(py);
         dict.set_item("batches", stats.batches)?;
         dict.set_item("clips", stats.clips)?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use framespool::batch::{Pool, Slab};
 use framespool::pixels::Dtype;
-use pyo3::exceptions::{PyBufferError, PyImportError, PyIndexError, PyTypeError};
+use pyo3::exceptions::{
+    PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -99,19 +101,19 @@ impl Tensor {
         &self.memory.bytes()[self.offset..self.offset + self.byte_len()]
     }
 
-    fn export(&self, copy: bool) -> Export {
+    /// `None` if there is no memory for the copy.
+    fn export(&self, copy: bool) -> Option<Export> {
         let shape = self.shape.iter().map(|&n| n as i64).collect();
         let dtype = self.element.dlpack();
         if copy {
             let bytes = self.bytes();
-            let (lent, mut parts) =
-                Slab::lend(&Pool::new(0), 1, bytes.len()).expect("as large as one that exists");
+            let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, bytes.len())?;
             parts[0].bytes_mut().copy_from_slice(bytes);
             drop(parts);
             let memory = Arc::new(lent.collect().ok().expect("its part was dropped"));
-            return Export { memory, offset: 0, shape, dtype, copied: true };
+            return Some(Export { memory, offset: 0, shape, dtype, copied: true });
         }
-        Export { memory: self.memory.clone(), offset: self.offset, shape, dtype, copied: false }
+        Some(Export { memory: self.memory.clone(), offset: self.offset, shape, dtype, copied: false })
     }
 }
 
@@ -197,7 +199,9 @@ impl Tensor {
                 "cannot export to device {device:?}; the tensor is on the CPU, (1, 0)"
             )));
         }
-        let export = self.export(copy == Some(true));
+        let no_memory =
+            || PyMemoryError::new_err(format!("no memory for a copy of {} bytes", self.byte_len()));
+        let export = self.export(copy == Some(true)).ok_or_else(no_memory)?;
         match max_version {
             Some((1.., _)) => export.versioned(py),
             _ => export.legacy(py),
@@ -211,7 +215,14 @@ impl Tensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut array = Self::numpy(slf)?;
-        if let Some(dtype) = dtype {
+        let other = match &dtype {
+            Some(dtype) => array.getattr("dtype")?.ne(dtype)?,
+            None => false,
+        };
+        if other && copy == Some(false) {
+            return Err(PyValueError::new_err("another dtype needs a copy, which copy=False forbids"));
+        }
+        if let Some(dtype) = dtype.filter(|_| other) {
             array = array.call_method1("astype", (dtype,))?;
         } else if copy == Some(true) {
             array = array.call_method0("copy")?;

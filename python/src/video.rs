@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use framespool::pixels::Recipe;
+use framespool::demux::read::PacketReader;
+use framespool::pixels::{Dtype, Layout, Recipe};
 use framespool::source::{ByteSource, FileSource, MemorySource};
 use framespool::units::DisplayIndex;
-use framespool::video::{GrowingCanvas, Video as Engine, Workbench};
+use framespool::video::{FrameStream, GrowingCanvas, Video as Engine, Workbench};
 use framespool::Error;
 use pyo3::prelude::*;
 
@@ -58,6 +59,8 @@ pub struct Video {
     engine: Engine,
     /// Decoder and painter of the last call, kept while the recipe stays the same.
     bench: Mutex<Option<Workbench>>,
+    /// Reader of the last call: a container that needs a demuxer stays open.
+    reader: Mutex<Option<PacketReader>>,
     made_in: u32,
 }
 
@@ -93,6 +96,36 @@ impl Clip {
     }
 }
 
+/// All frames of a video, in order.
+#[pyclass(module = "framespool._framespool", frozen)]
+pub struct FrameIterator {
+    /// `None` when the end or an error was reached.
+    stream: Mutex<Option<FrameStream>>,
+}
+
+#[pymethods]
+impl FrameIterator {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
+        let next = py.detach(|| {
+            let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(stream) = held.as_mut() else { return Ok(None) };
+            let next = stream.next(&watch());
+            if !matches!(next, Ok(Some(_))) {
+                *held = None;
+            }
+            next
+        });
+        let picture = raise_own(py, next)?;
+        // A clip of one picture, without the dimension of time.
+        Ok(picture
+            .map(|(slab, shape)| Tensor::of(slab, shape.dims()[1..].to_vec(), Element::from(shape.dtype))))
+    }
+}
+
 impl Video {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         let used_in = std::process::id();
@@ -107,8 +140,13 @@ impl Video {
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut bench =
                 kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe, 1));
+            let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut canvas = GrowingCanvas::default();
-            let done = bench.make(&mut self.engine.reader(), frames, &mut canvas, &watch());
+            let done = bench.make(&mut reader, frames, &mut canvas, &watch());
+            if done.is_ok() {
+                *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+            }
             *self.bench.lock().unwrap_or_else(PoisonError::into_inner) = Some(bench);
             done.map(|()| canvas.into_clip())
         });
@@ -142,7 +180,7 @@ impl Video {
             Engine::open(source, &watch())
         });
         let engine = raise_own(py, engine)?;
-        Ok(Self { engine, bench: Mutex::new(None), made_in: std::process::id() })
+        Ok(Self { engine, bench: Mutex::new(None), reader: Mutex::new(None), made_in: std::process::id() })
     }
 
     fn __len__(&self) -> usize {
@@ -183,6 +221,13 @@ impl Video {
     fn all_pts_seconds(&self) -> Vec<f64> {
         let index = self.engine.index();
         (0..index.num_frames()).map(|i| index.pts_seconds(DisplayIndex(i))).collect()
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
+        self.check_process(py)?;
+        let recipe = Recipe::new(Vec::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
+        let stream = FrameStream::start(&self.engine, recipe).or_raise(py)?;
+        Ok(FrameIterator { stream: Mutex::new(Some(stream)) })
     }
 
     fn frames(

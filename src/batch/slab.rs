@@ -3,7 +3,7 @@
 //! Never: two owners of one byte: a part is lent once, and the block is readable only when all parts are back.
 #![allow(unsafe_code)]
 
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,12 +22,11 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    fn new(len: usize) -> Self {
-        let layout = Self::layout(len);
+    /// `None` when memory is short.
+    fn new(len: usize) -> Option<Self> {
         // SAFETY: the layout's size is at least ALIGN, not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Self { start, len }
+        let start = unsafe { alloc_zeroed(Self::layout(len)) };
+        NonNull::new(start).map(|start| Self { start, len })
     }
 
     fn layout(len: usize) -> Layout {
@@ -55,12 +54,13 @@ impl Pool {
         Arc::new(Self { free: Mutex::new(Vec::new()), most })
     }
 
-    fn take(&self, len: usize) -> Block {
+    fn take(&self, len: usize) -> Option<Block> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        match free.iter().position(|b| b.len == len) {
-            Some(at) => free.swap_remove(at),
+        // An epoch's last batch may be smaller than the others; it need not have memory of its own.
+        let fits = |b: &Block| b.len >= len && b.len <= len.saturating_mul(16);
+        match free.iter().position(fits) {
+            Some(at) => Some(free.swap_remove(at)),
             None => {
-                free.clear(); // another size: the old ones will not be asked for again
                 drop(free);
                 Block::new(len)
             }
@@ -69,8 +69,9 @@ impl Pool {
 
     fn give(&self, block: Block) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < self.most {
-            free.push(block);
+        free.push(block);
+        if free.len() > self.most {
+            free.remove(0); // the oldest: if sizes have changed, it is of the size that is not asked for any more
         }
     }
 }
@@ -84,10 +85,10 @@ pub struct Slab {
 
 impl Slab {
     /// Memory for `clips` clips of `clip_bytes` bytes each, and its parts. Content is unspecified (of an earlier
-    /// batch): every part must be filled. `None` if the size overflows.
+    /// batch): every part must be filled. `None` if there is not that much memory.
     pub fn lend(pool: &Arc<Pool>, clips: usize, clip_bytes: usize) -> Option<(Lent, Vec<Part>)> {
         let len = clips.checked_mul(clip_bytes).filter(|&n| n <= isize::MAX as usize - ALIGN)?;
-        let slab = Arc::new(Slab { block: Some(pool.take(len)), pool: pool.clone(), used: len });
+        let slab = Arc::new(Slab { block: Some(pool.take(len)?), pool: pool.clone(), used: len });
         let parts = (0..clips)
             .map(|i| Part { slab: slab.clone(), offset: i * clip_bytes, len: clip_bytes })
             .collect();
@@ -195,5 +196,6 @@ mod tests {
         drop(first);
         assert_eq!(slab(1000).address() as usize, address);
         assert!(Slab::lend(&pool, usize::MAX, 2).is_none());
+        assert!(Slab::lend(&pool, 1 << 20, 1 << 40).is_none());
     }
 }

@@ -38,7 +38,9 @@ fn track(
     chosen: &Trak,
 ) -> Result<Option<Track>> {
     let Some(params) = entry::codec_params(site, chosen.stsd, limits)? else { return Ok(None) };
-    let Some(mut samples) = tables::samples(chosen.stbl, site, limits)? else { return Ok(None) };
+    let Some(mut samples) = tables::samples(chosen.stbl, site, limits, source.len())? else {
+        return Ok(None);
+    };
     let fragmented = !top.moofs.is_empty();
     if fragmented && !fragments::append(&mut samples, source, site, limits, top, movie, chosen.id)? {
         return Ok(None);

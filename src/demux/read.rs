@@ -43,27 +43,39 @@ impl PacketReader {
         self.bytes_read + self.demuxed.as_ref().map_or(0, |d| d.demuxer.bytes_read())
     }
 
-    /// Fills `packet` with packet `at`, tied to its number.
-    pub fn read(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
-        if self.index.direct {
-            self.read_direct(at, packet)?;
+    /// Fills `packet` with packet `at`, tied to its number. `begins`: decoding starts with it, so what earlier packets
+    /// leave behind for it goes in front. `watch` may stop long reading.
+    pub fn read(
+        &mut self,
+        at: DecodeIndex,
+        begins: bool,
+        packet: &mut Packet,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let index = self.index.clone();
+        let preamble = if begins { index.preamble(at) } else { &[] };
+        if index.direct {
+            self.read_direct(at, preamble, packet)?;
         } else {
-            self.read_demuxed(at, packet)?;
+            self.read_demuxed(at, packet, watch)?;
+            if !preamble.is_empty() {
+                let (whole, key) = ([preamble, packet.data()].concat(), packet.is_key());
+                let no_memory = || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
+                packet.allocate(whole.len()).ok_or_else(no_memory)?.copy_from_slice(&whole);
+                packet.set_key(key);
+            }
         }
         packet.set_tie(at);
         Ok(())
     }
 
-    fn read_direct(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
+    fn read_direct(&mut self, at: DecodeIndex, preamble: &[u8], packet: &mut Packet) -> Result<()> {
         let record = self.index.packets[at.at()];
         let site = self.index.site_of_packet(at);
         let end = record.offset.saturating_add(u64::from(record.size));
         if end > self.source.len() {
             return Err(Error::Truncated { site, offset: record.offset, end, len: self.source.len() });
         }
-        // The first packet of the stream may carry an SEI that tells decoders about encoder bugs; runs that start
-        // elsewhere get it put in front. See tests/corpus.rs, h264_444_cockatoo.
-        let preamble: &[u8] = if record.is_start() && at.0 != 0 { &self.index.preamble } else { &[] };
         let buffer = packet.allocate(preamble.len() + record.size as usize).ok_or_else(|| {
             Error::malformed(&site, format!("no memory for a packet of {} bytes", record.size))
         })?;
@@ -75,16 +87,22 @@ impl PacketReader {
         Ok(())
     }
 
-    fn read_demuxed(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
-        if !self.reach(at)? {
-            self.demuxed = None; // from the beginning: always right, however long it takes
-        }
+    fn read_demuxed(
+        &mut self,
+        at: DecodeIndex,
+        packet: &mut Packet,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         if self.demuxed.is_none() {
-            self.demuxed = Some(Demuxed { demuxer: Demuxer::open(self.source.clone(), true)?, next: 0 });
+            self.demuxed = Some(self.reopen()?);
+        }
+        if !self.reach(at)? {
+            self.demuxed = Some(self.reopen()?); // from the beginning: always right, however long it takes
         }
         let index = self.index.clone();
-        let demuxed = self.demuxed.as_mut().expect("just opened");
+        let demuxed = self.demuxed.as_mut().expect("opened above");
         loop {
+            watch()?;
             let site = index.site_of_packet(DecodeIndex(demuxed.next));
             if !demuxed.demuxer.next_packet(packet)? {
                 return Err(Error::malformed(&site, format!("reading ended before packet {}", at.0)));
@@ -97,6 +115,11 @@ impl PacketReader {
                 return Ok(());
             }
         }
+    }
+
+    fn reopen(&mut self) -> Result<Demuxed> {
+        self.bytes_read += self.demuxed.take().map_or(0, |d| d.demuxer.bytes_read());
+        Ok(Demuxed { demuxer: Demuxer::open(self.source.clone(), true)?, next: 0 })
     }
 
     /// Whether reading on, perhaps after a seek, will come to packet `at`.

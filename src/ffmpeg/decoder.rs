@@ -11,6 +11,7 @@ use ffmpeg_sys_next as ffi;
 use super::demuxer::error_text;
 use super::{log, Frame, Packet};
 use crate::error::{Error, Result, Site};
+use crate::limits::Limits;
 use crate::media::CodecParams;
 
 /// What [`Decoder::receive`] found.
@@ -106,6 +107,7 @@ impl Decoder {
         let code = unsafe {
             let c = context.as_ptr();
             (*c).thread_count = c_int::try_from(threads.max(1)).unwrap_or(1);
+            (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
             (*c).flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED) as c_int;
             ffi::avcodec_open2(c, codec, ptr::null_mut())
         };
@@ -163,6 +165,18 @@ impl Drop for Decoder {
         let mut raw = self.context.as_ptr();
         // SAFETY: owned, freed once.
         unsafe { ffi::avcodec_free_context(&mut raw) };
+    }
+}
+
+/// Whether every picture of a codec stands alone (MJPEG, ProRes, FFV1, raw video).
+pub fn is_intra_only(params: &CodecParams) -> bool {
+    // SAFETY: the number goes through the C type; the result is a static descriptor or null.
+    unsafe {
+        let get: unsafe extern "C" fn(u32) -> *const ffi::AVCodecDescriptor = std::mem::transmute(
+            ffi::avcodec_descriptor_get
+                as unsafe extern "C" fn(ffi::AVCodecID) -> *const ffi::AVCodecDescriptor,
+        );
+        get(params.codec.id).as_ref().is_some_and(|d| d.props & ffi::AV_CODEC_PROP_INTRA_ONLY != 0)
     }
 }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use super::frames::{tabulate, Known, Table};
 use super::look::{Look, Looker, Start};
+use super::params::ParameterSets;
 use super::VideoIndex;
 use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
+use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{log, Decoder, Demuxer, Frame, Packet, Parsed, Parser, Received};
 use crate::limits::Limits;
 use crate::media::{CodecKind, StreamInfo};
@@ -44,7 +46,8 @@ pub fn from_scan(
     let mut looks: Vec<(Look, Option<Parsed>)> = Vec::new();
     let mut readers: Option<(Looker, Option<Parser>)> = None;
     let mut key_check: Option<KeyCheck> = None;
-    let mut preamble = Vec::new();
+    let mut carried = Carried::default();
+    let mut stateful = false;
     let mut padded = Vec::new();
     let track = scan::scan(source, limits, |info, packet| {
         watch()?;
@@ -52,12 +55,19 @@ pub fn from_scan(
             Some(readers) => readers,
             None => {
                 let looker = Looker::new(info.params.codec.kind, &info.params.extradata);
-                preamble = looker.preamble(packet.data());
+                carried = Carried::begin(&looker, info, packet.data());
                 readers.insert((looker, open_parser(&site, info)?))
             }
         };
         let mut look = looker.look(packet.data(), packet.is_key());
-        if info.params.codec.kind == CodecKind::Other && look.start != Start::No && !looks.is_empty() {
+        // A palette or new configuration beside a packet stays in force for all packets after it.
+        stateful |= packet.has_decoder_side_data();
+        if stateful && !looks.is_empty() {
+            look.start = Start::No;
+        }
+        carried.pass(looks.len() as u32, look.start, packet.data());
+        let unread = info.params.codec.kind == CodecKind::Other && !is_intra_only(&info.params);
+        if unread && look.start != Start::No && !looks.is_empty() {
             let check = match &mut key_check {
                 Some(check) => check,
                 None => key_check.insert(KeyCheck::new(&site, info)?),
@@ -79,7 +89,37 @@ pub fn from_scan(
     let direct = packets.iter().all(|p| p.offset.is_some());
     let known =
         packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
-    finish(source, container, info, known, direct, preamble, watch)
+    finish(source, container, info, known, direct, carried, watch)
+}
+
+/// What packets leave behind for decoders that start later in the stream.
+#[derive(Default)]
+struct Carried {
+    sets: Option<ParameterSets>,
+    /// The encoder's note of the first packet.
+    note: Vec<u8>,
+    preambles: Vec<(u32, Vec<u8>)>,
+}
+
+impl Carried {
+    fn begin(looker: &Looker, info: &StreamInfo, first: &[u8]) -> Self {
+        let sets = ParameterSets::new(info.params.codec.kind, &info.params.extradata);
+        Self { sets, note: looker.preamble(first), preambles: Vec::new() }
+    }
+
+    /// Takes note of packet `at`, or of as much of it as was read.
+    fn pass(&mut self, at: u32, start: Start, data: &[u8]) {
+        if at > 0 && start != Start::No {
+            let sets = self.sets.as_ref().map_or_else(Vec::new, ParameterSets::missing);
+            let preamble = [&sets[..], &self.note].concat();
+            if self.preambles.last().map_or(!preamble.is_empty(), |last| last.1 != preamble) {
+                self.preambles.push((at, preamble));
+            }
+        }
+        if let Some(sets) = &mut self.sets {
+            sets.observe(data);
+        }
+    }
 }
 
 /// Decode indices in the order in which a decoder shows their pictures, by decoding the whole video once. For the
@@ -166,7 +206,7 @@ fn from_tables(
     let has_starts_inside = matches!(kind, CodecKind::H264 | CodecKind::Hevc);
     let mut head = Vec::new();
     let mut known: Vec<Known> = Vec::with_capacity(packets.len());
-    let mut preamble = Vec::new();
+    let mut carried = Carried::default();
     let mut first_start: Option<(i64, Start)> = None;
     for fact in packets {
         if fact.size == 0 {
@@ -185,8 +225,9 @@ fn from_tables(
                 look = looker.look(&head, fact.key);
             }
             if known.is_empty() {
-                preamble = looker.preamble(&head);
+                carried = Carried::begin(&looker, &info, &head);
             }
+            carried.pass(known.len() as u32, look.start, &head);
             // A packet that the file is too short to hold is an error when its frame is asked for, not here.
             let present = fact.offset.is_some_and(|o| o + u64::from(fact.size) <= source.len());
             let start = if has_starts_inside { look.start } else { trusted(kind, fact.key) };
@@ -206,7 +247,7 @@ fn from_tables(
     if first_start.is_none() {
         return Ok(None);
     }
-    finish(source, container, info, known, true, preamble, watch).map(Some)
+    finish(source, container, info, known, true, carried, watch).map(Some)
 }
 
 /// What a sync sample means for codecs whose headers are not looked at.
@@ -231,7 +272,7 @@ fn finish(
     info: StreamInfo,
     known: Vec<Known>,
     direct: bool,
-    preamble: Vec<u8>,
+    carried: Carried,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
@@ -248,5 +289,19 @@ fn finish(
         };
         return Err(Error::malformed(&site, reason));
     }
-    Ok(VideoIndex { site, container, info, packets, frames, end_pts, direct, preamble })
+    let starts = (0..packets.len() as u32).filter(|&n| packets[n as usize].is_start()).collect();
+    let changes_parameters = carried.sets.is_some_and(|s| s.changed());
+    let preambles = carried.preambles;
+    Ok(VideoIndex {
+        site,
+        container,
+        info,
+        packets,
+        frames,
+        end_pts,
+        direct,
+        starts,
+        preambles,
+        changes_parameters,
+    })
 }

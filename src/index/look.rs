@@ -90,13 +90,7 @@ impl Looker {
         let Some(note) = units(self.framing, first).into_iter().find(|u| is_encoder_note(u)) else {
             return Vec::new();
         };
-        match self.framing {
-            Framing::StartCodes => [&[0, 0, 0, 1], note].concat(),
-            Framing::Lengths(n) => {
-                let len = (note.len() as u64).to_be_bytes();
-                [&len[8 - usize::from(n)..], note].concat()
-            }
-        }
+        self.framing.wrap(note)
     }
 }
 

@@ -22,6 +22,19 @@ impl Framing {
     }
 }
 
+impl Framing {
+    /// A unit, delimited.
+    pub fn wrap(self, unit: &[u8]) -> Vec<u8> {
+        match self {
+            Framing::StartCodes => [&[0, 0, 0, 1], unit].concat(),
+            Framing::Lengths(n) => {
+                let len = (unit.len() as u64).to_be_bytes();
+                [&len[8 - usize::from(n)..], unit].concat()
+            }
+        }
+    }
+}
+
 /// The NAL units of a packet; the last one may be cut where only the head of a packet was read.
 pub(crate) fn units(framing: Framing, data: &[u8]) -> Vec<&[u8]> {
     match framing {

@@ -26,7 +26,7 @@ pub(super) struct Epoch {
     /// Next batch to be handed to the lanes.
     next: u64,
     pending: VecDeque<Pending>,
-    pool: Option<Arc<Pool>>,
+    pool: Arc<Pool>,
 }
 
 struct Pending {
@@ -37,8 +37,8 @@ struct Pending {
 }
 
 impl Epoch {
-    pub fn new(generation: u64, epoch: u64) -> Self {
-        Self { generation, epoch, next: 0, pending: VecDeque::new(), pool: None }
+    pub fn new(generation: u64, epoch: u64, pool: Arc<Pool>) -> Self {
+        Self { generation, epoch, next: 0, pending: VecDeque::new(), pool }
     }
 
     pub fn generation(&self) -> u64 {
@@ -80,8 +80,7 @@ impl Epoch {
             let memory = match shape(config) {
                 None => None,
                 Some(shape) => {
-                    let pool = self.pool.get_or_insert_with(|| Pool::new(config.prefetch as usize + 2));
-                    let lent = shape.bytes().and_then(|bytes| Slab::lend(pool, slots.len(), bytes));
+                    let lent = shape.bytes().and_then(|bytes| Slab::lend(&self.pool, slots.len(), bytes));
                     let (lent, all) = lent.ok_or_else(|| {
                         Error::Argument(format!(
                             "a batch of {} clips of {shape:?} does not fit into memory",

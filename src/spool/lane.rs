@@ -14,7 +14,7 @@ use super::library::Library;
 use super::stats::Meter;
 use super::{ClipFacts, OnError, SpoolConfig};
 use crate::batch::{Part, Slab};
-use crate::error::{Error, Result, Site};
+use crate::error::{Error, Result};
 use crate::order::rng::{purpose, Key};
 use crate::order::Slot;
 use crate::pixels::ClipShape;
@@ -63,8 +63,7 @@ pub(super) struct Lanes {
 impl Lanes {
     pub fn start(config: &SpoolConfig, library: Arc<Library>, meter: Arc<Meter>) -> Result<Self> {
         // Room for all tickets of all batches that can be under way, so that the consumer never blocks on sending.
-        let under_way =
-            (config.prefetch as usize + 1).saturating_mul(config.batch_size as usize).clamp(1, 1 << 20);
+        let under_way = config.clips_under_way() as usize;
         let (tickets, inbox) = bounded::<Ticket>(under_way);
         let (outbox, made) = bounded::<Made>(under_way);
         let forgotten = Arc::new(AtomicU64::new(0));
@@ -153,7 +152,7 @@ impl Lane {
                 let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
                 let reason = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
                 Err(Error::Internal {
-                    site: Site::file(&Arc::from(format!("clip {}", ticket.slot.clip))),
+                    site: self.library.site(self.library.locate(ticket.slot.clip).0),
                     reason,
                 })
             });
@@ -202,7 +201,8 @@ impl Lane {
         let video = self.library.open(video_id, &self.meter, &watch)?;
         let index = video.index().clone();
         let mut rng = Key { seed: self.seed, epoch: ticket.epoch, clip: clip_id }.rng(purpose::SAMPLING);
-        let sample = self.sampling.frames(index.num_frames(), clip_in_video, &mut rng)?;
+        let sample = self.sampling.frames(index.num_frames(), clip_in_video, &mut rng);
+        let sample = sample.map_err(|e| e.of_video(&index.site))?;
         let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
         let mut growing = GrowingCanvas::default();
         let mut fixed = ticket.part.as_mut().map(|(part, shape)| PartCanvas { part, shape: *shape });

@@ -3,16 +3,17 @@
 //! Never: keeps file handles: a dataset has more files than a process may open.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::stats::Meter;
 use super::OnError;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
 use crate::sampling::Sampling;
-use crate::source::{ByteSource, FileSource, MemorySource};
+use crate::source::{ByteSource, FileSource, Identity, MemorySource};
 use crate::video::Video;
 
 /// Where a video is.
@@ -44,13 +45,12 @@ pub struct Library {
     clips_up_to: Option<Vec<u64>>,
     clips_each: u64,
     longest: u32,
-    videos_failed: u64,
     kept: Mutex<Kept>,
 }
 
 #[derive(Default)]
 struct Kept {
-    indices: HashMap<u32, Arc<VideoIndex>>,
+    indices: HashMap<u32, (Identity, Arc<VideoIndex>)>,
     oldest_first: VecDeque<u32>,
     bytes: usize,
 }
@@ -62,7 +62,7 @@ impl Library {
             Sampling::Windows(_) => 0,
         };
         let kept = Mutex::default();
-        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, videos_failed: 0, kept }
+        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, kept }
     }
 
     /// Finds out how many clips there are, by indexing all videos where that is needed.
@@ -86,7 +86,13 @@ impl Library {
                 let work = || loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(slot) = lengths.get(at) else { return };
-                    let length = self.open(at as u32, meter, &stopped).map(|v| v.index().num_frames());
+                    let open = || self.open(at as u32, meter, &stopped).map(|v| v.index().num_frames());
+                    let length = catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
+                        Err(Error::Internal {
+                            site: self.site(at as u32),
+                            reason: "a panic while indexing".into(),
+                        })
+                    });
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(length);
                     done.fetch_add(1, Ordering::Release);
                 };
@@ -118,7 +124,7 @@ impl Library {
                 Err(error) if on_error == OnError::Raise || !error.blames_file() => return Err(error),
                 Err(error) => {
                     meter.error(&error);
-                    self.videos_failed += 1;
+                    meter.add(|s| s.videos_failed += 1);
                 }
             }
             clips_up_to.push(total);
@@ -152,8 +158,12 @@ impl Library {
         self.longest
     }
 
-    pub(super) fn videos_failed(&self) -> u64 {
-        self.videos_failed
+    /// A video as messages call it.
+    pub(super) fn site(&self, video: u32) -> Site {
+        Site::file(&match &self.items[video as usize].place {
+            Place::Path(path) => Arc::from(path.to_string_lossy()),
+            Place::Memory(memory) => memory.name().clone(),
+        })
     }
 
     /// Label of a video.
@@ -168,30 +178,39 @@ impl Library {
             Place::Memory(memory) => Arc::new(memory.clone()),
         };
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
-        if let Some(index) = kept {
+        let identity = source.identity();
+        if let Some((_, index)) = kept.filter(|(was, _)| *was == identity) {
             return Ok(Video::with_index(source, index));
         }
         let opened = Video::open(source, watch)?;
         meter.add(|s| s.videos_indexed += 1);
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(video, opened.index().clone());
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(
+            video,
+            identity,
+            opened.index().clone(),
+        );
         Ok(opened)
     }
 }
 
 impl Kept {
-    fn keep(&mut self, video: u32, index: Arc<VideoIndex>) {
+    fn keep(&mut self, video: u32, identity: Identity, index: Arc<VideoIndex>) {
         let bytes = index.memory_bytes();
-        if bytes > INDEX_BUDGET || self.indices.contains_key(&video) {
+        if let Some((_, old)) = self.indices.remove(&video) {
+            self.bytes -= old.memory_bytes();
+            self.oldest_first.retain(|&v| v != video);
+        }
+        if bytes > INDEX_BUDGET {
             return;
         }
         while self.bytes + bytes > INDEX_BUDGET {
             let Some(oldest) = self.oldest_first.pop_front() else { break };
-            if let Some(old) = self.indices.remove(&oldest) {
+            if let Some((_, old)) = self.indices.remove(&oldest) {
                 self.bytes -= old.memory_bytes();
             }
         }
         self.bytes += bytes;
-        self.indices.insert(video, index);
+        self.indices.insert(video, (identity, index));
         self.oldest_first.push_back(video);
     }
 }

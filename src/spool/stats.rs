@@ -64,9 +64,7 @@ impl Meter {
     }
 
     /// The counts now.
-    pub fn read(&self, videos_failed: u64) -> Stats {
-        let mut stats = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        stats.videos_failed = videos_failed;
-        stats
+    pub fn read(&self) -> Stats {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

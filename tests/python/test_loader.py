@@ -172,6 +172,20 @@ def test_replace_is_deterministic_and_counted(asl, bad_file):
     assert digest(batches) == digest(loader(dataset, on_error="replace", num_threads=1))
 
 
+def test_a_video_that_cannot_give_its_clip_follows_the_policy(asl, videos):
+    small = (str(videos / "derived" / "tiny_34x26_h264.mp4"), 77)
+    crop = {"transforms": [fsp.transforms.CenterCrop(200)], "shuffle": False}
+    with pytest.raises(fsp.ClipError, match=r"tiny_34x26.*CenterCrop.*200"):
+        list(loader([asl[0], small], **crop))
+    (batch,) = loader([asl[0], small, asl[1]], on_error="skip", **crop)
+    assert batch.video_ids.tolist() == [0, 2] and batch.frames.shape == (2, 4, 200, 200, 3)
+    long = fsp.sampling.random(sequence_length=61, short="error")
+    with pytest.raises(fsp.ClipError, match="tiny_34x26"):
+        list(loader([small], long))
+    (batch,) = loader([small], fsp.sampling.random(sequence_length=61))
+    assert batch.mask.tolist() == [[True] * 60 + [False]]
+
+
 def test_a_dataset_of_bad_files_ends_in_an_error_whatever_the_policy(bad_file):
     for policy, expected in [("raise", fsp.MalformedError), ("replace", fsp.MalformedError)]:
         with pytest.raises(expected):
@@ -323,3 +337,59 @@ def test_a_dropped_loader_ends_its_threads(asl):
     while len(lanes()) > before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(lanes()) == before
+
+
+def test_counts_can_be_read_while_another_thread_waits_for_a_batch(asl):
+    import threading
+
+    batches = loader(asl, num_threads=1)
+    done = threading.Event()
+    reads = []
+
+    def poll():
+        while not done.is_set():
+            reads.append((batches.stats()["clips"], len(batches), batches.num_clips))
+
+    poller = threading.Thread(target=poll, daemon=True)
+    poller.start()
+    try:
+        assert sum(len(b) for b in batches) == 13
+    finally:
+        done.set()
+    poller.join(timeout=10)
+    assert not poller.is_alive() and reads[-1][1:] == (4, 13)
+
+
+def test_a_new_iteration_ends_the_one_before(asl):
+    batches = loader(asl)
+    first = iter(batches)
+    next(first)
+    second = iter(batches)
+    assert len(next(second)) == 4
+    with pytest.raises(StopIteration):
+        next(first)
+    assert len(list(second)) == 3
+
+
+def test_absurd_numbers_under_way_are_refused(asl):
+    with pytest.raises(fsp.ArgumentError, match="prefetch=100000 .*batch_size=1000"):
+        loader(asl, batch_size=1000, prefetch=100_000)
+
+
+def test_numpy_integers_are_whole_numbers(asl):
+    rule = fsp.sampling.random(sequence_length=np.int64(4), stride=np.int32(3))
+    batches = loader(asl, rule, batch_size=np.int64(4), seed=np.uint32(7))
+    assert digest(batches) == digest(loader(asl))
+
+
+def test_a_file_that_is_replaced_is_indexed_anew(asl, tmp_path):
+    path = tmp_path / "a.mkv"
+    path.write_bytes(Path(asl[0][0]).read_bytes())
+    batches = loader([path], batch_size=1)
+    list(batches)
+    other = tmp_path / "b.mkv"
+    other.write_bytes(Path(asl[1][0]).read_bytes())
+    other.rename(path)
+    (batch,) = batches
+    expected = fsp.Video(asl[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL)
+    assert np.array_equal(batch.frames[0].numpy(), expected.data.numpy())

@@ -160,3 +160,48 @@ def test_several_threads_may_share_a_video(video, everything):
     with ThreadPoolExecutor(4) as pool:
         frames = list(pool.map(lambda i: video[i].numpy(), range(0, 180, 9)))
     assert np.array_equal(np.stack(frames), everything[::9])
+
+
+def test_parameter_sets_that_change_inside_a_stream(videos):
+    """Two raw streams one after the other: what a decoder learnt in one must not leak into the other."""
+    parts = ["h264_conformance_ci1_ft_b.264", "h264_test_25fps.h264", "h264_multi_slice_mr2.264"]
+    joined = b"".join((videos / "codecs" / part).read_bytes() for part in parts)
+    small = {"transforms": [fsp.transforms.Resize((24, 32))]}
+    in_order = fsp.Video(joined).frames(range(len(fsp.Video(joined))), **small).data.numpy()
+    lengths = [len(fsp.Video(videos / "codecs" / part)) for part in parts]
+    assert len(in_order) == sum(lengths)
+    video = fsp.Video(joined)
+    for wanted in (-1, 0, lengths[0] + 5, 7, lengths[0] - 1, lengths[0], -lengths[2], 250):
+        assert np.array_equal(video.frames([wanted], **small).data.numpy()[0], in_order[wanted]), wanted
+
+
+def test_iteration_stops_at_damage_and_not_before(videos):
+    video = fsp.Video(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
+    delivered = 0
+    with pytest.raises(fsp.DecodeError):  # noqa: PT012
+        for _ in video:
+            delivered += 1
+    assert delivered >= 20
+    iterator = iter(video)
+    next(iterator)
+    del iterator  # a stream that is left early ends its thread
+
+
+def test_a_clip_that_starts_before_the_video_is_refused(video):
+    with pytest.raises(IndexError, match="-181"):
+        video.clip(start=-181, sequence_length=2)
+    assert video.clip(start=-180, sequence_length=2).indices == [0, 1]
+
+
+def test_a_request_beyond_memory_is_an_error(video):
+    with pytest.raises(fsp.ArgumentError, match="memory"):
+        video.frames([0] * 30_000_000)
+
+
+def test_a_header_that_lies_about_its_samples_is_refused(videos):
+    """`stsz` and `stts` of a real file, changed to claim forty million samples."""
+    data = bytearray((videos / "derived" / "base_640x360.mp4").read_bytes())
+    at = data.index(b"stsz")
+    data[at + 8 : at + 16] = (7).to_bytes(4, "big") + (40_000_000).to_bytes(4, "big")
+    with pytest.raises(fsp.LimitError, match="40000000"):
+        fsp.Video(bytes(data))

@@ -1,8 +1,4 @@
-"""framespool: `Video.frames` with the resize as its transform.
-
-The index of a file is kept on disk after the first visit, as it is in a training job; so only the first clip of a
-file pays for it (README, "What is not fair").
-"""
+"""framespool: `Video.frames` with the resize as its transform."""
 
 from __future__ import annotations
 

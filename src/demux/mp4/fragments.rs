@@ -5,6 +5,7 @@
 use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun};
 
 use super::boxes::{children, find, Boxes};
+use super::tables::most_samples;
 use super::{Movie, Sample};
 use crate::error::{Result, Site};
 use crate::limits::Limits;
@@ -40,7 +41,8 @@ pub(super) fn append(
             let mine = run.tfhd.track_id == track_id;
             let total: u64 = run.truns.iter().map(|t| t.samples.len() as u64).sum();
             if mine {
-                Limits::check(site, "number of samples", samples.len() as u64 + total, limits.packets)?;
+                let most = most_samples(limits, source.len());
+                Limits::check(site, "number of samples", samples.len() as u64 + total, most)?;
                 if run.tfhd.sample_description_index.unwrap_or(trex.default_sample_description_index) != 1 {
                     return Ok(false);
                 }

@@ -27,10 +27,20 @@ fn table<T: Atom>(stbl: &[u8], kind: &[u8; 4]) -> Option<Option<T>> {
 }
 
 /// All samples of a track, in decode order. `Ok(None)`: let libavformat judge.
-pub(super) fn samples(stbl: &[u8], site: &Site, limits: &Limits) -> Result<Option<Vec<Sample>>> {
+pub(super) fn samples(
+    stbl: &[u8],
+    site: &Site,
+    limits: &Limits,
+    source_len: u64,
+) -> Result<Option<Vec<Sample>>> {
     let Some(sizes) = sizes(stbl) else { return Ok(None) };
-    Limits::check(site, "number of samples", sizes.len() as u64, limits.packets)?;
+    Limits::check(site, "number of samples", sizes.len() as u64, most_samples(limits, source_len))?;
     Ok(expand(stbl, &sizes))
+}
+
+/// A sample has at least a byte, so a file cannot hold more samples than bytes, whatever its tables say.
+pub(super) fn most_samples(limits: &Limits, source_len: u64) -> u64 {
+    limits.packets.min(source_len)
 }
 
 enum Sizes {

@@ -1,0 +1,176 @@
+//! In: the codec configuration and packets of an H.264/HEVC stream. Out: the parameter sets in force at each start.
+//! A start that carries no sets of its own still needs those that came in-band before it.
+//! Never: interprets a parameter set beyond its number.
+
+use std::collections::BTreeMap;
+
+use super::nal::{units, Bits, Framing};
+use crate::media::CodecKind;
+
+/// (NAL unit type, number of the set). Sorted, so that sets come before those that refer to them.
+type Name = (u8, u32);
+
+/// Parameter sets, followed through a stream.
+pub(super) struct ParameterSets {
+    hevc: bool,
+    framing: Framing,
+    configured: BTreeMap<Name, Vec<u8>>,
+    current: BTreeMap<Name, Vec<u8>>,
+    changed: bool,
+}
+
+impl ParameterSets {
+    /// `None` for codecs without such sets.
+    pub fn new(kind: CodecKind, extradata: &[u8]) -> Option<Self> {
+        let hevc = match kind {
+            CodecKind::H264 => false,
+            CodecKind::Hevc => true,
+            _ => return None,
+        };
+        let framing = Framing::of(hevc, extradata);
+        let mut this =
+            Self { hevc, framing, configured: BTreeMap::new(), current: BTreeMap::new(), changed: false };
+        let listed = match framing {
+            Framing::StartCodes => units(framing, extradata),
+            Framing::Lengths(_) => configured_units(hevc, extradata).unwrap_or_default(),
+        };
+        for unit in listed {
+            if let Some(name) = this.name(unit) {
+                this.configured.insert(name, unit.to_vec());
+            }
+        }
+        this.current = this.configured.clone();
+        Some(this)
+    }
+
+    /// The sets in force before the next packet, as far as the configuration does not say the same.
+    pub fn missing(&self) -> Vec<u8> {
+        let unsaid = self.current.iter().filter(|(name, unit)| self.configured.get(name) != Some(unit));
+        unsaid.flat_map(|(_, unit)| self.framing.wrap(unit)).collect()
+    }
+
+    /// Takes note of the sets in a packet.
+    pub fn observe(&mut self, data: &[u8]) {
+        for unit in units(self.framing, data) {
+            let Some(name) = self.name(unit) else { continue };
+            match self.current.get(&name) {
+                Some(known) if known == unit => {}
+                known => {
+                    self.changed |= known.is_some();
+                    self.current.insert(name, unit.to_vec());
+                }
+            }
+        }
+    }
+
+    /// Whether a set was replaced by another of the same number: then what a decoder remembers from elsewhere in
+    /// the stream is wrong here.
+    pub fn changed(&self) -> bool {
+        self.changed
+    }
+
+    fn name(&self, unit: &[u8]) -> Option<Name> {
+        let first = *unit.first()?;
+        if self.hevc {
+            let kind = first >> 1 & 63;
+            let mut bits = Bits::new(unit.get(2..)?);
+            let number = match kind {
+                32 => bits.take(4)?,
+                33 => sequence_number(&mut bits)?,
+                34 => bits.ue()?,
+                _ => return None,
+            };
+            return Some((kind, number));
+        }
+        let kind = first & 31;
+        let number = match kind {
+            7 => {
+                let mut bits = Bits::new(unit.get(4..)?);
+                bits.ue()?
+            }
+            8 => Bits::new(unit.get(1..)?).ue()?,
+            _ => return None,
+        };
+        Some((kind, number))
+    }
+}
+
+/// `sps_seq_parameter_set_id`, behind `profile_tier_level` (ITU-T H.265 7.3.2.2, 7.3.3).
+fn sequence_number(bits: &mut Bits) -> Option<u32> {
+    const PROFILE: u32 = 88;
+    const LEVEL: u32 = 8;
+    let skip = |bits: &mut Bits, n: u32| (0..n).try_for_each(|_| bits.bit().map(drop));
+    bits.take(4)?;
+    let layers = bits.take(3)?;
+    bits.bit()?;
+    skip(bits, PROFILE + LEVEL)?;
+    let mut present = Vec::new();
+    for _ in 0..layers {
+        present.push((bits.bit()?, bits.bit()?));
+    }
+    if layers > 0 {
+        skip(bits, 2 * (8 - layers))?;
+    }
+    for (profile, level) in present {
+        skip(bits, profile * PROFILE + level * LEVEL)?;
+    }
+    bits.ue()
+}
+
+/// The sets in an avcC (ISO/IEC 14496-15 5.3.3.1) or hvcC (8.3.3.1) record.
+fn configured_units(hevc: bool, record: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut out = Vec::new();
+    let mut rest = record.get(if hevc { 22 } else { 5 }..)?;
+    let mut take = |n: usize| {
+        let (head, tail) = rest.split_at_checked(n)?;
+        rest = tail;
+        Some(head)
+    };
+    let arrays = if hevc { take(1)?[0] } else { 2 };
+    for array in 0..arrays {
+        let count = if hevc {
+            take(1)?;
+            let count = take(2)?;
+            usize::from(u16::from_be_bytes([count[0], count[1]]))
+        } else {
+            let count = take(1)?[0];
+            usize::from(if array == 0 { count & 31 } else { count })
+        };
+        for _ in 0..count {
+            let len = take(2)?;
+            out.push(take(usize::from(u16::from_be_bytes([len[0], len[1]])))?);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An avcC with one SPS (number 0) and one PPS (number 0), lengths of four bytes.
+    const AVCC: [u8; 18] = [1, 100, 0, 31, 0xff, 0xe1, 0, 5, 0x67, 100, 0, 31, 0x80, 1, 0, 2, 0x68, 0x80];
+
+    #[test]
+    fn sets_that_the_configuration_holds_need_not_be_repeated() {
+        let mut sets = ParameterSets::new(CodecKind::H264, &AVCC).unwrap();
+        sets.observe(&[0, 0, 0, 5, 0x67, 100, 0, 31, 0x80, 0, 0, 0, 2, 0x68, 0x80, 0, 0, 0, 2, 0x65, 1]);
+        assert!(sets.missing().is_empty() && !sets.changed());
+    }
+
+    #[test]
+    fn a_set_that_changes_in_band_is_in_force_from_the_next_packet_on() {
+        let mut sets = ParameterSets::new(CodecKind::H264, &AVCC).unwrap();
+        sets.observe(&[0, 0, 0, 2, 0x68, 0xc0, 0, 0, 0, 2, 0x65, 1]);
+        assert_eq!(sets.missing(), [0, 0, 0, 2, 0x68, 0xc0]);
+        assert!(sets.changed());
+    }
+
+    #[test]
+    fn sets_that_only_come_in_band_are_no_change() {
+        let mut sets = ParameterSets::new(CodecKind::H264, &[]).unwrap();
+        sets.observe(&[0, 0, 1, 0x68, 0x80, 0, 0, 1, 0x65, 1]);
+        assert_eq!(sets.missing(), [0, 0, 0, 1, 0x68, 0x80]);
+        assert!(!sets.changed());
+    }
+}

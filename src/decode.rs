@@ -39,17 +39,22 @@ impl Counts {
 /// A decoder that is kept between runs, and between videos of the same parameters.
 pub struct FrameDecoder {
     open: Option<(CodecParams, Decoder)>,
-    threads: u32,
     packet: Packet,
     frame: Frame,
     /// Work done so far.
     pub counts: Counts,
 }
 
+impl Default for FrameDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl FrameDecoder {
-    /// A decoder that will use `threads` threads of its own (1: the calling thread only).
-    pub fn new(threads: u32) -> Self {
-        Self { open: None, threads, packet: Packet::new(), frame: Frame::new(), counts: Counts::default() }
+    /// A decoder that works on the calling thread.
+    pub fn new() -> Self {
+        Self { open: None, packet: Packet::new(), frame: Frame::new(), counts: Counts::default() }
     }
 
     /// Decodes one run and hands each wanted frame to `each`, in the order in which they become ready. `watch` is
@@ -117,7 +122,7 @@ impl FrameDecoder {
     fn ready(&mut self, site: &Site, params: &CodecParams) -> Result<()> {
         if self.open.as_ref().is_none_or(|(have, _)| have != params) {
             self.open = None; // free the old one's memory before the new one takes its own
-            let decoder = Decoder::open(site, params, self.threads)?;
+            let decoder = Decoder::open(site, params)?;
             self.counts.decoders_opened += 1;
             self.open = Some((params.clone(), decoder));
         }

@@ -105,9 +105,9 @@ pub struct Workbench {
 }
 
 impl Workbench {
-    /// For one recipe, with `threads` decoder threads.
-    pub fn new(recipe: Recipe, threads: u32) -> Self {
-        Self { decoder: FrameDecoder::new(threads), painter: Painter::new(recipe), bytes_read: 0 }
+    /// For one recipe.
+    pub fn new(recipe: Recipe) -> Self {
+        Self { decoder: FrameDecoder::new(), painter: Painter::new(recipe), bytes_read: 0 }
     }
 
     /// What it makes.

@@ -26,7 +26,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
         let Ok(index) = build(&source, &Limits::default(), &|| Ok(())).map(Arc::new) else { continue };
         let turn = index.info.turn;
         let mut reader = PacketReader::new(source, index.clone());
-        let mut decoder = FrameDecoder::new(1);
+        let mut decoder = FrameDecoder::new();
         let mut painter = Painter::new(Recipe::new(Vec::new(), Dtype::U8, Layout::Nthwc).unwrap());
         let wanted = [DisplayIndex(0), DisplayIndex(index.num_frames().min(12) - 1)];
         for run in plan::runs(&index, &wanted) {

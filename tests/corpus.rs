@@ -61,7 +61,7 @@ struct Opened {
 fn open(entry: &Entry) -> Result<Opened> {
     let source = entry.source()?;
     let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
-    Ok(Opened { reader: PacketReader::new(source, index.clone()), index, decoder: FrameDecoder::new(1) })
+    Ok(Opened { reader: PacketReader::new(source, index.clone()), index, decoder: FrameDecoder::new() })
 }
 
 impl Opened {

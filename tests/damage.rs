@@ -76,7 +76,7 @@ fn use_it(bytes: Vec<u8>, bench: &mut Workbench, deadline: Instant) -> Result<us
 #[test]
 fn random_damage_ends_in_frames_or_typed_errors() {
     let recipe = Recipe::new(vec![Transform::Resize(16, 16)], Dtype::U8, Layout::Nthwc).unwrap();
-    let mut bench = Workbench::new(recipe, 1);
+    let mut bench = Workbench::new(recipe);
     let mut sequence = Sequence(1);
     let (mut tried, mut whole, mut refused) = (0, 0, 0);
     for entry in videos() {

@@ -138,8 +138,7 @@ impl Video {
     fn make(&self, py: Python<'_>, frames: &[DisplayIndex], recipe: Recipe) -> PyResult<Py<Clip>> {
         let made = py.detach(|| {
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let mut bench =
-                kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe, 1));
+            let mut bench = kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe));
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut canvas = GrowingCanvas::default();

@@ -84,8 +84,9 @@ pub(super) fn alloc_context(
 }
 
 impl Decoder {
-    /// Opens a decoder with `threads` threads (1: everything happens on the calling thread).
-    pub fn open(site: &Site, params: &CodecParams, threads: u32) -> Result<Self> {
+    /// Opens a decoder that works on the calling thread alone: what it writes to its log while it has a packet is
+    /// about that packet (see [`log`]).
+    pub fn open(site: &Site, params: &CodecParams) -> Result<Self> {
         log::capture();
         log::clear();
         let unsupported =
@@ -106,7 +107,7 @@ impl Decoder {
         // SAFETY: the context is live and not open yet.
         let code = unsafe {
             let c = context.as_ptr();
-            (*c).thread_count = c_int::try_from(threads.max(1)).unwrap_or(1);
+            (*c).thread_count = 1;
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
             (*c).flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED) as c_int;
             ffi::avcodec_open2(c, codec, ptr::null_mut())

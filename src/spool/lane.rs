@@ -70,7 +70,7 @@ impl Lanes {
         let threads = (0..config.threads)
             .map(|n| {
                 let lane = Lane {
-                    bench: Workbench::new(config.recipe.clone(), 1),
+                    bench: Workbench::new(config.recipe.clone()),
                     library: library.clone(),
                     meter: meter.clone(),
                     sampling: config.sampling.clone(),
@@ -148,7 +148,7 @@ impl Lane {
             let (counts, bytes) = (self.bench.decoder.counts, self.bench.bytes_read);
             let outcome = catch_unwind(AssertUnwindSafe(|| self.make(&mut ticket)));
             let result = outcome.unwrap_or_else(|panic| {
-                self.bench = Workbench::new(self.bench.recipe().clone(), 1);
+                self.bench = Workbench::new(self.bench.recipe().clone());
                 let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
                 let reason = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
                 Err(Error::Internal {

@@ -82,7 +82,7 @@ fn produce(video: &Video, recipe: Recipe, out: &Sender<Result<Picture>>, stop: &
     }
     let watch = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
     let turn = index.info.turn;
-    let mut bench = Workbench::new(recipe, 1);
+    let mut bench = Workbench::new(recipe);
     let mut reader = video.reader();
     let mut early: BTreeMap<u32, Picture> = BTreeMap::new();
     let mut next = 0;

@@ -102,8 +102,7 @@ impl FrameDecoder {
             }
             self.counts.packets_fed += 1;
             let sent = decoder.send(&self.packet);
-            let marked = self.packet.is_corrupt().then(|| "the container marks it as damaged".to_owned());
-            let complaint = sent.err().or_else(log::first).or(marked);
+            let complaint = sent.err().or_else(log::first);
             if let Some(reason) = complaint.filter(|_| !leads(at)) {
                 pass.hurt(at, &reason);
             }

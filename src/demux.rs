@@ -36,4 +36,6 @@ pub struct Track {
     pub info: StreamInfo,
     /// Packets in decode order.
     pub packets: Vec<PacketFact>,
+    /// Damaged units of the container that reading had to step over.
+    pub damaged_units: u32,
 }

@@ -95,6 +95,8 @@ pub struct VideoIndex {
     pub starts: Vec<u32>,
     /// Bytes that a decoder must be given before packets from some start on: (first packet, bytes), ascending.
     pub preambles: Vec<(u32, Vec<u8>)>,
+    /// Damaged units of the container that reading had to step over: frames may be missing where they were.
+    pub damaged_units: u32,
     /// Parameter sets change inside the stream: a decoder that has seen one part must not be used for another.
     pub changes_parameters: bool,
 }
@@ -283,6 +285,7 @@ impl VideoIndex {
             direct: true,
             starts: (0..packets.len() as u32).filter(|&n| packets[n as usize].1).collect(),
             preambles: Vec::new(),
+            damaged_units: 0,
             changes_parameters: false,
         }
     }

@@ -23,7 +23,9 @@ class VideoInfo:
     ``width``, ``height``: pixels, as shown (rotation applied). ``rotation``: clockwise turn that display needs, in
     degrees; it is applied to all frames (after mirroring left-right where ``mirrored``). ``keyframes``: display
     indices at which decoding can start. ``begin_seconds``: when the first frame appears (not always 0);
-    ``end_seconds``: when the last one leaves. ``sample_aspect``: (num, den) of a pixel's width / height, if stated.
+    ``end_seconds``: when the last one leaves. ``damaged_units``: pieces of the container that could not be read;
+    frames may be missing where they were (0 for a sound file). ``sample_aspect``: (num, den) of a pixel's width /
+    height, if stated. ``direct``: packets are read at their place in the file, without a demuxer.
     """
 
     path: str
@@ -40,6 +42,7 @@ class VideoInfo:
     time_base: tuple[int, int]
     sample_aspect: tuple[int, int] | None
     keyframes: tuple[int, ...]
+    damaged_units: int
     num_packets: int
     direct: bool
 

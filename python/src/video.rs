@@ -211,6 +211,7 @@ impl Video {
         put("time_base", (info.time_base.num(), info.time_base.den()).into_pyobject(py)?.into_any());
         put("sample_aspect", info.sample_aspect.into_pyobject(py)?.into_any());
         put("keyframes", keyframes.into_pyobject(py)?.into_any());
+        put("damaged_units", index.damaged_units.into_pyobject(py)?.into_any());
         put("num_packets", index.packets.len().into_pyobject(py)?.into_any());
         put("direct", pyo3::types::PyBool::new(py, index.direct).to_owned().into_any());
         Ok(facts)

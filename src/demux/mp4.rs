@@ -60,6 +60,7 @@ fn track(
             frame_rate: None,
         },
         packets: edits.apply(samples),
+        damaged_units: 0,
     }))
 }
 

@@ -50,7 +50,8 @@ pub fn scan(
     if finder.is_none() {
         packets.iter_mut().for_each(|p| p.offset = None);
     }
-    Ok(Track { container: demuxer.container(), info, packets })
+    let (container, damaged_units) = (demuxer.container(), demuxer.stepped_over());
+    Ok(Track { container, info, packets, damaged_units })
 }
 
 /// Finds payloads in the source by content, starting from what the demuxer reports.

@@ -23,6 +23,7 @@ pub struct Demuxer {
     io: Io, // declared after the context: it must outlive it
     site: Site,
     stream: c_int,
+    stepped_over: u32,
 }
 
 // SAFETY: libavformat contexts may be used from any thread, one at a time, which `&mut self` ensures.
@@ -54,7 +55,7 @@ impl Demuxer {
             return Err(open_error(&site, &mut io, code, "no known container starts like this"));
         }
         let context = NonNull::new(raw).expect("avformat_open_input succeeded");
-        let mut this = Self { context, io, site, stream: -1 };
+        let mut this = Self { context, io, site, stream: -1, stepped_over: 0 };
         if probe {
             // SAFETY: the context is open.
             let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
@@ -129,6 +130,11 @@ impl Demuxer {
         unsafe { CStr::from_ptr((*self.context.as_ref().iformat).name) }.to_string_lossy().into_owned()
     }
 
+    /// Damaged units that reading stepped over so far.
+    pub fn stepped_over(&self) -> u32 {
+        self.stepped_over
+    }
+
     /// Bytes read from the source so far.
     pub fn bytes_read(&self) -> u64 {
         self.io.bytes_read()
@@ -159,8 +165,8 @@ impl Demuxer {
         })
     }
 
-    /// Reads the next packet of the chosen stream; `false` at the end. Damaged packets that libavformat can step
-    /// over are returned marked, and errors it cannot step over are errors, not an early end.
+    /// Reads the next packet of the chosen stream; `false` at the end. Units that
+    /// libavformat can step over are stepped over and counted; errors it cannot step over are errors, not an early end.
     pub fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
         log::clear();
         let mut retries = 0;
@@ -176,7 +182,10 @@ impl Demuxer {
                 0.. if packet.stream() == self.stream => return Ok(true),
                 0.. => {}
                 // Some demuxers report a damaged unit and go on with the next call. Bounded, so that none can spin.
-                ffi::AVERROR_INVALIDDATA if retries < 1000 => retries += 1,
+                ffi::AVERROR_INVALIDDATA if retries < 1000 => {
+                    retries += 1;
+                    self.stepped_over += 1;
+                }
                 code if code == ffi::AVERROR(libc::EAGAIN) && retries < 1000 => retries += 1,
                 code => {
                     return Err(Error::malformed(

@@ -107,11 +107,6 @@ impl Packet {
         self.get().flags & ffi::AV_PKT_FLAG_DISCARD != 0
     }
 
-    /// Marked as damaged by the demuxer.
-    pub fn is_corrupt(&self) -> bool {
-        self.get().flags & ffi::AV_PKT_FLAG_CORRUPT != 0
-    }
-
     /// Sets or clears the key flag.
     pub fn set_key(&mut self, key: bool) {
         // SAFETY: owned and valid; a plain field.

@@ -85,11 +85,12 @@ pub fn from_scan(
         looks.push((look, parsed));
         Ok(())
     })?;
-    let Track { container, info, packets } = track;
+    let Track { container, info, packets, damaged_units } = track;
     let direct = packets.iter().all(|p| p.offset.is_some());
     let known =
         packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
-    finish(source, container, info, known, direct, carried, watch)
+    let index = finish(source, container, info, known, direct, carried, watch)?;
+    Ok(VideoIndex { damaged_units, ..index })
 }
 
 /// What packets leave behind for decoders that start later in the stream.
@@ -200,7 +201,7 @@ fn from_tables(
     track: Track,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<Option<VideoIndex>> {
-    let Track { container, info, packets } = track;
+    let Track { container, info, packets, .. } = track;
     let kind = info.params.codec.kind;
     let mut looker = Looker::new(kind, &info.params.extradata);
     let has_starts_inside = matches!(kind, CodecKind::H264 | CodecKind::Hevc);
@@ -303,5 +304,6 @@ fn finish(
         starts,
         preambles,
         changes_parameters,
+        damaged_units: 0,
     })
 }

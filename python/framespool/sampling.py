@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from framespool import _framespool
 from framespool.errors import ArgumentError
@@ -22,9 +22,9 @@ PadMode = Literal["none", "constant", "edge", "reflect_101", "reflect_1001"]
 Short = Literal["repeat", "loop", "error"]
 
 
-def _count(name: str, value: object) -> int:
+def _count(name: str, value: Any) -> int:
     try:
-        number = operator.index(value)  # type: ignore[call-overload]
+        number = operator.index(value)
     except TypeError:
         number = 0
     if isinstance(value, bool) or number < 1:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from framespool import _framespool
+from framespool._check import whole
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset, as_dataset
 from framespool.errors import ArgumentError, UnsupportedError
@@ -41,19 +41,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-
-def whole(name: str, value: Any, most: int = 2**32 - 1) -> int:
-    """``value`` as an int (NumPy's integers too), from 0 to ``most``."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise ArgumentError(f"{name} must be a whole number, got {value!r}") from None
-    if not 0 <= number <= most:
-        raise ArgumentError(f"{name} must be from 0 to {most}, got {value!r}")
-    return number
 
 
 def _cores() -> int:
@@ -115,7 +102,7 @@ class ClipLoader:
         settings: dict[str, Any] = {
             "batch_size": whole("batch_size", batch_size),
             "shuffle": shuffle == "full",
-            "seed": whole("seed", seed, 2**64 - 1),
+            "seed": whole("seed", seed, most=2**64 - 1),
             "shard_id": whole("shard_id", shard_id),
             "num_shards": whole("num_shards", num_shards),
             "last_batch": last_batch,
@@ -147,7 +134,7 @@ class ClipLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next iteration."""
-        self._epoch = whole("epoch", epoch, 2**63)
+        self._epoch = whole("epoch", epoch, most=2**63)
 
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch; an iteration that is still under way ends."""

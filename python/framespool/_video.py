@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 from framespool import _framespool
+from framespool._check import whole
 from framespool._framespool import Tensor
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.transforms import Transform, steps
@@ -180,9 +181,8 @@ class Video:
         layout: ClipLayout = "THWC",
     ) -> Frames:
         """Frames ``start, start + stride, …``, ``sequence_length`` of them; all must exist."""
-        for name, value in (("sequence_length", sequence_length), ("stride", stride)):
-            if value < 1:
-                raise ArgumentError(f"{name} must be at least 1, got {value}")
+        sequence_length = whole("sequence_length", sequence_length, least=1)
+        stride = whole("stride", stride, least=1)
         first = start + len(self) if start < 0 else start
         if first < 0:
             self.frames([start])  # raises, with the number and the count

@@ -6,12 +6,11 @@ presentation order; ``stride`` is the distance between two frames of a clip.
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from framespool import _framespool
-from framespool.errors import ArgumentError
+from framespool._check import whole
 
 if TYPE_CHECKING:
     from framespool._framespool import Rule
@@ -20,16 +19,6 @@ __all__ = ["Random", "Sampling", "Windows", "random", "windows"]
 
 PadMode = Literal["none", "constant", "edge", "reflect_101", "reflect_1001"]
 Short = Literal["repeat", "loop", "error"]
-
-
-def _count(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if isinstance(value, bool) or number < 1:
-        raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(number)
 
 
 class Sampling:
@@ -55,10 +44,10 @@ class Windows(Sampling):
     pad_mode: PadMode = "none"
 
     def __post_init__(self) -> None:
-        _count("sequence_length", self.sequence_length)
-        _count("stride", self.stride)
+        whole("sequence_length", self.sequence_length, least=1)
+        whole("stride", self.stride, least=1)
         if self.step is not None:
-            _count("step", self.step)
+            whole("step", self.step, least=1)
         self.clips_in(0)  # the engine checks the rest
 
     def _rule(self) -> Rule:
@@ -75,9 +64,9 @@ class Random(Sampling):
     short: Short = "repeat"
 
     def __post_init__(self) -> None:
-        _count("sequence_length", self.sequence_length)
-        _count("stride", self.stride)
-        _count("clips_per_video", self.clips_per_video)
+        whole("sequence_length", self.sequence_length, least=1)
+        whole("stride", self.stride, least=1)
+        whole("clips_per_video", self.clips_per_video, least=1)
         self.clips_in(0)
 
     def _rule(self) -> Rule:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from framespool._check import whole
 from framespool.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -17,22 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["CenterCrop", "Normalize", "Resize", "Transform"]
 
 
-def _side(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ArgumentError(f"{name}: sizes are whole numbers of pixels from 1 up, got {value!r}")
-    return value
-
-
 def _sides(name: str, size: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(size, int):
-        return (_side(name, size),)
-    try:
-        sides = tuple(_side(name, side) for side in size)
-    except TypeError:
-        raise ArgumentError(f"{name}: size must be an int or (height, width), got {size!r}") from None
+    sides = tuple(size) if isinstance(size, Sequence) and not isinstance(size, str) else (size,)
     if len(sides) not in (1, 2):
         raise ArgumentError(f"{name}: size must be an int or (height, width), got {size!r}")
-    return sides
+    return tuple(whole(f"{name}: a side", side, least=1) for side in sides)
 
 
 class Transform:

@@ -135,7 +135,13 @@ impl Video {
         Ok(())
     }
 
-    fn make(&self, py: Python<'_>, frames: &[DisplayIndex], recipe: Recipe) -> PyResult<Py<Clip>> {
+    fn make(
+        &self,
+        py: Python<'_>,
+        frames: framespool::Result<Vec<DisplayIndex>>,
+        recipe: Recipe,
+    ) -> PyResult<Py<Clip>> {
+        let frames = &frames.or_raise(py)?[..];
         let made = py.detach(|| {
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut bench = kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe));
@@ -240,9 +246,8 @@ impl Video {
     ) -> PyResult<Py<Clip>> {
         self.check_process(py)?;
         let index = self.engine.index();
-        let frames: framespool::Result<Vec<DisplayIndex>> =
-            indices.iter().map(|&i| index.resolve(i)).collect();
-        self.make(py, &frames.or_raise(py)?, recipe(py, &steps, dtype, layout)?)
+        let frames = indices.iter().map(|&i| index.resolve(i)).collect();
+        self.make(py, frames, recipe(py, &steps, dtype, layout)?)
     }
 
     fn frames_at(
@@ -255,8 +260,7 @@ impl Video {
     ) -> PyResult<Py<Clip>> {
         self.check_process(py)?;
         let index = self.engine.index();
-        let frames: framespool::Result<Vec<DisplayIndex>> =
-            seconds.iter().map(|&s| index.frame_at(s)).collect();
-        self.make(py, &frames.or_raise(py)?, recipe(py, &steps, dtype, layout)?)
+        let frames = seconds.iter().map(|&s| index.frame_at(s)).collect();
+        self.make(py, frames, recipe(py, &steps, dtype, layout)?)
     }
 }

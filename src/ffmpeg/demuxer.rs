@@ -165,8 +165,8 @@ impl Demuxer {
         })
     }
 
-    /// Reads the next packet of the chosen stream; `false` at the end. Units that
-    /// libavformat can step over are stepped over and counted; errors it cannot step over are errors, not an early end.
+    /// Reads the next packet of the chosen stream; `false` at the end. Damaged units that libavformat can step over
+    /// are stepped over and counted; errors it cannot step over are errors, not an early end.
     pub fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
         log::clear();
         let mut retries = 0;

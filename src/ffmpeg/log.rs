@@ -1,5 +1,5 @@
 //! In: libav's log lines.
-//! Out: the last error line of this thread, for error messages; nothing on the terminal.
+//! Out: the first error line of this thread since it was last cleared; nothing on the terminal.
 //! Never: prints.
 #![allow(unsafe_code)]
 
@@ -10,13 +10,8 @@ use std::sync::Once;
 use ffmpeg_sys_next as ffi;
 
 thread_local! {
-    static HEARD: RefCell<Heard> = const { RefCell::new(Heard { errors: 0, first: String::new() }) };
-}
-
-/// What libav complained about on this thread since [`clear`].
-struct Heard {
-    errors: u32,
-    first: String,
+    /// The first complaint of libav on this thread since [`clear`].
+    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Complaints that do not touch the picture: they come up when decoding starts at an exact start that is not the
@@ -33,16 +28,12 @@ pub fn capture() {
 
 /// Forgets what was heard on this thread.
 pub fn clear() {
-    HEARD.with(|heard| {
-        let mut heard = heard.borrow_mut();
-        heard.errors = 0;
-        heard.first.clear();
-    });
+    HEARD.with(|heard| heard.borrow_mut().take());
 }
 
 /// The first error heard on this thread since [`clear`].
 pub fn first() -> Option<String> {
-    HEARD.with(|heard| Some(heard.borrow()).filter(|h| h.errors > 0).map(|h| h.first.clone()))
+    HEARD.with(|heard| heard.borrow().clone())
 }
 
 /// `what`, with libav's own words added where it said any.
@@ -87,11 +78,10 @@ unsafe extern "C" fn on_log(
     // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on re-entry.
     let _ = HEARD.try_with(|heard| {
         let Ok(mut heard) = heard.try_borrow_mut() else { return };
-        if heard.errors == 0 {
+        heard.get_or_insert_with(|| {
             // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
             let text = text.trim();
-            heard.first.push_str(text.rsplit_once("] ").map_or(text, |(_, rest)| rest));
-        }
-        heard.errors += 1;
+            text.rsplit_once("] ").map_or(text, |(_, rest)| rest).to_owned()
+        });
     });
 }

@@ -222,7 +222,7 @@ def test_stats_count_what_was_done(asl):
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"num_shards": 2, "shard_id": 2}, "shard_id must be below num_shards=2, got 2"),
         ({"num_threads": 0}, "num_threads must be at least 1, got 0"),
-        ({"prefetch": -1}, "prefetch must be from 0.*got -1"),
+        ({"prefetch": -1}, "prefetch must be at least 0, got -1"),
         ({"last_batch": "keep"}, 'last_batch must be.*"keep"'),
         ({"on_error": "ignore"}, 'on_error must be.*"ignore"'),
         ({"shuffle": "all"}, "shuffle must be.*'all'"),

@@ -1,45 +1,36 @@
 //! In: a decoded frame and the transforms that the user asked for. Out: pixels in a clip's place of a batch.
-//! The seam to the `kernels` crate: here formats, turns and transforms become one geometry; there pixels are made.
+//! The seam to the `kernels` crate: here formats, turns, transforms and draws become one pass; there pixels are made.
 //! Never: touches a pixel itself.
 
+mod colours;
+mod draft;
+mod draw;
+mod numbers;
+mod painter;
+mod shape;
+pub mod transform;
 pub mod view;
 
-use framespool_kernels as kernels;
-pub use kernels::{Dtype, Normalize};
+pub use draw::Drawn;
+pub use framespool_kernels::{Channels, Dtype, Normalize};
+pub use painter::{explain, Painter};
+pub use shape::{ClipShape, Layout};
 
-use crate::error::{Error, Result, Site};
-use crate::ffmpeg::Frame;
-use crate::media::Turn;
-
-/// One step of what a user asks for, with torchvision's meaning.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Transform {
-    /// The shorter side becomes this many pixels, the longer one `size * longer / shorter`, cut down to an integer.
-    ResizeShorter(u32),
-    /// Exactly this size: (height, width).
-    Resize(u32, u32),
-    /// The middle (height, width) of the picture.
-    CenterCrop(u32, u32),
-    /// `(value / 255 - mean) / std` per channel; needs a float dtype.
-    Normalize(Normalize),
-}
-
-/// Order of a batch's dimensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// batch, time, height, width, channel
-    Nthwc,
-    /// batch, time, channel, height, width
-    Ntchw,
-    /// batch, channel, time, height, width
-    Ncthw,
-}
+use crate::error::{Error, Result};
+use transform::{Cover, Step, Target, Transform};
+use view::Assumed;
 
 /// What to make of each frame. Checked once, here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
-    transforms: Vec<Transform>,
+    steps: Vec<Step>,
     normalize: Option<Normalize>,
+    assumed: Assumed,
+    channels: Channels,
+    /// The picture is a map of labels, with this label outside.
+    label_fill: Option<u8>,
+    /// Views that the result has a dimension for; 0 for none.
+    views: usize,
     /// Element type of the result.
     pub dtype: Dtype,
     /// Order of dimensions of the result.
@@ -48,293 +39,313 @@ pub struct Recipe {
 
 impl Recipe {
     /// # Errors
-    /// `Argument` for a zero size, a `Normalize` that is not last, without a float dtype, or with a zero std.
-    pub fn new(transforms: Vec<Transform>, dtype: Dtype, layout: Layout) -> Result<Self> {
-        let mut normalize = None;
-        for transform in &transforms {
-            if normalize.is_some() {
-                return Err(Error::Argument(format!("{transform:?} follows Normalize; put Normalize last")));
-            }
-            match transform {
-                Transform::ResizeShorter(0) => {
-                    return Err(Error::Argument("Resize to 0 pixels; give a size of at least 1".into()))
-                }
-                Transform::Resize(h, w) | Transform::CenterCrop(h, w) if *h == 0 || *w == 0 => {
-                    return Err(Error::Argument(format!("size ({h}, {w}); both sides must be at least 1")))
-                }
-                Transform::Normalize(n) if dtype == Dtype::U8 => {
-                    return Err(Error::Argument(format!(
-                        "Normalize(mean={:?}, std={:?}) needs dtype=\"float32\", got \"uint8\"",
-                        n.mean, n.std
-                    )))
-                }
-                Transform::Normalize(n)
-                    if !n.std.iter().chain(&n.mean).all(|v| v.is_finite()) || n.std.contains(&0.0) =>
-                {
-                    return Err(Error::Argument(format!(
-                        "Normalize(mean={:?}, std={:?}): values must be finite and std not 0",
-                        n.mean, n.std
-                    )))
-                }
-                Transform::Normalize(n) => normalize = Some(*n),
-                _ => {}
+    /// `Argument` where the order cannot be kept in one pass (geometry or colour after a mask or `Normalize`), for two transforms that
+    /// make views, and for a `Normalize` without a float dtype or with a zero std.
+    pub fn new<S: Into<Step>>(steps: Vec<S>, dtype: Dtype, layout: Layout) -> Result<Self> {
+        let steps: Vec<Step> = steps.into_iter().map(S::into).collect();
+        if steps.len() > draw::MOST_STEPS {
+            let (count, most) = (steps.len(), draw::MOST_STEPS);
+            return Err(Error::Argument(format!("{count} transforms; at most {most} are possible")));
+        }
+        let mut recipe = Self {
+            steps: Vec::new(),
+            normalize: None,
+            assumed: Assumed::default(),
+            channels: Channels::Three,
+            label_fill: None,
+            views: 0,
+            dtype,
+            layout,
+        };
+        let mut mask = None;
+        let mut outside = Outside::default();
+        for step in &steps {
+            recipe.take(&step.transform, mask)?;
+            outside.take(&step.transform)?;
+            if step.transform.is_mask() {
+                mask = Some(step.transform.name());
             }
         }
-        Ok(Self { transforms, normalize, dtype, layout })
-    }
-
-    /// (width, height) of the result if it is the same for every picture.
-    pub fn fixed_size(&self) -> Option<(u32, u32)> {
-        let last = self.transforms.iter().rev().find(|t| !matches!(t, Transform::Normalize(_)));
-        match last {
-            Some(Transform::Resize(h, w) | Transform::CenterCrop(h, w)) => Some((*w, *h)),
-            _ => None,
-        }
-    }
-
-    /// The geometry for a stored picture of this size.
-    fn geometry(&self, width: u32, height: u32, turn: Turn) -> Result<kernels::Geometry> {
-        let (width, height) = if turn.swaps_sides() { (height, width) } else { (width, height) };
-        let mut g = kernels::Geometry::whole(width, height);
-        g.orientation = kernels::Orientation { mirror: turn.mirror, quarter_turns_cw: turn.quarter_turns_cw };
-        for transform in &self.transforms {
-            let (w, h) = (g.window.width, g.window.height);
-            match *transform {
-                Transform::ResizeShorter(size) => {
-                    let long = |long: u32, short: u32| {
-                        ((u64::from(size) * u64::from(long)) / u64::from(short)).max(1) as u32
-                    };
-                    let to = if w <= h { (size, long(h, w)) } else { (long(w, h), size) };
-                    resize(&mut g, to)?;
-                }
-                Transform::Resize(height, width) => resize(&mut g, (width, height))?,
-                Transform::CenterCrop(height, width) => {
-                    if height > h || width > w {
-                        return Err(Error::Argument(format!(
-                            "CenterCrop(({height}, {width})) is larger than the picture of {h} rows and {w} columns; put Resize before it"
-                        )));
-                    }
-                    g.window = kernels::Rect {
-                        x: g.window.x + centre(w - width),
-                        y: g.window.y + centre(h - height),
-                        width,
-                        height,
-                    };
-                }
-                Transform::Normalize(_) => {}
-            }
-        }
-        Ok(g)
-    }
-}
-
-/// Resizes what is visible so far. A crop before a resize becomes part of the source rectangle.
-fn resize(g: &mut kernels::Geometry, to: (u32, u32)) -> Result<()> {
-    let uncropped = (g.window.width, g.window.height) == g.resized;
-    if !uncropped {
-        if g.resized != (g.crop.width, g.crop.height) {
+        recipe.steps = steps;
+        let grows = |s: &Step| matches!(&s.transform, Transform::RandomAffine { affine, .. } if affine.expand && s.per_frame);
+        if recipe.steps.iter().any(grows) && recipe.fixed_size().is_none() {
             return Err(Error::Argument(
-                "Resize, crop, Resize cannot be done in one pass; leave out one Resize".into(),
+                "RandomRotation(expand=True, per_frame=True) makes frames of different sizes; put Resize((height, width)) after it".into(),
             ));
         }
-        let w = g.window;
-        g.crop = kernels::Rect { x: g.crop.x + w.x, y: g.crop.y + w.y, width: w.width, height: w.height };
-    }
-    g.resized = to;
-    g.window = kernels::Rect::sized(to.0, to.1);
-    Ok(())
-}
-
-/// Half of `spare`, rounded half to even, as torchvision's `center_crop` does.
-fn centre(spare: u32) -> u32 {
-    spare / 2 + u32::from(spare % 4 == 3)
-}
-
-/// Size and strides of one clip: `frames` pictures of `width` x `height`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClipShape {
-    /// Pictures.
-    pub frames: usize,
-    /// Pixels.
-    pub width: usize,
-    /// Pixels.
-    pub height: usize,
-    /// Order of dimensions.
-    pub layout: Layout,
-    /// Element type.
-    pub dtype: Dtype,
-}
-
-impl ClipShape {
-    /// Bytes of the clip; `None` if that overflows.
-    pub fn bytes(&self) -> Option<usize> {
-        self.frames.checked_mul(self.width)?.checked_mul(self.height)?.checked_mul(3 * self.dtype.bytes())
+        Ok(recipe)
     }
 
-    /// Lengths of the dimensions, without the batch's.
-    pub fn dims(&self) -> [usize; 4] {
-        let (t, h, w) = (self.frames, self.height, self.width);
-        match self.layout {
-            Layout::Nthwc => [t, h, w, 3],
-            Layout::Ntchw => [t, 3, h, w],
-            Layout::Ncthw => [3, t, h, w],
+    /// The same geometry, with the same draws, for a map of labels: one channel of `u8`, nearest pixels, no changes of colour, no
+    /// masks, and `fill` where there is no picture.
+    pub fn for_labels(&self, fill: u8) -> Self {
+        let label_fill = Some(fill);
+        Self { normalize: None, channels: Channels::One, dtype: Dtype::U8, label_fill, ..self.clone() }
+    }
+
+    /// Takes note of a transform; `mask` names one before it that covers pixels.
+    fn take(&mut self, transform: &Transform, mask: Option<&str>) -> Result<()> {
+        let name = transform.name();
+        match transform {
+            Transform::Normalize(n) => {
+                if self.normalize.is_some() {
+                    return Err(Error::Argument(
+                        "two Normalize in one list; give one, with both in it".into(),
+                    ));
+                }
+                if self.dtype == Dtype::U8 {
+                    return Err(Error::Argument(format!(
+                        "Normalize(mean={:?}, std={:?}) needs a float dtype, got \"uint8\"; use dtype=\"float32\"",
+                        n.mean, n.std
+                    )));
+                }
+                let finite = n.std.iter().chain(&n.mean).all(|v| v.is_finite());
+                if !finite || n.std.iter().any(|&v| v <= 0.0) {
+                    return Err(Error::Argument(format!(
+                        "Normalize(mean={:?}, std={:?}): values must be finite and std above 0",
+                        n.mean, n.std
+                    )));
+                }
+                self.normalize = Some(*n);
+            }
+            Transform::AssumeColour { matrix, range } => {
+                self.assumed = Assumed { matrix: *matrix, range: *range }
+            }
+            _ if transform.is_mask() => {
+                let codes = 0.0..=255.0;
+                if let Some(Cover::Value(value)) = transform.cover().filter(|_| self.normalize.is_none()) {
+                    if !value.iter().all(|v| codes.contains(v)) {
+                        return Err(Error::Argument(format!(
+                            "{name} covers with {value:?}; before Normalize values are codes from 0 to 255"
+                        )));
+                    }
+                }
+            }
+            _ if self.normalize.is_some() => {
+                return Err(Error::Argument(format!("{name} follows Normalize; put Normalize after it")));
+            }
+            _ => {
+                if let Some(mask) = mask {
+                    return Err(Error::Argument(format!(
+                        "{name} follows {mask}, which covers pixels; put {mask} after it"
+                    )));
+                }
+            }
         }
-    }
-
-    /// The stretches of bytes that frame `t` occupies: (start, length).
-    pub fn frame_stretches(&self, t: usize) -> Vec<(usize, usize)> {
-        let plane = self.height * self.width * self.dtype.bytes();
-        match self.layout {
-            Layout::Nthwc | Layout::Ntchw => vec![(t * plane * 3, plane * 3)],
-            Layout::Ncthw => (0..3).map(|c| ((c * self.frames + t) * plane, plane)).collect(),
+        if transform.views() > 1 {
+            if self.views > 0 {
+                return Err(Error::Argument(format!(
+                    "{name} makes views of views; give one of FiveCrop and ThreeCrop"
+                )));
+            }
+            self.views = transform.views();
         }
+        Ok(())
     }
 
-    /// Where frame `t` goes in the clip's bytes.
-    fn slot<'a>(&self, clip: &'a mut [u8], t: usize) -> kernels::OutSlot<'a> {
-        let (h, w) = (self.height, self.width);
-        let plane = h * w;
-        let (first, channel_stride, row_stride, column_stride) = match self.layout {
-            Layout::Nthwc => (t * plane * 3, 1, w * 3, 3),
-            Layout::Ntchw => (t * plane * 3, plane, w, 1),
-            Layout::Ncthw => (t * plane, self.frames * plane, w, 1),
-        };
-        let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
-        kernels::OutSlot { data, channel_stride, row_stride, column_stride }
-    }
-}
-
-/// Compiled passes and scratch memory of one worker.
-pub struct Painter {
-    recipe: Recipe,
-    /// Most recently used last. Few: one per picture size met lately.
-    passes: Vec<((u32, u32, Turn), kernels::PixelPass)>,
-    scratch: kernels::Scratch,
-}
-
-const PASSES_KEPT: usize = 8;
-
-impl Painter {
-    /// A painter for one recipe.
-    pub fn new(recipe: Recipe) -> Self {
-        Self { recipe, passes: Vec::new(), scratch: kernels::Scratch::new() }
+    /// Whether different clips get different numbers.
+    pub fn is_random(&self) -> bool {
+        self.steps.iter().any(|step| step.transform.is_random())
     }
 
-    /// What it makes.
-    pub fn recipe(&self) -> &Recipe {
-        &self.recipe
+    fn is_per_frame(&self) -> bool {
+        self.steps.iter().any(|step| step.per_frame && step.transform.is_random())
     }
 
-    /// (width, height) of what a frame will become.
-    pub fn output_size(&mut self, frame: &Frame, turn: Turn) -> Result<(u32, u32)> {
-        Ok(self.pass(frame.width(), frame.height(), turn)?.output_size())
+    /// # Errors
+    /// `Argument` for a clip that is too long for numbers of its own for each frame.
+    pub fn check_frames(&self, frames: usize) -> Result<()> {
+        if self.is_per_frame() && frames > draw::MOST_FRAMES {
+            let most = draw::MOST_FRAMES;
+            return Err(Error::Argument(format!(
+                "per_frame=True for clips of {frames} frames; at most {most} are possible"
+            )));
+        }
+        Ok(())
     }
 
     /// The shape of a clip of `frames` pictures of this (width, height).
     pub fn shape(&self, frames: usize, (width, height): (u32, u32)) -> ClipShape {
-        let (dtype, layout) = (self.recipe.dtype, self.recipe.layout);
-        ClipShape { frames, width: width as usize, height: height as usize, layout, dtype }
+        let Self { dtype, layout, channels, views, .. } = *self;
+        ClipShape { views, frames, width: width as usize, height: height as usize, channels, layout, dtype }
     }
 
-    /// Paints a frame as picture `t` of a clip.
-    pub fn paint(
-        &mut self,
-        site: &Site,
-        frame: &Frame,
-        turn: Turn,
-        shape: &ClipShape,
-        clip: &mut [u8],
-        t: usize,
-    ) -> Result<()> {
-        self.pass(frame.width(), frame.height(), turn)?;
-        let (_, pass) = self.passes.last_mut().expect("made above");
-        let size = pass.output_size();
-        if size != (shape.width as u32, shape.height as u32) {
-            let what = format!(
-                "a picture size that changes inside a clip (from {}x{} to {}x{} after the transforms; add Resize((h, w)) to make them equal)",
-                shape.width, shape.height, size.0, size.1
-            );
-            return Err(Error::Unsupported { site: site.clone(), what });
+    /// (width, height) of the result if it is the same for every picture.
+    pub fn fixed_size(&self) -> Option<(u32, u32)> {
+        let mut fixed: Option<(u32, u32)> = None;
+        for step in &self.steps {
+            fixed = match &step.transform {
+                Transform::Resize { target: Target::Exact(size), .. }
+                | Transform::CenterCrop(size)
+                | Transform::RandomCrop { size, .. }
+                | Transform::RandomResizedCrop { size, .. }
+                | Transform::FiveCrop(size)
+                | Transform::ThreeCrop(size)
+                | Transform::Letterbox { size, .. } => Some((size.width, size.height)),
+                // A quarter turn of a square would do, but angles are drawn.
+                Transform::Resize { .. } => None,
+                Transform::RandomAffine { affine, .. } if affine.expand => None,
+                Transform::Pad { padding, .. } => fixed.and_then(|(w, h)| {
+                    let side =
+                        |length: u32, before: u32, after: u32| length.checked_add(before)?.checked_add(after);
+                    side(w, padding.left, padding.right).zip(side(h, padding.top, padding.bottom))
+                }),
+                _ => fixed,
+            };
         }
-        let scratch = &mut self.scratch;
-        view::with_view(site, frame, |view| {
-            pass.run(view, &mut shape.slot(clip, t), scratch)
-                .map_err(|e| Error::Unsupported { site: site.clone(), what: e.to_string() })
-        })
+        fixed
     }
+}
 
-    /// The pass for a picture size, moved to the end of the list.
-    fn pass(&mut self, width: u32, height: u32, turn: Turn) -> Result<&kernels::PixelPass> {
-        let key = (width, height, turn);
-        match self.passes.iter().position(|(k, _)| *k == key) {
-            Some(at) => {
-                let pass = self.passes.remove(at);
-                self.passes.push(pass);
+/// What the steps so far did to what lies outside the picture.
+#[derive(Default)]
+struct Outside<'a> {
+    filled: Option<(&'a str, [f64; 3])>,
+    /// Colours changed after something was filled.
+    recoloured: Option<&'a str>,
+    /// A map that cuts corners off.
+    cut: Option<&'a str>,
+}
+
+impl<'a> Outside<'a> {
+    /// # Errors
+    /// `Argument` for a step that one pass cannot do after those before it, whatever is drawn.
+    fn take(&mut self, transform: &'a Transform) -> Result<()> {
+        let name = transform.name();
+        let colours = Transform::changes_colours(transform);
+        if colours && self.filled.is_some() {
+            self.recoloured = Some(name);
+        }
+        let Some(fill) = transform.fill() else { return Ok(()) };
+        if let Some((other, before)) = self.filled {
+            if before != fill {
+                return Err(Error::Argument(format!(
+                    "{other} fills with {before:?} and {name} with {fill:?}; one pass has one fill: give both the same"
+                )));
             }
-            None => {
-                let geometry = self.recipe.geometry(width, height, turn)?;
-                let pass = kernels::PixelPass::new(geometry, self.recipe.dtype, self.recipe.normalize)
-                    .map_err(|e| Error::Argument(e.to_string()))?;
-                if self.passes.len() == PASSES_KEPT {
-                    self.passes.remove(0);
-                }
-                self.passes.push((key, pass));
+            if let Some(colours) = self.recoloured {
+                return Err(Error::Argument(format!(
+                    "{colours} changes the colour that {other} filled with, and {name} fills again; put {colours} after {name}"
+                )));
             }
         }
-        Ok(&self.passes.last().expect("just pushed").1)
+        if let Some(cut) = self.cut {
+            return Err(Error::Argument(format!(
+                "{name} follows {cut}, which cuts corners off: they would show again; put {name} before {cut}, use expand=True, \
+                 or do both in one RandomAffine"
+            )));
+        }
+        // A picture that was padded before may keep its corners; what it loses is seen when it is drawn.
+        if matches!(transform, Transform::RandomAffine { affine, .. } if !affine.expand)
+            && self.filled.is_none()
+        {
+            self.cut = Some(name);
+        }
+        self.filled = Some((name, fill));
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transform::{Flip, Size};
 
-    fn geometry(transforms: Vec<Transform>, w: u32, h: u32, turn: Turn) -> Result<kernels::Geometry> {
-        Recipe::new(transforms, Dtype::U8, Layout::Nthwc)?.geometry(w, h, turn)
+    fn recipe(transforms: Vec<Transform>, dtype: Dtype) -> Result<Recipe> {
+        Recipe::new(transforms, dtype, Layout::Nthwc)
+    }
+
+    fn normalize() -> Transform {
+        Transform::Normalize(Normalize { mean: [0.5; 3], std: [0.5; 3] })
+    }
+
+    fn cutout() -> Transform {
+        let size = Size { height: 8, width: 8 };
+        Transform::Cutout { size, count: 1, p: 1.0, cover: Cover::Value([0.0; 3]) }
+    }
+
+    fn flip() -> Transform {
+        Transform::RandomFlip { flip: Flip::Horizontal, p: 0.5 }
     }
 
     #[test]
-    fn resize_and_crop_have_torchvisions_sizes() {
-        let g = geometry(
-            vec![Transform::ResizeShorter(256), Transform::CenterCrop(224, 224)],
-            1920,
-            1080,
-            Turn::default(),
-        )
-        .unwrap();
-        assert_eq!(g.resized, (455, 256)); // int(256 * 1920 / 1080)
-        assert_eq!((g.window.x, g.window.y), (116, 16)); // round(231 / 2) = 116 (half to even), round(32 / 2)
-        let g = geometry(vec![Transform::CenterCrop(100, 101)], 104, 105, Turn::default()).unwrap();
-        assert_eq!((g.window.x, g.window.y), (2, 2)); // round(1.5) = 2, round(2.5) = 2
+    fn what_cannot_be_done_in_one_pass_is_refused() {
+        assert!(recipe(vec![normalize()], Dtype::U8).is_err());
+        assert!(recipe(vec![normalize(), flip()], Dtype::F32).is_err());
+        assert!(recipe(vec![cutout(), flip()], Dtype::F32).is_err());
+        assert!(recipe(vec![flip(), cutout(), normalize(), cutout()], Dtype::F32).is_ok());
+        let three = || Transform::ThreeCrop(Size { height: 4, width: 4 });
+        assert!(recipe(vec![three(), three()], Dtype::U8).is_err());
     }
 
     #[test]
-    fn a_turned_picture_is_resized_as_it_is_shown() {
-        let turn = Turn { mirror: false, quarter_turns_cw: 1 };
-        let g = geometry(vec![Transform::ResizeShorter(90)], 1920, 1080, turn).unwrap();
-        assert_eq!(g.resized, (90, 160));
+    fn one_pass_has_one_fill_and_one_turn() {
+        let pad = |fill: f64| {
+            let padding = transform::Padding { left: 1, ..Default::default() };
+            Transform::Pad { padding, fill: [fill; 3] }
+        };
+        let turn = || {
+            let only = transform::Span::only;
+            let affine = transform::Affine {
+                degrees: transform::Span::new(-9.0, 9.0),
+                translate: (0.0, 0.0),
+                scale: only(1.0),
+                shear_x: only(0.0),
+                shear_y: only(0.0),
+                center: None,
+                expand: false,
+                interpolation: framespool_kernels::Interpolation::Nearest,
+                fill: [0.0; 3],
+            };
+            Transform::RandomAffine { affine, rotation: true }
+        };
+        let gray = || Transform::RandomGrayscale { p: 1.0 };
+        let refused = |steps| recipe(steps, Dtype::U8).unwrap_err().to_string();
+        assert!(refused(vec![pad(9.0), pad(8.0)]).contains("give both the same"));
+        assert!(refused(vec![pad(0.0), gray(), turn()]).contains("put RandomGrayscale after RandomRotation"));
+        assert!(refused(vec![turn(), pad(0.0)]).contains("put Pad before RandomRotation"));
+        assert!(refused(vec![turn(), turn()]).contains("one RandomAffine"));
+        assert!(recipe(vec![gray(), pad(0.0), turn(), gray()], Dtype::U8).is_ok());
     }
 
     #[test]
-    fn a_crop_before_a_resize_becomes_the_source_rectangle() {
-        let g = geometry(
-            vec![Transform::CenterCrop(100, 200), Transform::Resize(50, 50)],
-            400,
-            300,
-            Turn::default(),
-        )
-        .unwrap();
-        assert_eq!(g.crop, kernels::Rect { x: 100, y: 100, width: 200, height: 100 });
-        assert_eq!((g.resized, g.window), ((50, 50), kernels::Rect::sized(50, 50)));
+    fn a_size_is_fixed_from_the_last_transform_that_fixes_it() {
+        let crop = || Transform::CenterCrop(Size { height: 4, width: 6 });
+        assert_eq!(recipe(vec![flip()], Dtype::U8).unwrap().fixed_size(), None);
+        assert_eq!(recipe(vec![crop(), flip()], Dtype::U8).unwrap().fixed_size(), Some((6, 4)));
+        let padding = transform::Padding { left: 1, top: 2, right: 3, bottom: 4 };
+        let pad = Transform::Pad { padding, fill: [0.0; 3] };
+        assert_eq!(recipe(vec![crop(), pad], Dtype::U8).unwrap().fixed_size(), Some((10, 10)));
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_the_values() {
-        let err =
-            geometry(vec![Transform::CenterCrop(300, 10)], 20, 20, Turn::default()).unwrap_err().to_string();
-        assert!(err.contains("300") && err.contains("20"), "{err}");
-        let n = Transform::Normalize(Normalize { mean: [0.5; 3], std: [0.5; 3] });
-        assert!(Recipe::new(vec![n.clone()], Dtype::U8, Layout::Nthwc).is_err());
-        assert!(Recipe::new(vec![n, Transform::CenterCrop(1, 1)], Dtype::F32, Layout::Nthwc).is_err());
+    fn different_clips_draw_differently_and_the_same_clip_the_same() {
+        use crate::media::Turn;
+        use crate::order::rng::Key;
+        let jitter = Transform::RandomAffine {
+            affine: transform::Affine {
+                degrees: transform::Span::new(-10.0, 10.0),
+                translate: (0.1, 0.1),
+                scale: transform::Span::only(1.0),
+                shear_x: transform::Span::only(0.0),
+                shear_y: transform::Span::only(0.0),
+                center: None,
+                expand: false,
+                interpolation: framespool_kernels::Interpolation::Bilinear,
+                fill: [0.0; 3],
+            },
+            rotation: false,
+        };
+        let steps = |per_frame| vec![Step { transform: jitter.clone(), per_frame }];
+        let key = Key { seed: 1, epoch: 2, clip: 3 };
+        let drawn = |per_frame, key, t| {
+            let recipe = Recipe::new(steps(per_frame), Dtype::U8, Layout::Nthwc).unwrap();
+            explain(&recipe, (100, 50), Turn::default(), key, t).unwrap()
+        };
+        assert_eq!(drawn(false, key, 0), drawn(false, key, 7));
+        assert_ne!(drawn(true, key, 0), drawn(true, key, 7));
+        assert_eq!(drawn(true, key, 0), drawn(false, key, 0));
+        assert_ne!(drawn(false, key, 0), drawn(false, Key { clip: 4, ..key }, 0));
+        assert_ne!(drawn(false, key, 0), drawn(false, Key { epoch: 3, ..key }, 0));
     }
 }

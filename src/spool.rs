@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
+use crate::order::rng::{purpose, Key};
 use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
-use crate::pixels::{ClipShape, Recipe};
+use crate::pixels::{explain, ClipShape, Drawn, Recipe};
 use crate::sampling::Sampling;
 
 use epoch::Epoch;
@@ -91,6 +92,21 @@ pub struct ClipFacts {
     pub padding: bool,
 }
 
+/// See [`Spool::explain`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// The video's name.
+    pub file: String,
+    /// Its number in the dataset.
+    pub video_id: u32,
+    /// Its label.
+    pub label: i64,
+    /// Display index of each frame.
+    pub indices: Vec<u32>,
+    /// What each transform drew.
+    pub drawn: Vec<Drawn>,
+}
+
 /// Pixels of a batch.
 pub enum Pixels {
     /// All clips have this shape and lie one after another.
@@ -145,6 +161,7 @@ impl Spool {
                 config.prefetch, config.batch_size, config.clips_under_way()
             )));
         }
+        config.recipe.check_frames(config.sampling.sequence_length() as usize)?;
         let meter = Arc::new(Meter::default());
         let library = Library::new(config.items.clone(), config.sampling.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
@@ -198,6 +215,46 @@ impl Spool {
         self.check_process()?;
         let Some(epoch) = self.epoch.as_mut().filter(|e| e.generation() == pass) else { return Ok(None) };
         epoch.next_batch(&self.config, &self.order, &self.lanes, &self.meter, watch)
+    }
+
+    /// What is decided about a clip before anything is decoded: its frames, and what the transforms draw for its frame `t`.
+    pub fn explain(
+        &self,
+        epoch: u64,
+        clip: u64,
+        t: u32,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Explained> {
+        self.check_process()?;
+        if clip >= self.num_clips() {
+            return Err(Error::Argument(format!(
+                "clip {clip} does not exist: the dataset has {} clips, numbered from 0",
+                self.num_clips()
+            )));
+        }
+        let frames = self.config.sampling.sequence_length();
+        if t >= frames {
+            return Err(Error::Argument(format!(
+                "frame {t} does not exist: clips have {frames} frames, numbered from 0"
+            )));
+        }
+        let (video_id, clip_in_video) = self.library.locate(clip);
+        let video = self.library.open(video_id, &self.meter, watch)?;
+        let index = video.index();
+        let key = Key { seed: self.config.seed, epoch, clip };
+        let sample =
+            self.config.sampling.frames(index.num_frames(), clip_in_video, &mut key.rng(purpose::SAMPLING));
+        let sample = sample.map_err(|e| e.of_video(&index.site))?;
+        let params = &index.info.params;
+        let drawn = explain(&self.config.recipe, (params.width, params.height), index.info.turn, key, t)
+            .map_err(|e| e.of_video(&index.site))?;
+        Ok(Explained {
+            file: index.site.file.to_string(),
+            video_id,
+            label: self.library.label(video_id),
+            indices: sample.indices,
+            drawn,
+        })
     }
 
     /// Where the counts can be read, also while a batch is waited for.

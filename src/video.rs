@@ -12,6 +12,7 @@ use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::index::{build, VideoIndex};
 use crate::limits::Limits;
+use crate::order::rng::Key;
 use crate::pixels::{ClipShape, Painter, Recipe};
 use crate::plan;
 use crate::source::ByteSource;
@@ -115,14 +116,18 @@ impl Workbench {
         self.painter.recipe()
     }
 
-    /// Decodes `frames` (any order, repeats allowed) and paints them as pictures 0, 1, … of a clip.
+    /// Decodes `frames` (any order, repeats allowed) and paints them as pictures 0, 1, … of a clip; random numbers are
+    /// those of `key`.
     pub fn make(
         &mut self,
         reader: &mut PacketReader,
         frames: &[DisplayIndex],
+        key: Key,
         canvas: &mut dyn Canvas,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
+        self.recipe().check_frames(frames.len())?;
+        self.painter.begin(key);
         let index = reader.index().clone();
         let mut places: HashMap<DecodeIndex, Vec<usize>> = HashMap::with_capacity(frames.len());
         for (t, frame) in frames.iter().enumerate() {

@@ -12,8 +12,9 @@ use framespool::decode::FrameDecoder;
 use framespool::demux::read::PacketReader;
 use framespool::index::build;
 use framespool::limits::Limits;
-use framespool::pixels::view::with_view;
-use framespool::pixels::{ClipShape, Dtype, Layout, Painter, Recipe};
+use framespool::pixels::transform::Step;
+use framespool::pixels::view::{with_view, Assumed};
+use framespool::pixels::{Dtype, Layout, Painter, Recipe};
 use framespool::plan;
 use framespool::units::DisplayIndex;
 use framespool_kernels::{oracle, Orientation};
@@ -27,43 +28,36 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
         let turn = index.info.turn;
         let mut reader = PacketReader::new(source, index.clone());
         let mut decoder = FrameDecoder::new();
-        let mut painter = Painter::new(Recipe::new(Vec::new(), Dtype::U8, Layout::Nthwc).unwrap());
+        let mut painter = Painter::new(Recipe::new(Vec::<Step>::new(), Dtype::U8, Layout::Nthwc).unwrap());
         let wanted = [DisplayIndex(0), DisplayIndex(index.num_frames().min(12) - 1)];
         for run in plan::runs(&index, &wanted) {
-            let done =
-                decoder.run(&mut reader, &run, &|| Ok(()), |_, frame| {
-                    let (width, height) = painter.output_size(frame, turn)?;
-                    let shape = ClipShape {
-                        frames: 1,
-                        width: width as usize,
-                        height: height as usize,
-                        layout: Layout::Nthwc,
-                        dtype: Dtype::U8,
-                    };
-                    let mut have = vec![0u8; shape.bytes().unwrap()];
-                    painter.paint(&index.site, frame, turn, &shape, &mut have, 0)?;
-                    let exact = with_view(&index.site, frame, |view| {
-                        Ok(oracle::full_size(view).expect("a sound view"))
-                    })?
-                    .oriented(Orientation { mirror: turn.mirror, quarter_turns_cw: turn.quarter_turns_cw });
-                    assert_eq!((exact.width, exact.height), (width, height), "{}", entry.path);
-                    let format = frame.layout().expect("a known format").name;
-                    let tags = frame.colour();
-                    let kind = format!("{format} matrix {} {:?}", tags.matrix, tags.full_range);
-                    let row = worst.entry(kind).or_default();
-                    row.0 += 1;
-                    let mut off = 0u64;
-                    for (pixel, exact) in have.chunks_exact(3).zip(&exact.pixels) {
-                        for (h, e) in pixel.iter().zip(exact) {
-                            let error = h.abs_diff(*e);
-                            row.1 = row.1.max(error);
-                            off += u64::from(error > 0);
-                        }
+            let done = decoder.run(&mut reader, &run, &|| Ok(()), |_, frame| {
+                let (width, height) = painter.output_size(frame, turn)?;
+                let shape = painter.shape(1, (width, height));
+                let mut have = vec![0u8; shape.bytes().unwrap()];
+                painter.paint(&index.site, frame, turn, &shape, &mut have, 0)?;
+                let exact = with_view(&index.site, frame, Assumed::default(), |view| {
+                    Ok(oracle::full_size(view).expect("a sound view"))
+                })?
+                .oriented(Orientation { mirror: turn.mirror, quarter_turns_cw: turn.quarter_turns_cw });
+                assert_eq!((exact.width, exact.height), (width, height), "{}", entry.path);
+                let format = frame.layout().expect("a known format").name;
+                let tags = frame.colour();
+                let kind = format!("{format} matrix {} {:?}", tags.matrix, tags.full_range);
+                let row = worst.entry(kind).or_default();
+                row.0 += 1;
+                let mut off = 0u64;
+                for (pixel, exact) in have.chunks_exact(3).zip(&exact.pixels) {
+                    for (h, e) in pixel.iter().zip(exact) {
+                        let error = h.abs_diff(*e);
+                        row.1 = row.1.max(error);
+                        off += u64::from(error > 0);
                     }
-                    row.2 = row.2.max(off as f64 / have.len() as f64);
-                    assert!(row.1 <= 1, "{}: {format} is {} off", entry.path, row.1);
-                    Ok(())
-                });
+                }
+                row.2 = row.2.max(off as f64 / have.len() as f64);
+                assert!(row.1 <= 1, "{}: {format} is {} off", entry.path, row.1);
+                Ok(())
+            });
             // Damaged files and codecs of other makes are other tests' business.
             if let Err(error) = done {
                 assert!(entry.is_corrupt() || entry.codec().is_empty(), "{}: {error}", entry.path);

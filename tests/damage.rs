@@ -9,10 +9,14 @@ use std::time::{Duration, Instant};
 
 use common::videos;
 use framespool::error::Error;
-use framespool::pixels::{Dtype, Layout, Recipe, Transform};
+use framespool::order::rng::Key;
+use framespool::pixels::transform::{Size, Target, Transform};
+use framespool::pixels::{Dtype, Layout, Recipe};
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::DisplayIndex;
 use framespool::video::{GrowingCanvas, Video, Workbench};
+
+const KEY: Key = Key { seed: 0, epoch: 0, clip: 0 };
 
 /// SplitMix64: a sequence that never changes.
 struct Sequence(u64);
@@ -67,7 +71,7 @@ fn use_it(bytes: Vec<u8>, bench: &mut Workbench, deadline: Instant) -> Result<us
     let mut frames = 0;
     for wanted in [0, last / 2, last] {
         let mut canvas = GrowingCanvas::default();
-        bench.make(&mut video.reader(), &[DisplayIndex(wanted)], &mut canvas, &watch)?;
+        bench.make(&mut video.reader(), &[DisplayIndex(wanted)], KEY, &mut canvas, &watch)?;
         frames += 1;
     }
     Ok(frames)
@@ -75,7 +79,9 @@ fn use_it(bytes: Vec<u8>, bench: &mut Workbench, deadline: Instant) -> Result<us
 
 #[test]
 fn random_damage_ends_in_frames_or_typed_errors() {
-    let recipe = Recipe::new(vec![Transform::Resize(16, 16)], Dtype::U8, Layout::Nthwc).unwrap();
+    let target = Target::Exact(Size { height: 16, width: 16 });
+    let resize = Transform::Resize { target, filter: framespool_kernels::Filter::Triangle };
+    let recipe = Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).unwrap();
     let mut bench = Workbench::new(recipe);
     let mut sequence = Sequence(1);
     let (mut tried, mut whole, mut refused) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! In: nothing; the pictures are made up.
+//! In: nothing, or words that lines of the table must contain (`avx2 nv12`); the pictures are made up.
 //! Out: a table of milliseconds per frame (best of several rounds, one thread) for the usual ways to use the pass.
 //! Never: judges; compare runs on one machine only.
 
@@ -9,11 +9,23 @@ use framespool_kernels::*;
 struct Case {
     name: &'static str,
     geometry: Geometry,
-    dtype: Dtype,
+    finish: Finish,
     channels_last: bool,
+    /// The pass is compiled for every frame, as for clips that draw random crops (of one frame).
+    compiled: bool,
+}
+
+/// A turn by some degrees about the middle of a square picture.
+fn turned_by(side: u32, degrees: f64, interpolation: Interpolation) -> Place {
+    let (sin, cos) = degrees.to_radians().sin_cos();
+    let middle = (f64::from(side) - 1.0) / 2.0;
+    let unit = f64::from(1u32 << POSITION_BITS);
+    let fixed = |a: f64, b: f64| [a, b, middle - (a + b) * middle].map(|v| (v * unit).round() as i64);
+    Place::Warp(Warp { size: (side, side), to_x: fixed(cos, -sin), to_y: fixed(sin, cos), interpolation })
 }
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
     let (width, height) = (1920u32, 1080u32);
     let whole = Geometry::whole(width, height);
     let small =
@@ -21,8 +33,48 @@ fn main() {
     let turned = Orientation { mirror: false, quarter_turns_cw: 1 };
     let whole_turned = Geometry { orientation: turned, ..Geometry::whole(height, width) };
     let all = Geometry { resized: (455, 256), window: Rect::sized(455, 256), ..whole };
-    let case = |name, geometry, dtype, channels_last| Case { name, geometry, dtype, channels_last };
+    let case = |name, geometry, dtype, channels_last| Case {
+        name,
+        geometry,
+        finish: Finish::plain(dtype),
+        channels_last,
+        compiled: false,
+    };
+    let square = Geometry { resized: (224, 224), window: Rect::sized(224, 224), ..whole };
+    let part = Geometry { crop: Rect { x: 301, y: 203, width: 1111, height: 777 }, ..square };
+    let augmented = |geometry: Geometry, interpolation| Case {
+        name: match interpolation {
+            Interpolation::Nearest => "crop, turn (nearest), jitter, grid",
+            Interpolation::Bilinear => "crop, turn (bilinear), jitter, grid",
+        },
+        geometry: Geometry { place: turned_by(224, 11.0, interpolation), flip_horizontal: true, ..geometry },
+        finish: Finish {
+            colour: ColourMap {
+                matrix: [[1.1, 0.1, -0.1], [0.0, 0.9, 0.05], [0.1, -0.1, 1.2]],
+                mean: [[0.03, 0.06, 0.01]; 3],
+                offset: [3.0; 3],
+            },
+            masks: vec![Mask {
+                area: Area::Grid(Grid {
+                    // Squares of 28 pixels, turned by 17 degrees.
+                    step_x: [73_345_000, 22_424_000_u32.wrapping_neg()],
+                    step_y: [22_424_000, 73_345_000],
+                    start: [5, 77],
+                    limit: 1 << 31,
+                }),
+                paint: Paint::Code([0; 3]),
+            }],
+            ..Finish::plain(Dtype::F32)
+        },
+        channels_last: false,
+        compiled: true,
+    };
     let cases = [
+        case("resize 224x224, f32 CHW", square, Dtype::F32, false),
+        case("crop to 224x224, f32 CHW", part, Dtype::F32, false),
+        Case { compiled: true, ..case("crop to 224x224, f32 CHW, compiled", part, Dtype::F32, false) },
+        augmented(part, Interpolation::Nearest),
+        augmented(part, Interpolation::Bilinear),
         case("resize 256, crop 224, u8 HWC", small, Dtype::U8, true),
         case("resize 256, crop 224, u8 CHW", small, Dtype::U8, false),
         case("resize 256, crop 224, f32 CHW", small, Dtype::F32, false),
@@ -50,18 +102,27 @@ fn main() {
     println!("1920x1080, ms per frame ({} is the default backend)", backend_name());
     for backend in Backend::available() {
         for (source, depth_bits, planes) in sources {
-            for Case { name, geometry, dtype, channels_last } in &cases {
+            for Case { name, geometry, finish, channels_last, compiled } in &cases {
+                let label = format!("{:9} {source:12} {name:34}", backend.name());
+                if !words.iter().all(|word| label.contains(word.as_str())) {
+                    continue;
+                }
                 let colour = Colour { matrix: Matrix::Bt709, range: Range::Limited };
                 let frame = FrameView { width, height, depth_bits, shift: 0, planes, colour };
-                let mut pass =
-                    PixelPass::new(*geometry, *dtype, None).expect("a fair geometry").with_backend(backend);
+                let compile = || {
+                    PixelPass::new(*geometry, finish.clone()).expect("a fair geometry").with_backend(backend)
+                };
+                let mut pass = compile();
                 let (w, h) = pass.output_size();
                 let (w, h) = (w as usize, h as usize);
-                let mut data = vec![0; w * h * 3 * dtype.bytes()];
+                let mut data = vec![0; w * h * 3 * finish.dtype.bytes()];
                 let mut scratch = Scratch::new();
                 let mut best = f64::INFINITY;
-                for _ in 0..12 {
+                for _ in 0..40 {
                     let start = Instant::now();
+                    if *compiled {
+                        pass = compile();
+                    }
                     let mut out = if *channels_last {
                         OutSlot::hwc(&mut data, w)
                     } else {
@@ -70,7 +131,7 @@ fn main() {
                     pass.run(&frame, &mut out, &mut scratch).expect("a fair frame");
                     best = best.min(start.elapsed().as_secs_f64());
                 }
-                println!("{:9} {source:12} {name:34} {:8.3}", backend.name(), best * 1e3);
+                println!("{label} {:8.3}", best * 1e3);
             }
         }
     }

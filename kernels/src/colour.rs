@@ -1,6 +1,9 @@
-//! In: rows of 15-bit components at output resolution, and what their code values mean.
+//! In: rows of 15-bit components at output resolution, what their code values mean, and the change of colours asked for.
 //! Out: rows of 8-bit R, G, B.
 //! Never: rounds before this point; the components still carry the fraction that resampling left.
+
+use crate::error::PassError;
+use crate::finish::{product, ColourMap, Fill};
 
 /// Which luma and chroma make which colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,24 +45,65 @@ pub(crate) enum Ink {
     Rgb,
 }
 
+impl Ink {
+    /// Components that the planes hold.
+    pub fn components(self) -> usize {
+        match self {
+            Self::Gray => 1,
+            Self::Yuv | Self::Rgb => 3,
+        }
+    }
+
+    /// The components in the places where colours look for them.
+    pub fn spread(self, components: [i16; 3]) -> [i16; 3] {
+        match self {
+            Self::Gray => [components[0]; 3],
+            Self::Yuv | Self::Rgb => components,
+        }
+    }
+}
+
 /// Components carry 15 bits whatever the depth of the source: code value times 2^(15 - depth).
 pub(crate) const COMPONENT_BITS: u32 = 15;
-/// Coefficients are in units of 1 / 2^13: the largest (2.14) still fits 16 bits.
+/// Most fraction bits of a coefficient: the largest without a colour map (2.14) still fits 16 bits.
 const COEFFICIENT_BITS: u32 = 13;
-/// 7 fraction bits of a component seen as an 8-bit value, and those of the coefficient.
-const OUTPUT_SHIFT: u32 = COMPONENT_BITS - 8 + COEFFICIENT_BITS;
 /// Zero of chroma.
 const CHROMA_ZERO: i16 = 1 << (COMPONENT_BITS - 1);
+/// Full cover of a pixel by the picture.
+pub(crate) const COVERED: i32 = 1 << 14;
+/// Bias and fill stay within this, so that sums stay within 32 bits.
+const FARTHEST: i64 = (1 << 30) - (1 << 20);
 
-/// The integer colour matrix of one source format.
+/// Components to colours, in integers (CONTRACT.md, step 5): the source's matrix and the colour map in one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Coefficients {
-    pub black: i16,
-    pub luma: i16,
-    pub v_to_r: i16,
-    pub u_to_g: i16,
-    pub v_to_g: i16,
-    pub u_to_b: i16,
+    pub ink: Ink,
+    /// No colour map: most coefficients are zero or equal.
+    plain: bool,
+    factors: [[i16; 3]; 3],
+    zero: [i16; 3],
+    shift: u32,
+    bias: Affine,
+    fill: Affine,
+}
+
+/// A colour that may depend on the mean of the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Affine {
+    constant: [i64; 3],
+    of_mean: [[i64; 3]; 3],
+}
+
+/// Coefficients with what the mean of one frame's window decides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct FrameColours {
+    pub ink: Ink,
+    pub plain: bool,
+    factors: [[i16; 3]; 3],
+    zero: [i16; 3],
+    shift: u32,
+    bias: [i32; 3],
+    fill: [i32; 3],
 }
 
 impl Matrix {
@@ -74,81 +118,228 @@ impl Matrix {
     }
 }
 
+/// The base matrix of a source format, in 8-bit code values per 128 units of component, and the components of black.
+fn base(colour: Colour, depth_bits: u8, ink: Ink) -> ([[f64; 3]; 3], [i16; 3]) {
+    let code_values = f64::from(1u32 << depth_bits);
+    // Full range maps 2^depth - 1 to 255; a component is in units of 2^depth / 256.
+    let full = 255.0 / 256.0 * code_values / (code_values - 1.0);
+    let (black, luma, chroma) = match colour.range {
+        Range::Limited => (16 << (COMPONENT_BITS - 8), 255.0 / 219.0, 255.0 / 224.0),
+        Range::Full => (0, full, full),
+    };
+    match ink {
+        Ink::Gray => ([[luma, 0.0, 0.0]; 3], [black; 3]),
+        Ink::Rgb => ([[luma, 0.0, 0.0], [0.0, luma, 0.0], [0.0, 0.0, luma]], [black; 3]),
+        Ink::Yuv => {
+            let (kr, kb) = colour.matrix.luma_weights();
+            let kg = 1.0 - kr - kb;
+            let rows = [
+                [luma, 0.0, chroma * 2.0 * (1.0 - kr)],
+                [luma, -chroma * 2.0 * (1.0 - kb) * kb / kg, -chroma * 2.0 * (1.0 - kr) * kr / kg],
+                [luma, chroma * 2.0 * (1.0 - kb), 0.0],
+            ];
+            (rows, [black, CHROMA_ZERO, CHROMA_ZERO])
+        }
+    }
+}
+
+fn fixed(value: f64, bits: u32) -> i64 {
+    (value * f64::from(1u32 << bits)).round() as i64
+}
+
 impl Coefficients {
-    pub fn new(colour: Colour, depth_bits: u8) -> Self {
-        let (kr, kb) = colour.matrix.luma_weights();
-        let kg = 1.0 - kr - kb;
-        let code_values = f64::from(1u32 << depth_bits);
-        let (black, luma, chroma) = match colour.range {
-            Range::Limited => (16 << (COMPONENT_BITS - 8), 255.0 / 219.0, 255.0 / 224.0),
-            // Full range maps 2^depth - 1 to 255; a component is in units of 2^depth / 256.
-            Range::Full => (
-                0,
-                255.0 / 256.0 * code_values / (code_values - 1.0),
-                255.0 / 256.0 * code_values / (code_values - 1.0),
-            ),
+    pub fn new(
+        colour: Colour,
+        depth_bits: u8,
+        ink: Ink,
+        map: &ColourMap,
+        fill: &Fill,
+    ) -> Result<Self, PassError> {
+        let (base, zero) = base(colour, depth_bits, ink);
+        let matrix = product(&map.matrix, &base);
+        let fits = |bits: u32| {
+            matrix.iter().all(|row| {
+                row.iter().map(|&v| fixed(v, bits).saturating_abs()).fold(0, i64::saturating_add) <= 32_767
+            })
         };
-        let fixed = |value: f64| (value * f64::from(1 << COEFFICIENT_BITS)).round() as i16;
-        Self {
-            black,
-            luma: fixed(luma),
-            v_to_r: fixed(chroma * 2.0 * (1.0 - kr)),
-            u_to_g: fixed(-chroma * 2.0 * (1.0 - kb) * kb / kg),
-            v_to_g: fixed(-chroma * 2.0 * (1.0 - kr) * kr / kg),
-            u_to_b: fixed(chroma * 2.0 * (1.0 - kb)),
+        let Some(bits) = (0..=COEFFICIENT_BITS).rev().find(|&bits| fits(bits)) else {
+            let gain = matrix.iter().map(|row| row.iter().map(|v| v.abs()).sum()).fold(0.0, f64::max);
+            return Err(PassError::ColourTooStrong { gain });
+        };
+        let shift = bits + COMPONENT_BITS - 8;
+        let affine = |constant: [f64; 3], of_mean: &[[f64; 3]; 3]| Affine {
+            constant: constant.map(|v| fixed(v, shift)),
+            of_mean: product(of_mean, &base).map(|row| row.map(|v| fixed(v, bits))),
+        };
+        Ok(Self {
+            ink,
+            plain: *map == ColourMap::IDENTITY,
+            factors: matrix.map(|row| row.map(|v| fixed(v, bits) as i16)),
+            zero,
+            shift,
+            bias: affine(map.offset, &map.mean),
+            fill: affine(fill.base, &fill.mean),
+        })
+    }
+
+    /// For a frame whose window has this mean.
+    pub fn with_mean(&self, mean: [i16; 3]) -> FrameColours {
+        let at = |affine: &Affine| {
+            [0, 1, 2].map(|r| {
+                let of_mean = (0..3).map(|k| {
+                    i128::from(affine.of_mean[r][k])
+                        * i128::from(i32::from(mean[k]) - i32::from(self.zero[k]))
+                });
+                let sum = i128::from(affine.constant[r]) + of_mean.sum::<i128>();
+                sum.clamp(i128::from(-FARTHEST), i128::from(FARTHEST)) as i32
+            })
+        };
+        FrameColours {
+            ink: self.ink,
+            plain: self.plain,
+            factors: self.factors,
+            zero: self.zero,
+            shift: self.shift,
+            bias: at(&self.bias),
+            fill: at(&self.fill),
         }
     }
 
-    #[inline(always)]
-    fn scaled_luma(self, y: i16) -> i32 {
-        // In 16 bits on purpose (0..=32767 less at most 2048 fits): a 16 by 16 bit product is one cheap instruction.
-        i32::from(y.wrapping_sub(self.black)) * i32::from(self.luma) + (1 << (OUTPUT_SHIFT - 1))
-    }
-
-    /// The matrix on one pixel.
-    #[inline(always)]
-    pub fn rgb(self, y: i16, u: i16, v: i16) -> [u8; 3] {
-        let luma = self.scaled_luma(y);
-        let u = u.wrapping_sub(CHROMA_ZERO);
-        let v = v.wrapping_sub(CHROMA_ZERO);
-        let product = |value: i16, coefficient: i16| i32::from(value) * i32::from(coefficient);
-        [
-            to_u8(luma + product(v, self.v_to_r)),
-            to_u8(luma + product(u, self.u_to_g) + product(v, self.v_to_g)),
-            to_u8(luma + product(u, self.u_to_b)),
-        ]
-    }
-
-    /// One component that is a colour already: only the range is undone.
-    #[inline(always)]
-    pub fn single(self, value: i16) -> u8 {
-        to_u8(self.scaled_luma(value))
+    /// For frames whose mean nothing depends on.
+    pub fn without_mean(&self) -> FrameColours {
+        self.with_mean(self.zero)
     }
 }
 
-#[inline(always)]
-fn to_u8(sum: i32) -> u8 {
-    (sum >> OUTPUT_SHIFT).clamp(0, 255) as u8
+impl FrameColours {
+    /// The factors that are not zero without a colour map: luma, V to R, U to G, V to G, U to B.
+    pub fn plain_factors(&self) -> [i16; 5] {
+        let [[luma, _, v_to_r], [_, u_to_g, v_to_g], [_, u_to_b, _]] = self.factors;
+        [luma, v_to_r, u_to_g, v_to_g, u_to_b]
+    }
+
+    /// The components that change nothing: what lies outside the window.
+    pub fn zero(&self) -> [i16; 3] {
+        self.zero
+    }
+
+    /// The colour where there is no picture.
+    pub fn fill(&self) -> [u8; 3] {
+        self.fill.map(|value| self.narrowed(value + self.half()))
+    }
+
+    /// A pixel that the picture covers in part (of [`COVERED`]).
+    pub fn mixed(&self, components: [i16; 3], cover: i32) -> [u8; 3] {
+        [0, 1, 2].map(|r| {
+            let cover = i64::from(cover);
+            let (bias, fill) = (i64::from(self.bias[r]), i64::from(self.fill[r]));
+            let open = i64::from(COVERED) - cover;
+            let ground = (bias * cover + fill * open + i64::from(COVERED / 2)) >> 14;
+            self.narrowed(self.sum(r, components) + ground as i32 + self.half())
+        })
+    }
+
+    /// Pixel i of samples whose chroma is half as wide.
+    #[inline(always)]
+    fn full_pixel(&self, yuv: [&[u8]; 3], i: usize) -> [u8; 3] {
+        let component = |sample: u8| i16::from(sample) << (COMPONENT_BITS - 8);
+        let c = [component(yuv[0][i]), component(yuv[1][i / 2]), component(yuv[2][i / 2])];
+        [0, 1, 2].map(|k| self.narrowed(self.sum(k, c) + self.half()))
+    }
+
+    #[inline(always)]
+    fn half(&self) -> i32 {
+        1 << (self.shift - 1)
+    }
+
+    #[inline(always)]
+    fn narrowed(&self, sum: i32) -> u8 {
+        (sum >> self.shift).clamp(0, 255) as u8
+    }
+
+    #[inline(always)]
+    fn sum(&self, r: usize, components: [i16; 3]) -> i32 {
+        // In 16 bits on purpose (components less their zero fit): a 16 by 16 bit product is one cheap instruction.
+        let term =
+            |k: usize| i32::from(components[k].wrapping_sub(self.zero[k])) * i32::from(self.factors[r][k]);
+        term(0) + term(1) + term(2)
+    }
 }
 
-/// Converts a row of Y, U, V.
+/// Converts a row of three components by the full matrix.
 #[inline(always)]
-pub(crate) fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], coefficients: Coefficients) {
+pub(crate) fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colours: &FrameColours) {
     let [r, g, b] = rgb;
-    let [y, u, v] = yuv;
-    let length = y.len();
-    let (u, v) = (&u[..length], &v[..length]);
+    let length = components[0].len();
+    let [c0, c1, c2] = components.map(|row| &row[..length]);
     let (r, g, b) = (&mut r[..length], &mut g[..length], &mut b[..length]);
+    let ground = colours.bias.map(|bias| bias + colours.half());
     for i in 0..length {
-        [r[i], g[i], b[i]] = coefficients.rgb(y[i], u[i], v[i]);
+        let c = [c0[i], c1[i], c2[i]];
+        r[i] = colours.narrowed(colours.sum(0, c) + ground[0]);
+        g[i] = colours.narrowed(colours.sum(1, c) + ground[1]);
+        b[i] = colours.narrowed(colours.sum(2, c) + ground[2]);
     }
 }
 
-/// Converts a row of a component that is a colour already.
+/// [`mix_row`] for Y, U, V without a colour map: one luma product, no U in red, no V in blue.
 #[inline(always)]
-pub(crate) fn single_row(out: &mut [u8], values: &[i16], coefficients: Coefficients) {
+pub(crate) fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colours: &FrameColours) {
+    let [r, g, b] = rgb;
+    let length = yuv[0].len();
+    let [y, u, v] = yuv.map(|row| &row[..length]);
+    let (r, g, b) = (&mut r[..length], &mut g[..length], &mut b[..length]);
+    let [[luma, _, v_to_r], [_, u_to_g, v_to_g], [_, u_to_b, _]] = colours.factors;
+    let product = |value: i16, factor: i16| i32::from(value) * i32::from(factor);
+    let narrow = |sum: i32| (sum >> PLAIN_SHIFT).clamp(0, 255) as u8;
+    for i in 0..length {
+        let light = product(y[i].wrapping_sub(colours.zero[0]), luma) + (1 << (PLAIN_SHIFT - 1));
+        let (u, v) = (u[i].wrapping_sub(CHROMA_ZERO), v[i].wrapping_sub(CHROMA_ZERO));
+        r[i] = narrow(light + product(v, v_to_r));
+        g[i] = narrow(light + product(u, u_to_g) + product(v, v_to_g));
+        b[i] = narrow(light + product(u, u_to_b));
+    }
+}
+
+/// [`yuv_row`] from the samples of an 8-bit picture at its own size, whose chroma is half as wide: neither needs resampling.
+#[inline(always)]
+pub(crate) fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colours: &FrameColours) {
+    full_row_from(0, rgb, yuv, colours);
+}
+
+/// [`full_row`] from a pixel on.
+#[inline(always)]
+pub(crate) fn full_row_from(first: usize, rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colours: &FrameColours) {
+    let [r, g, b] = rgb;
+    for i in first..yuv[0].len() {
+        [r[i], g[i], b[i]] = colours.full_pixel(yuv, i);
+    }
+}
+
+/// [`full_row`] to R, G, B side by side.
+#[inline(always)]
+pub(crate) fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColours) {
+    full_packed_from(0, out, yuv, colours);
+}
+
+/// [`full_packed`] from a pixel on.
+#[inline(always)]
+pub(crate) fn full_packed_from(first: usize, out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColours) {
+    for i in first..yuv[0].len() {
+        out[3 * i..][..3].copy_from_slice(&colours.full_pixel(yuv, i));
+    }
+}
+
+/// Shift without a colour map.
+const PLAIN_SHIFT: u32 = COMPONENT_BITS - 8 + COEFFICIENT_BITS;
+
+/// Converts a row of a component that is a colour already, without a colour map: only the range is undone.
+#[inline(always)]
+pub(crate) fn single_row(out: &mut [u8], values: &[i16], colours: &FrameColours) {
+    let luma = colours.factors[0][0];
     for (out, &value) in out.iter_mut().zip(values) {
-        *out = coefficients.single(value);
+        let sum = i32::from(value.wrapping_sub(colours.zero[0])) * i32::from(luma) + (1 << (PLAIN_SHIFT - 1));
+        *out = (sum >> PLAIN_SHIFT).clamp(0, 255) as u8;
     }
 }
 
@@ -156,36 +347,82 @@ pub(crate) fn single_row(out: &mut [u8], values: &[i16], coefficients: Coefficie
 mod tests {
     use super::*;
 
+    fn rgb(colour: Colour, depth_bits: u8, map: &ColourMap, yuv: [i16; 3]) -> [u8; 3] {
+        let c = Coefficients::new(colour, depth_bits, Ink::Yuv, map, &Fill::default()).unwrap();
+        let frame = c.without_mean();
+        let mut out = [[0u8; 1]; 3];
+        let [r, g, b] = &mut out;
+        mix_row([r, g, b], yuv.each_ref().map(std::slice::from_ref), &frame);
+        let mixed = out.map(|[v]| v);
+        assert_eq!(mixed, frame.mixed(yuv, COVERED));
+        if frame.plain {
+            let [r, g, b] = &mut out;
+            yuv_row([r, g, b], yuv.each_ref().map(std::slice::from_ref), &frame);
+            assert_eq!(mixed, out.map(|[v]| v));
+        }
+        mixed
+    }
+
+    const NEUTRAL: i16 = CHROMA_ZERO;
+
     #[test]
     fn limited_black_and_white_are_0_and_255_at_every_depth() {
         for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
             for depth in 8..=16 {
-                let c = Coefficients::new(Colour { matrix, range: Range::Limited }, depth);
-                assert_eq!(c.rgb(16 << 7, CHROMA_ZERO, CHROMA_ZERO), [0; 3]);
-                assert_eq!(c.rgb(235 << 7, CHROMA_ZERO, CHROMA_ZERO), [255; 3]);
+                let limited = Colour { matrix, range: Range::Limited };
+                assert_eq!(rgb(limited, depth, &ColourMap::IDENTITY, [16 << 7, NEUTRAL, NEUTRAL]), [0; 3]);
+                assert_eq!(rgb(limited, depth, &ColourMap::IDENTITY, [235 << 7, NEUTRAL, NEUTRAL]), [255; 3]);
             }
         }
     }
 
     #[test]
     fn full_range_8_bit_gray_is_itself() {
-        let c = Coefficients::new(Colour { matrix: Matrix::Bt709, range: Range::Full }, 8);
+        let full = Colour { matrix: Matrix::Bt709, range: Range::Full };
         for value in 0..=255u8 {
-            assert_eq!(c.rgb(i16::from(value) << 7, CHROMA_ZERO, CHROMA_ZERO), [value; 3]);
+            let yuv = [i16::from(value) << 7, NEUTRAL, NEUTRAL];
+            assert_eq!(rgb(full, 8, &ColourMap::IDENTITY, yuv), [value; 3]);
         }
     }
 
     #[test]
-    fn extreme_components_do_not_overflow() {
+    fn extreme_components_and_maps_do_not_overflow() {
+        let strong = |gain: f64, offset: f64| ColourMap {
+            matrix: [[gain, -gain, gain], [0.1, gain, 0.0], [0.0, 0.0, -gain]],
+            mean: [[gain; 3]; 3],
+            offset: [offset, -offset, 0.0],
+        };
+        let maps = [ColourMap::IDENTITY, strong(1.0, 300.0), strong(40.0, 1e12), strong(500.0, -1e300)];
         for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
             for range in [Range::Limited, Range::Full] {
-                let c = Coefficients::new(Colour { matrix, range }, 8);
-                for y in [0, i16::MAX] {
-                    for (u, v) in [(0, 0), (0, i16::MAX), (i16::MAX, 0), (i16::MAX, i16::MAX)] {
-                        c.rgb(y, u, v); // debug builds trap on overflow
+                for map in &maps {
+                    for y in [0, i16::MAX] {
+                        for (u, v) in [(0, 0), (0, i16::MAX), (i16::MAX, 0), (i16::MAX, i16::MAX)] {
+                            rgb(Colour { matrix, range }, 8, map, [y, u, v]); // debug builds trap on overflow
+                        }
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_map_beyond_16_bits_is_refused() {
+        let map = ColourMap::linear([[20_000.0; 3]; 3]);
+        let full = Colour { matrix: Matrix::Bt709, range: Range::Full };
+        let refused = Coefficients::new(full, 8, Ink::Yuv, &map, &Fill::default());
+        assert!(matches!(refused, Err(PassError::ColourTooStrong { .. })));
+    }
+
+    #[test]
+    fn fill_is_exactly_its_colour_and_mixes_by_cover() {
+        let full = Colour { matrix: Matrix::Bt709, range: Range::Full };
+        for value in 0..=255u8 {
+            let fill = Fill::constant([f64::from(value); 3]);
+            let c = Coefficients::new(full, 8, Ink::Yuv, &ColourMap::IDENTITY, &fill).unwrap().without_mean();
+            assert_eq!(c.fill(), [value; 3]);
+            assert_eq!(c.mixed(c.zero(), 0), [value; 3]);
+            assert_eq!(c.mixed(c.zero(), COVERED / 2), [value.div_ceil(2); 3]);
         }
     }
 }

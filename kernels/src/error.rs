@@ -12,7 +12,7 @@ use crate::geometry::Rect;
 pub enum PassError {
     /// A rectangle or size without any pixel.
     Empty {
-        /// Which one: `frame`, `crop`, `resized`, `window`.
+        /// Which one: `frame`, `crop`, `grid`, `resized`, `window`, `output`, `mask`.
         what: &'static str,
         /// Its width.
         width: u32,
@@ -21,7 +21,7 @@ pub enum PassError {
     },
     /// A side longer than [`MAX_SIDE`](crate::MAX_SIDE).
     TooLarge {
-        /// Which one: `frame`, `resized`.
+        /// Which one: `frame`, `grid`, `resized`, `output`.
         what: &'static str,
         /// Its width.
         width: u32,
@@ -30,7 +30,7 @@ pub enum PassError {
     },
     /// A rectangle that does not lie in its picture.
     RectOutside {
-        /// Which one: `crop`, `window`.
+        /// Which one: `crop`, `window`, `canvas`, `mask`.
         what: &'static str,
         /// The rectangle.
         rect: Rect,
@@ -41,7 +41,7 @@ pub enum PassError {
     },
     /// Normalisation was asked for with an integer dtype.
     NormalizeNeedsFloat,
-    /// A mean that is not finite, or a std that is not finite and above zero.
+    /// A mean that is not finite, or a std that is not finite and above zero, or so small that elements are not finite.
     BadNormalize {
         /// Channel, 0 to 2.
         channel: usize,
@@ -50,6 +50,35 @@ pub enum PassError {
         /// Its std.
         std: f32,
     },
+    /// A window that would have to be kept whole, for a warp or for its mean, and is too large for that.
+    WindowTooLarge {
+        /// Its width.
+        width: usize,
+        /// Its height.
+        height: usize,
+    },
+    /// A warp that leads further from the picture than positions can say.
+    WarpTooFar {
+        /// The coefficients of one axis.
+        to: [i64; 3],
+    },
+    /// A colour map or fill with a number that is not finite or beyond a million.
+    BadColour {
+        /// The number.
+        value: f64,
+    },
+    /// A colour map that multiplies colours by thousands.
+    ColourTooStrong {
+        /// Its largest row sum, in output levels per level.
+        gain: f64,
+    },
+    /// A grid mask whose limit is above 2^32.
+    BadGrid {
+        /// The limit.
+        limit: u64,
+    },
+    /// A mask of elements was asked for with an integer dtype.
+    ElementNeedsFloat,
     /// Samples of this depth and position inside their word are not supported in this arrangement of planes.
     UnsupportedDepth {
         /// Bits per sample.
@@ -124,8 +153,26 @@ impl fmt::Display for PassError {
             Self::NormalizeNeedsFloat => write!(f, "normalize needs a float dtype, the dtype is u8"),
             Self::BadNormalize { channel, mean, std } => write!(
                 f,
-                "normalize of channel {channel} has mean {mean} and std {std}: both must be finite and std above 0"
+                "normalize of channel {channel} has mean {mean} and std {std}: both must be finite and std above 0, and so must 1 / std"
             ),
+            Self::WindowTooLarge { width, height } => write!(
+                f,
+                "the resized picture of {width}x{height} is too large to be turned or to take its mean; \
+                 resize it to at most {} pixels",
+                crate::pass::MOST_HELD
+            ),
+            Self::WarpTooFar { to } => write!(
+                f,
+                "the affine map {to:?} (in 1/2^28 pixel) leads too far from the picture; use less scale or translation"
+            ),
+            Self::BadColour { value } => write!(f, "a colour change holds {value}: at most a million is possible"),
+            Self::ColourTooStrong { gain } => {
+                write!(f, "a colour change multiplies by {gain:.0}: at most a few thousand is possible")
+            }
+            Self::BadGrid { limit } => write!(f, "the limit of a grid mask is {limit}, above 2^32"),
+            Self::ElementNeedsFloat => {
+                write!(f, "a mask of normalised values needs a float dtype, the dtype is u8; give it code values")
+            }
             Self::UnsupportedDepth { depth_bits, shift } => write!(
                 f,
                 "samples of {depth_bits} bits shifted up by {shift} are not supported here: \

@@ -40,15 +40,67 @@ pub enum Filter {
     /// Bilinear, widened by the scale when shrinking: torchvision's `antialias=True`, PIL's `BILINEAR`.
     #[default]
     Triangle,
+    /// Bilinear between the two nearest pixels, whatever the scale: torchvision's `antialias=False`, OpenCV's `INTER_LINEAR`.
+    Bilinear,
+    /// The pixel that contains the centre: torchvision's `NEAREST_EXACT`, PIL's `NEAREST`.
+    Nearest,
 }
 
-/// Which pixels come out, in the order of application: orientation, crop, resize, window, flips.
+/// How a [`Warp`] reads between pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Interpolation {
+    /// The nearest pixel.
+    #[default]
+    Nearest,
+    /// Between the four nearest pixels.
+    Bilinear,
+}
+
+/// An affine map from output pixels back to the flipped window. Positions are in units of 1 / 2^28 pixel, centres of pixels lying on
+/// whole numbers: output (i, j) reads at `to[0] * i + to[1] * j + to[2]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Warp {
+    /// Width and height of the output.
+    pub size: (u32, u32),
+    /// Column of the window.
+    pub to_x: [i64; 3],
+    /// Row of the window.
+    pub to_y: [i64; 3],
+    /// How to read there.
+    pub interpolation: Interpolation,
+}
+
+/// Fraction bits of positions of a [`Warp`].
+pub const POSITION_BITS: u32 = 28;
+
+/// How the flipped window becomes the output. What it leaves open is filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// It is the output.
+    #[default]
+    Whole,
+    /// It lies on a canvas of this width and height, its corner at (x, y).
+    Canvas {
+        /// Width and height of the output.
+        size: (u32, u32),
+        /// Column of the window's left side.
+        x: u32,
+        /// Row of the window's top.
+        y: u32,
+    },
+    /// It is read through an affine map.
+    Warp(Warp),
+}
+
+/// Which pixels come out, in the order of application: orientation, crop, resize, window, flips, place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// How the stored picture is turned for display.
     pub orientation: Orientation,
-    /// The part of the *oriented* picture that is resized. Pixels outside it have no influence.
+    /// The part of the *oriented* picture that is resized, in units of 1 / `grid` pixel. Pixels wholly outside have no influence.
     pub crop: Rect,
+    /// Units per pixel of `crop`, across and down: 1 except where the crop was taken from a picture of another size.
+    pub grid: (u32, u32),
     /// Width and height to which `crop` is resized.
     pub resized: (u32, u32),
     /// The part of the resized picture that is output.
@@ -59,6 +111,8 @@ pub struct Geometry {
     pub flip_vertical: bool,
     /// The resampling kernel.
     pub filter: Filter,
+    /// How that becomes the output.
+    pub place: Place,
 }
 
 impl Rect {
@@ -67,7 +121,11 @@ impl Rect {
         Self { x: 0, y: 0, width, height }
     }
 
-    fn check_inside(self, what: &'static str, (width, height): (u32, u32)) -> Result<(), PassError> {
+    pub(crate) fn check_inside(
+        self,
+        what: &'static str,
+        (width, height): (u32, u32),
+    ) -> Result<(), PassError> {
         if self.width == 0 || self.height == 0 {
             return Err(PassError::Empty { what, width: self.width, height: self.height });
         }
@@ -89,37 +147,51 @@ impl Geometry {
         Self {
             orientation,
             crop: all,
+            grid: (1, 1),
             resized: (width, height),
             window: all,
             flip_horizontal: false,
             flip_vertical: false,
             filter: Filter::Triangle,
+            place: Place::Whole,
+        }
+    }
+
+    /// Width and height of the output.
+    pub fn output_size(&self) -> (u32, u32) {
+        match self.place {
+            Place::Whole => (self.window.width, self.window.height),
+            Place::Canvas { size, .. } => size,
+            Place::Warp(warp) => warp.size,
         }
     }
 
     /// All that can be proven before a frame is seen.
     pub(crate) fn check(&self) -> Result<(), PassError> {
-        let (width, height) = self.resized;
-        if width == 0 || height == 0 {
-            return Err(PassError::Empty { what: "resized", width, height });
-        }
-        if width > MAX_SIDE || height > MAX_SIDE {
-            return Err(PassError::TooLarge { what: "resized", width, height });
-        }
+        check_size("resized", self.resized)?;
+        check_size("grid", self.grid)?;
         self.window.check_inside("window", self.resized)?;
-        self.crop.check_inside("crop", (MAX_SIDE, MAX_SIDE))
+        check_size("output", self.output_size())?;
+        self.crop.check_inside("crop", (MAX_SIDE * self.grid.0, MAX_SIDE * self.grid.1))?;
+        match self.place {
+            Place::Whole => Ok(()),
+            Place::Canvas { size, x, y } => Rect { x, y, ..self.window }.check_inside("canvas", size),
+            Place::Warp(warp) => warp.check(),
+        }
     }
 
     /// This geometry carried back to a stored picture of this size.
     pub(crate) fn stored(&self, width: u32, height: u32) -> Result<Stored, PassError> {
         let turn = self.turn();
-        let displayed = turn.swap_size((width, height));
-        self.crop.check_inside("crop", displayed)?;
-        let resized = turn.swap_size(self.resized);
+        let fine = |(width, height): (u32, u32), grid: (u32, u32)| (width * grid.0, height * grid.1);
+        self.crop.check_inside("crop", fine(turn.swap_size((width, height)), self.grid))?;
+        let (resized, grid) = (turn.swap_size(self.resized), turn.swap_size(self.grid));
         Ok(Stored {
-            crop: turn.carry_back(self.crop, (width, height)),
+            crop: turn.carry_back(self.crop, fine((width, height), grid)),
+            grid,
             resized,
             window: turn.carry_back(self.window, resized),
+            filter: self.filter,
         })
     }
 
@@ -134,8 +206,8 @@ impl Geometry {
         Turn { swap, flip_x: flip_x != self.orientation.mirror, flip_y }
     }
 
-    /// Where stored-order output pixel (i, j) goes in a slot with these strides.
-    pub(crate) fn place(&self, slot: &OutSlot<'_>) -> Placement {
+    /// Where pixel (i, j) of the stored window goes in a slot with these strides.
+    pub(crate) fn placement(&self, slot: &OutSlot<'_>) -> Placement {
         let Turn { swap, flip_x, flip_y } = self.turn();
         let (width, height) = (self.window.width as isize, self.window.height as isize);
         let (column, row) = (slot.column_stride as isize, slot.row_stride as isize);
@@ -149,24 +221,88 @@ impl Geometry {
             if reverse_columns { ((width - 1) * column, -column) } else { (0, column) };
         let (row_origin, row_step) = if reverse_rows { ((height - 1) * row, -row) } else { (0, row) };
         let (step_i, step_j) = if swap { (row_step, column_step) } else { (column_step, row_step) };
-        Placement { origin: column_origin + row_origin, step_i, step_j }
+        let corner = match self.place {
+            Place::Canvas { x, y, .. } => x as isize * column + y as isize * row,
+            _ => 0,
+        };
+        Placement { origin: corner + column_origin + row_origin, step_i, step_j }
     }
+
+    /// A warp of the displayed window as maps to columns and rows of the stored one.
+    pub(crate) fn stored_maps(&self, warp: &Warp) -> ([i64; 3], [i64; 3]) {
+        let turn = self.turn();
+        let back = |map: [i64; 3], length: u32| {
+            [-map[0], -map[1], (i64::from(length - 1) << POSITION_BITS) - map[2]]
+        };
+        let (mut to_x, mut to_y) = (warp.to_x, warp.to_y);
+        if self.flip_horizontal {
+            to_x = back(to_x, self.window.width);
+        }
+        if self.flip_vertical {
+            to_y = back(to_y, self.window.height);
+        }
+        let (width, height) = turn.swap_size((self.window.width, self.window.height));
+        if turn.swap {
+            (to_x, to_y) = (to_y, to_x);
+        }
+        if turn.flip_x {
+            to_x = back(to_x, width);
+        }
+        if turn.flip_y {
+            to_y = back(to_y, height);
+        }
+        (to_x, to_y)
+    }
+}
+
+impl Warp {
+    fn check(&self) -> Result<(), PassError> {
+        for to in [self.to_x, self.to_y] {
+            let [a, b, c] = to.map(i64::unsigned_abs).map(u128::from);
+            let farthest = (a + b) * u128::from(MAX_SIDE) + c;
+            // Two bits to spare: for counting from the far side, and for the half pixel of rounding.
+            if farthest >= 1 << 61 {
+                return Err(PassError::WarpTooFar { to });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_size(what: &'static str, (width, height): (u32, u32)) -> Result<(), PassError> {
+    if width == 0 || height == 0 {
+        return Err(PassError::Empty { what, width, height });
+    }
+    if width > MAX_SIDE || height > MAX_SIDE {
+        return Err(PassError::TooLarge { what, width, height });
+    }
+    Ok(())
 }
 
 /// A geometry in the axes of the stored picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stored {
     pub crop: Rect,
+    pub grid: (u32, u32),
     pub resized: (u32, u32),
     pub window: Rect,
+    pub filter: Filter,
 }
 
-/// Element offsets of stored-order output pixels: `origin + i * step_i + j * step_j`.
+/// Element offsets of the stored window's pixels: `origin + i * step_i + j * step_j`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Placement {
     pub origin: isize,
     pub step_i: isize,
     pub step_j: isize,
+}
+
+impl Placement {
+    /// Where row j begins, if its pixels go forward.
+    pub fn forward(&self, j: usize, length: usize) -> Option<usize> {
+        let begin = self.origin + j as isize * self.step_j;
+        (self.step_i > 0 && length > 0).then_some(begin as usize)
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -22,7 +22,7 @@
 //!     colour: Colour { matrix: Matrix::Bt709, range: Range::Full },
 //! };
 //! let geometry = Geometry { resized: (16, 12), window: Rect::sized(16, 12), ..Geometry::whole(64, 48) };
-//! let mut pass = PixelPass::new(geometry, Dtype::U8, None)?;
+//! let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8))?;
 //! let mut pixels = vec![0u8; 16 * 12 * 3];
 //! pass.run(&frame, &mut OutSlot::hwc(&mut pixels, 16), &mut Scratch::new())?;
 //! assert!(pixels.iter().all(|&value| value == 128));
@@ -34,18 +34,24 @@
 
 mod colour;
 mod error;
+mod finish;
 mod geometry;
+mod mask;
 pub mod oracle;
 mod pass;
 mod resample;
 mod simd;
 mod view;
+mod warp;
 mod weights;
 mod write;
 
 pub use colour::{Colour, Matrix, Range};
 pub use error::PassError;
-pub use geometry::{Filter, Geometry, Orientation, Rect, MAX_SIDE};
+pub use finish::{Area, Channels, ColourMap, Fill, Finish, Grid, Mask, Paint};
+pub use geometry::{
+    Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp, MAX_SIDE, POSITION_BITS,
+};
 pub use pass::{PixelPass, Scratch};
 pub use simd::{backend_name, Backend};
 pub use view::{FrameView, Plane, Planes};

@@ -1,15 +1,19 @@
-//! In: the same frame and geometry as a [`PixelPass`](crate::PixelPass).
-//! Out: the judgement: [`twin`] is the contract as plain loops (the pass must equal it byte for byte),
+//! In: the same frame, geometry and finish as a [`PixelPass`](crate::PixelPass).
+//! Out: the judgement: [`twin`] and [`elements`] are the contract as plain loops (the pass must equal them byte for byte),
 //! [`reference()`] is the exact answer in `f64` (the pass must be near it), [`full_size`] its first half.
 //! Never: shares arithmetic with the pass, or hurries.
 
+mod elements;
 mod exact;
+mod palette;
 mod twin;
 
+pub use elements::elements;
 pub use exact::{full_size, reference};
 pub use twin::twin;
 
 use crate::error::PassError;
+use crate::finish::Finish;
 use crate::geometry::{Geometry, Orientation};
 use crate::view::{FrameView, Planes};
 
@@ -89,9 +93,13 @@ fn is_yuv(frame: &FrameView<'_>) -> bool {
 }
 
 /// Refuses what the pass would refuse, so that the loops may index freely.
-fn check(frame: &FrameView<'_>, geometry: &Geometry) -> Result<(), PassError> {
+fn check(frame: &FrameView<'_>, geometry: &Geometry, finish: &Finish) -> Result<(), PassError> {
     frame.check()?;
     geometry.check()?;
-    geometry.stored(frame.width, frame.height)?;
-    Ok(())
+    finish.check(geometry.output_size())?;
+    let (width, height) = match geometry.orientation.quarter_turns_cw % 2 {
+        0 => (frame.width, frame.height),
+        _ => (frame.height, frame.width),
+    };
+    geometry.crop.check_inside("crop", (width * geometry.grid.0, height * geometry.grid.1))
 }

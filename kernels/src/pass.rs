@@ -1,26 +1,35 @@
-//! In: a compiled geometry and dtype, then frame after frame.
-//! Out: each frame's pixels in its slot, row by row: vertical pass, horizontal pass, colour, write.
-//! Never: holds more than a row of anything, or starts writing before everything is proven to fit.
+//! In: a compiled geometry and finish, then frame after frame.
+//! Out: each frame's pixels in its slot, row by row: vertical pass, horizontal pass, place, colour, write; then masks.
+//! Never: holds more than rows, unless a warp or a mean needs the whole window (then its components, 15 bits each),
+//! or starts writing before everything is proven to fit.
+
+mod rows;
 
 use std::sync::Arc;
 
-use crate::colour::{Coefficients, Ink};
+use crate::colour::{Coefficients, Colour, FrameColours, Ink};
 use crate::error::PassError;
-use crate::geometry::{Geometry, Stored};
-use crate::resample::SampleFormat;
+use crate::finish::{Channels, Finish};
+use crate::geometry::{Geometry, Interpolation, Place, Placement, Rect, Stored, Warp};
+use crate::mask;
 use crate::simd::Backend;
 use crate::view::{FrameView, Picture, Sheet};
+use crate::warp::{self, Line, Window};
 use crate::weights::{Axis, AxisTable};
-use crate::write::{Dtype, Normalize, OutSlot, Writer};
+use crate::write::{Dtype, OutSlot, Tile, Writer, TILE};
 
-/// What a clip's frames go through, compiled. Cloning shares the weight tables.
+/// Pixels of a window that is kept whole: 1.6 GB of components.
+pub(crate) const MOST_HELD: usize = 1 << 28;
+
+/// What a clip's frames go through, compiled. Cloning shares the tables.
 #[derive(Clone, Debug)]
 pub struct PixelPass {
     geometry: Geometry,
-    dtype: Dtype,
+    finish: Arc<Finish>,
     writer: Arc<Writer>,
     backend: Backend,
     tables: Option<Arc<Tables>>,
+    coefficients: Option<(ColourKey, Coefficients)>,
 }
 
 /// Rows in the making. One per worker, reused for every pass and frame.
@@ -31,7 +40,15 @@ pub struct Scratch {
     /// A blended row of one component.
     blended: Vec<i16>,
     components: [Vec<i16>; 3],
+    /// Sixteen blended rows, the same as pairs of neighbours, and sixteen rows of each component: where rows are made in blocks.
+    block: [Vec<i16>; 2],
+    block_components: [Vec<i16>; 3],
+    /// The components of the whole window, where a warp or a mean needs them.
+    window: [Vec<i16>; 3],
     rgb: [Vec<u8>; 3],
+    /// Rows of R, G, B that wait to be turned together.
+    tile: [Vec<u8>; 3],
+    waiting: usize,
 }
 
 /// Weight tables of one source format.
@@ -45,6 +62,7 @@ struct Tables {
 }
 
 type TableKey = (u32, u32, (u8, u8));
+type ColourKey = (Colour, u8, Ink);
 
 #[derive(Debug)]
 struct Grid {
@@ -57,14 +75,38 @@ impl Scratch {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let blocks = self.block.iter().chain(&self.block_components);
+        let words = [&self.mixed, &self.blended]
+            .into_iter()
+            .chain(&self.components)
+            .chain(&self.window)
+            .chain(blocks);
+        words.map(|row| row.capacity() * 2).sum::<usize>()
+            + self.rgb.iter().chain(&self.tile).map(Vec::capacity).sum::<usize>()
+    }
+
+    fn fit(&mut self, width: usize) {
+        self.waiting = 0;
+        for row in &mut self.components {
+            row.resize(width, 0);
+        }
+        for row in &mut self.rgb {
+            row.resize(width, 0);
+        }
+    }
 }
 
 impl PixelPass {
-    /// Compiles a pass. What depends on the frames (size, subsampling) is computed at the first of its kind.
-    pub fn new(geometry: Geometry, dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
+    /// Compiles a pass. What depends on the frames (size, subsampling, colour) is computed at the first of its kind.
+    pub fn new(geometry: Geometry, finish: Finish) -> Result<Self, PassError> {
         geometry.check()?;
-        let writer = Arc::new(Writer::new(dtype, normalize)?);
-        Ok(Self { geometry, dtype, writer, backend: Backend::detect(), tables: None })
+        finish.check(geometry.output_size())?;
+        let writer = Arc::new(Writer::new(finish.dtype, finish.normalize)?);
+        let backend = Backend::detect();
+        Ok(Self { geometry, finish: Arc::new(finish), writer, backend, tables: None, coefficients: None })
     }
 
     /// The same pass on another backend: same bytes, another speed.
@@ -74,12 +116,17 @@ impl PixelPass {
 
     /// Width and height of what [`run`](Self::run) writes.
     pub fn output_size(&self) -> (u32, u32) {
-        (self.geometry.window.width, self.geometry.window.height)
+        self.geometry.output_size()
     }
 
     /// The geometry that was compiled.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    /// The finish that was compiled.
+    pub fn finish(&self) -> &Finish {
+        &self.finish
     }
 
     /// Writes one frame into its slot. On an error nothing has been written.
@@ -90,98 +137,247 @@ impl PixelPass {
         scratch: &mut Scratch,
     ) -> Result<(), PassError> {
         let picture = frame.check()?;
-        let (width, height) = self.output_size();
-        out.check(width, height, self.dtype)?;
+        out.check(self.output_size(), self.finish.channels, self.finish.dtype)?;
+        let out = &mut out.trimmed(self.output_size(), self.finish.channels);
         let tables = self.tables_for((frame.width, frame.height, picture.log2_chroma))?;
-        let coefficients = Coefficients::new(frame.colour, frame.depth_bits);
-        let placement = self.geometry.place(out);
-        scratch.fit(tables.width);
-        for j in 0..tables.height {
-            self.resample_row(frame, &picture, &tables, j, scratch);
-            self.colour_row(picture.ink, coefficients, scratch);
-            self.backend.write_row(
-                &self.writer,
-                scratch.rgb.each_mut().map(Vec::as_mut_slice),
-                out,
-                placement,
-                j,
-            );
+        let coefficients = self.coefficients_for((frame.colour, frame.depth_bits, picture.ink))?;
+        let held = matches!(self.geometry.place, Place::Warp(_)) || self.finish.needs_mean();
+        if held && tables.width * tables.height > MOST_HELD {
+            return Err(PassError::WindowTooLarge { width: tables.width, height: tables.height });
         }
+        scratch.fit(tables.width.max(self.output_size().0 as usize));
+        let source = Source { frame, picture: &picture, tables: &tables };
+        match self.geometry.place {
+            Place::Warp(warp) => self.warped(source, &warp, &coefficients, out, scratch),
+            _ if self.finish.needs_mean() => self.held(source, &coefficients, out, scratch),
+            _ => self.streamed(source, &coefficients.without_mean(), out, scratch),
+        }
+        mask::cover(&self.finish.masks, &self.writer, self.finish.channels, self.output_size(), out);
         Ok(())
     }
 
-    /// Fills `scratch.components` with row j.
-    fn resample_row(
+    /// Row by row from the frame to the slot.
+    fn streamed(
         &self,
-        frame: &FrameView<'_>,
-        picture: &Picture<'_>,
-        tables: &Tables,
-        j: usize,
+        source: Source<'_>,
+        colours: &FrameColours,
+        out: &mut OutSlot<'_>,
         scratch: &mut Scratch,
     ) {
-        for sheet in picture.sheets.iter().flatten() {
-            let grid = if sheet.is_chroma { &tables.chroma } else { &tables.luma };
-            // Repeated chroma: the row above left just what this row needs.
-            if j > 0 && grid.rows.taps_at(j) == grid.rows.taps_at(j - 1) {
+        let placement = self.geometry.placement(out);
+        let copied = source.copied(colours);
+        for j in 0..source.tables.height {
+            if let Some((sheets, out)) = copied.zip(self.packed_row(placement, j, source.tables.width, out)) {
+                self.backend.full_packed(out, source.copied_row(sheets, j), colours);
                 continue;
             }
-            let span = grid.columns.span();
-            let padded = span + grid.columns.taps;
-            grow(&mut scratch.blended, padded);
-            if sheet.step == 1 {
-                self.blend(frame, sheet, grid, j, &mut scratch.blended[..span]);
+            if let Some(sheets) = copied {
+                let rgb = scratch.rgb.each_mut().map(|row| &mut row[..source.tables.width]);
+                self.backend.full_row(rgb, source.copied_row(sheets, j), colours);
             } else {
-                grow(&mut scratch.mixed, span * sheet.step);
-                self.blend(frame, sheet, grid, j, &mut scratch.mixed[..span * sheet.step]);
+                self.resample_row(source, j, scratch);
+                self.colour_row(colours, 0..source.tables.width, scratch);
             }
-            for (component, offset) in sheet.offsets.iter().enumerate() {
-                let Some(offset) = *offset else { continue };
-                if sheet.step > 1 {
-                    let mixed = &scratch.mixed[..span * sheet.step];
-                    self.backend.pick(&mut scratch.blended[..span], mixed, sheet.step, offset);
+            self.write_row(source.size(), placement, j, out, scratch);
+        }
+        self.fill_border(colours, out);
+    }
+
+    /// The bytes of row j in the slot, where its pixels are codes that lie side by side and forward.
+    fn packed_row<'b>(
+        &self,
+        placement: Placement,
+        j: usize,
+        width: usize,
+        out: &'b mut OutSlot<'_>,
+    ) -> Option<&'b mut [u8]> {
+        let Finish { dtype, channels, .. } = *self.finish;
+        let packed = placement.step_i == 3 && out.channel_stride == 1;
+        let codes = dtype == Dtype::U8 && channels == Channels::Three;
+        let begin = placement.forward(j, width).filter(|_| packed && codes)?;
+        Some(&mut out.data[begin..][..3 * width])
+    }
+
+    /// All rows of the window first, since its mean decides their colours.
+    fn held(
+        &self,
+        source: Source<'_>,
+        coefficients: &Coefficients,
+        out: &mut OutSlot<'_>,
+        scratch: &mut Scratch,
+    ) {
+        self.hold_window(source, scratch);
+        let colours = self.colours(source, coefficients, scratch);
+        let placement = self.geometry.placement(out);
+        let (width, height) = source.size();
+        for j in 0..height {
+            for (row, window) in
+                scratch.components.iter_mut().zip(&scratch.window).take(colours.ink.components())
+            {
+                row[..width].copy_from_slice(&window[j * width..][..width]);
+            }
+            self.colour_row(&colours, 0..width, scratch);
+            self.write_row((width, height), placement, j, out, scratch);
+        }
+        self.fill_border(&colours, out);
+    }
+
+    /// All rows of the window first, since the map reads them in any order.
+    fn warped(
+        &self,
+        source: Source<'_>,
+        warp: &Warp,
+        coefficients: &Coefficients,
+        out: &mut OutSlot<'_>,
+        scratch: &mut Scratch,
+    ) {
+        self.hold_window(source, scratch);
+        let colours = self.colours(source, coefficients, scratch);
+        let (to_x, to_y) = self.geometry.stored_maps(warp);
+        let (width, height) = (warp.size.0 as usize, warp.size.1 as usize);
+        let placement =
+            Placement { origin: 0, step_i: out.column_stride as isize, step_j: out.row_stride as isize };
+        let fill = colours.fill();
+        for j in 0..height {
+            let Scratch { components, window, rgb, .. } = &mut *scratch;
+            let window = Window {
+                planes: match colours.ink {
+                    Ink::Gray => [&window[0][..]; 3],
+                    Ink::Yuv | Ink::Rgb => window.each_ref().map(Vec::as_slice),
+                },
+                width: source.tables.width,
+                height: source.tables.height,
+            };
+            let line = Line::new(to_x, to_y, j);
+            let spans = line.spans(warp.interpolation, width, &window);
+            for (rgb, &fill) in rgb.iter_mut().zip(&fill) {
+                rgb[..spans.touched.start].fill(fill);
+                rgb[spans.touched.end..width].fill(fill);
+            }
+            for i in spans.touched.clone().filter(|i| !spans.inner.contains(i)) {
+                let (values, cover) = warp::edge(&window, &line, i, colours.zero());
+                let colour = colours.mixed(colours.ink.spread(values), cover);
+                for (rgb, value) in rgb.iter_mut().zip(colour) {
+                    rgb[i] = value;
                 }
-                self.backend.convolve(
-                    &mut scratch.components[component],
-                    &scratch.blended[..padded],
-                    &grid.columns,
-                );
+            }
+            let inner = components.each_mut().map(|row| &mut row[spans.inner.clone()]);
+            let count = colours.ink.components();
+            match warp.interpolation {
+                Interpolation::Nearest => {
+                    self.backend.nearest_row(inner, &window, &line, spans.inner.start, count)
+                }
+                Interpolation::Bilinear => {
+                    self.backend.bilinear_row(inner, &window, &line, spans.inner.start, count)
+                }
+            }
+            self.colour_row(&colours, spans.inner, scratch);
+            self.write_row((width, height), placement, j, out, scratch);
+        }
+    }
+
+    fn hold_window(&self, source: Source<'_>, scratch: &mut Scratch) {
+        let (width, height) = (source.tables.width, source.tables.height);
+        for window in scratch.window.iter_mut().take(source.picture.ink.components()) {
+            if window.len() < width * height {
+                window.resize(width * height, 0);
+            }
+        }
+        for j in 0..height {
+            self.resample_row(source, j, scratch);
+            let rows = scratch.components.iter().zip(&mut scratch.window);
+            for (row, window) in rows.take(source.picture.ink.components()) {
+                window[j * width..][..width].copy_from_slice(&row[..width]);
             }
         }
     }
 
-    /// The vertical pass of one row of a sheet.
-    fn blend(&self, frame: &FrameView<'_>, sheet: &Sheet<'_>, grid: &Grid, j: usize, dst: &mut [i16]) {
-        let (first_row, weights) = grid.rows.taps_at(j);
-        let stride = sheet.plane.stride_bytes;
-        let first_column = grid.columns.first as usize * sheet.step * frame.sample_bytes();
-        let src = &sheet.plane.data[first_row * stride + first_column..];
-        if frame.depth_bits == 8 {
-            self.backend.blend_u8(dst, src, stride, weights);
-        } else {
-            let format = SampleFormat { depth_bits: frame.depth_bits, shift: frame.shift };
-            self.backend.blend_u16(dst, src, stride, weights, format);
+    /// The colours of a frame whose window is held.
+    fn colours(&self, source: Source<'_>, coefficients: &Coefficients, scratch: &Scratch) -> FrameColours {
+        if !self.finish.needs_mean() {
+            return coefficients.without_mean();
+        }
+        let count = source.tables.width * source.tables.height;
+        let mean = |c: usize| {
+            let sum: i64 = scratch.window[c][..count]
+                .chunks(1 << 15)
+                .map(|part| i64::from(self.backend.sum(part)))
+                .sum();
+            ((2 * sum + count as i64) / (2 * count as i64)) as i16
+        };
+        let mut means = [0; 3];
+        for (c, value) in means.iter_mut().enumerate().take(source.picture.ink.components()) {
+            *value = mean(c);
+        }
+        coefficients.with_mean(source.picture.ink.spread(means))
+    }
+
+    /// Fills what a canvas shows beside the window.
+    fn fill_border(&self, colours: &FrameColours, out: &mut OutSlot<'_>) {
+        let Place::Canvas { size: (width, height), x, y } = self.geometry.place else { return };
+        let window = self.geometry.window;
+        let (right, bottom) = (x + window.width, y + window.height);
+        let borders = [
+            Rect { x: 0, y: 0, width, height: y },
+            Rect { x: 0, y: bottom, width, height: height - bottom },
+            Rect { x: 0, y, width: x, height: window.height },
+            Rect { x: right, y, width: width - right, height: window.height },
+        ];
+        for border in borders.into_iter().filter(|border| border.width > 0 && border.height > 0) {
+            mask::fill(border, colours.fill(), &self.writer, self.finish.channels, out);
         }
     }
 
-    /// Turns `scratch.components` into `scratch.rgb`.
-    fn colour_row(&self, ink: Ink, coefficients: Coefficients, scratch: &mut Scratch) {
+    /// Writes row j of a window of `height` rows. A turned picture's rows wait until there are enough to write columns by.
+    fn write_row(
+        &self,
+        (width, height): (usize, usize),
+        placement: Placement,
+        j: usize,
+        out: &mut OutSlot<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let channels = self.finish.channels;
+        if placement.step_i.unsigned_abs() <= placement.step_j.unsigned_abs() {
+            let rgb = scratch.rgb.each_mut().map(|row| &mut row[..width]);
+            return self.backend.write_row(&self.writer, rgb, channels, out, placement, j);
+        }
+        let Scratch { rgb, tile, waiting, .. } = scratch;
+        for (tile, rgb) in tile.iter_mut().zip(rgb) {
+            if tile.len() < TILE * width {
+                tile.resize(TILE * width, 0);
+            }
+            tile[*waiting * width..][..width].copy_from_slice(&rgb[..width]);
+        }
+        *waiting += 1;
+        if *waiting == TILE || j + 1 == height {
+            let rgb = tile.each_mut().map(Vec::as_mut_slice);
+            let tile = Tile { rgb, width, rows: *waiting };
+            self.backend.write_turned(&self.writer, tile, channels, out, placement, j + 1 - *waiting);
+            *waiting = 0;
+        }
+    }
+
+    /// Turns a stretch of `scratch.components` into `scratch.rgb`.
+    fn colour_row(&self, colours: &FrameColours, part: std::ops::Range<usize>, scratch: &mut Scratch) {
         let Scratch { components, rgb, .. } = scratch;
-        match ink {
-            Ink::Yuv => {
-                let yuv = components.each_ref().map(Vec::as_slice);
-                self.backend.yuv_row(rgb.each_mut().map(Vec::as_mut_slice), yuv, coefficients);
-            }
-            Ink::Rgb => {
+        let components = components.each_ref().map(|row| &row[part.clone()]);
+        let mut rgb = rgb.each_mut().map(|row| &mut row[part.clone()]);
+        match (colours.ink, colours.plain) {
+            (Ink::Yuv, true) => self.backend.yuv_row(rgb, components, colours),
+            (Ink::Rgb, true) => {
                 for (out, values) in rgb.iter_mut().zip(components) {
-                    self.backend.single_row(out, values, coefficients);
+                    self.backend.single_row(out, values, colours);
                 }
             }
-            Ink::Gray => {
+            (Ink::Gray, true) => {
                 let [r, g, b] = rgb;
-                self.backend.single_row(r, &components[0], coefficients);
+                self.backend.single_row(r, components[0], colours);
                 g.copy_from_slice(r);
                 b.copy_from_slice(r);
             }
+            (Ink::Gray, false) => self.backend.mix_row(rgb, [components[0]; 3], colours),
+            (_, false) => self.backend.mix_row(rgb, components, colours),
         }
     }
 
@@ -201,22 +397,61 @@ impl PixelPass {
         self.tables = Some(Arc::clone(&tables));
         Ok(tables)
     }
+
+    fn coefficients_for(&mut self, key: ColourKey) -> Result<Coefficients, PassError> {
+        if let Some((_, coefficients)) = self.coefficients.as_ref().filter(|(known, _)| *known == key) {
+            return Ok(*coefficients);
+        }
+        let (colour, depth_bits, ink) = key;
+        let made = Coefficients::new(colour, depth_bits, ink, &self.finish.colour, &self.finish.fill)?;
+        self.coefficients = Some((key, made));
+        Ok(made)
+    }
 }
 
-impl Scratch {
-    fn fit(&mut self, width: usize) {
-        for row in &mut self.components {
-            row.resize(width, 0);
-        }
-        for row in &mut self.rgb {
-            row.resize(width, 0);
-        }
+/// One frame, checked, with the tables for its format.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    frame: &'a FrameView<'a>,
+    picture: &'a Picture<'a>,
+    tables: &'a Tables,
+}
+
+impl<'a> Source<'a> {
+    /// Width and height of the window as stored.
+    fn size(&self) -> (usize, usize) {
+        (self.tables.width, self.tables.height)
+    }
+
+    /// The planes of an 8-bit picture that keeps its size, chroma being half as wide: rows can be converted where they lie.
+    fn copied(&self, colours: &FrameColours) -> Option<[Sheet<'a>; 3]> {
+        let [Some(y), Some(u), Some(v)] = self.picture.sheets else { return None };
+        let Tables { luma, chroma, .. } = self.tables;
+        let same = |axis: &AxisTable, log2: u8| axis.repeat.is_some_and(|repeat| repeat.log2 == log2);
+        let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
+        let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
+        let even = luma.columns.first.is_multiple_of(2);
+        let plain = colours.plain && colours.ink == Ink::Yuv && self.frame.depth_bits == 8;
+        (columns && rows && even && plain).then_some([y, u, v])
+    }
+
+    /// The samples of row j of such planes.
+    fn copied_row(&self, sheets: [Sheet<'a>; 3], j: usize) -> [&'a [u8]; 3] {
+        let Tables { luma, chroma, .. } = self.tables;
+        let grids = [luma, chroma, chroma];
+        [0, 1, 2].map(|c| {
+            let plane = sheets[c].plane;
+            let first = grids[c].rows.taps_at(j).0 * plane.stride_bytes + grids[c].columns.first as usize;
+            &plane.data[first..][..grids[c].columns.span()]
+        })
     }
 }
 
 impl Grid {
-    fn new(Stored { crop, resized, window }: Stored, (log2_w, log2_h): (u8, u8)) -> Self {
+    fn new(Stored { crop, grid, resized, window, filter }: Stored, (log2_w, log2_h): (u8, u8)) -> Self {
         let columns = Axis {
+            filter,
+            grid: grid.0,
             crop_start: crop.x,
             crop_length: crop.width,
             resized: resized.0,
@@ -224,6 +459,8 @@ impl Grid {
             window_length: window.width,
         };
         let rows = Axis {
+            filter,
+            grid: grid.1,
             crop_start: crop.y,
             crop_length: crop.height,
             resized: resized.1,

@@ -15,9 +15,10 @@ pub(crate) struct SampleFormat {
 /// Columns whose sums stay in registers while the taps go by.
 const COLUMNS: usize = 32;
 
-/// One row of the vertical pass: `dst[i]` is the weighted sum of `src[i]`, `src[i + stride]`, ...
+/// One row of the vertical pass: `dst[i]` is the weighted sum of `src[i]`, `src[i + stride]`, ... `_ahead`: rows behind these that
+/// will be wanted next, for routines that ask memory for them in time.
 #[inline(always)]
-pub(crate) fn blend_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16]) {
+pub(crate) fn blend_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], _ahead: usize) {
     const SHIFT: u32 = WEIGHT_BITS + 8 - COMPONENT_BITS;
     if weights.len() == 1 {
         // A lone weight is one.

@@ -2,15 +2,19 @@
 //! Out: for each output position the first sample and the 14-bit weights of the samples from there on.
 //! Never: uses floating point, so host and device tables cannot differ.
 
+use crate::geometry::Filter;
+
 /// Weights are in units of 1 / 2^14 and sum to exactly 2^14.
 pub(crate) const WEIGHT_BITS: u32 = 14;
 
 /// The horizontal loop reads whole groups of this many taps.
 const TAP_GROUP: usize = 8;
 
-/// One axis of a geometry, in luma pixels of the stored picture.
+/// One axis of a geometry, in the stored picture. The crop is in units of 1 / `grid` luma pixel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
+    pub filter: Filter,
+    pub grid: u32,
     pub crop_start: u32,
     pub crop_length: u32,
     pub resized: u32,
@@ -35,6 +39,10 @@ pub(crate) struct AxisTable {
     pub first: u32,
     /// See `first`.
     pub end: u32,
+    /// The same weights for pairs of neighbours from `first` on: place and weights of position i, two in a word, the first in its lower
+    /// half. Empty where nothing is resized.
+    pairs: Vec<(u32, u32)>,
+    pair_weights: Vec<i32>,
 }
 
 /// See [`AxisTable::repeat`].
@@ -53,20 +61,49 @@ impl AxisTable {
         let longest = lists.iter().map(|(_, weights)| weights.len()).max().unwrap_or(1);
         let taps = longest.next_multiple_of(TAP_GROUP);
         let mut table = Self {
-            repeat: (axis.crop_length == axis.resized)
-                .then_some(Repeat { first_luma: axis.crop_start + axis.window_start, log2 }),
+            repeat: axis.copied_from().map(|start| Repeat { first_luma: start + axis.window_start, log2 }),
             starts: lists.iter().map(|&(start, _)| start).collect(),
             counts: lists.iter().map(|(_, weights)| weights.len() as u32).collect(),
             weights: vec![0; taps * lists.len()],
             taps,
-            // The triangle moves forward, so the first position starts first and the last ends last.
+            // Filters move forward, so the first position starts first and the last ends last.
             first: lists.first().map_or(0, |&(start, _)| start),
             end: lists.last().map_or(0, |(start, weights)| start + weights.len() as u32),
+            pairs: Vec::new(),
+            pair_weights: Vec::new(),
         };
+        if table.repeat.is_none() {
+            table.pair_up(&lists);
+        }
         for (row, (_, weights)) in table.weights.chunks_exact_mut(taps).zip(&lists) {
             row[..weights.len()].copy_from_slice(weights);
         }
         table
+    }
+
+    fn pair_up(&mut self, lists: &[(u32, Vec<i16>)]) {
+        for (start, weights) in lists {
+            let offset = start - self.first;
+            let begin = self.pair_weights.len();
+            // A position that starts inside a pair leaves its first half out.
+            let mut rest = &weights[..];
+            if offset % 2 == 1 {
+                self.pair_weights.push(i32::from(weights[0]) << 16);
+                rest = &weights[1..];
+            }
+            let word = |pair: &[i16]| {
+                i32::from(pair[0]) & 0xFFFF | pair.get(1).map_or(0, |&second| i32::from(second) << 16)
+            };
+            self.pair_weights.extend(rest.chunks(2).map(word));
+            self.pairs.push((offset / 2, begin as u32));
+        }
+    }
+
+    /// First pair and weights of a position, two in a word.
+    pub fn pairs_at(&self, position: usize) -> (usize, &[i32]) {
+        let (start, begin) = self.pairs[position];
+        let end = self.pairs.get(position + 1).map_or(self.pair_weights.len(), |&(_, next)| next as usize);
+        (start as usize, &self.pair_weights[begin as usize..end])
     }
 
     /// First sample and weights of a position.
@@ -81,11 +118,18 @@ impl AxisTable {
     }
 }
 
+impl Axis {
+    /// The luma pixel of position 0, where every position is one whole pixel.
+    fn copied_from(&self) -> Option<u32> {
+        let same = u64::from(self.crop_length) == u64::from(self.resized) * u64::from(self.grid);
+        (same && self.crop_start.is_multiple_of(self.grid)).then(|| self.crop_start / self.grid)
+    }
+}
+
 /// Luma weights of a position, summed over the luma pixels that each sample covers:
 /// exactly "repeat the sample, then resize", in one step.
 fn folded(axis: Axis, position: u32, log2: u8) -> (u32, Vec<i16>) {
-    let (first, luma) = luma_weights(axis.crop_length, axis.resized, position);
-    let first_luma = axis.crop_start + first;
+    let (first_luma, luma) = luma_weights(axis, position);
     let start = first_luma >> log2;
     let end = (first_luma + luma.len() as u32 - 1) >> log2;
     let mut weights = vec![0i16; (end - start + 1) as usize];
@@ -95,27 +139,53 @@ fn folded(axis: Axis, position: u32, log2: u8) -> (u32, Vec<i16>) {
     (start, weights)
 }
 
-/// The triangle filter in integers: pixel x of the crop weighs max(0, 2 max(n, m) - |(2x + 1) m - (2 position + 1) n|)
-/// for n pixels resized to m. Weights become 14-bit by rounding their running sum, so they add up by construction
-/// and thousands of small ones lose nothing.
-fn luma_weights(crop_length: u32, resized: u32, position: u32) -> (u32, Vec<i16>) {
-    let (n, m) = (i64::from(crop_length), i64::from(resized));
-    let reach = 2 * n.max(m);
-    let centre = (2 * i64::from(position) + 1) * n;
-    let first = ((centre - reach - m).div_euclid(2 * m) + 1).max(0);
-    let end = (-(-(centre + reach - m)).div_euclid(2 * m)).min(n);
-    let raw = |x: i64| reach - ((2 * x + 1) * m - centre).abs();
-    let total: i64 = (first..end).map(raw).sum();
-    let rounded = |sum: i64| ((sum << (WEIGHT_BITS + 1)) + total) / (2 * total);
-    let mut sum = 0;
-    let weights = (first..end)
-        .map(|x| {
-            let before = rounded(sum);
-            sum += raw(x);
-            (rounded(sum) - before) as i16
-        })
-        .collect();
+/// The first luma pixel that matters and the weights from there on (CONTRACT.md, step 1). Weights become 14-bit by rounding their
+/// running sum, so they add up by construction and thousands of small ones lose nothing.
+fn luma_weights(axis: Axis, position: u32) -> (u32, Vec<i16>) {
+    let Axis { filter, grid, crop_start, crop_length, resized, .. } = axis;
+    let [a, n, m, g, r] = [crop_start, crop_length, resized, grid, position].map(i64::from);
+    // All below in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep it within 62 bits.
+    let centre = 2 * a * m + (2 * r + 1) * n;
+    let pixel = 2 * m * g;
+    let reach = match filter {
+        Filter::Nearest => return ((centre / pixel) as u32, vec![1 << WEIGHT_BITS]),
+        Filter::Triangle => 2 * n.max(m * g),
+        Filter::Bilinear => 2 * m * g,
+    };
+    let half = m * g;
+    // Weights are above zero for pixels whose centre is nearer than `reach`.
+    let first = ((centre - reach - half).div_euclid(pixel) + 1).max(a / g);
+    let end = (-(half - centre - reach).div_euclid(pixel)).min((a + n + g - 1) / g);
+    let raw = |x: i64| reach - ((2 * x + 1) * half - centre).abs();
+    let total: i128 = (first..end).map(|x| i128::from(raw(x))).sum();
+    let mut weights = Vec::with_capacity((end - first) as usize);
+    match i64::try_from(total << (WEIGHT_BITS + 2)) {
+        Ok(_) => weigh(&mut weights, (first..end).map(raw), total as i64),
+        Err(_) => weigh_wide(&mut weights, (first..end).map(raw), total),
+    }
     (first as u32, weights)
+}
+
+/// Raw weights to 14 bits by the rounded running sum.
+fn weigh(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i64) {
+    let (mut sum, mut before) = (0, 0);
+    for weight in raw {
+        sum += weight;
+        let up_to = ((sum << (WEIGHT_BITS + 1)) + total) / (2 * total);
+        weights.push((up_to - before) as i16);
+        before = up_to;
+    }
+}
+
+/// [`weigh`] for sums beyond 64 bits: crops of long sides in fine grids.
+fn weigh_wide(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i128) {
+    let (mut sum, mut before) = (0i128, 0);
+    for weight in raw {
+        sum += i128::from(weight);
+        let up_to = ((sum << (WEIGHT_BITS + 1)) + total) / (2 * total);
+        weights.push((up_to - before) as i16);
+        before = up_to;
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +193,15 @@ mod tests {
     use super::*;
 
     fn axis(crop_start: u32, crop_length: u32, resized: u32) -> Axis {
-        Axis { crop_start, crop_length, resized, window_start: 0, window_length: resized }
+        Axis {
+            filter: Filter::Triangle,
+            grid: 1,
+            crop_start,
+            crop_length,
+            resized,
+            window_start: 0,
+            window_length: resized,
+        }
     }
 
     #[test]
@@ -169,5 +247,43 @@ mod tests {
             let ends = (0..m as usize).map(|i| table.taps_at(i).0 + table.taps_at(i).1.len());
             assert_eq!(ends.max(), Some(table.end as usize));
         }
+    }
+
+    #[test]
+    fn a_grid_of_whole_pixels_changes_nothing() {
+        for filter in [Filter::Triangle, Filter::Bilinear, Filter::Nearest] {
+            for (start, n, m) in [(3, 50, 17), (0, 9, 9), (7, 5, 40)] {
+                let plain = Axis { filter, ..axis(start, n, m) };
+                let fine = Axis { grid: 12, crop_start: 12 * start, crop_length: 12 * n, ..plain };
+                let (plain, fine) = (AxisTable::new(plain, 1), AxisTable::new(fine, 1));
+                assert_eq!(
+                    (plain.repeat, &plain.starts, &plain.weights),
+                    (fine.repeat, &fine.starts, &fine.weights)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_crop_between_pixels_weighs_both() {
+        // From 1/2 to 2 1/2 at full scale: each position lies midway between two pixels.
+        let table = AxisTable::new(Axis { grid: 2, ..axis(1, 4, 2) }, 0);
+        assert_eq!(table.repeat, None);
+        assert_eq!(table.taps_at(0), (0, &[8192, 8192][..]));
+        assert_eq!(table.taps_at(1), (1, &[8192, 8192][..]));
+    }
+
+    #[test]
+    fn wide_and_narrow_sums_agree() {
+        let raw: Vec<i64> = (1..900).map(|i| i * 7919 % 10_007).collect();
+        let total: i64 = raw.iter().sum();
+        let (mut narrow, mut wide) = (Vec::new(), Vec::new());
+        weigh(&mut narrow, raw.iter().copied(), total);
+        weigh_wide(&mut wide, raw.iter().copied(), i128::from(total));
+        assert_eq!(narrow, wide);
+        // The largest that can come up.
+        let huge = Axis { grid: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, 3) };
+        let (_, weights) = luma_weights(huge, 1);
+        assert_eq!(weights.iter().map(|&w| i32::from(w)).sum::<i32>(), 1 << 14);
     }
 }

@@ -2,16 +2,22 @@
 //! Out: the elements of the batch: dtype, normalisation and layout applied.
 //! Never: computes; a dtype is a table from code value to bytes, so all dtypes are exact and share one writer.
 
+use half::{bf16, f16};
+
 use crate::error::PassError;
+use crate::finish::Channels;
 use crate::geometry::Placement;
 
 /// Type of the elements of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Dtype {
     /// 0 to 255.
     U8,
-    /// 0 to 1, or normalised. Native byte order.
+    /// 0 to 1, or normalised; IEEE half precision. Native byte order, like the other floats.
+    F16,
+    /// As `F16`, with the exponent of `F32` and 8 bits of significand.
+    BF16,
+    /// As `F16`, in single precision.
     F32,
 }
 
@@ -42,6 +48,7 @@ impl Dtype {
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 => 1,
+            Self::F16 | Self::BF16 => 2,
             Self::F32 => 4,
         }
     }
@@ -58,7 +65,9 @@ impl Normalize {
     fn check(&self) -> Result<(), PassError> {
         for channel in 0..3 {
             let (mean, std) = (self.mean[channel], self.std[channel]);
-            if !(mean.is_finite() && std.is_finite() && std > 0.0) {
+            let (scale, bias) = Self::scale_and_bias(Some(*self), channel);
+            let sound = mean.is_finite() && std.is_finite() && std > 0.0;
+            if !(sound && (255.0 * scale).is_finite() && bias.is_finite()) {
                 return Err(PassError::BadNormalize { channel, mean, std });
             }
         }
@@ -77,10 +86,26 @@ impl<'a> OutSlot<'a> {
         Self { data, channel_stride: width.saturating_mul(height), row_stride: width, column_stride: 1 }
     }
 
+    /// The same places, with strides that mean nothing (of single rows, columns, channels) set to 1.
+    pub(crate) fn trimmed(&mut self, (width, height): (u32, u32), channels: Channels) -> OutSlot<'_> {
+        let stride = |stride: usize, length: usize| if length > 1 { stride } else { 1 };
+        OutSlot {
+            channel_stride: stride(self.channel_stride, channels.count()),
+            row_stride: stride(self.row_stride, height as usize),
+            column_stride: stride(self.column_stride, width as usize),
+            data: self.data,
+        }
+    }
+
     /// Every element of a picture of this size has its own place inside `data`.
-    pub(crate) fn check(&self, width: u32, height: u32, dtype: Dtype) -> Result<(), PassError> {
+    pub(crate) fn check(
+        &self,
+        (width, height): (u32, u32),
+        channels: Channels,
+        dtype: Dtype,
+    ) -> Result<(), PassError> {
         let mut axes = [
-            (self.channel_stride, 3),
+            (self.channel_stride, channels.count()),
             (self.row_stride, height as usize),
             (self.column_stride, width as usize),
         ];
@@ -107,35 +132,105 @@ type Table<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
 
 /// A dtype with its normalisation.
 #[derive(Clone, Debug)]
-pub(crate) enum Writer {
-    U8,
+pub(crate) struct Writer {
+    dtype: Dtype,
+    normalize: Option<Normalize>,
+    tables: Tables,
+}
+
+#[derive(Clone, Debug)]
+enum Tables {
+    Codes,
+    Bytes2(Table<2>),
     Bytes4(Table<4>),
 }
+
+/// One element's bytes; the dtype says how many count.
+pub(crate) type Element = [u8; 4];
+
+/// Standard deviation of the sum of four uniform 16-bit words, and their mean.
+const NOISE_SCALE: f32 = 1.0 / 37_837.2;
+const NOISE_MEAN: i32 = 131_070;
 
 impl Writer {
     pub fn new(dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
         if let Some(normalize) = normalize {
             normalize.check()?;
-        }
-        match dtype {
-            Dtype::U8 if normalize.is_some() => Err(PassError::NormalizeNeedsFloat),
-            Dtype::U8 => Ok(Self::U8),
-            Dtype::F32 => {
-                let mut table = Box::new([[[0; 4]; 256]; 3]);
-                for (channel, values) in table.iter_mut().enumerate() {
-                    let (scale, bias) = Normalize::scale_and_bias(normalize, channel);
-                    for (value, bytes) in values.iter_mut().enumerate() {
-                        *bytes = (value as f32).mul_add(scale, bias).to_ne_bytes();
-                    }
-                }
-                Ok(Self::Bytes4(table))
+            if dtype == Dtype::U8 {
+                return Err(PassError::NormalizeNeedsFloat);
             }
+        }
+        let tables = match dtype {
+            Dtype::U8 => Tables::Codes,
+            Dtype::F16 => Tables::Bytes2(table(normalize, |value| f16::from_f32(value).to_ne_bytes())),
+            Dtype::BF16 => Tables::Bytes2(table(normalize, |value| bf16::from_f32(value).to_ne_bytes())),
+            Dtype::F32 => Tables::Bytes4(table(normalize, f32::to_ne_bytes)),
+        };
+        Ok(Self { dtype, normalize, tables })
+    }
+
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Scale and bias of a channel's elements.
+    pub fn scale_and_bias(&self, channel: usize) -> (f32, f32) {
+        Normalize::scale_and_bias(self.normalize, channel)
+    }
+
+    /// The element of a code value.
+    pub fn of_code(&self, channel: usize, code: u8) -> Element {
+        match &self.tables {
+            Tables::Codes => [code, 0, 0, 0],
+            Tables::Bytes2(table) => {
+                let [a, b] = table[channel][usize::from(code)];
+                [a, b, 0, 0]
+            }
+            Tables::Bytes4(table) => table[channel][usize::from(code)],
+        }
+    }
+
+    /// The element of a number in the units of the result.
+    pub fn of_element(&self, value: f32) -> Element {
+        let two = |[a, b]: [u8; 2]| [a, b, 0, 0];
+        match self.dtype {
+            Dtype::U8 => [value.round_ties_even().clamp(0.0, 255.0) as u8, 0, 0, 0],
+            Dtype::F16 => two(f16::from_f32(value).to_ne_bytes()),
+            Dtype::BF16 => two(bf16::from_f32(value).to_ne_bytes()),
+            Dtype::F32 => value.to_ne_bytes(),
+        }
+    }
+
+    /// The element of 64 random bits.
+    pub fn of_noise(&self, random: u64) -> Element {
+        if self.dtype == Dtype::U8 {
+            return [random as u8, 0, 0, 0];
+        }
+        let sum: i32 = (0..4).map(|word| (random >> (16 * word) & 0xFFFF) as i32).sum();
+        self.of_element((sum - NOISE_MEAN) as f32 * NOISE_SCALE)
+    }
+
+    /// Writes one element `count` times, `step` elements apart, from element `at` on.
+    #[inline]
+    pub fn repeat(&self, element: Element, slot: &mut OutSlot<'_>, at: usize, step: usize, count: usize) {
+        let [a, b, ..] = element;
+        match self.dtype {
+            Dtype::U8 => repeat([a], slot.data, at, step, count),
+            Dtype::F16 | Dtype::BF16 => repeat([a, b], slot.data, at, step, count),
+            Dtype::F32 => repeat(element, slot.data, at, step, count),
         }
     }
 
     /// Writes row j; reverses `rgb` in place when the slot runs backwards.
     #[inline(always)]
-    pub fn row(&self, rgb: [&mut [u8]; 3], slot: &mut OutSlot<'_>, placement: Placement, j: usize) {
+    pub fn row(
+        &self,
+        rgb: [&mut [u8]; 3],
+        channels: Channels,
+        slot: &mut OutSlot<'_>,
+        placement: Placement,
+        j: usize,
+    ) {
         let length = rgb[0].len() as isize;
         let mut origin = placement.origin + j as isize * placement.step_j;
         let mut step = placement.step_i;
@@ -148,27 +243,85 @@ impl Writer {
             b.reverse();
         }
         let rgb = [&*r, &*g, &*b];
+        let rgb = &rgb[..channels.count()];
         let (origin, step) = (origin as usize, step as usize);
-        match self {
-            Self::U8 => put(rgb, slot, origin, step, |_, value| [value]),
-            Self::Bytes4(table) => {
+        match &self.tables {
+            Tables::Codes => put(rgb, slot, origin, step, |_, value| [value]),
+            Tables::Bytes2(table) => {
+                put(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
+            }
+            Tables::Bytes4(table) => {
                 put(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
             }
         }
     }
 }
 
+/// Rows that are turned together.
+pub(crate) const TILE: usize = 16;
+
+/// Rows of a picture that is written column by column: `rows` of them, `width` pixels each, one after another per channel.
+pub(crate) struct Tile<'a> {
+    pub rgb: [&'a mut [u8]; 3],
+    pub width: usize,
+    pub rows: usize,
+}
+
+impl Writer {
+    /// Writes rows `j..j + tile.rows`.
+    #[inline(always)]
+    pub fn turned(
+        &self,
+        tile: Tile<'_>,
+        channels: Channels,
+        slot: &mut OutSlot<'_>,
+        placement: Placement,
+        j: usize,
+    ) {
+        let [r, g, b] = tile.rgb;
+        for row in 0..tile.rows {
+            let part = row * tile.width..(row + 1) * tile.width;
+            let rgb = [&mut r[part.clone()], &mut g[part.clone()], &mut b[part]];
+            self.row(rgb, channels, slot, placement, j + row);
+        }
+    }
+}
+
+fn repeat<const BYTES: usize>(element: [u8; BYTES], data: &mut [u8], at: usize, step: usize, count: usize) {
+    if count == 0 {
+        return;
+    }
+    let data = &mut data[at * BYTES..][..((count - 1) * step + 1) * BYTES];
+    for place in data.chunks_mut(step * BYTES) {
+        place[..BYTES].copy_from_slice(&element);
+    }
+}
+
+fn table<const BYTES: usize>(
+    normalize: Option<Normalize>,
+    bytes: impl Fn(f32) -> [u8; BYTES],
+) -> Table<BYTES> {
+    let mut table = Box::new([[[0; BYTES]; 256]; 3]);
+    for (channel, values) in table.iter_mut().enumerate() {
+        let (scale, bias) = Normalize::scale_and_bias(normalize, channel);
+        for (value, element) in values.iter_mut().enumerate() {
+            *element = bytes((value as f32).mul_add(scale, bias));
+        }
+    }
+    table
+}
+
 #[inline(always)]
 fn put<const BYTES: usize>(
-    rgb: [&[u8]; 3],
+    rgb: &[&[u8]],
     slot: &mut OutSlot<'_>,
     origin: usize,
     step: usize,
     element: impl Fn(usize, u8) -> [u8; BYTES],
 ) {
     let length = rgb[0].len();
-    if slot.channel_stride == 1 && step == 3 {
-        let [r, g, b] = rgb.map(|row| &row[..length]);
+    if let (&[r, g, b], 1, 3) = (rgb, slot.channel_stride, step) {
+        let [r, g, b] = [r, g, b].map(|row| &row[..length]);
         let out = &mut slot.data[origin * BYTES..][..length * 3 * BYTES];
         for (i, pixel) in out.chunks_exact_mut(3 * BYTES).enumerate() {
             pixel[..BYTES].copy_from_slice(&element(0, r[i]));
@@ -177,7 +330,7 @@ fn put<const BYTES: usize>(
         }
         return;
     }
-    for (channel, row) in rgb.into_iter().enumerate() {
+    for (channel, &row) in rgb.iter().enumerate() {
         let out = &mut slot.data[(origin + channel * slot.channel_stride) * BYTES..];
         if step == 1 {
             for (out, &value) in out.chunks_exact_mut(BYTES).zip(row) {
@@ -197,19 +350,38 @@ mod tests {
 
     #[test]
     fn float_without_normalize_runs_from_0_to_1() {
-        let Ok(Writer::Bytes4(table)) = Writer::new(Dtype::F32, None) else { panic!("f32 has a table") };
-        assert_eq!(f32::from_ne_bytes(table[0][0]), 0.0);
-        assert_eq!(f32::from_ne_bytes(table[2][255]), 1.0);
+        let writer = Writer::new(Dtype::F32, None).unwrap();
+        assert_eq!(f32::from_ne_bytes(writer.of_code(0, 0)), 0.0);
+        assert_eq!(f32::from_ne_bytes(writer.of_code(2, 255)), 1.0);
     }
 
     #[test]
     fn normalize_is_one_fused_multiply_add() {
         let n = Normalize { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
-        let Ok(Writer::Bytes4(table)) = Writer::new(Dtype::F32, Some(n)) else { panic!("f32 has a table") };
-        for value in 0..256 {
-            let exact = (value as f64 / 255.0 - 0.456) / 0.224;
-            assert!((f64::from(f32::from_ne_bytes(table[1][value])) - exact).abs() < 1e-6);
+        let writer = Writer::new(Dtype::F32, Some(n)).unwrap();
+        for value in 0..=255 {
+            let exact = (f64::from(value) / 255.0 - 0.456) / 0.224;
+            assert!((f64::from(f32::from_ne_bytes(writer.of_code(1, value))) - exact).abs() < 1e-6);
         }
+    }
+
+    #[test]
+    fn noise_has_mean_0_and_deviation_1() {
+        let writer = Writer::new(Dtype::F32, None).unwrap();
+        let draw = |n: u64| {
+            f32::from_ne_bytes(
+                writer.of_noise(
+                    (n + 1)
+                        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                        .rotate_left(17)
+                        .wrapping_mul(0xD6E8_FEB8_6659_FD93),
+                ),
+            )
+        };
+        let values: Vec<f64> = (0..100_000).map(|n| f64::from(draw(n))).collect();
+        let mean = values.iter().sum::<f64>() / 1e5;
+        let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
+        assert!(mean.abs() < 0.02 && (deviation - 1.0).abs() < 0.02, "{mean} {deviation}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
-"""Checks of numbers that users give."""
+"""Checks of what users give: the value, or an error that repeats it back."""
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Mapping, Set
 from typing import Any
 
 from framespool.errors import ArgumentError
@@ -21,3 +23,77 @@ def whole(name: str, value: Any, *, least: int = 0, most: int = 2**32 - 1) -> in
     if number > most:
         raise ArgumentError(f"{name} must be at most {most}, got {number}")
     return number
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> float:
+    """``value`` as a finite float (NumPy's too), from ``least`` to ``most`` and between ``above`` and ``below``."""
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{name} must be a number, got {value!r}") from None
+    if not math.isfinite(result):
+        raise ArgumentError(f"{name} must be finite, got {value!r}")
+    if result < least:
+        raise ArgumentError(f"{name} must be at least {least:g}, got {value!r}")
+    if result > most:
+        raise ArgumentError(f"{name} must be at most {most:g}, got {value!r}")
+    if result <= above:
+        raise ArgumentError(f"{name} must be greater than {above:g}, got {value!r}")
+    if result >= below:
+        raise ArgumentError(f"{name} must be less than {below:g}, got {value!r}")
+    return result
+
+
+def several(value: Any) -> tuple[Any, ...] | None:
+    """The entries of a list, tuple or array; ``None`` if it is a single thing."""
+    if isinstance(value, (str, bytes, Mapping, Set)):
+        return None
+    try:
+        return tuple(value)
+    except TypeError:
+        return None
+
+
+def numbers(name: str, value: Any, count: int, **limits: float) -> tuple[float, ...]:
+    """``value`` as ``count`` numbers, each within ``limits`` as in :func:`number`."""
+    entries = several(value)
+    if entries is None or len(entries) != count:
+        raise ArgumentError(f"{name} must be {count} numbers, got {value!r}")
+    return tuple(number(name, entry, **limits) for entry in entries)
+
+
+def span(name: str, value: Any, **limits: float) -> tuple[float, float]:
+    """``value`` as (low, high), both within ``limits``."""
+    entries = several(value)
+    if entries is None or len(entries) != 2:
+        raise ArgumentError(f"{name} must be (low, high), got {value!r}")
+    low, high = (number(name, entry, **limits) for entry in entries)
+    if low > high:
+        raise ArgumentError(f"{name} must be (low, high) with low <= high, got {value!r}")
+    return low, high
+
+
+def flag(name: str, value: Any) -> bool:
+    """``value`` as a bool."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def choice(name: str, value: Any, words: tuple[str, ...]) -> str:
+    """``value``, which must be one of ``words``."""
+    if not isinstance(value, str) or value not in words:
+        known = ", ".join(f'"{word}"' for word in words)
+        shown = f'"{value}"' if isinstance(value, str) else repr(value)
+        raise ArgumentError(f"{name} must be one of {known}, got {shown}")
+    return value

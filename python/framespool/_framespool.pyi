@@ -10,7 +10,9 @@ __all__ = [
     "Tensor",
     "Video",
     "__version__",
+    "apply",
     "clips_in",
+    "explain_transforms",
     "ffmpeg_version",
     "pixel_backend",
     "read_file_list",
@@ -26,8 +28,8 @@ pixel_backend: str
 _Path = str | os.PathLike[str]
 _Source = str | os.PathLike[str] | bytes
 
-#: A transform: its name and its numbers.
-Step = tuple[str, list[float]]
+#: A transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
+Step = tuple[str, dict[str, float | list[float] | str], bool]
 #: A sampling rule: its name, its numbers, what it does at the end of a video.
 Rule = tuple[str, list[int], str]
 
@@ -44,7 +46,7 @@ class Tensor:
         """Lengths of the dimensions."""
     @property
     def dtype(self) -> str:
-        """ "uint8", "float32", "float64", "int64" or "bool"."""
+        """ "uint8", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
     @property
     def device(self) -> str:
         """Where the memory is: "cpu"."""
@@ -56,6 +58,8 @@ class Tensor:
         """Number of dimensions."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Tensor: ...
+    def drop_time(self, layout: str) -> Tensor:
+        """The same without the dimension of time, which holds one entry; ``layout`` names the last dimensions."""
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __dlpack__(
         self,
@@ -98,8 +102,8 @@ class Video:
         """Facts of the video by name."""
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
-    def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str) -> Clip: ...
-    def frames_at(self, seconds: list[float], steps: list[Step], dtype: str, layout: str) -> Clip: ...
+    def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
+    def frames_at(self, seconds: list[float], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
     def __iter__(self) -> FrameIterator: ...
 
 @final
@@ -121,6 +125,7 @@ class Spool:
     def num_clips(self) -> int: ...
     def begin(self, epoch: int) -> int: ...
     def next_batch(self, pass_: int, /) -> dict[str, Any] | None: ...
+    def explain(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
 
 def clips_in(rule: Rule, num_frames: int) -> int:
@@ -131,3 +136,19 @@ def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[s
 
 def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[list[tuple[str, int]], list[str]]:
     """(path, label) pairs and class names of a list file."""
+
+def apply(
+    pixels: Any,
+    shape: tuple[int, int, int, int],
+    steps: list[Step],
+    owner: tuple[int, int, int],
+    dtype: str,
+    layout: str,
+    label_fill: int | None,
+) -> Tensor:
+    """Pictures of (frames, height, width, channels), transformed; with ``label_fill`` they are maps of labels."""
+
+def explain_transforms(
+    size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int
+) -> list[dict[str, Any]]:
+    """What the transforms draw for frame ``t`` of a clip of pictures of this (width, height)."""

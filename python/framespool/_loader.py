@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import whole
+from framespool._check import choice, whole
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset, as_dataset
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.sampling import Sampling
-from framespool.transforms import Transform, steps
+from framespool.transforms import Transform
+from framespool.transforms._lists import finish, split
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +22,11 @@ class Batch:
     """Clips with their facts; N clips of T frames.
 
     ``frames``: Tensor in the loader's layout and dtype, or a list of N Tensors where the transforms do not make all
-    frames the same size. ``labels``: (N,) int64. ``indices``: (N, T) int64, display index of each frame.
-    ``pts_seconds``: (N, T) float64, when each frame is shown, in seconds. ``mask``: (N, T) bool, false for frames
-    that stand in for ones past the end. ``video_ids``, ``clip_ids``: (N,) int64, places in the dataset.
-    ``padding``: (N,) bool, true for clips that only fill a batch or make ranks equal.
+    frames the same size, or what a callable at the end of the transforms made of the Tensor. ``labels``: (N,) int64.
+    ``indices``: (N, T) int64, display index of each frame. ``pts_seconds``: (N, T) float64, when each frame is shown,
+    in seconds. ``mask``: (N, T) bool, false for frames that stand in for ones past the end. ``video_ids``,
+    ``clip_ids``: (N,) int64, places in the dataset. ``padding``: (N,) bool, true for clips that only fill a batch or
+    make ranks equal.
 
     Tensors leave by DLPack without a copy: ``torch.from_dlpack(batch.frames)``, ``np.from_dlpack(batch.frames)``,
     or ``.torch()`` and ``.numpy()`` for short.
@@ -54,15 +56,16 @@ class ClipLoader:
     ``dataset``: a :class:`~framespool.datasets.Dataset`, or a list of ``(path, label)`` or of paths; bytes may stand
     for a path. ``sampling``: a rule of :mod:`framespool.sampling`.
 
-    ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`. ``device``: ``"cpu"``.
+    ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
+    last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``.
     ``shuffle``: ``"full"`` (a new permutation of all clips each epoch) or ``False``. ``shard_id`` of ``num_shards``:
     this rank's part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and
     all random clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the
     order, marked in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch,
     ``"skip"`` the clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip); counted in :meth:`stats`.
     ``num_threads``: worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches
-    made ahead. ``layout``: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"`` or ``"float32"`` (values
-    in 0..1 unless normalised).
+    made ahead. ``layout``: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, or ``"float16"``,
+    ``"bfloat16"`` or ``"float32"`` (values in 0..1 unless normalised).
 
     Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one. The loader does
     not survive ``os.fork()``: make it in the process that uses it.
@@ -74,7 +77,7 @@ class ClipLoader:
         sampling: Sampling,
         *,
         batch_size: int,
-        transforms: Sequence[Transform] | None = None,
+        transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         device: str = "cpu",
         decoder: Literal["auto", "cpu"] = "auto",
         shuffle: Literal["full", False] = False,
@@ -86,7 +89,7 @@ class ClipLoader:
         num_threads: int | None = None,
         prefetch: int = 2,
         layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
-        dtype: Literal["uint8", "float32"] = "uint8",
+        dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
     ) -> None:
         if device != "cpu":
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
@@ -99,6 +102,10 @@ class ClipLoader:
                 f"sampling must come from framespool.sampling, got {sampling!r}; "
                 "for example framespool.sampling.random(sequence_length=16, stride=4)"
             )
+        choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
+        choice("layout", layout, ("NTHWC", "NTCHW", "NCTHW"))
+        choice("last_batch", last_batch, ("partial", "drop", "fill"))
+        choice("on_error", on_error, ("raise", "skip", "replace"))
         settings: dict[str, Any] = {
             "batch_size": whole("batch_size", batch_size),
             "shuffle": shuffle == "full",
@@ -115,8 +122,10 @@ class ClipLoader:
         self.dataset = as_dataset(dataset)
         self.sampling = sampling
         self.batch_size: int = settings["batch_size"]
-        self._spool = _framespool.Spool(self.dataset.entries, sampling._rule(), steps(transforms), settings)
+        steps, self._finish = split(transforms)
+        self._spool = _framespool.Spool(self.dataset.entries, sampling._rule(), steps, settings)
         self._epoch = 0
+        self._begun: int | None = None
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
@@ -139,8 +148,22 @@ class ClipLoader:
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch; an iteration that is still under way ends."""
         epoch = self._epoch
+        self._begun = epoch
         self._epoch = epoch + 1
-        return _Epoch(self._spool, self._spool.begin(epoch))
+        return _Epoch(self._spool, self._spool.begin(epoch), self._finish)
+
+    def explain(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
+        """What is decided about a clip (``batch.clip_ids``) before anything is decoded.
+
+        Returns ``path``, ``video_id``, ``label``, ``indices`` (display index of each frame) and ``transforms``: a dict
+        for each, with its ``name`` and the numbers that it draws, as :func:`framespool.transforms.explain`. ``epoch``:
+        the one begun last, or the one to begin, if not given. ``frame``: place in the clip, which matters with
+        ``per_frame=True``.
+        """
+        if epoch is None:
+            epoch = self._epoch if self._begun is None else self._begun
+        clip = whole("clip_id", clip_id, most=2**64 - 1)
+        return self._spool.explain(whole("epoch", epoch, most=2**64 - 1), clip, whole("frame", frame))
 
     def stats(self) -> dict[str, Any]:
         """Counts since the loader was made.
@@ -155,15 +178,17 @@ class ClipLoader:
 class _Epoch(Iterator[Batch]):
     """One pass over the dataset. After an error the batches behind it can still be had."""
 
-    def __init__(self, spool: _framespool.Spool, number: int) -> None:
+    def __init__(self, spool: _framespool.Spool, number: int, finish: Callable[[Any], Any] | None) -> None:
         self._spool: _framespool.Spool | None = spool
         self._number = number
+        self._finish = finish
 
     def __next__(self) -> Batch:
         if self._spool is None:
             raise StopIteration
-        batch = self._spool.next_batch(self._number)
-        if batch is None:
+        made = self._spool.next_batch(self._number)
+        if made is None:
             self._spool = None
             raise StopIteration
-        return Batch(**batch)
+        batch = Batch(**made)
+        return replace(batch, frames=finish(self._finish, batch.frames))

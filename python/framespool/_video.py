@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from framespool import _framespool
-from framespool._check import whole
+from framespool._check import choice, whole
 from framespool._framespool import Tensor
 from framespool.errors import ArgumentError, UnsupportedError
-from framespool.transforms import Transform, steps
+from framespool.transforms import Transform
+from framespool.transforms._lists import finish, split
 
-Dtype = Literal["uint8", "float32"]
+Dtype = Literal["uint8", "float16", "bfloat16", "float32"]
 ClipLayout = Literal["THWC", "TCHW", "CTHW"]
 
 
@@ -57,8 +58,9 @@ class VideoInfo:
 class Frames:
     """Frames of one video.
 
-    ``data``: Tensor, ``(T, H, W, C)`` uint8 RGB unless asked otherwise. ``indices``: display index of each, none
-    negative. ``pts_seconds``, ``duration_seconds``: when each appears and how long it stays, in seconds.
+    ``data``: Tensor, ``(T, H, W, C)`` uint8 RGB unless asked otherwise, or what a callable at the end of the transforms
+    made of it. ``indices``: display index of each, none negative. ``pts_seconds``, ``duration_seconds``: when each
+    appears and how long it stays, in seconds.
     """
 
     data: Tensor
@@ -142,33 +144,38 @@ class Video:
         self,
         indices: Iterable[int],
         *,
-        transforms: Sequence[Transform] | None = None,
+        transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         dtype: Dtype = "uint8",
         layout: ClipLayout = "THWC",
+        seed: int = 0,
     ) -> Frames:
         """Frames by display index, in the order given; repeats and negative numbers (from the end) are fine.
 
         Each group of pictures is decoded once, up to the last wanted frame. Raises
         :class:`~framespool.FrameIndexError` for a frame that does not exist and :class:`~framespool.DecodeError` for
-        one that the file's damage has reached. ``dtype="float32"`` without ``Normalize`` gives values in 0..1.
+        one that the file's damage has reached. ``transforms``: see :mod:`framespool.transforms`; random ones draw by
+        ``seed``, alike for all frames of one call. Float dtypes have values in 0..1 unless normalised.
         """
-        clip = self._video.frames([int(i) for i in indices], steps(transforms), dtype, _layout(layout))
-        return Frames(clip.data, clip.indices, clip.pts_seconds, clip.duration_seconds)
+        steps, function = split(transforms)
+        clip = self._video.frames([int(i) for i in indices], steps, _dtype(dtype), _layout(layout), _seed(seed))
+        return Frames(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def frames_at(
         self,
         seconds: Iterable[float],
         *,
-        transforms: Sequence[Transform] | None = None,
+        transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         dtype: Dtype = "uint8",
         layout: ClipLayout = "THWC",
+        seed: int = 0,
     ) -> Frames:
         """The frames on screen at these times, in seconds of the video's own clock (see ``info.begin_seconds``).
 
         Raises :class:`~framespool.FrameTimeError` before the first frame appears and from ``info.end_seconds`` on.
         """
-        clip = self._video.frames_at([float(s) for s in seconds], steps(transforms), dtype, _layout(layout))
-        return Frames(clip.data, clip.indices, clip.pts_seconds, clip.duration_seconds)
+        steps, function = split(transforms)
+        clip = self._video.frames_at([float(s) for s in seconds], steps, _dtype(dtype), _layout(layout), _seed(seed))
+        return Frames(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def clip(
         self,
@@ -176,9 +183,10 @@ class Video:
         start: int,
         sequence_length: int,
         stride: int = 1,
-        transforms: Sequence[Transform] | None = None,
+        transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         dtype: Dtype = "uint8",
         layout: ClipLayout = "THWC",
+        seed: int = 0,
     ) -> Frames:
         """Frames ``start, start + stride, …``, ``sequence_length`` of them; all must exist."""
         sequence_length = whole("sequence_length", sequence_length, least=1)
@@ -187,10 +195,16 @@ class Video:
         if first < 0:
             self.frames([start])  # raises, with the number and the count
         wanted = range(first, first + sequence_length * stride, stride)
-        return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout)
+        return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
 
 
 def _layout(layout: str) -> str:
-    if layout not in ("THWC", "TCHW", "CTHW"):
-        raise ArgumentError(f'layout must be "THWC", "TCHW" or "CTHW", got {layout!r}')
-    return f"N{layout}"
+    return "N" + choice("layout", layout, ("THWC", "TCHW", "CTHW"))
+
+
+def _dtype(dtype: str) -> str:
+    return choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
+
+
+def _seed(seed: int) -> int:
+    return whole("seed", seed, most=2**64 - 1)

@@ -77,8 +77,9 @@ def windows(*, sequence_length: int, stride: int = 1, step: int | None = None, p
     """All windows of each video: frames ``s, s + stride, …`` for starts ``s = 0, step, 2 * step, …``.
 
     ``step`` defaults to ``sequence_length * stride``, as in DALI. What happens to windows that run past the end:
-    ``pad_mode="none"`` leaves them out; ``"constant"`` fills with black; ``"edge"`` repeats the last frame;
-    ``"reflect_101"`` mirrors without and ``"reflect_1001"`` with repeating it. Padded frames have ``mask`` false.
+    ``pad_mode="none"`` leaves them out; ``"constant"`` fills with zeros of the result; ``"edge"`` repeats the last
+    frame; ``"reflect_101"`` mirrors without and ``"reflect_1001"`` with repeating it. Padded frames have ``mask``
+    false.
     """
     return Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
 

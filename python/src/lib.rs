@@ -6,6 +6,7 @@
 mod datasets;
 mod dlpack;
 mod errors;
+mod images;
 mod loader;
 mod recipe;
 mod sampling;
@@ -20,6 +21,8 @@ mod _framespool {
 
     #[pymodule_export]
     use datasets::{read_file_list, read_folder};
+    #[pymodule_export]
+    use images::{apply, explain_transforms};
     #[pymodule_export]
     use loader::Spool;
     #[pymodule_export]

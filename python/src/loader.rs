@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
+use crate::images::drawn;
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, Rule};
 use crate::tensor::{Element, Tensor};
@@ -163,6 +164,18 @@ impl Spool {
             Some(batch) => hand_over(py, batch).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// What is decided about a clip: its video, its frames, and what the transforms draw for frame `t` of it.
+    fn explain<'py>(&self, py: Python<'py>, epoch: u64, clip: u64, t: u32) -> PyResult<Bound<'py, PyDict>> {
+        let explained = self.with(py, |spool| spool.explain(epoch, clip, t, &watch()))?;
+        let dict = PyDict::new(py);
+        dict.set_item("path", explained.file)?;
+        dict.set_item("video_id", explained.video_id)?;
+        dict.set_item("label", explained.label)?;
+        dict.set_item("indices", explained.indices)?;
+        dict.set_item("transforms", drawn(py, explained.drawn)?)?;
+        Ok(dict)
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

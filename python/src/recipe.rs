@@ -1,27 +1,46 @@
 //! In: transforms, dtype and layout as the Python package hands them down.
 //! Out: the engine's recipe.
-//! Never: interprets a user's own object; the Python package has checked them.
+//! Never: decides a default; the Python package states them all, and has checked a user's values in the user's words.
 
-use framespool::pixels::{Dtype, Layout, Normalize, Recipe, Transform};
-use framespool::Error;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use framespool::error::Site;
+use framespool::pixels::transform::{
+    Affine, Cover, Flip, Padding, Size, Span, Step as EngineStep, Target, Transform,
+};
+use framespool::pixels::{Dtype, Layout, Normalize, Recipe};
+use framespool::{Error, Result};
+use framespool_kernels::{Filter, Interpolation, Matrix, Range, MAX_SIDE};
 use pyo3::prelude::*;
 
 use crate::errors::to_python;
 
-/// One transform: a name and its numbers.
-pub type Step = (String, Vec<f64>);
+/// One transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
+pub type Step = (String, BTreeMap<String, Value>, bool);
 
-/// The recipe for (name, numbers) pairs.
-pub fn recipe(py: Python<'_>, steps: &[Step], dtype: &str, layout: &str) -> PyResult<Recipe> {
-    build(steps, dtype, layout).map_err(|error| to_python(py, &error))
+/// An argument.
+#[derive(Clone, Debug, PartialEq, FromPyObject)]
+pub enum Value {
+    Number(f64),
+    Word(String),
+    Numbers(Vec<f64>),
 }
 
-fn build(steps: &[Step], dtype: &str, layout: &str) -> framespool::Result<Recipe> {
+/// The recipe for a list of transforms.
+pub fn recipe(py: Python<'_>, transforms: &[Step], dtype: &str, layout: &str) -> PyResult<Recipe> {
+    build(transforms, dtype, layout).map_err(|error| to_python(py, &error))
+}
+
+fn build(transforms: &[Step], dtype: &str, layout: &str) -> Result<Recipe> {
     let dtype = match dtype {
         "uint8" => Dtype::U8,
+        "float16" => Dtype::F16,
+        "bfloat16" => Dtype::BF16,
         "float32" => Dtype::F32,
         other => {
-            return Err(Error::Argument(format!("dtype must be \"uint8\" or \"float32\", got {other:?}")))
+            let known = "\"uint8\", \"float16\", \"bfloat16\" or \"float32\"";
+            return Err(Error::Argument(format!("dtype must be {known}, got {other:?}")));
         }
     };
     let layout = match layout {
@@ -34,25 +53,310 @@ fn build(steps: &[Step], dtype: &str, layout: &str) -> framespool::Result<Recipe
             )))
         }
     };
-    let transforms = steps.iter().map(transform).collect::<framespool::Result<_>>()?;
-    Recipe::new(transforms, dtype, layout)
+    Recipe::new(steps(transforms)?, dtype, layout)
 }
 
-fn transform((name, numbers): &Step) -> framespool::Result<Transform> {
-    let side = |n: f64| {
-        if n.fract() == 0.0 && (1.0..=65_535.0).contains(&n) {
-            return Ok(n as u32);
+/// The engine's words for transforms.
+pub fn steps(transforms: &[Step]) -> Result<Vec<EngineStep>> {
+    transforms.iter().map(step).collect()
+}
+
+fn step((name, arguments, per_frame): &Step) -> Result<EngineStep> {
+    let left = arguments.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let mut a = Arguments { transform: name, left };
+    let transform = transform(&mut a)?;
+    a.none_left()?;
+    Ok(EngineStep { transform, per_frame: *per_frame })
+}
+
+fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
+    Ok(match a.transform {
+        "AssumeColor" => Transform::AssumeColour { matrix: a.matrix()?, range: a.range()? },
+        "Resize" => Transform::Resize { target: a.target()?, filter: a.filter()? },
+        "CenterCrop" => Transform::CenterCrop(a.size()?),
+        "RandomCrop" => Transform::RandomCrop {
+            size: a.size()?,
+            padding: a.padding()?,
+            pad_if_needed: a.flag("pad_if_needed")?,
+            fill: a.fill()?,
+        },
+        "RandomResizedCrop" => Transform::RandomResizedCrop {
+            size: a.size()?,
+            scale: a.span("scale")?,
+            ratio: a.span("ratio")?,
+            filter: a.filter()?,
+        },
+        "FiveCrop" => Transform::FiveCrop(a.size()?),
+        "ThreeCrop" => Transform::ThreeCrop(a.size()?),
+        "RandomHorizontalFlip" => Transform::RandomFlip { flip: Flip::Horizontal, p: a.probability()? },
+        "RandomVerticalFlip" => Transform::RandomFlip { flip: Flip::Vertical, p: a.probability()? },
+        "RandomRotation" => Transform::RandomAffine {
+            affine: Affine {
+                degrees: a.span("degrees")?,
+                translate: (0.0, 0.0),
+                scale: Span::only(1.0),
+                shear_x: Span::only(0.0),
+                shear_y: Span::only(0.0),
+                center: a.centre()?,
+                expand: a.flag("expand")?,
+                interpolation: a.interpolation()?,
+                fill: a.fill()?,
+            },
+            rotation: true,
+        },
+        "RandomAffine" => {
+            let [x_low, x_high, y_low, y_high] = a.numbers("shear")?;
+            Transform::RandomAffine {
+                affine: Affine {
+                    degrees: a.span("degrees")?,
+                    translate: a.numbers("translate").map(|[x, y]| (x, y))?,
+                    scale: a.span("scale")?,
+                    shear_x: a.ordered("shear", x_low, x_high)?,
+                    shear_y: a.ordered("shear", y_low, y_high)?,
+                    center: a.centre()?,
+                    expand: false,
+                    interpolation: a.interpolation()?,
+                    fill: a.fill()?,
+                },
+                rotation: false,
+            }
         }
-        Err(Error::Argument(format!("{name}: a side must be a whole number from 1 to 65535, got {n}")))
-    };
-    Ok(match (name.as_str(), &numbers[..]) {
-        ("Resize", &[shorter]) => Transform::ResizeShorter(side(shorter)?),
-        ("Resize", &[height, width]) => Transform::Resize(side(height)?, side(width)?),
-        ("CenterCrop", &[height, width]) => Transform::CenterCrop(side(height)?, side(width)?),
-        ("Normalize", &[m0, m1, m2, s0, s1, s2]) => Transform::Normalize(Normalize {
-            mean: [m0 as f32, m1 as f32, m2 as f32],
-            std: [s0 as f32, s1 as f32, s2 as f32],
+        "Pad" => Transform::Pad { padding: a.padding()?, fill: a.fill()? },
+        "Letterbox" => Transform::Letterbox { size: a.size()?, filter: a.filter()?, fill: a.fill()? },
+        "ColorJitter" => Transform::ColorJitter {
+            brightness: a.optional("brightness", Arguments::span)?,
+            contrast: a.optional("contrast", Arguments::span)?,
+            saturation: a.optional("saturation", Arguments::span)?,
+            hue: a.optional("hue", Arguments::span)?,
+        },
+        "ColorTwist" => Transform::ColorTwist {
+            brightness: a.span("brightness")?,
+            contrast: a.span("contrast")?,
+            saturation: a.span("saturation")?,
+            hue: a.span("hue")?,
+        },
+        "RandomGrayscale" => Transform::RandomGrayscale { p: a.probability()? },
+        "RandomErasing" => Transform::RandomErasing {
+            p: a.probability()?,
+            scale: a.span("scale")?,
+            ratio: a.span("ratio")?,
+            cover: a.cover("value")?,
+            count: a.count()?,
+        },
+        "Cutout" => Transform::Cutout {
+            size: a.size()?,
+            count: a.count()?,
+            p: a.probability()?,
+            cover: a.cover("fill")?,
+        },
+        "GridMask" => Transform::GridMask {
+            tile: a.span("tile")?,
+            ratio: a.span("ratio")?,
+            degrees: a.span("degrees")?,
+            shift: (a.span("shift_x")?, a.span("shift_y")?),
+            p: a.probability()?,
+            cover: a.cover("fill")?,
+        },
+        "Normalize" => Transform::Normalize(Normalize {
+            mean: a.numbers("mean")?.map(|v: f64| v as f32),
+            std: a.numbers("std")?.map(|v: f64| v as f32),
         }),
-        _ => return Err(Error::Argument(format!("unknown transform {name} with {} numbers", numbers.len()))),
+        _ => return Err(a.bug("unknown transform")),
     })
+}
+
+/// The arguments of one transform that have not been taken yet.
+struct Arguments<'a> {
+    transform: &'a str,
+    left: BTreeMap<&'a str, &'a Value>,
+}
+
+impl<'a> Arguments<'a> {
+    /// The Python package speaks another language than this module: never a user's mistake.
+    fn bug(&self, reason: impl Into<String>) -> Error {
+        let site = Site::file(&Arc::from(format!("transform {}", self.transform)));
+        Error::Internal { site, reason: reason.into() }
+    }
+
+    fn wrong(&self, name: &str, expected: &str, got: impl std::fmt::Debug) -> Error {
+        Error::Argument(format!("{}: {name} must be {expected}, got {got:?}", self.transform))
+    }
+
+    fn none_left(&self) -> Result<()> {
+        match self.left.keys().next() {
+            Some(name) => Err(self.bug(format!("unknown argument {name}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Result<&'a Value> {
+        let found = self.left.remove(name);
+        found.ok_or_else(|| self.bug(format!("argument {name} is missing")))
+    }
+
+    /// `None` if the argument was not given.
+    fn optional<'n, T>(
+        &mut self,
+        name: &'n str,
+        read: impl Fn(&mut Self, &'n str) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if !self.left.contains_key(name) {
+            return Ok(None);
+        }
+        read(self, name).map(Some)
+    }
+
+    fn list(&mut self, name: &str) -> Result<Vec<f64>> {
+        let numbers = match self.take(name)? {
+            Value::Number(number) => vec![*number],
+            Value::Numbers(numbers) => numbers.clone(),
+            Value::Word(word) => {
+                let reason = format!("argument {name} is {word:?} instead of numbers");
+                return Err(self.bug(reason));
+            }
+        };
+        match numbers.iter().find(|n| !n.is_finite()) {
+            Some(number) => Err(self.wrong(name, "finite", number)),
+            None => Ok(numbers),
+        }
+    }
+
+    fn numbers<const N: usize>(&mut self, name: &str) -> Result<[f64; N]> {
+        let numbers = self.list(name)?;
+        numbers.try_into().map_err(|other: Vec<f64>| {
+            self.bug(format!("argument {name} has {} numbers, not {N}", other.len()))
+        })
+    }
+
+    fn word(&mut self, name: &str) -> Result<String> {
+        match self.take(name)?.clone() {
+            Value::Word(word) => Ok(word),
+            other => Err(self.bug(format!("argument {name} is {other:?} instead of a word"))),
+        }
+    }
+
+    fn whole(&self, name: &str, least: u32, number: f64) -> Result<u32> {
+        if number.fract() == 0.0 && (f64::from(least)..=f64::from(MAX_SIDE)).contains(&number) {
+            return Ok(number as u32);
+        }
+        Err(self.wrong(name, &format!("a whole number from {least} to {MAX_SIDE}"), number))
+    }
+
+    fn flag(&mut self, name: &str) -> Result<bool> {
+        match self.numbers(name)? {
+            [0.0] => Ok(false),
+            [1.0] => Ok(true),
+            [other] => Err(self.bug(format!("argument {name} is {other} instead of 0 or 1"))),
+        }
+    }
+
+    fn ordered(&self, name: &str, low: f64, high: f64) -> Result<Span> {
+        if low > high {
+            return Err(self.wrong(name, "(low, high) with low <= high", (low, high)));
+        }
+        Ok(Span::new(low, high))
+    }
+
+    fn span(&mut self, name: &str) -> Result<Span> {
+        let [low, high] = self.numbers(name)?;
+        self.ordered(name, low, high)
+    }
+
+    fn probability(&mut self) -> Result<f64> {
+        match self.numbers("p")? {
+            [p] if (0.0..=1.0).contains(&p) => Ok(p),
+            [p] => Err(self.wrong("p", "from 0 to 1", p)),
+        }
+    }
+
+    fn count(&mut self) -> Result<u32> {
+        let [count] = self.numbers("count")?;
+        self.whole("count", 1, count)
+    }
+
+    fn size(&mut self) -> Result<Size> {
+        let [height, width] = self.numbers("size")?;
+        Ok(Size { height: self.whole("size", 1, height)?, width: self.whole("size", 1, width)? })
+    }
+
+    fn target(&mut self) -> Result<Target> {
+        let side = self.word("side")?;
+        let longest = self.optional("max_size", Self::numbers::<1>)?;
+        let longest = longest.map(|[most]| self.whole("max_size", 1, most)).transpose()?;
+        let sides = self.list("size")?;
+        let sides = sides.iter().map(|&n| self.whole("size", 1, n)).collect::<Result<Vec<_>>>()?;
+        match (side.as_str(), &sides[..], longest) {
+            ("shorter", &[height, width], None) => Ok(Target::Exact(Size { height, width })),
+            ("shorter", &[size], longest) => Ok(Target::Shorter { size, longest }),
+            ("longer", &[size], None) => Ok(Target::Longer(size)),
+            other => Err(self.bug(format!("no such target: {other:?}"))),
+        }
+    }
+
+    fn padding(&mut self) -> Result<Padding> {
+        let sides: [f64; 4] = self.numbers("padding")?;
+        let side = |n: usize| self.whole("padding", 0, sides[n]);
+        Ok(Padding { left: side(0)?, top: side(1)?, right: side(2)?, bottom: side(3)? })
+    }
+
+    fn fill(&mut self) -> Result<[f64; 3]> {
+        let fill: [f64; 3] = self.numbers("fill")?;
+        match fill.iter().find(|v| !(0.0..=255.0).contains(*v)) {
+            Some(value) => Err(self.wrong("fill", "from 0 to 255", value)),
+            None => Ok(fill),
+        }
+    }
+
+    /// Its range depends on its place in the list, which the recipe knows.
+    fn cover(&mut self, name: &str) -> Result<Cover> {
+        match self.left.get(name) {
+            Some(Value::Word(_)) => match self.word(name)?.as_str() {
+                "random" => Ok(Cover::Noise),
+                other => Err(self.bug(format!("argument {name} is {other:?} instead of \"random\""))),
+            },
+            _ => self.numbers(name).map(Cover::Value),
+        }
+    }
+
+    fn centre(&mut self) -> Result<Option<(f64, f64)>> {
+        Ok(self.optional("center", Self::numbers::<2>)?.map(|[x, y]| (x, y)))
+    }
+
+    fn interpolation(&mut self) -> Result<Interpolation> {
+        match self.word("interpolation")?.as_str() {
+            "nearest" => Ok(Interpolation::Nearest),
+            "bilinear" => Ok(Interpolation::Bilinear),
+            other => Err(self.bug(format!("no such interpolation: {other:?}"))),
+        }
+    }
+
+    fn filter(&mut self) -> Result<Filter> {
+        let antialias = self.flag("antialias")?;
+        Ok(match self.interpolation()? {
+            Interpolation::Nearest => Filter::Nearest,
+            Interpolation::Bilinear if antialias => Filter::Triangle,
+            Interpolation::Bilinear => Filter::Bilinear,
+        })
+    }
+
+    fn matrix(&mut self) -> Result<Option<Matrix>> {
+        let word = self.optional("matrix", Self::word)?;
+        Ok(match word.as_deref() {
+            None => None,
+            Some("bt601") => Some(Matrix::Bt601),
+            Some("bt709") => Some(Matrix::Bt709),
+            Some("bt2020") => Some(Matrix::Bt2020Ncl),
+            Some(other) => return Err(self.bug(format!("no such matrix: {other:?}"))),
+        })
+    }
+
+    fn range(&mut self) -> Result<Option<Range>> {
+        let word = self.optional("range", Self::word)?;
+        Ok(match word.as_deref() {
+            None => None,
+            Some("limited") => Some(Range::Limited),
+            Some("full") => Some(Range::Full),
+            Some(other) => return Err(self.bug(format!("no such range: {other:?}"))),
+        })
+    }
 }

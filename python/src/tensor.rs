@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use framespool::batch::{Pool, Slab};
 use framespool::pixels::Dtype;
+use half::{bf16, f16};
 use pyo3::exceptions::{
     PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
 };
@@ -18,6 +19,8 @@ use crate::dlpack::{DlDataType, Export, CPU};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     U8,
+    F16,
+    BF16,
     F32,
     F64,
     I64,
@@ -28,6 +31,8 @@ impl Element {
     fn name(self) -> &'static str {
         match self {
             Element::U8 => "uint8",
+            Element::F16 => "float16",
+            Element::BF16 => "bfloat16",
             Element::F32 => "float32",
             Element::F64 => "float64",
             Element::I64 => "int64",
@@ -38,6 +43,8 @@ impl Element {
     fn dlpack(self) -> DlDataType {
         let (code, bits) = match self {
             Element::U8 => (1, 8),
+            Element::F16 => (2, 16),
+            Element::BF16 => (4, 16),
             Element::F32 => (2, 32),
             Element::F64 => (2, 64),
             Element::I64 => (0, 64),
@@ -54,8 +61,10 @@ impl Element {
 impl From<Dtype> for Element {
     fn from(dtype: Dtype) -> Self {
         match dtype {
+            Dtype::U8 => Element::U8,
+            Dtype::F16 => Element::F16,
+            Dtype::BF16 => Element::BF16,
             Dtype::F32 => Element::F32,
-            _ => Element::U8,
         }
     }
 }
@@ -125,7 +134,7 @@ impl Tensor {
         PyTuple::new(py, &self.shape)
     }
 
-    /// "uint8", "float32", "float64", "int64" or "bool".
+    /// "uint8", "float16", "bfloat16", "float32", "float64", "int64" or "bool".
     #[getter]
     fn dtype(&self) -> &'static str {
         self.element.name()
@@ -172,6 +181,18 @@ impl Tensor {
             shape,
             element: self.element,
         })
+    }
+
+    /// The same without the dimension of time, which holds one entry. `layout` names the last dimensions, with an N in front.
+    fn drop_time(&self, layout: &str) -> PyResult<Tensor> {
+        let behind = layout.chars().rev().position(|c| c == 'T').map(|place| place + 1);
+        let at = behind.and_then(|behind| self.shape.len().checked_sub(behind));
+        let Some(at) = at.filter(|&at| self.shape[at] == 1) else {
+            return Err(PyValueError::new_err(format!("no single entry in dimension T of {layout}")));
+        };
+        let mut shape = self.shape.clone();
+        shape.remove(at);
+        Ok(Tensor { memory: self.memory.clone(), offset: self.offset, shape, element: self.element })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -232,6 +253,9 @@ impl Tensor {
 
     /// The same memory as a NumPy array.
     fn numpy<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if slf.get().element == Element::BF16 {
+            return Err(PyTypeError::new_err("NumPy has no bfloat16; use dtype=\"float16\", or .torch()"));
+        }
         let numpy = slf
             .py()
             .import("numpy")
@@ -265,6 +289,14 @@ impl Tensor {
         Ok(match self.element {
             Element::U8 => bytes[0].into_pyobject(py)?.into_any(),
             Element::Bool => pyo3::types::PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
+            Element::F16 => f16::from_ne_bytes(bytes.try_into().expect("two bytes"))
+                .to_f64()
+                .into_pyobject(py)?
+                .into_any(),
+            Element::BF16 => bf16::from_ne_bytes(bytes.try_into().expect("two bytes"))
+                .to_f64()
+                .into_pyobject(py)?
+                .into_any(),
             Element::F32 => {
                 f32::from_ne_bytes(bytes.try_into().expect("four bytes")).into_pyobject(py)?.into_any()
             }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use framespool::demux::read::PacketReader;
+use framespool::order::rng::Key;
+use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
 use framespool::source::{ByteSource, FileSource, MemorySource};
 use framespool::units::DisplayIndex;
@@ -140,6 +142,7 @@ impl Video {
         py: Python<'_>,
         frames: framespool::Result<Vec<DisplayIndex>>,
         recipe: Recipe,
+        seed: u64,
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
         let made = py.detach(|| {
@@ -148,7 +151,8 @@ impl Video {
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut canvas = GrowingCanvas::default();
-            let done = bench.make(&mut reader, frames, &mut canvas, &watch());
+            let done =
+                bench.make(&mut reader, frames, Key { seed, epoch: 0, clip: 0 }, &mut canvas, &watch());
             if done.is_ok() {
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
             }
@@ -231,7 +235,7 @@ impl Video {
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
         self.check_process(py)?;
-        let recipe = Recipe::new(Vec::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
+        let recipe = Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
         let stream = FrameStream::start(&self.engine, recipe).or_raise(py)?;
         Ok(FrameIterator { stream: Mutex::new(Some(stream)) })
     }
@@ -243,11 +247,12 @@ impl Video {
         steps: Vec<Step>,
         dtype: &str,
         layout: &str,
+        seed: u64,
     ) -> PyResult<Py<Clip>> {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = indices.iter().map(|&i| index.resolve(i)).collect();
-        self.make(py, frames, recipe(py, &steps, dtype, layout)?)
+        self.make(py, frames, recipe(py, &steps, dtype, layout)?, seed)
     }
 
     fn frames_at(
@@ -257,10 +262,11 @@ impl Video {
         steps: Vec<Step>,
         dtype: &str,
         layout: &str,
+        seed: u64,
     ) -> PyResult<Py<Clip>> {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = seconds.iter().map(|&s| index.frame_at(s)).collect();
-        self.make(py, frames, recipe(py, &steps, dtype, layout)?)
+        self.make(py, frames, recipe(py, &steps, dtype, layout)?, seed)
     }
 }

@@ -8,8 +8,22 @@ use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Frame, PixelLayout};
 use crate::media::ColourTags;
 
+/// What code values are taken to mean, whatever a stream says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Assumed {
+    /// YUV to RGB; planes that are RGB already stay so.
+    pub matrix: Option<Matrix>,
+    /// Black and white.
+    pub range: Option<Range>,
+}
+
 /// Calls `f` with the view of a frame.
-pub fn with_view<R>(site: &Site, frame: &Frame, f: impl FnOnce(&FrameView<'_>) -> Result<R>) -> Result<R> {
+pub fn with_view<R>(
+    site: &Site,
+    frame: &Frame,
+    assumed: Assumed,
+    f: impl FnOnce(&FrameView<'_>) -> Result<R>,
+) -> Result<R> {
     let layout = frame.layout().ok_or_else(|| unsupported(site, "an unknown pixel format"))?;
     let tags = frame.colour();
     if layout.palette {
@@ -21,7 +35,7 @@ pub fn with_view<R>(site: &Site, frame: &Frame, f: impl FnOnce(&FrameView<'_>) -
     }
     let planes = planes(site, frame, &layout)?;
     let shift = layout.components[0].shift;
-    f(&view(frame, layout.depth, shift, planes, colour(site, &layout, tags)?))
+    f(&view(frame, layout.depth, shift, planes, colour(site, &layout, tags, assumed)?))
 }
 
 fn unsupported(site: &Site, what: &str) -> Error {
@@ -74,9 +88,14 @@ fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Pla
 
 /// Matrix and range of a picture: the stream's, else the container's (libavcodec has merged them), else BT.601
 /// limited.
-fn colour(site: &Site, layout: &PixelLayout, tags: ColourTags) -> Result<Colour> {
+fn colour(site: &Site, layout: &PixelLayout, tags: ColourTags, assumed: Assumed) -> Result<Colour> {
     if layout.rgb {
-        return Ok(Colour { matrix: Matrix::Rgb, range: Range::Full });
+        return Ok(Colour { matrix: Matrix::Rgb, range: assumed.range.unwrap_or(Range::Full) });
+    }
+    let full = tags.full_range.unwrap_or(false);
+    let range = assumed.range.unwrap_or(if full { Range::Full } else { Range::Limited });
+    if let Some(matrix) = assumed.matrix {
+        return Ok(Colour { matrix, range });
     }
     // ITU-T H.273 table 4.
     let matrix = match tags.matrix {
@@ -88,8 +107,7 @@ fn colour(site: &Site, layout: &PixelLayout, tags: ColourTags) -> Result<Colour>
         7 => Matrix::Bt709,
         other => return Err(unsupported(site, &format!("colour matrix {other} (ITU-T H.273)"))),
     };
-    let full = tags.full_range.unwrap_or(false);
-    Ok(Colour { matrix, range: if full { Range::Full } else { Range::Limited } })
+    Ok(Colour { matrix, range })
 }
 
 /// A palette picture as packed RGB.

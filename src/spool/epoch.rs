@@ -139,14 +139,8 @@ impl Epoch {
 
 /// Shape of every clip, if the recipe makes them all alike.
 fn shape(config: &SpoolConfig) -> Option<ClipShape> {
-    let (width, height) = config.recipe.fixed_size()?;
-    Some(ClipShape {
-        frames: config.sampling.sequence_length() as usize,
-        width: width as usize,
-        height: height as usize,
-        layout: config.recipe.layout,
-        dtype: config.recipe.dtype,
-    })
+    let size = config.recipe.fixed_size()?;
+    Some(config.recipe.shape(config.sampling.sequence_length() as usize, size))
 }
 
 impl Pending {

@@ -200,7 +200,8 @@ impl Lane {
         let (video_id, clip_in_video) = self.library.locate(clip_id);
         let video = self.library.open(video_id, &self.meter, &watch)?;
         let index = video.index().clone();
-        let mut rng = Key { seed: self.seed, epoch: ticket.epoch, clip: clip_id }.rng(purpose::SAMPLING);
+        let key = Key { seed: self.seed, epoch: ticket.epoch, clip: clip_id };
+        let mut rng = key.rng(purpose::SAMPLING);
         let sample = self.sampling.frames(index.num_frames(), clip_in_video, &mut rng);
         let sample = sample.map_err(|e| e.of_video(&index.site))?;
         let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
@@ -210,7 +211,7 @@ impl Lane {
             Some(fixed) => fixed,
             None => &mut growing,
         };
-        self.bench.make(&mut video.reader(), &frames, canvas, &watch)?;
+        self.bench.make(&mut video.reader(), &frames, key, canvas, &watch)?;
         if matches!(&self.sampling, Sampling::Windows(rule) if rule.pad() == Pad::Constant) {
             blank(canvas, &sample.mask)?;
         }

@@ -134,12 +134,12 @@ def test_iteration_yields_every_frame_once(videos):
 
 
 def test_wrong_arguments_are_repeated_back(videos, video):
-    with pytest.raises(fsp.ArgumentError, match="CenterCrop.*500"):
-        video.frames([0], transforms=[fsp.transforms.CenterCrop(500)])
+    with pytest.raises(fsp.ArgumentError, match="RandomCrop.*500"):
+        video.frames([0], transforms=[fsp.transforms.RandomCrop(500)])
     with pytest.raises(fsp.ArgumentError, match="uint9"):
         video.frames([0], dtype="uint9")
     with pytest.raises(fsp.ArgumentError, match="lambda"):
-        video.frames([0], transforms=[lambda x: x])
+        video.frames([0], transforms=[lambda x: x, fsp.transforms.Resize(8)])
     with pytest.raises(fsp.ArgumentError, match="Resize.*-3"):
         fsp.transforms.Resize(-3)
     with pytest.raises(fsp.UnsupportedError, match="cuda:0"):

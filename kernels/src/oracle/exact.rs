@@ -1,11 +1,12 @@
-//! In: a frame and a geometry.
-//! Out: the exact RGB of the frame (chroma repeated, rounded once to 8 bits), and its antialiased resize in `f64`.
+//! In: a frame, a geometry and a finish.
+//! Out: the exact RGB of the frame (chroma repeated, rounded once to 8 bits); that resized, placed and recoloured in `f64`.
 //! Never: resamples YUV; this is the picture that users of torchvision would get.
 
 use super::{check, components, is_yuv, sample, Image};
 use crate::colour::Range;
 use crate::error::PassError;
-use crate::geometry::Geometry;
+use crate::finish::Finish;
+use crate::geometry::{Filter, Geometry, Interpolation, Place, POSITION_BITS};
 use crate::view::FrameView;
 
 /// Full-size RGB as stored (unturned): the formula in `f64`, rounded to nearest and clamped.
@@ -38,58 +39,122 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     rgb.map(|value| (value * 255.0).round().clamp(0.0, 255.0) as u8)
 }
 
-/// The whole geometry on [`full_size`], as torchvision and PIL would do it, but in `f64` and rounded once.
-pub fn reference(frame: &FrameView<'_>, geometry: &Geometry) -> Result<Image, PassError> {
-    check(frame, geometry)?;
-    let picture = full_size(frame)?.oriented(geometry.orientation);
-    let columns = triangle(geometry.crop.width, geometry.resized.0);
-    let rows = triangle(geometry.crop.height, geometry.resized.1);
-    let crop = geometry.crop;
-    let window = geometry.window;
-    // Rows of the window, at every column of the crop.
-    let mut tall = Vec::new();
-    for y in window.y..window.y + window.height {
-        let (first, weights) = &rows[y as usize];
-        for x in 0..crop.width {
-            let mut sums = [0.0; 3];
-            for (tap, weight) in (*first..).zip(weights) {
-                let pixel = picture.at(crop.x + x, crop.y + tap);
-                for c in 0..3 {
-                    sums[c] += weight * f64::from(pixel[c]);
+/// All of geometry and colours on [`full_size`], as torchvision and PIL would do it, but in `f64` and rounded once.
+/// Masks, normalisation and dtype are left out.
+pub fn reference(frame: &FrameView<'_>, geometry: &Geometry, finish: &Finish) -> Result<Image, PassError> {
+    check(frame, geometry, finish)?;
+    let window = Resized::new(&full_size(frame)?.oriented(geometry.orientation), geometry);
+    let mean = window.mean();
+    let add = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|r| a[r] + b[r]);
+    let ground = add(finish.colour.offset, apply(&finish.colour.mean, mean));
+    let fill = add(finish.fill.base, apply(&finish.fill.mean, mean));
+    let at = |x: i64, y: i64| match window.at(x, y) {
+        Some(rgb) => add(apply(&finish.colour.matrix, rgb), ground),
+        None => fill,
+    };
+    let (width, height) = geometry.output_size();
+    Ok(Image::from_fn(width, height, |x, y| {
+        let (x, y) = (i64::from(x), i64::from(y));
+        let rgb = match geometry.place {
+            Place::Whole => at(x, y),
+            Place::Canvas { x: left, y: top, .. } => at(x - i64::from(left), y - i64::from(top)),
+            Place::Warp(warp) => {
+                let position = |to: [i64; 3]| to[0] * x + to[1] * y + to[2];
+                let (x, y) = (position(warp.to_x), position(warp.to_y));
+                let one = 1 << POSITION_BITS;
+                match warp.interpolation {
+                    Interpolation::Nearest => {
+                        at((x + one / 2).div_euclid(one), (y + one / 2).div_euclid(one))
+                    }
+                    Interpolation::Bilinear => {
+                        let (column, row) = (x.div_euclid(one), y.div_euclid(one));
+                        let [f, g] = [x, y].map(|v| v.rem_euclid(one) as f64 / one as f64);
+                        let mix =
+                            |a: [f64; 3], b: [f64; 3], f: f64| [0, 1, 2].map(|c| a[c] * (1.0 - f) + b[c] * f);
+                        let above = mix(at(column, row), at(column + 1, row), f);
+                        mix(above, mix(at(column, row + 1), at(column + 1, row + 1), f), g)
+                    }
                 }
             }
-            tall.push(sums);
-        }
-    }
-    Ok(Image::from_fn(window.width, window.height, |x, y| {
-        let x = if geometry.flip_horizontal { window.width - 1 - x } else { x };
-        let y = if geometry.flip_vertical { window.height - 1 - y } else { y };
-        let (first, weights) = &columns[(window.x + x) as usize];
-        let mut sums = [0.0; 3];
-        for (tap, weight) in (*first..).zip(weights) {
-            let pixel: [f64; 3] = tall[y as usize * crop.width as usize + tap as usize];
-            for c in 0..3 {
-                sums[c] += weight * pixel[c];
-            }
-        }
-        sums.map(|value| value.round().clamp(0.0, 255.0) as u8)
+        };
+        rgb.map(|value| value.round().clamp(0.0, 255.0) as u8)
     }))
 }
 
-/// First tap and weights of every output position, as PIL's `precompute_coeffs` lays them down.
-fn triangle(length: u32, resized: u32) -> Vec<(u32, Vec<f64>)> {
-    let scale = f64::from(length) / f64::from(resized);
-    let support = scale.max(1.0);
-    (0..resized)
-        .map(|position| {
-            let centre = (f64::from(position) + 0.5) * scale;
-            let first = (centre - support + 0.5).max(0.0) as u32;
-            let end = ((centre + support + 0.5) as u32).min(length);
-            let raw: Vec<_> = (first..end)
-                .map(|x| (1.0 - ((f64::from(x) + 0.5 - centre) / support).abs()).max(0.0))
-                .collect();
-            let total: f64 = raw.iter().sum();
-            (first, raw.into_iter().map(|weight| weight / total).collect())
-        })
-        .collect()
+fn apply(matrix: &[[f64; 3]; 3], rgb: [f64; 3]) -> [f64; 3] {
+    matrix.map(|row| row[0] * rgb[0] + row[1] * rgb[1] + row[2] * rgb[2])
+}
+
+/// The window of the resized picture, flipped, before any rounding.
+struct Resized {
+    width: i64,
+    height: i64,
+    pixels: Vec<[f64; 3]>,
+}
+
+impl Resized {
+    fn new(picture: &Image, geometry: &Geometry) -> Self {
+        let Geometry { crop, grid, resized, window, filter, .. } = *geometry;
+        let columns: Vec<_> = (window.x..window.x + window.width)
+            .map(|x| taps(filter, (crop.x, crop.width, grid.0), resized.0, x))
+            .collect();
+        let mut pixels = Vec::new();
+        for y in 0..window.height {
+            let y = if geometry.flip_vertical { window.height - 1 - y } else { y };
+            let rows = taps(filter, (crop.y, crop.height, grid.1), resized.1, window.y + y);
+            let blended: Vec<_> =
+                (0..picture.width).map(|x| weighted(&rows, |y| picture.at(x, y).map(f64::from))).collect();
+            let row = columns.iter().map(|taps| weighted(taps, |x| blended[x as usize]));
+            let start = pixels.len();
+            pixels.extend(row);
+            if geometry.flip_horizontal {
+                pixels[start..].reverse();
+            }
+        }
+        Self { width: i64::from(window.width), height: i64::from(window.height), pixels }
+    }
+
+    fn at(&self, x: i64, y: i64) -> Option<[f64; 3]> {
+        let inside = (0..self.width).contains(&x) && (0..self.height).contains(&y);
+        inside.then(|| self.pixels[(y * self.width + x) as usize])
+    }
+
+    fn mean(&self) -> [f64; 3] {
+        [0, 1, 2].map(|c| self.pixels.iter().map(|rgb| rgb[c]).sum::<f64>() / self.pixels.len() as f64)
+    }
+}
+
+fn weighted(taps: &[(u32, f64)], pixel: impl Fn(u32) -> [f64; 3]) -> [f64; 3] {
+    let mut sums = [0.0; 3];
+    for &(at, weight) in taps {
+        for (sum, value) in sums.iter_mut().zip(pixel(at)) {
+            *sum += weight * value;
+        }
+    }
+    sums
+}
+
+/// The pixels that a position weighs: those that the crop (start and length in units of 1 / grid pixel) overlaps and the kernel reaches.
+fn taps(
+    filter: Filter,
+    (start, length, grid): (u32, u32, u32),
+    resized: u32,
+    position: u32,
+) -> Vec<(u32, f64)> {
+    let [start, length, grid, resized] = [start, length, grid, resized].map(f64::from);
+    let scale = length / grid / resized;
+    // Whole numbers divided once, so that a centre on the border of two pixels is exactly there.
+    let centre =
+        (2.0 * start * resized + (2.0 * f64::from(position) + 1.0) * length) / (2.0 * resized * grid);
+    let support = match filter {
+        Filter::Triangle => scale.max(1.0),
+        Filter::Bilinear => 1.0,
+        Filter::Nearest => return vec![(centre as u32, 1.0)],
+    };
+    let raw: Vec<_> = ((start / grid) as u32..((start + length) / grid).ceil() as u32)
+        .map(|x| (x, (1.0 - ((f64::from(x) + 0.5 - centre) / support).abs()).max(0.0)))
+        .filter(|&(_, weight)| weight > 0.0)
+        .collect();
+    let total: f64 = raw.iter().map(|&(_, weight)| weight).sum();
+    raw.into_iter().map(|(x, weight)| (x, weight / total)).collect()
 }

@@ -1,110 +1,189 @@
-//! In: a frame and a geometry.
-//! Out: what CONTRACT.md says, one output pixel at a time.
-//! Never: looks at how the pass does it: no tables, no folded chroma, no axes carried back.
+//! In: a frame, a geometry and a finish.
+//! Out: what CONTRACT.md says up to step 5, one output pixel at a time.
+//! Never: looks at how the pass does it: no tables, no folded chroma, no spans.
 
-use super::{check, components, is_yuv, sample, Image};
-use crate::colour::{Matrix, Range};
+use super::palette::Palette;
+use super::{check, components, sample, Image};
 use crate::error::PassError;
-use crate::geometry::Geometry;
+use crate::finish::Finish;
+use crate::geometry::{Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp};
 use crate::view::FrameView;
 
-/// The contract, naively. Its pixels are the 8-bit result of the pass in display order, before dtype and layout.
-pub fn twin(frame: &FrameView<'_>, geometry: &Geometry) -> Result<Image, PassError> {
-    check(frame, geometry)?;
-    // Step 1: the displayed picture as a map of stored positions; what follows happens in stored axes.
-    let turns = geometry.orientation.quarter_turns_cw % 4;
-    let (crop, resized, window) = (geometry.crop, geometry.resized, geometry.window);
-    let unturn = |(x, y): (u32, u32), (stored_width, stored_height): (u32, u32)| {
-        let (x, y) = match turns {
-            0 => (x, y),
-            1 => (y, stored_height - 1 - x),
-            2 => (stored_width - 1 - x, stored_height - 1 - y),
-            _ => (stored_width - 1 - y, x),
-        };
-        (if geometry.orientation.mirror { stored_width - 1 - x } else { x }, y)
-    };
-    let swap = |(width, height): (u32, u32)| if turns % 2 == 1 { (height, width) } else { (width, height) };
-    // Stored top-left corner and size of the crop: from its two opposite corners.
-    let size = (frame.width, frame.height);
-    let one = unturn((crop.x, crop.y), size);
-    let other = unturn((crop.x + crop.width - 1, crop.y + crop.height - 1), size);
-    let corner = (one.0.min(other.0), one.1.min(other.1));
-    let crop_size = swap((crop.width, crop.height));
-    let resized_size = swap(resized);
-    Ok(Image::from_fn(window.width, window.height, |x, y| {
-        let x = if geometry.flip_horizontal { window.width - 1 - x } else { x };
-        let y = if geometry.flip_vertical { window.height - 1 - y } else { y };
-        let (i, j) = unturn((window.x + x, window.y + y), resized_size);
-        let columns = weights(crop_size.0, resized_size.0, i);
-        let rows = weights(crop_size.1, resized_size.1, j);
-        let mut values = [0i64; 3];
-        for (component, value) in values.iter_mut().enumerate().take(components(frame)) {
-            let mut across = 0;
-            for &(column, column_weight) in &columns {
-                let mut down = 0;
-                for &(row, row_weight) in &rows {
-                    down +=
-                        row_weight * i64::from(sample(frame, component, corner.0 + column, corner.1 + row));
-                }
-                // Step 2: 14 bits of weight, depth bits of sample, to 15 bits.
-                let shift = frame.depth_bits - 1;
-                across += column_weight * ((down + (1 << (shift - 1))) >> shift).min(32_767);
-            }
-            // Step 3.
-            *value = (across + (1 << 13)) >> 14;
-        }
-        colour(frame, values)
+/// The contract, naively. Its pixels are the 8-bit colours of the output in display order, before masks, dtype and layout.
+pub fn twin(frame: &FrameView<'_>, geometry: &Geometry, finish: &Finish) -> Result<Image, PassError> {
+    check(frame, geometry, finish)?;
+    let palette = Palette::new(frame, finish)?;
+    let window = Window::new(frame, geometry);
+    let mean = window.mean();
+    let (width, height) = geometry.output_size();
+    Ok(Image::from_fn(width, height, |x, y| {
+        let (values, cover) = placed(geometry, &window, palette.zero, (i64::from(x), i64::from(y)));
+        palette.colour(values, cover, mean)
     }))
 }
 
-/// Luma positions inside the crop that matter to a position, with 14-bit weights.
-fn weights(length: u32, resized: u32, position: u32) -> Vec<(u32, i64)> {
-    let (n, m, position) = (i64::from(length), i64::from(resized), i64::from(position));
-    let raw = |x: i64| (2 * n.max(m) - ((2 * x + 1) * m - (2 * position + 1) * n).abs()).max(0);
-    let total: i64 = (0..n).map(raw).sum();
-    let (mut sum, mut list) = (0, Vec::new());
-    for x in 0..n {
-        let before = (2 * sum * 16_384 + total).div_euclid(2 * total);
-        sum += raw(x);
-        let weight = (2 * sum * 16_384 + total).div_euclid(2 * total) - before;
-        if weight > 0 {
-            list.push((x as u32, weight));
-        }
+/// Where a displayed position lies in the stored picture, by the table of the contract; `far` is the stored picture's last
+/// position on each axis.
+fn unturn(orientation: Orientation, (x, y): (i64, i64), far: (i64, i64)) -> (i64, i64) {
+    let (x, y) = match orientation.quarter_turns_cw % 4 {
+        0 => (x, y),
+        1 => (y, far.1 - x),
+        2 => (far.0 - x, far.1 - y),
+        _ => (far.0 - y, x),
+    };
+    (if orientation.mirror { far.0 - x } else { x }, y)
+}
+
+/// Sizes exchange their parts under odd turns.
+fn unturn_size(orientation: Orientation, (width, height): (u32, u32)) -> (i64, i64) {
+    let (width, height) = (i64::from(width), i64::from(height));
+    if orientation.quarter_turns_cw % 2 == 1 {
+        (height, width)
+    } else {
+        (width, height)
     }
+}
+
+/// Corner and size of a displayed rectangle in a stored picture of this size: from its two opposite corners.
+fn unturn_rect(orientation: Orientation, rect: Rect, size: (i64, i64)) -> ((i64, i64), (i64, i64)) {
+    let [x, y, width, height] = [rect.x, rect.y, rect.width, rect.height].map(i64::from);
+    let far = (size.0 - 1, size.1 - 1);
+    let one = unturn(orientation, (x, y), far);
+    let other = unturn(orientation, (x + width - 1, y + height - 1), far);
+    let corner = (one.0.min(other.0), one.1.min(other.1));
+    (corner, (one.0.max(other.0) - corner.0 + 1, one.1.max(other.1) - corner.1 + 1))
+}
+
+/// The components of the window in stored axes: steps 1 to 3.
+struct Window {
+    width: i64,
+    height: i64,
+    values: Vec<[i64; 3]>,
+}
+
+impl Window {
+    fn new(frame: &FrameView<'_>, geometry: &Geometry) -> Self {
+        let turned = geometry.orientation;
+        let grid = unturn_size(turned, geometry.grid);
+        let fine = (i64::from(frame.width) * grid.0, i64::from(frame.height) * grid.1);
+        let resized = unturn_size(turned, geometry.resized);
+        let (crop, crop_size) = unturn_rect(turned, geometry.crop, fine);
+        let (corner, (width, height)) = unturn_rect(turned, geometry.window, resized);
+        let columns: Vec<_> = (corner.0..corner.0 + width)
+            .map(|r| weights(geometry.filter, crop.0, crop_size.0, grid.0, resized.0, r))
+            .collect();
+        let mut needed = vec![false; frame.width as usize];
+        for &(column, _) in columns.iter().flatten() {
+            needed[column as usize] = true;
+        }
+        let mut values = Vec::new();
+        for r in corner.1..corner.1 + height {
+            let rows = weights(geometry.filter, crop.1, crop_size.1, grid.1, resized.1, r);
+            let blended: Vec<[i64; 3]> = (0..frame.width)
+                .map(|column| if needed[column as usize] { blend(frame, column, &rows) } else { [0; 3] })
+                .collect();
+            for taps in &columns {
+                let mut sums = [1 << 13; 3];
+                for &(column, weight) in taps {
+                    for (sum, value) in sums.iter_mut().zip(blended[column as usize]) {
+                        *sum += weight * value;
+                    }
+                }
+                values.push(sums.map(|sum| sum >> 14)); // step 3
+            }
+        }
+        Self { width, height, values }
+    }
+
+    fn at(&self, x: i64, y: i64) -> Option<[i64; 3]> {
+        let inside = (0..self.width).contains(&x) && (0..self.height).contains(&y);
+        inside.then(|| self.values[(y * self.width + x) as usize])
+    }
+
+    fn mean(&self) -> [i64; 3] {
+        let count = self.width * self.height;
+        [0, 1, 2].map(|k| {
+            let sum: i64 = self.values.iter().map(|value| value[k]).sum();
+            (2 * sum + count) / (2 * count)
+        })
+    }
+}
+
+/// Step 2 of one column of luma pixels, chroma repeated.
+fn blend(frame: &FrameView<'_>, column: u32, rows: &[(u32, i64)]) -> [i64; 3] {
+    let mut values = [0; 3];
+    let d = frame.depth_bits;
+    for (component, value) in values.iter_mut().enumerate().take(components(frame)) {
+        let sum: i64 =
+            rows.iter().map(|&(row, weight)| weight * i64::from(sample(frame, component, column, row))).sum();
+        *value = ((sum + (1 << (d - 2))) >> (d - 1)).min(32_767);
+    }
+    values
+}
+
+/// Step 1: the pixels that matter to position r, with 14-bit weights.
+fn weights(filter: Filter, a: i64, n: i64, g: i64, m: i64, r: i64) -> Vec<(u32, i64)> {
+    if filter == Filter::Nearest {
+        return vec![(((2 * a * m + (2 * r + 1) * n) / (2 * m * g)) as u32, 1 << 14)];
+    }
+    let reach = match filter {
+        Filter::Bilinear => 2 * m * g,
+        _ => 2 * n.max(m * g),
+    };
+    let pixels = a / g..(a + n + g - 1) / g;
+    let raw = |x: i64| (reach - ((2 * x + 1) * m * g - 2 * a * m - (2 * r + 1) * n).abs()).max(0);
+    let total: i128 = pixels.clone().map(|x| i128::from(raw(x))).sum();
+    let round = |sum: i128| ((2 * sum * (1 << 14) + total) / (2 * total)) as i64;
+    let (mut before, mut list) = (0, Vec::new());
+    for x in pixels {
+        let up_to = before + i128::from(raw(x));
+        list.push((x as u32, round(up_to) - round(before)));
+        before = up_to;
+    }
+    list.retain(|&(_, weight)| weight != 0);
     list
 }
 
-/// Step 4: three 15-bit components to three 8-bit colours.
-fn colour(frame: &FrameView<'_>, [first, second, third]: [i64; 3]) -> [u8; 3] {
-    let (kr, kb): (f64, f64) = match frame.colour.matrix {
-        Matrix::Bt601 => (0.299, 0.114),
-        Matrix::Bt709 => (0.2126, 0.0722),
-        Matrix::Bt2020Ncl => (0.2627, 0.0593),
-        Matrix::Rgb => (0.0, 0.0),
+/// Step 4: components and cover of output pixel (x, y).
+fn placed(geometry: &Geometry, window: &Window, zero: [i64; 3], (x, y): (i64, i64)) -> ([i64; 3], i64) {
+    let whole = |pixel: Option<[i64; 3]>| pixel.map_or((zero, 0), |values| (values, 1 << 14));
+    let (x, y) = match geometry.place {
+        Place::Whole => (x, y),
+        Place::Canvas { x: left, y: top, .. } => (x - i64::from(left), y - i64::from(top)),
+        Place::Warp(Warp { to_x, to_y, interpolation, .. }) => {
+            let position = |to: [i64; 3]| to[0] * x + to[1] * y + to[2];
+            let (x, y) = stored_position(geometry, window, (position(to_x), position(to_y)), 1 << 28);
+            return match interpolation {
+                Interpolation::Nearest => whole(window.at((x + (1 << 27)) >> 28, (y + (1 << 27)) >> 28)),
+                Interpolation::Bilinear => between(window, zero, x, y),
+            };
+        }
     };
-    let kg = 1.0 - kr - kb;
-    let codes = 2f64.powi(i32::from(frame.depth_bits));
-    let full = 255.0 / 256.0 * codes / (codes - 1.0);
-    let (black, luma, chroma) = match frame.colour.range {
-        Range::Limited => (2048, 255.0 / 219.0, 255.0 / 224.0),
-        Range::Full => (0, full, full),
-    };
-    let fixed = |value: f64| (value * 8192.0).round() as i64;
-    let finish = |sum: i64| ((sum + (1 << 19)) >> 20).clamp(0, 255) as u8;
-    let light = |value: i64| (value - black) * fixed(luma);
-    if is_yuv(frame) {
-        let (y, u, v) = (light(first), second - 16_384, third - 16_384);
-        [
-            finish(y + v * fixed(chroma * 2.0 * (1.0 - kr))),
-            finish(
-                y + u * fixed(-chroma * 2.0 * (1.0 - kb) * kb / kg)
-                    + v * fixed(-chroma * 2.0 * (1.0 - kr) * kr / kg),
-            ),
-            finish(y + u * fixed(chroma * 2.0 * (1.0 - kb))),
-        ]
-    } else if components(frame) == 1 {
-        [finish(light(first)); 3]
-    } else {
-        [first, second, third].map(|value| finish(light(value)))
-    }
+    let (x, y) = stored_position(geometry, window, (x, y), 1);
+    whole(window.at(x, y))
+}
+
+/// A position in the flipped, displayed window carried back to the stored one; `unit` is the distance of two pixels.
+fn stored_position(geometry: &Geometry, window: &Window, (x, y): (i64, i64), unit: i64) -> (i64, i64) {
+    let shown = geometry.window;
+    let x = if geometry.flip_horizontal { i64::from(shown.width - 1) * unit - x } else { x };
+    let y = if geometry.flip_vertical { i64::from(shown.height - 1) * unit - y } else { y };
+    unturn(geometry.orientation, (x, y), ((window.width - 1) * unit, (window.height - 1) * unit))
+}
+
+/// The bilinear reading of step 4.
+fn between(window: &Window, zero: [i64; 3], x: i64, y: i64) -> ([i64; 3], i64) {
+    let (x0, y0) = (x >> 28, y >> 28);
+    let (f, g) = ((x >> 14) & 16_383, (y >> 14) & 16_383);
+    let mix = |a: i64, b: i64, f: i64| (a * (16_384 - f) + b * f + 8192) >> 14;
+    let tap = |x, y, k: usize| window.at(x, y).map_or(zero[k], |values| values[k]);
+    let values = [0, 1, 2].map(|k| {
+        let above = mix(tap(x0, y0, k), tap(x0 + 1, y0, k), f);
+        let below = mix(tap(x0, y0 + 1, k), tap(x0 + 1, y0 + 1, k), f);
+        mix(above, below, g)
+    });
+    let inside = |at: i64, length: i64| i64::from((0..length).contains(&at));
+    let across = inside(x0, window.width) * (16_384 - f) + inside(x0 + 1, window.width) * f;
+    let down = inside(y0, window.height) * (16_384 - g) + inside(y0 + 1, window.height) * g;
+    (values, (across * down + 8192) >> 14)
 }

@@ -4,18 +4,7 @@
 
 use framespool_kernels::*;
 
-use crate::support::{run_u8, Arrangement, Format, Picture};
-
-/// A gray full-range picture whose pixels are listed.
-fn gray(width: u32, height: u32, values: &[u8]) -> Picture {
-    let colour = Colour { matrix: Matrix::Bt709, range: Range::Full };
-    let format = Format { arrangement: Arrangement::Gray, colour, ..Format::i420(width, height) };
-    Picture::new(format, |_, column, row| u32::from(values[(row * width + column) as usize]))
-}
-
-fn red(picture: &Picture, geometry: Geometry) -> Vec<u8> {
-    run_u8(&picture.view(), geometry, Backend::detect()).pixels.iter().map(|pixel| pixel[0]).collect()
-}
+use crate::support::{gray, noise, red, run_u8, Arrangement, Format, Picture};
 
 #[test]
 fn one_clockwise_turn_puts_the_top_left_at_the_top_right() {
@@ -93,7 +82,7 @@ fn one_pass_and_one_scratch_serve_frames_of_changing_format() {
         window: Rect::sized(9, 9),
         ..Geometry::whole(20, 20)
     };
-    let mut pass = PixelPass::new(geometry, Dtype::U8, None).unwrap();
+    let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).unwrap();
     let mut scratch = Scratch::new();
     let small = Picture::new(Format::i420(21, 23), |c, x, y| (c as u32 * 40 + x * 5 + y * 3) % 256);
     let other = Format { arrangement: Arrangement::SemiPlanar, log2_chroma: (1, 0), ..Format::i420(400, 30) };
@@ -101,7 +90,7 @@ fn one_pass_and_one_scratch_serve_frames_of_changing_format() {
     for picture in [&small, &large, &small] {
         let mut data = vec![0; 9 * 9 * 3];
         pass.run(&picture.view(), &mut OutSlot::hwc(&mut data, 9), &mut scratch).unwrap();
-        let twin = oracle::twin(&picture.view(), &geometry).unwrap();
+        let twin = oracle::twin(&picture.view(), &geometry, &Finish::plain(Dtype::U8)).unwrap();
         assert_eq!(data, twin.pixels.concat());
     }
 }
@@ -118,4 +107,66 @@ fn nv12_and_i420_of_the_same_picture_agree() {
             run_u8(&semi.view(), geometry, Backend::detect())
         );
     }
+}
+
+#[test]
+fn a_crop_in_whole_units_of_a_grid_is_the_crop_in_pixels() {
+    let picture = noise(Format::i420(21, 17), 1);
+    for filter in [Filter::Triangle, Filter::Bilinear, Filter::Nearest] {
+        for resized in [(9, 8), (5, 3), (40, 40)] {
+            let plain = Geometry {
+                crop: Rect { x: 3, y: 1, width: 9, height: 8 },
+                resized,
+                window: Rect::sized(resized.0, resized.1),
+                filter,
+                ..Geometry::whole(21, 17)
+            };
+            let crop = Rect { x: 3 * 10, y: 7, width: 9 * 10, height: 8 * 7 };
+            let fine = Geometry { grid: (10, 7), crop, ..plain };
+            let [plain, fine] =
+                [plain, fine].map(|geometry| run_u8(&picture.view(), geometry, Backend::detect()));
+            assert_eq!(plain, fine);
+        }
+    }
+}
+
+#[test]
+fn a_crop_that_starts_within_a_pixel_mixes_neighbours() {
+    // From 1/4 to 2 1/4: each output pixel is three parts of one pixel and one of the next.
+    let geometry = Geometry {
+        grid: (4, 1),
+        crop: Rect { x: 1, y: 0, width: 8, height: 1 },
+        resized: (2, 1),
+        window: Rect::sized(2, 1),
+        ..Geometry::whole(3, 1)
+    };
+    assert_eq!(red(&gray(3, 1, &[100, 200, 0]), geometry), [125, 150]);
+}
+
+#[test]
+fn nearest_takes_the_pixel_under_the_centre_and_makes_no_new_values() {
+    let geometry = |resized: u32| Geometry {
+        resized: (resized, 1),
+        window: Rect::sized(resized, 1),
+        filter: Filter::Nearest,
+        ..Geometry::whole(6, 1)
+    };
+    let labels = gray(6, 1, &[1, 250, 3, 40, 5, 60]);
+    assert_eq!(red(&labels, geometry(2)), [250, 5]);
+    assert_eq!(red(&labels, geometry(3)), [250, 40, 60]); // on a border, the pixel after it
+    assert_eq!(red(&labels, geometry(9)), [1, 250, 250, 3, 40, 40, 5, 60, 60]);
+    for resized in 1..100 {
+        assert!(red(&labels, geometry(resized)).iter().all(|v| [1, 250, 3, 40, 5, 60].contains(v)));
+    }
+}
+
+#[test]
+fn bilinear_looks_at_two_pixels_however_much_it_shrinks() {
+    let geometry = Geometry {
+        resized: (2, 1),
+        window: Rect::sized(2, 1),
+        filter: Filter::Bilinear,
+        ..Geometry::whole(8, 1)
+    };
+    assert_eq!(red(&gray(8, 1, &[255, 10, 30, 255, 255, 50, 90, 255]), geometry), [20, 70]);
 }

@@ -1,142 +1,210 @@
-//! In: random formats, geometries, dtypes and layouts.
+//! In: random formats, geometries, colours, masks, dtypes and layouts.
 //! Out: the pass equals the integer twin byte for byte on every backend.
 //! Never: allows a tolerance.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
 
-use crate::support::{hash, run_u8, Arrangement, Format, Picture};
+use crate::strategies::{canvased, formats, placed, warped, whole};
+use crate::strategies_finish::{colours, finishes, layouts};
+use crate::support::{config, gray, noise, run_finished, Format, Picture};
 
-fn formats() -> impl Strategy<Value = Format> {
-    let arrangement = prop_oneof![
-        Just(Arrangement::Gray),
-        Just(Arrangement::Planar),
-        Just(Arrangement::Planar),
-        Just(Arrangement::SemiPlanar),
-        Just(Arrangement::PlanarRgb),
-        (3u8..=6).prop_map(Arrangement::PackedRgb),
-    ];
-    let matrix = prop_oneof![Just(Matrix::Bt601), Just(Matrix::Bt709), Just(Matrix::Bt2020Ncl)];
-    let depth = prop_oneof![3 => Just(8u8), 1 => Just(10u8), 1 => Just(12u8), 1 => 9u8..=16];
-    let range = prop_oneof![Just(Range::Limited), Just(Range::Full)];
-    (1u32..80, 1u32..60, arrangement, (0u8..=2, 0u8..=2), depth, 0u8..=8, 0usize..40, matrix, range).prop_map(
-        |(width, height, arrangement, log2_chroma, depth, shift, padding, matrix, range)| {
-            let depth_bits = if matches!(arrangement, Arrangement::PackedRgb(_)) { 8 } else { depth };
-            let shift = if depth_bits == 8 { 0 } else { shift.min(16 - depth_bits) };
-            let padding_bytes = if depth_bits == 8 { padding } else { padding & !1 };
-            let colour = Colour { matrix, range };
-            Format { width, height, arrangement, log2_chroma, depth_bits, shift, padding_bytes, colour }
-        },
-    )
-}
-
-fn rect(width: u32, height: u32) -> impl Strategy<Value = Rect> {
-    let part = |side: u32| (0..side).prop_flat_map(move |start| (Just(start), 1..=side - start));
-    (part(width), part(height)).prop_map(|((x, width), (y, height))| Rect { x, y, width, height })
-}
-
-fn geometries(width: u32, height: u32) -> impl Strategy<Value = Geometry> {
-    let orientation = (any::<bool>(), 0u8..=5)
-        .prop_map(|(mirror, quarter_turns_cw)| Orientation { mirror, quarter_turns_cw });
-    orientation.prop_flat_map(move |orientation| {
-        let (width, height) =
-            if orientation.quarter_turns_cw % 2 == 1 { (height, width) } else { (width, height) };
-        let crop = prop_oneof![Just(Rect::sized(width, height)), rect(width, height)];
-        crop.prop_flat_map(move |crop| {
-            let side = |length: u32| prop_oneof![2 => Just(length), 1 => 1u32..=length, 1 => 1u32..120];
-            (side(crop.width), side(crop.height)).prop_flat_map(move |resized| {
-                let window = prop_oneof![Just(Rect::sized(resized.0, resized.1)), rect(resized.0, resized.1)];
-                (window, any::<bool>(), any::<bool>()).prop_map(
-                    move |(window, flip_horizontal, flip_vertical)| Geometry {
-                        orientation,
-                        crop,
-                        resized,
-                        window,
-                        flip_horizontal,
-                        flip_vertical,
-                        ..Geometry::whole(1, 1)
-                    },
-                )
-            })
-        })
-    })
-}
-
-fn cases() -> impl Strategy<Value = (Format, Geometry, u64)> {
-    formats().prop_flat_map(|format| (Just(format), geometries(format.width, format.height), any::<u64>()))
-}
-
-fn noise(format: Format, seed: u64) -> Picture {
-    // Extremes as often as not: sums must survive all black and all white.
-    let white = (1u64 << format.depth_bits) - 1;
-    Picture::new(format, |component, column, row| {
-        let random = hash(seed, component as u64, u64::from(column), u64::from(row));
-        (match random >> 60 {
-            0..=3 => 0,
-            4..=7 => white,
-            _ => random & white,
-        }) as u32
-    })
+/// Same pixels, or the same refusal.
+fn equal(format: Format, geometry: Geometry, finish: &Finish, seed: u64) -> Result<(), TestCaseError> {
+    let picture = noise(format, seed);
+    let expected = oracle::twin(&picture.view(), &geometry, finish);
+    for backend in Backend::available() {
+        let got = run_finished(&picture.view(), &geometry, finish, backend);
+        prop_assert_eq!(&got, &expected, "{}", backend.name());
+    }
+    Ok(())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(debug_assertions) { 400 } else { 1500 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(600))]
 
     #[test]
-    fn every_backend_equals_the_integer_twin((format, geometry, seed) in cases()) {
-        let picture = noise(format, seed);
-        let expected = oracle::twin(&picture.view(), &geometry).unwrap();
-        for backend in Backend::available() {
-            prop_assert_eq!(&run_u8(&picture.view(), geometry, backend), &expected, "{}", backend.name());
-        }
+    fn every_backend_equals_the_integer_twin(
+        (format, geometry) in formats().prop_flat_map(whole),
+        seed in any::<u64>(),
+    ) {
+        equal(format, geometry, &Finish::plain(Dtype::U8), seed)?;
     }
 
     #[test]
-    fn every_layout_and_dtype_holds_the_same_values(
-        (format, geometry, seed) in cases(),
-        gap in 0usize..5,
-        layout in 0usize..4,
-        float in any::<bool>(),
+    fn every_backend_equals_the_integer_twin_in_other_colours_on_a_canvas(
+        (format, geometry) in formats().prop_flat_map(canvased),
+        finish in colours(),
+        seed in any::<u64>(),
+    ) {
+        equal(format, geometry, &finish, seed)?;
+    }
+
+    #[test]
+    fn every_backend_equals_the_integer_twin_through_an_affine_map(
+        (format, geometry) in formats().prop_flat_map(warped),
+        finish in colours(),
+        plain in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let finish = if plain { Finish { fill: finish.fill, ..Finish::plain(Dtype::U8) } } else { finish };
+        equal(format, geometry, &finish, seed)?;
+    }
+
+    #[test]
+    fn every_layout_dtype_and_mask_gives_the_elements_of_the_twin(
+        ((format, geometry), finish) in formats().prop_flat_map(placed)
+            .prop_flat_map(|case| (Just(case), finishes(case.1.output_size()))),
+        layout in layouts(),
+        seed in any::<u64>(),
     ) {
         let picture = noise(format, seed);
-        let expected = oracle::twin(&picture.view(), &geometry).unwrap();
-        let (width, height) = (expected.width as usize, expected.height as usize);
-        let (channel_stride, row_stride, column_stride) = match layout {
-            0 => (1, width * 3 + gap, 3),
-            1 => (width * height + gap, width, 1),
-            2 => (1, width * (3 + gap), 3 + gap),
-            _ => ((width + gap) * height, 1, height),
+        let expected =
+            oracle::twin(&picture.view(), &geometry, &finish).map(|image| oracle::elements(&image, &finish));
+        let (width, height) = geometry.output_size();
+        let lengths = [finish.channels.count(), height as usize, width as usize];
+        let [channel_stride, row_stride, column_stride] = layout.strides(lengths);
+        let at = |channel: usize, y: usize, x: usize| {
+            channel * channel_stride + y * row_stride + x * column_stride
         };
-        let normalize = Normalize { mean: [0.4, 0.5, 0.0], std: [0.2, 1.0, 0.3] };
-        let dtype = if float { Dtype::F32 } else { Dtype::U8 };
-        let elements = 2 * channel_stride + (height - 1) * row_stride + (width - 1) * column_stride + 1;
-        let untouched = 0xEE;
+        let length = at(lengths[0] - 1, lengths[1] - 1, lengths[2] - 1) + 1;
+        let (bytes, untouched) = (finish.dtype.bytes(), 0xEE);
         for backend in Backend::available() {
-            let mut data = vec![untouched; elements * dtype.bytes()];
+            let mut data = vec![untouched; length * bytes];
             let mut out = OutSlot { data: &mut data, channel_stride, row_stride, column_stride };
-            let mut pass = PixelPass::new(geometry, dtype, float.then_some(normalize)).unwrap().with_backend(backend);
-            pass.run(&picture.view(), &mut out, &mut Scratch::new()).unwrap();
-            let mut written = vec![false; elements];
-            for y in 0..height {
-                for x in 0..width {
-                    for channel in 0..3 {
-                        let at = channel * channel_stride + y * row_stride + x * column_stride;
-                        written[at] = true;
-                        let value = expected.at(x as u32, y as u32)[channel];
-                        if float {
-                            let got = f32::from_ne_bytes(data[at * 4..][..4].try_into().unwrap());
-                            let (scale, bias) = Normalize::scale_and_bias(Some(normalize), channel);
-                            prop_assert_eq!(got.to_bits(), f32::from(value).mul_add(scale, bias).to_bits());
-                        } else {
-                            prop_assert_eq!(data[at], value);
+            let mut pass = PixelPass::new(geometry, finish.clone()).unwrap().with_backend(backend);
+            let done = pass.run(&picture.view(), &mut out, &mut Scratch::new());
+            let mut whole = vec![untouched; length * bytes];
+            match &expected {
+                Ok(elements) => {
+                    prop_assert_eq!(done, Ok(()));
+                    let mut elements = elements.iter();
+                    for y in 0..lengths[1] {
+                        for x in 0..lengths[2] {
+                            for channel in 0..lengths[0] {
+                                let place = at(channel, y, x) * bytes;
+                                whole[place..place + bytes].copy_from_slice(elements.next().unwrap());
+                            }
                         }
                     }
                 }
+                Err(refused) => prop_assert_eq!(done, Err(*refused)),
             }
-            for (at, _) in written.iter().enumerate().filter(|(_, written)| !**written) {
-                let bytes = &data[at * dtype.bytes()..][..dtype.bytes()];
-                prop_assert!(bytes.iter().all(|&byte| byte == untouched), "gap element {} was written", at);
+            // Gaps, too, hold what they held before.
+            let wrong = data.iter().zip(&whole).position(|(got, expected)| got != expected);
+            prop_assert!(wrong.is_none(), "{}: byte {:?}", backend.name(), wrong);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn what_a_pass_and_its_scratch_did_before_leaves_no_trace(
+        before in formats().prop_flat_map(placed),
+        (format, geometry) in formats().prop_flat_map(placed),
+        other in formats(),
+        finishes in [colours(), colours()],
+        seed in any::<u64>(),
+    ) {
+        // The same size, but other planes, depth and colour.
+        let other = Format { width: format.width, height: format.height, ..other };
+        let mut scratch = Scratch::new();
+        let mut run = |pass: &mut PixelPass, format: Format| {
+            let (width, height) = pass.output_size();
+            let mut data = vec![0; width as usize * height as usize * 3];
+            let picture = noise(format, seed);
+            let done = pass.run(&picture.view(), &mut OutSlot::hwc(&mut data, width as usize), &mut scratch);
+            let expected = oracle::twin(&picture.view(), pass.geometry(), pass.finish());
+            (done.map(|()| data), expected.map(|image| image.pixels.concat()))
+        };
+        for backend in Backend::available() {
+            let mut earlier = PixelPass::new(before.1, finishes[0].clone()).unwrap().with_backend(backend);
+            let mut pass = PixelPass::new(geometry, finishes[1].clone()).unwrap().with_backend(backend);
+            let (got, expected) = run(&mut earlier, before.0);
+            prop_assert_eq!(got, expected, "{}", backend.name());
+            for format in [format, other, format] {
+                let (got, expected) = run(&mut pass, format);
+                prop_assert_eq!(got, expected, "{}", backend.name());
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(80))]
+
+    /// Where weights are largest: sums of 64 bits and of more.
+    #[test]
+    fn every_backend_equals_the_integer_twin_on_long_sides_and_fine_grids(
+        length in prop_oneof![1u32..3000, 60_000u32..=65_535],
+        grid in prop_oneof![1u32..20, 60_000u32..=65_535],
+        (start, end) in prop_oneof![Just((0.0, 0.999_999)), (0.0f64..1.0, 0.0f64..1.0)],
+        resized in prop_oneof![Just(1), 2u32..10, 1u32..=65_535],
+        (first, count) in (0.0f64..1.0, 1u32..20),
+        filter in prop_oneof![Just(Filter::Triangle), Just(Filter::Bilinear), Just(Filter::Nearest)],
+        (mirror, quarter_turns_cw, tall) in (any::<bool>(), 0u8..4, any::<bool>()),
+        format in formats(),
+        seed in any::<u64>(),
+    ) {
+        let fine = length * grid;
+        let part = |share: f64| (share * f64::from(fine)) as u32;
+        let (start, end) = (part(start).min(part(end)), part(start).max(part(end)) + 1);
+        let first = (first * f64::from(resized)) as u32;
+        let window = (first, count.min(resized - first));
+        let size = if tall { (1, length) } else { (length, 1) };
+        let format = Format { width: size.0, height: size.1, padding_bytes: 0, ..format };
+        let turned = tall != (quarter_turns_cw % 2 == 1);
+        let pick = |along: u32, across: u32| if turned { (across, along) } else { (along, across) };
+        let ((x, y), (width, height)) = (pick(start, 0), pick(end - start, 1));
+        let (corner, sides) = (pick(window.0, 0), pick(window.1, 1));
+        let geometry = Geometry {
+            orientation: Orientation { mirror, quarter_turns_cw },
+            crop: Rect { x, y, width, height },
+            grid: pick(grid, 1),
+            resized: pick(resized, 1),
+            window: Rect { x: corner.0, y: corner.1, width: sides.0, height: sides.1 },
+            filter,
+            ..Geometry::whole(1, 1)
+        };
+        equal(format, geometry, &Finish::plain(Dtype::U8), seed)?;
+    }
+}
+
+#[test]
+fn every_backend_equals_the_integer_twin_on_large_windows() {
+    // More pixels than one sum of 32 bits holds, all of them nearly white.
+    let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
+    let picture =
+        Picture::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
+    let contrast = ColourMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColourMap::linear([[0.2, 0.1, 0.3]; 3]) };
+    let finish = Finish { colour: contrast, ..Finish::plain(Dtype::U8) };
+    let (slow, fast) = (1 << (POSITION_BITS - 3), 3 << POSITION_BITS);
+    let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
+    let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
+    for place in [Place::Whole, Place::Warp(warp)] {
+        let geometry = Geometry { place, ..Geometry::whole(400, 300) };
+        let expected = oracle::twin(&picture.view(), &geometry, &finish);
+        for backend in Backend::available() {
+            assert_eq!(run_finished(&picture.view(), &geometry, &finish, backend), expected);
+        }
+    }
+}
+
+#[test]
+fn every_backend_equals_the_integer_twin_where_fill_fades_in() {
+    // One strong row leaves the others 7 bits of fraction: here rounding by cover shows. The pixel is left in steps of 1/1024.
+    let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
+    let fill = Fill::constant([1.0, 2.0, 3.0]);
+    let finish = Finish { colour: ColourMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
+    let picture = gray(1, 1, &[0]);
+    let to_x = [1 << (POSITION_BITS - 10), 0, 0];
+    let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };
+    let geometry = Geometry { place: Place::Warp(warp), ..Geometry::whole(1, 1) };
+    let expected = oracle::twin(&picture.view(), &geometry, &finish).unwrap();
+    assert_eq!(expected.pixels[507..510].iter().map(|pixel| pixel[0]).collect::<Vec<_>>(), [0, 1, 1]);
+    for backend in Backend::available() {
+        assert_eq!(run_finished(&picture.view(), &geometry, &finish, backend).as_ref(), Ok(&expected));
     }
 }

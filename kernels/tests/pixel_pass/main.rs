@@ -3,7 +3,14 @@
 //! Never: needs files, a GPU or a particular machine.
 
 mod accuracy;
+mod accuracy_changes;
 mod claims;
 mod equality;
+mod extremes;
+mod finishes;
+mod nonsense;
+mod places;
 mod refusals;
+mod strategies;
+mod strategies_finish;
 mod support;

@@ -3,7 +3,6 @@
 //! Never: a panic.
 
 use framespool_kernels::*;
-use proptest::prelude::*;
 
 use crate::support::{Format, Picture};
 
@@ -13,7 +12,7 @@ fn picture() -> Picture {
 
 fn error(frame: &FrameView<'_>, geometry: Geometry, slot_bytes: usize) -> PassError {
     let mut data = vec![7; slot_bytes];
-    let mut pass = PixelPass::new(geometry, Dtype::U8, None).unwrap();
+    let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).unwrap();
     let (width, _) = pass.output_size();
     let refused = pass.run(frame, &mut OutSlot::hwc(&mut data, width as usize), &mut Scratch::new());
     assert!(data.iter().all(|&byte| byte == 7), "nothing may be written before a refusal");
@@ -80,10 +79,13 @@ fn rectangles_outside_their_picture_are_refused() {
     let refused = error(&picture.view(), Geometry { crop, ..Geometry::whole(16, 8) }, 384);
     assert_eq!(refused, PassError::RectOutside { what: "crop", rect: crop, width: 16, height: 8 });
     let window = Rect { x: u32::MAX, y: 0, width: 2, height: 8 };
-    let refused = PixelPass::new(Geometry { window, ..Geometry::whole(16, 8) }, Dtype::U8, None).unwrap_err();
+    let refused =
+        PixelPass::new(Geometry { window, ..Geometry::whole(16, 8) }, Finish::plain(Dtype::U8)).unwrap_err();
     assert_eq!(refused, PassError::RectOutside { what: "window", rect: window, width: 16, height: 8 });
     for resized in [(0, 4), (70_000, 4)] {
-        assert!(PixelPass::new(Geometry { resized, ..Geometry::whole(16, 8) }, Dtype::U8, None).is_err());
+        assert!(
+            PixelPass::new(Geometry { resized, ..Geometry::whole(16, 8) }, Finish::plain(Dtype::U8)).is_err()
+        );
     }
 }
 
@@ -92,7 +94,7 @@ fn a_slot_that_is_short_or_folds_onto_itself_is_refused() {
     let picture = picture();
     let refused = error(&picture.view(), Geometry::whole(16, 8), 383);
     assert_eq!(refused, PassError::SlotShort { have_bytes: 383, need_bytes: 384 });
-    let mut pass = PixelPass::new(Geometry::whole(16, 8), Dtype::U8, None).unwrap();
+    let mut pass = PixelPass::new(Geometry::whole(16, 8), Finish::plain(Dtype::U8)).unwrap();
     let mut data = vec![0; 10_000];
     for (channel_stride, row_stride, column_stride) in [(1, 16, 3), (0, 48, 3), (1, 48, 1), (127, 16, 1)] {
         let mut out = OutSlot { data: &mut data, channel_stride, row_stride, column_stride };
@@ -104,50 +106,145 @@ fn a_slot_that_is_short_or_folds_onto_itself_is_refused() {
     assert_eq!(refused, Err(PassError::SlotShort { have_bytes: 10_000, need_bytes: u64::MAX }));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(debug_assertions) { 400 } else { 3000 }, failure_persistence: None, ..ProptestConfig::default() })]
+/// What compiling this says.
+fn refused(geometry: Geometry, finish: Finish) -> PassError {
+    PixelPass::new(geometry, finish).unwrap_err()
+}
 
-    #[test]
-    fn no_request_panics(
-        size in (0u32..40, 0u32..40),
-        depth_bits in 0u8..20,
-        shift in 0u8..20,
-        bytes in 0usize..3000,
-        strides in (0usize..100, 0usize..100),
-        log2 in (0u8..4, 0u8..4),
-        kind in 0usize..5,
-        crop in (0u32..20, 0u32..20, 0u32..40, 0u32..40),
-        resized in (0u32..40, 0u32..40),
-        window in (0u32..10, 0u32..10, 0u32..40, 0u32..40),
-        slot in (0usize..2000, 0usize..200, 0usize..20, 0usize..10_000),
-    ) {
-        let data = vec![200u8; bytes];
-        let luma = Plane { data: &data, stride_bytes: strides.0 };
-        let chroma = Plane { data: &data, stride_bytes: strides.1 };
-        let (log2_chroma_w, log2_chroma_h) = log2;
-        let planes = match kind {
-            0 => Planes::Gray(luma),
-            1 => Planes::Yuv { planes: [luma, chroma, chroma], log2_chroma_w, log2_chroma_h },
-            2 => Planes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h },
-            3 => Planes::PlanarRgb([luma, luma, chroma]),
-            _ => Planes::PackedRgb { plane: luma, pixel_bytes: log2_chroma_w + 1, offsets: [0, 1, log2_chroma_h] },
-        };
-        let colour = Colour { matrix: Matrix::Bt601, range: Range::Limited };
-        let frame = FrameView { width: size.0, height: size.1, depth_bits, shift, planes, colour };
-        let rect = |(x, y, width, height)| Rect { x, y, width, height };
-        let geometry = Geometry {
-            orientation: Orientation { mirror: bytes % 2 == 0, quarter_turns_cw: shift },
-            crop: rect(crop),
-            resized,
-            window: rect(window),
-            ..Geometry::whole(1, 1)
-        };
-        if let Ok(mut pass) = PixelPass::new(geometry, Dtype::U8, None) {
-            let mut data = vec![0; slot.3];
-            let mut out = OutSlot { data: &mut data, channel_stride: slot.0, row_stride: slot.1, column_stride: slot.2 };
-            if let Err(refused) = pass.run(&frame, &mut out, &mut Scratch::new()) {
-                prop_assert!(!refused.to_string().is_empty());
-            }
-        }
+fn plain() -> Finish {
+    Finish::plain(Dtype::U8)
+}
+
+#[test]
+fn sizes_without_pixels_or_beyond_16_bits_are_refused() {
+    let whole = Geometry::whole(16, 8);
+    let canvas = |width, height| Place::Canvas { size: (width, height), x: 0, y: 0 };
+    for (geometry, what, width, height) in [
+        (Geometry { grid: (0, 1), ..whole }, "grid", 0, 1),
+        (Geometry { resized: (16, 0), ..whole }, "resized", 16, 0),
+        (Geometry { place: canvas(0, 8), ..whole }, "output", 0, 8),
+        (Geometry { crop: Rect::sized(0, 8), ..whole }, "crop", 0, 8),
+        (Geometry { window: Rect::sized(16, 0), place: canvas(16, 8), ..whole }, "window", 16, 0),
+    ] {
+        assert_eq!(refused(geometry, plain()), PassError::Empty { what, width, height });
+    }
+    for (geometry, what, width, height) in [
+        (Geometry { grid: (1, 65_536), ..whole }, "grid", 1, 65_536),
+        (Geometry { resized: (u32::MAX, 8), ..whole }, "resized", u32::MAX, 8),
+        (Geometry { place: canvas(16, 65_536), ..whole }, "output", 16, 65_536),
+    ] {
+        assert_eq!(refused(geometry, plain()), PassError::TooLarge { what, width, height });
+    }
+}
+
+#[test]
+fn a_fractional_crop_must_lie_in_the_picture_of_that_many_units() {
+    let picture = picture();
+    let geometry = |x| Geometry {
+        grid: (10, 3),
+        crop: Rect { x, y: 0, width: 20, height: 24 },
+        ..Geometry::whole(16, 8)
+    };
+    let mut data = vec![0; 384];
+    let mut run = |x| {
+        let mut pass = PixelPass::new(geometry(x), plain()).unwrap();
+        pass.run(&picture.view(), &mut OutSlot::hwc(&mut data, 16), &mut Scratch::new())
+    };
+    assert_eq!(run(140), Ok(()));
+    let rect = Rect { x: 141, y: 0, width: 20, height: 24 };
+    assert_eq!(run(141), Err(PassError::RectOutside { what: "crop", rect, width: 160, height: 24 }));
+}
+
+#[test]
+fn a_window_beside_its_canvas_is_refused() {
+    let place = Place::Canvas { size: (20, 8), x: 5, y: 0 };
+    let rect = Rect { x: 5, y: 0, width: 16, height: 8 };
+    assert_eq!(
+        refused(Geometry { place, ..Geometry::whole(16, 8) }, plain()),
+        PassError::RectOutside { what: "canvas", rect, width: 20, height: 8 }
+    );
+}
+
+#[test]
+fn affine_maps_that_lead_too_far_are_refused() {
+    let whole = Geometry::whole(16, 8);
+    let warp = |to_x, to_y| {
+        let place = Place::Warp(Warp { size: (4, 4), to_x, to_y, interpolation: Interpolation::Bilinear });
+        PixelPass::new(Geometry { place, ..whole }, plain()).map(|_| ())
+    };
+    let near = [0, 0, (1 << 61) - 1];
+    assert_eq!(warp(near, near.map(|v| -v)), Ok(()));
+    for to in [[0, 0, 1 << 61], [0, 0, -1 << 61], [1, -1, near[2]], [i64::MAX; 3], [i64::MIN, 0, 0]] {
+        assert_eq!(warp(to, near), Err(PassError::WarpTooFar { to }));
+        assert_eq!(warp(near, to), Err(PassError::WarpTooFar { to }));
+    }
+}
+
+#[test]
+fn colours_that_are_not_numbers_are_refused() {
+    let whole = Geometry::whole(16, 8);
+    let infinite = f64::INFINITY;
+    let mut map = ColourMap::IDENTITY;
+    map.mean[2][1] = infinite;
+    let fill = Fill::constant([0.0, -infinite, 0.0]);
+    for (finish, value) in
+        [(Finish { colour: map, ..plain() }, infinite), (Finish { fill, ..plain() }, -infinite)]
+    {
+        assert_eq!(refused(whole, finish), PassError::BadColour { value });
+    }
+    let nan = ColourMap { offset: [f64::NAN; 3], ..ColourMap::IDENTITY };
+    assert!(matches!(refused(whole, Finish { colour: nan, ..plain() }), PassError::BadColour { .. }));
+}
+
+#[test]
+fn colour_maps_that_multiply_by_thousands_are_refused_once_the_frame_is_known() {
+    let picture = picture();
+    let run = |gain: f64| {
+        let colour = ColourMap::linear(ColourMap::IDENTITY.matrix.map(|row| row.map(|one| one * gain)));
+        let mut pass = PixelPass::new(Geometry::whole(16, 8), Finish { colour, ..plain() }).unwrap();
+        let mut data = vec![7; 384];
+        let done = pass.run(&picture.view(), &mut OutSlot::hwc(&mut data, 16), &mut Scratch::new());
+        assert!(
+            done.is_ok() || data.iter().all(|&byte| byte == 7),
+            "nothing may be written before a refusal"
+        );
+        done
+    };
+    assert_eq!(run(9_000.0), Ok(()));
+    let Err(PassError::ColourTooStrong { gain }) = run(20_000.0) else { panic!("not refused") };
+    assert!(gain > 20_000.0 && gain < 80_000.0);
+}
+
+#[test]
+fn masks_outside_the_output_or_beyond_their_limit_are_refused() {
+    let place = Place::Canvas { size: (30, 10), x: 0, y: 0 };
+    let geometry = Geometry { place, ..Geometry::whole(16, 8) };
+    let run = |area| {
+        let masks = vec![Mask { area, paint: Paint::Noise(1) }];
+        PixelPass::new(geometry, Finish { masks, ..plain() }).map(|_| ())
+    };
+    assert_eq!(run(Area::Hole(Rect { x: 20, y: 0, width: 10, height: 10 })), Ok(()));
+    let rect = Rect { x: 20, y: 1, width: 10, height: 10 };
+    let outside = PassError::RectOutside { what: "mask", rect, width: 30, height: 10 };
+    assert_eq!(run(Area::Hole(rect)), Err(outside));
+    let empty = PassError::Empty { what: "mask", width: 0, height: 1 };
+    assert_eq!(run(Area::Hole(Rect::sized(0, 1))), Err(empty));
+    let limit = (1 << 32) + 1;
+    let grid = Grid { step_x: [0; 2], step_y: [0; 2], start: [0; 2], limit };
+    assert_eq!(run(Area::Grid(grid)), Err(PassError::BadGrid { limit }));
+}
+
+#[test]
+fn elements_and_normalisation_need_a_float_dtype() {
+    let whole = Geometry::whole(16, 8);
+    let paint = Paint::Element([0.0; 3]);
+    let masks = vec![Mask { area: Area::Hole(Rect::sized(1, 1)), paint }];
+    assert_eq!(refused(whole, Finish { masks, ..plain() }), PassError::ElementNeedsFloat);
+    let normalize = Normalize { mean: [0.0; 3], std: [1.0; 3] };
+    assert_eq!(refused(whole, plain().normalized(normalize)), PassError::NormalizeNeedsFloat);
+    for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32] {
+        let normalize = Normalize { mean: [f32::NAN; 3], ..normalize };
+        let refused = refused(whole, Finish::plain(dtype).normalized(normalize));
+        assert!(matches!(refused, PassError::BadNormalize { channel: 0, .. }));
     }
 }

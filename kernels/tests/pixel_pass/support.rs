@@ -1,9 +1,10 @@
 //! In: a format and a rule for its samples.
-//! Out: owned pictures with rows padded by rubbish, and runs of the pass into 8-bit images.
+//! Out: owned pictures with rows padded by rubbish, runs of the pass into 8-bit images, how long properties are tried.
 //! Never: checks anything.
 
 use framespool_kernels::oracle::Image;
 use framespool_kernels::*;
+use proptest::prelude::ProptestConfig;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
@@ -119,13 +120,61 @@ impl Picture {
     }
 }
 
-/// The pass on one backend, channels last.
-pub fn run_u8(frame: &FrameView<'_>, geometry: Geometry, backend: Backend) -> Image {
-    let mut pass = PixelPass::new(geometry, Dtype::U8, None).unwrap().with_backend(backend);
+/// The pass on one backend, 8-bit and channels last.
+pub fn run_finished(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    finish: &Finish,
+    backend: Backend,
+) -> Result<Image, PassError> {
+    let mut pass = PixelPass::new(*geometry, finish.clone())?.with_backend(backend);
     let (width, height) = pass.output_size();
     let mut data = vec![0; width as usize * height as usize * 3];
-    pass.run(frame, &mut OutSlot::hwc(&mut data, width as usize), &mut Scratch::new()).unwrap();
-    Image { width, height, pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect() }
+    pass.run(frame, &mut OutSlot::hwc(&mut data, width as usize), &mut Scratch::new())?;
+    Ok(Image { width, height, pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect() })
+}
+
+/// [`run_finished`] with the colours as they are.
+pub fn run_u8(frame: &FrameView<'_>, geometry: Geometry, backend: Backend) -> Image {
+    run_finished(frame, &geometry, &Finish::plain(Dtype::U8), backend).unwrap()
+}
+
+/// A gray full-range picture whose pixels are listed.
+pub fn gray(width: u32, height: u32, values: &[u8]) -> Picture {
+    let colour = Colour { matrix: Matrix::Bt709, range: Range::Full };
+    let format = Format { arrangement: Arrangement::Gray, colour, ..Format::i420(width, height) };
+    Picture::new(format, |_, column, row| u32::from(values[(row * width + column) as usize]))
+}
+
+/// The red (or gray) values of the output.
+pub fn red(picture: &Picture, geometry: Geometry) -> Vec<u8> {
+    red_finished(picture, geometry, &Finish::plain(Dtype::U8))
+}
+
+/// [`red`] in other colours.
+pub fn red_finished(picture: &Picture, geometry: Geometry, finish: &Finish) -> Vec<u8> {
+    let image = run_finished(&picture.view(), &geometry, finish, Backend::detect()).unwrap();
+    image.pixels.iter().map(|pixel| pixel[0]).collect()
+}
+
+/// Noise in every sample. Extremes as often as not: sums must survive all black and all white.
+pub fn noise(format: Format, seed: u64) -> Picture {
+    let white = (1u64 << format.depth_bits) - 1;
+    Picture::new(format, |component, column, row| {
+        let random = hash(seed, component as u64, u64::from(column), u64::from(row));
+        (match random >> 60 {
+            0..=3 => 0,
+            4..=7 => white,
+            _ => random & white,
+        }) as u32
+    })
+}
+
+/// So many cases, unless the environment says how many (`PROPTEST_CASES`).
+pub fn config(cases: u32) -> ProptestConfig {
+    let all = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { all.cases } else { cases };
+    ProptestConfig { cases, failure_persistence: None, ..all }
 }
 
 /// Repeatable noise.

@@ -1,0 +1,117 @@
+//! In: what a frame's code values mean, and the changes of colour that a finish asks for.
+//! Out: step 5 of CONTRACT.md: components and cover to 8-bit colours, in 128 bits throughout.
+//! Never: keeps a coefficient in fewer bits than it needs.
+
+use super::{components, is_yuv};
+use crate::colour::{Matrix, Range};
+use crate::error::PassError;
+use crate::finish::Finish;
+use crate::view::FrameView;
+
+type Matrix3 = [[f64; 3]; 3];
+
+/// What the contract computes once per source format.
+pub(super) struct Palette {
+    /// The components of black.
+    pub zero: [i64; 3],
+    /// F.
+    factors: [[i128; 3]; 3],
+    shift: u32,
+    bias: Ground,
+    fill: Ground,
+}
+
+/// A constant and what the mean adds to it.
+struct Ground {
+    constant: [i128; 3],
+    of_mean: [[i128; 3]; 3],
+}
+
+impl Palette {
+    pub fn new(frame: &FrameView<'_>, finish: &Finish) -> Result<Self, PassError> {
+        let (base, zero) = base(frame);
+        let a = product(&finish.colour.matrix, &base);
+        let small = |p: &u32| {
+            a.iter().all(|row| row.iter().map(|v| (v * power(*p)).round().abs()).sum::<f64>() <= 32_767.0)
+        };
+        let Some(p) = (0..=13).rev().find(small) else {
+            let gains = a.iter().map(|row| row.iter().map(|v| v.abs()).sum());
+            return Err(PassError::ColourTooStrong { gain: gains.fold(0.0, f64::max) });
+        };
+        let ground = |constant: [f64; 3], mean: &Matrix3| Ground {
+            constant: constant.map(|v| fixed(v, p + 7)),
+            of_mean: product(mean, &base).map(|row| row.map(|v| fixed(v, p))),
+        };
+        Ok(Self {
+            zero,
+            factors: a.map(|row| row.map(|v| fixed(v, p))),
+            shift: p + 7,
+            bias: ground(finish.colour.offset, &finish.colour.mean),
+            fill: ground(finish.fill.base, &finish.fill.mean),
+        })
+    }
+
+    pub fn colour(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u8; 3] {
+        let cover = i128::from(cover);
+        [0, 1, 2].map(|r| {
+            let row: i128 = (0..3).map(|k| self.factors[r][k] * i128::from(values[k] - self.zero[k])).sum();
+            let (bias, fill) = (self.at(&self.bias, r, mean), self.at(&self.fill, r, mean));
+            let value = row + ((bias * cover + fill * (16_384 - cover) + 8192) >> 14);
+            ((value + (1 << (self.shift - 1))) >> self.shift).clamp(0, 255) as u8
+        })
+    }
+
+    fn at(&self, ground: &Ground, r: usize, mean: [i64; 3]) -> i128 {
+        let of_mean = (0..3).map(|k| ground.of_mean[r][k] * i128::from(mean[k] - self.zero[k]));
+        let limit = (1 << 30) - (1 << 20);
+        (ground.constant[r] + of_mean.sum::<i128>()).clamp(-limit, limit)
+    }
+}
+
+fn power(p: u32) -> f64 {
+    2f64.powi(p as i32)
+}
+
+/// Ties away from zero. Far beyond any number that means a colour it stops growing, so that 128 bits hold every sum.
+fn fixed(value: f64, p: u32) -> i128 {
+    (value * power(p)).round().clamp(-1e30, 1e30) as i128
+}
+
+fn product(a: &Matrix3, b: &Matrix3) -> Matrix3 {
+    let mut result = [[0.0; 3]; 3];
+    for r in 0..3 {
+        for k in 0..3 {
+            result[r][k] = a[r][0] * b[0][k] + a[r][1] * b[1][k] + a[r][2] * b[2][k];
+        }
+    }
+    result
+}
+
+/// B and z. The columns that a gray picture lacks are zero.
+fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
+    let codes = 2f64.powi(i32::from(frame.depth_bits));
+    let full = 255.0 / 256.0 * codes / (codes - 1.0);
+    let (black, l, c) = match frame.colour.range {
+        Range::Limited => (2048, 255.0 / 219.0, 255.0 / 224.0),
+        Range::Full => (0, full, full),
+    };
+    if is_yuv(frame) {
+        let (kr, kb): (f64, f64) = match frame.colour.matrix {
+            Matrix::Bt601 => (0.299, 0.114),
+            Matrix::Bt709 => (0.2126, 0.0722),
+            Matrix::Bt2020Ncl => (0.2627, 0.0593),
+            Matrix::Rgb => (0.0, 0.0),
+        };
+        let kg = 1.0 - kr - kb;
+        let rows = [
+            [l, 0.0, 2.0 * c * (1.0 - kr)],
+            [l, -2.0 * c * (1.0 - kb) * kb / kg, -2.0 * c * (1.0 - kr) * kr / kg],
+            [l, 2.0 * c * (1.0 - kb), 0.0],
+        ];
+        (rows, [black, 16_384, 16_384])
+    } else if components(frame) == 1 {
+        ([[l, 0.0, 0.0]; 3], [black, 0, 0])
+    } else {
+        ([[l, 0.0, 0.0], [0.0, l, 0.0], [0.0, 0.0, l]], [black; 3])
+    }
+}

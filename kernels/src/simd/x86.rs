@@ -1,0 +1,414 @@
+//! In: the same rows as the plain bodies take.
+//! Out: the same values, by instructions that the compiler does not find by itself.
+//! Never: reads or writes outside the slices given; sums are exact in 32 bits, so their order does not matter.
+
+#![allow(unsafe_code)]
+
+pub(super) mod blend;
+pub(super) mod block;
+
+use std::arch::x86_64::*;
+
+use crate::colour::{self, FrameColours};
+use crate::finish::Channels;
+use crate::geometry::Placement;
+use crate::warp::{self, Line, Window};
+use crate::write::{Dtype, OutSlot, Tile, Writer, TILE};
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_u8(from: &[u8; 32]) -> __m256i {
+    // SAFETY: 32 bytes are readable, and the load has no alignment.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_i16(to: &mut [i16; 16], value: __m256i) {
+    // SAFETY: 32 bytes are writable, and the store has no alignment.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_u8(to: &mut [u8; 32], value: __m256i) {
+    // SAFETY: 32 bytes are writable, and the store has no alignment.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_i16(from: &[i16; 16]) -> __m256i {
+    // SAFETY: 32 bytes are readable, and the load has no alignment.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+/// Two weights side by side, as often as fits: for products of two interleaved rows.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pair(first: i16, second: i16) -> __m256i {
+    _mm256_set1_epi32(i32::from(first) & 0xFFFF | i32::from(second) << 16)
+}
+
+/// The factors of [`full_row`], each in every lane.
+struct Factors {
+    zero: __m256i,
+    luma: __m256i,
+    v_to_r: __m256i,
+    uv_to_g: __m256i,
+    u_to_b: __m256i,
+}
+
+impl Factors {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(colours: &FrameColours) -> Self {
+        let [luma, v_to_r, u_to_g, v_to_g, u_to_b] = colours.plain_factors();
+        Self {
+            zero: _mm256_set1_epi16(colours.zero()[0]),
+            luma: pair(luma, 0),
+            v_to_r: pair(0, v_to_r),
+            uv_to_g: pair(u_to_g, v_to_g),
+            u_to_b: pair(u_to_b, 0),
+        }
+    }
+}
+
+/// A row of 8-bit Y, U, V whose chroma is half as wide, straight to R, G, B: what blending, repeating and
+/// [`yuv_row`](crate::colour::yuv_row) give, without the rows between.
+#[target_feature(enable = "avx2")]
+pub(super) fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colours: &FrameColours) {
+    let [r, g, b] = rgb;
+    let [y, u, v] = yuv;
+    let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 32 * 32;
+    let f = Factors::new(colours);
+    colour::full_row_from(whole, [&mut *r, &mut *g, &mut *b], yuv, colours);
+    for at in (0..whole).step_by(32) {
+        let y = load_u8(y[at..][..32].try_into().expect("32 long"));
+        let u16s: &[u8; 16] = u[at / 2..][..16].try_into().expect("16 long");
+        let v16s: &[u8; 16] = v[at / 2..][..16].try_into().expect("16 long");
+        let [red, green, blue] = full_group(y, u16s, v16s, &f);
+        store_u8((&mut r[at..][..32]).try_into().expect("32 long"), red);
+        store_u8((&mut g[at..][..32]).try_into().expect("32 long"), green);
+        store_u8((&mut b[at..][..32]).try_into().expect("32 long"), blue);
+    }
+}
+
+/// [`full_row`] straight to R, G, B side by side.
+#[target_feature(enable = "avx2")]
+pub(super) fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColours) {
+    let [y, u, v] = yuv;
+    let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 32 * 32;
+    let f = Factors::new(colours);
+    for at in (0..whole).step_by(32) {
+        let y = load_u8(y[at..][..32].try_into().expect("32 long"));
+        let u16s: &[u8; 16] = u[at / 2..][..16].try_into().expect("16 long");
+        let v16s: &[u8; 16] = v[at / 2..][..16].try_into().expect("16 long");
+        let [red, green, blue] = full_group(y, u16s, v16s, &f);
+        store_packed((&mut out[3 * at..][..96]).try_into().expect("96 long"), red, green, blue);
+    }
+    colour::full_packed_from(whole, out, yuv, colours);
+}
+
+/// 32 pixels of [`full_row`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn full_group(y: __m256i, u: &[u8; 16], v: &[u8; 16], f: &Factors) -> [__m256i; 3] {
+    let nothing = _mm256_setzero_si256();
+    let (u, v) = (chroma(u), chroma(v));
+    // (u, v) pairs of samples 0-3 | 8-11 and 4-7 | 12-15.
+    let (first, second) = (_mm256_unpacklo_epi16(u, v), _mm256_unpackhi_epi16(u, v));
+    // Luma of 16 pixels as (y, 0) pairs, in the order of the chroma: each 32-bit lane meets its chroma twice.
+    // Pixels 0-7 | 16-23 belong to chroma 0-3 | 8-11, pixels 8-15 | 24-31 to 4-7 | 12-15.
+    let even = _mm256_sub_epi16(_mm256_slli_epi16::<7>(_mm256_unpacklo_epi8(y, nothing)), f.zero);
+    let odd = _mm256_sub_epi16(_mm256_slli_epi16::<7>(_mm256_unpackhi_epi8(y, nothing)), f.zero);
+    let light = [
+        _mm256_madd_epi16(_mm256_unpacklo_epi16(even, nothing), f.luma),
+        _mm256_madd_epi16(_mm256_unpackhi_epi16(even, nothing), f.luma),
+        _mm256_madd_epi16(_mm256_unpacklo_epi16(odd, nothing), f.luma),
+        _mm256_madd_epi16(_mm256_unpackhi_epi16(odd, nothing), f.luma),
+    ];
+    [
+        full_channel(&light, first, second, f.v_to_r),
+        full_channel(&light, first, second, f.uv_to_g),
+        full_channel(&light, first, second, f.u_to_b),
+    ]
+}
+
+/// Chroma components less their zero: (sample - 128) * 128.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn chroma(samples: &[u8; 16]) -> __m256i {
+    // SAFETY: 16 bytes are readable, and the load has no alignment.
+    let samples = unsafe { _mm_loadu_si128(samples.as_ptr().cast()) };
+    _mm256_slli_epi16::<7>(_mm256_sub_epi16(_mm256_cvtepu8_epi16(samples), _mm256_set1_epi16(128)))
+}
+
+/// One channel of [`full_group`]: light and the share of (u, v) pairs, rounded and clamped.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn full_channel(light: &[__m256i; 4], first: __m256i, second: __m256i, factors: __m256i) -> __m256i {
+    let half = _mm256_set1_epi32(1 << 19);
+    let first = _mm256_add_epi32(_mm256_madd_epi16(first, factors), half);
+    let second = _mm256_add_epi32(_mm256_madd_epi16(second, factors), half);
+    // Chroma 0, 0, 1, 1 and 2, 2, 3, 3 of each half.
+    let a = _mm256_add_epi32(light[0], _mm256_unpacklo_epi32(first, first));
+    let b = _mm256_add_epi32(light[1], _mm256_unpackhi_epi32(first, first));
+    let c = _mm256_add_epi32(light[2], _mm256_unpacklo_epi32(second, second));
+    let d = _mm256_add_epi32(light[3], _mm256_unpackhi_epi32(second, second));
+    _mm256_packus_epi16(
+        _mm256_packs_epi32(_mm256_srai_epi32::<20>(a), _mm256_srai_epi32::<20>(b)),
+        _mm256_packs_epi32(_mm256_srai_epi32::<20>(c), _mm256_srai_epi32::<20>(d)),
+    )
+}
+
+/// Packs R, G, B rows side by side; returns how many pixels it did: whole groups of 32.
+#[target_feature(enable = "avx2")]
+fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) -> usize {
+    let [r, g, b] = rgb;
+    let whole = r.len() / 32 * 32;
+    for at in (0..whole).step_by(32) {
+        let r = load_u8(r[at..][..32].try_into().expect("32 long"));
+        let g = load_u8(g[at..][..32].try_into().expect("32 long"));
+        let b = load_u8(b[at..][..32].try_into().expect("32 long"));
+        store_packed((&mut out[3 * at..][..96]).try_into().expect("96 long"), r, g, b);
+    }
+    whole
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_packed(out: &mut [u8; 96], r: __m256i, g: __m256i, b: __m256i) {
+    let (first, rest) = out.split_at_mut(32);
+    let (second, third) = rest.split_at_mut(32);
+    // Each holds a third of pixels 0-15 in its low half and of 16-31 in its high half.
+    let (x, y, z) = (third_of(r, g, b, 0), third_of(r, g, b, 1), third_of(r, g, b, 2));
+    store_u8(first.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x20>(x, y));
+    store_u8(second.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x30>(z, x));
+    store_u8(third.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x31>(y, z));
+}
+
+/// For each 16 bytes of three times 16 pixels, where the bytes of R, G, B go: -1 leaves zero.
+#[rustfmt::skip]
+static PLACES: [[[i8; 16]; 3]; 3] = [
+    [
+        [0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5],
+        [-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1],
+        [-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1],
+    ],
+    [
+        [-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1],
+        [5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10],
+        [-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1],
+    ],
+    [
+        [-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1],
+        [-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1],
+        [10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15],
+    ],
+];
+
+/// The `part`th 16 bytes of each half's 16 pixels.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn third_of(r: __m256i, g: __m256i, b: __m256i, part: usize) -> __m256i {
+    let [red, green, blue] = &PLACES[part];
+    let red = _mm256_shuffle_epi8(r, places(red));
+    let green = _mm256_shuffle_epi8(g, places(green));
+    let blue = _mm256_shuffle_epi8(b, places(blue));
+    _mm256_or_si256(_mm256_or_si256(red, green), blue)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn places(places: &[i8; 16]) -> __m256i {
+    // SAFETY: 16 bytes are readable, and the load has no alignment.
+    _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(places.as_ptr().cast()) })
+}
+
+/// [`warp::bilinear_row`](crate::warp::bilinear_row), eight pixels at a time.
+#[target_feature(enable = "avx2")]
+pub(super) fn bilinear_row(
+    mut out: [&mut [i16]; 3],
+    window: &Window<'_>,
+    line: &Line,
+    first: usize,
+    components: usize,
+) {
+    let samples = window.width * window.height;
+    let planes = &window.planes[..components];
+    // Gathers take 32-bit offsets of two neighbours, 16 bits each.
+    let fits = samples <= i32::MAX as usize && planes.iter().all(|plane| plane.len() >= samples);
+    let whole = if fits { out[0].len() / 8 * 8 } else { 0 };
+    let rest = out.each_mut().map(|row| &mut row[whole..]);
+    warp::bilinear_row(rest, window, line, first + whole, components);
+    let (mut x, mut y) = line.at(first);
+    for at in (0..whole).step_by(8) {
+        let mut offsets = [0i32; 8];
+        let mut across = [0i32; 8];
+        let mut down = [0i32; 8];
+        for i in 0..8 {
+            let (column, row, f, g) = crate::warp::split(x, y);
+            assert!(column + 1 < window.width && row + 1 < window.height, "inside the window");
+            offsets[i] = (row * window.width + column) as i32;
+            across[i] = (16_384 - f) | f << 16;
+            down[i] = (16_384 - g) | g << 16;
+            x += line.dx;
+            y += line.dy;
+        }
+        let (offsets, across, down) = (load_i32(&offsets), load_i32(&across), load_i32(&down));
+        let below = _mm256_add_epi32(offsets, _mm256_set1_epi32(window.width as i32));
+        for (out, plane) in out.iter_mut().zip(planes) {
+            // SAFETY: the assertion above keeps all four neighbours of each pixel inside `samples`, which the plane holds; two
+            // 16-bit neighbours are the 32 bits that are gathered.
+            let (above, below) = unsafe {
+                (
+                    _mm256_i32gather_epi32::<2>(plane.as_ptr().cast(), offsets),
+                    _mm256_i32gather_epi32::<2>(plane.as_ptr().cast(), below),
+                )
+            };
+            let (above, below) = (between(above, across), between(below, across));
+            // Components are 15 bits, so both fit one 32-bit lane.
+            let sums = between(_mm256_or_si256(above, _mm256_slli_epi32::<16>(below)), down);
+            let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packs_epi32(sums, sums));
+            let out: &mut [i16; 8] = (&mut out[at..][..8]).try_into().expect("8 long");
+            // SAFETY: 16 bytes are writable, and the store has no alignment.
+            unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm256_castsi256_si128(packed)) };
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_i32(from: &[i32; 8]) -> __m256i {
+    // SAFETY: 32 bytes are readable, and the load has no alignment.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+/// Pairs of neighbours by pairs of 14-bit weights.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn between(pairs: __m256i, weights: __m256i) -> __m256i {
+    _mm256_srai_epi32::<14>(_mm256_add_epi32(_mm256_madd_epi16(pairs, weights), _mm256_set1_epi32(1 << 13)))
+}
+
+/// [`Writer::row`], with R, G, B packed by shuffles where they lie side by side, and single precision computed instead of looked up.
+#[target_feature(enable = "avx2,fma")]
+pub(super) fn write_row(
+    writer: &Writer,
+    rgb: [&mut [u8]; 3],
+    channels: Channels,
+    slot: &mut OutSlot<'_>,
+    placement: Placement,
+    j: usize,
+) {
+    let length = rgb[0].len();
+    let Some(origin) = placement.forward(j, length) else {
+        return writer.row(rgb, channels, slot, placement, j);
+    };
+    match (writer.dtype(), channels, slot.channel_stride, placement.step_i) {
+        (Dtype::U8, Channels::Three, 1, 3) => {
+            let rgb = rgb.map(|row| &*row);
+            let out = &mut slot.data[origin..][..3 * length];
+            let whole = interleave(out, rgb);
+            for i in whole..length {
+                out[3 * i..][..3].copy_from_slice(&rgb.map(|row| row[i]));
+            }
+        }
+        (Dtype::F32, _, _, 1) => {
+            for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
+                let out = &mut slot.data[4 * (origin + channel * slot.channel_stride)..][..4 * length];
+                let (scale, bias) = writer.scale_and_bias(channel);
+                for (out, &value) in out.chunks_exact_mut(4).zip(&*row) {
+                    out.copy_from_slice(&f32::from(value).mul_add(scale, bias).to_ne_bytes());
+                }
+            }
+        }
+        _ => writer.row(rgb, channels, slot, placement, j),
+    }
+}
+
+/// [`Writer::turned`], in blocks of 16 by 16 that are turned in registers where elements are single bytes.
+#[target_feature(enable = "avx2,fma")]
+pub(super) fn write_turned(
+    writer: &Writer,
+    tile: Tile<'_>,
+    channels: Channels,
+    slot: &mut OutSlot<'_>,
+    placement: Placement,
+    j: usize,
+) {
+    let packed = slot.channel_stride == 1 && placement.step_j.unsigned_abs() == 3;
+    let apart = placement.step_j.unsigned_abs() == 1;
+    let blocks = tile.width / TILE;
+    if writer.dtype() != Dtype::U8
+        || channels != Channels::Three
+        || tile.rows != TILE
+        || blocks == 0
+        || !(packed || apart)
+    {
+        return writer.turned(tile, channels, slot, placement, j);
+    }
+    // The place of the row that comes first in the slot.
+    let backwards = placement.step_j < 0;
+    let first_row = if backwards { j + TILE - 1 } else { j };
+    let origin = placement.origin + first_row as isize * placement.step_j;
+    let width = tile.width;
+    for block in 0..=blocks {
+        // The last block ends with the picture, and writes some columns twice.
+        let left = (block * TILE).min(width - TILE);
+        let [r, g, b] = &tile.rgb;
+        let r = transposed(&r[left..], width, backwards);
+        let g = transposed(&g[left..], width, backwards);
+        let b = transposed(&b[left..], width, backwards);
+        for i in 0..TILE {
+            let at = (origin + (left + i) as isize * placement.step_i) as usize;
+            if packed {
+                let out: &mut [u8; 48] = (&mut slot.data[at..][..48]).try_into().expect("48 long");
+                let (wide_r, wide_g, wide_b) = (
+                    _mm256_castsi128_si256(r[i]),
+                    _mm256_castsi128_si256(g[i]),
+                    _mm256_castsi128_si256(b[i]),
+                );
+                for part in 0..3 {
+                    let out: &mut [u8; 16] = (&mut out[16 * part..][..16]).try_into().expect("16 long");
+                    store_u8_half(out, _mm256_castsi256_si128(third_of(wide_r, wide_g, wide_b, part)));
+                }
+            } else {
+                let far = slot.channel_stride;
+                store_u8_half((&mut slot.data[at..][..16]).try_into().expect("16 long"), r[i]);
+                store_u8_half((&mut slot.data[at + far..][..16]).try_into().expect("16 long"), g[i]);
+                store_u8_half((&mut slot.data[at + 2 * far..][..16]).try_into().expect("16 long"), b[i]);
+            }
+        }
+    }
+}
+
+/// 16 rows of 16 bytes as 16 columns, from top to bottom or from bottom to top.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transposed(rows: &[u8], stride: usize, backwards: bool) -> [__m128i; 16] {
+    let mut block = [_mm_setzero_si128(); 16];
+    for (row, to) in block.iter_mut().enumerate() {
+        let row = if backwards { 15 - row } else { row };
+        let from: &[u8; 16] = rows[row * stride..][..16].try_into().expect("16 long");
+        // SAFETY: 16 bytes are readable, and the load has no alignment.
+        *to = unsafe { _mm_loadu_si128(from.as_ptr().cast()) };
+    }
+    // Interleaving row k with row k + 8 four times over exchanges rows and columns.
+    for _ in 0..4 {
+        let before = block;
+        for k in 0..8 {
+            block[2 * k] = _mm_unpacklo_epi8(before[k], before[k + 8]);
+            block[2 * k + 1] = _mm_unpackhi_epi8(before[k], before[k + 8]);
+        }
+    }
+    block
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_u8_half(to: &mut [u8; 16], value: __m128i) {
+    // SAFETY: 16 bytes are writable, and the store has no alignment.
+    unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) }
+}

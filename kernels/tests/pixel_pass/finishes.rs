@@ -1,0 +1,251 @@
+//! In: pictures small enough to read, recoloured, masked, in every dtype.
+//! Out: each claim about what follows after geometry, with its evidence in the body.
+//! Never: random.
+
+use framespool_kernels::*;
+
+use crate::support::{gray, noise, red_finished, Format, Picture};
+
+const LUMA: [f64; 3] = [0.299, 0.587, 0.114];
+
+fn identity_times(gain: f64) -> [[f64; 3]; 3] {
+    ColourMap::IDENTITY.matrix.map(|row| row.map(|one| one * gain))
+}
+
+fn coloured(colour: ColourMap) -> Finish {
+    Finish { colour, ..Finish::plain(Dtype::U8) }
+}
+
+/// Contrast about the mean gray of the window.
+fn contrast(gain: f64) -> Finish {
+    let mean = [LUMA.map(|weight| (1.0 - gain) * weight); 3];
+    coloured(ColourMap { matrix: identity_times(gain), mean, offset: [0.0; 3] })
+}
+
+fn masked(masks: &[(Area, Paint)], dtype: Dtype) -> Finish {
+    let masks = masks.iter().map(|&(area, paint)| Mask { area, paint }).collect();
+    Finish { masks, ..Finish::plain(dtype) }
+}
+
+/// All bytes of the output, channels last or the one channel.
+fn bytes(picture: &Picture, geometry: Geometry, finish: &Finish) -> Vec<u8> {
+    let mut pass = PixelPass::new(geometry, finish.clone()).unwrap();
+    let (width, height) = pass.output_size();
+    let channels = finish.channels.count();
+    let mut data = vec![0; width as usize * height as usize * channels * finish.dtype.bytes()];
+    let row_stride = width as usize * channels;
+    let mut out = OutSlot { data: &mut data, channel_stride: 1, row_stride, column_stride: channels };
+    pass.run(&picture.view(), &mut out, &mut Scratch::new()).unwrap();
+    data
+}
+
+#[test]
+fn contrast_about_the_mean_leaves_a_flat_picture_unchanged() {
+    for value in 0..=255 {
+        for gain in [0.0, 0.5, 1.0, 1.5, 2.0] {
+            let got = red_finished(&gray(4, 2, &[value; 8]), Geometry::whole(4, 2), &contrast(gain));
+            assert_eq!(got, [value; 8], "{gain}");
+        }
+    }
+}
+
+#[test]
+fn contrast_doubles_the_distance_from_the_mean() {
+    let got = red_finished(&gray(4, 1, &[90, 110, 100, 100]), Geometry::whole(4, 1), &contrast(2.0));
+    assert_eq!(got, [80, 120, 100, 100]);
+}
+
+#[test]
+fn the_mean_is_that_of_the_window_without_fill() {
+    let window = Rect { x: 0, y: 0, width: 2, height: 1 };
+    let place = Place::Canvas { size: (3, 1), x: 0, y: 0 };
+    let geometry = Geometry { window, place, ..Geometry::whole(3, 1) };
+    let finish = Finish { fill: Fill::constant([7.0; 3]), ..contrast(0.0) };
+    assert_eq!(red_finished(&gray(3, 1, &[50, 70, 255]), geometry, &finish), [60, 60, 7]);
+}
+
+#[test]
+fn brightness_adds_and_inversion_mirrors() {
+    let picture = gray(4, 1, &[0, 1, 100, 255]);
+    let run = |map: ColourMap| red_finished(&picture, Geometry::whole(4, 1), &coloured(map));
+    assert_eq!(run(ColourMap { offset: [10.0; 3], ..ColourMap::IDENTITY }), [10, 11, 110, 255]);
+    let inverse = ColourMap { offset: [255.0; 3], ..ColourMap::linear(identity_times(-1.0)) };
+    assert_eq!(run(inverse), [255, 254, 155, 0]);
+}
+
+#[test]
+fn colours_are_clamped_once_at_the_end() {
+    // Doubled and halved again in one map: what was above 127 is not lost.
+    let twice = ColourMap::linear(identity_times(2.0));
+    let there_and_back = twice.then(&ColourMap::linear(identity_times(0.5)));
+    let got = red_finished(&gray(2, 1, &[100, 250]), Geometry::whole(2, 1), &coloured(there_and_back));
+    assert_eq!(got, [100, 250]);
+}
+
+#[test]
+fn fill_is_final_unless_it_is_given_a_mean() {
+    let place = Place::Canvas { size: (2, 1), x: 0, y: 0 };
+    let geometry = Geometry { place, ..Geometry::whole(1, 1) };
+    let bright = coloured(ColourMap { offset: [50.0; 3], ..ColourMap::IDENTITY });
+    let run = |fill| red_finished(&gray(1, 1, &[80]), geometry, &Finish { fill, ..bright.clone() });
+    assert_eq!(run(Fill::constant([20.0; 3])), [130, 20]);
+    assert_eq!(run(Fill { base: [1.0; 3], mean: [LUMA; 3] }), [130, 81]);
+}
+
+#[test]
+fn one_channel_is_the_first_of_three() {
+    let picture = noise(Format::i420(9, 5), 2);
+    for dtype in [Dtype::U8, Dtype::F16, Dtype::F32] {
+        let three = Finish { colour: ColourMap::linear([LUMA; 3]), ..Finish::plain(dtype) };
+        let one = Finish { channels: Channels::One, ..three.clone() };
+        let all = bytes(&picture, Geometry::whole(9, 5), &three);
+        let firsts: Vec<u8> =
+            all.chunks(3 * dtype.bytes()).flat_map(|pixel| &pixel[..dtype.bytes()]).copied().collect();
+        assert_eq!(bytes(&picture, Geometry::whole(9, 5), &one), firsts);
+    }
+}
+
+#[test]
+fn a_grid_of_limit_0_masks_nothing_and_of_limit_2_to_the_32_everything() {
+    let picture = gray(5, 3, &[100; 15]);
+    for (limit, expected) in [(0, 100), (1 << 32, 7)] {
+        let grid = Grid { step_x: [u32::MAX, 3], step_y: [1 << 31, 12345], start: [u32::MAX, 0], limit };
+        let finish = masked(&[(Area::Grid(grid), Paint::Code([7; 3]))], Dtype::U8);
+        assert_eq!(red_finished(&picture, Geometry::whole(5, 3), &finish), [expected; 15]);
+    }
+}
+
+#[test]
+fn a_grid_masks_squares() {
+    // Period of four pixels, half of it masked, begun one pixel early.
+    let quarter = 1 << 30;
+    let grid = Grid {
+        step_x: [quarter, 0],
+        step_y: [0, quarter],
+        start: [quarter, 0],
+        limit: 2 * u64::from(quarter),
+    };
+    let finish = masked(&[(Area::Grid(grid), Paint::Code([0; 3]))], Dtype::U8);
+    let expected = [
+        0, 9, 9, 0, 0, 9, //
+        0, 9, 9, 0, 0, 9, //
+        9, 9, 9, 9, 9, 9, //
+    ];
+    assert_eq!(red_finished(&gray(6, 3, &[9; 18]), Geometry::whole(6, 3), &finish), expected);
+}
+
+#[test]
+fn later_masks_lie_over_earlier_ones_and_over_fill() {
+    let hole = |x, width| Area::Hole(Rect { x, y: 0, width, height: 1 });
+    let finish = masked(&[(hole(1, 3), Paint::Code([1; 3])), (hole(3, 2), Paint::Code([2; 3]))], Dtype::U8);
+    let place = Place::Canvas { size: (6, 1), x: 0, y: 0 };
+    let geometry = Geometry { place, ..Geometry::whole(3, 1) };
+    assert_eq!(red_finished(&gray(3, 1, &[9; 3]), geometry, &finish), [9, 1, 1, 2, 2, 0]);
+}
+
+#[test]
+fn codes_are_normalised_like_the_picture_and_elements_are_not() {
+    let normalize = Normalize { mean: [0.5; 3], std: [0.25; 3] };
+    let hole = |x| Area::Hole(Rect { x, y: 0, width: 1, height: 1 });
+    let masks = [(hole(1), Paint::Code([51; 3])), (hole(2), Paint::Element([51.0; 3]))];
+    let data = bytes(
+        &gray(3, 1, &[51; 3]),
+        Geometry::whole(3, 1),
+        &masked(&masks, Dtype::F32).normalized(normalize),
+    );
+    let values: Vec<f32> = data.chunks(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap())).collect();
+    assert!((values[0] + 1.2).abs() < 1e-6);
+    assert_eq!(values[0], values[3]);
+    assert_eq!(values[6], 51.0);
+}
+
+#[test]
+fn noise_depends_on_key_place_and_channel_only() {
+    let everything = Area::Hole(Rect::sized(8, 6));
+    let grid = Grid { step_x: [0; 2], step_y: [0; 2], start: [0; 2], limit: 1 << 32 };
+    for dtype in [Dtype::U8, Dtype::BF16, Dtype::F32] {
+        let run = |seed, area, key| {
+            let finish = masked(&[(area, Paint::Noise(key))], dtype);
+            bytes(&noise(Format::i420(8, 6), seed), Geometry::whole(8, 6), &finish)
+        };
+        let one = run(1, everything, 5);
+        assert_eq!(one, run(2, everything, 5));
+        assert_eq!(one, run(1, Area::Grid(grid), 5));
+        assert_ne!(one, run(1, everything, 6));
+        let elements: Vec<_> = one.chunks(dtype.bytes()).collect();
+        assert!(elements.windows(3).filter(|w| w[0] == w[1] && w[1] == w[2]).count() < 3, "channels differ");
+    }
+}
+
+/// What an element of this value becomes in a 16-bit dtype.
+fn narrowed(dtype: Dtype, value: f32) -> u16 {
+    let finish = masked(&[(Area::Hole(Rect::sized(1, 1)), Paint::Element([value; 3]))], dtype);
+    let data = bytes(&gray(1, 1, &[0]), Geometry::whole(1, 1), &finish);
+    u16::from_ne_bytes([data[0], data[1]])
+}
+
+#[test]
+fn f16_rounds_to_nearest_even() {
+    let two = |exponent: i32| 2f32.powi(exponent);
+    for (value, bits) in [
+        (0.0, 0x0000),
+        (1.0, 0x3C00),
+        (1.0 + two(-11), 0x3C00),       // midway: even
+        (1.0 + 3.0 * two(-11), 0x3C02), // midway: even
+        (1.0 + two(-11) + two(-23), 0x3C01),
+        (65_504.0, 0x7BFF),
+        (65_519.996, 0x7BFF),
+        (65_520.0, 0x7C00), // midway to 2^16
+        (f32::MAX, 0x7C00),
+        (two(-24), 0x0001),
+        (two(-25), 0x0000), // midway to the smallest
+        (two(-25) + two(-40), 0x0001),
+        (two(-14) - two(-25), 0x0400),
+        (1e-40, 0x0000),
+    ] {
+        assert_eq!(narrowed(Dtype::F16, value), bits, "{value:e}");
+        assert_eq!(narrowed(Dtype::F16, -value), bits | 0x8000, "-{value:e}");
+    }
+}
+
+#[test]
+fn bf16_rounds_to_nearest_even() {
+    let two = |exponent: i32| 2f32.powi(exponent);
+    for (value, bits) in [
+        (0.0, 0x0000),
+        (1.0, 0x3F80),
+        (1.0 + two(-8), 0x3F80),       // midway: even
+        (1.0 + 3.0 * two(-8), 0x3F82), // midway: even
+        (1.0 + two(-8) + two(-23), 0x3F81),
+        (f32::MAX, 0x7F80),
+        (f32::INFINITY, 0x7F80),
+        (f32::from_bits(0x8000), 0x0000), // midway to the smallest
+        (f32::from_bits(0x8001), 0x0001),
+    ] {
+        assert_eq!(narrowed(Dtype::BF16, value), bits, "{value:e}");
+        assert_eq!(narrowed(Dtype::BF16, -value), bits | 0x8000, "-{value:e}");
+    }
+}
+
+#[test]
+fn f16_and_bf16_are_f32_rounded_once_more() {
+    let values: Vec<u8> = (0..=255).collect();
+    let normalize = Normalize { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
+    let run = |dtype| {
+        bytes(&gray(256, 1, &values), Geometry::whole(256, 1), &Finish::plain(dtype).normalized(normalize))
+    };
+    let wide = run(Dtype::F32);
+    for (dtype, digits) in [(Dtype::F16, 11), (Dtype::BF16, 8)] {
+        for (narrow, wide) in run(dtype).chunks(2).zip(wide.chunks(4)) {
+            let exact = f32::from_ne_bytes(wide.try_into().unwrap());
+            assert_eq!(u16::from_ne_bytes([narrow[0], narrow[1]]), narrowed(dtype, exact));
+            // Ordinary numbers: the significand has this many digits, so what is lost is half a unit of the last at most.
+            let bits = u32::from(u16::from_ne_bytes([narrow[0], narrow[1]]));
+            let near = match dtype {
+                Dtype::BF16 => f32::from_bits(bits << 16),
+                _ => f32::from_bits((bits & 0x8000) << 16 | ((bits & 0x7FFF) << 13)) * 2f32.powi(112),
+            };
+            assert!((near - exact).abs() <= exact.abs() * 2f32.powi(-digits), "{near} {exact}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! In: nothing but chance.
+//! Out: what follows after geometry: colours, masks, dtypes, channels and layouts.
+//! Never: draws what is refused, except colour maps that are too strong.
+
+use framespool_kernels::*;
+use proptest::prelude::*;
+
+use crate::strategies::rect;
+
+fn numbers(least: f64, most: f64) -> BoxedStrategy<[f64; 3]> {
+    [least..most, least..most, least..most].boxed()
+}
+
+const NONE: [[f64; 3]; 3] = [[0.0; 3]; 3];
+
+/// Colour maps and fills, some of them far stronger than anybody means.
+pub fn colours() -> BoxedStrategy<Finish> {
+    let sizes = || prop_oneof![4 => Just(2.0), 1 => (0.0f64..4.0).prop_map(|e| 10f64.powf(e))];
+    // Each row has its own size: one strong row makes the fractions of the others coarse.
+    let row = || sizes().prop_flat_map(|size| numbers(-size, size));
+    let any_matrix = || [row(), row(), row()];
+    // Where a component is a code value these lie midway between two coefficients.
+    let midway = || numbers(-16_384.0, 16_384.0).prop_map(|row| row.map(|v| v.round() / 16_384.0));
+    let matrix = prop_oneof![
+        2 => Just(ColourMap::IDENTITY.matrix),
+        1 => (-2.0f64..4.0).prop_map(|v| ColourMap::IDENTITY.matrix.map(|row| row.map(|one| one * v))),
+        1 => numbers(0.0, 1.0).prop_map(|row| [row; 3]),
+        1 => [midway(), midway(), midway()],
+        4 => any_matrix(),
+    ];
+    let mean = || prop_oneof![2 => Just(NONE), 1 => any_matrix()];
+    let constant = || {
+        prop_oneof![
+            1 => Just([0.0; 3]),
+            2 => [0u8..=255, 0u8..=255, 0u8..=255].prop_map(|codes| codes.map(f64::from)),
+            2 => numbers(-300.0, 600.0),
+            1 => numbers(-1e6, 1e6),
+        ]
+    };
+    (matrix, mean(), constant(), mean(), constant())
+        .prop_map(|(matrix, mean, offset, fill_mean, base)| Finish {
+            colour: ColourMap { matrix, mean, offset },
+            fill: Fill { base, mean: fill_mean },
+            ..Finish::plain(Dtype::U8)
+        })
+        .boxed()
+}
+
+/// Masks for an output of this size.
+fn masks(size: (u32, u32), dtype: Dtype) -> BoxedStrategy<Vec<Mask>> {
+    let limit = prop_oneof![Just(0u64), Just(1 << 32), 0..=1u64 << 32];
+    let steps = || prop_oneof![any::<[u32; 2]>(), [0u32..1 << 30, 0u32..1 << 30]];
+    let grid = (steps(), steps(), any::<[u32; 2]>(), limit)
+        .prop_map(|(step_x, step_y, start, limit)| Area::Grid(Grid { step_x, step_y, start, limit }));
+    let area = prop_oneof![rect(size.0, size.1).prop_map(Area::Hole), grid];
+    let code = || any::<[u8; 3]>().prop_map(Paint::Code);
+    let values = prop_oneof![
+        [-3f32..3.0, -3f32..3.0, -3f32..3.0],
+        [proptest::num::f32::ANY, proptest::num::f32::ANY, proptest::num::f32::ANY]
+    ];
+    let element = if dtype == Dtype::U8 { code().boxed() } else { values.prop_map(Paint::Element).boxed() };
+    let paint = prop_oneof![code().boxed(), element, any::<u64>().prop_map(Paint::Noise).boxed()];
+    prop::collection::vec((area, paint).prop_map(|(area, paint)| Mask { area, paint }), 0..4).boxed()
+}
+
+/// Masks, normalisation, dtype and channels, for an output of this size.
+pub fn finishes(size: (u32, u32)) -> BoxedStrategy<Finish> {
+    let dtype = prop_oneof![Just(Dtype::U8), Just(Dtype::F16), Just(Dtype::BF16), Just(Dtype::F32)];
+    let channels = prop_oneof![2 => Just(Channels::Three), 1 => Just(Channels::One)];
+    let std = prop_oneof![3 => 0.05f32..2.0, 1 => (-35.0f64..38.0).prop_map(|e| 10f64.powf(e) as f32)];
+    let std = [std.clone(), std.clone(), std];
+    let mean = prop_oneof![[-2f32..2.0, -2f32..2.0, -2f32..2.0], Just([0.0; 3])];
+    let normalize = prop::option::of((mean, std).prop_map(|(mean, std)| Normalize { mean, std }));
+    (colours(), dtype, channels, normalize)
+        .prop_flat_map(move |(finish, dtype, channels, normalize)| {
+            let normalize = normalize.filter(|_| dtype != Dtype::U8);
+            masks(size, dtype).prop_map(move |masks| Finish {
+                masks,
+                normalize,
+                dtype,
+                channels,
+                ..finish.clone()
+            })
+        })
+        .boxed()
+}
+
+/// Strides of channels, rows and columns, without the sizes that they depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Which of channels, rows and columns lie closest together, and so on.
+    order: [usize; 3],
+    /// Unused elements after each of them.
+    gaps: [usize; 3],
+}
+
+impl Layout {
+    pub fn strides(&self, lengths: [usize; 3]) -> [usize; 3] {
+        let (mut strides, mut next) = ([0; 3], 1);
+        for (axis, gap) in self.order.into_iter().zip(self.gaps) {
+            strides[axis] = next + gap;
+            next = strides[axis] * lengths[axis];
+        }
+        strides
+    }
+}
+
+pub fn layouts() -> BoxedStrategy<Layout> {
+    let orders = [[0, 2, 1], [2, 1, 0], [2, 0, 1], [1, 2, 0], [0, 1, 2], [1, 0, 2]];
+    let gap = || prop_oneof![2 => Just(0usize), 1 => 0usize..5];
+    (prop::sample::select(orders.to_vec()), [gap(), gap(), gap()])
+        .prop_map(|(order, gaps)| Layout { order, gaps })
+        .boxed()
+}

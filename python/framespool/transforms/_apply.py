@@ -1,0 +1,144 @@
+"""Transforms on arrays, by the same pass as on videos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+from framespool import _framespool
+from framespool._check import choice, several, whole
+from framespool.errors import ArgumentError
+from framespool.transforms._lists import finish, split, steps
+from framespool.transforms._words import Transform
+
+_LAYOUTS = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
+
+
+@overload
+def apply(
+    array: Any,
+    transforms: Sequence[Any],
+    *,
+    masks: None = None,
+    mask_fill: int = 0,
+    seed: int = 0,
+    epoch: int = 0,
+    clip: int = 0,
+    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
+) -> Any: ...
+@overload
+def apply(
+    array: Any,
+    transforms: Sequence[Any],
+    *,
+    masks: Any,
+    mask_fill: int = 0,
+    seed: int = 0,
+    epoch: int = 0,
+    clip: int = 0,
+    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
+) -> tuple[Any, Any]: ...
+def apply(
+    array: Any,
+    transforms: Sequence[Any],
+    *,
+    masks: Any = None,
+    mask_fill: int = 0,
+    seed: int = 0,
+    epoch: int = 0,
+    clip: int = 0,
+    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
+) -> Any:
+    """``array`` transformed: what a loader would make of a clip with these frames, up to rounding: it resizes YUV.
+
+    ``array``: uint8, (T, H, W, 3) or one picture (H, W, 3), RGB; one channel instead of three is gray. NumPy arrays,
+    PyTorch tensors on the CPU, :class:`framespool.Tensor` and anything with Python's buffer protocol will do.
+
+    ``masks``: labels of the pixels of ``array``, uint8, (T, H, W) or (H, W), or a list of such. They are moved exactly
+    as ``array`` is, each pixel taking the label of the nearest one; colours, masks and ``Normalize`` pass them by, and
+    ``mask_fill`` is the label where there is no picture. The result is then ``(frames, masks)``, a list if it was one.
+
+    ``seed``, ``epoch``, ``clip``: random numbers are those that a loader with this seed draws for this clip in this
+    epoch; the same numbers on another array of the same size move it the same way.
+
+    Returns a Tensor (T, H, W, C) in ``layout`` and ``dtype``, without T if ``array`` had none; a crop that makes views
+    adds a dimension in front. Raises :class:`~framespool.ArgumentError` for arrays of another shape or type.
+    """
+    wanted, function = split(transforms)
+    owner = _owner(seed, epoch, clip)
+    choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
+    choice("layout", layout, tuple(_LAYOUTS))
+    data, shape, single = _pixels("array", array, channels=True)
+    made = _framespool.apply(data, shape, wanted, owner, dtype, _LAYOUTS[layout], None)
+    frames = finish(function, made.drop_time(_LAYOUTS[layout]) if single else made)
+    if masks is None:
+        return frames
+    fill = whole("mask_fill", mask_fill, most=255)
+    listed = isinstance(masks, (list, tuple))
+    moved = []
+    for mask in masks if listed else [masks]:
+        labels, mask_shape, mask_single = _pixels("masks", mask, channels=False)
+        if mask_shape[:3] != shape[:3]:
+            raise ArgumentError(
+                f"masks must have the array's frames, height and width {shape[:3]}, got {mask_shape[:3]}"
+            )
+        labels_made = _framespool.apply(labels, mask_shape, wanted, owner, dtype, "NTHWC", fill)
+        moved.append(labels_made.drop_time("NTHW") if mask_single else labels_made)
+    return frames, moved if listed else moved[0]
+
+
+def explain(
+    shape: Sequence[int],
+    transforms: Sequence[Transform],
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    clip: int = 0,
+    frame: int = 0,
+) -> list[dict[str, Any]]:
+    """What the transforms draw for a clip of pictures of this (height, width), or array shape (..., height, width, C).
+
+    Returns one dict for each transform: its ``name``, and the numbers drawn by name: places and sizes in pixels,
+    angles in degrees, ``applied`` 1.0 or 0.0, ``holes`` as top, left, height, width of each in turn, ``order`` of the
+    four changes of ``ColorJitter`` (0 brightness, 1 contrast, 2 saturation, 3 hue). ``frame``: place of the frame in
+    the clip, which matters with ``per_frame=True``.
+    """
+    sides = several(shape)
+    if sides is None or len(sides) < 2 or (len(sides) > 2 and sides[-1] not in (1, 3)):
+        raise ArgumentError(f"shape must be (height, width) or an array's (..., height, width, 1 or 3), got {shape!r}")
+    height, width = sides if len(sides) == 2 else sides[-3:-1]
+    size = (whole("width", width, least=1, most=65535), whole("height", height, least=1, most=65535))
+    return _framespool.explain_transforms(size, steps(transforms), _owner(seed, epoch, clip), whole("frame", frame))
+
+
+def _owner(seed: int, epoch: int, clip: int) -> tuple[int, int, int]:
+    most = 2**64 - 1
+    return whole("seed", seed, most=most), whole("epoch", epoch, most=most), whole("clip", clip, most=most)
+
+
+def _pixels(name: str, array: Any, *, channels: bool) -> tuple[Any, tuple[int, int, int, int], bool]:
+    """The bytes of ``array``, its (T, H, W, C), and whether it is a single picture."""
+    try:
+        view = memoryview(array)
+    except TypeError:
+        try:
+            view = memoryview(array.numpy())
+        except (AttributeError, TypeError, RuntimeError) as error:
+            raise ArgumentError(f"{name} must be a uint8 array, got {type(array).__name__}: {error}") from None
+    if view.format != "B":
+        raise ArgumentError(f"{name} must be uint8, codes from 0 to 255, got format {view.format!r}; convert it")
+    shape = view.shape or ()
+    pictures = 3 if channels else 2
+    expected = "(T, H, W, C) or (H, W, C)" if channels else "(T, H, W) or (H, W)"
+    if len(shape) not in (pictures, pictures + 1):
+        raise ArgumentError(f"{name} must be {expected}, got shape {shape}")
+    if channels and shape[-1] not in (1, 3):
+        raise ArgumentError(f"{name} must have 1 or 3 channels in its last dimension, got shape {shape}")
+    if 0 in shape:
+        raise ArgumentError(f"{name} holds no pixels: its shape is {shape}")
+    single = len(shape) == pictures
+    full = (*((1,) if single else ()), *shape, *(() if channels else (1,)))
+    return view, (full[0], full[1], full[2], full[3]), single

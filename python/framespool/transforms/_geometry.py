@@ -1,0 +1,364 @@
+"""Transforms that move pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from framespool._check import flag, numbers, several, span, whole
+from framespool.errors import ArgumentError
+from framespool.transforms._words import (
+    MAX_SIDE,
+    Transform,
+    about,
+    as_center,
+    as_fill,
+    as_interpolation,
+    as_padding,
+    as_padding_mode,
+    as_probability,
+    as_sides,
+    as_size,
+)
+
+__all__ = [
+    "CenterCrop",
+    "FiveCrop",
+    "Letterbox",
+    "Pad",
+    "RandomAffine",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomVerticalFlip",
+    "Resize",
+    "ThreeCrop",
+]
+
+
+@dataclass(frozen=True, init=False)
+class Resize(Transform):
+    """Resize the picture.
+
+    ``size``: ``(height, width)``, or an int for the shorter side (the longer one becomes
+    ``int(size * longer / shorter)``); with ``side="longer"`` it is the longer side (and the shorter one becomes
+    ``int(size * shorter / longer)``); in pixels. ``max_size``: the longer side never becomes more than this; only for
+    a given shorter side. As in torchvision, ``size=None`` with ``max_size`` gives the longer side.
+    """
+
+    size: int | tuple[int, int]
+    interpolation: str
+    max_size: int | None
+    antialias: bool
+    side: Literal["shorter", "longer"]
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None,
+        interpolation: str | int | Enum = "bilinear",
+        max_size: int | None = None,
+        antialias: bool = True,
+        *,
+        side: Literal["shorter", "longer"] = "shorter",
+    ) -> None:
+        if side not in ("shorter", "longer"):
+            raise ArgumentError(f'Resize: side must be "shorter" or "longer", got {side!r}')
+        if size is None:
+            if max_size is None:
+                raise ArgumentError("Resize: size is None; give a size, or max_size for the longer side")
+            size, max_size, side = max_size, None, "longer"
+        sides = as_sides("Resize", size)
+        if len(sides) == 2 and side == "longer":
+            raise ArgumentError(f'Resize: side="longer" needs one number for size, got {size!r}')
+        if max_size is not None:
+            if len(sides) == 2 or side == "longer":
+                given = f"size={size!r}, side={side!r}"
+                raise ArgumentError(f"Resize: max_size={max_size!r} needs a size of the shorter side, got {given}")
+            max_size = whole("Resize: max_size", max_size, least=1, most=MAX_SIDE)
+            if max_size <= sides[0]:
+                raise ArgumentError(f"Resize: max_size must be greater than size={sides[0]}, got {max_size}")
+        self._set(
+            size=sides[0] if len(sides) == 1 else sides,
+            interpolation=as_interpolation("Resize", interpolation),
+            max_size=max_size,
+            antialias=flag("Resize: antialias", antialias),
+            side=side,
+        )
+
+
+@dataclass(frozen=True, init=False)
+class CenterCrop(Transform):
+    """Keep the middle ``size``: an int for a square, or ``(height, width)``; in pixels.
+
+    The corner is rounded as torchvision does (half to even). Black is added where the picture is smaller.
+    """
+
+    size: tuple[int, int]
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self._set(size=as_size("CenterCrop", size))
+
+
+@dataclass(frozen=True, init=False)
+class RandomCrop(Transform):
+    """Keep a part at a random place.
+
+    ``size``: an int for a square, or ``(height, width)``; in pixels. ``padding``: pixels added before, as for
+    :class:`Pad`. ``pad_if_needed``: adds what is missing on both sides where the picture is smaller than ``size``;
+    otherwise that is an error.
+    """
+
+    size: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    pad_if_needed: bool
+    fill: tuple[float, float, float]
+    per_frame: bool
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: float | Sequence[float] = 0,
+        padding_mode: Literal["constant"] = "constant",
+        *,
+        per_frame: bool = False,
+    ) -> None:
+        as_padding_mode("RandomCrop", padding_mode)
+        self._set(
+            size=as_size("RandomCrop", size),
+            padding=as_padding("RandomCrop", 0 if padding is None else padding),
+            pad_if_needed=flag("RandomCrop: pad_if_needed", pad_if_needed),
+            fill=as_fill("RandomCrop", fill),
+            per_frame=flag("RandomCrop: per_frame", per_frame),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class RandomResizedCrop(Transform):
+    """Resize a part of random area, shape and place.
+
+    ``size``: of the result, an int for a square, or ``(height, width)``; in pixels. ``scale``: least and most of the
+    part's area, as a share of the picture's. ``ratio``: least and most of its width / height, drawn uniformly in the
+    logarithm. If ten draws do not fit the picture, the largest part in its middle is taken whose shape is allowed.
+    """
+
+    size: tuple[int, int]
+    scale: tuple[float, float]
+    ratio: tuple[float, float]
+    interpolation: str
+    antialias: bool
+    per_frame: bool
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3 / 4, 4 / 3),
+        interpolation: str | int | Enum = "bilinear",
+        antialias: bool = True,
+        *,
+        per_frame: bool = False,
+    ) -> None:
+        self._set(
+            size=as_size("RandomResizedCrop", size),
+            scale=span("RandomResizedCrop: scale", scale, above=0),
+            ratio=span("RandomResizedCrop: ratio", ratio, above=0),
+            interpolation=as_interpolation("RandomResizedCrop", interpolation),
+            antialias=flag("RandomResizedCrop: antialias", antialias),
+            per_frame=flag("RandomResizedCrop: per_frame", per_frame),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class FiveCrop(Transform):
+    """Five views of each frame: the corners (top left, top right, bottom left, bottom right) and the middle.
+
+    ``size``: an int for a square, or ``(height, width)``; in pixels. A clip becomes five, in a dimension of its own
+    before that of time. A picture smaller than ``size`` is an error.
+    """
+
+    size: tuple[int, int]
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self._set(size=as_size("FiveCrop", size))
+
+
+@dataclass(frozen=True, init=False)
+class ThreeCrop(Transform):
+    """Three views of each frame, along its longer side: the start (left or top), the middle and the end.
+
+    ``size``: an int for a square, or ``(height, width)``; in pixels. Otherwise as :class:`FiveCrop`.
+    """
+
+    size: tuple[int, int]
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self._set(size=as_size("ThreeCrop", size))
+
+
+@dataclass(frozen=True, init=False)
+class RandomHorizontalFlip(Transform):
+    """Exchange left and right with probability ``p``."""
+
+    p: float
+    per_frame: bool
+
+    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
+        self._set(
+            p=as_probability("RandomHorizontalFlip", p), per_frame=flag("RandomHorizontalFlip: per_frame", per_frame)
+        )
+
+
+@dataclass(frozen=True, init=False)
+class RandomVerticalFlip(Transform):
+    """Exchange top and bottom with probability ``p``."""
+
+    p: float
+    per_frame: bool
+
+    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
+        self._set(p=as_probability("RandomVerticalFlip", p), per_frame=flag("RandomVerticalFlip: per_frame", per_frame))
+
+
+@dataclass(frozen=True, init=False)
+class RandomRotation(Transform):
+    """Turn the picture by a random angle.
+
+    ``degrees``: ``(low, high)``, counter-clockwise; a number d means ``(-d, d)``. ``expand``: the result grows until
+    all of the turned picture can be seen, so its size depends on the angle. ``center``: (x, y) about which to turn, in
+    pixels from the upper left corner; the middle if ``None``, and always with ``expand``.
+    """
+
+    degrees: tuple[float, float]
+    interpolation: str
+    expand: bool
+    center: tuple[float, float] | None
+    fill: tuple[float, float, float]
+    per_frame: bool
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        interpolation: str | int | Enum = "nearest",
+        expand: bool = False,
+        center: Sequence[float] | None = None,
+        fill: float | Sequence[float] = 0,
+        *,
+        per_frame: bool = False,
+    ) -> None:
+        if flag("RandomRotation: expand", expand) and center is not None:
+            raise ArgumentError(f"RandomRotation: expand=True turns about the middle; leave out center={center!r}")
+        self._set(
+            degrees=about("RandomRotation: degrees", degrees, 0.0, least=-1e6, most=1e6),
+            interpolation=as_interpolation("RandomRotation", interpolation),
+            expand=expand,
+            center=as_center("RandomRotation", center),
+            fill=as_fill("RandomRotation", fill),
+            per_frame=flag("RandomRotation: per_frame", per_frame),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class RandomAffine(Transform):
+    """Shear, scale, turn and shift the picture at random; its size stays.
+
+    ``degrees``: ``(low, high)``, clockwise; a number d means ``(-d, d)``. ``translate``: largest shift (x, y), to
+    either side, as shares of width and height, 0 to 1; whole pixels are drawn. ``scale``: least and most
+    magnification. ``shear``: degrees; a number s means ``(-s, s)`` parallel to the x axis, ``(low, high)`` likewise,
+    and ``(x low, x high, y low, y high)`` along both axes. ``center``: (x, y) that stays in place but for the shift, in
+    pixels from the upper left corner; the middle if ``None``.
+    """
+
+    degrees: tuple[float, float]
+    translate: tuple[float, float]
+    scale: tuple[float, float]
+    shear: tuple[float, float, float, float]
+    interpolation: str
+    fill: tuple[float, float, float]
+    center: tuple[float, float] | None
+    per_frame: bool
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: float | Sequence[float] | None = None,
+        interpolation: str | int | Enum = "nearest",
+        fill: float | Sequence[float] = 0,
+        center: Sequence[float] | None = None,
+        *,
+        per_frame: bool = False,
+    ) -> None:
+        shears = several(shear)
+        if shears is not None and len(shears) not in (2, 4):
+            raise ArgumentError(f"RandomAffine: shear must be a number or 2 or 4 numbers, got {shear!r}")
+        limits: dict[str, float] = {"above": -90, "below": 90}
+        if shears is not None and len(shears) == 4:
+            x = span("RandomAffine: shear along x", shears[:2], **limits)
+            y = span("RandomAffine: shear along y", shears[2:], **limits)
+        else:
+            x, y = about("RandomAffine: shear", 0 if shear is None else shear, 0.0, **limits), (0.0, 0.0)
+        self._set(
+            degrees=about("RandomAffine: degrees", degrees, 0.0, least=-1e6, most=1e6),
+            translate=numbers(
+                "RandomAffine: translate", (0, 0) if translate is None else translate, 2, least=0, most=1
+            ),
+            scale=span("RandomAffine: scale", (1, 1) if scale is None else scale, least=1e-3, most=1e3),
+            shear=(*x, *y),
+            interpolation=as_interpolation("RandomAffine", interpolation),
+            fill=as_fill("RandomAffine", fill),
+            center=as_center("RandomAffine", center),
+            per_frame=flag("RandomAffine: per_frame", per_frame),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class Pad(Transform):
+    """Add pixels at the sides.
+
+    ``padding``: an int for all sides, ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``.
+    """
+
+    padding: tuple[int, int, int, int]
+    fill: tuple[float, float, float]
+
+    def __init__(
+        self,
+        padding: int | Sequence[int],
+        fill: float | Sequence[float] = 0,
+        padding_mode: Literal["constant"] = "constant",
+    ) -> None:
+        as_padding_mode("Pad", padding_mode)
+        self._set(padding=as_padding("Pad", padding), fill=as_fill("Pad", fill))
+
+
+@dataclass(frozen=True, init=False)
+class Letterbox(Transform):
+    """Resize, keeping the shape, to the largest picture that fits inside ``size``, and add pixels evenly on both sides.
+
+    ``size``: of the result, an int for a square, or ``(height, width)``; in pixels.
+    """
+
+    size: tuple[int, int]
+    fill: tuple[float, float, float]
+    interpolation: str
+    antialias: bool
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        fill: float | Sequence[float] = 0,
+        interpolation: str | int | Enum = "bilinear",
+        antialias: bool = True,
+    ) -> None:
+        self._set(
+            size=as_size("Letterbox", size),
+            fill=as_fill("Letterbox", fill),
+            interpolation=as_interpolation("Letterbox", interpolation),
+            antialias=flag("Letterbox: antialias", antialias),
+        )

@@ -1,0 +1,219 @@
+//! In: sizes, angles, and streams of random numbers.
+//! Out: what torchvision and DALI make of them: sizes, parts, affine maps, grids.
+//! Never: knows of recipes or of what was done before.
+
+use framespool_kernels::{Grid, Rect};
+
+use super::draft::Map;
+use super::transform::{Span, Target};
+use crate::error::{Error, Result};
+use crate::order::rng::Rng;
+
+/// Half of `spare`, rounded half to even, as torchvision's `center_crop` does.
+pub(super) fn centre(spare: u32) -> u32 {
+    spare / 2 + u32::from(spare % 4 == 3)
+}
+
+/// (width, height) that a resize makes of this size.
+pub(super) fn resized(target: Target, (width, height): (u32, u32)) -> Result<(u32, u32)> {
+    let follow =
+        |size: u32, side: u32, base: u32| ((u64::from(size) * u64::from(side)) / u64::from(base)).max(1);
+    let (w, h) = match target {
+        Target::Exact(size) => (u64::from(size.width), u64::from(size.height)),
+        Target::Longer(size) if width >= height => (u64::from(size), follow(size, height, width)),
+        Target::Longer(size) => (follow(size, width, height), u64::from(size)),
+        Target::Shorter { size, longest } => {
+            let (short, long) = (width.min(height), width.max(height));
+            let (mut new_short, mut new_long) = (u64::from(size), follow(size, long, short));
+            if let Some(longest) = longest.map(u64::from).filter(|&longest| new_long > longest) {
+                (new_short, new_long) = ((longest * new_short / new_long).max(1), longest);
+            }
+            if width <= height {
+                (new_short, new_long)
+            } else {
+                (new_long, new_short)
+            }
+        }
+    };
+    let side = |v: u64| u32::try_from(v).ok().filter(|&v| v <= framespool_kernels::MAX_SIDE);
+    side(w).zip(side(h)).ok_or_else(|| {
+        Error::Argument(format!(
+            "Resize makes {w}x{h} of a picture of {width}x{height}: a side may be at most {} pixels; use max_size",
+            framespool_kernels::MAX_SIDE
+        ))
+    })
+}
+
+pub(super) fn uniform(span: Span, rng: &mut Rng) -> f64 {
+    span.low + (span.high - span.low) * rng.unit_f64()
+}
+
+pub(super) fn log_uniform(span: Span, rng: &mut Rng) -> f64 {
+    uniform(Span::new(span.low.ln(), span.high.ln()), rng).exp()
+}
+
+/// torchvision's `RandomResizedCrop.get_params`: ten tries, then the middle with the nearest allowed ratio.
+pub(super) fn part_of((width, height): (u32, u32), scale: Span, ratio: Span, rng: &mut Rng) -> Rect {
+    let area = f64::from(width) * f64::from(height);
+    for _ in 0..10 {
+        let target = area * uniform(scale, rng);
+        let aspect = log_uniform(ratio, rng);
+        let w = (target * aspect).sqrt().round_ties_even();
+        let h = (target / aspect).sqrt().round_ties_even();
+        if (1.0..=f64::from(width)).contains(&w) && (1.0..=f64::from(height)).contains(&h) {
+            let (w, h) = (w as u32, h as u32);
+            let y = rng.below(u64::from(height - h) + 1) as u32;
+            let x = rng.below(u64::from(width - w) + 1) as u32;
+            return Rect { x, y, width: w, height: h };
+        }
+    }
+    let own = f64::from(width) / f64::from(height);
+    let (w, h) = if own < ratio.low {
+        (width, (f64::from(width) / ratio.low).round_ties_even() as u32)
+    } else if own > ratio.high {
+        ((f64::from(height) * ratio.high).round_ties_even() as u32, height)
+    } else {
+        (width, height)
+    };
+    let (w, h) = (w.clamp(1, width), h.clamp(1, height));
+    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+}
+
+/// From the new picture back to the old, for shear, scale, rotation (clockwise as shown) about a centre, then a shift: torchvision's
+/// `_get_inverse_affine_matrix`.
+pub(super) fn inverse_affine(
+    degrees: f64,
+    scale: f64,
+    (shear_x, shear_y): (f64, f64),
+    (shift_x, shift_y): (f64, f64),
+    (centre_x, centre_y): (f64, f64),
+) -> Map {
+    let (turn, sx, sy) = (degrees.to_radians(), shear_x.to_radians(), shear_y.to_radians());
+    let a = (turn - sy).cos() / sy.cos();
+    let b = -(turn - sy).cos() * sx.tan() / sy.cos() - turn.sin();
+    let c = (turn - sy).sin() / sy.cos();
+    let d = -(turn - sy).sin() * sx.tan() / sy.cos() + turn.cos();
+    // The forward map is scale * [a b; c d], of determinant scale^2.
+    [[d, -b, centre_x], [-c, a, centre_y]].map(|[p, q, centre]| {
+        let (p, q) = (p / scale, q / scale);
+        [p, q, centre - p * (centre_x + shift_x) - q * (centre_y + shift_y)]
+    })
+}
+
+/// Width and height that hold all of a picture after a rotation by the inverse of `back`: torchvision's, which rounds the place of either
+/// side outwards.
+pub(super) fn expanded(back: &Map, (width, height): (f64, f64)) -> (u32, u32) {
+    let [[p, q, _], [r, s, _]] = *back;
+    let determinant = p * s - q * r;
+    // Half of what the corners span about the centre, forward.
+    let reach = |a: f64, b: f64| ((a * width).abs() + (b * height).abs()) / 2.0;
+    // To four digits first, as there, so that right angles do not grow by rounding; there it happens in `f32`, which hides the last
+    // digits of a whole number's neighbours.
+    let cut = |place: f64| (place * 1e4 + 1e-6).trunc() / 1e4;
+    let side = |length: f64, reach: f64| {
+        let (first, end) = (cut(length / 2.0 - reach).floor(), cut(length / 2.0 + reach).ceil());
+        (end - first).clamp(1.0, f64::from(framespool_kernels::MAX_SIDE)) as u32
+    };
+    (
+        side(width, reach(s / determinant, q / determinant)),
+        side(height, reach(r / determinant, p / determinant)),
+    )
+}
+
+/// DALI's `grid_mask`, with shifts in tiles: pixel (x, y) is covered where both `(x cos - y sin) / tile - shift_x` and
+/// `(x sin + y cos) / tile - shift_y` have a fraction below `ratio`; in phases of 2^-32 tile.
+pub(super) fn grid(tile: f64, ratio: f64, degrees: f64, (shift_x, shift_y): (f64, f64)) -> Grid {
+    let (sin, cos) = degrees.to_radians().sin_cos();
+    let turn = 4_294_967_296.0;
+    // Steps and phases wrap, so only their remainder counts.
+    let phase = |tiles: f64| (tiles.rem_euclid(1.0) * turn).round() as u64 as u32;
+    // Steps are rounded, and 65535 of them across and down are off by up to 2^16: so much is added that a pixel whose phase should be
+    // whole, or exactly at the ratio, is taken for that.
+    let exact = 1 << 17;
+    Grid {
+        step_x: [phase(cos / tile), phase(-sin / tile)],
+        step_y: [phase(sin / tile), phase(cos / tile)],
+        start: [phase(-shift_x).wrapping_add(exact), phase(-shift_y).wrapping_add(exact)],
+        limit: (ratio.clamp(0.0, 1.0) * turn).round() as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::rng::Key;
+
+    const KEY: Key = Key { seed: 3, epoch: 1, clip: 4 };
+
+    #[test]
+    fn sizes_are_torchvisions() {
+        let shorter = |size, longest| Target::Shorter { size, longest };
+        assert_eq!(resized(shorter(256, None), (1920, 1080)).unwrap(), (455, 256)); // int(256 * 1920 / 1080)
+        assert_eq!(resized(shorter(90, None), (1080, 1920)).unwrap(), (90, 160));
+        assert_eq!(resized(shorter(256, Some(300)), (1920, 1080)).unwrap(), (300, 168)); // int(300 * 256 / 455)
+        assert_eq!(resized(Target::Longer(224), (1920, 1080)).unwrap(), (224, 126));
+        assert_eq!((centre(3), centre(5), centre(231), centre(32)), (2, 2, 116, 16));
+        // round(1.5), round(2.5), ...
+    }
+
+    #[test]
+    fn a_random_part_has_the_area_and_shape_asked_for() {
+        let mut rng = KEY.rng(0);
+        let (scale, ratio) = (Span::new(0.08, 1.0), Span::new(0.75, 4.0 / 3.0));
+        let mut areas = Vec::new();
+        for _ in 0..2000 {
+            let part = part_of((400, 300), scale, ratio, &mut rng);
+            assert!(part.x + part.width <= 400 && part.y + part.height <= 300);
+            let (w, h) = (f64::from(part.width), f64::from(part.height));
+            assert!((0.7..1.4).contains(&(w / h)), "{part:?}");
+            areas.push(w * h / 120_000.0);
+        }
+        let mean = areas.iter().sum::<f64>() / 2000.0;
+        assert!(areas.iter().all(|a| (0.075..=1.0).contains(a)) && (0.42..0.45).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_found_is_the_middle() {
+        let part = part_of((1000, 10), Span::only(1.0), Span::new(0.75, 4.0 / 3.0), &mut KEY.rng(0));
+        assert_eq!(part, Rect { x: 493, y: 0, width: 13, height: 10 });
+    }
+
+    #[test]
+    fn a_quarter_turn_takes_the_right_column_to_the_top() {
+        // Counter-clockwise by 90 degrees: what is shown at the top left was at the top right.
+        let back = inverse_affine(-90.0, 1.0, (0.0, 0.0), (0.0, 0.0), (50.0, 50.0));
+        let at = |x: f64, y: f64| back.map(|[a, b, c]| (a * x + b * y + c).round());
+        assert_eq!(at(0.0, 0.0), [100.0, 0.0]);
+        assert_eq!(expanded(&back, (100.0, 40.0)), (40, 100));
+        // torchvision's sizes.
+        let size = |degrees: f64| {
+            expanded(&inverse_affine(-degrees, 1.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)), (320.0, 240.0))
+        };
+        assert_eq!((size(0.5), size(-200.0)), ((324, 244), (384, 336)));
+    }
+
+    #[test]
+    fn a_grid_covers_ratio_squared_of_the_picture() {
+        let g = grid(20.0, 0.5, 30.0, (0.3, 0.7));
+        let masked = (0..400u32).flat_map(|y| (0..400u32).map(move |x| (x, y))).filter(|&(x, y)| {
+            let phase = |step: [u32; 2], start: u32| {
+                start.wrapping_add(step[0].wrapping_mul(x)).wrapping_add(step[1].wrapping_mul(y))
+            };
+            u64::from(phase(g.step_x, g.start[0])) < g.limit
+                && u64::from(phase(g.step_y, g.start[1])) < g.limit
+        });
+        let share = masked.count() as f64 / 160_000.0;
+        assert!((share - 0.25).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn squares_of_a_straight_grid_are_whole_pixels() {
+        for tile in [3u32, 7, 40, 100] {
+            let g = grid(f64::from(tile), 1.0 / f64::from(tile), 0.0, (0.0, 0.0));
+            for x in 0..65_536u32 {
+                let phase = g.start[0].wrapping_add(g.step_x[0].wrapping_mul(x));
+                assert_eq!(u64::from(phase) < g.limit, x % tile == 0, "{tile} {x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! In: how many frames and views of what size, in which layout and dtype.
+//! Out: dimensions, bytes, and the places of single pictures among them.
+//! Never: touches memory.
+
+use framespool_kernels::{Channels, Dtype, OutSlot};
+
+/// Order of a batch's dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// batch, time, height, width, channel
+    Nthwc,
+    /// batch, time, channel, height, width
+    Ntchw,
+    /// batch, channel, time, height, width
+    Ncthw,
+}
+
+/// Size and strides of one clip: `frames` pictures of `width` x `height`, in `views`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClipShape {
+    /// Crops of each frame, one after another; 0 where the recipe makes no views, which is one without a dimension of its own.
+    pub views: usize,
+    /// Pictures.
+    pub frames: usize,
+    /// Pixels.
+    pub width: usize,
+    /// Pixels.
+    pub height: usize,
+    /// Colours; one has no dimension of its own.
+    pub channels: Channels,
+    /// Order of dimensions.
+    pub layout: Layout,
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+impl ClipShape {
+    /// Bytes of the clip; `None` if that overflows.
+    pub fn bytes(&self) -> Option<usize> {
+        self.view_bytes()?.checked_mul(self.views.max(1))
+    }
+
+    fn view_bytes(&self) -> Option<usize> {
+        let element = self.channels.count() * self.dtype.bytes();
+        self.frames.checked_mul(self.width)?.checked_mul(self.height)?.checked_mul(element)
+    }
+
+    /// Lengths of the dimensions, without the batch's.
+    pub fn dims(&self) -> Vec<usize> {
+        let (t, h, w) = (self.frames, self.height, self.width);
+        let mut dims = match (self.channels, self.layout) {
+            (Channels::One, _) => vec![t, h, w],
+            (Channels::Three, Layout::Nthwc) => vec![t, h, w, 3],
+            (Channels::Three, Layout::Ntchw) => vec![t, 3, h, w],
+            (Channels::Three, Layout::Ncthw) => vec![3, t, h, w],
+        };
+        if self.views > 0 {
+            dims.insert(0, self.views);
+        }
+        dims
+    }
+
+    /// The stretches of bytes that frame `t` occupies: (start, length).
+    pub fn frame_stretches(&self, t: usize) -> Vec<(usize, usize)> {
+        let plane = self.height * self.width * self.dtype.bytes();
+        let channels = self.channels.count();
+        let view = self.frames * plane * channels;
+        let in_view = |v: usize| match self.layout {
+            Layout::Nthwc | Layout::Ntchw => vec![(v * view + t * plane * channels, plane * channels)],
+            Layout::Ncthw => {
+                (0..channels).map(|c| (v * view + (c * self.frames + t) * plane, plane)).collect()
+            }
+        };
+        (0..self.views.max(1)).flat_map(in_view).collect()
+    }
+
+    /// Where frame `t` of a view goes in the clip's bytes.
+    pub(super) fn slot<'a>(&self, clip: &'a mut [u8], view: usize, t: usize) -> OutSlot<'a> {
+        let (h, w) = (self.height, self.width);
+        let channels = self.channels.count();
+        let plane = h * w;
+        let (first, channel_stride, row_stride, column_stride) = match self.layout {
+            Layout::Nthwc => (t * plane * channels, 1, w * channels, channels),
+            Layout::Ntchw => (t * plane * channels, plane, w, 1),
+            Layout::Ncthw => (t * plane, self.frames * plane, w, 1),
+        };
+        let first = first + view * self.frames * plane * channels;
+        let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
+        OutSlot { data, channel_stride, row_stride, column_stride }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_all_views_together_are_the_clip() {
+        for layout in [Layout::Nthwc, Layout::Ntchw, Layout::Ncthw] {
+            for (views, channels) in [(0, Channels::Three), (3, Channels::Three), (5, Channels::One)] {
+                let shape =
+                    ClipShape { views, frames: 4, width: 5, height: 3, channels, layout, dtype: Dtype::F16 };
+                let mut covered = vec![0u8; shape.bytes().unwrap()];
+                assert_eq!(shape.dims().iter().product::<usize>() * 2, covered.len());
+                for t in 0..4 {
+                    for (start, length) in shape.frame_stretches(t) {
+                        covered[start..start + length].iter_mut().for_each(|byte| *byte += 1);
+                    }
+                }
+                assert!(covered.iter().all(|&byte| byte == 1), "{layout:?} {views}");
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+"""What transforms do to pictures, and whom their random numbers belong to."""
+
+from __future__ import annotations
+
+import struct
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+t = fsp.transforms
+
+TRAINING = [
+    t.RandomResizedCrop(48, scale=(0.2, 1.0)),
+    t.RandomHorizontalFlip(),
+    t.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    t.RandomRotation(20, interpolation="bilinear", fill=50),
+    t.GridMask(tile=(10, 20), degrees=(0, 90), shift_x=(0, 1), shift_y=(0, 1), p=0.7),
+    t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    t.RandomErasing(p=0.5, value="random"),
+]
+
+
+@pytest.fixture(scope="module")
+def picture() -> np.ndarray:
+    """Waves in three colours with a little noise, 90 by 120."""
+    y, x, c = np.mgrid[0:90, 0:120, 0:3]
+    waves = 120 + 90 * np.sin(x / (7.0 + 4 * c)) * np.cos(y / (11.0 - 2 * c))
+    return (waves + np.random.default_rng(1).integers(-9, 10, waves.shape)).clip(0, 255).astype(np.uint8)
+
+
+def loader(dataset, **keywords):
+    sampling = fsp.sampling.random(sequence_length=3, stride=2)
+    settings = {"batch_size": 5, "transforms": TRAINING, "dtype": "float32", "shuffle": "full", "seed": 3, **keywords}
+    return fsp.ClipLoader(dataset, sampling, **settings)
+
+
+def clips(batches) -> dict[int, bytes]:
+    return {clip: batch.frames[i].tobytes() for batch in batches for i, clip in enumerate(batch.clip_ids.tolist())}
+
+
+def test_augmentation_belongs_to_the_clip_not_to_the_worker(asl):
+    expected = clips(loader(asl))
+    assert len(set(expected.values())) == len(asl)
+    for keywords in [{"num_threads": 1}, {"num_threads": 5, "prefetch": 4}, {"batch_size": 1}, {"shuffle": False}]:
+        assert clips(loader(asl, **keywords)) == expected
+    assert clips(loader(asl, seed=4)) != expected
+    again = loader(asl)
+    again.set_epoch(1)
+    assert clips(again) != expected
+
+
+def test_explain_tells_what_the_clip_underwent(asl):
+    """The draws that are told, done by hand to the undrawn frames, give the clip that was delivered."""
+    transforms = [t.RandomCrop(200), t.RandomHorizontalFlip(), t.RandomVerticalFlip()]
+    made = loader(asl, transforms=transforms, dtype="uint8")
+    seen = set()
+    for batch in made:
+        for i, clip in enumerate(batch.clip_ids.tolist()):
+            told = made.explain(clip)
+            assert told["video_id"] == batch.video_ids.tolist()[i] and told["label"] == batch.labels.tolist()[i]
+            assert told["indices"] == batch.indices.tolist()[i] and told["path"] == asl[told["video_id"]][0]
+            crop, horizontal, vertical = told["transforms"]
+            assert [crop["name"], horizontal["name"]] == ["RandomCrop", "RandomHorizontalFlip"]
+            top, left = int(crop["top"]), int(crop["left"])
+            expected = (
+                fsp.Video(told["path"]).frames(told["indices"]).data.numpy()[:, top : top + 200, left : left + 200]
+            )
+            if horizontal["applied"]:
+                expected = expected[:, :, ::-1]
+            if vertical["applied"]:
+                expected = expected[:, ::-1]
+            assert np.array_equal(batch.frames[i].numpy(), expected)
+            seen.add((horizontal["applied"], vertical["applied"], top))
+    assert len(seen) > len(asl) / 2
+    with pytest.raises(fsp.ArgumentError, match="clip 99"):
+        made.explain(99)
+    with pytest.raises(fsp.ArgumentError, match="frame 3"):
+        made.explain(0, frame=3)
+    made.set_epoch(5)
+    assert made.explain(0) == made.explain(0, epoch=0)  # of the epoch begun last
+    fresh = loader(asl, transforms=transforms, dtype="uint8")
+    fresh.set_epoch(5)
+    assert fresh.explain(0) == made.explain(0, epoch=5) != made.explain(0)
+
+
+def test_frames_of_a_clip_are_treated_alike_unless_asked_otherwise(picture):
+    clip = np.stack([picture] * 4)
+    alike = t.apply(clip, [t.RandomCrop(40)], seed=1).numpy()
+    assert all(np.array_equal(frame, alike[0]) for frame in alike)
+    each = t.apply(clip, [t.RandomCrop(40, per_frame=True)], seed=1).numpy()
+    assert np.array_equal(each[0], alike[0]) and len({frame.tobytes() for frame in each}) == 4
+    tops = [t.explain(clip.shape, [t.RandomCrop(40, per_frame=True)], seed=1, frame=k)[0]["top"] for k in range(4)]
+    lefts = [t.explain(clip.shape, [t.RandomCrop(40, per_frame=True)], seed=1, frame=k)[0]["left"] for k in range(4)]
+    for frame, top, left in zip(each, tops, lefts, strict=True):
+        assert np.array_equal(frame, picture[int(top) : int(top) + 40, int(left) : int(left) + 40])
+
+
+def test_the_same_key_moves_a_video_and_an_array_alike(videos):
+    path = videos / "derived" / "base_640x360.mp4"
+    video = fsp.Video(path)
+    batch = next(
+        iter(
+            fsp.ClipLoader(
+                [path], fsp.sampling.random(sequence_length=2), batch_size=1, transforms=TRAINING[:1], seed=9
+            )
+        )
+    )
+    array = video.frames(batch.indices.tolist()[0]).data
+    by_hand = t.apply(array, TRAINING[:1], seed=9, epoch=0, clip=0).numpy().astype(int)
+    difference = np.abs(by_hand - batch.frames[0].numpy())
+    assert difference.mean() < 0.5 and (difference <= 2).mean() > 0.99  # RGB is resized there, YUV here
+
+
+def test_labels_move_as_the_picture_does(picture):
+    """A label map that says which quarter of its range the red is in still does after all geometry."""
+    labels = picture[..., 0] // 64
+    geometry = [
+        t.Pad(3, fill=255),
+        t.RandomAffine(180, translate=(0.2, 0.2), scale=(0.7, 1.3), shear=10, fill=255),
+        t.RandomHorizontalFlip(),
+    ]
+    for seed in range(8):
+        moved, moved_labels = t.apply(picture, geometry, masks=labels, mask_fill=9, seed=seed)
+        red, label = moved.numpy()[..., 0], moved_labels.numpy()
+        assert moved_labels.shape == (96, 126)
+        outside = label == 9
+        assert np.array_equal(label[~outside], red[~outside] // 64) and (red[outside] == 255).all()
+    # Colour, masks and Normalize are none of a label's business; two maps come back as two.
+    _, (first, second) = t.apply(picture, TRAINING, masks=[labels, 3 - labels], mask_fill=200, dtype="float32", seed=2)
+    first, second = first.numpy(), second.numpy()
+    assert first.dtype == np.uint8 and set(np.unique(first)) <= {0, 1, 2, 3, 200}
+    assert np.array_equal(first == 200, second == 200) and ((first + second == 3) | (first == 200)).all()
+
+
+def test_a_mask_of_another_size_is_refused(picture):
+    with pytest.raises(fsp.ArgumentError, match=r"90, 120.*90, 119"):
+        t.apply(picture, [], masks=picture[:, 1:, 0].copy())
+
+
+@pytest.mark.parametrize("layout", ["THWC", "TCHW", "CTHW"])
+def test_dtypes_and_layouts_hold_the_same_numbers(picture, layout):
+    clip = np.stack([picture, picture[::-1].copy()])
+    axes = {"THWC": (0, 1, 2, 3), "TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2)}[layout]
+    steps = [t.Resize((30, 40)), t.Normalize(0.5, 0.25)]
+    exact = t.apply(clip, steps, dtype="float32").numpy()
+    codes = t.apply(clip, steps[:1]).numpy().astype(np.float64)
+    assert np.abs(exact - (codes / 255 - 0.5) / 0.25).max() < 1e-6
+    assert np.array_equal(t.apply(clip, steps, dtype="float32", layout=layout).numpy(), exact.transpose(axes))
+    half = t.apply(clip, steps, dtype="float16", layout=layout).numpy()
+    assert half.dtype == np.float16 and np.array_equal(half, exact.transpose(axes).astype(np.float16))
+    brain = t.apply(clip, steps, dtype="bfloat16", layout=layout)
+    words = np.frombuffer(brain.tobytes(), np.uint16).astype(np.uint32).reshape(brain.shape)
+    upper = exact.transpose(axes).copy().view(np.uint32)
+    assert np.array_equal(words, (upper + 0x7FFF + (upper >> 16 & 1)) >> 16)  # to nearest, ties to even
+    assert brain.tolist()[0][0][0][0] == struct.unpack("<f", struct.pack("<I", int(words.flat[0]) << 16))[0]
+    with pytest.raises(TypeError, match="bfloat16"):
+        brain.numpy()
+
+
+def test_views_come_in_a_dimension_of_their_own(picture, asl):
+    wide = t.apply(picture, [t.ThreeCrop(90)]).numpy()
+    assert wide.shape == (3, 90, 90, 3)
+    for view, left in zip(wide, [0, 15, 30], strict=True):
+        assert np.array_equal(view, picture[:, left : left + 90])
+    five = t.apply(np.stack([picture] * 2), [t.FiveCrop((40, 50))], layout="TCHW").numpy()
+    assert five.shape == (5, 2, 3, 40, 50)
+    for view, (top, left) in zip(five, [(0, 0), (0, 70), (50, 0), (50, 70), (25, 35)], strict=True):
+        assert np.array_equal(view[1].transpose(1, 2, 0), picture[top : top + 40, left : left + 50])
+    batch = next(iter(loader(asl, transforms=[t.Resize(64), t.ThreeCrop(64)], layout="NCTHW", dtype="uint8")))
+    assert batch.frames.shape == (5, 3, 3, 3, 64, 64)
+
+
+def test_one_channel_is_gray(picture):
+    gray = picture[..., :1].copy()
+    out = t.apply(gray, [t.ColorJitter(brightness=(0.5, 0.5))]).numpy()
+    assert out.shape == (90, 120, 3) and np.array_equal(out, (gray / 2 + 0.5).astype(np.uint8).repeat(3, 2))
+
+
+def test_an_array_need_not_be_numpy_nor_contiguous(picture):
+    expected = t.apply(picture, [t.Resize(40)]).tobytes()
+    assert t.apply(memoryview(picture), [t.Resize(40)]).tobytes() == expected
+    assert t.apply(t.apply(picture, []), [t.Resize(40)]).tobytes() == expected
+    swapped = np.ascontiguousarray(picture[..., ::-1])[..., ::-1]
+    assert t.apply(swapped, [t.Resize(40)]).tobytes() == expected
+    for wrong, reason in [
+        (picture.astype(np.float32), "uint8"),
+        (picture[..., :2].copy(), "channels"),
+        (picture[0], "H, W, C"),
+        ([[1, 2], [3, 4]], "list"),
+        (picture[:0], "no pixels"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=reason):
+            t.apply(wrong, [])
+
+
+def test_the_source_colours_can_be_told(videos):
+    video = fsp.Video(videos / "derived" / "base_640x360.mp4")
+    as_is = video[0].numpy().astype(int)
+    matrices = {
+        matrix: video.frames([0], transforms=[t.AssumeColor(matrix=matrix)]).data[0].numpy().astype(int)
+        for matrix in ["bt601", "bt709", "bt2020"]
+    }
+    assert sum(np.array_equal(as_is, other) for other in matrices.values()) == 1
+    full = video.frames([0], transforms=[t.AssumeColor(range="full")]).data[0].numpy()
+    # Limited range stretches 16..235 to 0..255.
+    gray = as_is.mean(axis=2), full.astype(int).mean(axis=2)
+    inside = (gray[0] > 5) & (gray[0] < 250)
+    assert np.abs(gray[1] - (gray[0] * 219 / 255 + 16))[inside].mean() < 1.5
+
+
+def padded(picture: np.ndarray, left: int, top: int, right: int, bottom: int, fill: int) -> np.ndarray:
+    return np.pad(picture, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
+
+
+def test_chains_of_crops_pads_and_flips_are_those_steps_one_by_one(picture):
+    """Random chains against slices of NumPy; crops may be larger than the picture, pads larger than both."""
+    random = np.random.default_rng(5)
+    small = picture[:9, :12].copy()
+    for _ in range(3000):
+        chain, expected = [], small
+        for _ in range(random.integers(1, 6)):
+            height, width = expected.shape[:2]
+            match random.integers(0, 4):
+                case 0:
+                    size = (int(random.integers(1, 16)), int(random.integers(1, 16)))
+                    chain.append(t.CenterCrop(size))
+                    grow = [max(wanted - have, 0) for wanted, have in zip(size, (height, width), strict=True)]
+                    expected = padded(expected, grow[1] // 2, grow[0] // 2, (grow[1] + 1) // 2, (grow[0] + 1) // 2, 0)
+                    top, left = (round((have - wanted) / 2) for have, wanted in zip(expected.shape, size, strict=False))
+                    expected = expected[top : top + size[0], left : left + size[1]]
+                case 1:
+                    sides = [int(side) for side in random.integers(0, 20, 4)]
+                    chain.append(t.Pad(sides))
+                    expected = padded(expected, *sides, 0)
+                case 2:
+                    chain.append(t.RandomHorizontalFlip(1))
+                    expected = expected[:, ::-1]
+                case 3:
+                    chain.append(t.RandomVerticalFlip(1))
+                    expected = expected[::-1]
+        got = t.apply(small, chain).numpy()
+        assert np.array_equal(got, expected), chain
+
+
+def test_what_one_pass_cannot_do_is_refused_with_the_reason(picture):
+    for transforms, reason in [
+        ([t.Letterbox(200, fill=114), t.RandomRotation(5)], "Letterbox fills.*114.*RandomRotation.*same"),
+        ([t.RandomRotation(5), t.Pad(5)], "Pad follows RandomRotation.*corners"),
+        ([t.RandomRotation((5, 5)), t.CenterCrop(300)], "rotation.*cannot grow"),
+        ([t.Cutout(4, fill=300)], "Cutout.*300.*0 to 255"),
+        ([t.RandomRotation(9, expand=True, per_frame=True)], "expand.*Resize"),
+        ([t.Cutout(8), t.RandomHorizontalFlip()], "RandomHorizontalFlip follows Cutout"),
+        ([t.Normalize(0.5, 0.5), t.Resize(8)], "Resize follows Normalize"),
+        ([t.ThreeCrop(8), t.FiveCrop(8)], "FiveCrop.*views"),
+        ([t.RandomCrop(100)], r"RandomCrop\(\(100, 100\)\).*90 rows.*120 columns"),
+        ([t.ThreeCrop(100)], "ThreeCrop.*Resize before"),
+        ([t.Pad(65000)], "65535"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=reason):
+            t.apply(picture, transforms, dtype="float32")
+    with pytest.raises(fsp.ArgumentError, match="float dtype"):
+        t.apply(picture, [t.Normalize(0.5, 0.5)])

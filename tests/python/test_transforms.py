@@ -1,0 +1,475 @@
+"""Transforms as users write them: values repeated back, and the form in which they reach the engine."""
+
+from __future__ import annotations
+
+import enum
+import pickle
+import sys
+import types
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool import transforms as t
+from framespool.transforms import _lists
+
+BLACK = [0.0, 0.0, 0.0]
+TRIANGLE = {"interpolation": "bilinear", "antialias": 1.0}
+
+#: One or more of each, and what the engine is told.
+WIRE = [
+    (t.AssumeColor(), ("AssumeColor", {}, False)),
+    (t.AssumeColor("bt2020", range="full"), ("AssumeColor", {"matrix": "bt2020", "range": "full"}, False)),
+    (t.Resize(256), ("Resize", {"size": 256.0, "side": "shorter", **TRIANGLE}, False)),
+    (t.Resize((3, 4)), ("Resize", {"size": [3.0, 4.0], "side": "shorter", **TRIANGLE}, False)),
+    (t.Resize(9, max_size=20), ("Resize", {"size": 9.0, "side": "shorter", "max_size": 20.0, **TRIANGLE}, False)),
+    (
+        t.Resize(9, "nearest", antialias=False, side="longer"),
+        ("Resize", {"size": 9.0, "side": "longer", "interpolation": "nearest", "antialias": 0.0}, False),
+    ),
+    (t.CenterCrop(7), ("CenterCrop", {"size": [7.0, 7.0]}, False)),
+    (
+        t.RandomCrop((3, 4)),
+        ("RandomCrop", {"size": [3.0, 4.0], "padding": [0.0] * 4, "pad_if_needed": 0.0, "fill": BLACK}, False),
+    ),
+    (
+        t.RandomCrop(3, padding=(1, 2), pad_if_needed=True, fill=(1, 2.5, 255), per_frame=True),
+        (
+            "RandomCrop",
+            {"size": [3.0, 3.0], "padding": [1.0, 2.0, 1.0, 2.0], "pad_if_needed": 1.0, "fill": [1.0, 2.5, 255.0]},
+            True,
+        ),
+    ),
+    (
+        t.RandomResizedCrop(224),
+        ("RandomResizedCrop", {"size": [224.0] * 2, "scale": [0.08, 1.0], "ratio": [3 / 4, 4 / 3], **TRIANGLE}, False),
+    ),
+    (t.FiveCrop(3), ("FiveCrop", {"size": [3.0, 3.0]}, False)),
+    (t.ThreeCrop((3, 5)), ("ThreeCrop", {"size": [3.0, 5.0]}, False)),
+    (t.RandomHorizontalFlip(), ("RandomHorizontalFlip", {"p": 0.5}, False)),
+    (t.RandomVerticalFlip(1, per_frame=True), ("RandomVerticalFlip", {"p": 1.0}, True)),
+    (
+        t.RandomRotation(10),
+        ("RandomRotation", {"degrees": [-10.0, 10.0], "interpolation": "nearest", "expand": 0.0, "fill": BLACK}, False),
+    ),
+    (
+        t.RandomRotation((90, 90), "bilinear", center=(3, 4.5), fill=7),
+        (
+            "RandomRotation",
+            {
+                "degrees": [90.0, 90.0],
+                "interpolation": "bilinear",
+                "expand": 0.0,
+                "center": [3.0, 4.5],
+                "fill": [7.0] * 3,
+            },
+            False,
+        ),
+    ),
+    (
+        t.RandomAffine(0),
+        (
+            "RandomAffine",
+            {
+                "degrees": [0.0, 0.0],
+                "translate": [0.0, 0.0],
+                "scale": [1.0, 1.0],
+                "shear": [0.0] * 4,
+                "interpolation": "nearest",
+                "fill": BLACK,
+            },
+            False,
+        ),
+    ),
+    (
+        t.RandomAffine((-5, 10), (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", (1, 2, 3), (8, 9), per_frame=True),
+        (
+            "RandomAffine",
+            {
+                "degrees": [-5.0, 10.0],
+                "translate": [0.1, 0.2],
+                "scale": [0.5, 2.0],
+                "shear": [1.0, 2.0, 3.0, 4.0],
+                "interpolation": "bilinear",
+                "fill": [1.0, 2.0, 3.0],
+                "center": [8.0, 9.0],
+            },
+            True,
+        ),
+    ),
+    (t.Pad((1, 2, 3, 4), fill=128), ("Pad", {"padding": [1.0, 2.0, 3.0, 4.0], "fill": [128.0] * 3}, False)),
+    (t.Letterbox((3, 4), 114), ("Letterbox", {"size": [3.0, 4.0], "fill": [114.0] * 3, **TRIANGLE}, False)),
+    (t.ColorJitter(), ("ColorJitter", {}, False)),
+    (
+        t.ColorJitter(2, 0.5, (0.5, 3), 0.25, per_frame=True),
+        (
+            "ColorJitter",
+            {"brightness": [0.0, 3.0], "contrast": [0.5, 1.5], "saturation": [0.5, 3.0], "hue": [-0.25, 0.25]},
+            True,
+        ),
+    ),
+    (
+        t.ColorTwist(brightness=(0.5, 2), hue=-720),
+        (
+            "ColorTwist",
+            {"brightness": [0.5, 2.0], "contrast": [1.0, 1.0], "saturation": [1.0, 1.0], "hue": [-720.0, -720.0]},
+            False,
+        ),
+    ),
+    (t.RandomGrayscale(), ("RandomGrayscale", {"p": 0.1}, False)),
+    (t.Grayscale(), ("RandomGrayscale", {"p": 1.0}, False)),
+    (
+        t.RandomErasing(),
+        ("RandomErasing", {"p": 0.5, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": BLACK, "count": 1.0}, False),
+    ),
+    (
+        t.RandomErasing(1, value="random", count=3, per_frame=True),
+        (
+            "RandomErasing",
+            {"p": 1.0, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": "random", "count": 3.0},
+            True,
+        ),
+    ),
+    (
+        t.Cutout(8, fill=(-1.5, 0, 300)),
+        ("Cutout", {"size": [8.0, 8.0], "count": 1.0, "fill": [-1.5, 0.0, 300.0], "p": 1.0}, False),
+    ),
+    (
+        t.GridMask((50, 100), shift_x=(0, 1), fill="random", p=0.5),
+        (
+            "GridMask",
+            {
+                "tile": [50.0, 100.0],
+                "ratio": [0.5, 0.5],
+                "degrees": [0.0, 0.0],
+                "shift_x": [0.0, 1.0],
+                "shift_y": [0.0, 0.0],
+                "fill": "random",
+                "p": 0.5,
+            },
+            False,
+        ),
+    ),
+    (
+        t.Normalize([0.1, 0.2, 0.3], (1, 2, 3)),
+        ("Normalize", {"mean": [0.1, 0.2, 0.3], "std": [1.0, 2.0, 3.0]}, False),
+    ),
+]
+OBJECTS = [transform for transform, _ in WIRE]
+
+
+@pytest.mark.parametrize(("transform", "expected"), WIRE, ids=lambda thing: repr(thing)[:60])
+def test_the_engine_is_told_all_that_was_said(transform, expected):
+    (step,) = _lists.steps([transform])
+    assert step == expected
+    name, arguments, per_frame = step
+    assert type(per_frame) is bool
+    for value in arguments.values():
+        parts = value if isinstance(value, list) else [value]
+        assert all(type(part) in (float, str) for part in parts), value
+
+
+def test_every_transform_is_shown_to_reach_the_engine():
+    public = {name for name in t.__all__ if name not in ("Transform", "apply", "explain")}
+    assert {type(transform).__name__ for transform in OBJECTS} == public
+    assert all(issubclass(getattr(t, name), t.Transform) and getattr(t, name).__doc__ for name in public)
+
+
+@pytest.mark.parametrize("transform", OBJECTS, ids=lambda thing: repr(thing)[:60])
+def test_transforms_compare_by_value_and_survive_pickle_and_repr(transform):
+    again = pickle.loads(pickle.dumps(transform))
+    assert again == transform and hash(again) == hash(transform) and again is not transform
+    # Grayscale says less in its repr than eval needs: no field.
+    assert (
+        type(transform) is t.Grayscale or eval(repr(transform), {name: getattr(t, name) for name in t.__all__}) == again
+    )
+    with pytest.raises(AttributeError):
+        transform.p = 0.3
+
+
+def test_different_values_and_kinds_are_different():
+    assert len(set(OBJECTS)) == len(OBJECTS)
+    assert t.RandomHorizontalFlip(0.5) != t.RandomVerticalFlip(0.5)
+    assert t.ColorJitter(0.1) != t.ColorJitter(0.1, per_frame=True)
+
+
+class Mode(enum.Enum):
+    """As torchvision's InterpolationMode."""
+
+    NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (t.Resize(5), t.Resize([5])),
+        (t.Resize(5), t.Resize(np.int64(5))),
+        (t.Resize(None, max_size=7), t.Resize(7, side="longer")),
+        (t.Resize((5, 6), Mode.BILINEAR), t.Resize(np.array([5, 6]), "bilinear")),
+        (t.Resize(5, Mode.NEAREST), t.Resize(5, "nearest")),
+        (t.Resize(5, Mode.NEAREST_EXACT), t.Resize(5, "nearest-exact")),
+        (t.Resize(5, "nearest-exact"), t.Resize(5, "nearest")),
+        (t.Resize(5, 0), t.Resize(5, "nearest")),  # PIL.Image.NEAREST
+        (t.Resize(5, 2), t.Resize(5, "bilinear")),  # PIL.Image.BILINEAR
+        (t.CenterCrop((5,)), t.CenterCrop((5, 5))),
+        (t.RandomCrop(5), t.RandomCrop(5, padding=0, padding_mode="constant")),
+        (t.Pad(3), t.Pad([3])),
+        (t.Pad((3, 4)), t.Pad((3, 4, 3, 4), (0, 0, 0))),
+        (t.RandomRotation(10), t.RandomRotation((-10, 10))),
+        (t.RandomRotation(0), t.RandomRotation((0, 0))),
+        (t.RandomAffine(np.float32(10)), t.RandomAffine([-10, 10], (0, 0), (1, 1), 0)),
+        (t.RandomAffine(0, shear=5), t.RandomAffine(0, shear=(-5, 5))),
+        (t.RandomAffine(0, shear=(-5, 5)), t.RandomAffine(0, shear=(-5, 5, 0, 0))),
+        (t.ColorJitter(None, None, None, None), t.ColorJitter(0, (1, 1), 0.0, (0, 0))),
+        (t.ColorJitter(0.5, 2), t.ColorJitter((0.5, 1.5), (0, 3))),
+        (t.ColorJitter(hue=0.5), t.ColorJitter(hue=(-0.5, 0.5))),
+        (t.ColorTwist(), t.ColorTwist((1, 1), 1, 1, 0)),
+        (t.RandomErasing(value=3), t.RandomErasing(value=(3, 3, 3))),
+        (t.GridMask(), t.GridMask((100, 100), 0.5, 0, 0, 0)),
+        (t.Normalize(0.5, [0.25]), t.Normalize((0.5, 0.5, 0.5), np.full(3, 0.25))),
+    ],
+)
+def test_two_ways_to_say_the_same(one, other):
+    assert one == other and hash(one) == hash(other)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: t.Resize(0), "Resize: size must be at least 1, got 0"),
+        (lambda: t.Resize(65536), "Resize: size must be at most 65535, got 65536"),
+        (lambda: t.Resize(2.5), r"Resize: size must be a whole number, got 2\.5"),
+        (lambda: t.Resize((1, 2, 3)), r"Resize: size must be .*\(1, 2, 3\)"),
+        (lambda: t.Resize("224"), "Resize: size must be a whole number, got '224'"),
+        (lambda: t.Resize(True), "Resize: size must be a whole number, got True"),
+        (lambda: t.Resize(None), "Resize: size is None; give a size"),
+        (lambda: t.Resize(9, max_size=9), "Resize: max_size must be greater than size=9, got 9"),
+        (lambda: t.Resize((9, 9), max_size=10), r"Resize: max_size=10 needs a size of the shorter side.*\(9, 9\)"),
+        (lambda: t.Resize(9, max_size=10, side="longer"), "Resize: max_size=10 .*'longer'"),
+        (lambda: t.Resize((9, 9), side="longer"), r'side="longer" needs one number for size, got \(9, 9\)'),
+        (lambda: t.Resize(9, side="both"), "side must be .* got 'both'"),
+        (lambda: t.Resize(9, "bicubic"), "interpolation 'bicubic' is not supported; use \"bilinear\""),
+        (lambda: t.Resize(9, Mode.BICUBIC), "interpolation <Mode.BICUBIC: 'bicubic'> is not supported"),
+        (lambda: t.Resize(9, 3), "interpolation 3 is not supported"),
+        (lambda: t.Resize(9, False), "interpolation False is not supported"),
+        (lambda: t.Resize(9, antialias=None), "antialias must be True or False, got None"),
+        (lambda: t.RandomCrop(9, padding=-1), "RandomCrop: padding must be at least 0, got -1"),
+        (lambda: t.RandomCrop(9, padding_mode="edge"), "padding_mode 'edge' is not supported; use \"constant\""),
+        (lambda: t.RandomCrop(9, pad_if_needed=1), "pad_if_needed must be True or False, got 1"),
+        (lambda: t.RandomCrop(9, fill=256), "RandomCrop: fill must be at most 255, got 256"),
+        (lambda: t.RandomCrop(9, fill=(1, 2)), r"fill must be a number or three numbers.*\(1, 2\)"),
+        (lambda: t.RandomCrop(9, fill="red"), "fill must be a number, got 'red'"),
+        (lambda: t.RandomCrop(9, per_frame="yes"), "RandomCrop: per_frame must be True or False, got 'yes'"),
+        (lambda: t.Pad((1, 2, 3)), r"Pad: padding must be .*\(1, 2, 3\)"),
+        (lambda: t.Pad(1, 0, "reflect"), "padding_mode 'reflect' is not supported"),
+        (lambda: t.RandomResizedCrop(9, scale=(1, 0.5)), r"scale must be .*low <= high, got \(1, 0\.5\)"),
+        (lambda: t.RandomResizedCrop(9, scale=(0, 1)), "scale must be greater than 0, got 0"),
+        (lambda: t.RandomResizedCrop(9, scale=0.5), r"scale must be \(low, high\), got 0\.5"),
+        (lambda: t.RandomResizedCrop(9, ratio=(-1, 1)), "ratio must be greater than 0, got -1"),
+        (lambda: t.RandomHorizontalFlip(1.5), r"RandomHorizontalFlip: p must be at most 1, got 1\.5"),
+        (lambda: t.RandomVerticalFlip(-0.5), r"RandomVerticalFlip: p must be at least 0, got -0\.5"),
+        (lambda: t.RandomGrayscale(float("nan")), "RandomGrayscale: p must be finite, got nan"),
+        (lambda: t.RandomGrayscale("0.1"), "p must be a number, got '0.1'"),
+        (lambda: t.Grayscale(1), "num_output_channels must be 3, got 1"),
+        (lambda: t.RandomRotation(-10), "degrees must be at least 0, got -10"),
+        (lambda: t.RandomRotation((10, -10)), r"degrees must be .*got \(10, -10\)"),
+        (lambda: t.RandomRotation((0, float("inf"))), "degrees must be finite, got inf"),
+        (lambda: t.RandomRotation((1, 2, 3)), r"degrees must be \(low, high\), got \(1, 2, 3\)"),
+        (lambda: t.RandomRotation(10, "bicubic"), "interpolation 'bicubic'"),
+        (lambda: t.RandomRotation(10, expand=True, center=(1, 2)), r"leave out center=\(1, 2\)"),
+        (lambda: t.RandomRotation(10, center=3), "center must be 2 numbers, got 3"),
+        (lambda: t.RandomAffine(0, translate=(0, 1.5)), r"translate must be at most 1, got 1\.5"),
+        (lambda: t.RandomAffine(0, translate=0.1), r"translate must be 2 numbers, got 0\.1"),
+        (lambda: t.RandomAffine(0, scale=(0, 1)), "scale must be at least 0.001, got 0"),
+        (lambda: t.RandomAffine(0, shear=(1, 2, 3)), r"shear must be .*got \(1, 2, 3\)"),
+        (lambda: t.RandomAffine(0, shear=90), "shear must be less than 90, got 90"),
+        (lambda: t.RandomAffine(0, shear=(0, 0, -100, 0)), "shear along y must be greater than -90, got -100"),
+        (lambda: t.ColorJitter(-0.1), r"brightness must be at least 0, got -0\.1"),
+        (lambda: t.ColorJitter(contrast=(-1, 1)), "contrast must be at least 0, got -1"),
+        (lambda: t.ColorJitter(saturation=(2, 1)), r"saturation must be .*got \(2, 1\)"),
+        (lambda: t.ColorJitter(hue=0.6), r"hue must be at most 0\.5, got 0\.6"),
+        (lambda: t.ColorJitter(hue=(-0.6, 0)), r"hue must be at least -0\.5, got -0\.6"),
+        (lambda: t.ColorTwist(contrast=-1), "contrast must be at least 0, got -1"),
+        (lambda: t.ColorTwist(hue=(30, -30)), r"hue must be .*got \(30, -30\)"),
+        (lambda: t.RandomErasing(scale=(0.1, 1.1)), r"scale must be at most 1, got 1\.1"),
+        (lambda: t.RandomErasing(ratio=(0, 1)), "ratio must be greater than 0, got 0"),
+        (lambda: t.RandomErasing(value="noise"), "value must be .*\"random\", got 'noise'"),
+        (lambda: t.RandomErasing(value=(1, 2)), r"value must be .*got \(1, 2\)"),
+        (lambda: t.RandomErasing(count=0), "count must be at least 1, got 0"),
+        (lambda: t.Cutout(0), "Cutout: size must be at least 1, got 0"),
+        (lambda: t.GridMask(0.5), r"tile must be at least 1, got 0\.5"),
+        (lambda: t.GridMask(ratio=(0, 2)), "ratio must be at most 1, got 2"),
+        (lambda: t.AssumeColor("bt470"), "matrix must be .*'bt470'"),
+        (lambda: t.AssumeColor(range="tv"), "range must be .*'tv'"),
+        (lambda: t.Normalize((0, 0), (1, 1)), r"Normalize: mean must be .*got \(0, 0\)"),
+        (lambda: t.Normalize((0, 0, 0), (1, 0, 1)), r"std must not be 0, got \(1, 0, 1\)"),
+        (lambda: t.Normalize({"r": 0}, 1), "mean must be a number, got {'r': 0}"),
+    ],
+)
+def test_wrong_values_are_repeated_back(make, message):
+    with pytest.raises(fsp.ArgumentError, match=message):
+        make()
+
+
+def test_the_engine_checks_again_and_knows_every_name(videos):
+    """What the package would never send is refused, and never taken for something else."""
+    from framespool import _framespool
+
+    video = _framespool.Video(videos / "derived" / "tiny_34x26_h264.mp4", "")
+
+    def send(*step):
+        video.frames([0], [step], "uint8", "NTHWC", 0)
+
+    with pytest.raises(fsp.InternalError, match="Sharpen.*unknown transform"):
+        send("Sharpen", {}, False)
+    with pytest.raises(fsp.InternalError, match="CenterCrop.*size is missing"):
+        send("CenterCrop", {}, False)
+    with pytest.raises(fsp.InternalError, match="CenterCrop.*unknown argument turn"):
+        send("CenterCrop", {"size": [4.0, 4.0], "turn": 1.0}, False)
+    with pytest.raises(fsp.InternalError, match='CenterCrop.*"all" instead of numbers'):
+        send("CenterCrop", {"size": "all"}, False)
+    with pytest.raises(fsp.InternalError, match="Pad.*3 numbers, not 4"):
+        send("Pad", {"padding": [1.0, 2.0, 3.0], "fill": BLACK}, False)
+    with pytest.raises(fsp.ArgumentError, match="CenterCrop: size must be a whole number from 1 to 65535, got 0.0"):
+        send("CenterCrop", {"size": [4.0, 0.0]}, False)
+    with pytest.raises(fsp.ArgumentError, match="CenterCrop: size must be finite, got NaN"):
+        send("CenterCrop", {"size": [4.0, float("nan")]}, False)
+    with pytest.raises(fsp.ArgumentError, match="RandomHorizontalFlip: p must be from 0 to 1, got 2.0"):
+        send("RandomHorizontalFlip", {"p": 2.0}, False)
+
+
+def test_a_list_may_end_in_a_callable():
+    assert _lists.split(None) == ([], None)
+    assert _lists.split([t.CenterCrop(3)]) == ([("CenterCrop", {"size": [3.0, 3.0]}, False)], None)
+    assert _lists.split((t.CenterCrop(3), len)) == (_lists.steps([t.CenterCrop(3)]), len)
+    assert _lists.split([len]) == ([], len)
+
+
+class Compose:
+    """A callable of somebody else's."""
+
+    def __call__(self, frames):
+        return frames
+
+
+class CenterCrop(Compose):
+    """Another library's, of the same name."""
+
+
+class Own(t.CenterCrop):
+    """What the engine cannot know."""
+
+
+@pytest.mark.parametrize(
+    ("transforms", "message"),
+    [
+        ([len, t.CenterCrop(3)], "must come last, got <built-in function len>"),
+        ([CenterCrop(), t.Resize(3)], r"must come last.*use framespool\.transforms\.CenterCrop"),
+        ([Compose(), Compose()], "must come last.*Compose object"),
+        ([t.Resize(3), "CenterCrop"], "the last may be a callable; got 'CenterCrop'"),
+        ([t.Resize(3), None], "got None"),
+        ([t.Resize], r"Resize is a class; give an object, Resize\(\.\.\.\)"),
+        ([Own(3)], r"got Own\(size=\(3, 3\)\)"),
+        ([t.Transform()], r"got Transform\(\)"),
+        (t.Resize(3), r"must be a list, got Resize\(.*put it in \[ \]"),
+        (Compose(), "must be a list, got .*Compose object"),
+    ],
+)
+def test_other_lists_are_refused_with_the_way_out(transforms, message):
+    with pytest.raises(fsp.ArgumentError, match=message):
+        _lists.split(transforms)
+
+
+def test_where_no_callable_can_be_it_is_said():
+    with pytest.raises(fsp.ArgumentError, match="no callable can be used here, got <built-in function len>"):
+        _lists.steps([t.Resize(3), len])
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """As much of PyTorch as the rule for callables looks at."""
+    torch = types.ModuleType("torch")
+    torch.nn = types.SimpleNamespace(Module=type("Module", (), {}))
+    torch.from_dlpack = np.from_dlpack
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return torch
+
+
+def test_a_module_of_torch_gets_torch_and_all_else_a_tensor(torch, videos):
+    video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
+
+    class Module(torch.nn.Module):
+        def __call__(self, frames):
+            return "module", type(frames)
+
+    small = t.Resize((8, 9))
+    assert video.frames([0, 1], transforms=[small, Module()]).data == ("module", np.ndarray)
+    assert video.frames([0, 1], transforms=[small, lambda frames: (type(frames), frames.shape)]).data == (
+        fsp.Tensor,
+        (2, 8, 9, 3),
+    )
+
+
+def test_without_torch_a_callable_gets_a_tensor(monkeypatch, videos):
+    video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
+    for torch in (None, types.ModuleType("torch")):  # one that is banned, and one that is half imported
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        assert video.frames([0], transforms=[lambda frames: type(frames)]).data is fsp.Tensor
+
+
+def test_every_way_to_frames_of_a_video_takes_a_callable(videos):
+    video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
+    transforms = [t.Resize((8, 9)), lambda frames: frames.numpy().sum(axis=(1, 2, 3))]
+    expected = video.frames([3, 4], transforms=transforms[:1]).data.numpy().sum(axis=(1, 2, 3))
+    clips = (
+        video.frames([3, 4], transforms=transforms),
+        video.frames_at(video.pts_seconds[3:5], transforms=transforms),
+        video.clip(start=3, sequence_length=2, transforms=transforms),
+    )
+    for clip in clips:
+        assert clip.data.tolist() == expected.tolist() and clip.indices == [3, 4] and len(clip) == 2
+
+
+def test_a_loader_hands_each_batch_to_the_callable(asl):
+    rule = fsp.sampling.random(sequence_length=2)
+    small = t.Resize((8, 9))
+    seen = []
+
+    def mean(frames):
+        seen.append((type(frames), frames.shape))
+        return frames.numpy().mean(axis=(1, 2, 3, 4))
+
+    plain = list(fsp.ClipLoader(asl[:5], rule, batch_size=2, transforms=[small]))
+    done = list(fsp.ClipLoader(asl[:5], rule, batch_size=2, transforms=[small, mean]))
+    assert seen == [(fsp.Tensor, (n, 2, 8, 9, 3)) for n in (2, 2, 1)]
+    for a, b in zip(plain, done, strict=True):
+        assert mean(a.frames).tolist() == b.frames.tolist() and a.labels.tolist() == b.labels.tolist()
+
+
+def test_an_error_of_the_callable_costs_one_batch(asl):
+    calls = []
+
+    def picky(frames):
+        calls.append(frames)
+        if len(calls) == 2:
+            raise KeyError("no")
+        return frames
+
+    rule = fsp.sampling.random(sequence_length=2)
+    epoch = iter(fsp.ClipLoader(asl[:5], rule, batch_size=2, transforms=[t.Resize((8, 9)), picky]))
+    assert len(next(epoch)) == 2
+    with pytest.raises(KeyError, match="no"):
+        next(epoch)
+    assert len(next(epoch)) == 1
+    with pytest.raises(StopIteration):
+        next(epoch)
+
+
+def test_a_callable_needs_transforms_that_make_one_size(asl):
+    rule = fsp.sampling.random(sequence_length=2)
+    for transforms in ([len], [t.Resize(8), len]):
+        with pytest.raises(fsp.ArgumentError, match=r"built-in function len.*one size.*put Resize"):
+            next(iter(fsp.ClipLoader(asl[:2], rule, batch_size=2, transforms=transforms)))

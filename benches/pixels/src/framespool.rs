@@ -1,0 +1,210 @@
+//! In: frames.
+//! Out: pixels as the pixel pass makes them: `direct`, `direct2` (two taps), `crop`, `full`; `aug-STEP`, an augmentation
+//! up to that step, or all of it with passes that were compiled before (`aug-kept`).
+//! Never: keeps an augmentation's pass for another clip, `aug-kept` apart.
+
+use std::collections::HashMap;
+use std::ops;
+
+use framespool_kernels::*;
+
+use crate::footage::{Augmentation, Footage, MEAN, STD};
+use crate::{Failure, Side};
+
+const SIDE: u32 = 224;
+/// Steps of an augmentation in the order in which they are added.
+const STEPS: [&str; 6] = ["rrc", "flip", "colour", "contrast", "rotate", "grid"];
+
+pub struct Framespool {
+    footage: Footage,
+    states: HashMap<String, State>,
+    case: String,
+}
+
+/// Of a case.
+#[derive(Default)]
+struct State {
+    /// How many steps of the augmentation; none where the pass is the same for all clips.
+    steps: Option<usize>,
+    /// Passes that are compiled before the time runs, by clip.
+    kept: HashMap<usize, PixelPass>,
+    pass: Option<PixelPass>,
+    scratch: Scratch,
+    channels_last: bool,
+}
+
+impl Framespool {
+    pub fn new(footage: Footage) -> Self {
+        Self { footage, states: HashMap::new(), case: String::new() }
+    }
+
+    fn state(&mut self) -> &mut State {
+        self.states.get_mut(&self.case).expect("prepared before")
+    }
+
+    fn fixed(&self, case: &str) -> Result<PixelPass, Failure> {
+        let whole = Geometry::whole(self.footage.width as u32, self.footage.height as u32);
+        let square = Rect::sized(SIDE, SIDE);
+        let direct = Geometry { resized: (SIDE, SIDE), window: square, ..whole };
+        Ok(match case {
+            "direct" => PixelPass::new(direct, normalized())?,
+            "direct2" => PixelPass::new(Geometry { filter: Filter::Bilinear, ..direct }, normalized())?,
+            "crop" => {
+                // torchvision's Resize(256) and CenterCrop(224).
+                let window = Rect { x: 116, y: 16, ..square };
+                PixelPass::new(Geometry { resized: (455, 256), window, ..whole }, normalized())?
+            }
+            "full" => PixelPass::new(whole, Finish::plain(Dtype::U8))?,
+            _ => return Err(format!("no case {case}").into()),
+        })
+    }
+
+    fn augmented(&self, clip: usize, steps: usize) -> Result<PixelPass, PassError> {
+        let clip = &self.footage.clips[clip % self.footage.clips.len()];
+        let has = |step: &str| STEPS[..steps].contains(&step);
+        let whole = Geometry::whole(self.footage.width as u32, self.footage.height as u32);
+        let [x, y, width, height] = clip.crop;
+        let mut geometry = Geometry {
+            crop: Rect { x, y, width, height },
+            resized: (SIDE, SIDE),
+            window: Rect::sized(SIDE, SIDE),
+            flip_horizontal: has("flip") && clip.flip,
+            ..whole
+        };
+        let mut finish = normalized();
+        if has("contrast") {
+            finish.colour = contrast(clip.contrast);
+        }
+        if has("colour") {
+            finish.colour = finish.colour.then(&ColourMap::linear(clip.colour));
+        }
+        if has("rotate") {
+            geometry.place = Place::Warp(rotation(clip));
+        }
+        if has("grid") {
+            finish.masks = vec![Mask { area: Area::Grid(grid(clip)), paint: Paint::Code([0; 3]) }];
+        }
+        PixelPass::new(geometry, finish)
+    }
+}
+
+fn normalized() -> Finish {
+    Finish::plain(Dtype::F32).normalized(Normalize { mean: MEAN, std: STD })
+}
+
+/// Distances from the mean gray of the picture, times this.
+fn contrast(factor: f64) -> ColourMap {
+    let mut map = ColourMap::IDENTITY;
+    map.matrix = map.matrix.map(|row| row.map(|v| factor * v));
+    map.mean = [[0.299, 0.587, 0.114].map(|v| (1.0 - factor) * v); 3];
+    map
+}
+
+/// About the centre of the window.
+fn rotation(clip: &Augmentation) -> Warp {
+    let Augmentation { cos, sin, .. } = *clip;
+    let centre = f64::from(SIDE - 1) / 2.0;
+    let fixed = |v: f64| (v * f64::from(1u32 << POSITION_BITS)).round() as i64;
+    Warp {
+        size: (SIDE, SIDE),
+        to_x: [cos, -sin, centre * (1.0 - cos + sin)].map(fixed),
+        to_y: [sin, cos, centre * (1.0 - sin - cos)].map(fixed),
+        interpolation: Interpolation::Bilinear,
+    }
+}
+
+fn grid(clip: &Augmentation) -> Grid {
+    // Of the cycles only the fraction counts: the integer wraps.
+    let turns = clip.grid.map(|row| row.map(|v| (v * 2f64.powi(32)).round() as i64 as u32));
+    let [[xx, xy, x], [yx, yy, y]] = turns;
+    let limit = (clip.grid_ratio * 2f64.powi(32)).round() as u64;
+    Grid { step_x: [xx, xy], step_y: [yx, yy], start: [x, y], limit }
+}
+
+/// One frame into its slot. Apart from `Framespool` so that footage and state are borrowed side by side.
+fn run(footage: &Footage, index: usize, state: &mut State, out: &mut [u8]) -> Result<(), Failure> {
+    let width = footage.width;
+    let [y, u, v] = footage.planes(index);
+    let plane = |data, stride_bytes| Plane { data, stride_bytes };
+    let frame = FrameView {
+        width: width as u32,
+        height: footage.height as u32,
+        depth_bits: 8,
+        shift: 0,
+        planes: Planes::Yuv {
+            planes: [plane(y, width), plane(u, width / 2), plane(v, width / 2)],
+            log2_chroma_w: 1,
+            log2_chroma_h: 1,
+        },
+        colour: Colour { matrix: Matrix::Bt709, range: framespool_kernels::Range::Limited },
+    };
+    let pass = state.pass.as_mut().expect("a clip has begun");
+    let (out_width, out_height) = pass.output_size();
+    let (out_width, out_height) = (out_width as usize, out_height as usize);
+    let mut slot = if state.channels_last {
+        OutSlot::hwc(out, out_width)
+    } else {
+        OutSlot::chw(out, out_width, out_height)
+    };
+    Ok(pass.run(&frame, &mut slot, &mut state.scratch)?)
+}
+
+impl Side for Framespool {
+    fn version(&self) -> String {
+        format!("framespool-kernels, backend {}", backend_name())
+    }
+
+    fn prepare(&mut self, case: &str, clips: ops::Range<usize>) -> Result<usize, Failure> {
+        self.case = case.to_owned();
+        let augmentation = case.strip_prefix("aug-");
+        if !self.states.contains_key(case) {
+            let mut state = State { channels_last: case == "full", ..State::default() };
+            match augmentation {
+                Some("kept") => state.steps = Some(STEPS.len()),
+                Some(step) => {
+                    let place = STEPS.iter().position(|&known| known == step);
+                    state.steps = Some(1 + place.ok_or_else(|| format!("no step {step}"))?);
+                }
+                None => state.pass = Some(self.fixed(case)?),
+            }
+            self.states.insert(case.to_owned(), state);
+        }
+        if augmentation == Some("kept") {
+            for clip in clips {
+                if !self.state().kept.contains_key(&clip) {
+                    // Tables are made at the first frame, so one frame is run.
+                    self.state().pass = Some(self.augmented(clip, STEPS.len())?);
+                    let mut out = vec![0; (SIDE * SIDE * 3) as usize * 4];
+                    self.frame(0, &mut out)?;
+                    let pass = self.state().pass.take().expect("just run");
+                    self.state().kept.insert(clip, pass);
+                }
+            }
+        }
+        Ok(if case == "full" {
+            self.footage.width * self.footage.height * 3
+        } else {
+            (SIDE * SIDE * 3) as usize * 4
+        })
+    }
+
+    fn begin_clip(&mut self, clip: usize) -> Result<(), Failure> {
+        let state = &self.states[&self.case];
+        let Some(steps) = state.steps else { return Ok(()) };
+        let pass = match state.kept.get(&clip) {
+            Some(pass) => pass.clone(),
+            None => self.augmented(clip, steps)?,
+        };
+        self.state().pass = Some(pass);
+        Ok(())
+    }
+
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure> {
+        let state = self.states.get_mut(&self.case).expect("prepared before");
+        run(&self.footage, index, state, out)
+    }
+
+    fn scratch_bytes(&self) -> Option<usize> {
+        self.states.get(&self.case).map(|state| state.scratch.bytes())
+    }
+}

@@ -1,0 +1,119 @@
+//! In: a side's name, a folder of footage, and requests as lines on stdin.
+//! Out: one JSON line for each: how long the frames took, or that their pixels have been saved.
+//! Never: times reading, allocating for the first time, or what the side may do once for all frames.
+//!
+//! Requests: `check CASE PATH` and `time CASE RING FRAMES FIRST_CLIP` (see README.md).
+
+mod crates;
+mod footage;
+mod framespool;
+mod read;
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::hint::black_box;
+use std::io::{BufRead, Write};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use footage::{Footage, CHECKED_FRAMES, CLIP};
+
+type Failure = Box<dyn Error>;
+
+/// Somebody who makes pixels out of planes.
+trait Side {
+    /// Name and version.
+    fn version(&self) -> String;
+
+    /// Untimed: whatever serves all frames of a case. Says how many bytes a frame's result has.
+    fn prepare(&mut self, case: &str, clips: Range<usize>) -> Result<usize, Failure>;
+
+    /// Timed: whatever a new clip needs.
+    fn begin_clip(&mut self, _clip: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Timed: one frame of the footage, of the clip last begun.
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure>;
+
+    /// Memory for rows in the making, where the side tells.
+    fn scratch_bytes(&self) -> Option<usize> {
+        None
+    }
+}
+
+fn side(name: &str, footage: Footage) -> Result<Box<dyn Side>, Failure> {
+    Ok(match name {
+        "framespool" => Box::new(framespool::Framespool::new(footage)),
+        "fir_planes" => Box::new(crates::FirPlanes::new(footage)),
+        "yuv_fir" => Box::new(crates::YuvFir::new(footage)),
+        "yuv" => Box::new(crates::Yuv::new(footage)),
+        "read" => Box::new(read::Read::new(footage)),
+        _ => return Err(format!("no side {name}").into()),
+    })
+}
+
+/// Results lie in a ring as long as the footage, as those of a batch do.
+type Slots = HashMap<String, Vec<Vec<u8>>>;
+
+fn answer(side: &mut dyn Side, slots: &mut Slots, request: &str) -> Result<String, Failure> {
+    let words: Vec<&str> = request.split_whitespace().collect();
+    match words[..] {
+        ["check", case, path] => {
+            let length = side.prepare(case, 0..CHECKED_FRAMES.len())?;
+            let mut saved = std::fs::File::create(path)?;
+            let mut out = vec![0; length];
+            for (clip, index) in CHECKED_FRAMES.into_iter().enumerate() {
+                side.begin_clip(clip)?;
+                side.frame(index, &mut out)?;
+                saved.write_all(&out)?;
+            }
+            Ok("{}".into())
+        }
+        ["time", case, ring, frames, first_clip] => {
+            let [ring, frames, first_clip] = [ring, frames, first_clip].map(str::parse::<usize>);
+            let (ring, frames, first_clip) = (ring?, frames?, first_clip?);
+            let length = side.prepare(case, first_clip..first_clip + frames.div_ceil(CLIP))?;
+            let slots = slots.entry(case.to_owned()).or_default();
+            while slots.len() < ring {
+                slots.push(vec![1; length]);
+            }
+            let (wall, cpu) = (Instant::now(), cpu_time());
+            for n in 0..frames {
+                if n % CLIP == 0 {
+                    side.begin_clip(first_clip + n / CLIP)?;
+                }
+                side.frame(n % ring, &mut slots[n % ring])?;
+            }
+            let (cpu, wall) = (cpu_time() - cpu, wall.elapsed());
+            black_box(slots);
+            let scratch = side.scratch_bytes().map_or("null".into(), |bytes| bytes.to_string());
+            Ok(format!(
+                r#"{{"cpu_ms": {}, "wall_ms": {}, "frames": {frames}, "scratch_bytes": {scratch}}}"#,
+                cpu.as_secs_f64() * 1e3,
+                wall.as_secs_f64() * 1e3,
+            ))
+        }
+        _ => Err(format!("no such request: {request}").into()),
+    }
+}
+
+/// Of this process, all threads.
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+fn main() -> Result<(), Failure> {
+    let [name, folder, width, height] =
+        std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "SIDE FOLDER WIDTH HEIGHT")?;
+    let mut side = side(&name, Footage::read(folder.as_ref(), width.parse()?, height.parse()?)?)?;
+    let mut slots = Slots::new();
+    println!(r#"{{"version": {:?}}}"#, side.version());
+    for request in std::io::stdin().lock().lines() {
+        let line = answer(side.as_mut(), &mut slots, &request?)
+            .unwrap_or_else(|error| format!(r#"{{"error": {:?}}}"#, error.to_string()));
+        println!("{line}");
+    }
+    Ok(())
+}

@@ -15,7 +15,6 @@ import random
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ import adapters
 import long_gop
 import numpy as np
 import truth
+from environment import worker_environment
 
 HERE = Path(__file__).resolve().parent
 SEQUENCE_LENGTH = 16
@@ -89,17 +89,6 @@ class Worker:
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait()
-
-
-def worker_environment() -> dict[str, str]:
-    """One thread for whatever counts cores by itself, and the FFmpeg that setup.sh linked for torchcodec and SPDL."""
-    libraries = [Path(sys.prefix) / "lib" / "ffmpeg", Path(sysconfig.get_paths()["platlib"]) / "av.libs"]
-    inherited = os.environ.get("LD_LIBRARY_PATH")
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "LD_LIBRARY_PATH": ":".join([*map(str, libraries), *([inherited] if inherited else [])]),
-    }
 
 
 def corpus() -> Path:

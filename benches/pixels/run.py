@@ -15,7 +15,6 @@ import platform
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +24,10 @@ import numpy as np
 import truth
 from footage import CHECKED_FRAMES, NUM_FRAMES, SIDE, STEPS, Footage
 from truth import Expected
+
+# At the end of the path: both folders have a truth.py.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "peers"))
+from environment import worker_environment  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 RUST_SIDES = ("framespool", "fir_planes", "yuv_fir", "yuv", "read")
@@ -233,18 +236,6 @@ class Worker:
         self.process.wait()
 
 
-def worker_environment() -> dict[str, str]:
-    """One thread for whatever counts cores by itself, and the FFmpeg that the peers' setup.sh linked for torchcodec."""
-    libraries = [Path(sys.prefix) / "lib" / "ffmpeg", Path(sysconfig.get_paths()["platlib"]) / "av.libs"]
-    inherited = os.environ.get("LD_LIBRARY_PATH")
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "LD_LIBRARY_PATH": ":".join([*map(str, libraries), *([inherited] if inherited else [])]),
-        "PYTHONWARNINGS": "ignore",
-    }
-
-
 def build_worker() -> Path:
     """The Rust worker, built from the sources as they are: what is measured is never older than they."""
     built = subprocess.run(
@@ -270,7 +261,7 @@ def start_workers(groups: dict[str, Group], folder: Path, facts: Footage, builds
             python = str(DALI_PYTHON) if name == "dali" else sys.executable
             command = [python, str(HERE / "worker.py"), name, str(folder)]
         try:
-            workers[name] = Worker(command, worker_environment())
+            workers[name] = Worker(command, {**worker_environment(), "PYTHONWARNINGS": "ignore"})
         except (Failed, FileNotFoundError) as error:
             print(f"{name}: left out ({error})")
     return workers

@@ -1,6 +1,6 @@
-//! In: the bodies of the row routines, written once in plain Rust.
+//! In: the bodies of the row routines in plain Rust, and for some a twin in instructions (`x86`).
 //! Out: the same routines compiled for each instruction set, behind a `Backend` that proves the machine has it.
-//! Never: contains arithmetic of its own, so no backend can differ from another.
+//! Never: defines a value: the plain bodies do, and each twin is held against the integer oracle like them.
 
 // Calls functions compiled for more instructions than the build assumes.
 #![allow(unsafe_code)]

@@ -1,6 +1,6 @@
 //! In: one row of 8-bit R, G, B in stored order, and where its pixels go in the slot.
 //! Out: the elements of the batch: dtype, normalisation and layout applied.
-//! Never: computes; a dtype is a table from code value to bytes, so all dtypes are exact and share one writer.
+//! Never: looks at more than a code value: a dtype is a table of 256 elements per channel, so all dtypes are exact and share one writer.
 
 use half::{bf16, f16};
 

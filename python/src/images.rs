@@ -64,7 +64,7 @@ fn paint(
     let mut painter = Painter::new(recipe);
     painter.begin(key);
     let turn = Turn::default();
-    let size = painter_size(&mut painter, (width, height))?;
+    let size = painter.size_of((width, height), turn)?;
     let shape = painter.shape(frames, size);
     let mut canvas = GrowingCanvas::default();
     let stride_bytes = width as usize * channels;
@@ -80,16 +80,6 @@ fn paint(
         painter.paint_view(&site, &view, turn, &shape, canvas.bytes(&shape)?, t)?;
     }
     canvas.into_clip().ok_or_else(|| Error::Argument("the array holds no pictures".into()))
-}
-
-fn painter_size(painter: &mut Painter, size: (u32, u32)) -> Result<(u32, u32)> {
-    if size.0 == 0 || size.1 == 0 {
-        return Err(Error::Argument(format!(
-            "the array's pictures are {}x{}: they have no pixels",
-            size.0, size.1
-        )));
-    }
-    painter.size_of(size, Turn::default())
 }
 
 /// What the transforms draw for frame `t` of a clip, for pictures of this size.

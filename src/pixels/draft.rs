@@ -6,6 +6,7 @@ use framespool_kernels::{
     Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp, MAX_SIDE, POSITION_BITS,
 };
 
+use super::numbers::{after, finer, part, Map};
 use super::transform::{Flip, Padding, Size};
 use crate::error::{Error, Result};
 
@@ -17,9 +18,6 @@ struct View {
     width: u32,
     height: u32,
 }
-
-/// An affine map between pictures whose pixels are unit squares: (x, y) goes to (a x + b y + c, d x + e y + f).
-pub(super) type Map = [[f64; 3]; 2];
 
 #[derive(Clone, Copy, Debug)]
 struct Mapped {
@@ -323,53 +321,6 @@ impl Draft {
         let (left, across) = reach(mapped.map[0], self.geometry.window.width);
         let (top, down) = reach(mapped.map[1], self.geometry.window.height);
         self.take_window(left, top, across, down);
-    }
-}
-
-/// `first` after `second`: where `first` takes what `second` gives.
-fn after(first: &Map, second: &Map) -> Map {
-    first.map(|[a, b, c]| {
-        let column = |k: usize| a * second[0][k] + b * second[1][k];
-        [column(0), column(1), column(2) + c]
-    })
-}
-
-/// The part of `0..length` that a stretch covers: (start, length).
-fn part(start: i64, stretch: u32, length: u32) -> Option<(u32, u32)> {
-    let first = start.max(0);
-    let end = (start + i64::from(stretch)).min(i64::from(length));
-    (first < end).then(|| (first as u32, (end - first) as u32))
-}
-
-/// The window (`start`, `length`) of a crop that is resized to `resized`, as a crop in a grid as fine as it takes:
-/// (start, length, grid).
-fn finer(crop_start: u32, crop: u32, grid: u32, resized: u32, start: u32, length: u32) -> (u32, u32, u32) {
-    if (start, length) == (0, resized) {
-        return (crop_start, crop, grid);
-    }
-    let wide = u128::from;
-    let (x, width, units) = (
-        wide(crop_start) * wide(resized) + wide(start) * wide(crop),
-        wide(length) * wide(crop),
-        wide(grid) * wide(resized),
-    );
-    let common = gcd(gcd(x, width), units);
-    let (x, width, units) = (x / common, width / common, units / common);
-    if units <= wide(MAX_SIDE) {
-        return (x as u32, width as u32, units as u32);
-    }
-    // Finer than a 65535th of a pixel: the ends move to the nearest such place.
-    let most = wide(MAX_SIDE);
-    let rounded = |v: u128| (v * most + units / 2) / units;
-    let (from, to) = (rounded(x), rounded(x + width));
-    (from as u32, (to - from).max(1) as u32, MAX_SIDE)
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 {
-        a.max(1)
-    } else {
-        gcd(b, a % b)
     }
 }
 

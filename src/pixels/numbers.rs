@@ -1,13 +1,15 @@
 //! In: sizes, angles, and streams of random numbers.
-//! Out: what torchvision and DALI make of them: sizes, parts, affine maps, grids.
+//! Out: what torchvision and DALI make of them (sizes, parts, affine maps, grids), and the arithmetic of maps and crops.
 //! Never: knows of recipes or of what was done before.
 
-use framespool_kernels::{Grid, Rect};
+use framespool_kernels::{Grid, Rect, MAX_SIDE};
 
-use super::draft::Map;
 use super::transform::{Span, Target};
 use crate::error::{Error, Result};
 use crate::order::rng::Rng;
+
+/// An affine map between pictures whose pixels are unit squares: (x, y) goes to (a x + b y + c, d x + e y + f).
+pub(super) type Map = [[f64; 3]; 2];
 
 /// Half of `spare`, rounded half to even, as torchvision's `center_crop` does.
 pub(super) fn centre(spare: u32) -> u32 {
@@ -35,11 +37,11 @@ pub(super) fn resized(target: Target, (width, height): (u32, u32)) -> Result<(u3
             }
         }
     };
-    let side = |v: u64| u32::try_from(v).ok().filter(|&v| v <= framespool_kernels::MAX_SIDE);
+    let side = |v: u64| u32::try_from(v).ok().filter(|&v| v <= MAX_SIDE);
     side(w).zip(side(h)).ok_or_else(|| {
         Error::Argument(format!(
             "Resize makes {w}x{h} of a picture of {width}x{height}: a side may be at most {} pixels; use max_size",
-            framespool_kernels::MAX_SIDE
+            MAX_SIDE
         ))
     })
 }
@@ -112,7 +114,7 @@ pub(super) fn expanded(back: &Map, (width, height): (f64, f64)) -> (u32, u32) {
     let cut = |place: f64| (place * 1e4 + 1e-6).trunc() / 1e4;
     let side = |length: f64, reach: f64| {
         let (first, end) = (cut(length / 2.0 - reach).floor(), cut(length / 2.0 + reach).ceil());
-        (end - first).clamp(1.0, f64::from(framespool_kernels::MAX_SIDE)) as u32
+        (end - first).clamp(1.0, f64::from(MAX_SIDE)) as u32
     };
     (
         side(width, reach(s / determinant, q / determinant)),
@@ -135,6 +137,60 @@ pub(super) fn grid(tile: f64, ratio: f64, degrees: f64, (shift_x, shift_y): (f64
         step_y: [phase(sin / tile), phase(cos / tile)],
         start: [phase(-shift_x).wrapping_add(exact), phase(-shift_y).wrapping_add(exact)],
         limit: (ratio.clamp(0.0, 1.0) * turn).round() as u64,
+    }
+}
+
+/// `first` after `second`: where `first` takes what `second` gives.
+pub(super) fn after(first: &Map, second: &Map) -> Map {
+    first.map(|[a, b, c]| {
+        let column = |k: usize| a * second[0][k] + b * second[1][k];
+        [column(0), column(1), column(2) + c]
+    })
+}
+
+/// The part of `0..length` that a stretch covers: (start, length).
+pub(super) fn part(start: i64, stretch: u32, length: u32) -> Option<(u32, u32)> {
+    let first = start.max(0);
+    let end = (start + i64::from(stretch)).min(i64::from(length));
+    (first < end).then(|| (first as u32, (end - first) as u32))
+}
+
+/// The window (`start`, `length`) of a crop that is resized to `resized`, as a crop in a grid as fine as it takes:
+/// (start, length, grid).
+pub(super) fn finer(
+    crop_start: u32,
+    crop: u32,
+    grid: u32,
+    resized: u32,
+    start: u32,
+    length: u32,
+) -> (u32, u32, u32) {
+    if (start, length) == (0, resized) {
+        return (crop_start, crop, grid);
+    }
+    let wide = u128::from;
+    let (x, width, units) = (
+        wide(crop_start) * wide(resized) + wide(start) * wide(crop),
+        wide(length) * wide(crop),
+        wide(grid) * wide(resized),
+    );
+    let common = gcd(gcd(x, width), units);
+    let (x, width, units) = (x / common, width / common, units / common);
+    if units <= wide(MAX_SIDE) {
+        return (x as u32, width as u32, units as u32);
+    }
+    // Finer than a 65535th of a pixel: the ends move to the nearest such place.
+    let most = wide(MAX_SIDE);
+    let rounded = |v: u128| (v * most + units / 2) / units;
+    let (from, to) = (rounded(x), rounded(x + width));
+    (from as u32, (to - from).max(1) as u32, MAX_SIDE)
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 {
+        a.max(1)
+    } else {
+        gcd(b, a % b)
     }
 }
 

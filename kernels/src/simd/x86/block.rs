@@ -5,12 +5,11 @@
 use std::arch::x86_64::*;
 
 use super::{load_i16, store_i16};
+use crate::simd::BLOCK_ROWS;
 use crate::weights::{AxisTable, WEIGHT_BITS};
 
-/// Rows that are convolved together.
-pub(crate) const ROWS: usize = 16;
 /// Values of one pair of neighbours in all rows.
-const PAIR: usize = 2 * ROWS;
+const PAIR: usize = 2 * BLOCK_ROWS;
 
 /// Blended rows (`stride` apart, a multiple of 16) to pairs of neighbours: pair k of all rows, then pair k + 1 of all rows. The last
 /// pairs may hold what lies behind the rows' ends; they meet weights of zero only.

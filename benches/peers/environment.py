@@ -1,0 +1,19 @@
+"""What the processes of a benchmark are started with."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def worker_environment() -> dict[str, str]:
+    """One thread for whatever counts cores by itself, and the FFmpeg that setup.sh linked for torchcodec and SPDL."""
+    libraries = [Path(sys.prefix) / "lib" / "ffmpeg", Path(sysconfig.get_paths()["platlib"]) / "av.libs"]
+    inherited = os.environ.get("LD_LIBRARY_PATH")
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "LD_LIBRARY_PATH": ":".join([*map(str, libraries), *([inherited] if inherited else [])]),
+    }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
+use crate::index::store::Store;
 use crate::order::rng::{purpose, Key};
 use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
 use crate::pixels::{explain, ClipShape, Drawn, Recipe};
@@ -61,6 +62,8 @@ pub struct SpoolConfig {
     pub threads: u32,
     /// Batches that are made ahead of the one being waited for.
     pub prefetch: u32,
+    /// Where indices are kept on disk.
+    pub index: Option<Arc<Store>>,
 }
 
 impl SpoolConfig {
@@ -163,7 +166,7 @@ impl Spool {
         }
         config.recipe.check_frames(config.sampling.sequence_length() as usize)?;
         let meter = Arc::new(Meter::default());
-        let library = Library::new(config.items.clone(), config.sampling.clone());
+        let library = Library::new(config.items.clone(), config.sampling.clone(), config.index.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
         let order = Order::new(OrderConfig {
             num_clips: library.num_clips(),

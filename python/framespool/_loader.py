@@ -10,6 +10,7 @@ from typing import Any, Literal
 from framespool import _framespool
 from framespool._check import choice, whole
 from framespool._framespool import Tensor
+from framespool._index import place
 from framespool.datasets import Dataset, as_dataset
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.sampling import Sampling
@@ -67,6 +68,11 @@ class ClipLoader:
     made ahead. ``layout``: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, or ``"float16"``,
     ``"bfloat16"`` or ``"float32"`` (values in 0..1 unless normalised).
 
+    ``index``: where indices of videos are looked for and kept, shared by all processes of a machine: ``None`` or
+    ``"auto"`` for the default place (``FRAMESPOOL_INDEX``, else a folder in the user's cache; if it cannot be used,
+    :meth:`stats` says why in ``index_trouble``), a folder, or ``False`` for nowhere. ``framespool index`` fills it
+    ahead of time.
+
     Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one. The loader does
     not survive ``os.fork()``: make it in the process that uses it.
     """
@@ -90,6 +96,7 @@ class ClipLoader:
         prefetch: int = 2,
         layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
         dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+        index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         if device != "cpu":
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
@@ -118,6 +125,7 @@ class ClipLoader:
             "prefetch": whole("prefetch", prefetch),
             "dtype": dtype,
             "layout": layout,
+            "index": place(index),
         }
         self.dataset = as_dataset(dataset)
         self.sampling = sampling
@@ -171,6 +179,8 @@ class ClipLoader:
         ``packets_decoded_per_frame`` says how much decoding a delivered frame costs; ``consumer_wait_seconds`` is
         how long the training loop waited (large: the loader is the bottleneck), ``lane_busy_seconds`` how long
         workers worked; ``errors`` counts failures by kind, also those that ``on_error`` passed over.
+        ``index_hits`` videos were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says
+        what keeps indices from being kept, or is ``None``.
         """
         return self._spool.stats()
 

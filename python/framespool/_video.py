@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 from framespool import _framespool
 from framespool._check import choice, whole
 from framespool._framespool import Tensor
+from framespool._index import place
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
@@ -77,6 +78,11 @@ class Video:
 
     ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``.
 
+    ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
+    again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
+    else a folder in the user's cache), a folder, or ``False`` for nowhere. An index is used only while the file stays
+    as it was.
+
     Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
     count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
 
@@ -84,14 +90,21 @@ class Video:
     from a path.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | bytes, *, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        device: str = "cpu",
+        index: str | os.PathLike[str] | Literal[False] | None = None,
+    ) -> None:
         if device != "cpu":
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
         if not isinstance(source, (str, bytes, os.PathLike)):
             raise ArgumentError(f"source must be a path or bytes, got {type(source).__name__}")
         self._source = source
         self.device = device
-        self._video = _framespool.Video(source, "bytes")
+        self._index = place(index)
+        self._video = _framespool.Video(source, "bytes", self._index)
         self._info: VideoInfo | None = None
 
     @property
@@ -115,10 +128,10 @@ class Video:
         i = self.info
         return f"Video({i.path!r}, {i.num_frames} frames, {i.width}x{i.height}, {i.codec})"
 
-    def __reduce__(self) -> tuple[type[Video], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
-        return (Video, (self._source,))
+        return (_reopen, (self._source, self.device, self._index))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
@@ -196,6 +209,10 @@ class Video:
             self.frames([start])  # raises, with the number and the count
         wanted = range(first, first + sequence_length * stride, stride)
         return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
+
+
+def _reopen(source: str | os.PathLike[str], device: str, index: str | Literal[False] | None) -> Video:
+    return Video(source, device=device, index=index)
 
 
 def _layout(layout: str) -> str:

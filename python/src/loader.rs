@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
 use crate::images::drawn;
+use crate::index::{Kept, Wanted};
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, Rule};
 use crate::tensor::{Element, Tensor};
@@ -46,6 +47,8 @@ pub struct Settings {
     dtype: String,
     #[pyo3(item)]
     layout: String,
+    #[pyo3(item)]
+    index: Wanted,
 }
 
 #[pyclass(module = "framespool._framespool", frozen)]
@@ -53,6 +56,7 @@ pub struct Spool {
     spool: Mutex<spool::Spool>,
     // Outside the lock, so that they can be asked for while another thread waits for a batch.
     meter: Arc<Meter>,
+    index: Kept,
     len_batches: u64,
     num_clips: u64,
 }
@@ -63,6 +67,7 @@ fn config(
     rule: &Rule,
     steps: &[Step],
     s: &Settings,
+    index: &Kept,
 ) -> PyResult<SpoolConfig> {
     let recipe = recipe(py, steps, &s.dtype, &s.layout)?;
     let words = || -> Result<SpoolConfig> {
@@ -108,6 +113,7 @@ fn config(
             recipe,
             threads: number("num_threads", s.num_threads)?,
             prefetch: number("prefetch", s.prefetch)?,
+            index: index.store.clone(),
         })
     };
     words().or_raise(py)
@@ -140,10 +146,11 @@ impl Spool {
         steps: Vec<Step>,
         settings: Settings,
     ) -> PyResult<Self> {
-        let config = config(py, dataset, &rule, &steps, &settings)?;
+        let index = py.detach(|| Kept::open(&settings.index)).or_raise(py)?;
+        let config = config(py, dataset, &rule, &steps, &settings, &index)?;
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
         let (meter, len_batches, num_clips) = (spool.meter(), spool.len_batches(), spool.num_clips());
-        Ok(Self { spool: Mutex::new(spool), meter, len_batches, num_clips })
+        Ok(Self { spool: Mutex::new(spool), meter, index, len_batches, num_clips })
     }
 
     fn __len__(&self) -> usize {
@@ -192,6 +199,8 @@ impl Spool {
         dict.set_item("decoders_opened", stats.decoding.decoders_opened)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
+        dict.set_item("index_hits", stats.index_hits)?;
+        dict.set_item("index_trouble", self.index.trouble())?;
         dict.set_item("videos_failed", stats.videos_failed)?;
         dict.set_item("clips_skipped", stats.clips_skipped)?;
         dict.set_item("clips_replaced", stats.clips_replaced)?;

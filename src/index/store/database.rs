@@ -74,6 +74,18 @@ pub fn get<T>(connection: &Connection, id: i64, visit: impl FnOnce(&[u8]) -> T) 
     statement.query_row([id], |row| Ok(visit(row.get_ref(0)?.as_blob()?))).optional()
 }
 
+/// Shows all entries to `visit`, which may end it by `false`.
+pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) -> Result<()> {
+    let mut statement = connection.prepare("SELECT id, value FROM entry")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if !visit(row.get(0)?, row.get_ref(1)?.as_blob()?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Puts entries in, in place of those of the same numbers: all of them or none.
 pub fn put(connection: &mut Connection, entries: &[(i64, Vec<u8>)]) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -82,6 +94,15 @@ pub fn put(connection: &mut Connection, entries: &[(i64, Vec<u8>)]) -> Result<()
         for (id, value) in entries {
             statement.execute((id, value))?;
         }
+    }
+    transaction.commit()
+}
+
+/// Takes entries out.
+pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for id in ids {
+        transaction.execute("DELETE FROM entry WHERE id = ?1", [id])?;
     }
     transaction.commit()
 }

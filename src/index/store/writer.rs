@@ -1,8 +1,9 @@
 //! In: indices to keep, from any thread. Out: commits of many at once, by one named thread.
-//! The queue is bounded: what does not fit is not kept, since it can be built again.
+//! The queue is bounded: what does not fit within a moment is not kept, since it can be built again.
 //! Never: lets a failure to write reach those who decode; it is remembered, see [`Trouble`].
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ use crate::index::VideoIndex;
 
 /// Indices that may wait, and that one commit takes.
 const WAITING: usize = 256;
+/// How long those who build indices wait for a place in the queue: less than a batch takes to be written.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a commit waits for company: it costs the disk the same for one as for many.
 const LINGER: Duration = Duration::from_millis(20);
 /// Resets of a damaged database before it is left alone: something else damages it again and again.
@@ -57,16 +60,24 @@ pub struct New {
     pub index: Arc<VideoIndex>,
 }
 
+/// The FFmpeg whose libavformat an index comes from; empty if the sample tables sufficed.
+pub fn maker(index: &VideoIndex) -> String {
+    if index.container == crate::demux::mp4::CONTAINER {
+        String::new()
+    } else {
+        crate::ffmpeg::version()
+    }
+}
+
 impl New {
     fn seal(&self) -> Option<(i64, Vec<u8>)> {
         let bytes = coding::encode(&self.index)?;
-        let version = crate::ffmpeg::version();
         let entry = Entry {
             path: &self.path,
             stamp: self.stamp,
             read_ns: self.read_ns,
             print: self.print,
-            ffmpeg: if self.index.container == crate::demux::mp4::CONTAINER { "" } else { &version },
+            ffmpeg: &maker(&self.index),
             index: &bytes,
         };
         Some((id_of(&self.path), entry.seal()))
@@ -75,6 +86,7 @@ impl New {
 
 enum Message {
     Keep(Box<New>),
+    Remove(Vec<i64>),
     /// A reader found the file damaged.
     Repair,
     /// Answered when everything before it is written.
@@ -85,6 +97,8 @@ enum Message {
 pub struct Writer {
     queue: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
+    /// Waiting was in vain: nobody waits again before the queue has moved.
+    stuck: AtomicBool,
 }
 
 impl Writer {
@@ -94,18 +108,25 @@ impl Writer {
         let made_in = std::process::id();
         let work = move || Work { file, connection, trouble, made_in, resets: 0 }.run(&messages);
         let thread = std::thread::Builder::new().name("index-writer".into()).spawn(work)?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self { queue: Some(queue), thread: Some(thread), stuck: AtomicBool::new(false) })
     }
 
-    /// Queues an index; `wait`: for a place in the queue, too. Returns whether it is queued.
+    /// Queues an index; `wait`: as long as it takes, otherwise for a moment at most. Returns whether it is queued.
     pub fn keep(&self, new: New, wait: bool) -> bool {
         let Some(queue) = &self.queue else { return false };
         let message = Message::Keep(Box::new(new));
         if wait {
-            queue.send(message).is_ok()
-        } else {
-            queue.try_send(message).is_ok()
+            return queue.send(message).is_ok();
         }
+        let patience = if self.stuck.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
+        let queued = queue.send_timeout(message, patience).is_ok();
+        self.stuck.store(!queued, Ordering::Relaxed);
+        queued
+    }
+
+    /// Queues the removal of entries.
+    pub fn remove(&self, ids: Vec<i64>) {
+        let _ = self.queue.as_ref().map(|queue| queue.send(Message::Remove(ids)));
     }
 
     /// Has the database looked at, and emptied if it is damaged.
@@ -162,6 +183,7 @@ impl Work {
                     self.trouble.lose(batch.len() - sealed.len());
                     self.write(sealed.len(), &|connection| database::put(connection, &sealed));
                 }
+                Message::Remove(ids) => self.write(0, &|connection| database::remove(connection, &ids)),
                 Message::Repair => self.repair(),
                 Message::Flush(done) => drop(done.send(())),
             }

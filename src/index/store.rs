@@ -142,7 +142,7 @@ impl Store {
             Err(error) if database::is_busy(&error) => None,
             Err(error) => {
                 match &self.writer {
-                    Some(writer) if database::is_damage(&error) => writer.repair(),
+                    Some(writer) if database::is_damage(&error) => writer.repair(false),
                     _ => self.trouble.note(format!("{}: {error}", self.file.display()), 0),
                 }
                 None

@@ -50,7 +50,8 @@ enum Outcome {
 }
 
 impl Store {
-    /// Sees to it that the indices of `paths` are stored. With `check`, those that are stored are built once more and compared.
+    /// Sees to it that the indices of `paths` are stored. With `check`, the database is looked through first, and indices that
+    /// are stored are built once more and compared.
     /// `watch` is called now and then, and stops it by an error; what was built until then is kept.
     pub fn fill(
         &self,
@@ -59,6 +60,12 @@ impl Store {
         check: bool,
         watch: &dyn Fn(&Progress) -> Result<()>,
     ) -> Result<Filled> {
+        if let Some(writer) = self.writer.as_ref().filter(|_| check) {
+            writer.repair(true);
+            while !self.flush(LOOK_UP) {
+                watch(&Progress { total: paths.len(), ..Progress::default() })?;
+            }
+        }
         let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         let stop = AtomicBool::new(false);
         let filled = Mutex::new(Filled::default());

@@ -2,6 +2,7 @@
 //! The queue is bounded: what does not fit within a moment is not kept, since it can be built again.
 //! Never: lets a failure to write reach those who decode; it is remembered, see [`Trouble`].
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,8 +22,10 @@ const WAITING: usize = 256;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a commit waits for company: it costs the disk the same for one as for many.
 const LINGER: Duration = Duration::from_millis(20);
-/// Resets of a damaged database before it is left alone: something else damages it again and again.
+/// Resets of a damaged database before it is left alone: something damages it again and again.
 const MOST_RESETS: u32 = 3;
+/// Looks at a database that turn out to be needless; each reads all of it.
+const MOST_LOOKS: u32 = 16;
 
 /// What went wrong in the background.
 #[derive(Debug, Default)]
@@ -106,7 +109,7 @@ impl Writer {
     pub fn start(file: PathBuf, connection: Connection, trouble: Arc<Trouble>) -> std::io::Result<Self> {
         let (queue, messages) = bounded(WAITING);
         let made_in = std::process::id();
-        let work = move || Work { file, connection, trouble, made_in, resets: 0 }.run(&messages);
+        let work = move || Work { file, connection, trouble, made_in, resets: 0, looks: 0 }.run(&messages);
         let thread = std::thread::Builder::new().name("index-writer".into()).spawn(work)?;
         Ok(Self { queue: Some(queue), thread: Some(thread), stuck: AtomicBool::new(false) })
     }
@@ -129,10 +132,15 @@ impl Writer {
         let _ = self.queue.as_ref().map(|queue| queue.send(Message::Remove(ids)));
     }
 
-    /// Has the database looked at, and emptied if it is damaged.
-    pub fn repair(&self) {
-        // If the queue is full, the writer will find the damage by itself.
-        let _ = self.queue.as_ref().map(|queue| queue.try_send(Message::Repair));
+    /// Has the database looked through, and emptied if it is damaged; `wait`: even if the queue is full.
+    pub fn repair(&self, wait: bool) {
+        let Some(queue) = &self.queue else { return };
+        if wait {
+            let _ = queue.send(Message::Repair);
+        } else {
+            // If there is no place, the writer is at work and will find the damage by itself.
+            let _ = queue.try_send(Message::Repair);
+        }
     }
 
     /// Waits until everything queued is written, at most so long; returns whether it is.
@@ -159,6 +167,7 @@ struct Work {
     trouble: Arc<Trouble>,
     made_in: u32,
     resets: u32,
+    looks: u32,
 }
 
 impl Work {
@@ -181,6 +190,7 @@ impl Work {
                     }
                     let sealed: Vec<_> = batch.iter().filter_map(New::seal).collect();
                     self.trouble.lose(batch.len() - sealed.len());
+                    let sealed: BTreeMap<_, _> = sealed.into_iter().collect(); // the latest of each
                     self.write(sealed.len(), &|connection| database::put(connection, &sealed));
                 }
                 Message::Remove(ids) => self.write(0, &|connection| database::remove(connection, &ids)),
@@ -210,33 +220,33 @@ impl Work {
                 }
             }
         }
-        self.trouble.note(format!("{}: damaged again after it was emptied", self.file.display()), entries);
+        self.trouble
+            .note(format!("{}: damaged, and not mended by emptying it", self.file.display()), entries);
     }
 
     fn repair(&mut self) {
-        if self.resets == MOST_RESETS {
+        if self.resets == MOST_RESETS || self.looks == MOST_LOOKS {
             return;
         }
-        self.resets += 1;
         let Some(_inside) = process::enter(self.made_in) else { return };
+        let file = self.file.display();
         match database::reset(&self.file) {
-            Ok(true) => self.trouble.note(
-                format!(
-                    "{}: was damaged and has been emptied; videos are indexed again",
-                    self.file.display()
-                ),
-                0,
-            ),
-            Ok(false) => {}
+            Ok(true) => {
+                self.resets += 1;
+                let what = format!("{file}: was damaged and has been emptied; videos are indexed again");
+                self.trouble.note(what, 0);
+            }
+            // Another process, or an earlier message, was here first.
+            Ok(false) => self.looks += 1,
             Err(error) => {
-                self.trouble
-                    .note(format!("{}: damaged, and not to be emptied: {error}", self.file.display()), 0);
+                self.looks += 1;
+                self.trouble.note(format!("{file}: damaged, and not to be emptied: {error}"), 0);
             }
         }
         // What the old connection remembers of the file may be what is wrong.
         match database::writer(&self.file) {
             Ok(connection) => self.connection = connection,
-            Err(error) => self.trouble.note(format!("{}: {error}", self.file.display()), 0),
+            Err(error) => self.trouble.note(format!("{file}: {error}"), 0),
         }
     }
 }

@@ -17,13 +17,19 @@ from framespool.errors import ArgumentError
 #: Names printed of each kind of complaint; --json has them all.
 _MOST_NAMES = 20
 
+_DESCRIPTION = """\
+Indexes videos, so that loaders find them indexed: which packets make frames, where
+decoding may start, when each frame is shown. What is indexed already and has not
+changed is left alone. A bad file is named and does not stop the rest.
+"""
+
 _EPILOG = """\
 examples:
-  framespool index videos/                          index all videos below a folder
-  framespool index train.txt val.txt --threads 8    those of two lists
-  framespool index videos/ --export videos.jsonl    and write their indices to a file ...
-  framespool index /data/videos --import videos.jsonl    ... for another machine, which then need not build them
-  framespool index videos/ --check                  build all once more and compare
+  framespool index videos/                             all videos below a folder
+  framespool index train.txt val.txt --threads 8       those of two lists
+  framespool index videos/ --export videos.jsonl       write their indices to a file ...
+  framespool index /data/videos --import videos.jsonl  ... which saves another machine the work
+  framespool index videos/ --check                     build all once more and compare
 """
 
 
@@ -32,8 +38,7 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "index",
         help="index videos ahead of time",
-        description="Indexes videos, so that loaders find them indexed: which packets make frames, where decoding may "
-        "start, when each frame is shown. What is indexed already and has not changed is left alone.",
+        description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -24,7 +24,7 @@ mod _framespool {
     #[pymodule_export]
     use images::{apply, explain_transforms};
     #[pymodule_export]
-    use loader::Spool;
+    use loader::{cores, Spool};
     #[pymodule_export]
     use sampling::clips_in;
     #[pymodule_export]

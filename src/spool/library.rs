@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::stats::Meter;
 use super::OnError;
+use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
 use crate::sampling::Sampling;
@@ -169,6 +170,11 @@ impl Library {
     /// Label of a video.
     pub fn label(&self, video: u32) -> i64 {
         self.items[video as usize].label
+    }
+
+    /// A packet reader for a video.
+    pub(super) fn reader(&self, video: &Video) -> PacketReader {
+        video.reader()
     }
 
     /// Opens a video, with the kept index if there is one.

@@ -210,9 +210,9 @@ def test_stats_count_what_was_done(asl):
     list(batches)
     stats = batches.stats()
     assert (stats["batches"], stats["clips"], stats["frames"]) == (4, 13, 52)
-    assert stats["frames_decoded_and_used"] == 52
-    assert stats["packets_decoded"] >= 52 and stats["videos_indexed"] == 13
-    assert stats["packets_decoded_per_frame"] == stats["packets_decoded"] / 52
+    assert stats["pictures_delivered"] == 52
+    assert stats["pictures_decoded"] >= 52 and stats["videos_indexed"] == 13
+    assert stats["pictures_decoded_per_frame"] == stats["pictures_decoded"] / 52
     assert stats["bytes_read"] > 0 and stats["errors"] == {}
 
 

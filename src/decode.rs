@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::{log, Decoder, Frame, Packet};
+use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
 use crate::media::CodecParams;
 use crate::plan::Run;
@@ -18,6 +18,9 @@ use crate::units::DecodeIndex;
 
 pub use counts::{Counts, Times};
 use pass::Pass;
+
+/// Packets below which a run is not worth several threads.
+const FEW: u32 = 6;
 
 /// What one step of a run came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub struct FrameDecoder {
     frame: Frame,
     pass: Option<Pass>,
     sparing: bool,
+    /// Threads that work for it.
+    threads: u32,
     /// Work done so far.
     pub counts: Counts,
     /// Time spent so far.
@@ -57,9 +62,15 @@ impl FrameDecoder {
             frame: Frame::new(),
             pass: None,
             sparing: true,
+            threads: 1,
             counts: Counts::default(),
             times: Times::default(),
         }
+    }
+
+    /// A decoder with several threads, each at a picture of its own: for when there is only one clip to be made.
+    pub fn with_threads(threads: u32) -> Self {
+        Self { threads: threads.max(1), ..Self::new() }
     }
 
     /// The naive twin: decodes every picture of every run.
@@ -95,9 +106,12 @@ impl FrameDecoder {
     /// `Unsupported` or `Malformed` where no decoder can be opened.
     pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
         self.stop();
-        self.ready(&index.site, &index.info.params)?;
+        // For a handful of pictures, waking threads takes longer than it saves.
+        let threads = if run.packets() < FEW { 1 } else { self.threads };
+        self.ready(&index.site, &index.info.params, threads)?;
         self.counts.runs += 1;
-        self.pass = Some(Pass::new(index.clone(), run, self.sparing));
+        let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
+        self.pass = Some(Pass::new(index.clone(), run, self.sparing, threaded));
         Ok(())
     }
 
@@ -123,9 +137,10 @@ impl FrameDecoder {
             Err(error) => {
                 self.open = None;
                 // What was left out is not to blame by the standards; if a decoder sees it differently, it gets everything.
+                // And only a decoder that works on one thread can tell which packet a complaint is about.
                 if matches!(error, Error::Decode { .. }) && pass.in_full() {
                     self.counts.runs_repeated += 1;
-                    self.ready(&pass.index.site, &pass.index.info.params)?;
+                    self.ready(&pass.index.site, &pass.index.info.params, 1)?;
                     self.pass = Some(pass);
                     return Ok(Step::More);
                 }
@@ -160,7 +175,7 @@ impl FrameDecoder {
         self.counts.pictures_decoded += u64::from(!pass.index.packets[at.at()].is_part());
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         let sent = decoder.send(&self.packet);
-        let complaint = sent.err().or_else(log::first);
+        let complaint = sent.err().or_else(|| decoder.complaint());
         pass.sent(at, complaint.as_deref());
         let painting = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
         self.times.painting += painting;
@@ -196,10 +211,12 @@ impl FrameDecoder {
     }
 
     /// Opens a decoder unless the one at hand fits.
-    fn ready(&mut self, site: &Site, params: &CodecParams) -> Result<()> {
-        if !self.fits(params) {
+    fn ready(&mut self, site: &Site, params: &CodecParams, threads: u32) -> Result<()> {
+        // One that has several threads does for few pictures too, one that has a single one is not kept for many.
+        let fits = self.open.as_ref().is_some_and(|(have, d)| have == params && d.threads() >= threads);
+        if !fits {
             self.open = None; // free the old one's memory before the new one takes its own
-            let decoder = Decoder::open(site, params)?;
+            let decoder = Decoder::open(site, params, threads)?;
             self.counts.decoders_opened += 1;
             self.open = Some((params.clone(), decoder));
         }

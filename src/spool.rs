@@ -104,6 +104,13 @@ impl SpoolConfig {
         }
     }
 
+    /// Threads of one decoder: one where there are clips enough to keep every lane busy, else the lanes' threads between
+    /// them.
+    fn frame_threads(&self) -> u32 {
+        let clips = self.clips_under_way().clamp(1, u64::from(u32::MAX)) as u32;
+        (self.threads / clips).max(1)
+    }
+
     /// Clips that may be made or waiting at one time.
     fn clips_under_way(&self) -> u64 {
         (u64::from(self.prefetch) + 1) * u64::from(self.batch_size)

@@ -111,6 +111,11 @@ impl Workbench {
         Self { decoder: FrameDecoder::new(), painter: Painter::new(recipe), bytes_read: 0 }
     }
 
+    /// For one recipe, with several threads for each clip.
+    pub fn with_threads(recipe: Recipe, threads: u32) -> Self {
+        Self { decoder: FrameDecoder::with_threads(threads), ..Self::new(recipe) }
+    }
+
     /// What it makes.
     pub fn recipe(&self) -> &Recipe {
         self.painter.recipe()

@@ -94,9 +94,9 @@ class Clip:
 
 @final
 class Video:
-    """One opened video; ``name`` is what messages call it if ``source`` is bytes."""
+    """One opened video; ``name`` is what messages call it if ``source`` is bytes; ``threads`` decode one call's frames."""
 
-    def __new__(cls, source: _Source, name: str) -> Video: ...
+    def __new__(cls, source: _Source, name: str, threads: int) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""

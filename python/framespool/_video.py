@@ -72,10 +72,16 @@ class Frames:
         return len(self.indices)
 
 
+def _open(source: str | os.PathLike[str], num_threads: int | None) -> Video:
+    """A pickled video, opened where it arrived."""
+    return Video(source, num_threads=num_threads)
+
+
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``.
+    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``. ``num_threads``: threads that decode the frames of
+    one call; all cores by default. Give 1 where many videos are read at once, as in workers of a DataLoader.
 
     Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
     count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
@@ -84,14 +90,18 @@ class Video:
     from a path.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | bytes, *, device: str = "cpu") -> None:
+    def __init__(
+        self, source: str | os.PathLike[str] | bytes, *, device: str = "cpu", num_threads: int | None = None
+    ) -> None:
         if device != "cpu":
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
         if not isinstance(source, (str, bytes, os.PathLike)):
             raise ArgumentError(f"source must be a path or bytes, got {type(source).__name__}")
         self._source = source
         self.device = device
-        self._video = _framespool.Video(source, "bytes")
+        self._asked_threads = num_threads
+        self.num_threads = _framespool.cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
+        self._video = _framespool.Video(source, "bytes", self.num_threads)
         self._info: VideoInfo | None = None
 
     @property
@@ -118,7 +128,7 @@ class Video:
     def __reduce__(self) -> tuple[type[Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
-        return (Video, (self._source,))
+        return (_open, (self._source, self._asked_threads))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...

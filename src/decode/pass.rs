@@ -36,10 +36,12 @@ pub(super) struct Pass {
     layers: Vec<u8>,
     /// Pictures were left out.
     spared: bool,
+    /// The decoder has several threads: a complaint is not about the packet just sent.
+    threaded: bool,
 }
 
 impl Pass {
-    pub fn new(index: Arc<VideoIndex>, run: Run, sparing: bool) -> Self {
+    pub fn new(index: Arc<VideoIndex>, run: Run, sparing: bool, threaded: bool) -> Self {
         // A set of parameters that changes inside the stream may change with a picture that is left out.
         let roles = (sparing && !index.changes_parameters)
             .then(|| Roles::new(&index.info.params))
@@ -54,19 +56,21 @@ impl Pass {
             roles,
             layers: Vec::new(),
             spared: false,
+            threaded,
             index,
             run,
         }
     }
 
-    /// Makes it decode every picture, from the start, for the frames that are still missing. False if it did already.
+    /// Makes it decode every picture, from the start, on one thread, for the frames that are still missing. False if it
+    /// did already.
     pub fn in_full(&mut self) -> bool {
-        if !self.spared || self.missing.is_empty() {
+        if !(self.spared || self.threaded) || self.missing.is_empty() {
             return false;
         }
         self.run.wanted.clone_from(&self.missing);
         let run = Run { end: self.last_needed(), ..self.run.clone() };
-        *self = Self::new(self.index.clone(), run, false);
+        *self = Self::new(self.index.clone(), run, false, false);
         true
     }
 
@@ -144,7 +148,10 @@ impl Pass {
 
     /// Takes note of what the decoder said about a packet.
     pub fn sent(&mut self, at: DecodeIndex, complaint: Option<&str>) {
-        if let Some(reason) = complaint.filter(|_| !self.leads(at)) {
+        let Some(reason) = complaint else { return };
+        if self.threaded {
+            self.hurt(self.run.start, reason); // nothing that comes from now on can be trusted
+        } else if !self.leads(at) {
             self.hurt(at, reason);
         }
     }
@@ -182,6 +189,9 @@ impl Pass {
                     }
                     continue;
                 }
+            }
+            if let Some(reason) = decoder.complaint().filter(|_| self.threaded) {
+                self.hurt(self.run.start, &reason);
             }
             let Some(tie) = frame.tie(self.tie_by_time) else { continue };
             if let Some(reason) = frame.damage().filter(|_| !self.leads(tie)) {

@@ -132,7 +132,7 @@ fn decoded_order(
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<DecodeIndex>> {
     let mut demuxer = Demuxer::open(source.clone(), true)?;
-    let mut decoder = Decoder::open(&Site::file(source.name()), &info.params)?;
+    let mut decoder = Decoder::open(&Site::file(source.name()), &info.params, 1)?;
     let (mut packet, mut frame) = (Packet::new(), Frame::new());
     let mut order = Vec::new();
     let mut more = true;
@@ -165,7 +165,7 @@ struct KeyCheck {
 
 impl KeyCheck {
     fn new(site: &Site, info: &StreamInfo) -> Result<Self> {
-        let decoder = match Decoder::open(site, &info.params) {
+        let decoder = match Decoder::open(site, &info.params, 1) {
             Ok(decoder) => Some(decoder),
             Err(Error::Unsupported { .. }) => None,
             Err(error) => return Err(error),

@@ -11,7 +11,7 @@ use super::budget::{Budget, Reserved};
 use super::errand::Errand;
 use super::stats::Meter;
 use super::window::{HeldClip, Position, State, Window};
-use super::{ClipFacts, Outcome};
+use super::{ClipFacts, Outcome, SpoolConfig};
 use crate::batch::{Lent, Part, Slab};
 use crate::decode::FrameDecoder;
 use crate::error::Error;
@@ -111,19 +111,24 @@ pub(super) struct Desk {
     /// Passes up to this one are over.
     forgotten: AtomicU64,
     pub budget: Arc<Budget>,
+    meter: Arc<Meter>,
     threads: usize,
+    /// Threads of one decoder.
+    frame_threads: u32,
 }
 
 impl Desk {
-    pub fn new(budget_bytes: u64, threads: usize) -> Self {
+    pub fn new(config: &SpoolConfig, meter: Arc<Meter>) -> Self {
         Self {
             state: Mutex::default(),
             work: Condvar::new(),
             whole: Condvar::new(),
             urgent: AtomicU64::new(NOTHING),
             forgotten: AtomicU64::new(0),
-            budget: Budget::new(budget_bytes),
-            threads,
+            budget: Budget::new(config.memory_budget),
+            meter,
+            threads: config.threads as usize,
+            frame_threads: config.frame_threads(),
         }
     }
 
@@ -213,6 +218,7 @@ impl Desk {
             if !pass.even && matches!(entry.state, State::Held(_)) {
                 if let State::Held(held) = std::mem::replace(&mut entry.state, State::Done) {
                     pass.put(position, Ok((held.facts, Some((held.slab, held.shape)))));
+                    self.meter.add(|s| s.clip_store_hits += 1);
                 }
             }
         }
@@ -251,7 +257,7 @@ impl Desk {
     }
 
     /// Waits for something to do; `None` when the spool is closed.
-    pub fn next(&self, meter: &Meter) -> Option<Job> {
+    pub fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -264,12 +270,12 @@ impl Desk {
             let blocked = state.pass.as_ref().is_some_and(Pass::waits_for_consumer);
             let begun = Instant::now();
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-            meter.idle(begun.elapsed(), blocked);
+            self.meter.idle(begun.elapsed(), blocked);
         }
     }
 
     /// Takes bytes out of the budget for a clip that is due at `due`, if need be from clips that are due later.
-    pub fn reserve(&self, bytes: usize, due: Position, meter: &Meter) -> Option<Reserved> {
+    pub fn reserve(&self, bytes: usize, due: Position) -> Option<Reserved> {
         loop {
             if let Some(reserved) = self.budget.reserve(bytes) {
                 return Some(reserved);
@@ -278,7 +284,7 @@ impl Desk {
             if !state.pass.as_mut()?.window.give_up_later_than(due) {
                 return None;
             }
-            meter.add(|s| s.clips_given_up += 1);
+            self.meter.add(|s| s.clips_given_up += 1);
         }
     }
 
@@ -349,7 +355,7 @@ impl Desk {
         let mut state = self.lock();
         match state.decoders.iter().rposition(|d| d.fits(params)) {
             Some(at) => state.decoders.remove(at),
-            None => FrameDecoder::new(),
+            None => FrameDecoder::with_threads(self.frame_threads),
         }
     }
 

@@ -33,13 +33,13 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub fn start(config: &SpoolConfig, library: Arc<Library>, meter: Arc<Meter>) -> Result<Self> {
-        let desk = Arc::new(Desk::new(config.memory_budget, config.threads as usize));
+        let desk = Arc::new(Desk::new(config, meter.clone()));
         let mut lanes = Self { desk: desk.clone(), threads: Vec::new(), made_in: std::process::id() };
         for n in 0..config.threads {
             let lane = Lane {
                 // Two of them, so that a clip made by itself never disturbs what is compiled for an errand.
                 painting: Workbench::new(config.recipe.clone()),
-                alone: Workbench::new(config.recipe.clone()),
+                alone: Workbench::with_threads(config.recipe.clone(), config.frame_threads()),
                 shape: config.clip_shape(),
                 config: config.clone_without_items(),
                 library: library.clone(),
@@ -84,12 +84,12 @@ struct Lane {
 
 impl Lane {
     fn work(mut self) {
-        while let Some(job) = self.desk.next(&self.meter) {
+        while let Some(job) = self.desk.next() {
             let begun = Instant::now();
             let hostages = job.tickets();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.do_job(job))) {
                 self.painting = Workbench::new(self.config.recipe.clone());
-                self.alone = Workbench::new(self.config.recipe.clone());
+                self.alone = Workbench::with_threads(self.config.recipe.clone(), self.config.frame_threads());
                 for (generation, position, clip) in hostages {
                     self.desk.failed(generation, position, self.internal(clip, &*panic));
                 }
@@ -199,7 +199,7 @@ impl Lane {
             }
             Ok(Err(error)) => self.desk.failed(generation, position, error),
             Err(panic) => {
-                self.alone = Workbench::new(self.config.recipe.clone());
+                self.alone = Workbench::with_threads(self.config.recipe.clone(), self.config.frame_threads());
                 self.desk.failed(generation, position, self.internal(slot.clip, &*panic));
             }
         }

@@ -93,7 +93,7 @@ pub(in super::super) fn plan(
                 true => None,
                 false => {
                     let bytes = clip_bytes(rules, &index, painter, &wish);
-                    match bytes.and_then(|bytes| desk.reserve(bytes, wish.ticket.position, meter)) {
+                    match bytes.and_then(|bytes| desk.reserve(bytes, wish.ticket.position)) {
                         Some(reserved) => Some(reserved),
                         None => {
                             planned.returned.push(wish.ticket);

@@ -235,7 +235,17 @@ impl Spool {
         let lanes = Lanes::start(&config, library.clone(), meter.clone())?;
         // What is under way, and the batch or two that the consumer holds.
         let pool = Pool::new(config.prefetch.saturating_add(3) as usize);
-        Ok(Self { config, order, library, meter, lanes, epoch: None, pool, generations: 0, made_in: std::process::id() })
+        Ok(Self {
+            config,
+            order,
+            library,
+            meter,
+            lanes,
+            epoch: None,
+            pool,
+            generations: 0,
+            made_in: std::process::id(),
+        })
     }
 
     /// Batches per epoch.
@@ -325,11 +335,7 @@ impl Spool {
     /// The counts now, from any thread, also while a batch is waited for.
     pub fn counter(&self) -> impl Fn() -> Stats + Send + Sync + 'static {
         let (meter, budget) = (self.meter.clone(), self.lanes.desk.budget.clone());
-        move || Stats {
-            memory_budget: budget.bytes(),
-            clip_store_peak_bytes: budget.peak(),
-            ..meter.read()
-        }
+        move || Stats { memory_budget: budget.bytes(), clip_store_peak_bytes: budget.peak(), ..meter.read() }
     }
 
     /// Threads do not survive a fork; say so instead of waiting for them for ever.

@@ -85,7 +85,8 @@ fn resized_crop() -> Recipe {
 }
 
 fn shorter_side() -> Recipe {
-    let resize = Transform::Resize { target: Target::Shorter { size: 32, longest: None }, filter: Filter::Triangle };
+    let resize =
+        Transform::Resize { target: Target::Shorter { size: 32, longest: None }, filter: Filter::Triangle };
     Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
 }
 
@@ -108,12 +109,11 @@ fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {
         assert!(plain_stats.clip_store_hits == 0 && plain_stats.clip_store_peak_bytes == 0);
         assert!(plain_stats.errors.values().sum::<u64>() > 0, "damaged files are part of this test");
         batches += plain.len();
-        for (memory_budget, look_ahead, threads, prefetch) in [
-            (MEMORY_BUDGET, LOOK_AHEAD, 2, 2),
-            (40 << 20, 60, 4, 3),
-            (200_000, 300, 1, 0),
-        ] {
-            let what = format!("{on_error:?}: {memory_budget} bytes, {look_ahead} tickets, {threads} threads");
+        for (memory_budget, look_ahead, threads, prefetch) in
+            [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)]
+        {
+            let what =
+                format!("{on_error:?}: {memory_budget} bytes, {look_ahead} tickets, {threads} threads");
             let (lines, stats) =
                 deliver(SpoolConfig { memory_budget, look_ahead, threads, prefetch, ..base() });
             assert_eq!(lines, plain, "{what}");

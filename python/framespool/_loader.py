@@ -196,8 +196,8 @@ class ClipLoader:
         picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``, ``clips_given_up`` (for ones that
         were due earlier), ``clip_store_peak_bytes``, ``memory_budget``. Files: ``bytes_read``, ``videos_indexed``,
         ``videos_failed``. Trouble: ``errors`` by kind, also those that ``on_error`` passed over, ``clips_skipped``,
-        ``clips_replaced``. Seconds, summed over worker threads: ``lane_busy_seconds``, of which ``reading_seconds``,
-        ``decoding_seconds``, ``painting_seconds`` (the pixels); ``lane_blocked_seconds`` (everything ready, the training
+        ``clips_replaced``. Seconds, summed over worker threads: ``lane_busy_seconds``, of which ``planning_seconds``
+        (with opening files), ``reading_seconds``, ``decoding_seconds``, ``painting_seconds`` (the pixels); ``lane_blocked_seconds`` (everything ready, the training
         loop has not taken it) and ``lane_starved_seconds`` (nothing to do). ``consumer_wait_seconds``: how long the
         training loop waited; large means that the loader is the bottleneck.
         """

@@ -222,6 +222,7 @@ impl Spool {
         dict.set_item("clips_skipped", stats.clips_skipped)?;
         dict.set_item("clips_replaced", stats.clips_replaced)?;
         dict.set_item("errors", stats.errors)?;
+        dict.set_item("planning_seconds", stats.planning_seconds)?;
         dict.set_item("reading_seconds", times.reading.as_secs_f64())?;
         dict.set_item("decoding_seconds", times.decoding.as_secs_f64())?;
         dict.set_item("painting_seconds", times.painting.as_secs_f64())?;

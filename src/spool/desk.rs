@@ -56,7 +56,9 @@ impl Job {
         match self {
             Job::Start(g) => g.tickets.iter().map(|t| (g.generation, t.position, t.slot.clip)).collect(),
             Job::Resume(errand) => errand.tickets(),
-            Job::Place { generation, position, held, .. } => vec![(*generation, *position, held.facts.clip_id)],
+            Job::Place { generation, position, held, .. } => {
+                vec![(*generation, *position, held.facts.clip_id)]
+            }
         }
     }
 }
@@ -377,7 +379,8 @@ impl Desks {
     /// The first ticket of an open batch that somebody could work on, and the parked errand that has it in hand.
     fn most_urgent(&self) -> Option<(Position, Option<usize>)> {
         let pass = self.pass.as_ref()?;
-        let ready = |(_, e): &(Position, &super::window::Entry)| matches!(e.state, State::Waiting | State::Held(_));
+        let ready =
+            |(_, e): &(Position, &super::window::Entry)| matches!(e.state, State::Waiting | State::Held(_));
         let waiting = pass.window.until(pass.open_end).find(ready).map(|(position, _)| (position, None));
         let parked = self.parked.iter().enumerate().map(|(i, e)| (e.due(), Some(i)));
         let parked = parked.filter(|(due, _)| *due < pass.open_end).min();

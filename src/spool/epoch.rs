@@ -101,7 +101,9 @@ impl Epoch {
                 Some(shape) => {
                     let lent = shape.bytes().and_then(|bytes| Slab::lend(&self.pool, clips, bytes));
                     Some(lent.ok_or_else(|| {
-                        Error::Argument(format!("a batch of {clips} clips of {shape:?} does not fit into memory"))
+                        Error::Argument(format!(
+                            "a batch of {clips} clips of {shape:?} does not fit into memory"
+                        ))
                     })?)
                 }
             };

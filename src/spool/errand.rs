@@ -127,6 +127,11 @@ impl Errand {
         clips.chain(alone).map(|(position, clip)| (self.generation, position, clip)).collect()
     }
 
+    /// Its reader, when all is done.
+    pub fn into_reader(self) -> PacketReader {
+        self.reader
+    }
+
     /// All clips that are not made yet, as tickets, for when nothing else can be done with it.
     pub fn into_tickets(self) -> Vec<Ticket> {
         self.alone.into_iter().chain(self.clips.into_iter().flatten().map(Clip::into_ticket)).collect()
@@ -329,7 +334,8 @@ fn paint(
                     *clip.shape.insert(painter.shape(clip.facts.indices.len(), size))
                 }
             };
-            if matches!(&clip.place, Place::Own(_, Some(kept)) if shape.bytes().is_none_or(|b| b as u64 > kept.bytes())) {
+            if matches!(&clip.place, Place::Own(_, Some(kept)) if shape.bytes().is_none_or(|b| b as u64 > kept.bytes()))
+            {
                 return Err(Error::Argument("larger than what was reserved for it".into()));
             }
             let site = index.site_of(DisplayIndex(clip.facts.indices[t] as u32));
@@ -353,11 +359,7 @@ fn paint(
 }
 
 /// Copies picture `t` of one clip to picture `u` of another.
-fn copy(
-    clips: &mut [Option<Clip>],
-    (from, t): (usize, usize),
-    (to, u): (usize, usize),
-) -> Result<()> {
+fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, usize)) -> Result<()> {
     if from == to {
         let clip = clips[to].as_mut().expect("has painted it");
         let shape = clip.shape.expect("has painted it");

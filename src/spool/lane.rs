@@ -48,10 +48,7 @@ impl Lanes {
             };
             let thread = Builder::new().name(format!("spool-lane-{n}")).spawn(move || lane.work());
             lanes.threads.push(thread.map_err(|e| {
-                Error::Argument(format!(
-                    "thread {n} of {} cannot be started: {e}; use fewer",
-                    config.threads
-                ))
+                Error::Argument(format!("thread {n} of {} cannot be started: {e}; use fewer", config.threads))
             })?);
         }
         Ok(lanes)
@@ -150,7 +147,9 @@ impl Lane {
             false => Ok(()),
         };
         let painter = self.painting.painter();
+        let begun = Instant::now();
         let planned = errand::plan(group, &rules, painter, &desk, &self.meter, &watch);
+        self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let Ok(Planned { errand, returned, alone }) = planned else { return };
         desk.give_back(generation, returned, false);
         for ticket in alone {
@@ -164,11 +163,13 @@ impl Lane {
     fn go_on(&mut self, mut errand: Box<Errand>) {
         let (generation, epoch) = (errand.generation(), errand.epoch());
         let painter = self.painting.painter();
-        let advanced =
-            catch_unwind(AssertUnwindSafe(|| errand.advance(painter, &self.desk, &self.meter)));
+        let advanced = catch_unwind(AssertUnwindSafe(|| errand.advance(painter, &self.desk, &self.meter)));
         let left = match advanced {
             Ok(Ok(Progress::Preempted)) => return self.desk.park(errand),
-            Ok(Ok(Progress::Done(alone))) => alone,
+            Ok(Ok(Progress::Done(alone))) => {
+                self.library.keep_reader(errand.into_reader());
+                alone
+            }
             Ok(Err(Error::Interrupted)) => return,
             // Each clip by itself will say what is wrong.
             Ok(Err(_)) | Err(_) => {
@@ -246,6 +247,7 @@ impl Lane {
             false => Ok(()),
         };
         watch()?;
+        let begun = Instant::now();
         let (video_id, clip_in_video) = self.library.locate(clip_id);
         let video = self.library.open(video_id, &self.meter, &watch)?;
         let index = video.index().clone();
@@ -254,6 +256,7 @@ impl Lane {
         let sample = self.config.sampling.frames(index.num_frames(), clip_in_video, &mut rng);
         let sample = sample.map_err(|e| e.of_video(&index.site))?;
         let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
+        self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let mut growing = GrowingCanvas::default();
         let part = ticket.part.take().zip(self.shape);
         let mut fixed = part.map(|(part, shape)| PartCanvas { part, shape });
@@ -263,13 +266,15 @@ impl Lane {
         };
         let mut reader = self.library.reader(&video);
         let made = self.alone.make(&mut reader, &frames, key, canvas, &watch);
+        if made.is_ok() {
+            self.library.keep_reader(reader);
+        }
         if made.is_ok() && errand::blanks(&self.config.sampling) {
             blank(canvas, &sample.mask);
         }
         ticket.part = fixed.map(|f| f.part);
         made?;
-        let facts =
-            errand::facts(&index, &self.library, video_id, (clip_id, ticket.slot.padding), sample);
+        let facts = errand::facts(&index, &self.library, video_id, (clip_id, ticket.slot.padding), sample);
         Ok((facts, growing.into_clip()))
     }
 }

@@ -43,6 +43,8 @@ pub struct Stats {
     pub clips_replaced: u64,
     /// Errors by kind, also those that a policy passed over.
     pub errors: BTreeMap<&'static str, u64>,
+    /// Seconds that lanes spent on opening videos, with their indices, and on planning.
+    pub planning_seconds: f64,
     /// Time that lanes spent on fetching packets, in decoders, on pixels.
     pub times: Times,
     /// Seconds that lanes spent making clips, summed over lanes.

@@ -2,13 +2,13 @@
 //! Out: those that the most urgent one's decoding passes by anyway, with the runs that serve them all.
 //! Never: takes on a clip that there is no memory to keep.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::desk::{Desk, Group, Ticket};
 use super::super::library::Library;
 use super::super::stats::Meter;
-use super::{Clip, ClipFacts, Errand, Error, PartCanvas, Place, Result};
+use super::{Clip, ClipFacts, Errand, Error, PartCanvas, Place, Reserved, Result};
 use crate::index::VideoIndex;
 use crate::order::rng::{purpose, Key};
 use crate::pixels::{ClipShape, Painter};
@@ -69,47 +69,33 @@ pub(in super::super) fn plan(
         }
     };
     let index = opened.index().clone();
-    let mut wishes = VecDeque::with_capacity(tickets.len());
+    let mut choice =
+        Choice { rules, index: &index, desk, reach: Reach::default(), chosen: Vec::new(), full: false };
+    let mut elsewhere = Vec::new();
     for ticket in tickets {
+        if choice.full && !ticket.due {
+            planned.returned.push(ticket);
+            continue;
+        }
         match wish(rules, &index, epoch, ticket) {
-            Ok(wish) => wishes.push_back(wish),
+            Ok(wish) => elsewhere.extend(choice.take(wish, painter)),
             Err(ticket) if ticket.due => planned.alone.push(ticket),
             Err(ticket) => planned.returned.push(ticket),
         }
     }
-    let Some(first) = wishes.pop_front() else { return Ok(planned) };
-    let mut reach = Reach::default();
-    reach.add(&first.spans);
-    let mut chosen = vec![(first, None)];
+    // What was taken may have brought others within reach.
     loop {
-        let before = chosen.len();
-        for _ in 0..wishes.len() {
-            let Some(wish) = wishes.pop_front() else { break };
-            if !reach.touches(&wish.spans) || reach.with(&wish.spans) > REACH {
-                wishes.push_back(wish);
-                continue;
-            }
-            let reserved = match wish.ticket.due {
-                true => None,
-                false => {
-                    let bytes = clip_bytes(rules, &index, painter, &wish);
-                    match bytes.and_then(|bytes| desk.reserve(bytes, wish.ticket.position)) {
-                        Some(reserved) => Some(reserved),
-                        None => {
-                            planned.returned.push(wish.ticket);
-                            continue;
-                        }
-                    }
-                }
-            };
-            reach.add(&wish.spans);
-            chosen.push((wish, reserved));
-        }
-        if chosen.len() == before {
+        let before = choice.chosen.len();
+        elsewhere = elsewhere.into_iter().filter_map(|wish| choice.take(wish, painter)).collect();
+        if choice.chosen.len() == before {
             break;
         }
     }
-    planned.returned.extend(wishes.into_iter().map(|w| w.ticket));
+    planned.returned.extend(elsewhere.into_iter().map(|w| w.ticket));
+    let chosen = choice.chosen;
+    if chosen.is_empty() {
+        return Ok(planned);
+    }
     let mut clips = Vec::with_capacity(chosen.len());
     let mut wanted: HashMap<DecodeIndex, Vec<(usize, usize)>> = HashMap::new();
     let mut all = Vec::new();
@@ -141,6 +127,42 @@ pub(in super::super) fn plan(
         parked: None,
     }));
     Ok(planned)
+}
+
+/// What one errand takes on.
+struct Choice<'a> {
+    rules: &'a Rules<'a>,
+    index: &'a Arc<VideoIndex>,
+    desk: &'a Desk,
+    reach: Reach,
+    chosen: Vec<(Wish, Option<Reserved>)>,
+    /// There is no memory for more: later tickets get none either, since all that is held is due before them.
+    full: bool,
+}
+
+impl Choice<'_> {
+    /// Takes a clip on if it is on the way and can be kept; else it comes back.
+    fn take(&mut self, wish: Wish, painter: &mut Painter) -> Option<Wish> {
+        let near = self.reach.touches(&wish.spans) && self.reach.with(&wish.spans) <= REACH;
+        if !near && !self.chosen.is_empty() {
+            return Some(wish);
+        }
+        let mut reserved = None;
+        if !wish.ticket.due {
+            if self.full {
+                return Some(wish);
+            }
+            let bytes = clip_bytes(self.rules, self.index, painter, &wish);
+            reserved = bytes.and_then(|bytes| self.desk.reserve(bytes, wish.ticket.position));
+            if reserved.is_none() {
+                self.full = true;
+                return Some(wish);
+            }
+        }
+        self.reach.add(&wish.spans);
+        self.chosen.push((wish, reserved));
+        None
+    }
 }
 
 /// Whether frames past the end are blank.
@@ -185,7 +207,7 @@ impl Wish {
         rules: &Rules<'_>,
         index: &VideoIndex,
         video: u32,
-        reserved: Option<super::Reserved>,
+        reserved: Option<Reserved>,
     ) -> Clip {
         let Ticket { position, slot, part, due } = self.ticket;
         let place = match part.zip(rules.shape) {

@@ -8,6 +8,7 @@ pub mod look;
 mod nal;
 mod params;
 pub mod roles;
+pub mod store;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ffmpeg::Packet;

@@ -38,8 +38,21 @@ pub trait ByteSource: Send + Sync {
 /// Key of a source's content, as far as it can be had without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// Device, inode, length, modification time (ns).
-    File(u64, u64, u64, i128),
+    /// A file, or a part of one. Times are nanoseconds since 1970.
+    File {
+        /// Number of the file system, on this machine.
+        device: u64,
+        /// Number of the file in it.
+        inode: u64,
+        /// Length in bytes.
+        len: u64,
+        /// When the content was written, or so somebody said: tools that copy files set it back.
+        mtime_ns: i128,
+        /// When anything about the file was changed; set by the system alone.
+        ctime_ns: i128,
+        /// First byte of the part.
+        start: u64,
+    },
     /// Bytes in memory: address and length, good for this process only.
     Memory(usize, usize),
 }
@@ -68,13 +81,16 @@ impl FileSource {
             );
             return Err(Error::io(&site, source));
         }
-        let mtime = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
-        Ok(Self {
-            name,
+        let ns = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
+        let identity = Identity::File {
+            device: meta.dev(),
+            inode: meta.ino(),
             len: meta.len(),
-            identity: Identity::File(meta.dev(), meta.ino(), meta.len(), mtime),
-            file,
-        })
+            mtime_ns: ns(meta.mtime(), meta.mtime_nsec()),
+            ctime_ns: ns(meta.ctime(), meta.ctime_nsec()),
+            start: 0,
+        };
+        Ok(Self { name, len: meta.len(), identity, file })
     }
 }
 
@@ -182,8 +198,8 @@ impl ByteSource for WindowSource {
 
     fn identity(&self) -> Identity {
         match self.inner.identity() {
-            Identity::File(device, inode, _, mtime) => {
-                Identity::File(device, inode, self.len, mtime ^ i128::from(self.start) << 64)
+            Identity::File { device, inode, mtime_ns, ctime_ns, start, .. } => {
+                Identity::File { device, inode, len: self.len, mtime_ns, ctime_ns, start: start + self.start }
             }
             Identity::Memory(address, _) => {
                 Identity::Memory(address + self.start as usize, self.len as usize)

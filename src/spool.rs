@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
+use crate::index::store::Store;
 use crate::order::rng::{purpose, Key};
 use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
 use crate::pixels::{explain, ClipShape, Drawn, Recipe};
@@ -69,6 +70,8 @@ pub struct SpoolConfig {
     pub memory_budget: u64,
     /// Tickets beyond the batches that are being filled that are looked at for such clips.
     pub look_ahead: u32,
+    /// Where indices are kept on disk.
+    pub index: Option<Arc<Store>>,
 }
 
 /// What `memory_budget` is unless the user says otherwise: 2 GiB.
@@ -101,6 +104,7 @@ impl SpoolConfig {
             prefetch: self.prefetch,
             memory_budget: self.memory_budget,
             look_ahead: self.look_ahead,
+            index: None,
         }
     }
 
@@ -214,7 +218,7 @@ impl Spool {
         }
         config.recipe.check_frames(config.sampling.sequence_length() as usize)?;
         let meter = Arc::new(Meter::default());
-        let library = Library::new(config.items.clone(), config.sampling.clone());
+        let library = Library::new(config.items.clone(), config.sampling.clone(), config.index.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
         let order = Order::new(OrderConfig {
             num_clips: library.num_clips(),

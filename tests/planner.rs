@@ -46,6 +46,7 @@ fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnErro
         prefetch: 0,
         memory_budget: 0,
         look_ahead: 0,
+        index: None,
     }
 }
 

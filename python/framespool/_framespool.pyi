@@ -1,7 +1,7 @@
 """The engine, compiled. Use the public names of ``framespool`` instead of this module, ``Tensor`` excepted."""
 
 import os
-from typing import Any, final
+from typing import Any, Literal, final
 
 __all__ = [
     "Clip",
@@ -14,6 +14,7 @@ __all__ = [
     "clips_in",
     "explain_transforms",
     "ffmpeg_version",
+    "flush_index",
     "pixel_backend",
     "read_file_list",
     "read_folder",
@@ -27,6 +28,8 @@ pixel_backend: str
 
 _Path = str | os.PathLike[str]
 _Source = str | os.PathLike[str] | bytes
+#: Where indices are kept: at the default place, nowhere, or in a folder.
+_Index = None | Literal[False] | _Path
 
 #: A transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
 Step = tuple[str, dict[str, float | list[float] | str], bool]
@@ -94,9 +97,9 @@ class Clip:
 
 @final
 class Video:
-    """One opened video; ``name`` is what messages call it if ``source`` is bytes; ``threads`` decode one call's frames."""
+    """One opened video; messages call it ``name`` if ``source`` is bytes; ``threads`` decode one call's frames."""
 
-    def __new__(cls, source: _Source, name: str, threads: int) -> Video: ...
+    def __new__(cls, source: _Source, name: str, threads: int, index: _Index) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""
@@ -134,6 +137,9 @@ def cores() -> int:
 
 def clips_in(rule: Rule, num_frames: int) -> int:
     """Number of clips that a video of ``num_frames`` frames yields."""
+
+def flush_index() -> None:
+    """Waits until indices that were built are written, a few seconds at most."""
 
 def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[str, int]], list[str]]:
     """(path, label) pairs and class names of a folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 from framespool import _framespool
 from framespool._check import choice, size, whole
 from framespool._framespool import Tensor
+from framespool._index import place
 from framespool.datasets import Dataset, as_dataset
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.sampling import Sampling
@@ -57,18 +59,24 @@ class ClipLoader:
     for a path. ``sampling``: a rule of :mod:`framespool.sampling`.
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
-    last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``.
-    ``shuffle``: ``"full"`` (a new permutation of all clips each epoch) or ``False``. ``shard_id`` of ``num_shards``:
-    this rank's part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and
-    all random clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the
-    order, marked in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch,
-    ``"skip"`` the clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip); counted in :meth:`stats`.
-    ``num_threads``: worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches
-    made ahead. ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip
-    needed their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is
+    last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``. ``shuffle``:
+    ``"full"`` (a new permutation of all clips each epoch) or ``False``. ``shard_id`` of ``num_shards``: this rank's
+    part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and all random
+    clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the order, marked
+    in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch, ``"skip"`` the
+    clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip); counted in :meth:`stats`. ``num_threads``:
+    worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches made ahead.
+    ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip needed
+    their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is
     delivered. Besides it the loader needs memory for ``prefetch + 1`` batches and some 60 MB per thread for decoding
-    1080p. ``look_ahead``: how many clips beyond these batches are looked at for ones that share pictures. ``layout``: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, or ``"float16"``,
-    ``"bfloat16"`` or ``"float32"`` (values in 0..1 unless normalised).
+    1080p. ``look_ahead``: how many clips beyond these batches are looked at for ones that share pictures. ``layout``:
+    ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, or ``"float16"``, ``"bfloat16"`` or ``"float32"``
+    (values in 0..1 unless normalised).
+
+    ``index``: where indices of videos are looked for and kept, shared by all processes of a machine: ``None`` or
+    ``"auto"`` for the default place (``FRAMESPOOL_INDEX``, else a folder in the user's cache; if it cannot be used,
+    :meth:`stats` says why in ``index_trouble``), a folder, or ``False`` for nowhere. ``framespool index`` fills it
+    ahead of time.
 
     Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one. The loader does
     not survive ``os.fork()``: make it in the process that uses it.
@@ -95,6 +103,7 @@ class ClipLoader:
         look_ahead: int = 65536,
         layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
         dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+        index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         if device != "cpu":
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
@@ -125,6 +134,7 @@ class ClipLoader:
             "look_ahead": whole("look_ahead", look_ahead),
             "dtype": dtype,
             "layout": layout,
+            "index": place(index),
         }
         self.dataset = as_dataset(dataset)
         self.sampling = sampling
@@ -189,17 +199,20 @@ class ClipLoader:
     def stats(self) -> dict[str, Any]:
         """Counts since the loader was made.
 
-        Delivered: ``batches``, ``clips``, ``frames``. Decoding: ``pictures_decoded``, ``pictures_skipped`` (passed without
-        being decoded, since nothing wanted depends on them), ``pictures_delivered`` (decoded and wanted, counted once
-        however many clips want them), ``pictures_decoded_per_frame`` (what a delivered frame costs), ``runs`` (decoding
-        passes), ``gops_shared`` (passes that served several clips), ``runs_repeated`` (passes done again with every
-        picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``, ``clips_given_up`` (for ones that
-        were due earlier), ``clip_store_peak_bytes``, ``memory_budget``. Files: ``bytes_read``, ``videos_indexed``,
-        ``videos_failed``. Trouble: ``errors`` by kind, also those that ``on_error`` passed over, ``clips_skipped``,
-        ``clips_replaced``. Seconds, summed over worker threads: ``lane_busy_seconds``, of which ``planning_seconds``
-        (with opening files), ``reading_seconds``, ``decoding_seconds``, ``painting_seconds`` (the pixels); ``lane_blocked_seconds`` (everything ready, the training
-        loop has not taken it) and ``lane_starved_seconds`` (nothing to do). ``consumer_wait_seconds``: how long the
-        training loop waited; large means that the loader is the bottleneck.
+        Delivered: ``batches``, ``clips``, ``frames``. Decoding: ``pictures_decoded``, ``pictures_skipped`` (passed
+        without being decoded, since nothing wanted depends on them), ``pictures_delivered`` (decoded and wanted,
+        counted once however many clips want them), ``pictures_decoded_per_frame`` (what a delivered frame costs), ``runs``
+        (decoding passes), ``gops_shared`` (passes that served several clips), ``runs_repeated`` (passes done again
+        with every picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``,
+        ``clips_given_up`` (for ones that were due earlier), ``clip_store_peak_bytes``, ``memory_budget``. Files:
+        ``bytes_read``, ``videos_indexed``, ``videos_failed``. Trouble: ``errors`` by kind, also those that
+        ``on_error`` passed over, ``clips_skipped``, ``clips_replaced``. Seconds, summed over worker threads:
+        ``lane_busy_seconds``, of which ``planning_seconds`` (with opening files), ``reading_seconds``,
+        ``decoding_seconds``, ``painting_seconds`` (the pixels); ``lane_blocked_seconds`` (everything ready, the
+        training loop has not taken it) and ``lane_starved_seconds`` (nothing to do). ``consumer_wait_seconds``: how
+        long the training loop waited; large means that the loader is the bottleneck. Indices: ``index_hits`` videos
+        were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says what keeps indices
+        from being kept, or is ``None``.
         """
         return self._spool.stats()
 

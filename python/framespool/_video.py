@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 from framespool import _framespool
 from framespool._check import choice, whole
 from framespool._framespool import Tensor
+from framespool._index import place
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
@@ -72,16 +73,16 @@ class Frames:
         return len(self.indices)
 
 
-def _open(source: str | os.PathLike[str], num_threads: int | None) -> Video:
-    """A pickled video, opened where it arrived."""
-    return Video(source, num_threads=num_threads)
-
-
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``. ``num_threads``: threads that decode the frames of
-    one call; all cores by default. Give 1 where many videos are read at once, as in workers of a DataLoader.
+    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``. ``num_threads``: threads that decode the frames
+    of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a DataLoader.
+
+    ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
+    again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
+    else a folder in the user's cache), a folder, or ``False`` for nowhere. An index is used only while the file stays
+    as it was.
 
     Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
     count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
@@ -91,7 +92,12 @@ class Video:
     """
 
     def __init__(
-        self, source: str | os.PathLike[str] | bytes, *, device: str = "cpu", num_threads: int | None = None
+        self,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        device: str = "cpu",
+        num_threads: int | None = None,
+        index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         if device != "cpu":
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
@@ -100,8 +106,11 @@ class Video:
         self._source = source
         self.device = device
         self._asked_threads = num_threads
-        self.num_threads = _framespool.cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
-        self._video = _framespool.Video(source, "bytes", self.num_threads)
+        self.num_threads = (
+            _framespool.cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
+        )
+        self._index = place(index)
+        self._video = _framespool.Video(source, "bytes", self.num_threads, self._index)
         self._info: VideoInfo | None = None
 
     @property
@@ -125,10 +134,10 @@ class Video:
         i = self.info
         return f"Video({i.path!r}, {i.num_frames} frames, {i.width}x{i.height}, {i.codec})"
 
-    def __reduce__(self) -> tuple[type[Video], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
-        return (_open, (self._source, self._asked_threads))
+        return (_reopen, (self._source, self.device, self._asked_threads, self._index))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
@@ -206,6 +215,13 @@ class Video:
             self.frames([start])  # raises, with the number and the count
         wanted = range(first, first + sequence_length * stride, stride)
         return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
+
+
+def _reopen(
+    source: str | os.PathLike[str], device: str, num_threads: int | None, index: str | Literal[False] | None
+) -> Video:
+    """A pickled video, opened where it arrived."""
+    return Video(source, device=device, num_threads=num_threads, index=index)
 
 
 def _layout(layout: str) -> str:

@@ -7,6 +7,7 @@ mod datasets;
 mod dlpack;
 mod errors;
 mod images;
+mod index;
 mod loader;
 mod recipe;
 mod sampling;
@@ -23,6 +24,8 @@ mod _framespool {
     use datasets::{read_file_list, read_folder};
     #[pymodule_export]
     use images::{apply, explain_transforms};
+    #[pymodule_export]
+    use index::flush_index;
     #[pymodule_export]
     use loader::{cores, Spool};
     #[pymodule_export]

@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
 use crate::images::drawn;
+use crate::index::{Kept, Wanted};
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, Rule};
 use crate::tensor::{Element, Tensor};
@@ -50,6 +51,8 @@ pub struct Settings {
     dtype: String,
     #[pyo3(item)]
     layout: String,
+    #[pyo3(item)]
+    index: Wanted,
 }
 
 #[pyclass(module = "framespool._framespool", frozen)]
@@ -57,6 +60,7 @@ pub struct Spool {
     spool: Mutex<spool::Spool>,
     // Outside the lock, so that they can be asked for while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
+    index: Kept,
     len_batches: u64,
     num_clips: u64,
 }
@@ -67,6 +71,7 @@ fn config(
     rule: &Rule,
     steps: &[Step],
     s: &Settings,
+    index: &Kept,
 ) -> PyResult<SpoolConfig> {
     let recipe = recipe(py, steps, &s.dtype, &s.layout)?;
     let words = || -> Result<SpoolConfig> {
@@ -114,6 +119,7 @@ fn config(
             prefetch: number("prefetch", s.prefetch)?,
             memory_budget: s.memory_budget,
             look_ahead: number("look_ahead", s.look_ahead)?,
+            index: index.store.clone(),
         })
     };
     words().or_raise(py)
@@ -152,11 +158,12 @@ impl Spool {
         steps: Vec<Step>,
         settings: Settings,
     ) -> PyResult<Self> {
-        let config = config(py, dataset, &rule, &steps, &settings)?;
+        let index = py.detach(|| Kept::open(&settings.index)).or_raise(py)?;
+        let config = config(py, dataset, &rule, &steps, &settings, &index)?;
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
         let (len_batches, num_clips) = (spool.len_batches(), spool.num_clips());
         let counter = Box::new(spool.counter());
-        Ok(Self { spool: Mutex::new(spool), counter, len_batches, num_clips })
+        Ok(Self { spool: Mutex::new(spool), counter, index, len_batches, num_clips })
     }
 
     fn __len__(&self) -> usize {
@@ -218,6 +225,8 @@ impl Spool {
         dict.set_item("memory_budget", stats.memory_budget)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
+        dict.set_item("index_hits", stats.index_hits)?;
+        dict.set_item("index_trouble", self.index.trouble())?;
         dict.set_item("videos_failed", stats.videos_failed)?;
         dict.set_item("clips_skipped", stats.clips_skipped)?;
         dict.set_item("clips_replaced", stats.clips_replaced)?;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use framespool::demux::read::PacketReader;
+use framespool::index::store::index_of;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
@@ -18,6 +19,7 @@ use framespool::Error;
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
+use crate::index::{Kept, Wanted};
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
 
@@ -183,13 +185,15 @@ impl Video {
 #[pymethods]
 impl Video {
     #[new]
-    fn new(py: Python<'_>, source: Source, name: &str, threads: u32) -> PyResult<Self> {
-        let engine = py.detach(|| {
-            let source: Arc<dyn ByteSource> = match source {
-                Source::Path(path) => Arc::new(FileSource::open(&path)?),
-                Source::Bytes(bytes) => Arc::new(MemorySource::new(name, bytes)),
-            };
-            Engine::open(source, &watch())
+    fn new(py: Python<'_>, source: Source, name: &str, threads: u32, index: Wanted) -> PyResult<Self> {
+        let engine = py.detach(|| match source {
+            Source::Path(path) => {
+                let kept = Kept::open(&index)?;
+                let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(&path)?);
+                let (index, _) = index_of(kept.store.as_deref(), &path, &source, &watch())?;
+                Ok(Engine::with_index(source, index))
+            }
+            Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch()),
         });
         let engine = raise_own(py, engine)?;
         let (bench, reader) = (Mutex::new(None), Mutex::new(None));

@@ -20,6 +20,9 @@ use boxes::{children, find, Boxes};
 use edits::Edits;
 use tables::Sample;
 
+/// Name of the container where it is read here; libavformat's name for it is longer.
+pub const CONTAINER: &str = "mov,mp4";
+
 /// Reads the video track of an MP4/MOV file. `Ok(None)`: not one, or not a usual one.
 pub fn read(source: &dyn ByteSource, limits: &Limits) -> Result<Option<Track>> {
     let site = Site::file(source.name());
@@ -50,7 +53,7 @@ fn track(
     };
     let Some(time_base) = TimeBase::new(1, chosen.timescale) else { return Ok(None) };
     Ok(Some(Track {
-        container: "mov,mp4".into(),
+        container: CONTAINER.into(),
         info: StreamInfo {
             stream: chosen.place,
             params,

@@ -12,6 +12,7 @@ use super::stats::Meter;
 use super::OnError;
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
+use crate::index::store::{index_of, Store};
 use crate::index::VideoIndex;
 use crate::sampling::Sampling;
 use crate::source::{ByteSource, FileSource, Identity, MemorySource};
@@ -52,6 +53,7 @@ pub struct Library {
     kept: Mutex<Kept>,
     /// Most recently used last.
     readers: Mutex<Vec<PacketReader>>,
+    store: Option<Arc<Store>>,
 }
 
 #[derive(Default)]
@@ -62,13 +64,14 @@ struct Kept {
 }
 
 impl Library {
-    pub(super) fn new(items: Vec<Item>, sampling: Sampling) -> Self {
+    pub(super) fn new(items: Vec<Item>, sampling: Sampling, store: Option<Arc<Store>>) -> Self {
         let clips_each = match &sampling {
             Sampling::Random(rule) => u64::from(rule.clips_per_video()),
             Sampling::Windows(_) => 0,
         };
         let kept = Mutex::default();
-        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, kept, readers: Mutex::default() }
+        let readers = Mutex::default();
+        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, kept, readers, store }
     }
 
     /// Finds out how many clips there are, by indexing all videos where that is needed.
@@ -202,7 +205,7 @@ impl Library {
         }
     }
 
-    /// Opens a video, with the kept index if there is one.
+    /// Opens a video: with the index kept in memory, else with the stored one, else with one that is built now.
     pub fn open(&self, video: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
             Place::Path(path) => Arc::new(FileSource::open(path)?),
@@ -213,8 +216,18 @@ impl Library {
         if let Some((_, index)) = kept.filter(|(was, _)| *was == identity) {
             return Ok(Video::with_index(source, index));
         }
-        let opened = Video::open(source, watch)?;
-        meter.add(|s| s.videos_indexed += 1);
+        let opened = match &self.items[video as usize].place {
+            Place::Path(path) => {
+                let (index, stored) = index_of(self.store.as_deref(), path, &source, watch)?;
+                meter.add(|s| *if stored { &mut s.index_hits } else { &mut s.videos_indexed } += 1);
+                Video::with_index(source, index)
+            }
+            Place::Memory(_) => {
+                let opened = Video::open(source, watch)?;
+                meter.add(|s| s.videos_indexed += 1);
+                opened
+            }
+        };
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(
             video,
             identity,

@@ -35,6 +35,8 @@ pub struct Stats {
     pub clip_store_peak_bytes: u64,
     /// Videos indexed (again, if their index had to make room).
     pub videos_indexed: u64,
+    /// Videos whose index was found in the store.
+    pub index_hits: u64,
     /// Videos that could not be indexed when the dataset was surveyed.
     pub videos_failed: u64,
     /// Clips left out because of `on_error="skip"`.

@@ -11,6 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# Tests build what they test, and leave the user's cache alone; those about the index say where it is.
+os.environ["FRAMESPOOL_INDEX"] = "off"
+
 
 def _corpus() -> Path | None:
     place = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")

@@ -1,0 +1,132 @@
+//! In: numbers, bytes and text. Out: one string of bytes, and the same things back.
+//! Numbers take as few bytes as they need: seven bits in each, the least significant first.
+//! Never: reads past the end, or believes a length before it has seen that so many bytes are there.
+
+/// Appends a number.
+pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a number that may be negative.
+pub fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_number(out, fold(value));
+}
+
+/// Appends bytes with their length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Small numbers of either sign become small numbers: 0, -1, 1, -2, … are 0, 1, 2, 3, …
+pub fn fold(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+/// The inverse of [`fold`].
+pub fn unfold(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Takes things off the front; `None` where they are not there.
+#[derive(Clone)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// From the beginning.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// What has not been taken yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// One byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// Eight bytes as a number, the least significant first.
+    pub fn fixed(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// A number written by [`put_number`].
+    pub fn number(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None; // beyond 64 bits
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// A number written by [`put_number`], if it fits.
+    pub fn small(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    /// A number written by [`put_signed`].
+    pub fn signed(&mut self) -> Option<i64> {
+        self.number().map(unfold)
+    }
+
+    /// Bytes written by [`put_bytes`], at most so many.
+    pub fn bytes(&mut self, most: u64) -> Option<&'a [u8]> {
+        let len = self.number().filter(|&len| len <= most)?;
+        self.take(usize::try_from(len).ok()?)
+    }
+
+    /// Text written by [`put_bytes`], at most so many bytes of it.
+    pub fn text(&mut self, most: u64) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(most)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_at_the_edges_of_their_ranges() {
+        let numbers = [0, 1, 127, 128, 16383, 16384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX];
+        let signed = [0, -1, 1, -64, 64, i64::MIN, i64::MAX];
+        let mut out = Vec::new();
+        numbers.iter().for_each(|&n| put_number(&mut out, n));
+        signed.iter().for_each(|&n| put_signed(&mut out, n));
+        let mut reader = Reader::new(&out);
+        assert!(numbers.iter().all(|&n| reader.number() == Some(n)));
+        assert!(signed.iter().all(|&n| reader.signed() == Some(n)));
+        assert_eq!(reader.number(), None);
+    }
+
+    #[test]
+    fn a_length_that_is_not_there_and_a_number_that_never_ends_are_refused() {
+        let mut out = Vec::new();
+        put_number(&mut out, u64::MAX);
+        assert_eq!(Reader::new(&out).bytes(u64::MAX), None);
+        assert_eq!(Reader::new(&[0xff; 20]).number(), None);
+    }
+}

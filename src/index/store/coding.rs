@@ -1,0 +1,204 @@
+//! In: a video's index. Out: bytes, a few per packet, and the same index back.
+//! This is the one place that knows how an index is written down. Who changes it, or adds a field to [`VideoIndex`], raises
+//! [`FORMAT`]: entries of another format are built again.
+//! Never: returns an index that later code could trip over; whatever is used to index with is checked here.
+
+use super::bytes::{put_bytes, put_number, put_signed, Reader};
+use super::column;
+use crate::error::Site;
+use crate::ffmpeg::demuxer::codec_id;
+use crate::index::{FrameRecord, PacketRecord, VideoIndex};
+use crate::limits::Limits;
+use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, Turn};
+use crate::units::{DecodeIndex, TimeBase};
+
+/// Raised whenever indices are written down differently, or whenever `build` finds something else in the same file: what
+/// was stored before is then built again. `tests/index_store.rs` holds the indices of the corpus against it.
+pub const FORMAT: u8 = 1;
+
+/// Names of containers and codecs are not longer.
+const NAME_BYTES: u64 = 256;
+
+/// Writes an index down; `None` for one that would not come back the same.
+pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
+    let is_sound = starts(&index.packets).eq(index.starts.iter().copied())
+        && (index.direct || index.packets.iter().all(|p| p.offset == 0));
+    if !is_sound || codec_id(&index.info.params.codec.name) != Some(index.info.params.codec.id) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(512 + 6 * index.packets.len());
+    put_bytes(&mut out, index.container.as_bytes());
+    put_stream(&mut out, &index.info);
+    out.push(u8::from(index.direct) | u8::from(index.changes_parameters) << 1);
+    put_number(&mut out, index.damaged_units.into());
+    put_number(&mut out, index.preambles.len() as u64);
+    for (at, bytes) in &index.preambles {
+        put_number(&mut out, (*at).into());
+        put_bytes(&mut out, bytes);
+    }
+    put_packets(&mut out, index);
+    put_frames(&mut out, index);
+    Some(out)
+}
+
+/// Reads an index; `None` where this is not one.
+pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
+    let reader = &mut Reader::new(bytes);
+    let container = reader.text(NAME_BYTES)?.to_owned();
+    let info = stream(reader, limits)?;
+    let flags = reader.byte().filter(|&flags| flags < 4)?;
+    let (direct, changes_parameters) = (flags & 1 != 0, flags & 2 != 0);
+    let damaged_units = reader.small()?;
+    let mut preambles: Vec<(u32, Vec<u8>)> = Vec::new();
+    for _ in 0..reader.number()? {
+        let at = reader.small().filter(|&at| preambles.last().is_none_or(|last| last.0 < at))?;
+        preambles.push((at, reader.bytes(limits.packet_bytes)?.to_vec()));
+    }
+    let packets = packets(reader, direct, limits)?;
+    let (frames, end_pts) = frames(reader, &packets)?;
+    if !reader.rest().is_empty() || preambles.last().is_some_and(|last| last.0 as usize >= packets.len()) {
+        return None;
+    }
+    let starts = starts(&packets).collect();
+    Some(VideoIndex {
+        site,
+        container,
+        info,
+        packets,
+        frames,
+        end_pts,
+        direct,
+        starts,
+        preambles,
+        damaged_units,
+        changes_parameters,
+    })
+}
+
+fn starts(packets: &[PacketRecord]) -> impl Iterator<Item = u32> + '_ {
+    (0..packets.len() as u32).filter(|&n| packets[n as usize].is_start())
+}
+
+fn put_stream(out: &mut Vec<u8>, info: &StreamInfo) {
+    let params = &info.params;
+    put_number(out, info.stream.into());
+    // By name: libavcodec may number codecs anew in its next major version.
+    put_bytes(out, params.codec.name.as_bytes());
+    for number in [params.tag, params.width, params.height, info.time_base.num(), info.time_base.den()] {
+        put_number(out, number.into());
+    }
+    put_bytes(out, &params.extradata);
+    put_signed(out, params.bits_per_coded_sample.into());
+    let ColourTags { primaries, transfer, matrix, full_range } = params.colour;
+    out.extend([primaries, transfer, matrix, full_range.map_or(2, u8::from)]);
+    out.push(u8::from(info.turn.mirror) << 2 | info.turn.quarter_turns_cw & 3);
+    for ratio in [info.sample_aspect, info.frame_rate] {
+        out.push(u8::from(ratio.is_some()));
+        if let Some((num, den)) = ratio {
+            put_number(out, num.into());
+            put_number(out, den.into());
+        }
+    }
+}
+
+fn stream(reader: &mut Reader<'_>, limits: &Limits) -> Option<StreamInfo> {
+    let stream = reader.small()?;
+    let name = reader.text(NAME_BYTES)?;
+    let codec = Codec { id: codec_id(name)?, name: name.to_owned(), kind: CodecKind::from_name(name) };
+    let (tag, width, height) = (reader.small()?, reader.small()?, reader.small()?);
+    if u64::from(width) * u64::from(height) > limits.picture_samples {
+        return None;
+    }
+    let time_base = TimeBase::new(reader.small()?, reader.small()?)?;
+    let extradata = reader.bytes(limits.extradata_bytes)?.to_vec();
+    let bits_per_coded_sample = i32::try_from(reader.signed()?).ok()?;
+    let colour = ColourTags {
+        primaries: reader.byte()?,
+        transfer: reader.byte()?,
+        matrix: reader.byte()?,
+        full_range: match reader.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            2 => None,
+            _ => return None,
+        },
+    };
+    let turn = reader.byte().filter(|&turn| turn < 8)?;
+    let turn = Turn { mirror: turn & 4 != 0, quarter_turns_cw: turn & 3 };
+    let mut ratio = || match reader.byte()? {
+        0 => Some(None),
+        1 => Some(Some((reader.small()?, reader.small()?))),
+        _ => None,
+    };
+    let (sample_aspect, frame_rate) = (ratio()?, ratio()?);
+    let params = CodecParams { codec, tag, extradata, width, height, bits_per_coded_sample, colour };
+    Some(StreamInfo { stream, params, time_base, turn, sample_aspect, frame_rate })
+}
+
+fn put_packets(out: &mut Vec<u8>, index: &VideoIndex) {
+    let packets = &index.packets;
+    put_number(out, packets.len() as u64);
+    let mut put = |value: &mut dyn FnMut(&PacketRecord) -> i64| {
+        column::put(out, &packets.iter().map(value).collect::<Vec<_>>());
+    };
+    put(&mut |p| p.flags.into());
+    put(&mut |p| p.size.into());
+    put(&mut |p| p.dts);
+    put(&mut |p| p.order.wrapping_sub(p.dts));
+    if index.direct {
+        let mut end = 0u64;
+        put(&mut |p| {
+            let gap = p.offset.wrapping_sub(end);
+            end = p.offset.wrapping_add(p.size.into());
+            gap as i64
+        });
+    }
+}
+
+fn packets(reader: &mut Reader<'_>, direct: bool, limits: &Limits) -> Option<Vec<PacketRecord>> {
+    let count = usize::try_from(reader.number().filter(|&n| n <= limits.packets)?).ok()?;
+    let mut next = || column::get(reader, count);
+    let (flags, sizes, dts, order) = (next()?, next()?, next()?, next()?);
+    let gaps = if direct { next()? } else { Vec::new() };
+    let mut packets = Vec::with_capacity(count);
+    let mut end = 0u64;
+    for n in 0..count {
+        let size = u32::try_from(sizes[n]).ok().filter(|&size| u64::from(size) <= limits.packet_bytes)?;
+        let offset = if direct { end.wrapping_add(gaps[n] as u64) } else { 0 };
+        end = offset.checked_add(size.into()).filter(|&end| end <= i64::MAX as u64)?;
+        let flags = u32::try_from(flags[n]).ok()?;
+        packets.push(PacketRecord { offset, order: order[n].wrapping_add(dts[n]), dts: dts[n], size, flags });
+    }
+    Some(packets)
+}
+
+fn put_frames(out: &mut Vec<u8>, index: &VideoIndex) {
+    put_number(out, index.frames.len() as u64);
+    put_signed(out, index.end_pts);
+    column::put(out, &index.frames.iter().map(|f| f.packet.0.into()).collect::<Vec<_>>());
+    // Most often the very number that frames are ordered by.
+    let behind =
+        |f: &FrameRecord| f.pts.wrapping_sub(index.packets.get(f.packet.at()).map_or(0, |p| p.order));
+    column::put(out, &index.frames.iter().map(behind).collect::<Vec<_>>());
+}
+
+fn frames(reader: &mut Reader<'_>, packets: &[PacketRecord]) -> Option<(Vec<FrameRecord>, i64)> {
+    let count = usize::try_from(reader.number()?).ok().filter(|n| (1..=packets.len()).contains(n))?;
+    let end_pts = reader.signed()?;
+    let (numbers, behind) = (column::get(reader, count)?, column::get(reader, count)?);
+    let mut frames: Vec<FrameRecord> = Vec::with_capacity(count);
+    for (number, behind) in numbers.into_iter().zip(behind) {
+        let packet = DecodeIndex(u32::try_from(number).ok()?);
+        let pts = behind.wrapping_add(packets.get(packet.at())?.order);
+        if frames.last().is_some_and(|before| before.pts > pts) {
+            return None;
+        }
+        frames.push(FrameRecord { packet, pts });
+    }
+    // Durations are differences of these.
+    let length = end_pts.checked_sub(frames[0].pts)?;
+    (length >= 0 && end_pts >= frames[count - 1].pts).then_some((frames, end_pts))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! In: made-up indices and damaged bytes. Out: proof that an index comes back as it was, or not at all.
+//! Real ones are tried in tests/index_store.rs, over the corpus.
+//! Never: touches a file.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::index::NO_TIME;
+
+const LIMITS: Limits = Limits {
+    packets: 1_000_000,
+    packet_bytes: 1 << 28,
+    header_bytes: 1 << 30,
+    extradata_bytes: 1 << 20,
+    picture_samples: 1 << 28,
+};
+
+fn read(bytes: &[u8]) -> Option<VideoIndex> {
+    decode(bytes, Site::file(&"sketch".into()), &LIMITS)
+}
+
+prop_compose! {
+    fn any_packet()(
+        offset in 0..1u64 << 48, order: i32, late in -50i64..50, timed: bool, size in 0..1u32 << 20, flags: u32
+    ) -> PacketRecord {
+        let order = i64::from(order);
+        PacketRecord { offset, order, dts: if timed { order + late } else { NO_TIME }, size, flags }
+    }
+}
+
+prop_compose! {
+    fn any_stream()(
+        numbers: [u32; 4], extradata: Vec<u8>, bits: i32, colour: [u8; 3], full_range: Option<bool>,
+        mirror: bool, quarter_turns_cw in 0..4u8, base in (1u32.., 1u32..),
+        sample_aspect: Option<(u32, u32)>, frame_rate: Option<(u32, u32)>
+    ) -> StreamInfo {
+        let [primaries, transfer, matrix] = colour;
+        let codec = Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+        let params = CodecParams {
+            codec,
+            tag: numbers[0],
+            extradata,
+            width: numbers[1] % 16_384,
+            height: numbers[2] % 16_384,
+            bits_per_coded_sample: bits,
+            colour: ColourTags { primaries, transfer, matrix, full_range },
+        };
+        let time_base = TimeBase::new(base.0, base.1).unwrap();
+        let turn = Turn { mirror, quarter_turns_cw };
+        StreamInfo { stream: numbers[3], params, time_base, turn, sample_aspect, frame_rate }
+    }
+}
+
+prop_compose! {
+    fn any_index()(
+        info in any_stream(),
+        mut packets in prop::collection::vec(any_packet(), 1..80),
+        shown in prop::collection::vec((any::<prop::sample::Index>(), any::<i32>()), 1..80),
+        preambles in prop::collection::vec((any::<prop::sample::Index>(), any::<Vec<u8>>()), 0..4),
+        direct: bool, changes_parameters: bool, damaged_units: u32, lasts in 0..i64::from(u32::MAX)
+    ) -> VideoIndex {
+        let count = packets.len();
+        if !direct {
+            packets.iter_mut().for_each(|p| p.offset = 0);
+        }
+        let mut frames: Vec<FrameRecord> = shown
+            .iter()
+            .take(count)
+            .map(|(at, pts)| FrameRecord { packet: DecodeIndex(at.index(count) as u32), pts: (*pts).into() })
+            .collect();
+        frames.sort_by_key(|f| f.pts);
+        let preambles: std::collections::BTreeMap<u32, Vec<u8>> =
+            preambles.into_iter().map(|(at, bytes)| (at.index(count) as u32, bytes)).collect();
+        VideoIndex {
+            site: Site::file(&"sketch".into()),
+            container: "mov,mp4".into(),
+            info,
+            starts: starts(&packets).collect(),
+            end_pts: frames.last().unwrap().pts + lasts,
+            packets,
+            frames,
+            direct,
+            preambles: preambles.into_iter().collect(),
+            damaged_units,
+            changes_parameters,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_index_comes_back_as_it_was(index in any_index()) {
+        let bytes = encode(&index).expect("a sound index");
+        prop_assert_eq!(read(&bytes), Some(index));
+    }
+
+    #[test]
+    fn damage_gives_nothing_or_an_index_that_can_be_used(
+        index in any_index(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>())
+    ) {
+        let mut bytes = encode(&index).expect("a sound index");
+        for (at, byte) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let Some(index) = read(&bytes) else { return Ok(()) };
+        for frame in (0..index.num_frames()).map(crate::units::DisplayIndex) {
+            let start = index.start_of(frame);
+            let packet = index.frames[frame.at()].packet;
+            let _ = (index.preamble(start), index.last_part_of(packet), index.site_of_packet(start));
+            let _ = (index.duration_seconds(frame), index.pts_seconds(frame));
+        }
+        let _ = (index.average_fps(), index.key_frames(), index.memory_bytes());
+    }
+}
+
+#[test]
+fn what_would_not_come_back_is_not_written() {
+    let h264 = |mut index: VideoIndex| {
+        index.info.params.codec =
+            Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+        index
+    };
+    let index = h264(VideoIndex::sketch(&[(0, true, true), (1, false, true)]));
+    assert!(encode(&index).is_some());
+    assert_eq!(encode(&VideoIndex { starts: vec![0, 1], ..index.clone() }), None);
+    let mut renumbered = index.clone();
+    renumbered.info.params.codec.id += 1;
+    assert_eq!(encode(&renumbered), None);
+}
+
+#[test]
+fn a_few_bytes_cannot_ask_for_much_memory() {
+    let mut index = VideoIndex::sketch(&[(0, true, true)]);
+    index.info.params.codec =
+        Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+    let one = index.packets[0];
+    index.packets = vec![PacketRecord { flags: 0, ..one }; 200_000];
+    index.packets[0] = one;
+    index.packets.iter_mut().enumerate().for_each(|(n, p)| p.offset = n as u64);
+    let bytes = encode(&index).expect("a sound index");
+    assert!(bytes.len() < 200, "{}", bytes.len());
+    assert!(read(&bytes).is_some());
+    let tight = Limits { packets: 199_999, ..LIMITS };
+    assert_eq!(decode(&bytes, index.site.clone(), &tight), None);
+}

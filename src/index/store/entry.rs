@@ -1,0 +1,180 @@
+//! In: a source's path and identity, and its index as bytes. Out: one sealed entry, and whether an entry is good for a source.
+//! A checksum covers all of it, the path too: what a damaged database returns under a path is that path's index or nothing.
+//! Never: decodes an index.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use xxhash_rust::xxh3::{xxh3_64, Xxh3};
+
+use super::bytes::{put_bytes, put_number, put_signed, Reader};
+use super::coding::FORMAT;
+use crate::error::Result;
+use crate::source::{ByteSource, Identity};
+
+/// Bytes at either end of a file that its fingerprint is made of.
+const PRINT_BYTES: u64 = 4096;
+/// Longest path that is kept.
+const PATH_BYTES: u64 = 1 << 16;
+
+/// Which state of a file an index belongs to. Device and inode are not part: the former differs between machines that share
+/// a file system, the latter is given to the next file when one is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Length in bytes.
+    pub len: u64,
+    /// When the content was written, nanoseconds since 1970; can be set by anybody.
+    pub mtime_ns: i64,
+    /// When anything about the file was changed; cannot.
+    pub ctime_ns: i64,
+}
+
+impl Stamp {
+    /// `None` for what is not a whole file.
+    pub fn of(identity: &Identity) -> Option<Self> {
+        let &Identity::File { len, mtime_ns, ctime_ns, start: 0, .. } = identity else { return None };
+        Some(Self { len, mtime_ns: i64::try_from(mtime_ns).ok()?, ctime_ns: i64::try_from(ctime_ns).ok()? })
+    }
+}
+
+/// An index as bytes, with what says whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Absolute path of the file.
+    pub path: &'a [u8],
+    /// State of the file that was read.
+    pub stamp: Stamp,
+    /// When reading began, nanoseconds since 1970.
+    pub read_ns: i64,
+    /// See [`fingerprint`].
+    pub print: u64,
+    /// FFmpeg whose libavformat read the file; empty if it was read without.
+    pub ffmpeg: &'a str,
+    /// The index, see `coding`.
+    pub index: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// As bytes.
+    pub fn seal(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        out.extend([0; 8]);
+        put_bytes(&mut out, self.path);
+        put_number(&mut out, self.stamp.len);
+        put_signed(&mut out, self.stamp.mtime_ns);
+        put_signed(&mut out, self.stamp.ctime_ns);
+        put_signed(&mut out, self.read_ns);
+        out.extend(self.print.to_le_bytes());
+        put_bytes(&mut out, self.ffmpeg.as_bytes());
+        out.extend(self.index);
+        let sum = xxh3_64(&out[9..]);
+        out[1..9].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// The entry in these bytes; `None` if they are damaged or of another format.
+    pub fn unseal(bytes: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        if reader.byte()? != FORMAT || reader.fixed()? != xxh3_64(reader.rest()) {
+            return None;
+        }
+        Some(Self {
+            path: reader.bytes(PATH_BYTES)?,
+            stamp: Stamp { len: reader.number()?, mtime_ns: reader.signed()?, ctime_ns: reader.signed()? },
+            read_ns: reader.signed()?,
+            print: reader.fixed()?,
+            ffmpeg: reader.text(64)?,
+            index: reader.rest(),
+        })
+    }
+
+    /// Whether this is the index of the file as `source` finds it.
+    ///
+    /// Equal length and time of writing, but changed at another time: the file was renamed or given to somebody, or it is a copy
+    /// that kept its times, or another file was given them. The fingerprint tells these apart.
+    pub fn fits(&self, stamp: &Stamp, source: &dyn ByteSource) -> bool {
+        (self.stamp.len, self.stamp.mtime_ns) == (stamp.len, stamp.mtime_ns)
+            && !self.is_young()
+            && (self.ffmpeg.is_empty() || self.ffmpeg == crate::ffmpeg::version())
+            && (self.stamp.ctime_ns == stamp.ctime_ns
+                || fingerprint(source).is_ok_and(|print| print == self.print))
+    }
+
+    /// The file was read so shortly after its last change that it may have been changed again since without another time to
+    /// show for it: file systems tick every few milliseconds, some (whose times are whole seconds) every two seconds.
+    pub fn is_young(&self) -> bool {
+        let tick_ns = if self.stamp.ctime_ns % 1_000_000_000 == 0 { 2_000_000_000 } else { 20_000_000 };
+        self.read_ns.saturating_sub(self.stamp.ctime_ns) < tick_ns
+    }
+}
+
+/// Number of an entry in the database.
+pub fn id_of(path: &[u8]) -> i64 {
+    xxh3_64(path) as i64
+}
+
+/// Tells contents apart without reading them whole: length, beginning and end, where containers keep their tables.
+pub fn fingerprint(source: &dyn ByteSource) -> Result<u64> {
+    let mut hash = Xxh3::new();
+    hash.update(&source.len().to_le_bytes());
+    let mut buffer = [0; PRINT_BYTES as usize];
+    for at in [0, source.len().saturating_sub(PRINT_BYTES)] {
+        let got = source.read_at(at, &mut buffer)?;
+        hash.update(&buffer[..got]);
+    }
+    Ok(hash.digest())
+}
+
+/// Nanoseconds since 1970.
+pub fn since_1970(time: SystemTime) -> i64 {
+    let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
+    time.duration_since(UNIX_EPOCH).map_or_else(|before| -ns(before.duration()), ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemorySource;
+
+    const DAY_NS: i64 = 86_400_000_000_000;
+
+    fn entry() -> Entry<'static> {
+        let stamp = Stamp { len: 3, mtime_ns: 42, ctime_ns: 123_456_789 };
+        let print = fingerprint(&MemorySource::new("m", b"abc")).unwrap();
+        Entry { path: b"/data/a.mp4", stamp, read_ns: DAY_NS, print, ffmpeg: "", index: b"index" }
+    }
+
+    #[test]
+    fn one_flipped_bit_anywhere_unseals_nothing() {
+        let sealed = entry().seal();
+        assert_eq!(Entry::unseal(&sealed), Some(entry()));
+        for bit in 0..8 * sealed.len() {
+            let mut damaged = sealed.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Entry::unseal(&damaged), None, "bit {bit}");
+        }
+        assert!((0..sealed.len()).all(|len| Entry::unseal(&sealed[..len]).is_none()));
+    }
+
+    #[test]
+    fn another_length_time_or_ffmpeg_does_not_fit_and_a_later_change_only_with_the_same_ends() {
+        let (same, other) = (MemorySource::new("m", b"abc"), MemorySource::new("m", b"abd"));
+        let (entry, stamp) = (entry(), entry().stamp);
+        assert!(entry.fits(&stamp, &other)); // not looked at
+        assert!(!entry.fits(&Stamp { len: 4, ..stamp }, &same));
+        assert!(!entry.fits(&Stamp { mtime_ns: 1, ..stamp }, &same));
+        assert!(entry.fits(&Stamp { ctime_ns: 1, ..stamp }, &same));
+        assert!(!entry.fits(&Stamp { ctime_ns: 1, ..stamp }, &other));
+        assert!(!Entry { ffmpeg: "0.1", ..entry }.fits(&stamp, &same));
+        assert!(Entry { ffmpeg: &crate::ffmpeg::version(), ..entry }.fits(&stamp, &same));
+    }
+
+    #[test]
+    fn an_index_read_within_the_tick_of_the_files_last_change_is_not_believed() {
+        let read = |after_ns| Entry { read_ns: entry().stamp.ctime_ns + after_ns, ..entry() };
+        assert!(read(0).is_young() && read(-DAY_NS).is_young() && read(10_000_000).is_young());
+        assert!(!read(30_000_000).is_young());
+        let whole_seconds =
+            |read_ns| Entry { read_ns, stamp: Stamp { ctime_ns: 0, ..entry().stamp }, ..entry() };
+        assert!(whole_seconds(1_900_000_000).is_young() && !whole_seconds(2_000_000_000).is_young());
+    }
+}

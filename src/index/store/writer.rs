@@ -1,0 +1,220 @@
+//! In: indices to keep, from any thread. Out: commits of many at once, by one named thread.
+//! The queue is bounded: what does not fit is not kept, since it can be built again.
+//! Never: lets a failure to write reach those who decode; it is remembered, see [`Trouble`].
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{bounded, Receiver, Sender};
+use rusqlite::Connection;
+
+use super::entry::{id_of, Entry, Stamp};
+use super::{coding, database, process};
+use crate::index::VideoIndex;
+
+/// Indices that may wait, and that one commit takes.
+const WAITING: usize = 256;
+/// How long a commit waits for company: it costs the disk the same for one as for many.
+const LINGER: Duration = Duration::from_millis(20);
+/// Resets of a damaged database before it is left alone: something else damages it again and again.
+const MOST_RESETS: u32 = 3;
+
+/// What went wrong in the background.
+#[derive(Debug, Default)]
+pub struct Trouble(Mutex<(Option<String>, u64)>);
+
+impl Trouble {
+    /// Remembers the latest trouble, and how many indices were not kept because of it.
+    pub fn note(&self, what: String, lost: usize) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = (Some(what), known.1 + lost as u64);
+    }
+
+    /// Counts indices that were not kept.
+    pub fn lose(&self, lost: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1 += lost as u64;
+    }
+
+    /// The latest trouble, and the number of indices not kept.
+    pub fn read(&self) -> (Option<String>, u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// An index to keep.
+pub struct New {
+    /// Absolute path of the file.
+    pub path: Vec<u8>,
+    /// State of the file that was read.
+    pub stamp: Stamp,
+    /// When reading began.
+    pub read_ns: i64,
+    /// See [`super::entry::fingerprint`].
+    pub print: u64,
+    /// The index.
+    pub index: Arc<VideoIndex>,
+}
+
+impl New {
+    fn seal(&self) -> Option<(i64, Vec<u8>)> {
+        let bytes = coding::encode(&self.index)?;
+        let version = crate::ffmpeg::version();
+        let entry = Entry {
+            path: &self.path,
+            stamp: self.stamp,
+            read_ns: self.read_ns,
+            print: self.print,
+            ffmpeg: if self.index.container == crate::demux::mp4::CONTAINER { "" } else { &version },
+            index: &bytes,
+        };
+        Some((id_of(&self.path), entry.seal()))
+    }
+}
+
+enum Message {
+    Keep(Box<New>),
+    /// A reader found the file damaged.
+    Repair,
+    /// Answered when everything before it is written.
+    Flush(Sender<()>),
+}
+
+/// The thread and its queue.
+pub struct Writer {
+    queue: Option<Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub fn start(file: PathBuf, connection: Connection, trouble: Arc<Trouble>) -> std::io::Result<Self> {
+        let (queue, messages) = bounded(WAITING);
+        let made_in = std::process::id();
+        let work = move || Work { file, connection, trouble, made_in, resets: 0 }.run(&messages);
+        let thread = std::thread::Builder::new().name("index-writer".into()).spawn(work)?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Queues an index; `wait`: for a place in the queue, too. Returns whether it is queued.
+    pub fn keep(&self, new: New, wait: bool) -> bool {
+        let Some(queue) = &self.queue else { return false };
+        let message = Message::Keep(Box::new(new));
+        if wait {
+            queue.send(message).is_ok()
+        } else {
+            queue.try_send(message).is_ok()
+        }
+    }
+
+    /// Has the database looked at, and emptied if it is damaged.
+    pub fn repair(&self) {
+        // If the queue is full, the writer will find the damage by itself.
+        let _ = self.queue.as_ref().map(|queue| queue.try_send(Message::Repair));
+    }
+
+    /// Waits until everything queued is written, at most so long; returns whether it is.
+    pub fn flush(&self, at_most: Duration) -> bool {
+        let Some(queue) = &self.queue else { return true };
+        let (done, wait) = bounded(1);
+        let deadline = Instant::now() + at_most;
+        queue.send_deadline(Message::Flush(done), deadline).is_ok() && wait.recv_deadline(deadline).is_ok()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None; // the thread writes what is queued, and ends
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    file: PathBuf,
+    connection: Connection,
+    trouble: Arc<Trouble>,
+    made_in: u32,
+    resets: u32,
+}
+
+impl Work {
+    fn run(mut self, messages: &Receiver<Message>) {
+        let mut next = messages.recv().ok();
+        while let Some(message) = next.take() {
+            match message {
+                Message::Keep(new) => {
+                    let mut batch = vec![*new];
+                    let deadline = Instant::now() + LINGER;
+                    while batch.len() < WAITING {
+                        match messages.recv_deadline(deadline) {
+                            Ok(Message::Keep(new)) => batch.push(*new),
+                            Ok(other) => {
+                                next = Some(other);
+                                break;
+                            }
+                            Err(_) => break,
+                        }
+                    }
+                    let sealed: Vec<_> = batch.iter().filter_map(New::seal).collect();
+                    self.trouble.lose(batch.len() - sealed.len());
+                    self.write(sealed.len(), &|connection| database::put(connection, &sealed));
+                }
+                Message::Repair => self.repair(),
+                Message::Flush(done) => drop(done.send(())),
+            }
+            if next.is_none() {
+                next = messages.recv().ok();
+            }
+        }
+        // Closing the connection is using SQLite, too.
+        let inside = process::enter(self.made_in);
+        drop(self);
+        drop(inside);
+    }
+
+    fn write(&mut self, entries: usize, work: &dyn Fn(&mut Connection) -> rusqlite::Result<()>) {
+        for _ in 0..2 {
+            let Some(inside) = process::enter(self.made_in) else { return };
+            let done = work(&mut self.connection);
+            drop(inside);
+            match done {
+                Ok(()) => return,
+                Err(error) if database::is_damage(&error) && self.resets < MOST_RESETS => self.repair(),
+                Err(error) => {
+                    return self.trouble.note(format!("{}: {error}", self.file.display()), entries);
+                }
+            }
+        }
+        self.trouble.note(format!("{}: damaged again after it was emptied", self.file.display()), entries);
+    }
+
+    fn repair(&mut self) {
+        if self.resets == MOST_RESETS {
+            return;
+        }
+        self.resets += 1;
+        let Some(_inside) = process::enter(self.made_in) else { return };
+        match database::reset(&self.file) {
+            Ok(true) => self.trouble.note(
+                format!(
+                    "{}: was damaged and has been emptied; videos are indexed again",
+                    self.file.display()
+                ),
+                0,
+            ),
+            Ok(false) => {}
+            Err(error) => {
+                self.trouble
+                    .note(format!("{}: damaged, and not to be emptied: {error}", self.file.display()), 0);
+            }
+        }
+        // What the old connection remembers of the file may be what is wrong.
+        match database::writer(&self.file) {
+            Ok(connection) => self.connection = connection,
+            Err(error) => self.trouble.note(format!("{}: {error}", self.file.display()), 0),
+        }
+    }
+}

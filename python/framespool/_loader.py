@@ -202,8 +202,8 @@ class ClipLoader:
         Delivered: ``batches``, ``clips``, ``frames``. Decoding: ``pictures_decoded``, ``pictures_skipped`` (passed
         without being decoded, since nothing wanted depends on them), ``pictures_delivered`` (decoded and wanted,
         counted once however many clips want them), ``pictures_decoded_per_frame`` (what a delivered frame costs),
-        ``runs`` (decoding passes), ``gops_shared`` (passes that served several clips), ``runs_repeated`` (passes done again
-        with every picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``,
+        ``runs`` (decoding passes), ``gops_shared`` (passes that served several clips), ``runs_repeated``
+        (passes done again with every picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``,
         ``clips_given_up`` (for ones that were due earlier), ``clip_store_peak_bytes``, ``memory_budget``. Files:
         ``bytes_read``, ``videos_indexed``, ``videos_failed``. Trouble: ``errors`` by kind, also those that
         ``on_error`` passed over, ``clips_skipped``, ``clips_replaced``. Seconds, summed over worker threads:

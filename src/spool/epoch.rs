@@ -81,21 +81,31 @@ impl Epoch {
     /// Makes the tickets of batches to come visible.
     fn look_ahead(&mut self, with: &Tools<'_>) {
         let enough = u64::from(with.config.look_ahead);
-        let most_open = with.config.prefetch as usize + 1;
         let mut ahead = with.desk.ahead();
-        while self.next_seen < with.order.len_batches() && (ahead < enough || self.sizes.len() < most_open) {
-            let slots = with.order.batch(self.epoch, self.next_seen);
-            self.next_seen += 1;
-            self.sizes.push_back(slots.len());
-            ahead += slots.len() as u64;
-            with.desk.supply(slots.into_iter().map(|slot| (slot, with.library.locate(slot.clip).0)));
+        while ahead < enough {
+            let Some(clips) = self.see(with) else { break };
+            ahead += clips as u64;
         }
+    }
+
+    /// Makes the tickets of one more batch visible. Returns how many they are.
+    fn see(&mut self, with: &Tools<'_>) -> Option<usize> {
+        if self.next_seen == with.order.len_batches() {
+            return None;
+        }
+        let slots = with.order.batch(self.epoch, self.next_seen);
+        let clips = slots.len();
+        self.next_seen += 1;
+        self.sizes.push_back(clips);
+        with.desk.supply(slots.into_iter().map(|slot| (slot, with.library.locate(slot.clip).0)));
+        Some(clips)
     }
 
     /// Opens batches until `most` are being filled.
     fn open(&mut self, with: &Tools<'_>, most: usize) -> Result<()> {
         while with.desk.open_batches() < most {
-            let Some(&clips) = self.sizes.front() else { break };
+            let next = self.sizes.front().copied().or_else(|| self.see(with));
+            let Some(clips) = next else { break };
             let memory = match with.config.clip_shape() {
                 None => None,
                 Some(shape) => {

@@ -36,6 +36,7 @@ def by_loader(request: dict) -> dict:
     }
     with oneshot.Meter() as building:
         loader = loading.make(request["files"], request["sampling"], request["size"], wanted)
+    memory_before = oneshot.memory_bytes()
     order, kept, digest = [], [], 0
     with oneshot.Meter() as epoch:
         for batch in loader:
@@ -58,6 +59,7 @@ def by_loader(request: dict) -> dict:
         "order": order,
         "digest": digest,
         "stats": loader.stats(),
+        "memory_before_bytes": memory_before,
         "peak_memory_bytes": oneshot.memory_bytes("VmHWM"),
         "unknown": loading.unknown(wanted),
     }

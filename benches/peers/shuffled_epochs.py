@@ -279,7 +279,7 @@ def print_task(task: Task, sides: dict[str, Side], left_out: dict[str, str]) -> 
 def budgets(task: Task, own: Side) -> list[dict]:
     """framespool again under each budget, a process each."""
     rows = []
-    print(f"\n{task.name}: framespool over memory budgets (the batches made ahead are counted in the peak, not in it)")
+    print(f"\n{task.name}: framespool over memory budgets (peak RSS holds all else too)")
     print(f"  {'budget MiB':<12}{'epoch s':>9}{'CPU s':>9}{'decoded':>9}{'store MiB':>11}{'peak RSS MiB':>14}  answers")
     for budget in task.arguments.budgets:
         try:

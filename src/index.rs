@@ -7,6 +7,7 @@ mod frames;
 pub mod look;
 mod nal;
 mod params;
+pub mod roles;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ffmpeg::Packet;

@@ -17,6 +17,7 @@ use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::media::CodecKind;
 use framespool::plan;
+use framespool::source::{ByteSource, MemorySource};
 use framespool::units::{DecodeIndex, DisplayIndex};
 
 /// Luma samples of each file that are decoded at most, so that the whole test takes about a minute.
@@ -41,7 +42,10 @@ struct Decoded {
 impl Video {
     /// `None`: nothing of it can be decoded anyway.
     fn open(entry: &Entry) -> Option<Self> {
-        let source = entry.source().ok()?;
+        Self::read(entry.source().ok()?)
+    }
+
+    fn read(source: Arc<dyn ByteSource>) -> Option<Self> {
         let index = Arc::new(build(&source, &Limits::default(), &|| Ok(())).ok()?);
         Decoder::open(&index.site, &index.info.params).ok()?;
         let mut reader = PacketReader::new(source, index.clone());
@@ -346,4 +350,33 @@ fn what_remains_without_droppable_pictures_is_bit_exact() {
     println!("in {:?}", Duration::from_secs(began.elapsed().as_secs()));
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} files fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// A file of the corpus whose stream says that two pictures are to be held back, and what it says if it does not.
+const DECLARES: [u8; 29] = *b"\x67\x64\x00\x1e\xac\xd9\x40\xa0\x2f\xf9\x66\xa0\x20\x20\x28\x00\x00\x03\x00\x08\x00\x00\x03\x01\x80\x78\xb1\x6c\xb0";
+const IS_SILENT: [u8; 29] = *b"\x67\x64\x00\x1e\xac\xd9\x40\xa0\x2f\xf9\x66\xa0\x20\x20\x28\x00\x00\x03\x00\x08\x00\x00\x03\x01\x80\x20\x00\x00\x00";
+
+#[test]
+fn a_stream_that_does_not_say_how_far_it_reorders_loses_nothing() {
+    let Some(entry) = videos().into_iter().find(|e| e.path == "video/derived/base_640x360.mp4") else {
+        return;
+    };
+    let mut bytes = std::fs::read(entry.root.join(&entry.path)).expect("a corpus file");
+    let at = bytes.windows(DECLARES.len()).position(|w| w == DECLARES).expect("its parameter set");
+    bytes[at..at + IS_SILENT.len()].copy_from_slice(&IS_SILENT);
+    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("silent", bytes));
+    let mut video = Video::read(source).expect("an H.264 file");
+    assert_eq!(video.index.info.params.reorder, Some(2));
+    // Each frame alone, from a decoder that has seen nothing else.
+    let whole = video.decode(&(0..video.index.packets.len() as u32).collect::<Vec<_>>());
+    for frame in (0..video.index.num_frames()).map(DisplayIndex) {
+        let run = &plan::runs(&video.index, &[frame])[0];
+        let packets: Vec<u32> = (run.start.0..=run.end.0).collect();
+        let kept = video.kept(&packets, |at| at == run.end.0);
+        let alone = video.decode(&kept);
+        assert!(alone.complaint.is_none());
+        assert!(alone.pictures.contains_key(&run.end.0), "frame {} is lost", frame.0);
+        assert_eq!(alone.pictures[&run.end.0], whole.pictures[&run.end.0], "frame {}", frame.0);
+    }
+    assert!(prove(&mut video).expect("exact").0 > 0);
 }

@@ -61,6 +61,7 @@ pub(super) fn alloc_context(
         (*par).width = c_int::try_from(params.width).unwrap_or(0);
         (*par).height = c_int::try_from(params.height).unwrap_or(0);
         (*par).bits_per_coded_sample = params.bits_per_coded_sample;
+        (*par).video_delay = c_int::from(params.reorder.unwrap_or(0));
         ptr::addr_of_mut!((*par).color_primaries).cast::<u32>().write(u32::from(params.colour.primaries));
         ptr::addr_of_mut!((*par).color_trc).cast::<u32>().write(u32::from(params.colour.transfer));
         ptr::addr_of_mut!((*par).color_space).cast::<u32>().write(u32::from(params.colour.matrix));

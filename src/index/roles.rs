@@ -51,7 +51,7 @@ impl Roles {
     pub fn new(params: &CodecParams) -> Self {
         let extradata = &params.extradata;
         let reader = match params.codec.kind {
-            CodecKind::H264 => Reader::H264(h264::Reader::new(extradata)),
+            CodecKind::H264 => Reader::H264(h264::Reader::new(extradata, params.reorder.is_some())),
             CodecKind::Hevc => Reader::Hevc(hevc::Reader::new(extradata)),
             CodecKind::Av1 => Reader::Av1(av1::Reader::new(extradata)),
             CodecKind::Mpeg12 => Reader::Mpeg12 { mpeg2: params.codec.name == "mpeg2video" },
@@ -94,6 +94,11 @@ impl Roles {
     }
 }
 
+/// Whether a decoder can tell from the stream how many pictures to hold back (see [`CodecParams::reorder`]).
+pub(super) fn declares_order(params: &CodecParams) -> bool {
+    params.codec.kind != CodecKind::H264 || h264::Reader::new(&params.extradata, false).declares_order()
+}
+
 /// Headers written by hand, bit by bit.
 #[cfg(test)]
 mod by_hand {
@@ -129,6 +134,7 @@ mod tests {
             height: 16,
             bits_per_coded_sample: 24,
             colour: ColourTags::default(),
+            reorder: None,
         }
     }
 

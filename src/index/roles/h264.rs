@@ -27,12 +27,14 @@ pub(super) struct Reader {
     sequences: BTreeMap<u32, Sequence>,
     /// Picture parameter set → sequence parameter set.
     pictures: BTreeMap<u32, u32>,
+    /// Decoders are told how many pictures to hold back, whatever the stream says.
+    order_known: bool,
 }
 
 impl Reader {
-    pub fn new(extradata: &[u8]) -> Self {
+    pub fn new(extradata: &[u8], order_known: bool) -> Self {
         let framing = Framing::of(false, extradata);
-        let mut this = Self { framing, sequences: BTreeMap::new(), pictures: BTreeMap::new() };
+        let mut this = Self { framing, sequences: BTreeMap::new(), pictures: BTreeMap::new(), order_known };
         let listed = match framing {
             Framing::StartCodes => units(framing, extradata),
             Framing::Lengths(_) => configured_units(false, extradata).unwrap_or_default(),
@@ -44,7 +46,16 @@ impl Reader {
     }
 
     pub fn can_drop(&self) -> bool {
-        self.sequences.is_empty() || self.sequences.values().any(|s| s.allows_drops())
+        self.sequences.is_empty() || self.sequences.values().any(|s| self.allows_drops(s))
+    }
+
+    /// Whether all known sequences, of which there is at least one, say how far output strays from decoding.
+    pub fn declares_order(&self) -> bool {
+        !self.sequences.is_empty() && self.sequences.values().all(|s| s.order_declared)
+    }
+
+    fn allows_drops(&self, sequence: &Sequence) -> bool {
+        (sequence.order_declared || self.order_known) && !sequence.gaps
     }
 
     pub fn role(&mut self, data: &[u8]) -> Option<Role> {
@@ -81,7 +92,7 @@ impl Reader {
         let first_mb = bits.ue()?;
         let _slice_type = bits.ue()?;
         let sequence = self.sequences.get(self.pictures.get(&bits.ue()?)?)?;
-        if !sequence.allows_drops() {
+        if !self.allows_drops(sequence) {
             return None;
         }
         if !sequence.frames_only {
@@ -114,12 +125,6 @@ impl Reader {
             }
             _ => false,
         }
-    }
-}
-
-impl Sequence {
-    fn allows_drops(&self) -> bool {
-        self.order_declared && !self.gaps
     }
 }
 
@@ -290,7 +295,7 @@ mod tests {
     }
 
     fn role(says: Says, packet: &[Vec<u8>]) -> Option<Role> {
-        Reader::new(&sequence_set(says)).role(&packet.concat())
+        Reader::new(&sequence_set(says), false).role(&packet.concat())
     }
 
     const LEAF: Option<Role> = Some(Role::Leaf { layer: 0 });
@@ -300,7 +305,7 @@ mod tests {
     fn a_sequence_set_is_read_to_its_last_flag() {
         for says in [PLAIN, Says { order_declared: false, ..PLAIN }, Says { frames_only: false, ..PLAIN }] {
             let set = sequence_set(says);
-            let reader = Reader::new(&set);
+            let reader = Reader::new(&set, false);
             let read = reader.sequences[&0];
             assert_eq!((read.frames_only, read.order_declared), (says.frames_only, says.order_declared));
             assert_eq!((read.frame_num_bits, read.gaps, read.separate_planes), (4, false, false));
@@ -337,15 +342,19 @@ mod tests {
     #[test]
     fn streams_whose_output_order_has_to_be_guessed_or_with_gaps_drop_nothing() {
         for says in [Says { order_declared: false, ..PLAIN }, Says { gaps: true, ..PLAIN }] {
-            let mut reader = Reader::new(&sequence_set(says));
+            let mut reader = Reader::new(&sequence_set(says), false);
             assert!(!reader.can_drop());
             assert_eq!(reader.role(&slice(0, 0x01, false)), None);
         }
+        let silent = sequence_set(Says { order_declared: false, ..PLAIN });
+        let mut told = Reader::new(&silent, true);
+        assert!(told.can_drop() && !told.declares_order());
+        assert_eq!(told.role(&slice(0, 0x01, false)), LEAF);
     }
 
     #[test]
     fn sets_that_come_in_band_are_noted() {
-        let mut reader = Reader::new(&[]);
+        let mut reader = Reader::new(&[], false);
         assert!(reader.can_drop());
         assert_eq!(reader.role(&slice(0, 0x01, false)), None);
         assert_eq!(reader.role(&sequence_set(PLAIN)), None);

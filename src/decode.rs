@@ -2,47 +2,49 @@
 //! A picture that did not decode cleanly, and all that may refer to it, is an error and never delivered.
 //! Never: knows what frames are for.
 
+mod counts;
+mod pass;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::{log, Decoder, Frame, Packet, Received};
+use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
-use crate::media::{CodecKind, CodecParams};
+use crate::media::CodecParams;
 use crate::plan::Run;
 use crate::units::DecodeIndex;
 
-use crate::demux::read::PacketReader;
+pub use counts::{Counts, Times};
+use pass::Pass;
 
-/// Counts of work done; they do not depend on the machine's mood.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets given to decoders.
-    pub packets_fed: u64,
-    /// Pictures handed on.
-    pub frames_delivered: u64,
-    /// Decoding passes.
-    pub runs: u64,
-    /// Decoders opened.
-    pub decoders_opened: u64,
+/// Packets below which a run is not worth several threads.
+const FEW: u32 = 6;
+
+/// What one step of a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is more to do.
+    More,
+    /// All wanted frames were handed on.
+    Done,
 }
 
-impl Counts {
-    /// What was done since an earlier reading.
-    pub fn since(self, before: Counts) -> Counts {
-        Counts {
-            packets_fed: self.packets_fed.saturating_sub(before.packets_fed),
-            frames_delivered: self.frames_delivered.saturating_sub(before.frames_delivered),
-            runs: self.runs.saturating_sub(before.runs),
-            decoders_opened: self.decoders_opened.saturating_sub(before.decoders_opened),
-        }
-    }
-}
-
-/// A decoder that is kept between runs, and between videos of the same parameters.
+/// A decoder that is kept between runs, and between videos of the same parameters. A run may be left in the middle and
+/// gone on with later: everything that it needs is in here.
 pub struct FrameDecoder {
     open: Option<(CodecParams, Decoder)>,
     packet: Packet,
     frame: Frame,
+    pass: Option<Pass>,
+    sparing: bool,
+    /// Threads that work for it.
+    threads: u32,
     /// Work done so far.
     pub counts: Counts,
+    /// Time spent so far.
+    pub times: Times,
 }
 
 impl Default for FrameDecoder {
@@ -52,9 +54,33 @@ impl Default for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// A decoder that works on the calling thread.
+    /// A decoder that works on the calling thread and leaves out pictures that nobody needs.
     pub fn new() -> Self {
-        Self { open: None, packet: Packet::new(), frame: Frame::new(), counts: Counts::default() }
+        Self {
+            open: None,
+            packet: Packet::new(),
+            frame: Frame::new(),
+            pass: None,
+            sparing: true,
+            threads: 1,
+            counts: Counts::default(),
+            times: Times::default(),
+        }
+    }
+
+    /// A decoder with several threads, each at a picture of its own: for when there is only one clip to be made.
+    pub fn with_threads(threads: u32) -> Self {
+        Self { threads: threads.max(1), ..Self::new() }
+    }
+
+    /// The naive twin: decodes every picture of every run.
+    pub fn decoding_everything() -> Self {
+        Self { sparing: false, ..Self::new() }
+    }
+
+    /// Whether its decoder can be used for a stream of these parameters without being opened anew.
+    pub fn fits(&self, params: &CodecParams) -> bool {
+        self.open.as_ref().is_some_and(|(have, _)| have == params)
     }
 
     /// Decodes one run and hands each wanted frame to `each`, in the order in which they become ready. `watch` is
@@ -69,129 +95,131 @@ impl FrameDecoder {
         watch: &dyn Fn() -> Result<()>,
         mut each: impl FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<()> {
-        let result = self.run_inner(reader, run, watch, &mut each);
-        if result.is_err() || reader.index().changes_parameters {
-            self.open = None; // no later run shall inherit its state
+        self.begin(reader.index(), run.clone())?;
+        while self.step(reader, watch, &mut each)? == Step::More {}
+        Ok(())
+    }
+
+    /// Begins a run; one that is under way is given up.
+    ///
+    /// # Errors
+    /// `Unsupported` or `Malformed` where no decoder can be opened.
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
+        self.stop();
+        // For a handful of pictures, waking threads takes longer than it saves.
+        let threads = if run.packets() < FEW { 1 } else { self.threads };
+        self.ready(&index.site, &index.info.params, threads)?;
+        self.counts.runs += 1;
+        let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
+        self.pass = Some(Pass::new(index.clone(), run, self.sparing, threaded));
+        Ok(())
+    }
+
+    /// Deals with one packet of the run. After an error, and after [`Step::Done`], the run is over.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn step(
+        &mut self,
+        reader: &mut PacketReader,
+        watch: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+    ) -> Result<Step> {
+        let Some(mut pass) = self.pass.take() else { return Ok(Step::Done) };
+        let result = watch().and_then(|()| self.step_inner(&mut pass, reader, watch, each));
+        match result {
+            Ok(Step::More) => self.pass = Some(pass),
+            Ok(Step::Done) => {
+                if pass.index.changes_parameters {
+                    self.open = None; // no later run shall inherit its state
+                }
+            }
+            Err(error) => {
+                self.open = None;
+                // What was left out is not to blame by the standards; if a decoder sees it differently, it gets everything.
+                // And only a decoder that works on one thread can tell which packet a complaint is about.
+                if matches!(error, Error::Decode { .. }) && pass.in_full() {
+                    self.counts.runs_repeated += 1;
+                    self.ready(&pass.index.site, &pass.index.info.params, 1)?;
+                    self.pass = Some(pass);
+                    return Ok(Step::More);
+                }
+                return Err(error);
+            }
         }
         result
     }
 
-    fn run_inner(
+    fn step_inner(
         &mut self,
+        pass: &mut Pass,
         reader: &mut PacketReader,
-        run: &Run,
         watch: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
-    ) -> Result<()> {
-        let index = reader.index().clone();
-        self.ready(&index.site, &index.info.params)?;
-        let (_, decoder) = self.open.as_mut().expect("made ready");
-        self.counts.runs += 1;
-        let start_order = index.packets[run.start.at()].order;
-        // Pictures that lead the start on screen may refer to what lies before it: they are fed because the decoder's
-        // bookkeeping counts them, but they are nobody's, and their errors say nothing about the others.
-        let leads = |at: DecodeIndex| index.packets[at.at()].order < start_order;
-        let tie_by_time = index.info.params.codec.kind == CodecKind::Vp9;
-        let missing = run.wanted.clone();
-        let mut pass = Pass { run, index: &index, refusals: 0, missing, damage: None, tie_by_time };
-        for at in (run.start.0..=run.end.0).map(DecodeIndex) {
-            watch()?;
-            if let Err(error) = reader.read(at, at == run.start, &mut self.packet, watch) {
-                pass.damage = Some((at, error));
-                break;
-            }
-            self.counts.packets_fed += 1;
-            let sent = decoder.send(&self.packet);
-            let complaint = sent.err().or_else(log::first);
-            if let Some(reason) = complaint.filter(|_| !leads(at)) {
-                pass.hurt(at, &reason);
-            }
-            pass.collect(decoder, &mut self.frame, &leads, each, &mut self.counts)?;
-            if pass.damage.is_some() {
-                break;
+    ) -> Result<Step> {
+        let Some(at) = pass.next() else { return self.finish(pass, each) };
+        let begun = Instant::now();
+        pass.look_ahead(reader, watch);
+        let read = pass.read(at, reader, &mut self.packet, watch);
+        let spared = read.as_ref().is_ok_and(|()| pass.spares(at, self.packet.data()));
+        let have = Instant::now();
+        self.times.reading += have - begun;
+        if let Err(error) = read {
+            pass.cut_off(at, error);
+            return self.finish(pass, each);
+        }
+        if spared {
+            self.counts.pictures_skipped += 1;
+            return Ok(Step::More);
+        }
+        self.counts.pictures_decoded += u64::from(!pass.index.packets[at.at()].is_part());
+        let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
+        let sent = decoder.send(&self.packet);
+        let complaint = sent.err().or_else(|| decoder.complaint());
+        pass.sent(at, complaint.as_deref());
+        let painting = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
+        self.times.painting += painting;
+        self.times.decoding += have.elapsed().saturating_sub(painting);
+        if pass.is_damaged() {
+            return self.finish(pass, each);
+        }
+        Ok(Step::More)
+    }
+
+    fn finish(
+        &mut self,
+        pass: &mut Pass,
+        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+    ) -> Result<Step> {
+        let begun = Instant::now();
+        let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
+        decoder.drain();
+        let painting = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
+        decoder.flush();
+        self.times.painting += painting;
+        self.times.decoding += begun.elapsed().saturating_sub(painting);
+        pass.verdict().map(|()| Step::Done)
+    }
+
+    /// Gives up the run that is under way, if there is one.
+    pub fn stop(&mut self) {
+        if self.pass.take().is_some() {
+            if let Some((_, decoder)) = &mut self.open {
+                decoder.flush();
             }
         }
-        decoder.drain();
-        pass.collect(decoder, &mut self.frame, &leads, each, &mut self.counts)?;
-        decoder.flush();
-        pass.finish()
     }
 
     /// Opens a decoder unless the one at hand fits.
-    fn ready(&mut self, site: &Site, params: &CodecParams) -> Result<()> {
-        if self.open.as_ref().is_none_or(|(have, _)| have != params) {
+    fn ready(&mut self, site: &Site, params: &CodecParams, threads: u32) -> Result<()> {
+        // One that has several threads does for few pictures too, one that has a single one is not kept for many.
+        let fits = self.open.as_ref().is_some_and(|(have, d)| have == params && d.threads() >= threads);
+        if !fits {
             self.open = None; // free the old one's memory before the new one takes its own
-            let decoder = Decoder::open(site, params)?;
+            let decoder = Decoder::open(site, params, threads)?;
             self.counts.decoders_opened += 1;
             self.open = Some((params.clone(), decoder));
         }
         Ok(())
-    }
-}
-
-/// State of one run.
-struct Pass<'a> {
-    run: &'a Run,
-    index: &'a VideoIndex,
-    /// Times the decoder refused to go on.
-    refusals: u32,
-    missing: Vec<DecodeIndex>,
-    /// First packet whose picture cannot be trusted, and why.
-    damage: Option<(DecodeIndex, Error)>,
-    tie_by_time: bool,
-}
-
-impl Pass<'_> {
-    fn hurt(&mut self, at: DecodeIndex, reason: &str) {
-        if self.damage.as_ref().is_none_or(|(first, _)| at < *first) {
-            let site = self.index.site_of_packet(at);
-            self.damage = Some((at, Error::Decode { site, reason: reason.to_owned() }));
-        }
-    }
-
-    fn collect(
-        &mut self,
-        decoder: &mut Decoder,
-        frame: &mut Frame,
-        leads: &dyn Fn(DecodeIndex) -> bool,
-        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
-        counts: &mut Counts,
-    ) -> Result<()> {
-        loop {
-            match decoder.receive(frame) {
-                Ok(Received::NeedsInput | Received::End) => return Ok(()),
-                Ok(Received::Frame) => {}
-                Err(reason) => {
-                    let at = self.missing.first().copied().unwrap_or(self.run.end);
-                    self.hurt(at, &reason);
-                    self.refusals += 1;
-                    if self.refusals > 64 {
-                        return Ok(()); // a decoder that fails for ever must not hold us for ever
-                    }
-                    continue;
-                }
-            }
-            let Some(tie) = frame.tie(self.tie_by_time) else { continue };
-            if let Some(reason) = frame.damage().filter(|_| !leads(tie)) {
-                self.hurt(tie, reason);
-            }
-            let trusted = self.damage.as_ref().is_none_or(|(first, _)| tie < *first);
-            if let Some(place) = self.missing.iter().position(|&w| w == tie).filter(|_| trusted) {
-                self.missing.remove(place);
-                counts.frames_delivered += 1;
-                each(tie, frame)?;
-            }
-        }
-    }
-
-    fn finish(self) -> Result<()> {
-        match (self.missing.first(), self.damage) {
-            (None, _) => Ok(()),
-            (Some(_), Some((_, error))) => Err(error),
-            (Some(&at), None) => Err(Error::Decode {
-                site: self.index.site_of_packet(at),
-                reason: "the decoder gave no picture for it".into(),
-            }),
-        }
     }
 }

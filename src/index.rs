@@ -7,6 +7,7 @@ mod frames;
 pub mod look;
 mod nal;
 mod params;
+pub mod roles;
 pub mod store;
 
 use crate::error::{Error, Place, Result, Site};
@@ -267,6 +268,7 @@ impl VideoIndex {
             height: 1,
             bits_per_coded_sample: 0,
             colour,
+            reorder: None,
         };
         let time_base = crate::units::TimeBase::new(1, 10).expect("not zero");
         Self {

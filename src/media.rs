@@ -69,6 +69,9 @@ pub struct CodecParams {
     pub bits_per_coded_sample: i32,
     /// Container's colour description; used where the stream itself says nothing.
     pub colour: ColourTags,
+    /// How many pictures a decoder must hold back so that they come out in order. `None` where it can tell from the
+    /// stream; H.264 streams may leave it open, and a decoder that has to find out loses pictures until it has.
+    pub reorder: Option<u8>,
 }
 
 /// Colour description as numbered by ITU-T H.273 (2 = unspecified).

@@ -12,7 +12,7 @@ pub mod transform;
 pub mod view;
 
 pub use draw::Drawn;
-pub use framespool_kernels::{Channels, Dtype, Normalize};
+pub use framespool_kernels::{Channels, Dtype, Filter, Normalize};
 pub use painter::{explain, Painter};
 pub use shape::{ClipShape, Layout};
 

@@ -5,6 +5,10 @@
 use crate::index::VideoIndex;
 use crate::units::{DecodeIndex, DisplayIndex};
 
+/// Packets up to which neighbouring groups of pictures are decoded in one go. Longer ones are runs of their own, so that
+/// the most urgent can be decoded first; for short ones the pause between two runs would cost more than it is worth.
+const SHORT: u32 = 64;
+
 /// One start-at-a-key-packet decoding pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -39,8 +43,8 @@ pub fn runs(index: &VideoIndex, frames: &[DisplayIndex]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (start, end, packet) in needs {
         match runs.last_mut() {
-            // The start lies within or right behind what is decoded anyway: read on rather than begin anew.
-            Some(run) if start.0 <= run.end.0 + 1 => {
+            // The start lies within what is decoded anyway, or right behind little of it: read on rather than begin anew.
+            Some(run) if start <= run.end || (start.0 == run.end.0 + 1 && run.packets() < SHORT) => {
                 run.end = run.end.max(end);
                 run.wanted.push(packet);
             }
@@ -91,6 +95,15 @@ mod tests {
         let index = VideoIndex::sketch(&packets);
         assert_eq!(summary(&runs(&index, &frames(&[6]))), [(4, 4, vec![4])]);
         assert_eq!(summary(&runs(&index, &frames(&[6, 4]))), [(0, 5, vec![4, 5])]);
+    }
+
+    #[test]
+    fn short_groups_are_read_on_into_long_ones_are_runs_of_their_own() {
+        let packets = |group: i64| (0..2 * group).map(|n| (n, n % group == 0, true)).collect::<Vec<_>>();
+        let all = |index: &VideoIndex| runs(index, &frames(&(0..index.num_frames()).collect::<Vec<_>>()));
+        assert_eq!(all(&VideoIndex::sketch(&packets(8))).len(), 1);
+        let long = all(&VideoIndex::sketch(&packets(100)));
+        assert_eq!(long.iter().map(|r| (r.start.0, r.end.0)).collect::<Vec<_>>(), [(0, 99), (100, 199)]);
     }
 
     proptest! {

@@ -3,10 +3,14 @@
 //! makes a clip decides nothing about the result.
 //! Never: lets a bad file, a panic or a slow lane change the order, or hang the caller.
 
+mod budget;
+mod desk;
 mod epoch;
+mod errand;
 mod lane;
 pub mod library;
 pub mod stats;
+mod window;
 
 use std::sync::Arc;
 
@@ -18,10 +22,10 @@ use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
 use crate::pixels::{explain, ClipShape, Drawn, Recipe};
 use crate::sampling::Sampling;
 
-use epoch::Epoch;
+use epoch::{Epoch, Tools};
 use lane::Lanes;
 use library::{Item, Library};
-use stats::Meter;
+use stats::{Meter, Stats};
 
 /// What happens when a clip cannot be made because of its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,11 +66,55 @@ pub struct SpoolConfig {
     pub threads: u32,
     /// Batches that are made ahead of the one being waited for.
     pub prefetch: u32,
+    /// Bytes for clips that are made before their turn, because their pictures came by.
+    pub memory_budget: u64,
+    /// Tickets beyond the batches that are being filled that are looked at for such clips.
+    pub look_ahead: u32,
     /// Where indices are kept on disk.
     pub index: Option<Arc<Store>>,
 }
 
+/// What `memory_budget` is unless the user says otherwise: 2 GiB.
+pub const MEMORY_BUDGET: u64 = 2 << 30;
+
+/// What `look_ahead` is unless the user says otherwise: more clips than a usual budget keeps.
+pub const LOOK_AHEAD: u32 = 1 << 16;
+
 impl SpoolConfig {
+    /// The shape of all clips, if the transforms make them alike.
+    fn clip_shape(&self) -> Option<ClipShape> {
+        let size = self.recipe.fixed_size()?;
+        Some(self.recipe.shape(self.sampling.sequence_length() as usize, size))
+    }
+
+    /// For a lane, which asks the library for videos.
+    fn clone_without_items(&self) -> Self {
+        Self {
+            items: Vec::new(),
+            sampling: self.sampling.clone(),
+            recipe: self.recipe.clone(),
+            batch_size: self.batch_size,
+            shuffle: self.shuffle,
+            seed: self.seed,
+            shard_id: self.shard_id,
+            num_shards: self.num_shards,
+            last_batch: self.last_batch,
+            on_error: self.on_error,
+            threads: self.threads,
+            prefetch: self.prefetch,
+            memory_budget: self.memory_budget,
+            look_ahead: self.look_ahead,
+            index: None,
+        }
+    }
+
+    /// Threads of one decoder: one where there are clips enough to keep every lane busy, else the lanes' threads between
+    /// them.
+    fn frame_threads(&self) -> u32 {
+        let clips = self.clips_under_way().clamp(1, u64::from(u32::MAX)) as u32;
+        (self.threads / clips).max(1)
+    }
+
     /// Clips that may be made or waiting at one time.
     fn clips_under_way(&self) -> u64 {
         (u64::from(self.prefetch) + 1) * u64::from(self.batch_size)
@@ -136,8 +184,12 @@ pub struct Spool {
     epoch: Option<Epoch>,
     /// Memory of batches, reused from epoch to epoch.
     pool: Arc<Pool>,
+    generations: u64,
     made_in: u32,
 }
+
+/// A clip's facts, and its pixels where they have memory of their own; or the reason why there is no clip.
+type Outcome = Result<(ClipFacts, Option<(Slab, ClipShape)>)>;
 
 impl Spool {
     /// Checks everything and starts the lanes. Where the number of clips depends on the videos' lengths, all videos
@@ -187,7 +239,17 @@ impl Spool {
         let lanes = Lanes::start(&config, library.clone(), meter.clone())?;
         // What is under way, and the batch or two that the consumer holds.
         let pool = Pool::new(config.prefetch.saturating_add(3) as usize);
-        Ok(Self { config, order, library, meter, lanes, epoch: None, pool, made_in: std::process::id() })
+        Ok(Self {
+            config,
+            order,
+            library,
+            meter,
+            lanes,
+            epoch: None,
+            pool,
+            generations: 0,
+            made_in: std::process::id(),
+        })
     }
 
     /// Batches per epoch.
@@ -204,12 +266,19 @@ impl Spool {
     /// batches are asked for.
     pub fn begin(&mut self, epoch: u64) -> Result<u64> {
         self.check_process()?;
-        if let Some(old) = self.epoch.take() {
-            self.lanes.forget(old.generation());
-        }
-        let generation = self.lanes.next_generation();
+        self.generations += 1;
+        let generation = self.generations;
+        self.lanes.desk.begin(generation, epoch, self.config.clip_shape().is_some());
         self.epoch = Some(Epoch::new(generation, epoch, self.pool.clone()));
         Ok(generation)
+    }
+
+    /// Ends the pass under way, and all work on it.
+    pub fn rest(&mut self) -> Result<()> {
+        self.check_process()?;
+        self.epoch = None;
+        self.lanes.desk.end();
+        Ok(())
     }
 
     /// The next batch of a pass; `None` at its end, and when another pass has begun since. `watch` is called every
@@ -217,7 +286,14 @@ impl Spool {
     pub fn next_batch(&mut self, pass: u64, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
         self.check_process()?;
         let Some(epoch) = self.epoch.as_mut().filter(|e| e.generation() == pass) else { return Ok(None) };
-        epoch.next_batch(&self.config, &self.order, &self.lanes, &self.meter, watch)
+        let tools = Tools {
+            config: &self.config,
+            order: &self.order,
+            library: &self.library,
+            desk: &self.lanes.desk,
+            meter: &self.meter,
+        };
+        epoch.next_batch(&tools, watch)
     }
 
     /// What is decided about a clip before anything is decoded: its frames, and what the transforms draw for its frame `t`.
@@ -260,9 +336,10 @@ impl Spool {
         })
     }
 
-    /// Where the counts can be read, also while a batch is waited for.
-    pub fn meter(&self) -> Arc<Meter> {
-        self.meter.clone()
+    /// The counts now, from any thread, also while a batch is waited for.
+    pub fn counter(&self) -> impl Fn() -> Stats + Send + Sync + 'static {
+        let (meter, budget) = (self.meter.clone(), self.lanes.desk.budget.clone());
+        move || Stats { memory_budget: budget.bytes(), clip_store_peak_bytes: budget.peak(), ..meter.read() }
     }
 
     /// Threads do not survive a fork; say so instead of waiting for them for ever.

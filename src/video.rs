@@ -111,9 +111,19 @@ impl Workbench {
         Self { decoder: FrameDecoder::new(), painter: Painter::new(recipe), bytes_read: 0 }
     }
 
+    /// For one recipe, with several threads for each clip.
+    pub fn with_threads(recipe: Recipe, threads: u32) -> Self {
+        Self { decoder: FrameDecoder::with_threads(threads), ..Self::new(recipe) }
+    }
+
     /// What it makes.
     pub fn recipe(&self) -> &Recipe {
         self.painter.recipe()
+    }
+
+    /// What paints.
+    pub(crate) fn painter(&mut self) -> &mut Painter {
+        &mut self.painter
     }
 
     /// Decodes `frames` (any order, repeats allowed) and paints them as pictures 0, 1, … of a clip; random numbers are

@@ -13,6 +13,7 @@ use framespool::decode::FrameDecoder;
 use framespool::demux::read::PacketReader;
 use framespool::index::{build, from_scan, VideoIndex};
 use framespool::limits::Limits;
+use framespool::order::rng::{purpose, Key};
 use framespool::plan;
 use framespool::units::{DecodeIndex, DisplayIndex};
 use framespool::{Error, Result};
@@ -166,6 +167,7 @@ fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
 #[test]
 fn random_access_equals_sequential_decoding() {
     let (files, frames) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (in_clips, skipped) = (AtomicUsize::new(0), AtomicUsize::new(0));
     on_each(videos(), |entry| {
         let Ok(mut video) = open(entry) else { return Ok(()) };
         let all = video.all();
@@ -195,9 +197,50 @@ fn random_access_equals_sequential_decoding() {
                 }
             }
         }
+        // Clips: what lies between their frames is left out as far as it can be, and must not be missed.
+        for clip in clips(&video.index) {
+            let (got, _) = video.hashes(&clip);
+            for frame in clip {
+                let packet = video.index.frames[frame.at()].packet;
+                match (sequential.get(&packet), got.get(&packet)) {
+                    (Some(s), Some(g)) if s == g => {
+                        in_clips.fetch_add(1, Ordering::Relaxed);
+                    }
+                    (None, _) if entry.is_corrupt() => {}
+                    (s, g) => return Err(format!("frame {} of a clip: {g:?}, in sequence {s:?}", frame.0)),
+                }
+            }
+        }
+        let counts = video.decoder.counts;
+        skipped.fetch_add(counts.pictures_skipped as usize, Ordering::Relaxed);
+        if counts.runs_repeated > 0 && !entry.is_corrupt() {
+            return Err(format!("{} runs were repeated with every picture", counts.runs_repeated));
+        }
         Ok(())
     });
-    println!("random access: {} files, {} frames asked for alone", files.into_inner(), frames.into_inner());
+    println!(
+        "random access: {} files, {} frames asked for alone, {} in clips, {} pictures skipped on the way",
+        files.into_inner(),
+        frames.into_inner(),
+        in_clips.into_inner(),
+        skipped.into_inner()
+    );
+}
+
+/// Sets of frames as clips have them: strided, scattered, and every third.
+fn clips(index: &VideoIndex) -> Vec<Vec<DisplayIndex>> {
+    let n = u64::from(index.num_frames());
+    let mut rng = Key { seed: 4, epoch: n, clip: 0 }.rng(purpose::SAMPLING);
+    let frame = |i: u64| DisplayIndex(i.min(n - 1) as u32);
+    let mut clips: Vec<Vec<_>> = [4, 2, 7]
+        .map(|stride| {
+            let start = rng.below(n);
+            (0..16).map(|i| frame(start + i * stride)).collect()
+        })
+        .into();
+    clips.push((0..10).map(|_| frame(rng.below(n))).collect());
+    clips.push((0..n.min(240)).step_by(3).map(frame).collect());
+    clips
 }
 
 #[test]

@@ -2,32 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from itertools import count, islice
 from pathlib import Path
 
 import av
 
 OPTIONS = {"preset": "medium", "crf": "23", "g": "250", "bf": "3"}
+# Between two videos of a dataset that are made from one source.
+OFFSET = 37
 
 
 def encode(source: Path, folder: Path) -> Path:
     """The long-GOP H.264 encode of `source` in `folder`; made if it is not there."""
     target = folder / f"{source.stem}_x264_g250.mp4"
-    if target.exists():
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        with av.open(str(source)) as reading:
+            pictures = reading.streams.video[0]
+            write(target, pictures, reading.decode(pictures), pictures.average_rate, pictures.time_base)
+    return target
+
+
+def dataset(sources: list[Path], num_videos: int, num_frames: int, folder: Path) -> list[Path]:
+    """`num_videos` videos of exactly `num_frames` frames, made from `sources` in turn where they are not there yet.
+
+    A source is played to its end, backwards to its begin, and so on: nowhere is a cut, at which x264 would put a key
+    frame of its own. Videos of one source begin at different frames of it.
+    """
+    targets = []
+    for number in range(num_videos):
+        source = sources[number % len(sources)]
+        offset = number // len(sources) * OFFSET
+        target = folder / f"{source.stem}_from{offset}_{num_frames}_x264_g250.mp4"
+        if not target.exists():
+            with av.open(str(source)) as reading:
+                pictures = reading.streams.video[0]
+                rate = round(pictures.average_rate)
+                frames = retimed(to_and_fro(list(reading.decode(pictures)), offset), Fraction(1, rate))
+                write(target, pictures, islice(frames, num_frames), rate, Fraction(1, rate))
+        targets.append(target)
+    return targets
+
+
+def to_and_fro(frames: list[av.VideoFrame], offset: int) -> Iterator[av.VideoFrame]:
+    last = len(frames) - 1
+    for place in count(offset):
+        # 0, 1, ... last, last - 1, ... 1, 0, 1, ...
+        yield frames[last - abs(last - place % (2 * last))]
+
+
+def retimed(frames: Iterable[av.VideoFrame], time_base: Fraction) -> Iterator[av.VideoFrame]:
+    for pts, frame in enumerate(frames):
+        frame.pts, frame.time_base = pts, time_base
+        yield frame
+
+
+def write(
+    target: Path, like: av.VideoStream, frames: Iterable[av.VideoFrame], rate: Fraction | int, time_base: Fraction
+) -> None:
+    """Encodes `frames` with the size and colours of the stream `like`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     # Under another name until it is whole, so that an interrupted run leaves nothing that looks finished.
     unfinished = target.with_suffix(".part")
-    with av.open(str(source)) as reading, av.open(str(unfinished), "w", format="mp4") as writing:
-        pictures = reading.streams.video[0]
-        stream = writing.add_stream("libx264", rate=pictures.average_rate, options=OPTIONS)
-        stream.width, stream.height, stream.pix_fmt = pictures.width, pictures.height, "yuv420p"
-        stream.time_base = stream.codec_context.time_base = pictures.time_base
+    with av.open(str(unfinished), "w", format="mp4") as writing:
+        stream = writing.add_stream("libx264", rate=rate, options=OPTIONS)
+        stream.width, stream.height, stream.pix_fmt = like.width, like.height, "yuv420p"
+        stream.time_base = stream.codec_context.time_base = time_base
         for tag in ("color_primaries", "color_trc", "colorspace", "color_range"):
-            setattr(stream.codec_context, tag, getattr(pictures.codec_context, tag))
-        for frame in reading.decode(pictures):
+            setattr(stream.codec_context, tag, getattr(like.codec_context, tag))
+        for frame in frames:
             # The encoder chooses its picture types; the source's would be taken as orders.
             frame.pict_type = 0
             writing.mux(stream.encode(frame))
         writing.mux(stream.encode())
     unfinished.rename(target)
-    return target

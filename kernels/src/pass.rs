@@ -100,6 +100,11 @@ impl Scratch {
 }
 
 impl PixelPass {
+    /// Whether another pass makes the same pixels of the same frame.
+    pub fn makes_the_same(&self, other: &PixelPass) -> bool {
+        self.geometry == other.geometry && self.finish == other.finish
+    }
+
     /// Compiles a pass. What depends on the frames (size, subsampling, colour) is computed at the first of its kind.
     pub fn new(geometry: Geometry, finish: Finish) -> Result<Self, PassError> {
         geometry.check()?;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -52,6 +53,21 @@ def number(
     if result >= below:
         raise ArgumentError(f"{name} must be less than {below:g}, got {value!r}")
     return result
+
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def size(name: str, value: Any) -> int:
+    """A number of bytes, or a string such as ``"2GiB"`` or ``"500 MB"``, as an int."""
+    if not isinstance(value, str):
+        return whole(name, value, most=2**63)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value)
+    unit = _UNITS.get((match[2] or "B").upper()) if match else None
+    if match is None or unit is None:
+        raise ArgumentError(f'{name} must be a number of bytes or a string such as "2GiB", got {value!r}')
+    return whole(name, int(float(match[1]) * unit), most=2**63)
 
 
 def several(value: Any) -> tuple[Any, ...] | None:

@@ -101,9 +101,9 @@ class Clip:
 
 @final
 class Video:
-    """One opened video; ``name`` is what messages call it if ``source`` is bytes."""
+    """One opened video; messages call it ``name`` if ``source`` is bytes; ``threads`` decode one call's frames."""
 
-    def __new__(cls, source: _Source, name: str, index: _Index) -> Video: ...
+    def __new__(cls, source: _Source, name: str, threads: int, index: _Index) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""
@@ -132,6 +132,7 @@ class Spool:
     def num_clips(self) -> int: ...
     def begin(self, epoch: int) -> int: ...
     def next_batch(self, pass_: int, /) -> dict[str, Any] | None: ...
+    def rest(self) -> None: ...
     def explain(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
 
@@ -161,6 +162,9 @@ class Index:
         """Takes them in again; returns how many, and what was left out and why."""
     def prune(self, root: _Path) -> int:
         """Takes out entries of files below ``root`` that do not exist any more."""
+
+def cores() -> int:
+    """Cores that this process may use: its affinity, and the quota of its control group."""
 
 def clips_in(rule: Rule, num_frames: int) -> int:
     """Number of clips that a video of ``num_frames`` frames yields."""

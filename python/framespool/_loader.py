@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, whole
+from framespool._check import choice, size, whole
 from framespool._framespool import Tensor
 from framespool._index import place
 from framespool.datasets import Dataset, as_dataset
@@ -47,8 +48,8 @@ class Batch:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Cores that this process may use: its affinity, and the quota of its control group."""
+    return _framespool.cores()
 
 
 class ClipLoader:
@@ -58,15 +59,19 @@ class ClipLoader:
     for a path. ``sampling``: a rule of :mod:`framespool.sampling`.
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
-    last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``.
-    ``shuffle``: ``"full"`` (a new permutation of all clips each epoch) or ``False``. ``shard_id`` of ``num_shards``:
-    this rank's part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and
-    all random clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the
-    order, marked in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch,
-    ``"skip"`` the clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip); counted in :meth:`stats`.
-    ``num_threads``: worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches
-    made ahead. ``layout``: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, or ``"float16"``,
-    ``"bfloat16"`` or ``"float32"`` (values in 0..1 unless normalised).
+    last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``. ``shuffle``:
+    ``"full"`` (a new permutation of all clips each epoch) or ``False``. ``shard_id`` of ``num_shards``: this rank's
+    part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and all random
+    clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the order, marked
+    in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch, ``"skip"`` the
+    clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip); counted in :meth:`stats`. ``num_threads``:
+    worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches made ahead.
+    ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip needed
+    their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is
+    delivered. Besides it the loader needs memory for ``prefetch + 1`` batches and some 60 MB per thread for decoding
+    1080p. ``look_ahead``: how many clips beyond these batches are looked at for ones that share pictures. ``layout``:
+    ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, or ``"float16"``, ``"bfloat16"`` or ``"float32"``
+    (values in 0..1 unless normalised).
 
     ``index``: where indices of videos are looked for and kept, shared by all processes of a machine: ``None`` or
     ``"auto"`` for the default place (``FRAMESPOOL_INDEX``, else a folder in the user's cache; if it cannot be used,
@@ -94,6 +99,8 @@ class ClipLoader:
         on_error: Literal["raise", "skip", "replace"] = "raise",
         num_threads: int | None = None,
         prefetch: int = 2,
+        memory_budget: int | str = "2GiB",
+        look_ahead: int = 65536,
         layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
         dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
         index: str | os.PathLike[str] | Literal[False] | None = None,
@@ -123,6 +130,8 @@ class ClipLoader:
             "on_error": on_error,
             "num_threads": _cores() if num_threads is None else whole("num_threads", num_threads),
             "prefetch": whole("prefetch", prefetch),
+            "memory_budget": size("memory_budget", memory_budget),
+            "look_ahead": whole("look_ahead", look_ahead),
             "dtype": dtype,
             "layout": layout,
             "index": place(index),
@@ -173,14 +182,37 @@ class ClipLoader:
         clip = whole("clip_id", clip_id, most=2**64 - 1)
         return self._spool.explain(whole("epoch", epoch, most=2**64 - 1), clip, whole("frame", frame))
 
+    def headspace(self, batches: int = 4) -> Iterator[Batch]:
+        """The speed of the training loop alone: the first ``batches`` batches of the coming epoch, made once and then
+        handed out again and again, ``len(loader)`` times in all, while the loader rests.
+
+        Run the training loop over it and over the loader; where both take equally long, faster loading gains nothing.
+        Tensors come again as they were left: a loop that changes them in place sees its changes. The epoch to be
+        delivered next stays the same; an iteration that is under way ends.
+        """
+        count = whole("batches", batches, least=1)
+        number = self._spool.begin(self._epoch)
+        ready = list(itertools.islice(_Epoch(self._spool, number, self._finish), count))
+        self._spool.rest()
+        return itertools.islice(itertools.cycle(ready), len(self))
+
     def stats(self) -> dict[str, Any]:
         """Counts since the loader was made.
 
-        ``packets_decoded_per_frame`` says how much decoding a delivered frame costs; ``consumer_wait_seconds`` is
-        how long the training loop waited (large: the loader is the bottleneck), ``lane_busy_seconds`` how long
-        workers worked; ``errors`` counts failures by kind, also those that ``on_error`` passed over.
-        ``index_hits`` videos were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says
-        what keeps indices from being kept, or is ``None``.
+        Delivered: ``batches``, ``clips``, ``frames``. Decoding: ``pictures_decoded``, ``pictures_skipped`` (passed
+        without being decoded, since nothing wanted depends on them), ``pictures_delivered`` (decoded and wanted,
+        counted once however many clips want them), ``pictures_decoded_per_frame`` (what a delivered frame costs),
+        ``runs`` (decoding passes), ``gops_shared`` (passes that served several clips), ``runs_repeated``
+        (passes done again with every picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``,
+        ``clips_given_up`` (for ones that were due earlier), ``clip_store_peak_bytes``, ``memory_budget``. Files:
+        ``bytes_read``, ``videos_indexed``, ``videos_failed``. Trouble: ``errors`` by kind, also those that
+        ``on_error`` passed over, ``clips_skipped``, ``clips_replaced``. Seconds, summed over worker threads:
+        ``lane_busy_seconds``, of which ``planning_seconds`` (with opening files), ``reading_seconds``,
+        ``decoding_seconds``, ``painting_seconds`` (the pixels); ``lane_blocked_seconds`` (everything ready, the
+        training loop has not taken it) and ``lane_starved_seconds`` (nothing to do). ``consumer_wait_seconds``: how
+        long the training loop waited; large means that the loader is the bottleneck. Indices: ``index_hits`` videos
+        were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says what keeps indices
+        from being kept, or is ``None``.
         """
         return self._spool.stats()
 

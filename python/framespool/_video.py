@@ -76,7 +76,8 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``.
+    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``. ``num_threads``: threads that decode the frames
+    of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a DataLoader.
 
     ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
     again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
@@ -95,6 +96,7 @@ class Video:
         source: str | os.PathLike[str] | bytes,
         *,
         device: str = "cpu",
+        num_threads: int | None = None,
         index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         if device != "cpu":
@@ -103,8 +105,12 @@ class Video:
             raise ArgumentError(f"source must be a path or bytes, got {type(source).__name__}")
         self._source = source
         self.device = device
+        self._asked_threads = num_threads
+        self.num_threads = (
+            _framespool.cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
+        )
         self._index = place(index)
-        self._video = _framespool.Video(source, "bytes", self._index)
+        self._video = _framespool.Video(source, "bytes", self.num_threads, self._index)
         self._info: VideoInfo | None = None
 
     @property
@@ -131,7 +137,7 @@ class Video:
     def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
-        return (_reopen, (self._source, self.device, self._index))
+        return (_reopen, (self._source, self.device, self._asked_threads, self._index))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
@@ -211,8 +217,11 @@ class Video:
         return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
 
 
-def _reopen(source: str | os.PathLike[str], device: str, index: str | Literal[False] | None) -> Video:
-    return Video(source, device=device, index=index)
+def _reopen(
+    source: str | os.PathLike[str], device: str, num_threads: int | None, index: str | Literal[False] | None
+) -> Video:
+    """A pickled video, opened where it arrived."""
+    return Video(source, device=device, num_threads=num_threads, index=index)
 
 
 def _layout(layout: str) -> str:

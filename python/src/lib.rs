@@ -27,7 +27,7 @@ mod _framespool {
     #[pymodule_export]
     use index::{flush_index, Index};
     #[pymodule_export]
-    use loader::Spool;
+    use loader::{cores, Spool};
     #[pymodule_export]
     use sampling::clips_in;
     #[pymodule_export]

@@ -2,12 +2,12 @@
 //! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use framespool::order::{LastBatch, Shuffle};
 use framespool::source::MemorySource;
 use framespool::spool::library::{Item, Place};
-use framespool::spool::stats::Meter;
+use framespool::spool::stats::Stats;
 use framespool::spool::{self, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
@@ -44,6 +44,10 @@ pub struct Settings {
     #[pyo3(item)]
     prefetch: i64,
     #[pyo3(item)]
+    memory_budget: u64,
+    #[pyo3(item)]
+    look_ahead: i64,
+    #[pyo3(item)]
     dtype: String,
     #[pyo3(item)]
     layout: String,
@@ -55,7 +59,7 @@ pub struct Settings {
 pub struct Spool {
     spool: Mutex<spool::Spool>,
     // Outside the lock, so that they can be asked for while another thread waits for a batch.
-    meter: Arc<Meter>,
+    counter: Box<dyn Fn() -> Stats + Send + Sync>,
     index: Kept,
     len_batches: u64,
     num_clips: u64,
@@ -113,6 +117,8 @@ fn config(
             recipe,
             threads: number("num_threads", s.num_threads)?,
             prefetch: number("prefetch", s.prefetch)?,
+            memory_budget: s.memory_budget,
+            look_ahead: number("look_ahead", s.look_ahead)?,
             index: index.store.clone(),
         })
     };
@@ -136,6 +142,12 @@ impl Spool {
     }
 }
 
+/// Cores that this process may use: its affinity, and the quota of its control group.
+#[pyfunction]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 #[pymethods]
 impl Spool {
     #[new]
@@ -149,8 +161,9 @@ impl Spool {
         let index = py.detach(|| Kept::open(&settings.index)).or_raise(py)?;
         let config = config(py, dataset, &rule, &steps, &settings, &index)?;
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
-        let (meter, len_batches, num_clips) = (spool.meter(), spool.len_batches(), spool.num_clips());
-        Ok(Self { spool: Mutex::new(spool), meter, index, len_batches, num_clips })
+        let (len_batches, num_clips) = (spool.len_batches(), spool.num_clips());
+        let counter = Box::new(spool.counter());
+        Ok(Self { spool: Mutex::new(spool), counter, index, len_batches, num_clips })
     }
 
     fn __len__(&self) -> usize {
@@ -164,6 +177,11 @@ impl Spool {
 
     fn begin(&self, py: Python<'_>, epoch: u64) -> PyResult<u64> {
         self.with(py, |spool| spool.begin(epoch))
+    }
+
+    /// Ends the pass under way.
+    fn rest(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, spool::Spool::rest)
     }
 
     fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
@@ -186,17 +204,25 @@ impl Spool {
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.meter.read();
+        let stats = (self.counter)();
+        let (decoding, times) = (stats.decoding, stats.times);
         let dict = PyDict::new(py);
         dict.set_item("batches", stats.batches)?;
         dict.set_item("clips", stats.clips)?;
         dict.set_item("frames", stats.frames)?;
-        dict.set_item("packets_decoded", stats.decoding.packets_fed)?;
-        dict.set_item("frames_decoded_and_used", stats.decoding.frames_delivered)?;
-        let per_frame = stats.decoding.packets_fed as f64 / (stats.frames.max(1)) as f64;
-        dict.set_item("packets_decoded_per_frame", per_frame)?;
-        dict.set_item("runs", stats.decoding.runs)?;
-        dict.set_item("decoders_opened", stats.decoding.decoders_opened)?;
+        dict.set_item("pictures_decoded", decoding.pictures_decoded)?;
+        dict.set_item("pictures_skipped", decoding.pictures_skipped)?;
+        dict.set_item("pictures_delivered", decoding.pictures_delivered)?;
+        let per_frame = decoding.pictures_decoded as f64 / (stats.frames.max(1)) as f64;
+        dict.set_item("pictures_decoded_per_frame", per_frame)?;
+        dict.set_item("runs", decoding.runs)?;
+        dict.set_item("runs_repeated", decoding.runs_repeated)?;
+        dict.set_item("gops_shared", stats.gops_shared)?;
+        dict.set_item("decoders_opened", decoding.decoders_opened)?;
+        dict.set_item("clip_store_hits", stats.clip_store_hits)?;
+        dict.set_item("clips_given_up", stats.clips_given_up)?;
+        dict.set_item("clip_store_peak_bytes", stats.clip_store_peak_bytes)?;
+        dict.set_item("memory_budget", stats.memory_budget)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
         dict.set_item("index_hits", stats.index_hits)?;
@@ -205,7 +231,13 @@ impl Spool {
         dict.set_item("clips_skipped", stats.clips_skipped)?;
         dict.set_item("clips_replaced", stats.clips_replaced)?;
         dict.set_item("errors", stats.errors)?;
+        dict.set_item("planning_seconds", stats.planning_seconds)?;
+        dict.set_item("reading_seconds", times.reading.as_secs_f64())?;
+        dict.set_item("decoding_seconds", times.decoding.as_secs_f64())?;
+        dict.set_item("painting_seconds", times.painting.as_secs_f64())?;
         dict.set_item("lane_busy_seconds", stats.lane_busy_seconds)?;
+        dict.set_item("lane_starved_seconds", stats.lane_starved_seconds)?;
+        dict.set_item("lane_blocked_seconds", stats.lane_blocked_seconds)?;
         dict.set_item("consumer_wait_seconds", stats.consumer_wait_seconds)?;
         Ok(dict)
     }

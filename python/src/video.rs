@@ -61,6 +61,8 @@ pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Video {
     engine: Engine,
+    /// Threads that decode one call's frames.
+    threads: u32,
     /// Decoder and painter of the last call, kept while the recipe stays the same.
     bench: Mutex<Option<Workbench>>,
     /// Reader of the last call: a container that needs a demuxer stays open.
@@ -149,7 +151,8 @@ impl Video {
         let frames = &frames.or_raise(py)?[..];
         let made = py.detach(|| {
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let mut bench = kept.filter(|b| *b.recipe() == recipe).unwrap_or_else(|| Workbench::new(recipe));
+            let kept = kept.filter(|b| *b.recipe() == recipe);
+            let mut bench = kept.unwrap_or_else(|| Workbench::with_threads(recipe, self.threads));
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut canvas = GrowingCanvas::default();
@@ -182,7 +185,7 @@ impl Video {
 #[pymethods]
 impl Video {
     #[new]
-    fn new(py: Python<'_>, source: Source, name: &str, index: Wanted) -> PyResult<Self> {
+    fn new(py: Python<'_>, source: Source, name: &str, threads: u32, index: Wanted) -> PyResult<Self> {
         let engine = py.detach(|| match source {
             Source::Path(path) => {
                 let kept = Kept::open(&index)?;
@@ -193,7 +196,8 @@ impl Video {
             Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch()),
         });
         let engine = raise_own(py, engine)?;
-        Ok(Self { engine, bench: Mutex::new(None), reader: Mutex::new(None), made_in: std::process::id() })
+        let (bench, reader) = (Mutex::new(None), Mutex::new(None));
+        Ok(Self { engine, threads, bench, reader, made_in: std::process::id() })
     }
 
     fn __len__(&self) -> usize {
@@ -240,7 +244,7 @@ impl Video {
     fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
         self.check_process(py)?;
         let recipe = Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
-        let stream = FrameStream::start(&self.engine, recipe).or_raise(py)?;
+        let stream = FrameStream::start(&self.engine, recipe, self.threads).or_raise(py)?;
         Ok(FrameIterator { stream: Mutex::new(Some(stream)) })
     }
 

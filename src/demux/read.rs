@@ -13,12 +13,33 @@ use crate::units::DecodeIndex;
 /// How many packets a demuxer reads on before it is worth asking it to seek.
 const READ_ON: u32 = 64;
 
+/// Bytes that are fetched at once where packets lie close together.
+const SPAN: usize = 256 << 10;
+
+/// Bytes between two packets (sound, box headers) that are fetched with them rather than skipped by a second read.
+const GAP: u64 = 16 << 10;
+
 /// Reads the packets of one video.
 pub struct PacketReader {
     source: Arc<dyn ByteSource>,
     index: Arc<VideoIndex>,
     bytes_read: u64,
     demuxed: Option<Demuxed>,
+    span: Span,
+}
+
+/// Bytes of the source that were fetched together.
+#[derive(Default)]
+struct Span {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Span {
+    fn get(&self, start: u64, len: usize) -> Option<&[u8]> {
+        let from = usize::try_from(start.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..from.checked_add(len)?)
+    }
 }
 
 struct Demuxed {
@@ -30,7 +51,7 @@ struct Demuxed {
 impl PacketReader {
     /// A reader that has not touched the source yet.
     pub fn new(source: Arc<dyn ByteSource>, index: Arc<VideoIndex>) -> Self {
-        Self { source, index, bytes_read: 0, demuxed: None }
+        Self { source, index, bytes_read: 0, demuxed: None, span: Span::default() }
     }
 
     /// The index it reads by.
@@ -52,10 +73,23 @@ impl PacketReader {
         packet: &mut Packet,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
+        self.read_towards(at, begins, at, packet, watch)
+    }
+
+    /// [`read`](Self::read), knowing that the packets up to `end` will be asked for next: those that lie close
+    /// together are fetched at once.
+    pub fn read_towards(
+        &mut self,
+        at: DecodeIndex,
+        begins: bool,
+        end: DecodeIndex,
+        packet: &mut Packet,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let index = self.index.clone();
         let preamble = if begins { index.preamble(at) } else { &[] };
         if index.direct {
-            self.read_direct(at, preamble, packet)?;
+            self.read_direct(at, end, preamble, packet)?;
         } else {
             self.read_demuxed(at, packet, watch)?;
             if !preamble.is_empty() {
@@ -69,7 +103,13 @@ impl PacketReader {
         Ok(())
     }
 
-    fn read_direct(&mut self, at: DecodeIndex, preamble: &[u8], packet: &mut Packet) -> Result<()> {
+    fn read_direct(
+        &mut self,
+        at: DecodeIndex,
+        last: DecodeIndex,
+        preamble: &[u8],
+        packet: &mut Packet,
+    ) -> Result<()> {
         let record = self.index.packets[at.at()];
         let site = self.index.site_of_packet(at);
         let end = record.offset.saturating_add(u64::from(record.size));
@@ -81,10 +121,41 @@ impl PacketReader {
         })?;
         let (head, body) = buffer.split_at_mut(preamble.len());
         head.copy_from_slice(preamble);
-        self.source.read_exact_at(&site, record.offset, body)?;
+        if self.span.get(record.offset, body.len()).is_none() {
+            let len = self.stretch(at, last);
+            if len > body.len() {
+                self.span.start = record.offset;
+                self.span.bytes.resize(len, 0);
+                let fetched = self.source.read_exact_at(&site, record.offset, &mut self.span.bytes);
+                self.bytes_read += len as u64;
+                fetched.inspect_err(|_| self.span.bytes.clear())?;
+            }
+        }
+        match self.span.get(record.offset, body.len()) {
+            Some(bytes) => body.copy_from_slice(bytes),
+            None => {
+                self.source.read_exact_at(&site, record.offset, body)?;
+                self.bytes_read += u64::from(record.size);
+            }
+        }
         packet.set_key(record.container_key());
-        self.bytes_read += u64::from(record.size);
         Ok(())
+    }
+
+    /// Bytes from packet `at` to the end of the last packet, up to `last`, that is worth fetching with it.
+    fn stretch(&self, at: DecodeIndex, last: DecodeIndex) -> usize {
+        let packets = &self.index.packets[at.at()..=last.at()];
+        let start = packets[0].offset;
+        let mut end = start + u64::from(packets[0].size);
+        for next in &packets[1..] {
+            let next_end = next.offset.saturating_add(u64::from(next.size));
+            let near = next.offset >= end && next.offset - end <= GAP;
+            if !near || next_end - start > SPAN as u64 || next_end > self.source.len() {
+                break;
+            }
+            end = next_end;
+        }
+        (end - start) as usize
     }
 
     fn read_demuxed(

@@ -29,6 +29,9 @@ pub enum Received {
 pub struct Decoder {
     context: NonNull<ffi::AVCodecContext>,
     draining: bool,
+    /// What its threads complain about; `None` where it has none, and the calling thread hears it.
+    sink: Option<Box<log::Sink>>,
+    threads: u32,
 }
 
 // SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut self` ensures.
@@ -58,6 +61,7 @@ pub(super) fn alloc_context(
         (*par).width = c_int::try_from(params.width).unwrap_or(0);
         (*par).height = c_int::try_from(params.height).unwrap_or(0);
         (*par).bits_per_coded_sample = params.bits_per_coded_sample;
+        (*par).video_delay = c_int::from(params.reorder.unwrap_or(0));
         ptr::addr_of_mut!((*par).color_primaries).cast::<u32>().write(u32::from(params.colour.primaries));
         ptr::addr_of_mut!((*par).color_trc).cast::<u32>().write(u32::from(params.colour.transfer));
         ptr::addr_of_mut!((*par).color_space).cast::<u32>().write(u32::from(params.colour.matrix));
@@ -84,9 +88,9 @@ pub(super) fn alloc_context(
 }
 
 impl Decoder {
-    /// Opens a decoder that works on the calling thread alone: what it writes to its log while it has a packet is
-    /// about that packet (see [`log`]).
-    pub fn open(site: &Site, params: &CodecParams) -> Result<Self> {
+    /// Opens a decoder. With one thread it works on the calling one alone: what it writes to its log while it has a packet
+    /// is about that packet (see [`log`]). With more, a complaint is about one of the packets sent lately.
+    pub fn open(site: &Site, params: &CodecParams, threads: u32) -> Result<Self> {
         log::capture();
         log::clear();
         let unsupported =
@@ -103,11 +107,15 @@ impl Decoder {
         }
         let context = alloc_context(site, params, codec)?
             .ok_or_else(|| Error::malformed(site, "out of memory for a decoder"))?;
-        let this = Self { context, draining: false };
+        let sink = (threads > 1).then(Box::<log::Sink>::default);
+        let this = Self { context, draining: false, sink, threads };
         // SAFETY: the context is live and not open yet.
         let code = unsafe {
             let c = context.as_ptr();
-            (*c).thread_count = 1;
+            (*c).thread_count = c_int::try_from(threads).unwrap_or(1);
+            if let Some(sink) = &this.sink {
+                (*c).opaque = ptr::from_ref::<log::Sink>(sink).cast_mut().cast();
+            }
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
             (*c).flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED) as c_int;
             ffi::avcodec_open2(c, codec, ptr::null_mut())
@@ -124,12 +132,25 @@ impl Decoder {
     /// Gives the decoder one packet. All frames must have been received before.
     pub fn send(&mut self, packet: &Packet) -> std::result::Result<(), String> {
         log::clear();
+        if let Some(sink) = &self.sink {
+            sink.clear();
+        }
         // SAFETY: both live; libavcodec keeps its own reference to the payload.
         let code = unsafe { ffi::avcodec_send_packet(self.context.as_ptr(), packet.raw()) };
         if code < 0 {
             return Err(log::explain(&error_text(code)));
         }
         Ok(())
+    }
+
+    /// Threads that it was opened with.
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// What it complained about since the last packet was sent.
+    pub fn complaint(&self) -> Option<String> {
+        self.sink.as_ref().and_then(|sink| sink.first()).or_else(log::first)
     }
 
     /// Tells the decoder that no packets follow, so that it hands out what it still holds.

@@ -296,6 +296,7 @@ fn codec_params(site: &Site, par: &ffi::AVCodecParameters, limits: &Limits) -> R
                 _ => None,
             },
         },
+        reorder: None,
     })
 }
 

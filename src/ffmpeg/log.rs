@@ -1,17 +1,47 @@
 //! In: libav's log lines.
-//! Out: the first error line of this thread since it was last cleared; nothing on the terminal.
+//! Out: the first error line of this thread, or of one decoder's threads, since it was last cleared; nothing on the terminal.
 //! Never: prints.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 
 use ffmpeg_sys_next as ffi;
 
 thread_local! {
     /// The first complaint of libav on this thread since [`clear`].
     static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Where the lines of a decoder go that works on several threads: its context's `opaque` points here.
+#[derive(Debug, Default)]
+pub(super) struct Sink(Mutex<Option<String>>);
+
+impl Sink {
+    pub fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub fn first(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The sink of the decoder that a line is about.
+///
+/// # Safety
+/// `class` is what libav gave to the log callback, which is still running.
+unsafe fn sink_of<'a>(class: *mut c_void) -> Option<&'a Sink> {
+    // SAFETY: libav's log contexts begin with a pointer to their class; null is allowed.
+    let kind = unsafe { class.cast::<*const ffi::AVClass>().as_ref() }?;
+    // SAFETY: returns a static class.
+    if *kind != unsafe { ffi::avcodec_get_class() } {
+        return None;
+    }
+    // SAFETY: it is a codec context. Only `Decoder::open` sets `opaque`, to a sink that outlives the context and the
+    // threads that work for it; their contexts are copies.
+    unsafe { (*class.cast::<ffi::AVCodecContext>()).opaque.cast::<Sink>().as_ref() }
 }
 
 /// Complaints that do not touch the picture: they come up when decoding starts at an exact start that is not the
@@ -75,13 +105,19 @@ unsafe extern "C" fn on_log(
     if HARMLESS.iter().any(|harmless| text.contains(harmless)) {
         return;
     }
+    // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
+    let said = || {
+        let text = text.trim();
+        text.rsplit_once("] ").map_or(text, |(_, rest)| rest).to_owned()
+    };
+    // SAFETY: `class` is libav's, and this is the callback.
+    if let Some(sink) = unsafe { sink_of(class) } {
+        sink.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(said);
+        return;
+    }
     // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on re-entry.
     let _ = HEARD.try_with(|heard| {
         let Ok(mut heard) = heard.try_borrow_mut() else { return };
-        heard.get_or_insert_with(|| {
-            // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
-            let text = text.trim();
-            text.rsplit_once("] ").map_or(text, |(_, rest)| rest).to_owned()
-        });
+        heard.get_or_insert_with(said);
     });
 }

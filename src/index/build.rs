@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::frames::{tabulate, Known, Table};
 use super::look::{Look, Looker, Start};
 use super::params::ParameterSets;
-use super::VideoIndex;
+use super::roles::declares_order;
+use super::{PacketRecord, VideoIndex};
 use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
@@ -132,7 +133,7 @@ fn decoded_order(
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<DecodeIndex>> {
     let mut demuxer = Demuxer::open(source.clone(), true)?;
-    let mut decoder = Decoder::open(&Site::file(source.name()), &info.params)?;
+    let mut decoder = Decoder::open(&Site::file(source.name()), &info.params, 1)?;
     let (mut packet, mut frame) = (Packet::new(), Frame::new());
     let mut order = Vec::new();
     let mut more = true;
@@ -165,7 +166,7 @@ struct KeyCheck {
 
 impl KeyCheck {
     fn new(site: &Site, info: &StreamInfo) -> Result<Self> {
-        let decoder = match Decoder::open(site, &info.params) {
+        let decoder = match Decoder::open(site, &info.params, 1) {
             Ok(decoder) => Some(decoder),
             Err(Error::Unsupported { .. }) => None,
             Err(error) => return Err(error),
@@ -267,10 +268,22 @@ fn read_head(source: &Arc<dyn ByteSource>, fact: &PacketFact, most: usize, head:
     Ok(())
 }
 
+/// How many pictures come before one that is shown before them, at most.
+fn reorder(packets: &[PacketRecord]) -> u8 {
+    /// What an H.264 decoder holds at most.
+    const MOST: usize = 16;
+    let pictures: Vec<i64> =
+        packets.iter().filter(|p| p.is_frame() && !p.is_part()).map(|p| p.order).collect();
+    let ahead = |(n, order): (usize, &i64)| {
+        pictures[n.saturating_sub(2 * MOST)..n].iter().filter(|before| *before > order).count()
+    };
+    pictures.iter().enumerate().map(ahead).max().unwrap_or(0).min(MOST) as u8
+}
+
 fn finish(
     source: &Arc<dyn ByteSource>,
     container: String,
-    info: StreamInfo,
+    mut info: StreamInfo,
     known: Vec<Known>,
     direct: bool,
     carried: Carried,
@@ -289,6 +302,9 @@ fn finish(
             ),
         };
         return Err(Error::malformed(&site, reason));
+    }
+    if !declares_order(&info.params) {
+        info.params.reorder = Some(reorder(&packets));
     }
     let starts = (0..packets.len() as u32).filter(|&n| packets[n as usize].is_start()).collect();
     let changes_parameters = carried.sets.is_some_and(|s| s.changed());

@@ -95,7 +95,7 @@ impl Looker {
 }
 
 /// H.264 SEI messages of a NAL unit: (type, payload).
-fn sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
+pub(super) fn sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
     let mut out = Vec::new();
     let mut rest = unit.get(1..).unwrap_or(&[]);
     // Payload types and sizes below 255 need no escaping; emulation bytes inside payloads are the reader's concern.
@@ -288,7 +288,7 @@ fn av1(data: &[u8], container_key: bool) -> Look {
     Look { start, shown: !data.is_empty(), ..Look::default() }
 }
 
-fn leb128(bytes: &[u8]) -> Option<(usize, usize)> {
+pub(super) fn leb128(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0usize;
     for (i, &byte) in bytes.iter().take(8).enumerate() {
         value |= usize::from(byte & 0x7f) << (7 * i);

@@ -2,6 +2,8 @@
 //! Out: their NAL units.
 //! Never: reads beyond the packet, whatever a length says.
 
+use std::borrow::Cow;
+
 /// How NAL units are delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -85,21 +87,45 @@ fn trim(unit: &[u8]) -> &[u8] {
     &unit[..end]
 }
 
+/// The payload of a unit without emulation prevention bytes.
+pub(crate) fn unescaped(unit: &[u8]) -> Cow<'_, [u8]> {
+    if !unit.windows(3).any(|w| w == [0, 0, 3]) {
+        return Cow::Borrowed(unit);
+    }
+    let mut out = Vec::with_capacity(unit.len());
+    let mut zeros = 0;
+    for &byte in unit {
+        if zeros >= 2 && byte == 3 {
+            zeros = 0;
+            continue;
+        }
+        zeros = if byte == 0 { zeros + 1 } else { 0 };
+        out.push(byte);
+    }
+    Cow::Owned(out)
+}
+
 /// Reads bits of a NAL unit's payload, stepping over emulation prevention bytes.
 pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
     bit: u32,
     zeros: u32,
+    escaped: bool,
 }
 
 impl<'a> Bits<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, bit: 0, zeros: 0 }
+        Self { bytes, at: 0, bit: 0, zeros: 0, escaped: true }
+    }
+
+    /// Of bytes that know no emulation prevention (AV1, MPEG).
+    pub fn plain(bytes: &'a [u8]) -> Self {
+        Self { escaped: false, ..Self::new(bytes) }
     }
 
     pub fn bit(&mut self) -> Option<u32> {
-        if self.bit == 0 && self.zeros >= 2 && self.bytes.get(self.at) == Some(&3) {
+        if self.escaped && self.bit == 0 && self.zeros >= 2 && self.bytes.get(self.at) == Some(&3) {
             self.at += 1;
             self.zeros = 0;
         }
@@ -128,6 +154,11 @@ impl<'a> Bits<'a> {
             }
         }
         Some((1u32 << zeros) - 1 + self.take(zeros)?)
+    }
+
+    /// Steps over `n` bits.
+    pub fn skip(&mut self, n: u32) -> Option<()> {
+        (0..n).try_for_each(|_| self.bit().map(drop))
     }
 }
 

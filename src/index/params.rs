@@ -99,26 +99,25 @@ impl ParameterSets {
 fn sequence_number(bits: &mut Bits) -> Option<u32> {
     const PROFILE: u32 = 88;
     const LEVEL: u32 = 8;
-    let skip = |bits: &mut Bits, n: u32| (0..n).try_for_each(|_| bits.bit().map(drop));
     bits.take(4)?;
     let layers = bits.take(3)?;
     bits.bit()?;
-    skip(bits, PROFILE + LEVEL)?;
+    bits.skip(PROFILE + LEVEL)?;
     let mut present = Vec::new();
     for _ in 0..layers {
         present.push((bits.bit()?, bits.bit()?));
     }
     if layers > 0 {
-        skip(bits, 2 * (8 - layers))?;
+        bits.skip(2 * (8 - layers))?;
     }
     for (profile, level) in present {
-        skip(bits, profile * PROFILE + level * LEVEL)?;
+        bits.skip(profile * PROFILE + level * LEVEL)?;
     }
     bits.ue()
 }
 
 /// The sets in an avcC (ISO/IEC 14496-15 5.3.3.1) or hvcC (8.3.3.1) record.
-fn configured_units(hevc: bool, record: &[u8]) -> Option<Vec<&[u8]>> {
+pub(super) fn configured_units(hevc: bool, record: &[u8]) -> Option<Vec<&[u8]>> {
     let mut out = Vec::new();
     let mut rest = record.get(if hevc { 22 } else { 5 }..)?;
     let mut take = |n: usize| {

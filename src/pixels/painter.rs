@@ -18,7 +18,7 @@ use crate::order::rng::Key;
 pub struct Painter {
     recipe: Recipe,
     key: Key,
-    /// Most recently used last. Few: one per picture size met lately.
+    /// Most recently used last. Few: one per picture size, or clip, met lately.
     plans: Vec<(PlanKey, Vec<kernels::PixelPass>)>,
     scratch: kernels::Scratch,
 }
@@ -31,7 +31,7 @@ struct PlanKey {
     t: u32,
 }
 
-const PLANS_KEPT: usize = 8;
+const PLANS_KEPT: usize = 32;
 
 impl Painter {
     /// A painter for one recipe.
@@ -106,6 +106,28 @@ impl Painter {
         });
         self.scratch = scratch;
         painted
+    }
+
+    /// Whether picture `t` of clip `a` and picture `u` of clip `b`, made from the same frame, have the same pixels.
+    ///
+    /// # Errors
+    /// As painting them would report.
+    pub fn alike(
+        &mut self,
+        frame: &Frame,
+        turn: Turn,
+        (a, t): (Key, usize),
+        (b, u): (Key, usize),
+    ) -> Result<bool> {
+        if !self.recipe.is_random() {
+            return Ok(true);
+        }
+        let size = (frame.width(), frame.height());
+        self.begin(a);
+        let first = self.plan(size, turn, t)?.to_vec();
+        self.begin(b);
+        let second = self.plan(size, turn, u)?;
+        Ok(first.iter().zip(second.iter()).all(|(one, other)| one.makes_the_same(other)))
     }
 
     /// The passes for a picture, one per view, moved to the end of the list.

@@ -1,17 +1,16 @@
-//! In: an order and the lanes.
+//! In: an order and the desk.
 //! Out: the batches of one epoch, whole and in order.
-//! Never: more batches under way than `prefetch` allows.
+//! Never: more batches open than `prefetch` allows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::RecvTimeoutError;
-
-use super::lane::{Lanes, Made, Outcome, Ticket};
+use super::desk::{Desk, OpenBatch};
+use super::library::Library;
 use super::stats::Meter;
 use super::{Batch, OnError, Pixels, SpoolConfig};
-use crate::batch::{Lent, Pool, Slab};
+use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
 use crate::order::Order;
 use crate::pixels::ClipShape;
@@ -23,45 +22,53 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 pub(super) struct Epoch {
     generation: u64,
     epoch: u64,
-    /// Next batch to be handed to the lanes.
-    next: u64,
-    pending: VecDeque<Pending>,
+    /// Next batch whose tickets become visible.
+    next_seen: u64,
+    /// Clips in each batch that is visible but not open.
+    sizes: VecDeque<usize>,
     pool: Arc<Pool>,
 }
 
-struct Pending {
-    batch: u64,
-    memory: Option<(Lent, ClipShape)>,
-    clips: Vec<Option<Outcome>>,
-    missing: usize,
+/// What an epoch works with.
+pub(super) struct Tools<'a> {
+    pub config: &'a SpoolConfig,
+    pub order: &'a Order,
+    pub library: &'a Library,
+    pub desk: &'a Desk,
+    pub meter: &'a Meter,
 }
 
 impl Epoch {
     pub fn new(generation: u64, epoch: u64, pool: Arc<Pool>) -> Self {
-        Self { generation, epoch, next: 0, pending: VecDeque::new(), pool }
+        Self { generation, epoch, next_seen: 0, sizes: VecDeque::new(), pool }
     }
 
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    pub fn next_batch(
-        &mut self,
-        config: &SpoolConfig,
-        order: &Order,
-        lanes: &Lanes,
-        meter: &Meter,
-        watch: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Batch>> {
+    pub fn next_batch(&mut self, with: &Tools<'_>, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
         loop {
-            self.send_ahead(config, order, lanes)?;
+            self.look_ahead(with);
+            self.open(with, with.config.prefetch as usize + 1)?;
+            if with.desk.open_batches() == 0 {
+                return Ok(None);
+            }
             let begun = Instant::now();
-            let Some(front) = self.wait(lanes, watch)? else { return Ok(None) };
-            meter.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
-            let batch = front.assemble(config.on_error, meter)?;
+            let front = loop {
+                if let Some(front) = with.desk.take_whole(LOOK_UP) {
+                    break front;
+                }
+                watch()?;
+            };
+            with.meter.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
+            // The lanes shall have something to do while the caller is busy with this one.
+            self.look_ahead(with);
+            self.open(with, with.config.prefetch as usize)?;
+            let batch = assemble(front, with)?;
             // A batch of which every clip was skipped has nothing to deliver; the count in stats tells.
             if !batch.clips.is_empty() {
-                meter.add(|s| {
+                with.meter.add(|s| {
                     s.batches += 1;
                     s.clips += batch.clips.len() as u64;
                     s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
@@ -71,105 +78,77 @@ impl Epoch {
         }
     }
 
-    /// Hands out tickets until `prefetch` batches beyond the awaited one are under way.
-    fn send_ahead(&mut self, config: &SpoolConfig, order: &Order, lanes: &Lanes) -> Result<()> {
-        while self.pending.len() <= config.prefetch as usize && self.next < order.len_batches() {
-            let batch = self.next;
-            let slots = order.batch(self.epoch, batch);
-            let mut parts = Vec::new();
-            let memory = match shape(config) {
+    /// Makes the tickets of batches to come visible.
+    fn look_ahead(&mut self, with: &Tools<'_>) {
+        let enough = u64::from(with.config.look_ahead);
+        let mut ahead = with.desk.ahead();
+        while ahead < enough {
+            let Some(clips) = self.see(with) else { break };
+            ahead += clips as u64;
+        }
+    }
+
+    /// Makes the tickets of one more batch visible. Returns how many they are.
+    fn see(&mut self, with: &Tools<'_>) -> Option<usize> {
+        if self.next_seen == with.order.len_batches() {
+            return None;
+        }
+        let slots = with.order.batch(self.epoch, self.next_seen);
+        let clips = slots.len();
+        self.next_seen += 1;
+        self.sizes.push_back(clips);
+        with.desk.supply(slots.into_iter().map(|slot| (slot, with.library.locate(slot.clip).0)));
+        Some(clips)
+    }
+
+    /// Opens batches until `most` are being filled.
+    fn open(&mut self, with: &Tools<'_>, most: usize) -> Result<()> {
+        while with.desk.open_batches() < most {
+            let next = self.sizes.front().copied().or_else(|| self.see(with));
+            let Some(clips) = next else { break };
+            let memory = match with.config.clip_shape() {
                 None => None,
                 Some(shape) => {
-                    let lent = shape.bytes().and_then(|bytes| Slab::lend(&self.pool, slots.len(), bytes));
-                    let (lent, all) = lent.ok_or_else(|| {
+                    let lent = shape.bytes().and_then(|bytes| Slab::lend(&self.pool, clips, bytes));
+                    Some(lent.ok_or_else(|| {
                         Error::Argument(format!(
-                            "a batch of {} clips of {shape:?} does not fit into memory",
-                            slots.len()
+                            "a batch of {clips} clips of {shape:?} does not fit into memory"
                         ))
-                    })?;
-                    parts = all;
-                    Some((lent, shape))
+                    })?)
                 }
             };
-            let mut parts = parts.into_iter();
-            let clips = slots.iter().map(|_| None).collect();
-            self.pending.push_back(Pending { batch, memory, clips, missing: slots.len() });
-            self.next += 1;
-            for (place, slot) in slots.into_iter().enumerate() {
-                let part = parts.next().zip(shape(config));
-                let (generation, epoch) = (self.generation, self.epoch);
-                let ticket = Ticket { generation, epoch, batch, place, slot, part };
-                if lanes.send(ticket).is_err() {
-                    return Err(Error::Argument("the loader is closed".into()));
-                }
-            }
+            self.sizes.pop_front();
+            with.desk.open(clips, memory);
         }
         Ok(())
     }
-
-    /// Waits until the first batch under way is whole.
-    fn wait(&mut self, lanes: &Lanes, watch: &dyn Fn() -> Result<()>) -> Result<Option<Pending>> {
-        loop {
-            match self.pending.front() {
-                None => return Ok(None),
-                Some(front) if front.missing == 0 => return Ok(self.pending.pop_front()),
-                Some(_) => {}
-            }
-            match lanes.made.recv_timeout(LOOK_UP) {
-                Ok(made) => self.take(made),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::Argument("the loader's threads are gone".into()));
-                }
-            }
-            watch()?;
-        }
-    }
-
-    fn take(&mut self, made: Made) {
-        if made.generation != self.generation {
-            return; // of an epoch that was given up
-        }
-        if let Some(pending) = self.pending.iter_mut().find(|p| p.batch == made.batch) {
-            pending.clips[made.place] = Some(made.result);
-            pending.missing -= 1;
-        }
-    }
 }
 
-/// Shape of every clip, if the recipe makes them all alike.
-fn shape(config: &SpoolConfig) -> Option<ClipShape> {
-    let size = config.recipe.fixed_size()?;
-    Some(config.recipe.shape(config.sampling.sequence_length() as usize, size))
-}
-
-impl Pending {
-    fn assemble(self, on_error: OnError, meter: &Meter) -> Result<Batch> {
-        let mut kept = Vec::new();
-        let mut facts = Vec::new();
-        let mut ragged = Vec::new();
-        for (place, clip) in self.clips.into_iter().enumerate() {
-            match clip.expect("no clip is missing") {
-                Ok((clip, own)) => {
-                    kept.push(place);
-                    facts.push(clip);
-                    ragged.extend(own);
-                }
-                Err(error) if on_error == OnError::Skip && error.blames_file() => {
-                    meter.add(|s| s.clips_skipped += 1)
-                }
-                Err(error) => return Err(error),
+fn assemble(open: OpenBatch, with: &Tools<'_>) -> Result<Batch> {
+    let mut kept = Vec::new();
+    let mut facts = Vec::new();
+    let mut ragged = Vec::new();
+    for (place, clip) in open.clips.into_iter().enumerate() {
+        match clip.expect("no clip is missing") {
+            Ok((clip, own)) => {
+                kept.push(place);
+                facts.push(clip);
+                ragged.extend(own);
             }
+            Err(error) if with.config.on_error == OnError::Skip && error.blames_file() => {
+                with.meter.add(|s| s.clips_skipped += 1)
+            }
+            Err(error) => return Err(error),
         }
-        let pixels = match self.memory {
-            None => Pixels::Ragged(ragged),
-            Some((lent, shape)) => {
-                let slab = lent.collect().ok().expect("lanes drop their part before they report");
-                Pixels::Even(close_gaps(slab, &shape, &kept), shape)
-            }
-        };
-        Ok(Batch { pixels, clips: facts })
     }
+    let pixels = match open.memory.zip(with.config.clip_shape()) {
+        None => Pixels::Ragged(ragged),
+        Some((lent, shape)) => {
+            let slab = lent.collect().ok().expect("lanes drop their part before they report");
+            Pixels::Even(close_gaps(slab, &shape, &kept), shape)
+        }
+    };
+    Ok(Batch { pixels, clips: facts })
 }
 
 /// Moves the kept clips together.

@@ -1,114 +1,57 @@
-//! In: tickets.
-//! Out: clips, painted into their places, from as many threads as there are lanes.
+//! In: work from the desk.
+//! Out: clips, from as many threads as there are lanes.
 //! Never: decides order; a lane's panic becomes an error of its clip.
 
+use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
-use crossbeam_channel::{bounded, Receiver, Sender};
-
+use super::desk::{Desk, Group, Job, Pixels, Ticket};
+use super::errand::{self, blank, Errand, PartCanvas, Planned, Progress, Rules, Work};
 use super::library::Library;
 use super::stats::Meter;
+use super::window::HeldClip;
 use super::{ClipFacts, OnError, SpoolConfig};
 use crate::batch::{Part, Slab};
 use crate::error::{Error, Result};
 use crate::order::rng::{purpose, Key};
-use crate::order::Slot;
 use crate::pixels::ClipShape;
-use crate::sampling::{Pad, Sampling};
 use crate::units::DisplayIndex;
 use crate::video::{Canvas, GrowingCanvas, Workbench};
-
-/// One clip to be made.
-pub(super) struct Ticket {
-    pub generation: u64,
-    pub epoch: u64,
-    pub batch: u64,
-    pub place: usize,
-    pub slot: Slot,
-    /// Its place in the batch's memory; `None` where clips differ in size.
-    pub part: Option<(Part, ClipShape)>,
-}
-
-/// A clip's facts, and its pixels where they have memory of their own; or the reason why there is no clip.
-pub(super) type Outcome = Result<(ClipFacts, Option<(Slab, ClipShape)>)>;
-
-/// One clip that was made, or the reason why not.
-pub(super) struct Made {
-    pub generation: u64,
-    pub batch: u64,
-    pub place: usize,
-    pub result: Outcome,
-}
 
 /// Replacements tried for one clip before its error is raised after all.
 const ATTEMPTS: u64 = 64;
 
-/// All lanes and the queues to and from them.
+/// All lanes.
 pub(super) struct Lanes {
-    tickets: Option<Sender<Ticket>>,
-    /// The lanes' end of the queue, to take back tickets that are not worth making any more.
-    waiting: Receiver<Ticket>,
-    pub made: Receiver<Made>,
+    pub desk: Arc<Desk>,
     threads: Vec<JoinHandle<()>>,
-    /// Tickets of this generation and older ones are not worth making any more.
-    forgotten: Arc<AtomicU64>,
-    generations: u64,
     made_in: u32,
 }
 
 impl Lanes {
     pub fn start(config: &SpoolConfig, library: Arc<Library>, meter: Arc<Meter>) -> Result<Self> {
-        // Room for all tickets of all batches that can be under way, so that the consumer never blocks on sending.
-        let under_way = config.clips_under_way() as usize;
-        let (tickets, inbox) = bounded::<Ticket>(under_way);
-        let (outbox, made) = bounded::<Made>(under_way);
-        let forgotten = Arc::new(AtomicU64::new(0));
-        let threads = (0..config.threads)
-            .map(|n| {
-                let lane = Lane {
-                    bench: Workbench::new(config.recipe.clone()),
-                    library: library.clone(),
-                    meter: meter.clone(),
-                    sampling: config.sampling.clone(),
-                    seed: config.seed,
-                    on_error: config.on_error,
-                    forgotten: forgotten.clone(),
-                };
-                let (inbox, outbox) = (inbox.clone(), outbox.clone());
-                Builder::new()
-                    .name(format!("spool-lane-{n}"))
-                    .spawn(move || lane.work(&inbox, &outbox))
-                    .map_err(|e| {
-                        Error::Argument(format!(
-                            "thread {n} of {} cannot be started: {e}; use fewer",
-                            config.threads
-                        ))
-                    })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let made_in = std::process::id();
-        Ok(Self { tickets: Some(tickets), waiting: inbox, made, threads, forgotten, generations: 0, made_in })
-    }
-
-    pub fn next_generation(&mut self) -> u64 {
-        self.generations += 1;
-        self.generations
-    }
-
-    /// Stops work on everything up to this generation.
-    pub fn forget(&self, generation: u64) {
-        self.forgotten.fetch_max(generation, Ordering::Relaxed);
-        // Nobody but the caller sends, so after this the queue has room for a whole new epoch's start.
-        while self.waiting.try_recv().is_ok() {}
-    }
-
-    pub fn send(&self, ticket: Ticket) -> Result<(), Ticket> {
-        let Some(tickets) = &self.tickets else { return Err(ticket) };
-        tickets.try_send(ticket).map_err(|e| e.into_inner())
+        let desk = Arc::new(Desk::new(config, meter.clone()));
+        let mut lanes = Self { desk: desk.clone(), threads: Vec::new(), made_in: std::process::id() };
+        for n in 0..config.threads {
+            let lane = Lane {
+                // Two of them, so that a clip made by itself never disturbs what is compiled for an errand.
+                painting: Workbench::new(config.recipe.clone()),
+                alone: Workbench::with_threads(config.recipe.clone(), config.frame_threads()),
+                shape: config.clip_shape(),
+                config: config.clone_without_items(),
+                library: library.clone(),
+                meter: meter.clone(),
+                desk: desk.clone(),
+            };
+            let thread = Builder::new().name(format!("spool-lane-{n}")).spawn(move || lane.work());
+            lanes.threads.push(thread.map_err(|e| {
+                Error::Argument(format!("thread {n} of {} cannot be started: {e}; use fewer", config.threads))
+            })?);
+        }
+        Ok(lanes)
     }
 }
 
@@ -119,62 +62,163 @@ impl Drop for Lanes {
             std::mem::forget(std::mem::take(&mut self.threads));
             return;
         }
-        self.forget(u64::MAX);
-        self.tickets = None; // the end is a closed queue
+        self.desk.close();
         for thread in self.threads.drain(..) {
-            while !thread.is_finished() {
-                // A lane may be blocked on handing over a clip that nobody wants any more.
-                let _ = self.made.recv_timeout(std::time::Duration::from_millis(5));
-            }
             let _ = thread.join();
         }
     }
 }
 
 struct Lane {
-    bench: Workbench,
+    painting: Workbench,
+    alone: Workbench,
+    shape: Option<ClipShape>,
+    config: SpoolConfig,
     library: Arc<Library>,
     meter: Arc<Meter>,
-    sampling: Sampling,
-    seed: u64,
-    on_error: OnError,
-    forgotten: Arc<AtomicU64>,
+    desk: Arc<Desk>,
 }
 
 impl Lane {
-    fn work(mut self, inbox: &Receiver<Ticket>, outbox: &Sender<Made>) {
-        for mut ticket in inbox {
+    fn work(mut self) {
+        while let Some(job) = self.desk.next() {
             let begun = Instant::now();
-            let (counts, bytes) = (self.bench.decoder.counts, self.bench.bytes_read);
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.make(&mut ticket)));
-            let result = outcome.unwrap_or_else(|panic| {
-                self.bench = Workbench::new(self.bench.recipe().clone());
-                let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-                let reason = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                Err(Error::Internal {
-                    site: self.library.site(self.library.locate(ticket.slot.clip).0),
-                    reason,
-                })
-            });
-            let now = self.bench.decoder.counts;
-            let work = now.since(counts);
-            self.meter.busy(begun.elapsed(), work, self.bench.bytes_read.saturating_sub(bytes));
-            let Ticket { generation, batch, place, part, .. } = ticket;
-            drop(part); // before the result is told: the batch is whole when all parts are back
-            if outbox.send(Made { generation, batch, place, result }).is_err() {
-                return;
+            let hostages = job.tickets();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.do_job(job))) {
+                self.painting = Workbench::new(self.config.recipe.clone());
+                self.alone = Workbench::with_threads(self.config.recipe.clone(), self.config.frame_threads());
+                for (generation, position, clip) in hostages {
+                    self.desk.failed(generation, position, self.internal(clip, &*panic));
+                }
+            }
+            self.meter.busy(begun.elapsed());
+        }
+    }
+
+    fn do_job(&mut self, job: Job) {
+        match job {
+            Job::Place { generation, position, held, part } => self.place(generation, position, *held, part),
+            Job::Start(group) => self.start(group),
+            Job::Resume(mut errand) => {
+                errand.parked = None;
+                self.go_on(errand);
             }
         }
     }
 
-    fn make(&mut self, ticket: &mut Ticket) -> Outcome {
+    fn internal(&self, clip: u64, panic: &(dyn Any + Send)) -> Error {
+        let said = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let reason = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Error::Internal { site: self.library.site(self.library.locate(clip).0), reason }
+    }
+
+    /// Copies a held clip into its batch.
+    fn place(&mut self, generation: u64, position: u64, held: HeldClip, mut part: Part) {
+        let bytes = part.bytes_mut();
+        let kept = held.slab.bytes();
+        let same = bytes.len() == kept.len();
+        if same {
+            bytes.copy_from_slice(kept);
+        }
+        drop(part); // before it is told: the batch is whole when all parts are back
+        if same {
+            self.meter.add(|s| s.clip_store_hits += 1);
+            self.desk.made(generation, position, held.facts, Pixels::InBatch);
+        } else {
+            let reason = format!("a clip of {} bytes was kept for a place of another size", kept.len());
+            let site = self.library.site(held.facts.video_id);
+            self.desk.failed(generation, position, Error::Internal { site, reason });
+        }
+    }
+
+    /// Plans what one video has for all who wait for it, and begins with it.
+    fn start(&mut self, group: Group) {
+        let (generation, epoch) = (group.generation, group.epoch);
+        if group.tickets.len() == 1 && group.tickets[0].due {
+            // Nobody to share with: the plain road.
+            return group.tickets.into_iter().for_each(|t| self.make_alone(generation, epoch, t));
+        }
+        let (library, sampling, seed, shape) =
+            (&*self.library, &self.config.sampling, self.config.seed, self.shape);
+        let rules = Rules { library, sampling, seed, shape };
+        let desk = self.desk.clone();
+        let watch = || match desk.is_forgotten(generation) {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        };
+        let painter = self.painting.painter();
+        let begun = Instant::now();
+        let planned = errand::plan(group, &rules, painter, &desk, &self.meter, &watch);
+        self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
+        let Ok(Planned { errand, returned, alone }) = planned else { return };
+        desk.give_back(generation, returned, false);
+        for ticket in alone {
+            self.make_alone(generation, epoch, ticket);
+        }
+        if let Some(errand) = errand {
+            self.go_on(errand);
+        }
+    }
+
+    fn go_on(&mut self, mut errand: Box<Errand>) {
+        let (generation, epoch) = (errand.generation(), errand.epoch());
+        let painter = self.painting.painter();
+        let advanced = catch_unwind(AssertUnwindSafe(|| errand.advance(painter, &self.desk, &self.meter)));
+        let left = match advanced {
+            Ok(Ok(Progress::Preempted)) => return self.desk.park(errand),
+            Ok(Ok(Progress::Done(alone))) => {
+                self.library.keep_reader(errand.into_reader());
+                alone
+            }
+            Ok(Err(Error::Interrupted)) => return,
+            // Each clip by itself will say what is wrong.
+            Ok(Err(_)) | Err(_) => {
+                self.painting = Workbench::new(self.config.recipe.clone());
+                errand.into_tickets()
+            }
+        };
+        let (due, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|t| t.due);
+        self.desk.give_back(generation, later, true);
+        due.into_iter().for_each(|t| self.make_alone(generation, epoch, t));
+    }
+
+    /// Makes one clip that shares nothing with others, or the clip that takes its place.
+    fn make_alone(&mut self, generation: u64, epoch: u64, mut ticket: Ticket) {
+        let made = catch_unwind(AssertUnwindSafe(|| self.make(generation, epoch, &mut ticket)));
+        let work = Work {
+            counts: std::mem::take(&mut self.alone.decoder.counts),
+            times: std::mem::take(&mut self.alone.decoder.times),
+            bytes_read: std::mem::take(&mut self.alone.bytes_read),
+        };
+        self.meter.work(&work);
+        let Ticket { position, slot, part, .. } = ticket;
+        drop(part); // before it is told: the batch is whole when all parts are back
+        match made {
+            Ok(Ok((facts, None))) => self.desk.made(generation, position, facts, Pixels::InBatch),
+            Ok(Ok((facts, Some((slab, shape))))) => {
+                self.desk.made(generation, position, facts, Pixels::Own(slab, shape, None));
+            }
+            Ok(Err(error)) => self.desk.failed(generation, position, error),
+            Err(panic) => {
+                self.alone = Workbench::with_threads(self.config.recipe.clone(), self.config.frame_threads());
+                self.desk.failed(generation, position, self.internal(slot.clip, &*panic));
+            }
+        }
+    }
+
+    fn make(
+        &mut self,
+        generation: u64,
+        epoch: u64,
+        ticket: &mut Ticket,
+    ) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
         let mut clip = ticket.slot.clip;
-        let mut replacements = Key { seed: self.seed, epoch: ticket.epoch, clip }.rng(purpose::REPLACEMENT);
+        let mut replacements = Key { seed: self.config.seed, epoch, clip }.rng(purpose::REPLACEMENT);
         for attempt in 0.. {
-            match self.make_clip(ticket, clip) {
+            match self.make_clip(generation, epoch, ticket, clip) {
                 Err(error) if error.blames_file() => {
                     self.meter.error(&error);
-                    if self.on_error != OnError::Replace || attempt == ATTEMPTS {
+                    if self.config.on_error != OnError::Replace || attempt == ATTEMPTS {
                         return Err(error);
                     }
                 }
@@ -190,78 +234,47 @@ impl Lane {
         unreachable!("the loop ends by returning")
     }
 
-    fn make_clip(&mut self, ticket: &mut Ticket, clip_id: u64) -> Outcome {
-        let (generation, forgotten) = (ticket.generation, &self.forgotten);
-        let watch = || match forgotten.load(Ordering::Relaxed) >= generation {
+    fn make_clip(
+        &mut self,
+        generation: u64,
+        epoch: u64,
+        ticket: &mut Ticket,
+        clip_id: u64,
+    ) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
+        let desk = self.desk.clone();
+        let watch = || match desk.is_forgotten(generation) {
             true => Err(Error::Interrupted),
             false => Ok(()),
         };
         watch()?;
+        let begun = Instant::now();
         let (video_id, clip_in_video) = self.library.locate(clip_id);
         let video = self.library.open(video_id, &self.meter, &watch)?;
         let index = video.index().clone();
-        let key = Key { seed: self.seed, epoch: ticket.epoch, clip: clip_id };
+        let key = Key { seed: self.config.seed, epoch, clip: clip_id };
         let mut rng = key.rng(purpose::SAMPLING);
-        let sample = self.sampling.frames(index.num_frames(), clip_in_video, &mut rng);
+        let sample = self.config.sampling.frames(index.num_frames(), clip_in_video, &mut rng);
         let sample = sample.map_err(|e| e.of_video(&index.site))?;
         let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
+        self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let mut growing = GrowingCanvas::default();
-        let mut fixed = ticket.part.as_mut().map(|(part, shape)| PartCanvas { part, shape: *shape });
+        let part = ticket.part.take().zip(self.shape);
+        let mut fixed = part.map(|(part, shape)| PartCanvas { part, shape });
         let canvas: &mut dyn Canvas = match &mut fixed {
             Some(fixed) => fixed,
             None => &mut growing,
         };
-        self.bench.make(&mut video.reader(), &frames, key, canvas, &watch)?;
-        if matches!(&self.sampling, Sampling::Windows(rule) if rule.pad() == Pad::Constant) {
-            blank(canvas, &sample.mask)?;
+        let mut reader = self.library.reader(&video);
+        let made = self.alone.make(&mut reader, &frames, key, canvas, &watch);
+        if made.is_ok() {
+            self.library.keep_reader(reader);
         }
-        let facts = ClipFacts {
-            clip_id,
-            video_id,
-            label: self.library.label(video_id),
-            indices: sample.indices.iter().map(|&i| i64::from(i)).collect(),
-            pts_seconds: frames.iter().map(|&f| index.pts_seconds(f)).collect(),
-            mask: sample.mask,
-            padding: ticket.slot.padding,
-        };
+        if made.is_ok() && errand::blanks(&self.config.sampling) {
+            blank(canvas, &sample.mask);
+        }
+        ticket.part = fixed.map(|f| f.part);
+        made?;
+        let facts = errand::facts(&index, &self.library, video_id, (clip_id, ticket.slot.padding), sample);
         Ok((facts, growing.into_clip()))
-    }
-}
-
-/// Fills the frames that are not real with zeros.
-fn blank(canvas: &mut dyn Canvas, mask: &[bool]) -> Result<()> {
-    if mask.iter().all(|&real| real) {
-        return Ok(());
-    }
-    let shape = canvas.shape();
-    let Some(shape) = shape else { return Ok(()) };
-    let bytes = canvas.bytes(&shape)?;
-    for t in (0..mask.len()).filter(|&t| !mask[t]) {
-        for (start, len) in shape.frame_stretches(t) {
-            bytes[start..start + len].fill(0);
-        }
-    }
-    Ok(())
-}
-
-/// A clip's place in a batch of even clips.
-struct PartCanvas<'a> {
-    part: &'a mut Part,
-    shape: ClipShape,
-}
-
-impl Canvas for PartCanvas<'_> {
-    fn bytes(&mut self, shape: &ClipShape) -> Result<&mut [u8]> {
-        if *shape != self.shape {
-            return Err(Error::Argument(format!(
-                "a clip came out as {}x{} where the transforms promise {}x{}",
-                shape.width, shape.height, self.shape.width, self.shape.height
-            )));
-        }
-        Ok(self.part.bytes_mut())
-    }
-
-    fn shape(&self) -> Option<ClipShape> {
-        Some(self.shape)
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::stats::Meter;
 use super::OnError;
+use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
 use crate::index::store::{index_of, Store};
 use crate::index::VideoIndex;
@@ -38,6 +39,9 @@ pub struct Item {
 /// Bytes of indices that are kept: about 20 000 ten-second clips.
 const INDEX_BUDGET: usize = 256 << 20;
 
+/// Open demuxers that are kept: each holds a file handle and a buffer.
+const READERS: usize = 16;
+
 /// The dataset's videos.
 pub struct Library {
     items: Vec<Item>,
@@ -47,6 +51,8 @@ pub struct Library {
     clips_each: u64,
     longest: u32,
     kept: Mutex<Kept>,
+    /// Most recently used last.
+    readers: Mutex<Vec<PacketReader>>,
     store: Option<Arc<Store>>,
 }
 
@@ -64,7 +70,8 @@ impl Library {
             Sampling::Windows(_) => 0,
         };
         let kept = Mutex::default();
-        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, kept, store }
+        let readers = Mutex::default();
+        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, kept, readers, store }
     }
 
     /// Finds out how many clips there are, by indexing all videos where that is needed.
@@ -171,6 +178,31 @@ impl Library {
     /// Label of a video.
     pub fn label(&self, video: u32) -> i64 {
         self.items[video as usize].label
+    }
+
+    /// A packet reader for a video. For a container that only libavformat can read, one that is open already, if there is.
+    pub(super) fn reader(&self, video: &Video) -> PacketReader {
+        if !video.index().direct {
+            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = readers.iter().rposition(|r| Arc::ptr_eq(r.index(), video.index())) {
+                return readers.remove(at);
+            }
+        }
+        video.reader()
+    }
+
+    /// Keeps a reader whose demuxer is open, for the next time its video is wanted.
+    pub(super) fn keep_reader(&self, reader: PacketReader) {
+        if reader.index().direct {
+            return; // costs nothing to open
+        }
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.push(reader);
+        if readers.len() > READERS {
+            let oldest = readers.remove(0);
+            drop(readers); // closing takes a while: not under the lock
+            drop(oldest);
+        }
     }
 
     /// Opens a video: with the index kept in memory, else with the stored one, else with one that is built now.

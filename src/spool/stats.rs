@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::decode::Counts;
+use super::errand::Work;
+use crate::decode::{Counts, Times};
 use crate::error::Error;
 
 /// A reading of the counts.
@@ -22,6 +23,16 @@ pub struct Stats {
     pub decoding: Counts,
     /// Bytes read from sources by lanes.
     pub bytes_read: u64,
+    /// Decoding passes that served more than one clip.
+    pub gops_shared: u64,
+    /// Clips that were made before their turn and kept until it came.
+    pub clip_store_hits: u64,
+    /// Clips that were made, kept, and given up for ones that are due earlier.
+    pub clips_given_up: u64,
+    /// Bytes that may be kept beside the batches that are being filled.
+    pub memory_budget: u64,
+    /// Most bytes that were kept at one time.
+    pub clip_store_peak_bytes: u64,
     /// Videos indexed (again, if their index had to make room).
     pub videos_indexed: u64,
     /// Videos whose index was found in the store.
@@ -34,8 +45,16 @@ pub struct Stats {
     pub clips_replaced: u64,
     /// Errors by kind, also those that a policy passed over.
     pub errors: BTreeMap<&'static str, u64>,
+    /// Seconds that lanes spent on opening videos, with their indices, and on planning.
+    pub planning_seconds: f64,
+    /// Time that lanes spent on fetching packets, in decoders, on pixels.
+    pub times: Times,
     /// Seconds that lanes spent making clips, summed over lanes.
     pub lane_busy_seconds: f64,
+    /// Seconds that lanes had nothing to do because everything was in other hands.
+    pub lane_starved_seconds: f64,
+    /// Seconds that lanes had nothing to do because the consumer had not taken what was ready.
+    pub lane_blocked_seconds: f64,
     /// Seconds that the consumer waited for batches: large means the loader is the bottleneck.
     pub consumer_wait_seconds: f64,
 }
@@ -54,14 +73,22 @@ impl Meter {
         self.add(|s| *s.errors.entry(error.kind()).or_default() += 1);
     }
 
-    pub(super) fn busy(&self, time: Duration, work: Counts, bytes_read: u64) {
+    pub(super) fn busy(&self, time: Duration) {
+        self.add(|s| s.lane_busy_seconds += time.as_secs_f64());
+    }
+
+    pub(super) fn idle(&self, time: Duration, blocked: bool) {
+        self.add(|s| match blocked {
+            true => s.lane_blocked_seconds += time.as_secs_f64(),
+            false => s.lane_starved_seconds += time.as_secs_f64(),
+        });
+    }
+
+    pub(super) fn work(&self, work: &Work) {
         self.add(|s| {
-            s.lane_busy_seconds += time.as_secs_f64();
-            s.bytes_read += bytes_read;
-            s.decoding.packets_fed += work.packets_fed;
-            s.decoding.frames_delivered += work.frames_delivered;
-            s.decoding.runs += work.runs;
-            s.decoding.decoders_opened += work.decoders_opened;
+            s.decoding += work.counts;
+            s.times += work.times;
+            s.bytes_read += work.bytes_read;
         });
     }
 

@@ -32,14 +32,14 @@ pub struct FrameStream {
 }
 
 impl FrameStream {
-    /// Starts decoding.
-    pub fn start(video: &Video, recipe: Recipe) -> Result<Self> {
+    /// Starts decoding, with this many threads.
+    pub fn start(video: &Video, recipe: Recipe, threads: u32) -> Result<Self> {
         let (sender, frames) = bounded(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let (video, stopped) = (video.clone(), stop.clone());
         let thread = Builder::new()
             .name("video-stream".into())
-            .spawn(move || produce(&video, recipe, &sender, &stopped))
+            .spawn(move || produce(&video, Workbench::with_threads(recipe, threads), &sender, &stopped))
             .map_err(|e| {
                 Error::Argument(format!("no thread can be started: {e}; raise the process limit"))
             })?;
@@ -73,7 +73,7 @@ impl Drop for FrameStream {
     }
 }
 
-fn produce(video: &Video, recipe: Recipe, out: &Sender<Result<Picture>>, stop: &AtomicBool) {
+fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, stop: &AtomicBool) {
     let index = video.index();
     let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
     let mut place = vec![u32::MAX; index.packets.len()];
@@ -82,7 +82,6 @@ fn produce(video: &Video, recipe: Recipe, out: &Sender<Result<Picture>>, stop: &
     }
     let watch = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
     let turn = index.info.turn;
-    let mut bench = Workbench::new(recipe);
     let mut reader = video.reader();
     let mut early: BTreeMap<u32, Picture> = BTreeMap::new();
     let mut next = 0;

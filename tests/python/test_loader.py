@@ -42,6 +42,34 @@ def test_threads_and_prefetch_change_nothing(asl):
     assert len(digests) == 1
 
 
+def test_memory_and_look_ahead_change_nothing_but_the_work(asl):
+    rule = fsp.sampling.windows(sequence_length=4, step=2)
+    made = {}
+    for budget, look_ahead in [(0, 65536), ("1 MB", 65536), ("2GiB", 65536), ("2GiB", 0)]:
+        batches = loader(asl, rule, memory_budget=budget, look_ahead=look_ahead, num_threads=2)
+        made[budget, look_ahead] = (digest(batches), batches.stats())
+    assert len({digests for digests, _ in made.values()}) == 1
+    none, some, ample, blind = (stats for _, stats in made.values())
+    assert none["clip_store_hits"] == blind["clip_store_hits"] == 0
+    assert 0 < some["clip_store_peak_bytes"] <= some["memory_budget"] == 10**6
+    assert ample["pictures_decoded"] < some["pictures_decoded"] <= none["pictures_decoded"]
+    assert ample["gops_shared"] > 0 and ample["clip_store_hits"] > 0
+    # Windows overlap by half: a picture is decoded for both at once.
+    assert ample["pictures_delivered"] < ample["frames"] * 0.6
+
+
+def test_headspace_repeats_ready_batches_for_an_epoch_and_leaves_the_epoch_alone(asl):
+    batches = loader(asl)
+    batches.set_epoch(3)
+    ready = list(batches.headspace(2))
+    assert len(ready) == len(batches) and ready[0] is ready[2] and ready[1] is ready[3]
+    decoded = batches.stats()["pictures_decoded"]
+    expected = loader(asl)
+    expected.set_epoch(3)
+    assert batches.epoch == 3 and digest(batches) == digest(expected)
+    assert batches.stats()["pictures_decoded"] > decoded
+
+
 def test_a_batch_says_what_it_holds_and_holds_what_it_says(asl):
     for batch in loader(asl):
         n = len(batch)
@@ -210,9 +238,9 @@ def test_stats_count_what_was_done(asl):
     list(batches)
     stats = batches.stats()
     assert (stats["batches"], stats["clips"], stats["frames"]) == (4, 13, 52)
-    assert stats["frames_decoded_and_used"] == 52
-    assert stats["packets_decoded"] >= 52 and stats["videos_indexed"] == 13
-    assert stats["packets_decoded_per_frame"] == stats["packets_decoded"] / 52
+    assert stats["pictures_delivered"] == 52
+    assert stats["pictures_decoded"] >= 52 and stats["videos_indexed"] == 13
+    assert stats["pictures_decoded_per_frame"] == stats["pictures_decoded"] / 52
     assert stats["bytes_read"] > 0 and stats["errors"] == {}
 
 
@@ -223,6 +251,10 @@ def test_stats_count_what_was_done(asl):
         ({"num_shards": 2, "shard_id": 2}, "shard_id must be below num_shards=2, got 2"),
         ({"num_threads": 0}, "num_threads must be at least 1, got 0"),
         ({"prefetch": -1}, "prefetch must be at least 0, got -1"),
+        ({"memory_budget": "much"}, "memory_budget must be.*'much'"),
+        ({"memory_budget": "2 XB"}, "memory_budget must be.*'2 XB'"),
+        ({"memory_budget": -1}, "memory_budget must be at least 0, got -1"),
+        ({"look_ahead": 1.5}, "look_ahead must be a whole number, got 1.5"),
         ({"last_batch": "keep"}, 'last_batch must be.*"keep"'),
         ({"on_error": "ignore"}, 'on_error must be.*"ignore"'),
         ({"shuffle": "all"}, "shuffle must be.*'all'"),

@@ -26,6 +26,10 @@ class Peer(ABC):
     def read(self, reader: Any, indices: list[int]) -> np.ndarray:
         """The frames at these ascending display indices: uint8, (T, H, W, 3), RGB."""
 
+    def num_frames(self, reader: Any) -> int:
+        """How many frames the open reader says there are."""
+        raise NotImplementedError(f"{self.name} is not asked for the number of frames")
+
     def clip(self, path: str, indices: list[int], size: int | None = 224) -> np.ndarray:
         """Opens the file and reads, as a job does that takes each clip from another file."""
         return self.read(self.open(path, size), indices)

@@ -23,5 +23,8 @@ class Adapter(Peer):
         edge = -1 if size is None else size
         return decord.VideoReader(path, width=edge, height=edge, num_threads=1)
 
+    def num_frames(self, reader: decord.VideoReader) -> int:
+        return len(reader)
+
     def read(self, reader: decord.VideoReader, indices: list[int]) -> np.ndarray:
         return reader.get_batch(indices).asnumpy()

@@ -18,6 +18,9 @@ class Adapter(Peer):
         transforms = [] if size is None else [fsp.transforms.Resize((size, size))]
         return fsp.Video(path), transforms
 
+    def num_frames(self, reader: tuple[fsp.Video, list]) -> int:
+        return len(reader[0])
+
     def read(self, reader: tuple[fsp.Video, list], indices: list[int]) -> np.ndarray:
         video, transforms = reader
         return np.from_dlpack(video.frames(indices, transforms=transforms).data)

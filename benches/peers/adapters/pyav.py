@@ -40,6 +40,9 @@ class Adapter(Peer):
         times = sorted(packet.pts for packet in container.demux(stream) if packet.pts is not None)
         return Reader(container, times, size, VideoReformatter())
 
+    def num_frames(self, reader: Reader) -> int:
+        return len(reader.times)
+
     def read(self, reader: Reader, indices: list[int]) -> np.ndarray:
         places = {reader.times[index]: place for place, index in enumerate(indices)}
         frames: list[np.ndarray | None] = [None] * len(indices)

@@ -36,6 +36,9 @@ class Adapter(Peer):
         demuxer = spdl.io.Demuxer(path)
         return Reader(demuxer, demuxer.demux_video().get_timestamps(), size)
 
+    def num_frames(self, reader: Reader) -> int:
+        return len(reader.seconds)
+
     def read(self, reader: Reader, indices: list[int]) -> np.ndarray:
         seconds = [reader.seconds[index] for index in indices]
         # Half the shortest interval: enough for rounding, never enough to reach a neighbour.

@@ -33,5 +33,8 @@ class Adapter(Peer):
             path, dimension_order="NHWC", num_ffmpeg_threads=1, seek_mode="exact", transforms=transforms
         )
 
+    def num_frames(self, reader: VideoDecoder) -> int:
+        return len(reader)
+
     def read(self, reader: VideoDecoder, indices: list[int]) -> np.ndarray:
         return reader.get_frames_at(indices).data.numpy()

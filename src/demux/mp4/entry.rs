@@ -48,6 +48,7 @@ pub(super) fn codec_params(site: &Site, stsd: &[u8], limits: &Limits) -> Result<
         height,
         bits_per_coded_sample: i32::from(u16::from_be_bytes([body[74], body[75]])),
         colour: colour(inner),
+        reorder: None,
     }))
 }
 

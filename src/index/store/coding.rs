@@ -14,7 +14,10 @@ use crate::units::{DecodeIndex, TimeBase};
 
 /// Raised whenever indices are written down differently, or whenever `build` finds something else in the same file: what
 /// was stored before is then built again. `tests/index_store.rs` holds the indices of the corpus against it.
-pub const FORMAT: u8 = 1;
+pub const FORMAT: u8 = 2;
+
+/// Pictures that a decoder may be told to hold back.
+const MOST_REORDERED: u8 = 16;
 
 /// Names of containers and codecs are not longer.
 const NAME_BYTES: u64 = 256;
@@ -89,6 +92,8 @@ fn put_stream(out: &mut Vec<u8>, info: &StreamInfo) {
     }
     put_bytes(out, &params.extradata);
     put_signed(out, params.bits_per_coded_sample.into());
+    // 0 is "not said".
+    put_number(out, params.reorder.map_or(0, |depth| u64::from(depth) + 1));
     let ColourTags { primaries, transfer, matrix, full_range } = params.colour;
     out.extend([primaries, transfer, matrix, full_range.map_or(2, u8::from)]);
     out.push(u8::from(info.turn.mirror) << 2 | info.turn.quarter_turns_cw & 3);
@@ -112,6 +117,10 @@ fn stream(reader: &mut Reader<'_>, limits: &Limits) -> Option<StreamInfo> {
     let time_base = TimeBase::new(reader.small()?, reader.small()?)?;
     let extradata = reader.bytes(limits.extradata_bytes)?.to_vec();
     let bits_per_coded_sample = i32::try_from(reader.signed()?).ok()?;
+    let reorder = match reader.small()? {
+        0 => None,
+        said => Some(u8::try_from(said - 1).ok().filter(|&depth| depth <= MOST_REORDERED)?),
+    };
     let colour = ColourTags {
         primaries: reader.byte()?,
         transfer: reader.byte()?,
@@ -131,7 +140,7 @@ fn stream(reader: &mut Reader<'_>, limits: &Limits) -> Option<StreamInfo> {
         _ => None,
     };
     let (sample_aspect, frame_rate) = (ratio()?, ratio()?);
-    let params = CodecParams { codec, tag, extradata, width, height, bits_per_coded_sample, colour };
+    let params = CodecParams { codec, tag, extradata, width, height, bits_per_coded_sample, colour, reorder };
     Some(StreamInfo { stream, params, time_base, turn, sample_aspect, frame_rate })
 }
 

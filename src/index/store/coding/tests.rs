@@ -30,7 +30,7 @@ prop_compose! {
 
 prop_compose! {
     fn any_stream()(
-        numbers: [u32; 4], extradata: Vec<u8>, bits: i32, colour: [u8; 3], full_range: Option<bool>,
+        numbers: [u32; 4], extradata: Vec<u8>, bits: i32, reorder: Option<u8>, colour: [u8; 3], full_range: Option<bool>,
         mirror: bool, quarter_turns_cw in 0..4u8, base in (1u32.., 1u32..),
         sample_aspect: Option<(u32, u32)>, frame_rate: Option<(u32, u32)>
     ) -> StreamInfo {
@@ -44,6 +44,7 @@ prop_compose! {
             height: numbers[2] % 16_384,
             bits_per_coded_sample: bits,
             colour: ColourTags { primaries, transfer, matrix, full_range },
+            reorder: reorder.map(|depth| depth % 17),
         };
         let time_base = TimeBase::new(base.0, base.1).unwrap();
         let turn = Turn { mirror, quarter_turns_cw };

@@ -1,0 +1,96 @@
+"""A process per measurement: it is asked one thing in JSON, answers in JSON and ends.
+
+So what a library keeps, in memory or in threads, never reaches the next measurement, and the peak of the process's
+memory is that of the measurement. What is measured is marked with `Meter`; starting and importing lie outside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from environment import worker_environment
+
+HERE = Path(__file__).resolve().parent
+
+
+class Failed(RuntimeError):
+    """A side cannot do what it was asked; the others go on."""
+
+
+def ask(program: str, request: dict, python: Path | str = sys.executable, timeout_s: float = 3600) -> dict:
+    """Runs `program` of this folder with the request. Raises Failed with what it says, or how it ended."""
+    try:
+        done = subprocess.run(
+            [python, HERE / program],
+            input=json.dumps(request),
+            env=worker_environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(f"no answer in {timeout_s:.0f} s") from None
+    try:
+        answer = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise Failed(f"its process ended with status {done.returncode}") from None
+    if "error" in answer:
+        raise Failed(answer["error"])
+    return answer
+
+
+def serve(handle: Callable[[dict], dict]) -> None:
+    """The other end of ask()."""
+    # Libraries that print to stdout must not break the protocol.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    try:
+        answer = handle(json.load(sys.stdin))
+    except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer), file=answers, flush=True)
+    # Not the interpreter's own end: some libraries hang in it, or take a second to free what the kernel frees at once.
+    os._exit(0)
+
+
+class Meter:
+    """What a piece of work takes: wall time, CPU time and bytes read, of this process and the children that ended.
+
+    Bytes read are those that read() and its kin returned, from the page cache too (`rchar` of /proc/self/io). Pages of
+    mapped files are not in it; they are in `storage_bytes` (`read_bytes`) when they come from storage.
+    """
+
+    def __enter__(self) -> Meter:
+        self._before = _counts()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.usage = {name: value - self._before[name] for name, value in _counts().items()}
+
+
+def _counts() -> dict[str, float]:
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    io = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return {
+        "wall_s": time.perf_counter(),
+        "cpu_s": own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime,
+        "bytes_read": int(io["rchar"]),
+        "reads": int(io["syscr"]),
+        "storage_bytes": int(io["read_bytes"]),
+    }
+
+
+def memory_bytes(what: str = "VmRSS") -> int:
+    """Resident memory of this process now; "VmHWM" for its peak."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(what + ":"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {what}")

@@ -1,0 +1,171 @@
+//! What a clip costs against the least that it can cost: libavcodec fed only the needed packets, which lie in memory already,
+//! and the pixel pass. Both make the same bytes; both run in one thread, in turn.
+//!
+//! `cargo run --release --example clip_floor -- FILE...`
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use framespool::demux::read::PacketReader;
+use framespool::error::Result;
+use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
+use framespool::index::roles::{Role, Roles};
+use framespool::index::{build, VideoIndex};
+use framespool::limits::Limits;
+use framespool::media::CodecKind;
+use framespool::order::rng::{purpose, Key};
+use framespool::pixels::transform::{Size, Target, Transform};
+use framespool::pixels::{Dtype, Filter, Layout, Painter, Recipe};
+use framespool::plan::runs;
+use framespool::source::{ByteSource, FileSource};
+use framespool::units::DisplayIndex;
+use framespool::video::{Canvas, GrowingCanvas, Video, Workbench};
+
+const LENGTH: u32 = 16;
+const STRIDE: u32 = 4;
+const CLIPS: u64 = 12;
+
+fn main() -> Result<()> {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    assert!(!files.is_empty(), "give video files");
+    let size = Size { height: 224, width: 224 };
+    let resize = Transform::Resize { target: Target::Exact(size), filter: Filter::Triangle };
+    let recipe = Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc)?;
+    println!("clips of {LENGTH} frames, stride {STRIDE}, to 224x224; ms, median of {CLIPS} clips, and of the ratios");
+    println!("{:44} {:>8} {:>8} {:>8} {:>9} {:>9}", "file", "floor", "clip", "ratio", "decoded", "skipped");
+    for file in &files {
+        let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
+        let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
+        let mut rows = Vec::new();
+        let (mut decoded, mut skipped) = (0, 0);
+        let mut bench = Workbench::new(recipe.clone());
+        let mut floor = Floor { decoder: None, painter: Painter::new(recipe.clone()), frame: Frame::new() };
+        for clip in 0..CLIPS {
+            let span = (LENGTH - 1) * STRIDE + 1;
+            let mut rng = Key { seed: 0, epoch: 0, clip }.rng(purpose::SAMPLING);
+            let start = rng.below(u64::from(index.num_frames().saturating_sub(span)) + 1) as u32;
+            let last = index.num_frames() - 1;
+            let frames: Vec<_> = (0..LENGTH).map(|i| DisplayIndex((start + i * STRIDE).min(last))).collect();
+            let passes = needed(&source, &index, &frames)?;
+            decoded += passes.iter().map(|p| p.packets.len()).sum::<usize>();
+            skipped += passes.iter().map(|p| p.skipped).sum::<usize>();
+            let mut times = [0.0; 2];
+            let mut made = [Vec::new(), Vec::new()];
+            for turn in [clip % 2, 1 - clip % 2] {
+                let begun = Instant::now();
+                made[turn as usize] = match turn {
+                    0 => floor.make(&index, &frames, &passes)?,
+                    _ => {
+                        let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
+                        let video = Video::with_index(source, index.clone());
+                        let mut canvas = GrowingCanvas::default();
+                        let key = Key { seed: 0, epoch: 0, clip };
+                        bench.make(&mut video.reader(), &frames, key, &mut canvas, &|| Ok(()))?;
+                        canvas.into_clip().expect("painted").0.bytes().to_vec()
+                    }
+                };
+                times[turn as usize] = begun.elapsed().as_secs_f64() * 1000.0;
+            }
+            assert!(made[0] == made[1], "{file}: the two roads differ");
+            rows.push((times[0], times[1], times[1] / times[0]));
+        }
+        let median = |pick: fn(&(f64, f64, f64)) -> f64| {
+            let mut values: Vec<f64> = rows.iter().map(pick).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
+        let (clips, decoded, skipped) = (CLIPS as f64, decoded as f64, skipped as f64);
+        println!(
+            "{name:44} {:8.1} {:8.1} {:8.3} {:9.1} {:9.1}",
+            median(|r| r.0),
+            median(|r| r.1),
+            median(|r| r.2),
+            decoded / clips,
+            skipped / clips
+        );
+    }
+    Ok(())
+}
+
+/// One run's packets that must be decoded.
+struct Pass {
+    packets: Vec<(framespool::units::DecodeIndex, Vec<u8>, bool)>,
+    wanted: Vec<framespool::units::DecodeIndex>,
+    skipped: usize,
+}
+
+fn needed(
+    source: &Arc<dyn ByteSource>,
+    index: &Arc<VideoIndex>,
+    frames: &[DisplayIndex],
+) -> Result<Vec<Pass>> {
+    let mut reader = PacketReader::new(source.clone(), index.clone());
+    let mut packet = Packet::new();
+    let mut passes = Vec::new();
+    for run in runs(index, frames) {
+        let mut roles = Roles::new(&index.info.params);
+        let mut pass = Pass { packets: Vec::new(), wanted: run.wanted.clone(), skipped: 0 };
+        for at in (run.start.0..=run.end.0).map(framespool::units::DecodeIndex) {
+            reader.read(at, at == run.start, &mut packet, &|| Ok(()))?;
+            let leaf =
+                matches!(roles.role(packet.data()), Role::Leaf { layer } if layer >= roles.highest_layer());
+            if leaf && at != run.start && run.wanted.binary_search(&at).is_err() {
+                pass.skipped += 1;
+            } else {
+                pass.packets.push((at, packet.data().to_vec(), packet.is_key()));
+            }
+        }
+        passes.push(pass);
+    }
+    Ok(passes)
+}
+
+/// The least that makes a clip.
+struct Floor {
+    decoder: Option<Decoder>,
+    painter: Painter,
+    frame: Frame,
+}
+
+impl Floor {
+    fn make(&mut self, index: &VideoIndex, frames: &[DisplayIndex], passes: &[Pass]) -> Result<Vec<u8>> {
+        let Self { decoder, painter, frame } = self;
+        let decoder = match decoder {
+            Some(decoder) => decoder,
+            None => decoder.insert(Decoder::open(&index.site, &index.info.params, 1)?),
+        };
+        let by_time = index.info.params.codec.kind == CodecKind::Vp9;
+        let mut canvas = GrowingCanvas::default();
+        let mut packet = Packet::new();
+        for pass in passes {
+            let mut receive = |decoder: &mut Decoder, frame: &mut Frame| -> Result<()> {
+                while let Ok(Received::Frame) = decoder.receive(frame) {
+                    let Some(tie) = frame.tie(by_time).filter(|t| pass.wanted.binary_search(t).is_ok())
+                    else {
+                        continue;
+                    };
+                    let turn = index.info.turn;
+                    let size = painter.output_size(frame, turn)?;
+                    let shape = painter.shape(frames.len(), size);
+                    for t in (0..frames.len()).filter(|&t| index.frames[frames[t].at()].packet == tie) {
+                        painter.paint(&index.site, frame, turn, &shape, canvas.bytes(&shape)?, t)?;
+                    }
+                }
+                Ok(())
+            };
+            for (at, bytes, key) in &pass.packets {
+                packet.allocate(bytes.len()).expect("memory").copy_from_slice(bytes);
+                packet.set_key(*key);
+                packet.set_tie(*at);
+                decoder.send(&packet).expect("sound files");
+                receive(decoder, frame)?;
+            }
+            decoder.drain();
+            receive(decoder, frame)?;
+            decoder.flush();
+        }
+        Ok(canvas.into_clip().expect("painted").0.bytes().to_vec())
+    }
+}

@@ -1,0 +1,222 @@
+//! In: one run, its packets and the frames that come out.
+//! Out: which packets the decoder need not see, which frames can be trusted, and the verdict at the end.
+//! Never: leaves out a picture whose headers do not prove that no other one depends on it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Counts;
+use crate::demux::read::PacketReader;
+use crate::error::{Error, Result};
+use crate::ffmpeg::{Decoder, Frame, Packet, Received};
+use crate::index::roles::{Role, Roles};
+use crate::index::VideoIndex;
+use crate::media::CodecKind;
+use crate::plan::Run;
+use crate::units::DecodeIndex;
+
+/// State of one run.
+pub(super) struct Pass {
+    pub index: Arc<VideoIndex>,
+    run: Run,
+    next: u32,
+    /// Wanted and not handed on yet, ascending.
+    missing: Vec<DecodeIndex>,
+    /// Times the decoder refused to go on.
+    refusals: u32,
+    /// First packet whose picture cannot be trusted, and why.
+    damage: Option<(DecodeIndex, Error)>,
+    tie_by_time: bool,
+    /// Pictures that lead the start on screen may refer to what lies before it: they are fed because the decoder's
+    /// bookkeeping counts them, but they are nobody's, and their errors say nothing about the others.
+    start_order: i64,
+    /// Reads headers; `None` where every picture is to be decoded.
+    roles: Option<Roles>,
+    /// For each wanted packet, the highest layer among it and those after it; empty where there is one layer only.
+    layers: Vec<u8>,
+    /// Pictures were left out.
+    spared: bool,
+    /// The decoder has several threads: a complaint is not about the packet just sent.
+    threaded: bool,
+}
+
+impl Pass {
+    pub fn new(index: Arc<VideoIndex>, run: Run, sparing: bool, threaded: bool) -> Self {
+        // A set of parameters that changes inside the stream may change with a picture that is left out.
+        let roles = (sparing && !index.changes_parameters)
+            .then(|| Roles::new(&index.info.params))
+            .filter(Roles::can_drop);
+        Self {
+            next: run.start.0,
+            missing: run.wanted.clone(),
+            refusals: 0,
+            damage: None,
+            tie_by_time: index.info.params.codec.kind == CodecKind::Vp9,
+            start_order: index.packets[run.start.at()].order,
+            roles,
+            layers: Vec::new(),
+            spared: false,
+            threaded,
+            index,
+            run,
+        }
+    }
+
+    /// Makes it decode every picture, from the start, on one thread, for the frames that are still missing. False if it
+    /// did already.
+    pub fn in_full(&mut self) -> bool {
+        if !(self.spared || self.threaded) || self.missing.is_empty() {
+            return false;
+        }
+        self.run.wanted.clone_from(&self.missing);
+        let run = Run { end: self.last_needed(), ..self.run.clone() };
+        *self = Self::new(self.index.clone(), run, false, false);
+        true
+    }
+
+    fn last_needed(&self) -> DecodeIndex {
+        self.missing.iter().map(|&at| self.index.last_part_of(at)).max().unwrap_or(self.run.end)
+    }
+
+    /// The packet to deal with next; `None` when all are done.
+    pub fn next(&mut self) -> Option<DecodeIndex> {
+        let at = DecodeIndex(self.next);
+        (at <= self.run.end).then(|| {
+            self.next += 1;
+            at
+        })
+    }
+
+    pub fn read(
+        &self,
+        at: DecodeIndex,
+        reader: &mut PacketReader,
+        packet: &mut Packet,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        reader.read_towards(at, at == self.run.start, self.run.end, packet, watch)
+    }
+
+    /// Where a stream has layers, finds out up to which one the wanted pictures go: what lies above is in nobody's way.
+    pub fn look_ahead(&mut self, reader: &mut PacketReader, watch: &dyn Fn() -> Result<()>) {
+        let Some(roles) = self.roles.as_mut().filter(|r| r.highest_layer() > 0) else { return };
+        if !self.layers.is_empty() || !self.index.direct {
+            return;
+        }
+        let mut packet = Packet::new();
+        for &at in &self.run.wanted {
+            // A packet that cannot be read is an error when its turn comes.
+            let role = reader.read(at, false, &mut packet, watch).map(|()| roles.role(packet.data()));
+            self.layers.push(match role {
+                Ok(Role::Reference { layer } | Role::Leaf { layer }) => layer,
+                Ok(Role::Needed) | Err(_) => roles.highest_layer(),
+            });
+        }
+        for i in (1..self.layers.len()).rev() {
+            self.layers[i - 1] = self.layers[i - 1].max(self.layers[i]);
+        }
+    }
+
+    /// Whether the decoder need not see packet `at`.
+    pub fn spares(&mut self, at: DecodeIndex, data: &[u8]) -> bool {
+        let Some(roles) = &mut self.roles else { return false };
+        let role = roles.role(data);
+        let record = &self.index.packets[at.at()];
+        if record.is_start() || record.is_part() || self.run.wanted.binary_search(&at).is_ok() {
+            return false;
+        }
+        // What is fed from here on is wanted, or of a lower layer than something wanted.
+        let later = self.run.wanted.partition_point(|&w| w < at);
+        let highest = self.layers.get(later).copied().unwrap_or(roles.highest_layer());
+        let spared = match role {
+            Role::Leaf { layer } => layer >= highest,
+            Role::Reference { layer } => layer > highest,
+            Role::Needed => false,
+        };
+        self.spared |= spared;
+        spared
+    }
+
+    fn leads(&self, at: DecodeIndex) -> bool {
+        self.index.packets[at.at()].order < self.start_order
+    }
+
+    /// Takes note of a packet that could not be read.
+    pub fn cut_off(&mut self, at: DecodeIndex, error: Error) {
+        self.damage = Some((at, error));
+    }
+
+    /// Takes note of what the decoder said about a packet.
+    pub fn sent(&mut self, at: DecodeIndex, complaint: Option<&str>) {
+        let Some(reason) = complaint else { return };
+        if self.threaded {
+            self.hurt(self.run.start, reason); // nothing that comes from now on can be trusted
+        } else if !self.leads(at) {
+            self.hurt(at, reason);
+        }
+    }
+
+    pub fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    fn hurt(&mut self, at: DecodeIndex, reason: &str) {
+        if self.damage.as_ref().is_none_or(|(first, _)| at < *first) {
+            let site = self.index.site_of_packet(at);
+            self.damage = Some((at, Error::Decode { site, reason: reason.to_owned() }));
+        }
+    }
+
+    /// Hands on what the decoder has ready. Returns the time that `each` took.
+    pub fn collect(
+        &mut self,
+        decoder: &mut Decoder,
+        frame: &mut Frame,
+        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+        counts: &mut Counts,
+    ) -> Result<Duration> {
+        let mut painting = Duration::ZERO;
+        loop {
+            match decoder.receive(frame) {
+                Ok(Received::NeedsInput | Received::End) => return Ok(painting),
+                Ok(Received::Frame) => {}
+                Err(reason) => {
+                    let at = self.missing.first().copied().unwrap_or(self.run.end);
+                    self.hurt(at, &reason);
+                    self.refusals += 1;
+                    if self.refusals > 64 {
+                        return Ok(painting); // a decoder that fails for ever must not hold us for ever
+                    }
+                    continue;
+                }
+            }
+            if let Some(reason) = decoder.complaint().filter(|_| self.threaded) {
+                self.hurt(self.run.start, &reason);
+            }
+            let Some(tie) = frame.tie(self.tie_by_time) else { continue };
+            if let Some(reason) = frame.damage().filter(|_| !self.leads(tie)) {
+                self.hurt(tie, reason);
+            }
+            let trusted = self.damage.as_ref().is_none_or(|(first, _)| tie < *first);
+            if let Some(place) = self.missing.iter().position(|&w| w == tie).filter(|_| trusted) {
+                self.missing.remove(place);
+                counts.pictures_delivered += 1;
+                let begun = Instant::now();
+                each(tie, frame)?;
+                painting += begun.elapsed();
+            }
+        }
+    }
+
+    /// Whether all wanted frames were handed on, and if not, why.
+    pub fn verdict(&mut self) -> Result<()> {
+        match (self.missing.first(), self.damage.take()) {
+            (None, _) => Ok(()),
+            (Some(_), Some((_, error))) => Err(error),
+            (Some(&at), None) => Err(Error::Decode {
+                site: self.index.site_of_packet(at),
+                reason: "the decoder gave no picture for it".into(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! In: a packet's whole payload. Out: whether other pictures can depend on its picture.
+//! From the codec's own headers, under the conditions at which libavcodec decodes the others to the same bytes.
+//! Never: guesses. What is damaged, unusual or not understood is needed.
+
+mod av1;
+mod h264;
+mod hevc;
+mod intra;
+mod mpeg;
+
+use crate::media::{CodecKind, CodecParams};
+
+/// What else may depend on a packet's picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Later pictures of its layer and above may refer to it.
+    Reference {
+        /// Temporal layer; 0 where a codec has none.
+        layer: u8,
+    },
+    /// Only pictures of higher layers may refer to it.
+    Leaf {
+        /// Temporal layer; 0 where a codec has none.
+        layer: u8,
+    },
+    /// Leaving it out could change others in ways the headers do not tell; always decode it.
+    Needed,
+}
+
+/// Tells the roles of one stream's packets; remembers the parameter sets that later headers depend on.
+pub struct Roles {
+    reader: Reader,
+}
+
+enum Reader {
+    H264(h264::Reader),
+    Hevc(hevc::Reader),
+    Av1(av1::Reader),
+    Mpeg12 {
+        mpeg2: bool,
+    },
+    Intra,
+    Jpeg(intra::Jpeg),
+    /// VP8, VP9: entropy coders, segmentation and filter levels carry over from frames that nobody refers to.
+    /// MPEG-4 part 2: see `mpeg`. The others' headers are not read here.
+    Never,
+}
+
+impl Roles {
+    /// For a stream with this codec and configuration (avcC, hvcC, av1C, start codes or OBUs).
+    pub fn new(params: &CodecParams) -> Self {
+        let extradata = &params.extradata;
+        let reader = match params.codec.kind {
+            CodecKind::H264 => Reader::H264(h264::Reader::new(extradata, params.reorder.is_some())),
+            CodecKind::Hevc => Reader::Hevc(hevc::Reader::new(extradata)),
+            CodecKind::Av1 => Reader::Av1(av1::Reader::new(extradata)),
+            CodecKind::Mpeg12 => Reader::Mpeg12 { mpeg2: params.codec.name == "mpeg2video" },
+            CodecKind::Other if params.codec.name == "mjpeg" => Reader::Jpeg(intra::Jpeg::default()),
+            CodecKind::Other if intra::stands_alone(params) => Reader::Intra,
+            CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Other => Reader::Never,
+        };
+        Self { reader }
+    }
+
+    /// Highest temporal layer that the stream declares so far; 0 where a codec has none.
+    pub fn highest_layer(&self) -> u8 {
+        match &self.reader {
+            Reader::Hevc(reader) => reader.highest_layer(),
+            _ => 0,
+        }
+    }
+
+    /// Whether any packet of this stream could ever be left out, so that looking at them is worth it.
+    pub fn can_drop(&self) -> bool {
+        match &self.reader {
+            Reader::H264(reader) => reader.can_drop(),
+            Reader::Never => false,
+            _ => true,
+        }
+    }
+
+    /// The role of one packet, given its whole payload. Also takes note of parameter sets that come in-band.
+    pub fn role(&mut self, data: &[u8]) -> Role {
+        let role = match &mut self.reader {
+            Reader::H264(reader) => reader.role(data),
+            Reader::Hevc(reader) => reader.role(data),
+            Reader::Av1(reader) => reader.role(data),
+            Reader::Mpeg12 { mpeg2 } => mpeg::role(*mpeg2, data),
+            Reader::Jpeg(reader) => reader.role(data),
+            Reader::Intra if !data.is_empty() => Some(Role::Leaf { layer: 0 }),
+            Reader::Intra | Reader::Never => None,
+        };
+        role.unwrap_or(Role::Needed)
+    }
+}
+
+/// Whether a decoder can tell from the stream how many pictures to hold back (see [`CodecParams::reorder`]).
+pub(super) fn declares_order(params: &CodecParams) -> bool {
+    params.codec.kind != CodecKind::H264 || h264::Reader::new(&params.extradata, false).declares_order()
+}
+
+/// Headers written by hand, bit by bit.
+#[cfg(test)]
+mod by_hand {
+    /// "1 010" and so on as bytes, filled up with zeros; blanks are only for reading.
+    pub fn bits(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
+        digits
+            .chunks(8)
+            .map(|c| c.iter().enumerate().fold(0, |byte, (i, bit)| byte | bit << (7 - i)))
+            .collect()
+    }
+
+    /// Exp-Golomb, as text.
+    pub fn ue(number: u32) -> String {
+        let code = format!("{:b}", number + 1);
+        "0".repeat(code.len() - 1) + &code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::media::{Codec, ColourTags};
+
+    fn params(name: &str, extradata: &[u8]) -> CodecParams {
+        CodecParams {
+            codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
+            tag: 0,
+            extradata: extradata.to_vec(),
+            width: 16,
+            height: 16,
+            bits_per_coded_sample: 24,
+            colour: ColourTags::default(),
+            reorder: None,
+        }
+    }
+
+    #[test]
+    fn codecs_that_carry_state_over_are_never_droppable() {
+        for name in ["vp8", "vp9", "mpeg4", "ffv1", "vc1", "theora", "gif", "cinepak", "png"] {
+            let mut roles = Roles::new(&params(name, &[]));
+            assert!(!roles.can_drop(), "{name}");
+            assert_eq!(roles.role(&[0, 0, 1, 0xb6, 0x80, 0, 0]), Role::Needed, "{name}");
+        }
+    }
+
+    #[test]
+    fn pictures_of_raw_video_stand_alone_unless_a_palette_is_handed_on() {
+        assert_eq!(Roles::new(&params("rawvideo", &[])).role(&[1, 2, 3]), Role::Leaf { layer: 0 });
+        let palette = CodecParams { bits_per_coded_sample: 8, ..params("rawvideo", &[]) };
+        assert!(!Roles::new(&palette).can_drop());
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_data_never_panics(
+            name in prop::sample::select(vec!["h264", "hevc", "av1", "mpeg2video", "mpeg1video", "mjpeg"]),
+            extradata in prop::collection::vec(prop::num::u8::ANY, 0..64),
+            packets in prop::collection::vec(prop::collection::vec(prop::num::u8::ANY, 0..64), 0..4),
+        ) {
+            let mut roles = Roles::new(&params(name, &extradata));
+            for packet in packets {
+                let started = [&[0, 0, 1], &packet[..]].concat();
+                roles.role(&packet);
+                roles.role(&started);
+                roles.highest_layer();
+            }
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! In: H.264 packets. Out: which of them hold one non-reference frame and nothing else that lasts.
+//! `nal_ref_idc` 0 moves neither frame numbers nor picture order counts nor the reference lists (H.264 7.4.3, 8.2).
+//! Never: calls a field droppable, nor anything of a stream whose output order libavcodec has to guess.
+
+use std::collections::BTreeMap;
+
+use super::Role;
+use crate::index::look::sei_messages;
+use crate::index::nal::{unescaped, units, Bits, Framing};
+use crate::index::params::configured_units;
+
+/// What is needed of a sequence parameter set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sequence {
+    frame_num_bits: u32,
+    separate_planes: bool,
+    frames_only: bool,
+    /// Frames may be missing from this stream already; what a decoder makes up for them depends on what it has seen.
+    gaps: bool,
+    /// The order of output is the order of decoding, or the stream says how far it strays from it. Where it does not,
+    /// libavcodec learns the distance from the pictures it sees, and would show too early if it saw fewer.
+    order_declared: bool,
+}
+
+pub(super) struct Reader {
+    framing: Framing,
+    sequences: BTreeMap<u32, Sequence>,
+    /// Picture parameter set → sequence parameter set.
+    pictures: BTreeMap<u32, u32>,
+    /// Decoders are told how many pictures to hold back, whatever the stream says.
+    order_known: bool,
+}
+
+impl Reader {
+    pub fn new(extradata: &[u8], order_known: bool) -> Self {
+        let framing = Framing::of(false, extradata);
+        let mut this = Self { framing, sequences: BTreeMap::new(), pictures: BTreeMap::new(), order_known };
+        let listed = match framing {
+            Framing::StartCodes => units(framing, extradata),
+            Framing::Lengths(_) => configured_units(false, extradata).unwrap_or_default(),
+        };
+        for unit in listed {
+            this.note(unit);
+        }
+        this
+    }
+
+    pub fn can_drop(&self) -> bool {
+        self.sequences.is_empty() || self.sequences.values().any(|s| self.allows_drops(s))
+    }
+
+    /// Whether all known sequences, of which there is at least one, say how far output strays from decoding.
+    pub fn declares_order(&self) -> bool {
+        !self.sequences.is_empty() && self.sequences.values().all(|s| s.order_declared)
+    }
+
+    fn allows_drops(&self, sequence: &Sequence) -> bool {
+        (sequence.order_declared || self.order_known) && !sequence.gaps
+    }
+
+    pub fn role(&mut self, data: &[u8]) -> Option<Role> {
+        let units = units(self.framing, data);
+        // Sets first: a slice may name one that comes in its own packet.
+        let sets = units.iter().filter(|unit| self.note(unit)).count();
+        if sets > 0 {
+            return None;
+        }
+        let (mut references, mut next_mb) = (0, None);
+        for unit in units {
+            match unit[0] & 31 {
+                1 => {
+                    references += u32::from(unit[0] >> 5 & 3 != 0);
+                    let first_mb = self.first_mb_of_frame(unit)?;
+                    // Slices in order, from the first macroblock on: one picture, and its beginning is there.
+                    if next_mb.map_or(first_mb != 0, |least| first_mb < least) {
+                        return None;
+                    }
+                    next_mb = Some(first_mb + 1);
+                }
+                6 if lasts(unit) => return None,
+                6 | 9 | 12 => {}
+                _ => return None,
+            }
+        }
+        next_mb?;
+        Some(if references > 0 { Role::Reference { layer: 0 } } else { Role::Leaf { layer: 0 } })
+    }
+
+    /// First macroblock of a slice, if it belongs to a frame of a stream that allows drops.
+    fn first_mb_of_frame(&self, unit: &[u8]) -> Option<u32> {
+        let mut bits = Bits::new(unit.get(1..)?);
+        let first_mb = bits.ue()?;
+        let _slice_type = bits.ue()?;
+        let sequence = self.sequences.get(self.pictures.get(&bits.ue()?)?)?;
+        if !self.allows_drops(sequence) {
+            return None;
+        }
+        if !sequence.frames_only {
+            bits.skip(if sequence.separate_planes { 2 } else { 0 })?;
+            bits.skip(sequence.frame_num_bits)?;
+            if bits.bit()? == 1 {
+                return None; // a field
+            }
+        }
+        Some(first_mb)
+    }
+
+    /// Takes note of a parameter set; whether it is one.
+    fn note(&mut self, unit: &[u8]) -> bool {
+        match unit.first().map(|b| b & 31) {
+            Some(7) => {
+                match sequence(&unit[1..]) {
+                    Some((number, sequence)) => drop(self.sequences.insert(number, sequence)),
+                    None => self.sequences.clear(), // which one it replaces is not known
+                }
+                true
+            }
+            Some(8) => {
+                let mut bits = Bits::new(&unit[1..]);
+                match bits.ue().zip(bits.ue()) {
+                    Some((number, sequence)) => drop(self.pictures.insert(number, sequence)),
+                    None => self.pictures.clear(),
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether an SEI message speaks of later pictures too: a recovery point, from which on libavcodec shows pictures.
+/// (It forgets all others with their packet.)
+fn lasts(unit: &[u8]) -> bool {
+    sei_messages(&unescaped(unit)).iter().any(|(kind, _)| *kind == 6)
+}
+
+/// Number and content of a sequence parameter set (H.264 7.3.2.1.1, E.1.1).
+fn sequence(body: &[u8]) -> Option<(u32, Sequence)> {
+    const WITH_CHROMA: [u32; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
+    let mut bits = Bits::new(body);
+    let profile = bits.take(8)?;
+    bits.skip(16)?;
+    let number = bits.ue()?;
+    let mut separate_planes = false;
+    if WITH_CHROMA.contains(&profile) {
+        let chroma = bits.ue()?;
+        separate_planes = chroma == 3 && bits.bit()? == 1;
+        bits.ue()?; // depth of luma
+        bits.ue()?; // and chroma
+        bits.bit()?;
+        if bits.bit()? == 1 {
+            for list in 0..if chroma == 3 { 12 } else { 8 } {
+                if bits.bit()? == 1 {
+                    scaling_list(&mut bits, if list < 6 { 16 } else { 64 })?;
+                }
+            }
+        }
+    }
+    let frame_num_bits = bits.ue()?.checked_add(4).filter(|n| *n <= 16)?;
+    let order_type = bits.ue()?;
+    match order_type {
+        0 => drop(bits.ue()?),
+        1 => {
+            bits.bit()?;
+            bits.ue()?; // signed numbers are as long as unsigned ones
+            bits.ue()?;
+            for _ in 0..bits.ue()?.min(255) {
+                bits.ue()?;
+            }
+        }
+        _ => {}
+    }
+    bits.ue()?; // reference frames
+    let gaps = bits.bit()? == 1;
+    bits.ue()?; // width
+    bits.ue()?; // and height
+    let frames_only = bits.bit()? == 1;
+    if !frames_only {
+        bits.bit()?;
+    }
+    bits.bit()?;
+    if bits.bit()? == 1 {
+        for _ in 0..4 {
+            bits.ue()?; // cropping
+        }
+    }
+    let order_declared = order_type == 2 || (bits.bit()? == 1 && declares_order(&mut bits)?);
+    Some((number, Sequence { frame_num_bits, separate_planes, frames_only, gaps, order_declared }))
+}
+
+fn scaling_list(bits: &mut Bits, size: u32) -> Option<()> {
+    let (mut last, mut next) = (8i64, 8i64);
+    for _ in 0..size {
+        if next != 0 {
+            let code = i64::from(bits.ue()?);
+            let delta = if code & 1 == 1 { (code + 1) / 2 } else { -(code / 2) };
+            next = (last + delta).rem_euclid(256);
+        }
+        if next != 0 {
+            last = next;
+        }
+    }
+    Some(())
+}
+
+/// `bitstream_restriction_flag` of the VUI parameters.
+fn declares_order(bits: &mut Bits) -> Option<bool> {
+    const EXTENDED_ASPECT: u32 = 255;
+    if bits.bit()? == 1 && bits.take(8)? == EXTENDED_ASPECT {
+        bits.skip(32)?;
+    }
+    if bits.bit()? == 1 {
+        bits.bit()?; // overscan
+    }
+    if bits.bit()? == 1 {
+        bits.skip(4)?; // video signal
+        if bits.bit()? == 1 {
+            bits.skip(24)?;
+        }
+    }
+    if bits.bit()? == 1 {
+        bits.ue()?; // chroma location
+        bits.ue()?;
+    }
+    if bits.bit()? == 1 {
+        bits.skip(65)?; // timing
+    }
+    let mut buffers = 0;
+    for _ in 0..2 {
+        let present = bits.bit()?;
+        buffers += present;
+        if present == 1 {
+            let count = bits.ue()?.min(31) + 1;
+            bits.skip(8)?;
+            for _ in 0..count {
+                bits.ue()?;
+                bits.ue()?;
+                bits.bit()?;
+            }
+            bits.skip(20)?;
+        }
+    }
+    if buffers > 0 {
+        bits.bit()?;
+    }
+    bits.bit()?; // pic_struct_present
+    Some(bits.bit()? == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::by_hand::{bits, ue};
+    use super::*;
+
+    /// What a sequence parameter set says here.
+    #[derive(Clone, Copy)]
+    struct Says {
+        frames_only: bool,
+        gaps: bool,
+        order_declared: bool,
+    }
+
+    const PLAIN: Says = Says { frames_only: true, gaps: false, order_declared: true };
+
+    /// High profile, with a scaling list, order type 0, 64x64, and VUI parameters with timing and a buffer model.
+    fn sequence_set(says: Says) -> Vec<u8> {
+        let chroma = ["010 1 1 0 1", "1", &ue(3), &"1".repeat(15), "0000000"].concat();
+        let size = [ue(0), ue(0), ue(2), ue(4), u8::from(says.gaps).to_string(), ue(3), ue(3)].concat();
+        let frames = if says.frames_only { "1" } else { "01" };
+        let buffers = ["1", &ue(0), "00000000", &ue(5), &ue(6), "0", &"0".repeat(20)].concat();
+        let usage = ["1", "1 11111111", &"0".repeat(32), "0 0 0", "1", &"0".repeat(65)].concat();
+        let restriction = if says.order_declared { "1" } else { "0" };
+        let body =
+            [&chroma, &size, frames, "1 0", &usage, &buffers, "0 0 0", restriction, "1111111 1"].concat();
+        let body = bits(&["01100100", &"0".repeat(16), &ue(0), &body].concat());
+        [&[0, 0, 1, 0x67], &escaped(&body)[..], &[0, 0, 1, 0x68], &bits(&[ue(0), ue(0)].concat())].concat()
+    }
+
+    fn escaped(body: &[u8]) -> Vec<u8> {
+        let mut out: Vec<u8> = Vec::new();
+        for &byte in body {
+            if byte <= 3 && out.ends_with(&[0, 0]) {
+                out.push(3);
+            }
+            out.push(byte);
+        }
+        out
+    }
+
+    /// A slice of a non-reference picture (`first_mb`, type 1, picture set 0, frame number 1 of four bits, …).
+    fn slice(first_mb: u32, head: u8, field: bool) -> Vec<u8> {
+        let field = if field { "11" } else { "01" };
+        let body = bits(&[&ue(first_mb), &ue(1), &ue(0), "0001", field, "11111111"].concat());
+        [&[0, 0, 1, head], &body[..]].concat()
+    }
+
+    fn role(says: Says, packet: &[Vec<u8>]) -> Option<Role> {
+        Reader::new(&sequence_set(says), false).role(&packet.concat())
+    }
+
+    const LEAF: Option<Role> = Some(Role::Leaf { layer: 0 });
+    const REFERENCE: Option<Role> = Some(Role::Reference { layer: 0 });
+
+    #[test]
+    fn a_sequence_set_is_read_to_its_last_flag() {
+        for says in [PLAIN, Says { order_declared: false, ..PLAIN }, Says { frames_only: false, ..PLAIN }] {
+            let set = sequence_set(says);
+            let reader = Reader::new(&set, false);
+            let read = reader.sequences[&0];
+            assert_eq!((read.frames_only, read.order_declared), (says.frames_only, says.order_declared));
+            assert_eq!((read.frame_num_bits, read.gaps, read.separate_planes), (4, false, false));
+        }
+    }
+
+    #[test]
+    fn a_frame_that_nothing_refers_to_is_a_leaf() {
+        assert_eq!(role(PLAIN, &[slice(0, 0x01, false)]), LEAF);
+        assert_eq!(role(PLAIN, &[vec![0, 0, 1, 9, 0xf0], slice(0, 1, false), slice(8, 1, false)]), LEAF);
+        assert_eq!(role(PLAIN, &[slice(0, 0x21, false)]), REFERENCE);
+        assert_eq!(role(PLAIN, &[slice(0, 0x01, false), slice(8, 0x41, false)]), REFERENCE);
+        assert_eq!(role(Says { frames_only: false, ..PLAIN }, &[slice(0, 0x01, false)]), LEAF);
+    }
+
+    #[test]
+    fn what_is_more_than_one_plain_frame_is_needed() {
+        assert_eq!(role(Says { frames_only: false, ..PLAIN }, &[slice(0, 0x01, true)]), None, "a field");
+        for (why, packet) in [
+            ("an IDR picture", vec![slice(0, 0x65, false)]),
+            ("data partitions", vec![slice(0, 0x02, false)]),
+            ("another view", vec![slice(0, 0x01, false), slice(0, 0x14, false)]),
+            ("an end of sequence", vec![slice(0, 0x01, false), vec![0, 0, 1, 10]]),
+            ("two pictures", vec![slice(0, 0x01, false), slice(0, 0x01, false)]),
+            ("no first slice", vec![slice(8, 0x01, false)]),
+            ("no slice", vec![vec![0, 0, 1, 9, 0xf0]]),
+            ("a recovery point", vec![vec![0, 0, 1, 6, 6, 1, 0xc4, 0x80], slice(0, 0x01, false)]),
+            ("a parameter set", vec![vec![0, 0, 1, 0x68, 0xc0], slice(0, 0x01, false)]),
+        ] {
+            assert_eq!(role(PLAIN, &packet), None, "{why}");
+        }
+    }
+
+    #[test]
+    fn streams_whose_output_order_has_to_be_guessed_or_with_gaps_drop_nothing() {
+        for says in [Says { order_declared: false, ..PLAIN }, Says { gaps: true, ..PLAIN }] {
+            let mut reader = Reader::new(&sequence_set(says), false);
+            assert!(!reader.can_drop());
+            assert_eq!(reader.role(&slice(0, 0x01, false)), None);
+        }
+        let silent = sequence_set(Says { order_declared: false, ..PLAIN });
+        let mut told = Reader::new(&silent, true);
+        assert!(told.can_drop() && !told.declares_order());
+        assert_eq!(told.role(&slice(0, 0x01, false)), LEAF);
+    }
+
+    #[test]
+    fn sets_that_come_in_band_are_noted() {
+        let mut reader = Reader::new(&[], false);
+        assert!(reader.can_drop());
+        assert_eq!(reader.role(&slice(0, 0x01, false)), None);
+        assert_eq!(reader.role(&sequence_set(PLAIN)), None);
+        assert_eq!(reader.role(&slice(0, 0x01, false)), LEAF);
+        // A set that cannot be read may have replaced the one in force.
+        assert_eq!(reader.role(&[0, 0, 1, 0x67, 100]), None);
+        assert_eq!(reader.role(&slice(0, 0x01, false)), None);
+    }
+}

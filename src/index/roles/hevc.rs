@@ -1,0 +1,159 @@
+//! In: HEVC packets. Out: the temporal layer of each, and whether its layer refers to it (H.265 7.4.2.2).
+//! Sub-layer non-reference pictures carry even numbers below 16, and order counts are not derived from them (8.3.1).
+//! Never: calls a random access point, or a packet with more than one picture or layer, droppable.
+
+use super::Role;
+use crate::index::look::sei_messages;
+use crate::index::nal::{unescaped, units, Framing};
+use crate::index::params::configured_units;
+
+pub(super) struct Reader {
+    framing: Framing,
+    /// Of all sequence parameter sets seen; `None` before the first.
+    highest_layer: Option<u8>,
+}
+
+impl Reader {
+    pub fn new(extradata: &[u8]) -> Self {
+        let framing = Framing::of(true, extradata);
+        let mut this = Self { framing, highest_layer: None };
+        let listed = match framing {
+            Framing::StartCodes => units(framing, extradata),
+            Framing::Lengths(_) => configured_units(true, extradata).unwrap_or_default(),
+        };
+        for unit in listed {
+            this.note(unit);
+        }
+        this
+    }
+
+    pub fn highest_layer(&self) -> u8 {
+        self.highest_layer.unwrap_or(0)
+    }
+
+    pub fn role(&mut self, data: &[u8]) -> Option<Role> {
+        let mut slices: Option<(u8, u8)> = None;
+        let mut usual = true;
+        for unit in units(self.framing, data) {
+            let (head, body) = unit.split_at_checked(2)?;
+            let kind = head[0] >> 1 & 63;
+            let above_base = head[0] & 1 == 1 || head[1] >> 3 != 0;
+            let temporal = (head[1] & 7).checked_sub(1)?;
+            match kind {
+                _ if above_base => usual = false,
+                0..=15 => {
+                    let begins = body.first()? >> 7 == 1;
+                    usual &= slices.map_or(begins, |first| first == (kind, temporal) && !begins);
+                    slices = Some((kind, temporal));
+                }
+                39 | 40 => usual &= !lasts(unit),
+                // Delimiters, fillers, and Dolby Vision's metadata, which touches no picture.
+                35 | 38 | 62 => {}
+                _ => {
+                    self.note(unit);
+                    usual = false;
+                }
+            }
+        }
+        let (kind, layer) = slices.filter(|_| usual)?;
+        self.highest_layer?;
+        Some(if kind % 2 == 0 { Role::Leaf { layer } } else { Role::Reference { layer } })
+    }
+
+    /// Takes note of `sps_max_sub_layers_minus1` of the base layer.
+    fn note(&mut self, unit: &[u8]) {
+        const SEQUENCE: u8 = 33;
+        if let &[first, second, set, ..] = unit {
+            if first >> 1 == SEQUENCE && first & 1 == 0 && second >> 3 == 0 {
+                self.highest_layer = self.highest_layer.max(Some(set >> 1 & 7));
+            }
+        }
+    }
+}
+
+/// Whether an SEI message changes later pictures: film grain, which libavcodec draws until it is told otherwise, in
+/// its own message or as AV1's in ITU-T T.35, and recovery points.
+fn lasts(unit: &[u8]) -> bool {
+    const RECOVERY_POINT: u32 = 6;
+    const FILM_GRAIN: u32 = 19;
+    const REGISTERED: u32 = 4;
+    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
+    let messages = unescaped(&unit[1..]);
+    sei_messages(&messages).iter().any(|(kind, body)| match *kind {
+        RECOVERY_POINT | FILM_GRAIN => true,
+        REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Role::{Leaf, Reference};
+
+    /// Two temporal layers: sps_max_sub_layers_minus1 is 1.
+    const SEQUENCE: [u8; 6] = [0, 0, 1, 66, 1, 0b0000_0011];
+
+    /// A packet of units: (type, layer, temporal id, first byte of the payload).
+    fn packet(units: &[(u8, u8, u8, u8)]) -> Vec<u8> {
+        let unit = |&(kind, layer, temporal, body): &(u8, u8, u8, u8)| {
+            [0, 0, 1, kind << 1 | layer >> 5, layer << 3 | (temporal + 1), body, 0x80]
+        };
+        units.iter().flat_map(unit).collect()
+    }
+
+    fn role(units: &[(u8, u8, u8, u8)]) -> Option<Role> {
+        Reader::new(&SEQUENCE).role(&packet(units))
+    }
+
+    #[test]
+    fn even_numbers_are_leaves_of_their_layer_and_odd_ones_references() {
+        assert_eq!(Reader::new(&SEQUENCE).highest_layer(), 1);
+        assert_eq!(role(&[(0, 0, 0, 0x80)]), Some(Leaf { layer: 0 }));
+        assert_eq!(role(&[(2, 0, 1, 0x80), (2, 0, 1, 0)]), Some(Leaf { layer: 1 })); // two slices
+        assert_eq!(role(&[(35, 0, 0, 0), (8, 0, 0, 0x80), (62, 0, 0, 0)]), Some(Leaf { layer: 0 }));
+        assert_eq!(role(&[(1, 0, 0, 0x80)]), Some(Reference { layer: 0 }));
+        assert_eq!(role(&[(3, 0, 1, 0x80)]), Some(Reference { layer: 1 }));
+    }
+
+    #[test]
+    fn what_is_more_than_one_plain_picture_is_needed() {
+        for (why, units) in [
+            ("an IDR picture", &[(19, 0, 0, 0x80)][..]),
+            ("a CRA picture", &[(21, 0, 0, 0x80)]),
+            ("a parameter set", &[(34, 0, 0, 0), (0, 0, 0, 0x80)]),
+            ("an end of sequence", &[(0, 0, 0, 0x80), (36, 0, 0, 0)]),
+            ("a second layer", &[(0, 0, 0, 0x80), (0, 1, 0, 0x80)]),
+            ("two pictures", &[(0, 0, 0, 0x80), (0, 0, 0, 0x80)]),
+            ("slices of two kinds", &[(0, 0, 0, 0x80), (1, 0, 0, 0)]),
+            ("no first slice", &[(0, 0, 0, 0)]),
+            ("no slice", &[(35, 0, 0, 0)]),
+        ] {
+            assert_eq!(role(units), None, "{why}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_told_before_a_sequence_is_known() {
+        let mut reader = Reader::new(&[]);
+        let leaf = packet(&[(0, 0, 0, 0x80)]);
+        assert_eq!(reader.role(&leaf), None);
+        assert_eq!(reader.role(&SEQUENCE), None);
+        assert_eq!(reader.role(&leaf), Some(Leaf { layer: 0 }));
+    }
+
+    #[test]
+    fn film_grain_that_stays_in_force_makes_a_packet_needed() {
+        let leaf = |message: [u8; 6]| {
+            let mut data = vec![0, 0, 1, 39 << 1, 1];
+            data.extend(message);
+            data.extend(packet(&[(0, 0, 0, 0x80)]));
+            Reader::new(&SEQUENCE).role(&data)
+        };
+        assert_eq!(leaf([1, 3, 0x10, 0x20, 0x30, 0x80]), Some(Leaf { layer: 0 })); // picture timing
+        assert_eq!(leaf([19, 3, 0x10, 0x20, 0x30, 0x80]), None);
+        assert_eq!(leaf([4, 3, 0xb5, 0x58, 0x90, 0x80]), None); // AV1's film grain
+        assert_eq!(leaf([4, 3, 0xb5, 0x00, 0x3c, 0x80]), Some(Leaf { layer: 0 }));
+        // HDR10+
+    }
+}

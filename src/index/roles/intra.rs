@@ -1,0 +1,74 @@
+//! In: packets of codecs without prediction in time. Out: whether a decoder keeps anything of them.
+//! Only codecs whose libavcodec decoder is known to start afresh with every packet are named.
+//! Never: trusts "intra only" by itself: FFV1 carries its coder's state on, MJPEG its tables, raw video a palette.
+
+use super::Role;
+use crate::media::CodecParams;
+
+pub(super) fn stands_alone(params: &CodecParams) -> bool {
+    match params.codec.name.as_str() {
+        "prores" | "dnxhd" | "v210" | "utvideo" | "jpeg2000" => true,
+        "rawvideo" => params.bits_per_coded_sample > 8,
+        _ => false,
+    }
+}
+
+/// MJPEG: pictures that bring no quantiser tables use those of a picture before them.
+#[derive(Default)]
+pub(super) struct Jpeg {
+    /// Whether pictures bring Huffman tables, or all go by the usual ones.
+    own_codes: Option<bool>,
+    uneven: bool,
+}
+
+impl Jpeg {
+    pub fn role(&mut self, data: &[u8]) -> Option<Role> {
+        let (quantisers, codes) = tables(data)?;
+        self.uneven |= !quantisers || *self.own_codes.get_or_insert(codes) != codes;
+        (!self.uneven).then_some(Role::Leaf { layer: 0 })
+    }
+}
+
+/// Whether quantiser and Huffman tables come before the first scan (ITU-T T.81 B.2).
+fn tables(data: &[u8]) -> Option<(bool, bool)> {
+    const IMAGE: [u8; 2] = [0xff, 0xd8];
+    const HUFFMAN: u8 = 0xc4;
+    const QUANTISERS: u8 = 0xdb;
+    const SCAN: u8 = 0xda;
+    let mut rest = data.strip_prefix(&IMAGE)?;
+    let (mut quantisers, mut codes) = (false, false);
+    loop {
+        let (&[prefix, marker, high, low], _) = rest.split_first_chunk::<4>()?;
+        if prefix != 0xff {
+            return None;
+        }
+        match marker {
+            0xff => {
+                rest = &rest[1..]; // fill byte
+                continue;
+            }
+            SCAN => return Some((quantisers, codes)),
+            QUANTISERS => quantisers = true,
+            HUFFMAN => codes = true,
+            _ => {}
+        }
+        rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jpeg_with_tables_of_its_own_is_a_leaf_until_another_lacks_them() {
+        let quantisers = [0xff, 0xdb, 0, 3, 0];
+        let scan = [0xff, 0xda, 0, 2];
+        let whole = [&[0xff, 0xd8][..], &quantisers, &scan].concat();
+        let mut jpeg = Jpeg::default();
+        assert_eq!(jpeg.role(&whole), Some(Role::Leaf { layer: 0 }));
+        assert_eq!(jpeg.role(&whole[..4]), None);
+        assert_eq!(jpeg.role(&[&[0xff, 0xd8][..], &scan].concat()), None);
+        assert_eq!(jpeg.role(&whole), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! In: bytes that someone wants to keep.
+//! Out: a reservation, or none if the budget does not allow it.
+//! Never: more reserved than the budget, by whatever thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// A number of bytes, shared by all lanes.
+#[derive(Debug)]
+pub(super) struct Budget {
+    bytes: u64,
+    used: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Budget {
+    pub fn new(bytes: u64) -> Arc<Self> {
+        Arc::new(Self { bytes, used: AtomicU64::new(0), peak: AtomicU64::new(0) })
+    }
+
+    /// Takes `bytes` out of the budget until the reservation is dropped.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reserved> {
+        let bytes = bytes as u64;
+        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.bytes);
+        let before = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;
+        self.peak.fetch_max(before + bytes, Ordering::AcqRel);
+        Some(Reserved { budget: self.clone(), bytes })
+    }
+
+    /// Most bytes that were reserved at one time.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Acquire)
+    }
+
+    /// All bytes that there are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes reserved now.
+    #[cfg(test)]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Acquire)
+    }
+}
+
+/// Bytes taken out of a budget.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Reserved {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_what_is_dropped_fits_again() {
+        let budget = Budget::new(10);
+        let first = budget.reserve(7).unwrap();
+        assert!(budget.reserve(4).is_none());
+        let second = budget.reserve(3).unwrap();
+        drop(first);
+        assert_eq!((budget.used(), budget.peak(), second.bytes()), (3, 10, 3));
+        assert!(budget.reserve(7).is_some() && budget.reserve(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn many_threads_never_exceed_it() {
+        let budget = Budget::new(100);
+        std::thread::scope(|scope| {
+            for n in 1..8usize {
+                let budget = &budget;
+                scope.spawn(move || (0..2000).for_each(|_| drop(budget.reserve(n * 7))));
+            }
+        });
+        assert!(budget.peak() <= 100 && budget.used() == 0);
+    }
+}

@@ -1,0 +1,416 @@
+//! In: one video and the clips that are wanted of it, near and far ones.
+//! Out: those clips, each as soon as its last frame is painted, with every picture on the way decoded once.
+//! Never: finishes what something more urgent should come before: it can be left between any two packets.
+
+mod group;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::budget::Reserved;
+use super::desk::{Desk, Pixels, Ticket};
+use super::stats::Meter;
+use super::window::Position;
+use super::ClipFacts;
+use crate::batch::Part;
+use crate::decode::{Counts, FrameDecoder, Step, Times};
+use crate::demux::read::PacketReader;
+use crate::error::{Error, Result};
+use crate::ffmpeg::Frame;
+use crate::index::VideoIndex;
+use crate::order::rng::Key;
+use crate::order::Slot;
+use crate::pixels::{ClipShape, Painter};
+use crate::plan::Run;
+use crate::units::{DecodeIndex, DisplayIndex};
+use crate::video::{Canvas, GrowingCanvas};
+
+pub(super) use group::{blanks, facts, plan, Planned, Rules};
+
+/// Where a clip is painted.
+pub(super) enum Place {
+    /// In its batch.
+    Batch(PartCanvas),
+    /// In memory of its own, until its turn comes.
+    Own(GrowingCanvas, Option<Reserved>),
+}
+
+impl Place {
+    fn canvas(&mut self) -> &mut dyn Canvas {
+        match self {
+            Place::Batch(canvas) => canvas,
+            Place::Own(canvas, _) => canvas,
+        }
+    }
+}
+
+/// A clip in the making.
+pub(super) struct Clip {
+    pub position: Position,
+    pub slot: Slot,
+    pub due: bool,
+    pub key: Key,
+    pub facts: ClipFacts,
+    pub place: Place,
+    shape: Option<ClipShape>,
+    /// Frames that are not painted yet.
+    missing: usize,
+    /// Packets that its frames come from.
+    packets: Vec<DecodeIndex>,
+}
+
+impl Clip {
+    fn into_ticket(self) -> Ticket {
+        let part = match self.place {
+            Place::Batch(canvas) => Some(canvas.part),
+            Place::Own(..) => None,
+        };
+        Ticket { position: self.position, slot: self.slot, part, due: self.due }
+    }
+}
+
+/// How far an errand came.
+pub(super) enum Progress {
+    /// All is done that could be done; these tickets must be made by themselves.
+    Done(Vec<Ticket>),
+    /// Something else is more urgent.
+    Preempted,
+}
+
+/// One video's clips in the making, with the decoder in the middle of it.
+pub(super) struct Errand {
+    generation: u64,
+    epoch: u64,
+    index: Arc<VideoIndex>,
+    reader: PacketReader,
+    decoder: Option<FrameDecoder>,
+    /// Runs to come, the most urgent first.
+    runs: VecDeque<Run>,
+    /// The run that the decoder is in.
+    current: Option<Run>,
+    clips: Vec<Option<Clip>>,
+    /// Whose frames a packet makes: (clip, place in the clip).
+    wanted: HashMap<DecodeIndex, Vec<(usize, usize)>>,
+    /// Blank frames that only stand in for ones past the end.
+    blank: bool,
+    alone: Vec<Ticket>,
+    /// Memory that its decoder takes while it is parked.
+    pub parked: Option<Reserved>,
+}
+
+/// Work done by one errand since it was last asked.
+#[derive(Default)]
+pub(super) struct Work {
+    pub counts: Counts,
+    pub times: Times,
+    pub bytes_read: u64,
+}
+
+impl Errand {
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The most urgent position among its clips.
+    pub fn due(&self) -> Position {
+        self.clips.iter().flatten().map(|c| c.position).min().unwrap_or(Position::MAX)
+    }
+
+    /// (generation, position, clip) of all its tickets.
+    pub fn tickets(&self) -> Vec<(u64, Position, u64)> {
+        let clips = self.clips.iter().flatten().map(|c| (c.position, c.slot.clip));
+        let alone = self.alone.iter().map(|t| (t.position, t.slot.clip));
+        clips.chain(alone).map(|(position, clip)| (self.generation, position, clip)).collect()
+    }
+
+    /// Its reader, when all is done.
+    pub fn into_reader(self) -> PacketReader {
+        self.reader
+    }
+
+    /// All clips that are not made yet, as tickets, for when nothing else can be done with it.
+    pub fn into_tickets(self) -> Vec<Ticket> {
+        self.alone.into_iter().chain(self.clips.into_iter().flatten().map(Clip::into_ticket)).collect()
+    }
+
+    /// Memory that a decoder of this video takes, roughly: its reference pictures and those that wait to be shown.
+    pub fn decoder_bytes(&self) -> usize {
+        const PICTURES: usize = 20;
+        let params = &self.index.info.params;
+        params.width as usize * params.height as usize * 2 * PICTURES
+    }
+
+    /// Decodes and paints until all is done, or something more urgent comes up and `may_leave` allows to leave.
+    pub fn advance(&mut self, painter: &mut Painter, desk: &Desk, meter: &Meter) -> Result<Progress> {
+        let before = self.reader.bytes_read();
+        let mut work = Work::default();
+        let progress = self.advance_inner(painter, desk, meter, &mut work);
+        work.bytes_read = self.reader.bytes_read().saturating_sub(before);
+        if let Some(decoder) = &mut self.decoder {
+            work.take(decoder);
+        }
+        if !matches!(progress, Ok(Progress::Preempted)) {
+            self.decoder.take().into_iter().for_each(|d| desk.keep_decoder(d));
+        }
+        meter.work(&work);
+        progress
+    }
+
+    fn advance_inner(
+        &mut self,
+        painter: &mut Painter,
+        desk: &Desk,
+        meter: &Meter,
+        work: &mut Work,
+    ) -> Result<Progress> {
+        let generation = self.generation;
+        let watch = move || match desk.is_forgotten(generation) {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        };
+        let mut due = self.due();
+        loop {
+            watch()?;
+            if desk.urgent() < due && self.may_leave(desk) {
+                if self.current.is_none() {
+                    if let Some(mut decoder) = self.decoder.take() {
+                        work.take(&mut decoder);
+                        desk.keep_decoder(decoder);
+                    }
+                }
+                return Ok(Progress::Preempted);
+            }
+            if self.current.is_none() {
+                match self.next_run(desk, meter) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Progress::Done(std::mem::take(&mut self.alone))),
+                    Err(error) => {
+                        self.run_failed(error)?;
+                        due = self.due();
+                        continue;
+                    }
+                }
+            }
+            let Self { decoder, reader, index, clips, wanted, .. } = self;
+            let decoder = decoder.as_mut().expect("given when the run began");
+            let mut painted = Vec::new();
+            let step = decoder.step(reader, &watch, &mut |packet, frame| {
+                painted.extend(paint(painter, index, clips, &wanted[&packet], frame));
+                Ok(())
+            });
+            let finished = self.settle(painted, desk);
+            match step {
+                Ok(Step::More) => {}
+                Ok(Step::Done) => self.current = None,
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => self.run_failed(error)?,
+            }
+            if finished || self.current.is_none() {
+                due = self.due();
+            }
+        }
+    }
+
+    /// Leaving in the middle of a run keeps a decoder, whose memory must fit into the budget.
+    fn may_leave(&mut self, desk: &Desk) -> bool {
+        if self.current.is_none() || self.parked.is_some() {
+            return true;
+        }
+        self.parked = desk.budget.reserve(self.decoder_bytes());
+        self.parked.is_some()
+    }
+
+    /// Begins the next run that somebody still wants. False if there is none.
+    fn next_run(&mut self, desk: &Desk, meter: &Meter) -> Result<bool> {
+        while let Some(mut run) = self.runs.pop_front() {
+            let (clips, wanted) = (&self.clips, &self.wanted);
+            let takers = |at: &DecodeIndex| wanted[at].iter().map(|w| w.0).filter(|&c| clips[c].is_some());
+            run.wanted.retain(|at| takers(at).next().is_some());
+            let Some(&last) = run.wanted.last() else { continue };
+            let mut clips: Vec<usize> = run.wanted.iter().flat_map(takers).collect();
+            clips.sort_unstable();
+            clips.dedup();
+            if clips.len() > 1 {
+                meter.add(|s| s.gops_shared += 1);
+            }
+            let ends = run.wanted.iter().map(|&at| self.index.last_part_of(at)).max();
+            run.end = ends.unwrap_or(last);
+            let index = &self.index;
+            let decoder = self.decoder.get_or_insert_with(|| desk.decoder(&index.info.params));
+            self.current = Some(run.clone());
+            decoder.begin(index, run)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The run that was under way came to nothing further: the clips that it still owed frames to are made by
+    /// themselves, so that what becomes of them does not depend on which others were near.
+    fn run_failed(&mut self, error: Error) -> Result<()> {
+        if matches!(error, Error::Interrupted) {
+            return Err(error);
+        }
+        let Some(run) = self.current.take() else { return Err(error) };
+        for clip in &mut self.clips {
+            let owes = |c: &Clip| c.packets.iter().any(|at| run.wanted.binary_search(at).is_ok());
+            if let Some(clip) = clip.take_if(|c| owes(c)) {
+                self.alone.push(clip.into_ticket());
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts painted frames and hands over the clips that are whole. Returns whether one was, or one was lost.
+    fn settle(&mut self, painted: Vec<(usize, Result<()>)>, desk: &Desk) -> bool {
+        let mut changed = false;
+        for (number, result) in painted {
+            let slot = &mut self.clips[number];
+            let Some(clip) = slot else { continue };
+            if result.is_err() {
+                self.alone.extend(slot.take().map(Clip::into_ticket));
+                changed = true;
+                continue;
+            }
+            clip.missing -= 1;
+            if clip.missing == 0 {
+                changed = true;
+                let clip = slot.take().expect("just seen");
+                finish(clip, self.blank, self.generation, desk);
+            }
+        }
+        changed
+    }
+}
+
+impl Work {
+    fn take(&mut self, decoder: &mut FrameDecoder) {
+        self.counts += std::mem::take(&mut decoder.counts);
+        self.times += std::mem::take(&mut decoder.times);
+    }
+}
+
+/// Hands a whole clip over.
+fn finish(mut clip: Clip, blanks: bool, generation: u64, desk: &Desk) {
+    if blanks {
+        blank(clip.place.canvas(), &clip.facts.mask);
+    }
+    let pixels = match clip.place {
+        Place::Batch(canvas) => {
+            drop(canvas); // before it is told: the batch is whole when all parts are back
+            Pixels::InBatch
+        }
+        Place::Own(canvas, reserved) => match canvas.into_clip() {
+            Some((slab, shape)) => Pixels::Own(slab, shape, reserved),
+            None => return, // a clip without frames: sampling makes none
+        },
+    };
+    desk.made(generation, clip.position, clip.facts, pixels);
+}
+
+/// Paints one frame for all who want it: once for those who want the same pixels. Returns what became of each.
+fn paint(
+    painter: &mut Painter,
+    index: &VideoIndex,
+    clips: &mut [Option<Clip>],
+    takers: &[(usize, usize)],
+    frame: &Frame,
+) -> Vec<(usize, Result<()>)> {
+    let turn = index.info.turn;
+    let mut done: Vec<(usize, usize)> = Vec::new();
+    let mut results = Vec::with_capacity(takers.len());
+    for &(number, t) in takers {
+        let Some(clip) = &mut clips[number] else { continue };
+        let key = clip.key;
+        let paint_one = |painter: &mut Painter, clip: &mut Clip| -> Result<()> {
+            painter.begin(key);
+            let shape = match clip.shape {
+                Some(shape) => shape,
+                None => {
+                    let size = painter.output_size(frame, turn).map_err(|e| e.of_video(&index.site))?;
+                    *clip.shape.insert(painter.shape(clip.facts.indices.len(), size))
+                }
+            };
+            if matches!(&clip.place, Place::Own(_, Some(kept)) if shape.bytes().is_none_or(|b| b as u64 > kept.bytes()))
+            {
+                return Err(Error::Argument("larger than what was reserved for it".into()));
+            }
+            let site = index.site_of(DisplayIndex(clip.facts.indices[t] as u32));
+            let bytes = clip.place.canvas().bytes(&shape)?;
+            painter.paint(&site, frame, turn, &shape, bytes, t)
+        };
+        let mut same = |&&(other, u): &&(usize, usize)| {
+            let other = clips[other].as_ref().map(|c| c.key);
+            other.is_some_and(|other| painter.alike(frame, turn, (other, u), (key, t)).unwrap_or(false))
+        };
+        let result = match done.iter().find(&mut same).copied() {
+            Some(from) => copy(clips, from, (number, t)),
+            None => paint_one(painter, clips[number].as_mut().expect("just seen")),
+        };
+        if result.is_ok() {
+            done.push((number, t));
+        }
+        results.push((number, result));
+    }
+    results
+}
+
+/// Copies picture `t` of one clip to picture `u` of another.
+fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, usize)) -> Result<()> {
+    if from == to {
+        let clip = clips[to].as_mut().expect("has painted it");
+        let shape = clip.shape.expect("has painted it");
+        let bytes = clip.place.canvas().bytes(&shape)?;
+        for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
+            bytes.copy_within(a..a + len, b);
+        }
+        return Ok(());
+    }
+    let [Some(from), Some(to)] = clips.get_disjoint_mut([from, to]).expect("two different clips") else {
+        return Ok(()); // one of them was given up
+    };
+    let shape = from.shape.expect("has painted it");
+    to.shape = Some(shape);
+    let source = from.place.canvas().bytes(&shape)?;
+    let target = to.place.canvas().bytes(&shape)?;
+    for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
+        target[b..b + len].copy_from_slice(&source[a..a + len]);
+    }
+    Ok(())
+}
+
+/// Fills the frames that are not real with zeros.
+pub(super) fn blank(canvas: &mut dyn Canvas, mask: &[bool]) {
+    let Some(shape) = canvas.shape().filter(|_| mask.iter().any(|&real| !real)) else { return };
+    let Ok(bytes) = canvas.bytes(&shape) else { return };
+    for t in (0..mask.len()).filter(|&t| !mask[t]) {
+        for (start, len) in shape.frame_stretches(t) {
+            bytes[start..start + len].fill(0);
+        }
+    }
+}
+
+/// A clip's place in a batch of even clips.
+pub(super) struct PartCanvas {
+    pub part: Part,
+    pub shape: ClipShape,
+}
+
+impl Canvas for PartCanvas {
+    fn bytes(&mut self, shape: &ClipShape) -> Result<&mut [u8]> {
+        if *shape != self.shape {
+            return Err(Error::Argument(format!(
+                "a clip came out as {}x{} where the transforms promise {}x{}",
+                shape.width, shape.height, self.shape.width, self.shape.height
+            )));
+        }
+        Ok(self.part.bytes_mut())
+    }
+
+    fn shape(&self) -> Option<ClipShape> {
+        Some(self.shape)
+    }
+}

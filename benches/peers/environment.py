@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def worker_environment() -> dict[str, str]:
-    """One thread for whatever counts cores by itself, no index from before, and the FFmpeg that setup.sh linked for torchcodec and SPDL."""
+    """One thread for whatever counts cores by itself, no index from before, and the FFmpeg that setup.sh linked."""
     libraries = [Path(sys.prefix) / "lib" / "ffmpeg", Path(sysconfig.get_paths()["platlib"]) / "av.libs"]
     inherited = os.environ.get("LD_LIBRARY_PATH")
     return {

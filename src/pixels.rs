@@ -12,7 +12,7 @@ pub mod transform;
 pub mod view;
 
 pub use draw::Drawn;
-pub use framespool_kernels::{Channels, Dtype, Filter, Normalize};
+pub use framespool_kernels::{Channels, Dtype, Expand, Filter, Normalize};
 pub use painter::{explain, Painter};
 pub use shape::{ClipShape, Layout};
 
@@ -81,6 +81,16 @@ impl Recipe {
     pub fn for_labels(&self, fill: u8) -> Self {
         let label_fill = Some(fill);
         Self { normalize: None, channels: Channels::One, dtype: Dtype::U8, label_fill, ..self.clone() }
+    }
+
+    /// The same pixels as 8-bit codes, which take a half or a quarter of the memory, and what makes the elements of them.
+    /// `None` where the elements are no function of codes (covers), or no larger.
+    pub fn as_codes(&self) -> Option<(Self, Expand)> {
+        if self.dtype == Dtype::U8 || self.steps.iter().any(|step| step.transform.is_mask()) {
+            return None;
+        }
+        let expand = Expand::new(self.dtype, self.normalize).ok()?;
+        Some((Self { normalize: None, dtype: Dtype::U8, ..self.clone() }, expand))
     }
 
     /// Takes note of a transform; `mask` names one before it that covers pixels.

@@ -55,6 +55,11 @@ impl Sampling {
         }
     }
 
+    /// Whether frames past the end are blank rather than others repeated.
+    pub fn leaves_blank(&self) -> bool {
+        matches!(self, Sampling::Windows(rule) if rule.pad() == Pad::Constant)
+    }
+
     /// Frames per clip.
     pub fn sequence_length(&self) -> u32 {
         match self {

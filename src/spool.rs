@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::index::store::Store;
 use crate::order::rng::{purpose, Key};
 use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
-use crate::pixels::{explain, ClipShape, Drawn, Recipe};
+use crate::pixels::{explain, ClipShape, Drawn, Expand, Recipe};
 use crate::sampling::Sampling;
 
 use epoch::{Epoch, Tools};
@@ -85,6 +85,12 @@ impl SpoolConfig {
     fn clip_shape(&self) -> Option<ClipShape> {
         let size = self.recipe.fixed_size()?;
         Some(self.recipe.shape(self.sampling.sequence_length() as usize, size))
+    }
+
+    /// How clips wait that are made before their turn, if not as they are delivered: as codes.
+    fn kept_as(&self) -> Option<(Recipe, Expand)> {
+        let plain = self.clip_shape().is_some() && !self.sampling.leaves_blank();
+        self.recipe.as_codes().filter(|_| plain)
     }
 
     /// For a lane, which asks the library for videos.

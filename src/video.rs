@@ -121,11 +121,6 @@ impl Workbench {
         self.painter.recipe()
     }
 
-    /// What paints.
-    pub(crate) fn painter(&mut self) -> &mut Painter {
-        &mut self.painter
-    }
-
     /// Decodes `frames` (any order, repeats allowed) and paints them as pictures 0, 1, … of a clip; random numbers are
     /// those of `key`.
     pub fn make(

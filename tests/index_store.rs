@@ -1,107 +1,18 @@
-//! In: corpus files, and processes that write, read, die and damage. Out: proof that the stored index is a fresh one or none.
-//! Processes are this test program again, told by its environment what to do (see `child`).
+//! In: corpus files, changed, moved, sent to other places. Out: proof that the stored index is a fresh one or none.
+//! What other processes, and damage, do to a store is in tests/index_processes.rs.
 //! Never: writes anywhere but below the build's own folder for tests.
 
 mod common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use common::index::{database, expected, folder, fresh, links, open, put_all, stored, Sequence, MINUTE};
 use common::videos;
-use framespool::index::store::{index_of, Access, Store};
-use framespool::index::{build, VideoIndex};
-use framespool::limits::Limits;
-use framespool::source::{ByteSource, FileSource};
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// SplitMix64: a sequence that never changes.
-struct Sequence(u64);
-
-impl Sequence {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
-
-/// An empty folder of this test's own.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("index_store").join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
-    folder
-}
-
-fn database(place: &Path) -> PathBuf {
-    place.join("framespool-index.sqlite3")
-}
-
-fn open(path: &Path) -> Arc<dyn ByteSource> {
-    Arc::new(FileSource::open(path).expect("a video"))
-}
-
-fn fresh(path: &Path) -> Arc<VideoIndex> {
-    Arc::new(build(&open(path), &Limits::default(), &|| Ok(())).expect("an index"))
-}
-
-/// `count` names for small videos of the corpus below `folder`; names make entries, contents do not matter here.
-fn links(folder: &Path, count: usize) -> Vec<PathBuf> {
-    let small = |e: &common::Entry| e.path.starts_with("video/action/") && e.path.ends_with(".mp4");
-    let files: Vec<PathBuf> = videos().iter().filter(|e| small(e)).map(|e| e.root.join(&e.path)).collect();
-    if files.is_empty() {
-        return Vec::new();
-    }
-    let make = |(n, file): (usize, &PathBuf)| {
-        let link = folder.join(format!("video_{n:04}.mp4"));
-        std::os::unix::fs::symlink(file, &link).expect("a link");
-        link
-    };
-    files.iter().cycle().take(count).enumerate().map(make).collect()
-}
-
-/// Freshly built indices of all links, each file built once.
-fn expected(links: &[PathBuf]) -> BTreeMap<PathBuf, Arc<VideoIndex>> {
-    let mut built: BTreeMap<PathBuf, Arc<VideoIndex>> = BTreeMap::new();
-    let mut each = BTreeMap::new();
-    for link in links {
-        let file = link.canonicalize().expect("a link to a file");
-        let index = built.entry(file).or_insert_with(|| fresh(link)).clone();
-        let index = VideoIndex { site: fresh_site(link), ..(*index).clone() };
-        each.insert(link.clone(), Arc::new(index));
-    }
-    each
-}
-
-fn fresh_site(path: &Path) -> framespool::error::Site {
-    framespool::error::Site::file(&path.to_string_lossy().into())
-}
-
-fn put_all(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
-    for (path, index) in indices {
-        store.put_patiently(path, &*open(path), SystemTime::now(), index);
-    }
-    store.flush(MINUTE);
-}
-
-/// How many of the indices are stored; one that is stored and differs is a failure.
-fn stored(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
-    let found = |(path, index): (&PathBuf, &Arc<VideoIndex>)| {
-        let found = store.get(path, &*open(path))?;
-        assert_eq!(found, *index, "{}: another index than a fresh one", path.display());
-        Some(())
-    };
-    indices.iter().filter_map(found).count()
-}
+use framespool::error::Error;
+use framespool::index::store::{index_of, Access, Store, FORMAT};
 
 #[test]
 fn the_index_of_every_file_of_the_corpus_comes_back_as_it_was_built() {
@@ -225,218 +136,161 @@ fn one_place_is_one_store_in_a_process() {
 }
 
 #[test]
-fn processes_write_and_read_one_place_at_once() {
-    let place = folder("crowd");
-    let links = links(&folder("crowd_links"), 120);
+fn filling_builds_what_is_missing_and_checking_finds_what_is_wrong() {
+    let folder = folder("fill");
+    let links = links(&folder, 30);
     if links.is_empty() {
         return;
     }
-    let children: Vec<Child> = (0..4).map(|n| start("crowd", &place, &links[0], n)).collect();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
-    let indices = expected(&links);
-    assert_eq!(stored(&Store::open(&place, Access::Read).unwrap(), &indices), indices.len());
-}
-
-#[test]
-fn processes_killed_while_writing_leave_only_what_is_right() {
-    let place = folder("killed");
-    let links = links(&folder("killed_links"), 300);
-    if links.is_empty() {
-        return;
-    }
-    let indices = expected(&links);
-    let mut sequence = Sequence(7);
-    let mut counts = Vec::new();
-    for round in 0..24 {
-        // Two write; one of them is killed, now and then both.
-        let mut writers = [0, 1].map(|n| start("write", &place, &links[0], round * 2 + n));
-        std::thread::sleep(Duration::from_millis(20 + sequence.below(230) as u64));
-        let survivor = sequence.below(3);
-        for (n, writer) in writers.iter_mut().enumerate() {
-            if n != survivor {
-                writer.kill().unwrap(); // SIGKILL
-            }
-        }
-        let store = Store::open(&place, Access::Write).unwrap();
-        counts.push(stored(&store, &indices));
-        assert_eq!(store.trouble(), None);
-        writers.iter_mut().for_each(|w| {
-            w.kill().unwrap();
-            w.wait().unwrap();
-        });
-    }
-    println!("entries after each kill: {counts:?}");
-    assert!(counts.iter().any(|&n| n > 0));
-    let store = Store::open(&place, Access::Write).unwrap();
-    put_all(&store, &indices);
-    assert_eq!((stored(&store, &indices), store.trouble()), (indices.len(), None));
-}
-
-fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) -> &'static str {
-    const PAGE: usize = 4096;
-    let (len, pages) = (bytes.len(), bytes.len() / PAGE);
-    match sequence.below(6) {
-        0 => {
-            bytes.truncate(sequence.below(len));
-            "cut"
-        }
-        1 => {
-            (0..64).for_each(|_| bytes[sequence.below(len)] ^= 1 << sequence.below(8));
-            "bits"
-        }
-        2 => {
-            for _ in 0..16 {
-                let at = sequence.below(pages) * PAGE + sequence.below(64);
-                bytes[at] = sequence.next() as u8;
-            }
-            "heads of pages"
-        }
-        3 => {
-            for _ in 0..1 + sequence.below(8) {
-                bytes[sequence.below(100)] = sequence.next() as u8;
-            }
-            "header"
-        }
-        4 => {
-            let (from, to) = (sequence.below(pages) * PAGE, sequence.below(pages) * PAGE);
-            bytes.copy_within(from..from + PAGE, to);
-            "page over page"
-        }
-        _ => {
-            let from = sequence.below(len);
-            let end = (from + sequence.below(20_000)).min(len);
-            bytes[from..end].fill_with(|| sequence.next() as u8);
-            "stretch of noise"
-        }
-    }
-}
-
-#[test]
-fn damage_to_the_database_costs_entries_and_nothing_else() {
-    let place = folder("damaged");
-    let links = links(&folder("damaged_links"), 200);
-    if links.is_empty() {
-        return;
-    }
-    let indices = expected(&links);
-    put_all(&Store::open(&place, Access::Write).unwrap(), &indices);
-    let intact = std::fs::read(database(&place)).unwrap();
-    let mut sequence = Sequence(11);
-    let mut tally: BTreeMap<String, u32> = BTreeMap::new();
-    for round in 0..102 {
-        let mut bytes = intact.clone();
-        let kind = damage(&mut bytes, &mut sequence);
-        std::fs::write(database(&place), &bytes).unwrap();
-        for (role, access) in [("look", "reader"), ("use", "writer")] {
-            let output = start(role, &place, &links[0], round).wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "round {round}, {kind}, {access}: {:?}\n{said}", output.status);
-            let outcome = said.lines().find_map(|l| l.split_once("outcome: ")).map_or("none", |(_, o)| o);
-            *tally.entry(format!("{kind:16} {access}: {outcome}")).or_default() += 1;
-        }
-        // Whatever it was, the second process left a sound database with everything in it.
-        let store = Store::open(&place, Access::Write).unwrap();
-        assert_eq!(stored(&store, &indices), indices.len(), "round {round}, {kind}");
-        assert_eq!(store.trouble(), None, "round {round}, {kind}");
-    }
-    tally.iter().for_each(|(what, times)| println!("{times:4} {what}"));
-}
-
-#[test]
-fn a_database_cut_short_while_in_use_is_an_empty_one() {
-    let place = folder("cut");
-    let indices = expected(&links(&folder("cut_links"), 200));
-    let store = Store::open(&place, Access::Write).unwrap();
-    put_all(&store, &indices);
-    assert_eq!(stored(&store, &indices), indices.len());
-    let file = std::fs::File::options().write(true).open(database(&place)).unwrap();
-    file.set_len(file.metadata().unwrap().len() / 3).unwrap();
-    stored(&store, &indices);
+    let bad = folder.join("video_bad.mp4");
+    std::fs::write(&bad, "no video").unwrap();
+    let paths = [&links[..], std::slice::from_ref(&bad)].concat();
+    let store = Store::open(&folder.join("place"), Access::Write).unwrap();
+    let fill = |check| {
+        let filled = store.fill(&paths, 3, check, &|_| Ok(())).unwrap();
+        store.flush(MINUTE);
+        assert_eq!(filled.failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&bad]);
+        (filled.found, filled.built, filled.wrong)
+    };
+    assert_eq!(fill(false), (0, 30, vec![]));
+    assert_eq!(fill(false), (30, 0, vec![]));
+    assert_eq!(fill(true), (30, 0, vec![]));
+    // An index that is sound, sealed, and of another video.
+    store.put_patiently(&links[3], &*open(&links[3]), SystemTime::now(), &fresh(&links[4]));
     store.flush(MINUTE);
-    put_all(&store, &indices);
-    assert_eq!(stored(&store, &indices), indices.len());
-    assert!(indices.is_empty() || store.trouble().is_some_and(|t| t.contains("emptied")));
-}
-
-/// Starts this program again as `child`; `link` is one of the links that it works on.
-fn start(role: &str, place: &Path, link: &Path, number: u64) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "child", "--ignored", "--nocapture", "--test-threads=1"])
-        .envs([("FRAMESPOOL_TEST_ROLE", role), ("FRAMESPOOL_TEST_NUMBER", &number.to_string())])
-        .env("FRAMESPOOL_TEST_PLACE", place)
-        .env("FRAMESPOOL_TEST_LINKS", link.parent().expect("a folder"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("this program again")
+    assert_eq!(fill(false), (30, 0, vec![]));
+    assert_eq!(fill(true), (29, 0, vec![links[3].clone()]));
+    assert_eq!(fill(true), (30, 0, vec![]));
+    let stopped =
+        store.fill(&paths, 3, true, &|now| if now.done > 3 { Err(Error::Interrupted) } else { Ok(()) });
+    assert!(matches!(stopped, Err(Error::Interrupted)));
+    std::fs::remove_file(&links[5]).unwrap();
+    assert_eq!(
+        (store.prune(&folder).unwrap(), store.flush(MINUTE), store.prune(&folder).unwrap()),
+        (1, true, 0)
+    );
 }
 
 #[test]
-#[ignore = "started by the other tests, as a process of its own"]
-fn child() {
-    let told = |what: &str| std::env::var_os(format!("FRAMESPOOL_TEST_{what}"));
-    let (Some(role), Some(place), Some(links)) = (told("ROLE"), told("PLACE"), told("LINKS")) else { return };
-    let place = PathBuf::from(place);
-    let number = told("NUMBER").and_then(|n| n.to_str()?.parse().ok()).unwrap_or(0);
-    let mut links: Vec<PathBuf> =
-        std::fs::read_dir(links).unwrap().map(|entry| entry.unwrap().path()).collect();
-    links.sort();
+fn an_export_that_was_damaged_brings_nothing_wrong() {
+    let folder = folder("travel");
+    let links = links(&folder, 12);
     let indices = expected(&links);
-    match role.to_str() {
-        // Puts and gets, in an order of its own.
-        Some("crowd") => {
-            let store = Store::open(&place, Access::Write).unwrap();
-            let mut sequence = Sequence(number);
-            for _ in 0..3 * links.len() {
-                let link = &links[sequence.below(links.len())];
-                let (index, _) = index_of(Some(&store), link, &open(link), &|| Ok(())).unwrap();
-                assert_eq!(index, indices[link]);
-            }
-            put_all(&store, &indices);
-            assert_eq!(stored(&store, &indices), indices.len());
-            assert_eq!((store.trouble(), store.lost()), (None, 0));
+    let store = Store::open(&folder.join("here"), Access::Write).unwrap();
+    put_all(&store, &indices);
+    let mut lines = Vec::new();
+    let exported = store.export(&folder, &links, &mut lines, &|| Ok(())).unwrap();
+    assert_eq!((exported.entries, exported.left.len()), (indices.len() as u64, 0));
+    let mut sequence = Sequence(5);
+    let mut taken = 0;
+    for round in 0..60 {
+        let mut damaged = lines.clone();
+        if !lines.is_empty() {
+            (0..1 + sequence.below(4))
+                .for_each(|_| damaged[sequence.below(lines.len())] = sequence.next() as u8);
         }
-        // Writes until it is killed.
-        Some("write") => {
-            let store = Store::open(&place, Access::Write).unwrap();
-            let mut sequence = Sequence(number);
-            loop {
-                let link = &links[sequence.below(links.len())];
-                store.put_patiently(link, &*open(link), SystemTime::now(), &indices[link]);
-                if sequence.below(10) == 0 {
-                    store.flush(MINUTE);
-                }
-            }
+        let there = Store::open(&folder.join(format!("there_{round}")), Access::Write).unwrap();
+        let imported = there.import(&folder, &mut &damaged[..], "lines", &|| Ok(())).unwrap();
+        there.flush(MINUTE);
+        taken += stored(&there, &indices) as u64;
+        assert_eq!(stored(&there, &indices) as u64, imported.entries);
+    }
+    println!("{taken} of {} entries taken in from damaged exports", 60 * indices.len());
+}
+
+/// What `build` makes of these files, written down; all are read by their tables, so FFmpeg's version does not matter. If another digest comes out, indices that users have stored are out of
+/// date: raise `FORMAT` in src/index/store/coding.rs, so that they are built again, and record the new digests here.
+const FORMAT_OF: u8 = 2;
+const DIGESTS: [(&str, &str); 17] = [
+    ("video/action/people_table_768x432_90s.mp4", "590234294cd7521f"),
+    ("video/codecs/h264_bbb_b_pyramid.mp4", "d930aaaf59e1ab5c"),
+    ("video/codecs/h264_bbb_non_reference_b.mp4", "1250e9e1e1fb87b7"),
+    ("video/codecs/hevc_street_1376x1840.mp4", "b3438d25b1606799"),
+    ("video/derived/av1_svt_1080p.mp4", "44b5cb7d6f25e957"),
+    ("video/derived/fragmented_1080p.mp4", "180790b97ca1eada"),
+    ("video/derived/h264_bframes16_pyramid_strict_640x360.mp4", "202fda26c7610ab8"),
+    ("video/derived/h264_cut_open_gop_720p.mp4", "d75850dee7f11e99"),
+    ("video/derived/h264_intra_refresh_640x360.mp4", "36dc5642b189021c"),
+    ("video/derived/h264_mbaff_interlaced_1080i.mp4", "8eb810dadc1b37fd"),
+    ("video/derived/hevc_cut_at_cra_1080p.mp4", "65e8a42cf1aa12af"),
+    ("video/derived/hevc_main_open_gop_1080p.mp4", "a31157b3af8ce04b"),
+    ("video/derived/timescale_90000_vfr_drop_640x360.mp4", "1a20af8487a5da22"),
+    ("video/odd/editlist_iibbibb.mp4", "1f5fc6c274d74845"),
+    ("video/odd/editlist_trimmed_1080p60_soccer.mp4", "2449f2751820dc17"),
+    ("video/odd/long_1080p_363s.mp4", "dab57d84eb5affd8"),
+    ("video/odd/rotate_and_reflect.mp4", "debd735177d76f63"),
+];
+
+#[test]
+fn the_format_is_raised_when_other_indices_are_built() {
+    let folder = folder("format");
+    let Some(root) = common::corpus() else { return };
+    let store = Store::open(&folder, Access::Write).unwrap();
+    let mut found = Vec::new();
+    for (path, _) in DIGESTS {
+        let path = root.join(path);
+        let index = fresh(&path);
+        store.put_patiently(&path, &*open(&path), SystemTime::now(), &index);
+        store.flush(MINUTE);
+        let mut line = Vec::new();
+        store.export(&root, &[path], &mut line, &|| Ok(())).unwrap();
+        let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(line["ffmpeg"], "", "{}: not read by its tables", line["path"]);
+        found.push(common::digest(line["index"].as_str().unwrap().as_bytes()));
+    }
+    let same = found.iter().zip(DIGESTS).all(|(now, (_, then))| now == then);
+    let now: Vec<_> =
+        DIGESTS.iter().zip(&found).map(|((path, _), now)| format!("    (\"{path}\", \"{now}\"),")).collect();
+    assert!(
+        same && FORMAT == FORMAT_OF,
+        "indices are not what they were: raise FORMAT in src/index/store/coding.rs and record in this file: \n{}",
+        now.join("\n")
+    );
+}
+
+#[test]
+#[ignore = "measures: FRAMESPOOL_FILES='a.mp4 b.mkv' cargo test --test index_store figures -- --ignored --nocapture"]
+fn figures() {
+    use std::time::Instant;
+    const NAMES: usize = 200;
+    let files = std::env::var("FRAMESPOOL_FILES").unwrap_or_default();
+    for (n, file) in files.split_whitespace().enumerate() {
+        let folder = folder(&format!("figures_{n}"));
+        let place = folder.join("place");
+        let file = Path::new(file).canonicalize().unwrap();
+        let links: Vec<PathBuf> = (0..NAMES).map(|n| folder.join(format!("video_{n:06}.mp4"))).collect();
+        links.iter().for_each(|link| std::os::unix::fs::symlink(&file, link).unwrap());
+        let begun = Instant::now();
+        let index = fresh(&file);
+        let build_us = begun.elapsed().as_secs_f64() * 1e6;
+        let store = Store::open(&place, Access::Write).unwrap();
+        let source = open(&file);
+        let begun = Instant::now();
+        for link in &links {
+            store.put_patiently(link, &*source, SystemTime::now(), &index);
         }
-        Some("look") => match Store::open(&place, Access::Read) {
-            Ok(store) => {
-                let found = stored(&store, &indices);
-                let trouble = if store.trouble().is_some() { "told" } else { "not seen" };
-                let found = if found == indices.len() { "all" } else { "not all" };
-                println!("\noutcome: {found} found, damage {trouble}");
-            }
-            Err(error) => {
-                assert!(matches!(error, framespool::Error::Io { .. }), "{error:?}");
-                println!("\noutcome: refused by a typed error");
-            }
-        },
-        Some("use") => {
-            let store = Store::open(&place, Access::Write).unwrap();
-            let found = stored(&store, &indices);
-            for link in indices.keys() {
-                index_of(Some(&store), link, &open(link), &|| Ok(())).unwrap();
-            }
-            store.flush(MINUTE);
-            // Reading may have found the damage only after something had been put.
-            put_all(&store, &indices);
-            assert_eq!(stored(&store, &indices), indices.len());
-            let trouble = if store.trouble().is_some() { "emptied and told" } else { "not seen" };
-            let found = if found == indices.len() { "all" } else { "not all" };
-            println!("\noutcome: {found} found, damage {trouble}");
-        }
-        other => panic!("no such role: {other:?}"),
+        let put_us = begun.elapsed().as_secs_f64() * 1e6 / NAMES as f64;
+        store.flush(MINUTE);
+        let written_us = begun.elapsed().as_secs_f64() * 1e6 / NAMES as f64;
+        let mut sequence = Sequence(3);
+        let mut get_us: Vec<f64> = (0..20 * NAMES)
+            .map(|_| {
+                let link = &links[sequence.below(NAMES)];
+                let begun = Instant::now();
+                assert!(store.get(link, &*source).is_some());
+                begun.elapsed().as_secs_f64() * 1e6
+            })
+            .collect();
+        get_us.sort_by(f64::total_cmp);
+        let bytes = std::fs::metadata(database(&place)).unwrap().len() as f64 / NAMES as f64;
+        let packets = index.packets.len();
+        println!(
+            "{}: {packets} packets; built in {build_us:.0} us; put: {put_us:.1} us for the caller, written after {written_us:.1}; \
+             get: median {:.1} us, 99 % within {:.1}; {bytes:.0} bytes in the database, {:.2} per packet",
+            file.display(),
+            get_us[get_us.len() / 2],
+            get_us[get_us.len() * 99 / 100],
+            bytes / packets as f64,
+        );
     }
 }

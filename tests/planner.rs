@@ -5,8 +5,8 @@
 mod common;
 
 use framespool::order::{LastBatch, Shuffle};
-use framespool::pixels::transform::{Flip, Size, Span, Target, Transform};
-use framespool::pixels::{Dtype, Filter, Layout, Recipe};
+use framespool::pixels::transform::{Flip, Padding, Size, Span, Target, Transform};
+use framespool::pixels::{Dtype, Filter, Layout, Normalize, Recipe};
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
 use framespool::spool::library::{Item, Place};
 use framespool::spool::stats::Stats;
@@ -85,6 +85,18 @@ fn resized_crop() -> Recipe {
     Recipe::new(vec![crop, flip], Dtype::U8, Layout::Ncthw).expect("a recipe")
 }
 
+/// Elements that are no codes: they wait as codes all the same.
+fn normalized(layout: Layout, dtype: Dtype) -> Recipe {
+    let crop = Transform::RandomCrop {
+        size: Size { height: 24, width: 28 },
+        padding: Padding { left: 3, ..Padding::default() },
+        pad_if_needed: true,
+        fill: [9.0; 3],
+    };
+    let normalize = Transform::Normalize(Normalize { mean: [0.3, 0.4, 0.5], std: [0.2, 0.3, 0.4] });
+    Recipe::new(vec![crop, normalize], dtype, layout).expect("a recipe")
+}
+
 fn shorter_side() -> Recipe {
     let resize =
         Transform::Resize { target: Target::Shorter { size: 32, longest: None }, filter: Filter::Triangle };
@@ -102,7 +114,8 @@ fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {
     let mut batches = 0;
     for (sampling, recipe, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
-        (&random, resized_crop(), OnError::Replace),
+        (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace),
+        (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip),
         (&random, shorter_side(), OnError::Raise),
     ] {
         let base = || config(&items, sampling, &recipe, on_error);

@@ -62,6 +62,15 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
     }
 }
 
+/// All videos in and below a folder, however it is arranged, sorted.
+pub(crate) fn below(root: &Path) -> Result<Vec<PathBuf>> {
+    let extensions = wanted(None)?;
+    let mut videos = Vec::new();
+    Walk { extensions: &extensions, above: Vec::new() }.collect(root, &mut videos)?;
+    videos.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+    Ok(videos)
+}
+
 /// The extensions without their dots.
 fn wanted(extensions: Option<&[String]>) -> Result<Vec<String>> {
     let Some(given) = extensions else { return Ok(VIDEO_EXTENSIONS.map(str::to_owned).to_vec()) };

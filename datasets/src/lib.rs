@@ -3,11 +3,13 @@
 //! Never: opens a video, or leaves out an entry without saying so.
 
 mod file_list;
+mod find;
 mod folder;
 
 use std::path::{Path, PathBuf};
 
 pub use file_list::file_list;
+pub use find::find_videos;
 pub use folder::folder;
 
 /// The label of a video that has none.

@@ -34,6 +34,7 @@
 
 mod colour;
 mod error;
+mod expand;
 mod finish;
 mod geometry;
 mod mask;
@@ -48,6 +49,7 @@ mod write;
 
 pub use colour::{Colour, Matrix, Range};
 pub use error::PassError;
+pub use expand::Expand;
 pub use finish::{Area, Channels, ColourMap, Fill, Finish, Grid, Mask, Paint};
 pub use geometry::{
     Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp, MAX_SIDE, POSITION_BITS,

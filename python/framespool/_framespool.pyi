@@ -1,11 +1,14 @@
 """The engine, compiled. Use the public names of ``framespool`` instead of this module, ``Tensor`` excepted."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, final
 
 __all__ = [
     "Clip",
     "FrameIterator",
+    "Index",
     "Spool",
     "Tensor",
     "Video",
@@ -14,6 +17,7 @@ __all__ = [
     "clips_in",
     "explain_transforms",
     "ffmpeg_version",
+    "find_videos",
     "flush_index",
     "pixel_backend",
     "read_file_list",
@@ -132,11 +136,41 @@ class Spool:
     def explain(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
 
+@final
+class Index:
+    """Indices of videos, kept in a folder; ``None`` stands for the default place."""
+
+    def __new__(cls, place: _Path | None) -> Index: ...
+    @property
+    def file(self) -> Path:
+        """The database's file."""
+    @property
+    def trouble(self) -> str | None:
+        """What went wrong since it was opened."""
+    @property
+    def lost(self) -> int:
+        """Indices that could not be kept."""
+    def flush(self) -> None:
+        """Waits until everything is written."""
+    def fill(
+        self, paths: list[str], threads: int, check: bool, progress: Callable[[int, int, int], object]
+    ) -> dict[str, Any]:
+        """Builds what is not there, or with ``check`` all; now and then calls ``progress(done, failed, total)``."""
+    def export(self, file: _Path, root: _Path, paths: list[str]) -> tuple[int, list[tuple[Path, str]]]:
+        """Writes entries as lines of JSON; returns how many, and what was left out and why."""
+    def import_(self, file: _Path, root: _Path) -> tuple[int, list[tuple[Path, str]]]:
+        """Takes them in again; returns how many, and what was left out and why."""
+    def prune(self, root: _Path) -> int:
+        """Takes out entries of files below ``root`` that do not exist any more."""
+
 def cores() -> int:
     """Cores that this process may use: its affinity, and the quota of its control group."""
 
 def clips_in(rule: Rule, num_frames: int) -> int:
     """Number of clips that a video of ``num_frames`` frames yields."""
+
+def find_videos(place: _Path) -> tuple[list[Path], Path]:
+    """Videos of a folder, of a list file, or the one video, and the folder that they start from."""
 
 def flush_index() -> None:
     """Waits until indices that were built are written, a few seconds at most."""

@@ -15,6 +15,12 @@ fn listing(dataset: datasets::Dataset) -> Listing {
     (dataset.entries.into_iter().map(|e| (e.path, e.label)).collect(), dataset.classes)
 }
 
+/// Videos of a folder, of a list file, or the one video, and the folder that they start from.
+#[pyfunction]
+pub fn find_videos(py: Python<'_>, place: PathBuf) -> PyResult<(Vec<PathBuf>, PathBuf)> {
+    py.detach(|| datasets::find_videos(&place)).or_raise(py)
+}
+
 #[pyfunction]
 pub fn read_folder(py: Python<'_>, root: PathBuf, extensions: Option<Vec<String>>) -> PyResult<Listing> {
     py.detach(|| datasets::folder(&root, extensions.as_deref())).or_raise(py).map(listing)

@@ -21,11 +21,11 @@ mod _framespool {
     use super::*;
 
     #[pymodule_export]
-    use datasets::{read_file_list, read_folder};
+    use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]
     use images::{apply, explain_transforms};
     #[pymodule_export]
-    use index::flush_index;
+    use index::{flush_index, Index};
     #[pymodule_export]
     use loader::{cores, Spool};
     #[pymodule_export]

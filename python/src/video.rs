@@ -31,7 +31,7 @@ pub enum Source {
 }
 
 /// Signals are looked at this often while the GIL is not held.
-const LOOK_UP: Duration = Duration::from_millis(100);
+pub const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// Stops long work on Ctrl-C: a check to be called often, which looks at Python's signals now and then.
 pub fn watch() -> impl Fn() -> framespool::Result<()> {

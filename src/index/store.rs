@@ -8,8 +8,10 @@ mod coding;
 mod column;
 mod database;
 mod entry;
+mod fill;
 mod open;
 mod process;
+mod travel;
 mod writer;
 
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +30,9 @@ use writer::{New, Trouble, Writer};
 
 pub use coding::FORMAT;
 pub use database::Access;
+pub use fill::{Filled, Progress};
 pub use open::default_place;
+pub use travel::Travelled;
 
 /// Connections that are kept for the next who look something up.
 const KEPT_READERS: usize = 16;
@@ -60,13 +64,13 @@ impl Store {
         self.read(|connection| database::get(connection, id_of(path), admit))??.map(Arc::new)
     }
 
-    /// Keeps the index of the video at `path`, built from `source`, which was opened at `read_since`. Returns at once; the
-    /// index is dropped if too many are waiting to be written.
+    /// Keeps the index of the video at `path`, built from `source`, which was opened at `read_since`. Writing is
+    /// another thread's work; if too many are waiting for it, and still do after a moment, the index is not kept.
     pub fn put(&self, path: &Path, source: &dyn ByteSource, read_since: SystemTime, index: &Arc<VideoIndex>) {
         self.keep(path, source, read_since, index, false);
     }
 
-    /// The same, but waits for a place in the queue.
+    /// The same, but waits as long as it takes.
     pub fn put_patiently(
         &self,
         path: &Path,
@@ -138,7 +142,7 @@ impl Store {
             Err(error) if database::is_busy(&error) => None,
             Err(error) => {
                 match &self.writer {
-                    Some(writer) if database::is_damage(&error) => writer.repair(),
+                    Some(writer) if database::is_damage(&error) => writer.repair(false),
                     _ => self.trouble.note(format!("{}: {error}", self.file.display()), 0),
                 }
                 None

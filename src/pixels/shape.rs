@@ -1,8 +1,8 @@
 //! In: how many frames and views of what size, in which layout and dtype.
 //! Out: dimensions, bytes, and the places of single pictures among them.
-//! Never: touches memory.
+//! Never: touches memory, but to turn a clip of codes into one of elements.
 
-use framespool_kernels::{Channels, Dtype, OutSlot};
+use framespool_kernels::{Channels, Dtype, Expand, OutSlot};
 
 /// Order of a batch's dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,28 @@ impl ClipShape {
             }
         };
         (0..self.views.max(1)).flat_map(in_view).collect()
+    }
+
+    /// Turns a clip of this shape that was made as codes into its elements.
+    ///
+    /// # Panics
+    /// If `codes` or `clip` are of another size.
+    pub fn expand(&self, expand: &Expand, codes: &[u8], clip: &mut [u8]) {
+        let channels = self.channels.count();
+        if self.layout == Layout::Nthwc || channels == 1 {
+            return expand.run(codes, (0, channels), clip);
+        }
+        let plane = match self.layout {
+            Layout::Ncthw => self.frames * self.height * self.width,
+            _ => self.height * self.width,
+        };
+        if plane == 0 {
+            return;
+        }
+        let planes = codes.chunks(plane).zip(clip.chunks_mut(plane * self.dtype.bytes()));
+        for (number, (codes, clip)) in planes.enumerate() {
+            expand.run(codes, (number % channels, 1), clip);
+        }
     }
 
     /// Where frame `t` of a view goes in the clip's bytes.

@@ -25,7 +25,15 @@ use crate::plan::Run;
 use crate::units::{DecodeIndex, DisplayIndex};
 use crate::video::{Canvas, GrowingCanvas};
 
-pub(super) use group::{blanks, facts, plan, Planned, Rules};
+pub(super) use group::{facts, plan, Planned, Rules};
+
+/// What paints for one lane.
+pub(super) struct Painters {
+    /// Straight into batches.
+    pub batch: Painter,
+    /// Clips that wait, where they do so in another form.
+    pub kept: Option<Painter>,
+}
 
 /// Where a clip is painted.
 pub(super) enum Place {
@@ -145,10 +153,10 @@ impl Errand {
     }
 
     /// Decodes and paints until all is done, or something more urgent comes up and `may_leave` allows to leave.
-    pub fn advance(&mut self, painter: &mut Painter, desk: &Desk, meter: &Meter) -> Result<Progress> {
+    pub fn advance(&mut self, painters: &mut Painters, desk: &Desk, meter: &Meter) -> Result<Progress> {
         let before = self.reader.bytes_read();
         let mut work = Work::default();
-        let progress = self.advance_inner(painter, desk, meter, &mut work);
+        let progress = self.advance_inner(painters, desk, meter, &mut work);
         work.bytes_read = self.reader.bytes_read().saturating_sub(before);
         if let Some(decoder) = &mut self.decoder {
             work.take(decoder);
@@ -162,7 +170,7 @@ impl Errand {
 
     fn advance_inner(
         &mut self,
-        painter: &mut Painter,
+        painters: &mut Painters,
         desk: &Desk,
         meter: &Meter,
         work: &mut Work,
@@ -199,7 +207,7 @@ impl Errand {
             let decoder = decoder.as_mut().expect("given when the run began");
             let mut painted = Vec::new();
             let step = decoder.step(reader, &watch, &mut |packet, frame| {
-                painted.extend(paint(painter, index, clips, &wanted[&packet], frame));
+                painted.extend(paint(painters, index, clips, &wanted[&packet], frame));
                 Ok(())
             });
             let finished = self.settle(painted, desk);
@@ -313,7 +321,7 @@ fn finish(mut clip: Clip, blanks: bool, generation: u64, desk: &Desk) {
 
 /// Paints one frame for all who want it: once for those who want the same pixels. Returns what became of each.
 fn paint(
-    painter: &mut Painter,
+    painters: &mut Painters,
     index: &VideoIndex,
     clips: &mut [Option<Clip>],
     takers: &[(usize, usize)],
@@ -325,6 +333,11 @@ fn paint(
     for &(number, t) in takers {
         let Some(clip) = &mut clips[number] else { continue };
         let key = clip.key;
+        let waits = matches!(clip.place, Place::Own(..));
+        let painter = match &mut painters.kept {
+            Some(kept) if waits => kept,
+            _ => &mut painters.batch,
+        };
         let paint_one = |painter: &mut Painter, clip: &mut Clip| -> Result<()> {
             painter.begin(key);
             let shape = match clip.shape {
@@ -343,7 +356,8 @@ fn paint(
             painter.paint(&site, frame, turn, &shape, bytes, t)
         };
         let mut same = |&&(other, u): &&(usize, usize)| {
-            let other = clips[other].as_ref().map(|c| c.key);
+            let in_same_form = |c: &&Clip| matches!(c.place, Place::Own(..)) == waits;
+            let other = clips[other].as_ref().filter(in_same_form).map(|c| c.key);
             other.is_some_and(|other| painter.alike(frame, turn, (other, u), (key, t)).unwrap_or(false))
         };
         let result = match done.iter().find(&mut same).copied() {

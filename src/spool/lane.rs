@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use super::desk::{Desk, Group, Job, Pixels, Ticket};
-use super::errand::{self, blank, Errand, PartCanvas, Planned, Progress, Rules, Work};
+use super::errand::{self, blank, Errand, Painters, PartCanvas, Planned, Progress, Rules, Work};
 use super::library::Library;
 use super::stats::Meter;
 use super::window::HeldClip;
@@ -17,7 +17,7 @@ use super::{ClipFacts, OnError, SpoolConfig};
 use crate::batch::{Part, Slab};
 use crate::error::{Error, Result};
 use crate::order::rng::{purpose, Key};
-use crate::pixels::ClipShape;
+use crate::pixels::{ClipShape, Expand, Painter};
 use crate::units::DisplayIndex;
 use crate::video::{Canvas, GrowingCanvas, Workbench};
 
@@ -38,9 +38,13 @@ impl Lanes {
         for n in 0..config.threads {
             let lane = Lane {
                 // Two of them, so that a clip made by itself never disturbs what is compiled for an errand.
-                painting: Workbench::new(config.recipe.clone()),
+                painters: painters(config),
+                expand: config.kept_as().map(|(_, expand)| expand),
                 alone: Workbench::with_threads(config.recipe.clone(), config.frame_threads()),
                 shape: config.clip_shape(),
+                kept_shape: config.kept_as().map_or(config.clip_shape(), |(recipe, _)| {
+                    config.clip_shape().map(|shape| ClipShape { dtype: recipe.dtype, ..shape })
+                }),
                 config: config.clone_without_items(),
                 library: library.clone(),
                 meter: meter.clone(),
@@ -70,13 +74,21 @@ impl Drop for Lanes {
 }
 
 struct Lane {
-    painting: Workbench,
+    painters: Painters,
+    /// Makes elements of clips that waited as codes.
+    expand: Option<Expand>,
     alone: Workbench,
     shape: Option<ClipShape>,
+    kept_shape: Option<ClipShape>,
     config: SpoolConfig,
     library: Arc<Library>,
     meter: Arc<Meter>,
     desk: Arc<Desk>,
+}
+
+fn painters(config: &SpoolConfig) -> Painters {
+    let batch = Painter::new(config.recipe.clone());
+    Painters { batch, kept: config.kept_as().map(|(recipe, _)| Painter::new(recipe)) }
 }
 
 impl Lane {
@@ -85,7 +97,7 @@ impl Lane {
             let begun = Instant::now();
             let hostages = job.tickets();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.do_job(job))) {
-                self.painting = Workbench::new(self.config.recipe.clone());
+                self.painters = painters(&self.config);
                 self.alone = Workbench::with_threads(self.config.recipe.clone(), self.config.frame_threads());
                 for (generation, position, clip) in hostages {
                     self.desk.failed(generation, position, self.internal(clip, &*panic));
@@ -116,12 +128,15 @@ impl Lane {
     fn place(&mut self, generation: u64, position: u64, held: HeldClip, mut part: Part) {
         let bytes = part.bytes_mut();
         let kept = held.slab.bytes();
-        let same = bytes.len() == kept.len();
-        if same {
-            bytes.copy_from_slice(kept);
+        let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
+        let fits = bytes_of(self.shape) == Some(bytes.len()) && bytes_of(self.kept_shape) == Some(kept.len());
+        match (&self.expand, self.shape) {
+            _ if !fits => {}
+            (Some(expand), Some(shape)) => shape.expand(expand, kept, bytes),
+            _ => bytes.copy_from_slice(kept),
         }
         drop(part); // before it is told: the batch is whole when all parts are back
-        if same {
+        if fits {
             self.meter.add(|s| s.clip_store_hits += 1);
             self.desk.made(generation, position, held.facts, Pixels::InBatch);
         } else {
@@ -138,15 +153,19 @@ impl Lane {
             // Nobody to share with: the plain road.
             return group.tickets.into_iter().for_each(|t| self.make_alone(generation, epoch, t));
         }
-        let (library, sampling, seed, shape) =
-            (&*self.library, &self.config.sampling, self.config.seed, self.shape);
-        let rules = Rules { library, sampling, seed, shape };
+        let rules = Rules {
+            library: &self.library,
+            sampling: &self.config.sampling,
+            seed: self.config.seed,
+            shape: self.shape,
+            kept_shape: self.kept_shape,
+        };
         let desk = self.desk.clone();
         let watch = || match desk.is_forgotten(generation) {
             true => Err(Error::Interrupted),
             false => Ok(()),
         };
-        let painter = self.painting.painter();
+        let painter = &mut self.painters.batch;
         let begun = Instant::now();
         let planned = errand::plan(group, &rules, painter, &desk, &self.meter, &watch);
         self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
@@ -162,8 +181,8 @@ impl Lane {
 
     fn go_on(&mut self, mut errand: Box<Errand>) {
         let (generation, epoch) = (errand.generation(), errand.epoch());
-        let painter = self.painting.painter();
-        let advanced = catch_unwind(AssertUnwindSafe(|| errand.advance(painter, &self.desk, &self.meter)));
+        let tools = &mut self.painters;
+        let advanced = catch_unwind(AssertUnwindSafe(|| errand.advance(tools, &self.desk, &self.meter)));
         let left = match advanced {
             Ok(Ok(Progress::Preempted)) => return self.desk.park(errand),
             Ok(Ok(Progress::Done(alone))) => {
@@ -173,7 +192,7 @@ impl Lane {
             Ok(Err(Error::Interrupted)) => return,
             // Each clip by itself will say what is wrong.
             Ok(Err(_)) | Err(_) => {
-                self.painting = Workbench::new(self.config.recipe.clone());
+                self.painters = painters(&self.config);
                 errand.into_tickets()
             }
         };
@@ -269,7 +288,7 @@ impl Lane {
         if made.is_ok() {
             self.library.keep_reader(reader);
         }
-        if made.is_ok() && errand::blanks(&self.config.sampling) {
+        if made.is_ok() && self.config.sampling.leaves_blank() {
             blank(canvas, &sample.mask);
         }
         ticket.part = fixed.map(|f| f.part);

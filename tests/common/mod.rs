@@ -1,6 +1,8 @@
 //! The corpus: where it is, what its manifest and recorded frames say. Tests skip by name where it is missing.
 #![allow(dead_code)]
 
+pub mod index;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,5 +79,14 @@ pub fn videos() -> Vec<Entry> {
 pub fn hash(frame: &framespool::ffmpeg::Frame) -> String {
     let mut md5 = Md5::new();
     frame.raw_planes(|row| md5.update(row));
+    hex(md5)
+}
+
+/// Short hash of bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    hex(Md5::new_with_prefix(bytes))
+}
+
+fn hex(md5: Md5) -> String {
     md5.finalize().iter().take(8).map(|b| format!("{b:02x}")).collect()
 }

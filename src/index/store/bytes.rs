@@ -11,6 +11,11 @@ pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Bytes that [`put_number`] takes for a number.
+pub fn number_len(value: u64) -> usize {
+    (70 - (value | 1).leading_zeros() as usize) / 7
+}
+
 /// Appends a number that may be negative.
 pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_number(out, fold(value));

@@ -3,7 +3,7 @@
 //! are, as differences, or as differences of those, with or without runs, whichever is shortest.
 //! Never: makes room for more numbers than it was told to expect.
 
-use super::bytes::{fold, put_number, put_signed, unfold, Reader};
+use super::bytes::{fold, number_len, put_number, put_signed, unfold, Reader};
 
 /// With runs, a number `e` is written as `2 e`, and `n` more of the same as `2 n + 1`. This one, which would be a run
 /// of none, stands in front of numbers too large to be doubled.
@@ -12,14 +12,31 @@ const LARGE: u64 = 1;
 /// Appends a list.
 pub fn put(out: &mut Vec<u8>, values: &[i64]) {
     let Some(&least) = values.iter().min() else { return };
-    let from_least = values.iter().map(|v| v.wrapping_sub(least) as u64);
-    let step = from_least.clone().fold(0, common).max(1);
-    let steps: Vec<u64> = from_least.map(|u| u / step).collect();
+    let mut steps: Vec<u64> = values.iter().map(|v| v.wrapping_sub(least) as u64).collect();
+    let mut step = 0;
+    for &u in &steps {
+        step = common(step, u);
+        if step == 1 {
+            break; // dividing is most of the work here
+        }
+    }
+    let step = step.max(1);
+    if step > 1 {
+        steps.iter_mut().for_each(|u| *u /= step);
+    }
     put_signed(out, least);
     put_number(out, step);
-    let ways = (0..3u8).flat_map(|depth| [depth << 1, depth << 1 | 1]);
-    let shortest = ways.map(|way| written(&steps, way)).min_by_key(Vec::len);
-    out.extend(shortest.unwrap_or_default());
+    let ways = (0..3).flat_map(|depth| {
+        let [plain, runs] = lengths(residues(&steps, depth));
+        [(plain, depth, false), (runs, depth, true)]
+    });
+    let Some((_, depth, runs)) = ways.min() else { return };
+    out.push(depth << 1 | u8::from(runs));
+    if runs {
+        put_runs(out, residues(&steps, depth));
+    } else {
+        residues(&steps, depth).for_each(|e| put_number(out, e));
+    }
 }
 
 /// A list of `count` numbers.
@@ -53,23 +70,42 @@ pub fn get(reader: &mut Reader<'_>, count: usize) -> Option<Vec<i64>> {
     Some(values)
 }
 
-fn written(steps: &[u64], way: u8) -> Vec<u8> {
-    let mut out = vec![way];
+/// The numbers themselves, their differences, or the differences of these.
+fn residues(steps: &[u64], depth: u8) -> impl Iterator<Item = u64> + '_ {
     let (mut last, mut slope) = (0u64, 0u64);
-    let residues = steps.iter().map(|&at| {
+    steps.iter().map(move |&at| {
         let difference = at.wrapping_sub(last);
-        let residue = match way >> 1 {
+        let residue = match depth {
             0 => at,
             1 => fold(difference as i64),
             _ => fold(difference.wrapping_sub(slope) as i64),
         };
         (last, slope) = (at, difference);
         residue
-    });
-    if way & 1 == 0 {
-        residues.for_each(|e| put_number(&mut out, e));
-        return out;
+    })
+}
+
+/// Bytes that numbers take, plain and in runs.
+fn lengths(residues: impl Iterator<Item = u64>) -> [usize; 2] {
+    let (mut plain, mut runs) = (0, 0);
+    let (mut same, mut run) = (0, 0u64);
+    for e in residues {
+        plain += number_len(e);
+        if e == same {
+            run += 1;
+            continue;
+        }
+        if run > 0 {
+            runs += number_len(run << 1);
+            run = 0;
+        }
+        runs += if e >> 63 == 0 { number_len(e << 1) } else { 1 + number_len(e) };
+        same = e;
     }
+    [plain, runs + if run > 0 { number_len(run << 1) } else { 0 }]
+}
+
+fn put_runs(out: &mut Vec<u8>, residues: impl Iterator<Item = u64>) {
     let (mut same, mut run) = (0, 0u64);
     let end_run = |out: &mut Vec<u8>, run: &mut u64| {
         if *run > 0 {
@@ -82,17 +118,16 @@ fn written(steps: &[u64], way: u8) -> Vec<u8> {
             run += 1;
             continue;
         }
-        end_run(&mut out, &mut run);
+        end_run(out, &mut run);
         if e >> 63 == 0 {
-            put_number(&mut out, e << 1);
+            put_number(out, e << 1);
         } else {
-            put_number(&mut out, LARGE);
-            put_number(&mut out, e);
+            put_number(out, LARGE);
+            put_number(out, e);
         }
         same = e;
     }
-    end_run(&mut out, &mut run);
-    out
+    end_run(out, &mut run);
 }
 
 /// Sums up what was written as differences.
@@ -128,6 +163,14 @@ mod tests {
     use super::*;
 
     fn there_and_back(values: &[i64]) -> usize {
+        for depth in 0..3 {
+            let numbers: Vec<u64> = values.iter().map(|&v| v as u64).collect();
+            let steps = || residues(&numbers, depth);
+            let (mut plain, mut runs) = (Vec::new(), Vec::new());
+            steps().for_each(|e| put_number(&mut plain, e));
+            put_runs(&mut runs, steps());
+            assert_eq!(lengths(steps()), [plain.len(), runs.len()]);
+        }
         let mut out = Vec::new();
         put(&mut out, values);
         let mut reader = Reader::new(&out);

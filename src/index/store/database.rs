@@ -1,8 +1,10 @@
 //! In: entries by number. Out: the same from an SQLite file that many processes share.
 //! A rollback journal, not a write-ahead log: the latter needs memory shared by mapping a file, which network file systems do
 //! not have, and which ends the process if the file is cut short. A reader takes a lock for some microseconds.
+//! SQLite's locks are the process's: nothing else in it (Python's sqlite3, say) may open and close the file meanwhile.
 //! Never: believes what it reads; values are sealed, see `entry`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -74,14 +76,44 @@ pub fn get<T>(connection: &Connection, id: i64, visit: impl FnOnce(&[u8]) -> T) 
     statement.query_row([id], |row| Ok(visit(row.get_ref(0)?.as_blob()?))).optional()
 }
 
-/// Puts entries in, in place of those of the same numbers: all of them or none.
-pub fn put(connection: &mut Connection, entries: &[(i64, Vec<u8>)]) -> Result<()> {
+/// Shows all entries to `visit`, which may end it by `false`.
+pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) -> Result<()> {
+    let mut statement = connection.prepare("SELECT id, value FROM entry")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if !visit(row.get(0)?, row.get_ref(1)?.as_blob()?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Puts entries in, in place of those of the same numbers: all of them or none. In a damaged tree they may go to a place
+/// where nobody looks for them: that is found out, too.
+pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let mut statement = transaction.prepare_cached("INSERT OR REPLACE INTO entry VALUES (?1, ?2)")?;
         for (id, value) in entries {
             statement.execute((id, value))?;
         }
+    }
+    for (id, value) in entries {
+        if get(&transaction, *id, |found| found == &value[..])? != Some(true) {
+            return Err(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
+                None,
+            ));
+        }
+    }
+    transaction.commit()
+}
+
+/// Takes entries out.
+pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for id in ids {
+        transaction.execute("DELETE FROM entry WHERE id = ?1", [id])?;
     }
     transaction.commit()
 }

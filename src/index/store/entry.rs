@@ -34,6 +34,14 @@ impl Stamp {
         let &Identity::File { len, mtime_ns, ctime_ns, start: 0, .. } = identity else { return None };
         Some(Self { len, mtime_ns: i64::try_from(mtime_ns).ok()?, ctime_ns: i64::try_from(ctime_ns).ok()? })
     }
+
+    /// How long it takes, from a moment on, until another change to the file would show in its time: file systems tick every
+    /// few milliseconds, some (whose times are whole seconds) every two seconds. `None` if it would show already.
+    pub fn settles_in(&self, moment_ns: i64) -> Option<Duration> {
+        let tick_ns = if self.ctime_ns % 1_000_000_000 == 0 { 2_000_000_000 } else { 20_000_000 };
+        let left_ns = tick_ns - moment_ns.saturating_sub(self.ctime_ns).max(0);
+        u64::try_from(left_ns).ok().filter(|&left| left > 0).map(Duration::from_nanos)
+    }
 }
 
 /// An index as bytes, with what says whose it is.
@@ -93,17 +101,10 @@ impl<'a> Entry<'a> {
     /// that kept its times, or another file was given them. The fingerprint tells these apart.
     pub fn fits(&self, stamp: &Stamp, source: &dyn ByteSource) -> bool {
         (self.stamp.len, self.stamp.mtime_ns) == (stamp.len, stamp.mtime_ns)
-            && !self.is_young()
+            && self.stamp.settles_in(self.read_ns).is_none()
             && (self.ffmpeg.is_empty() || self.ffmpeg == crate::ffmpeg::version())
             && (self.stamp.ctime_ns == stamp.ctime_ns
                 || fingerprint(source).is_ok_and(|print| print == self.print))
-    }
-
-    /// The file was read so shortly after its last change that it may have been changed again since without another time to
-    /// show for it: file systems tick every few milliseconds, some (whose times are whole seconds) every two seconds.
-    pub fn is_young(&self) -> bool {
-        let tick_ns = if self.stamp.ctime_ns % 1_000_000_000 == 0 { 2_000_000_000 } else { 20_000_000 };
-        self.read_ns.saturating_sub(self.stamp.ctime_ns) < tick_ns
     }
 }
 
@@ -170,11 +171,14 @@ mod tests {
 
     #[test]
     fn an_index_read_within_the_tick_of_the_files_last_change_is_not_believed() {
-        let read = |after_ns| Entry { read_ns: entry().stamp.ctime_ns + after_ns, ..entry() };
-        assert!(read(0).is_young() && read(-DAY_NS).is_young() && read(10_000_000).is_young());
-        assert!(!read(30_000_000).is_young());
-        let whole_seconds =
-            |read_ns| Entry { read_ns, stamp: Stamp { ctime_ns: 0, ..entry().stamp }, ..entry() };
-        assert!(whole_seconds(1_900_000_000).is_young() && !whole_seconds(2_000_000_000).is_young());
+        let is_believed = |stamp: Stamp, after_ns| {
+            let entry = Entry { stamp, read_ns: stamp.ctime_ns + after_ns, ..entry() };
+            entry.fits(&stamp, &MemorySource::new("m", b"abc"))
+        };
+        let (fine, whole_seconds) = (entry().stamp, Stamp { ctime_ns: DAY_NS, ..entry().stamp });
+        assert!([-DAY_NS, 0, 19_999_999].iter().all(|&after_ns| !is_believed(fine, after_ns)));
+        assert!(is_believed(fine, 20_000_000));
+        assert!(!is_believed(whole_seconds, 1_999_999_999) && is_believed(whole_seconds, 2_000_000_000));
+        assert_eq!(fine.settles_in(fine.ctime_ns + 5_000_000), Some(Duration::from_millis(15)));
     }
 }

@@ -1,8 +1,10 @@
 //! In: indices to keep, from any thread. Out: commits of many at once, by one named thread.
-//! The queue is bounded: what does not fit is not kept, since it can be built again.
+//! The queue is bounded: what does not fit within a moment is not kept, since it can be built again.
 //! Never: lets a failure to write reach those who decode; it is remembered, see [`Trouble`].
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,10 +18,14 @@ use crate::index::VideoIndex;
 
 /// Indices that may wait, and that one commit takes.
 const WAITING: usize = 256;
+/// How long those who build indices wait for a place in the queue: less than a batch takes to be written.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a commit waits for company: it costs the disk the same for one as for many.
 const LINGER: Duration = Duration::from_millis(20);
-/// Resets of a damaged database before it is left alone: something else damages it again and again.
+/// Resets of a damaged database before it is left alone: something damages it again and again.
 const MOST_RESETS: u32 = 3;
+/// Looks at a database that turn out to be needless; each reads all of it.
+const MOST_LOOKS: u32 = 16;
 
 /// What went wrong in the background.
 #[derive(Debug, Default)]
@@ -57,16 +63,24 @@ pub struct New {
     pub index: Arc<VideoIndex>,
 }
 
+/// The FFmpeg whose libavformat an index comes from; empty if the sample tables sufficed.
+pub fn maker(index: &VideoIndex) -> String {
+    if index.container == crate::demux::mp4::CONTAINER {
+        String::new()
+    } else {
+        crate::ffmpeg::version()
+    }
+}
+
 impl New {
     fn seal(&self) -> Option<(i64, Vec<u8>)> {
         let bytes = coding::encode(&self.index)?;
-        let version = crate::ffmpeg::version();
         let entry = Entry {
             path: &self.path,
             stamp: self.stamp,
             read_ns: self.read_ns,
             print: self.print,
-            ffmpeg: if self.index.container == crate::demux::mp4::CONTAINER { "" } else { &version },
+            ffmpeg: &maker(&self.index),
             index: &bytes,
         };
         Some((id_of(&self.path), entry.seal()))
@@ -75,6 +89,7 @@ impl New {
 
 enum Message {
     Keep(Box<New>),
+    Remove(Vec<i64>),
     /// A reader found the file damaged.
     Repair,
     /// Answered when everything before it is written.
@@ -85,6 +100,8 @@ enum Message {
 pub struct Writer {
     queue: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
+    /// Waiting was in vain: nobody waits again before the queue has moved.
+    stuck: AtomicBool,
 }
 
 impl Writer {
@@ -92,26 +109,38 @@ impl Writer {
     pub fn start(file: PathBuf, connection: Connection, trouble: Arc<Trouble>) -> std::io::Result<Self> {
         let (queue, messages) = bounded(WAITING);
         let made_in = std::process::id();
-        let work = move || Work { file, connection, trouble, made_in, resets: 0 }.run(&messages);
+        let work = move || Work { file, connection, trouble, made_in, resets: 0, looks: 0 }.run(&messages);
         let thread = std::thread::Builder::new().name("index-writer".into()).spawn(work)?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self { queue: Some(queue), thread: Some(thread), stuck: AtomicBool::new(false) })
     }
 
-    /// Queues an index; `wait`: for a place in the queue, too. Returns whether it is queued.
+    /// Queues an index; `wait`: as long as it takes, otherwise for a moment at most. Returns whether it is queued.
     pub fn keep(&self, new: New, wait: bool) -> bool {
         let Some(queue) = &self.queue else { return false };
         let message = Message::Keep(Box::new(new));
         if wait {
-            queue.send(message).is_ok()
-        } else {
-            queue.try_send(message).is_ok()
+            return queue.send(message).is_ok();
         }
+        let patience = if self.stuck.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
+        let queued = queue.send_timeout(message, patience).is_ok();
+        self.stuck.store(!queued, Ordering::Relaxed);
+        queued
     }
 
-    /// Has the database looked at, and emptied if it is damaged.
-    pub fn repair(&self) {
-        // If the queue is full, the writer will find the damage by itself.
-        let _ = self.queue.as_ref().map(|queue| queue.try_send(Message::Repair));
+    /// Queues the removal of entries.
+    pub fn remove(&self, ids: Vec<i64>) {
+        let _ = self.queue.as_ref().map(|queue| queue.send(Message::Remove(ids)));
+    }
+
+    /// Has the database looked through, and emptied if it is damaged; `wait`: even if the queue is full.
+    pub fn repair(&self, wait: bool) {
+        let Some(queue) = &self.queue else { return };
+        if wait {
+            let _ = queue.send(Message::Repair);
+        } else {
+            // If there is no place, the writer is at work and will find the damage by itself.
+            let _ = queue.try_send(Message::Repair);
+        }
     }
 
     /// Waits until everything queued is written, at most so long; returns whether it is.
@@ -138,6 +167,7 @@ struct Work {
     trouble: Arc<Trouble>,
     made_in: u32,
     resets: u32,
+    looks: u32,
 }
 
 impl Work {
@@ -160,8 +190,10 @@ impl Work {
                     }
                     let sealed: Vec<_> = batch.iter().filter_map(New::seal).collect();
                     self.trouble.lose(batch.len() - sealed.len());
+                    let sealed: BTreeMap<_, _> = sealed.into_iter().collect(); // the latest of each
                     self.write(sealed.len(), &|connection| database::put(connection, &sealed));
                 }
+                Message::Remove(ids) => self.write(0, &|connection| database::remove(connection, &ids)),
                 Message::Repair => self.repair(),
                 Message::Flush(done) => drop(done.send(())),
             }
@@ -188,33 +220,33 @@ impl Work {
                 }
             }
         }
-        self.trouble.note(format!("{}: damaged again after it was emptied", self.file.display()), entries);
+        self.trouble
+            .note(format!("{}: damaged, and not mended by emptying it", self.file.display()), entries);
     }
 
     fn repair(&mut self) {
-        if self.resets == MOST_RESETS {
+        if self.resets == MOST_RESETS || self.looks == MOST_LOOKS {
             return;
         }
-        self.resets += 1;
         let Some(_inside) = process::enter(self.made_in) else { return };
+        let file = self.file.display();
         match database::reset(&self.file) {
-            Ok(true) => self.trouble.note(
-                format!(
-                    "{}: was damaged and has been emptied; videos are indexed again",
-                    self.file.display()
-                ),
-                0,
-            ),
-            Ok(false) => {}
+            Ok(true) => {
+                self.resets += 1;
+                let what = format!("{file}: was damaged and has been emptied; videos are indexed again");
+                self.trouble.note(what, 0);
+            }
+            // Another process, or an earlier message, was here first.
+            Ok(false) => self.looks += 1,
             Err(error) => {
-                self.trouble
-                    .note(format!("{}: damaged, and not to be emptied: {error}", self.file.display()), 0);
+                self.looks += 1;
+                self.trouble.note(format!("{file}: damaged, and not to be emptied: {error}"), 0);
             }
         }
         // What the old connection remembers of the file may be what is wrong.
         match database::writer(&self.file) {
             Ok(connection) => self.connection = connection,
-            Err(error) => self.trouble.note(format!("{}: {error}", self.file.display()), 0),
+            Err(error) => self.trouble.note(format!("{file}: {error}"), 0),
         }
     }
 }

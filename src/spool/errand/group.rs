@@ -13,7 +13,7 @@ use crate::index::VideoIndex;
 use crate::order::rng::{purpose, Key};
 use crate::pixels::{ClipShape, Painter};
 use crate::plan::{runs, Run};
-use crate::sampling::{Pad, Sample, Sampling};
+use crate::sampling::{Sample, Sampling};
 use crate::units::{DecodeIndex, DisplayIndex};
 use crate::video::GrowingCanvas;
 
@@ -27,6 +27,8 @@ pub(in super::super) struct Rules<'a> {
     pub seed: u64,
     /// The shape of all clips, where they are alike.
     pub shape: Option<ClipShape>,
+    /// The same for clips that wait for their turn.
+    pub kept_shape: Option<ClipShape>,
 }
 
 /// What a group of tickets came to.
@@ -122,7 +124,7 @@ pub(in super::super) fn plan(
         current: None,
         clips,
         wanted,
-        blank: blanks(rules.sampling),
+        blank: rules.sampling.leaves_blank(),
         alone: Vec::new(),
         parked: None,
     }));
@@ -163,11 +165,6 @@ impl Choice<'_> {
         self.chosen.push((wish, reserved));
         None
     }
-}
-
-/// Whether frames past the end are blank.
-pub(in super::super) fn blanks(sampling: &Sampling) -> bool {
-    matches!(sampling, Sampling::Windows(rule) if rule.pad() == Pad::Constant)
 }
 
 /// The facts of a clip.
@@ -225,7 +222,7 @@ impl Wish {
 
 /// Bytes that a clip will take; `None` where that cannot be told.
 fn clip_bytes(rules: &Rules<'_>, index: &VideoIndex, painter: &mut Painter, wish: &Wish) -> Option<usize> {
-    if let Some(shape) = rules.shape {
+    if let Some(shape) = rules.kept_shape {
         return shape.bytes();
     }
     painter.begin(wish.key);

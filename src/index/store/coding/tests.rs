@@ -150,3 +150,53 @@ fn a_few_bytes_cannot_ask_for_much_memory() {
     let tight = Limits { packets: 199_999, ..LIMITS };
     assert_eq!(decode(&bytes, index.site.clone(), &tight), None);
 }
+
+#[test]
+#[ignore = "measures"]
+fn how_long_coding_takes() {
+    let mut index = VideoIndex::sketch(&[(0, true, true)]);
+    index.info.params.codec =
+        Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+    let one = index.packets[0];
+    for count in [300u32, 10_000] {
+        let mut seed = 1u64;
+        index.packets = (0..count)
+            .map(|n| {
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+                let i = i64::from(n);
+                let order = 512 * (i / 4 * 4 + [0, 3, 1, 2][n as usize % 4]);
+                let flags = if n % 250 == 0 { 7 } else { 4 };
+                PacketRecord { order, dts: 512 * i - 1024, size: 200 + (seed >> 50) as u32, flags, ..one }
+            })
+            .collect();
+        let mut end = 0;
+        for (n, p) in index.packets.iter_mut().enumerate() {
+            p.offset = end + if n % 3 == 0 { 371 + (p.size as u64 % 13) } else { 0 };
+            end = p.offset + u64::from(p.size);
+        }
+        let mut frames: Vec<u32> = (0..count).collect();
+        frames.sort_by_key(|&n| index.packets[n as usize].order);
+        index.frames = frames
+            .iter()
+            .map(|&n| FrameRecord { packet: DecodeIndex(n), pts: index.packets[n as usize].order })
+            .collect();
+        index.end_pts = 512 * i64::from(count);
+        index.starts = starts(&index.packets).collect();
+        let bytes = encode(&index).unwrap();
+        let mut times = [f64::MAX; 2];
+        for _ in 0..200 {
+            let begun = std::time::Instant::now();
+            std::hint::black_box(encode(&index));
+            times[0] = times[0].min(begun.elapsed().as_secs_f64() * 1e6);
+            let begun = std::time::Instant::now();
+            std::hint::black_box(read(&bytes));
+            times[1] = times[1].min(begun.elapsed().as_secs_f64() * 1e6);
+        }
+        println!(
+            "{count} packets: {} bytes, {:.1} us to write down, {:.1} us to read",
+            bytes.len(),
+            times[0],
+            times[1]
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! In: what somebody calls a dataset: a folder, a list, or a video. Out: the videos in it, and the folder they start from.
+//! Labels do not matter here, so a folder may be arranged in any way.
+//! Never: opens a video.
+
+use std::path::{Path, PathBuf};
+
+use framespool::error::{Error, Result};
+
+use crate::{file_list, folder, has_extension, VIDEO_EXTENSIONS};
+
+/// All videos of a folder and below, of a list file, or the one video; with the folder itself, or the one it lies in.
+pub fn find_videos(place: impl AsRef<Path>) -> Result<(Vec<PathBuf>, PathBuf)> {
+    let place = place.as_ref();
+    if place.is_dir() {
+        let videos = folder::below(place)?;
+        if videos.is_empty() {
+            return Err(Error::Argument(format!(
+                "{} holds no videos, looked for files ending in .{}; check the folder",
+                place.display(),
+                VIDEO_EXTENSIONS.join(" .")
+            )));
+        }
+        return Ok((videos, place.to_owned()));
+    }
+    let root = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let videos = if has_extension(place, &VIDEO_EXTENSIONS) {
+        vec![place.to_owned()]
+    } else {
+        file_list(place, None, None)?.entries.into_iter().map(|e| e.path).collect()
+    };
+    Ok((videos, root.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    #[test]
+    fn folders_of_any_shape_lists_and_single_videos_are_found() {
+        let root = TempFolder::new();
+        for (name, text) in [
+            ("stray.mp4", ""),
+            ("a/deep/1.MKV", ""),
+            ("a/notes.txt", ""),
+            ("list.txt", "a/deep/1.MKV 3\nstray.mp4 4\n"),
+        ] {
+            root.write(name, text);
+        }
+        let below = |(videos, from): (Vec<PathBuf>, PathBuf)| {
+            assert_eq!(from, root.0);
+            videos
+                .iter()
+                .map(|v| v.strip_prefix(&root.0).unwrap().to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(below(find_videos(&root.0).unwrap()), ["a/deep/1.MKV", "stray.mp4"]);
+        assert_eq!(below(find_videos(root.0.join("stray.mp4")).unwrap()), ["stray.mp4"]);
+        assert_eq!(below(find_videos(root.0.join("list.txt")).unwrap()), ["a/deep/1.MKV", "stray.mp4"]);
+        assert!(matches!(find_videos(root.0.join("none")), Err(Error::NotFound { .. })));
+    }
+}

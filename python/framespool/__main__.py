@@ -1,0 +1,8 @@
+"""``python -m framespool`` is the command ``framespool``."""
+
+import sys
+
+from framespool.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

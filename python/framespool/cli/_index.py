@@ -1,0 +1,141 @@
+"""``framespool index``: fills the persistent index ahead of time, checks it, and lets it travel."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from framespool import _framespool
+from framespool.cli._progress import Progress
+from framespool.errors import ArgumentError
+
+#: Names printed of each kind of complaint; --json has them all.
+_MOST_NAMES = 20
+
+_DESCRIPTION = """\
+Indexes videos, so that loaders find them indexed: which packets make frames, where
+decoding may start, when each frame is shown. What is indexed already and has not
+changed is left alone. A bad file is named and does not stop the rest.
+"""
+
+_EPILOG = """\
+examples:
+  framespool index videos/                             all videos below a folder
+  framespool index train.txt val.txt --threads 8       those of two lists
+  framespool index videos/ --export videos.jsonl       write their indices to a file ...
+  framespool index /data/videos --import videos.jsonl  ... which saves another machine the work
+  framespool index videos/ --check                     build all once more and compare
+"""
+
+
+def add(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = subparsers.add_parser(
+        "index",
+        help="index videos ahead of time",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, or a video")
+    parser.add_argument(
+        "--index", metavar="PLACE", help="folder of the index (default: FRAMESPOOL_INDEX, else in the user's cache)"
+    )
+    parser.add_argument("--threads", type=_count, metavar="N", help="worker threads (default: all cores)")
+    parser.add_argument("--check", action="store_true", help="build what is there once more and compare")
+    parser.add_argument("--export", metavar="FILE", help="write the indices of DATASET as lines of JSON")
+    parser.add_argument("--import", metavar="FILE", dest="import_", help="take in such a file before indexing the rest")
+    parser.add_argument(
+        "--root", metavar="DIR", help="folder that paths in exports start from (default: what DATASET has in common)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does it."""
+    began = time.monotonic()
+    paths, root = _videos(arguments.dataset, arguments.root)
+    index = _framespool.Index(arguments.index)
+    summary: dict[str, Any] = {"command": "index", "index": os.fspath(index.file), "videos": len(paths)}
+    if arguments.import_:
+        imported, unfit = index.import_(arguments.import_, root)
+        index.flush()
+        summary |= {"imported": imported, "import_unfit": _left(unfit)}
+    threads = arguments.threads or len(os.sched_getaffinity(0))
+    try:
+        with Progress("videos") as progress:
+            filled = index.fill(paths, threads, arguments.check, progress)
+    finally:
+        index.flush()  # Ctrl-C keeps what was built
+    failed = [{"path": os.fspath(path), "kind": kind, "error": error} for path, kind, error in filled["failed"]]
+    summary |= {**filled, "failed": failed, "wrong": [os.fspath(path) for path in filled["wrong"]]}
+    if arguments.check:
+        summary["gone"] = sum(index.prune(place) for place in arguments.dataset if os.path.isdir(place))
+        index.flush()
+    if arguments.export:
+        exported, left = index.export(arguments.export, root, paths)
+        bad = {entry["path"] for entry in failed}
+        summary |= {"exported": exported, "export_unfit": [e for e in _left(left) if e["path"] not in bad]}
+    summary |= {"not_kept": index.lost, "trouble": index.trouble, "seconds": round(time.monotonic() - began, 3)}
+    if arguments.json:
+        print(json.dumps(summary))
+    else:
+        _print(summary, arguments)
+    is_bad = failed or summary["wrong"] or summary["not_kept"] or summary.get("export_unfit")
+    return 1 if is_bad else 0
+
+
+def _left(left: list[tuple[Path, str]]) -> list[dict[str, str]]:
+    return [{"path": os.fspath(path), "reason": why} for path, why in left]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 4096, got {text!r}")
+    return int(text)
+
+
+def _videos(datasets: list[str], root: str | None) -> tuple[list[str], str]:
+    """All videos, each once, and the folder that they have in common."""
+    paths: dict[str, None] = {}
+    roots = []
+    for dataset in datasets:
+        found, start = _framespool.find_videos(dataset)
+        paths |= dict.fromkeys(os.fspath(path) for path in found)
+        roots.append(os.path.abspath(start))
+    if root is not None and not os.path.isdir(root):
+        raise ArgumentError(f"--root must be a folder, got {root!r}")
+    return list(paths), root or os.path.commonpath(roots)
+
+
+def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:
+    parts = [f"{summary['found']} {'right' if arguments.check else 'found'}", f"{summary['indexed']} indexed"]
+    if arguments.check:
+        parts += [f"{len(summary['wrong'])} wrong and replaced", f"{summary['gone']} gone and forgotten"]
+    parts.append(f"{len(summary['failed'])} failed")
+    print(f"{summary['videos']} videos: {', '.join(parts)}; {summary['frames']} frames, {summary['seconds']:.1f} s")
+    for what in ("imported", "exported"):
+        if what in summary:
+            print(f"{what} {summary[what]}, left out {len(summary[what[:6] + '_unfit'])}")
+    print(f"index: {summary['index']}")
+    _names("failed", [entry["error"] for entry in summary["failed"]])
+    _names("wrong", summary["wrong"])
+    for what in ("import", "export"):
+        _names(f"not {what}ed", [f"{e['path']}: {e['reason']}" for e in summary.get(f"{what}_unfit", [])])
+    if summary["not_kept"]:
+        print(f"framespool index: {summary['not_kept']} indices could not be kept", file=sys.stderr)
+    if summary["trouble"]:
+        print(f"framespool index: {summary['trouble']}", file=sys.stderr)
+
+
+def _names(what: str, names: list[str]) -> None:
+    for name in names[:_MOST_NAMES]:
+        print(f"{what}: {name}", file=sys.stderr)
+    if len(names) > _MOST_NAMES:
+        print(f"{what}: {len(names) - _MOST_NAMES} more; --json names them all", file=sys.stderr)

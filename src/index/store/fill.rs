@@ -1,0 +1,189 @@
+//! In: videos. Out: a store that has their indices, or the word that what it has is right.
+//! Named threads take one video after the other; the caller's thread watches.
+//! Never: stops at a bad file.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::entry::Stamp;
+use super::{build, entry, Store};
+use crate::error::{Error, Result, Site};
+use crate::limits::Limits;
+use crate::source::{ByteSource, FileSource};
+
+/// How often the caller's thread looks up.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Videos dealt with.
+    pub done: usize,
+    /// Of these, the ones that failed.
+    pub failed: usize,
+    /// All videos.
+    pub total: usize,
+}
+
+/// What was found and done.
+#[derive(Debug, Default)]
+pub struct Filled {
+    /// Videos whose index was there (and right, if that was checked).
+    pub found: u64,
+    /// Videos whose index was built and put in.
+    pub built: u64,
+    /// Frames of all these.
+    pub frames: u64,
+    /// Videos whose stored index was another than the one built now, which took its place.
+    pub wrong: Vec<PathBuf>,
+    /// Videos that cannot be indexed.
+    pub failed: Vec<(PathBuf, Error)>,
+}
+
+enum Outcome {
+    Found,
+    Built,
+    Wrong,
+}
+
+impl Store {
+    /// Sees to it that the indices of `paths` are stored. With `check`, the database is looked through first, and indices that
+    /// are stored are built once more and compared.
+    /// `watch` is called now and then, and stops it by an error; what was built until then is kept.
+    pub fn fill(
+        &self,
+        paths: &[PathBuf],
+        threads: u32,
+        check: bool,
+        watch: &dyn Fn(&Progress) -> Result<()>,
+    ) -> Result<Filled> {
+        if let Some(writer) = self.writer.as_ref().filter(|_| check) {
+            writer.repair(true);
+            while !self.flush(LOOK_UP) {
+                watch(&Progress { total: paths.len(), ..Progress::default() })?;
+            }
+        }
+        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let stop = AtomicBool::new(false);
+        let filled = Mutex::new(Filled::default());
+        let take = |path: &PathBuf| {
+            let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+            let one = || self.see_to(path, check, &stopped);
+            let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
+                let site = Site::file(&path.to_string_lossy().into());
+                Err(Error::Internal { site, reason: "a panic while indexing".into() })
+            });
+            let mut filled = filled.lock().unwrap_or_else(PoisonError::into_inner);
+            match outcome {
+                Ok((outcome, frames)) => {
+                    filled.frames += u64::from(frames);
+                    match outcome {
+                        Outcome::Found => filled.found += 1,
+                        Outcome::Built => filled.built += 1,
+                        Outcome::Wrong => filled.wrong.push(path.clone()),
+                    }
+                }
+                Err(error) => {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    filled.failed.push((path.clone(), error));
+                }
+            }
+        };
+        let progress = || Progress {
+            done: done.load(Ordering::Acquire),
+            failed: failed.load(Ordering::Relaxed),
+            total: paths.len(),
+        };
+        std::thread::scope(|scope| {
+            for worker in 0..threads.max(1) {
+                let work = || {
+                    while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        take(path);
+                        done.fetch_add(1, Ordering::Release);
+                    }
+                };
+                let thread = std::thread::Builder::new().name(format!("index-fill-{worker}"));
+                if thread.spawn_scoped(scope, work).is_err() && worker == 0 {
+                    return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+                }
+            }
+            while progress().done < paths.len() {
+                if let Err(reason) = watch(&progress()) {
+                    stop.store(true, Ordering::Relaxed);
+                    next.store(paths.len(), Ordering::Relaxed);
+                    return Err(reason);
+                }
+                std::thread::sleep(LOOK_UP.min(Duration::from_millis(2 + progress().done as u64)));
+            }
+            watch(&progress())
+        })?;
+        let mut filled = filled.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Threads finish in any order; reports have one.
+        filled.wrong.sort();
+        filled.failed.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(filled)
+    }
+
+    fn see_to(&self, path: &Path, check: bool, stopped: &dyn Fn() -> Result<()>) -> Result<(Outcome, u32)> {
+        stopped()?;
+        let (source, since) = open_settled(path)?;
+        let kept = self.get(path, &*source);
+        if let Some(index) = kept.as_ref().filter(|_| !check) {
+            return Ok((Outcome::Found, index.num_frames()));
+        }
+        let index = Arc::new(build(&source, &Limits::default(), stopped)?);
+        let outcome = match kept {
+            Some(kept) if kept == index => return Ok((Outcome::Found, index.num_frames())),
+            Some(_) => Outcome::Wrong,
+            None => Outcome::Built,
+        };
+        self.put_patiently(path, &*source, since, &index);
+        Ok((outcome, index.num_frames()))
+    }
+
+    /// Takes out the entries of files below `root` that do not exist any more; returns how many.
+    pub fn prune(&self, root: &Path) -> Result<u64> {
+        use std::os::unix::ffi::OsStrExt;
+        let root = std::path::absolute(root)
+            .map_err(|e| Error::io(&Site::file(&root.to_string_lossy().into()), e))?;
+        let Some(_inside) = super::process::enter(self.made_in) else { return Ok(0) };
+        let mut gone = Vec::new();
+        self.read(|connection| {
+            super::database::each(connection, |id, value| {
+                let path =
+                    entry::Entry::unseal(value).map(|e| Path::new(std::ffi::OsStr::from_bytes(e.path)));
+                if path.is_some_and(|p| p.starts_with(&root) && !p.exists()) {
+                    gone.push(id);
+                }
+                true
+            })
+        });
+        let count = gone.len() as u64;
+        match &self.writer {
+            Some(writer) if count > 0 => writer.remove(gone),
+            Some(_) => {}
+            None => return Ok(0),
+        }
+        Ok(count)
+    }
+}
+
+/// Opens a file, and waits until its last change lies so far back that its index will be believed: see `Entry::is_young`.
+fn open_settled(path: &Path) -> Result<(Arc<dyn ByteSource>, SystemTime)> {
+    let mut tries = 0;
+    loop {
+        let since = SystemTime::now();
+        let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(path)?);
+        let young =
+            Stamp::of(&source.identity()).and_then(|stamp| stamp.settles_in(entry::since_1970(since)));
+        match young.filter(|_| tries < 3) {
+            // Opened anew: it may have changed meanwhile.
+            Some(wait) => std::thread::sleep(wait),
+            None => return Ok((source, since)),
+        }
+        tries += 1;
+    }
+}

@@ -1,0 +1,175 @@
+//! In: entries, or lines of JSON. Out: lines of JSON, or entries: so that indices can travel with a dataset.
+//! Paths are relative to a root, files are known by length and fingerprint; times and inodes stay at home.
+//! Never: takes in an index for a file that is not there or not the same, or for one outside the root.
+
+use std::io::{BufRead, Read, Write};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use base64::Engine;
+use serde_json::{json, Value};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::coding::{self, FORMAT};
+use super::entry::fingerprint;
+use super::Store;
+use crate::error::{Error, Result, Site};
+use crate::limits::Limits;
+use crate::source::{ByteSource, FileSource};
+
+/// Longest line that is read; the index of a day of video takes less.
+const LINE_BYTES: u64 = 1 << 28;
+
+/// What became of an export or import.
+#[derive(Debug, Default)]
+pub struct Travelled {
+    /// Entries written, or taken in.
+    pub entries: u64,
+    /// What was not, and why.
+    pub left: Vec<(PathBuf, String)>,
+}
+
+impl Store {
+    /// Writes the stored indices of `paths`, all of which lie below `root`, as lines of JSON.
+    pub fn export(
+        &self,
+        root: &Path,
+        paths: &[PathBuf],
+        out: &mut dyn Write,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Travelled> {
+        let mut done = Travelled::default();
+        let root = absolute(root)?;
+        for path in paths {
+            watch()?;
+            match self.line(&root, path) {
+                Ok(line) => {
+                    let failed = |e| Error::io(&Site::file(&"the export".into()), e);
+                    writeln!(out, "{line}").map_err(failed)?;
+                    done.entries += 1;
+                }
+                Err(why) => done.left.push((path.clone(), why)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn line(&self, root: &Path, path: &Path) -> std::result::Result<Value, String> {
+        let said = |error: Error| error.to_string();
+        let whole = absolute(path).map_err(said)?;
+        let below = whole.strip_prefix(root).map_err(|_| format!("not below {}", root.display()))?;
+        let name = below.to_str().ok_or("the path is not UTF-8, which JSON needs")?;
+        let source = FileSource::open(path).map_err(said)?;
+        let index = self.get(path, &source).ok_or("not in the index, or changed since")?;
+        let print = fingerprint(&source).map_err(said)?;
+        let bytes = coding::encode(&index).ok_or("cannot be written down")?;
+        let ffmpeg = super::writer::maker(&index);
+        Ok(json!({
+            "path": name,
+            "bytes": source.len(),
+            "fingerprint": format!("{print:016x}"),
+            "codec": index.info.params.codec.name,
+            "frames": index.frames.len(),
+            "format": FORMAT,
+            "ffmpeg": ffmpeg,
+            "checksum": format!("{:016x}", checksum(source.len(), print, &ffmpeg, &bytes)),
+            "index": BASE64.encode(bytes),
+        }))
+    }
+
+    /// Takes in the lines that [`Store::export`] wrote, for the files below `root`; `name` is what messages call them.
+    pub fn import(
+        &self,
+        root: &Path,
+        lines: &mut dyn BufRead,
+        name: &str,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Travelled> {
+        let mut done = Travelled::default();
+        let site = Site::file(&name.into());
+        let mut line = Vec::new();
+        for number in 1u64.. {
+            watch()?;
+            line.clear();
+            let got = lines.take(LINE_BYTES).read_until(b'\n', &mut line).map_err(|e| Error::io(&site, e))?;
+            if got == 0 {
+                break;
+            }
+            if got as u64 == LINE_BYTES {
+                return Err(Error::malformed(
+                    &site,
+                    format!("line {number} is longer than {LINE_BYTES} bytes"),
+                ));
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let place = || PathBuf::from(format!("line {number}"));
+            match serde_json::from_slice::<Value>(&line) {
+                Err(error) => done.left.push((place(), format!("no JSON ({error})"))),
+                Ok(value) => match self.take_in(root, &value) {
+                    Ok(()) => done.entries += 1,
+                    Err(why) => {
+                        let path = value["path"].as_str().map_or_else(place, PathBuf::from);
+                        done.left.push((path, why));
+                    }
+                },
+            }
+        }
+        Ok(done)
+    }
+
+    fn take_in(&self, root: &Path, line: &Value) -> std::result::Result<(), String> {
+        let word = |name: &str| line[name].as_str().ok_or(format!("no {name:?} in it"));
+        let hex = |name: &str| {
+            u64::from_str_radix(word(name)?, 16).map_err(|_| format!("{name:?} is no such number"))
+        };
+        if line["format"].as_u64() != Some(FORMAT.into()) {
+            return Err(format!("of format {}, this build reads format {FORMAT}", line["format"]));
+        }
+        let (below, ffmpeg) = (Path::new(word("path")?), word("ffmpeg")?);
+        if below.components().any(|c| !matches!(c, Component::Normal(_) | Component::CurDir)) {
+            return Err("the path leads out of the root".into());
+        }
+        let version = crate::ffmpeg::version();
+        if !ffmpeg.is_empty() && ffmpeg != version {
+            return Err(format!("read by FFmpeg {ffmpeg}, this build has {version}"));
+        }
+        let bytes = BASE64.decode(word("index")?).map_err(|e| format!("the index is not base64 ({e})"))?;
+        let (len, print) = (line["bytes"].as_u64().ok_or("no \"bytes\" in it")?, hex("fingerprint")?);
+        if checksum(len, print, ffmpeg, &bytes) != hex("checksum")? {
+            return Err("the checksum is wrong: the line was damaged".into());
+        }
+        let path = root.join(below);
+        let since = SystemTime::now();
+        let source = FileSource::open(&path).map_err(|e| e.to_string())?;
+        if source.len() != len {
+            return Err(format!("the file has {} bytes, the one that was indexed had {len}", source.len()));
+        }
+        if fingerprint(&source).map_err(|e| e.to_string())? != print {
+            return Err("the file has other content than the one that was indexed".into());
+        }
+        let site = Site::file(source.name());
+        let index =
+            coding::decode(&bytes, site, &Limits::default()).ok_or("the index cannot be understood")?;
+        self.put_patiently(&path, &source, since, &Arc::new(index));
+        Ok(())
+    }
+}
+
+/// Covers all that is believed but the path: files may be moved.
+fn checksum(len: u64, print: u64, ffmpeg: &str, index: &[u8]) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(&len.to_le_bytes());
+    hash.update(&print.to_le_bytes());
+    hash.update(&(ffmpeg.len() as u64).to_le_bytes());
+    hash.update(ffmpeg.as_bytes());
+    hash.update(index);
+    hash.digest()
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io(&Site::file(&path.to_string_lossy().into()), e))
+}

@@ -1,0 +1,100 @@
+//! For the tests of the stored index: names for videos, their indices, and what a store has of them.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use framespool::index::store::Store;
+use framespool::index::{build, VideoIndex};
+use framespool::limits::Limits;
+use framespool::source::{ByteSource, FileSource};
+
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// SplitMix64: a sequence that never changes.
+pub struct Sequence(pub u64);
+
+impl Sequence {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// An empty folder of this test's own.
+pub fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("index_store").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+pub fn database(place: &Path) -> PathBuf {
+    place.join("framespool-index.sqlite3")
+}
+
+pub fn open(path: &Path) -> Arc<dyn ByteSource> {
+    Arc::new(FileSource::open(path).expect("a video"))
+}
+
+pub fn fresh(path: &Path) -> Arc<VideoIndex> {
+    Arc::new(build(&open(path), &Limits::default(), &|| Ok(())).expect("an index"))
+}
+
+/// `count` names for small videos of the corpus below `folder`; names make entries, contents do not matter here.
+pub fn links(folder: &Path, count: usize) -> Vec<PathBuf> {
+    let small = |e: &super::Entry| e.path.starts_with("video/action/") && e.path.ends_with(".mp4");
+    let files: Vec<PathBuf> =
+        super::videos().iter().filter(|e| small(e)).map(|e| e.root.join(&e.path)).collect();
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let make = |(n, file): (usize, &PathBuf)| {
+        let link = folder.join(format!("video_{n:04}.mp4"));
+        std::os::unix::fs::symlink(file, &link).expect("a link");
+        link
+    };
+    files.iter().cycle().take(count).enumerate().map(make).collect()
+}
+
+/// Freshly built indices of all links, each file built once.
+pub fn expected(links: &[PathBuf]) -> BTreeMap<PathBuf, Arc<VideoIndex>> {
+    let mut built: BTreeMap<PathBuf, Arc<VideoIndex>> = BTreeMap::new();
+    let mut each = BTreeMap::new();
+    for link in links {
+        let file = link.canonicalize().expect("a link to a file");
+        let index = built.entry(file).or_insert_with(|| fresh(link)).clone();
+        let index = VideoIndex { site: fresh_site(link), ..(*index).clone() };
+        each.insert(link.clone(), Arc::new(index));
+    }
+    each
+}
+
+pub fn fresh_site(path: &Path) -> framespool::error::Site {
+    framespool::error::Site::file(&path.to_string_lossy().into())
+}
+
+pub fn put_all(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
+    for (path, index) in indices {
+        store.put_patiently(path, &*open(path), SystemTime::now(), index);
+    }
+    store.flush(MINUTE);
+}
+
+/// How many of the indices are stored; one that is stored and differs is a failure.
+pub fn stored(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
+    let found = |(path, index): (&PathBuf, &Arc<VideoIndex>)| {
+        let found = store.get(path, &*open(path))?;
+        assert_eq!(found, *index, "{}: another index than a fresh one", path.display());
+        Some(())
+    };
+    indices.iter().filter_map(found).count()
+}

@@ -1,0 +1,254 @@
+//! In: processes that write, read, die and damage. Out: proof that what a store returns is a fresh index or none.
+//! Processes are this test program again, told by its environment what to do (see `child`).
+//! Never: writes anywhere but below the build's own folder for tests.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use common::index::{database, expected, folder, links, open, put_all, stored, Sequence, MINUTE};
+use framespool::error::Error;
+use framespool::index::store::{index_of, Access, Store};
+
+#[test]
+fn processes_write_and_read_one_place_at_once() {
+    let place = folder("crowd");
+    let links = links(&folder("crowd_links"), 120);
+    if links.is_empty() {
+        return;
+    }
+    let children: Vec<Child> = (0..4).map(|n| start("crowd", &place, &links[0], n)).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{}{}", said(&output.stdout), said(&output.stderr));
+    }
+    let indices = expected(&links);
+    assert_eq!(stored(&Store::open(&place, Access::Read).unwrap(), &indices), indices.len());
+}
+
+/// `FRAMESPOOL_TEST_ROUNDS` asks for more than usual.
+fn rounds(usual: u64) -> u64 {
+    std::env::var("FRAMESPOOL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn processes_killed_while_writing_leave_only_what_is_right() {
+    let place = folder("killed");
+    let links = links(&folder("killed_links"), 300);
+    if links.is_empty() {
+        return;
+    }
+    let indices = expected(&links);
+    let mut sequence = Sequence(7);
+    let mut counts = Vec::new();
+    for round in 0..rounds(24) {
+        // Two write; one of them is killed, now and then both.
+        let mut writers = [0, 1].map(|n| start("write", &place, &links[0], round * 2 + n));
+        std::thread::sleep(Duration::from_millis(20 + sequence.below(230) as u64));
+        let survivor = sequence.below(3);
+        for (n, writer) in writers.iter_mut().enumerate() {
+            if n != survivor {
+                writer.kill().unwrap(); // SIGKILL
+            }
+        }
+        let store = Store::open(&place, Access::Write).unwrap();
+        counts.push(stored(&store, &indices));
+        assert_eq!(store.trouble(), None);
+        writers.iter_mut().for_each(|w| {
+            w.kill().unwrap();
+            w.wait().unwrap();
+        });
+    }
+    println!("entries after each kill: {counts:?}");
+    assert!(counts.iter().any(|&n| n > 0));
+    let store = Store::open(&place, Access::Write).unwrap();
+    put_all(&store, &indices);
+    assert_eq!((stored(&store, &indices), store.trouble()), (indices.len(), None));
+}
+
+fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) -> &'static str {
+    const PAGE: usize = 4096;
+    let (len, pages) = (bytes.len(), bytes.len() / PAGE);
+    match sequence.below(7) {
+        0 => {
+            bytes.truncate(sequence.below(len));
+            "cut"
+        }
+        1 => {
+            (0..64).for_each(|_| bytes[sequence.below(len)] ^= 1 << sequence.below(8));
+            "bits"
+        }
+        2 => {
+            for _ in 0..16 {
+                let at = sequence.below(pages) * PAGE + sequence.below(64);
+                bytes[at] = sequence.next() as u8;
+            }
+            "heads of pages"
+        }
+        3 => {
+            for _ in 0..1 + sequence.below(8) {
+                bytes[sequence.below(100)] = sequence.next() as u8;
+            }
+            "header"
+        }
+        4 => {
+            let (from, to) = (sequence.below(pages) * PAGE, sequence.below(pages) * PAGE);
+            bytes.copy_within(from..from + PAGE, to);
+            "page over page"
+        }
+        5 => {
+            // "Kept with a write-ahead log": such files are read in another way.
+            bytes[18..20].fill(2);
+            "another journal"
+        }
+        _ => {
+            let from = sequence.below(len);
+            let end = (from + sequence.below(20_000)).min(len);
+            bytes[from..end].fill_with(|| sequence.next() as u8);
+            "stretch of noise"
+        }
+    }
+}
+
+#[test]
+fn damage_to_the_database_costs_entries_and_nothing_else() {
+    let place = folder("damaged");
+    let links = links(&folder("damaged_links"), 200);
+    if links.is_empty() {
+        return;
+    }
+    let indices = expected(&links);
+    put_all(&Store::open(&place, Access::Write).unwrap(), &indices);
+    let intact = std::fs::read(database(&place)).unwrap();
+    let mut sequence = Sequence(11);
+    let mut tally: BTreeMap<String, u32> = BTreeMap::new();
+    for round in 0..rounds(102) {
+        let mut bytes = intact.clone();
+        let kind = damage(&mut bytes, &mut sequence);
+        std::fs::write(database(&place), &bytes).unwrap();
+        if round % 5 == 0 {
+            // As a killed writer leaves it behind: to be rolled back, were it not noise.
+            let journal = place.join("framespool-index.sqlite3-journal");
+            let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+            let noise = (0..20_000).map(|_| sequence.next() as u8);
+            std::fs::write(journal, magic.into_iter().chain(noise).collect::<Vec<u8>>()).unwrap();
+        }
+        for (role, access) in [("look", "reader"), ("use", "writer")] {
+            let output = start(role, &place, &links[0], round).wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success(),
+                "round {round}, {kind}, {access}: {:?}\n{said}{complaint}",
+                output.status
+            );
+            let outcome = said.lines().find_map(|l| l.split_once("outcome: ")).map_or("none", |(_, o)| o);
+            *tally.entry(format!("{kind:16} {access}: {outcome}")).or_default() += 1;
+        }
+        // Whatever it was, the second process left a sound database with everything in it.
+        let store = Store::open(&place, Access::Write).unwrap();
+        assert_eq!(stored(&store, &indices), indices.len(), "round {round}, {kind}");
+        assert_eq!(store.trouble(), None, "round {round}, {kind}");
+    }
+    tally.iter().for_each(|(what, times)| println!("{times:4} {what}"));
+}
+
+#[test]
+fn a_database_cut_short_while_in_use_is_an_empty_one() {
+    let place = folder("cut");
+    let indices = expected(&links(&folder("cut_links"), 200));
+    let store = Store::open(&place, Access::Write).unwrap();
+    put_all(&store, &indices);
+    assert_eq!(stored(&store, &indices), indices.len());
+    let file = std::fs::File::options().write(true).open(database(&place)).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 3).unwrap();
+    stored(&store, &indices);
+    store.flush(MINUTE);
+    put_all(&store, &indices);
+    assert_eq!(stored(&store, &indices), indices.len());
+    assert!(indices.is_empty() || store.trouble().is_some_and(|t| t.contains("emptied")));
+}
+
+/// Starts this program again as `child`; `link` is one of the links that it works on.
+fn start(role: &str, place: &Path, link: &Path, number: u64) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "child", "--ignored", "--nocapture", "--test-threads=1"])
+        .envs([("FRAMESPOOL_TEST_ROLE", role), ("FRAMESPOOL_TEST_NUMBER", &number.to_string())])
+        .env("FRAMESPOOL_TEST_PLACE", place)
+        .env("FRAMESPOOL_TEST_LINKS", link.parent().expect("a folder"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("this program again")
+}
+
+#[test]
+#[ignore = "started by the other tests, as a process of its own"]
+fn child() {
+    let told = |what: &str| std::env::var_os(format!("FRAMESPOOL_TEST_{what}"));
+    let (Some(role), Some(place), Some(links)) = (told("ROLE"), told("PLACE"), told("LINKS")) else { return };
+    let place = PathBuf::from(place);
+    let number = told("NUMBER").and_then(|n| n.to_str()?.parse().ok()).unwrap_or(0);
+    let mut links: Vec<PathBuf> =
+        std::fs::read_dir(links).unwrap().map(|entry| entry.unwrap().path()).collect();
+    links.sort();
+    let indices = expected(&links);
+    match role.to_str() {
+        // Puts and gets, in an order of its own.
+        Some("crowd") => {
+            let store = Store::open(&place, Access::Write).unwrap();
+            let mut sequence = Sequence(number);
+            for _ in 0..3 * links.len() {
+                let link = &links[sequence.below(links.len())];
+                let (index, _) = index_of(Some(&store), link, &open(link), &|| Ok(())).unwrap();
+                assert_eq!(index, indices[link]);
+            }
+            put_all(&store, &indices);
+            assert_eq!(stored(&store, &indices), indices.len());
+            assert_eq!((store.trouble(), store.lost()), (None, 0));
+        }
+        // Writes until it is killed.
+        Some("write") => {
+            let store = Store::open(&place, Access::Write).unwrap();
+            let mut sequence = Sequence(number);
+            loop {
+                let link = &links[sequence.below(links.len())];
+                store.put_patiently(link, &*open(link), SystemTime::now(), &indices[link]);
+                if sequence.below(10) == 0 {
+                    store.flush(MINUTE);
+                }
+            }
+        }
+        Some("look") => match Store::open(&place, Access::Read) {
+            Ok(store) => {
+                let found = stored(&store, &indices);
+                let trouble = if store.trouble().is_some() { "told" } else { "not seen" };
+                let found = if found == indices.len() { "all" } else { "not all" };
+                println!("\noutcome: {found} found, damage {trouble}");
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Io { .. }), "{error:?}");
+                println!("\noutcome: refused by a typed error");
+            }
+        },
+        Some("use") => {
+            let store = Store::open(&place, Access::Write).unwrap();
+            let found = stored(&store, &indices);
+            for link in indices.keys() {
+                index_of(Some(&store), link, &open(link), &|| Ok(())).unwrap();
+            }
+            store.flush(MINUTE);
+            // Reading may have found the damage only after something had been put.
+            put_all(&store, &indices);
+            assert_eq!(stored(&store, &indices), indices.len());
+            let trouble = if store.trouble().is_some() { "emptied and told" } else { "not seen" };
+            let found = if found == indices.len() { "all" } else { "not all" };
+            println!("\noutcome: {found} found, damage {trouble}");
+        }
+        other => panic!("no such role: {other:?}"),
+    }
+}

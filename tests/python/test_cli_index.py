@@ -1,0 +1,183 @@
+"""``framespool index``: what it fills, checks, sends off and takes in, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import framespool as fsp
+import pytest
+from framespool.cli import main
+
+RULE = fsp.sampling.windows(sequence_length=4)
+
+
+@pytest.fixture
+def folder(asl, tmp_path):
+    """Eight videos in two folders, and one beside them."""
+    root = tmp_path / "videos"
+    for n, (path, _) in enumerate(asl[:9]):
+        below = root if n == 8 else root / f"class {n % 2}"
+        below.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, below)
+    (root / "notes.txt").write_text("no video")
+    return root
+
+
+def index(capsys, *arguments):
+    """The exit code and the summary."""
+    code = main(["index", "--json", *map(str, arguments)])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def counts(summary):
+    return summary["videos"], summary["found"], summary["indexed"], len(summary["failed"])
+
+
+def test_a_folder_is_filled_once_and_then_found(folder, tmp_path, capsys):
+    place = tmp_path / "place"
+    code, summary = index(capsys, folder, "--index", place, "--threads", 2)
+    assert (code, counts(summary)) == (0, (9, 0, 9, 0))
+    assert summary["index"] == str(place / "framespool-index.sqlite3") and summary["trouble"] is None
+    assert summary["frames"] == sum(len(fsp.Video(path)) for path in folder.rglob("*.mkv"))
+    code, summary = index(capsys, folder, "--index", place)
+    assert (code, counts(summary)) == (0, (9, 9, 0, 0))
+    loader = fsp.ClipLoader([str(path) for path in folder.rglob("*.mkv")], RULE, batch_size=1, index=place)
+    assert (loader.stats()["index_hits"], loader.stats()["videos_indexed"]) == (9, 0)
+
+
+def test_lists_and_files_are_taken_too_and_each_video_once(asl, tmp_path, capsys):
+    (tmp_path / "list.txt").write_text("".join(f"{path} {label}\n" for path, label in asl[:4]))
+    arguments = [tmp_path / "list.txt", asl[3][0], asl[4][0], "--index", tmp_path / "place"]
+    assert counts(index(capsys, *arguments)[1]) == (5, 0, 5, 0)
+
+
+def test_a_bad_file_is_named_and_the_rest_is_done(folder, bad_file, tmp_path, capsys):
+    shutil.copy(bad_file, folder / "bad.mp4")
+    place = tmp_path / "place"
+    code, summary = index(capsys, folder, "--index", place)
+    assert (code, counts(summary)) == (1, (10, 0, 9, 1))
+    assert summary["failed"][0]["path"] == str(folder / "bad.mp4")
+    assert "bad.mp4" in summary["failed"][0]["error"] and summary["failed"][0]["kind"] in fsp.errors.BY_KIND
+    assert main(["index", str(folder), "--index", str(place)]) == 1
+    said = capsys.readouterr()
+    assert "10 videos: 9 found, 0 indexed, 1 failed" in said.out
+    assert said.err.count("bad.mp4") == 1
+
+
+def test_indices_travel_with_the_videos(folder, tmp_path, capsys):
+    lines = tmp_path / "indices.jsonl"
+    code, summary = index(capsys, folder, "--index", tmp_path / "here", "--export", lines)
+    assert (code, summary["exported"], summary["export_unfit"]) == (0, 9, [])
+    assert str(tmp_path) not in lines.read_text(), "no paths of this machine"
+    there = shutil.copytree(folder, tmp_path / "there", copy_function=shutil.copy)  # with other times
+    time.sleep(0.05)
+    code, summary = index(capsys, there, "--index", tmp_path / "place", "--import", lines)
+    assert (code, summary["imported"], summary["import_unfit"]) == (0, 9, [])
+    assert counts(summary) == (9, 9, 0, 0)
+    code, summary = index(capsys, there, "--index", tmp_path / "place", "--check")
+    assert (code, counts(summary), summary["wrong"]) == (0, (9, 9, 0, 0), [])
+
+
+def test_what_does_not_fit_is_named_and_not_imported(folder, asl, tmp_path, capsys):
+    lines = tmp_path / "indices.jsonl"
+    index(capsys, folder, "--index", tmp_path / "here", "--export", lines)
+    entries = {Path(entry["path"]).name: entry for entry in map(json.loads, lines.read_text().splitlines())}
+    names = sorted(entries)
+    there = shutil.copytree(folder, tmp_path / "there")
+    where = {path.name: path for path in there.rglob("*.mkv")}
+    where[names[0]].unlink()  # gone
+    shutil.copy(asl[9][0], where[names[1]])  # another file
+    content = bytearray(where[names[2]].read_bytes())
+    content[-1] ^= 1
+    where[names[2]].write_bytes(content)  # the same length
+    damaged = bytearray(entries[names[3]]["index"], "ascii")
+    damaged[100] ^= 1
+    entries[names[3]]["index"] = damaged.decode()
+    entries[names[4]]["path"] = "../videos/" + entries[names[4]]["path"]
+    entries[names[5]]["format"] = 0
+    entries[names[6]]["ffmpeg"] = "0.1"
+    lines.write_text("".join(json.dumps(entry) + "\n" for entry in entries.values()) + "no JSON\n\n")
+    time.sleep(0.05)
+    code, summary = index(capsys, there, "--index", tmp_path / "place", "--import", lines)
+    assert (code, summary["imported"]) == (0, 2)
+    reasons = {Path(entry["path"]).name: entry["reason"] for entry in summary["import_unfit"]}
+    expected = ["no such file", "bytes", "other content", "", "out of the root", "format", "FFmpeg 0.1"]
+    assert len(reasons) == 8 and "no JSON" in reasons["line 10"]
+    for name, reason in zip(names, expected, strict=False):
+        assert reason in reasons[name], name
+    assert counts(summary) == (8, 2, 6, 0)
+
+
+def test_check_finds_what_is_wrong_stale_and_gone(folder, asl, tmp_path, capsys):
+    place = tmp_path / "place"
+    index(capsys, folder, "--index", place)
+    first, second, third = sorted(folder.rglob("*.mkv"))[:3]
+    # The entry of one video under the name of another, sealed as it should be, is none of its business.
+    database = sqlite3.connect(place / "framespool-index.sqlite3")
+    rows = dict(database.execute("SELECT id, value FROM entry"))
+    ids = {str(path): key for key, value in rows.items() for path in (first, second) if os.fsencode(path) in value}
+    with database:
+        database.execute("UPDATE entry SET value = ? WHERE id = ?", (rows[ids[str(second)]], ids[str(first)]))
+    database.close()
+    third.unlink()
+    shutil.copy(asl[9][0], second)
+    code, summary = index(capsys, folder, "--index", place, "--check")
+    assert (code, counts(summary), summary["gone"]) == (0, (8, 6, 2, 0), 1)
+    code, summary = index(capsys, folder, "--index", place, "--check")
+    assert (code, counts(summary), summary["gone"]) == (0, (8, 8, 0, 0), 0)
+
+
+def test_wrong_usage_is_told(folder, tmp_path, capsys, monkeypatch):
+    for wrong in (["index"], ["no such command"], ["index", str(folder), "--threads", "0"]):
+        with pytest.raises(SystemExit) as ended:
+            main(wrong)
+        assert ended.value.code == 2
+    capsys.readouterr()
+    assert main(["index", str(tmp_path / "nowhere")]) == 1
+    assert "nowhere" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["index", str(folder), "--index", str(tmp_path / "file")]) == 1
+    assert "file" in capsys.readouterr().err
+    monkeypatch.setenv("FRAMESPOOL_INDEX", "off")
+    assert main(["index", str(folder)]) == 1
+    assert "FRAMESPOOL_INDEX" in capsys.readouterr().err
+
+
+def test_on_a_terminal_there_is_a_bar(folder, tmp_path):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "framespool", "index", folder, "--index", tmp_path / "place"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "9/9 videos" in shown and "[" + "#" * 30 + "]" in shown and shown.endswith("\x1b[K")
+    assert b"9 videos: 0 found, 9 indexed" in done.stdout
+    plain = subprocess.run(command, capture_output=True, check=True)
+    assert plain.stderr == b""
+
+
+def test_ctrl_c_ends_it_and_keeps_what_was_done(videos, tmp_path):
+    """A thousand names for one video that takes some milliseconds."""
+    many = tmp_path / "many"
+    many.mkdir()
+    for n in range(3000):
+        (many / f"{n}.webm").symlink_to(videos / "codecs" / "av1_10bit_hdr_426x240.webm")
+    place = tmp_path / "place"
+    command = [sys.executable, "-m", "framespool", "index", many, "--index", place, "--threads", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    assert process.returncode == 130, errors
+    assert b"stopped" in errors and b"Traceback" not in errors
+    kept = sqlite3.connect(place / "framespool-index.sqlite3").execute("SELECT count(*) FROM entry").fetchone()[0]
+    assert 0 < kept < 3000

@@ -2,6 +2,7 @@
 //! A picture that did not decode cleanly, and all that may refer to it, is an error and never delivered.
 //! Never: knows what frames are for.
 
+mod ahead;
 mod counts;
 mod pass;
 
@@ -159,7 +160,11 @@ impl FrameDecoder {
     ) -> Result<Step> {
         let Some(at) = pass.next() else { return self.finish(pass, each) };
         let begun = Instant::now();
-        pass.look_ahead(reader, watch);
+        pass.look_ahead(at, reader, watch)?;
+        if pass.passes_over(at) {
+            self.counts.pictures_skipped += 1;
+            return Ok(Step::More);
+        }
         let read = pass.read(at, reader, &mut self.packet, watch);
         let spared = read.as_ref().is_ok_and(|()| pass.spares(at, self.packet.data()));
         let have = Instant::now();

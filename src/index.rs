@@ -2,8 +2,11 @@
 //! Which packets make frames, in which order they are shown, and where decoding may start exactly.
 //! Never: decodes, but for the rare stream whose order nothing else tells (see `build`).
 
+mod av1;
 mod build;
 mod frames;
+mod hevc;
+pub mod links;
 pub mod look;
 mod nal;
 mod params;

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::ahead::Ahead;
 use super::Counts;
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
@@ -30,6 +31,8 @@ pub(super) struct Pass {
     /// Pictures that lead the start on screen may refer to what lies before it: they are fed because the decoder's
     /// bookkeeping counts them, but they are nobody's, and their errors say nothing about the others.
     start_order: i64,
+    /// What was found by looking through the run; then the two that follow are not asked.
+    ahead: Option<Ahead>,
     /// Reads headers; `None` where every picture is to be decoded.
     roles: Option<Roles>,
     /// For each wanted packet, the highest layer among it and those after it; empty where there is one layer only.
@@ -53,6 +56,7 @@ impl Pass {
             damage: None,
             tie_by_time: index.info.params.codec.kind == CodecKind::Vp9,
             start_order: index.packets[run.start.at()].order,
+            ahead: None,
             roles,
             layers: Vec::new(),
             spared: false,
@@ -94,11 +98,31 @@ impl Pass {
         packet: &mut Packet,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        reader.read_towards(at, at == self.run.start, self.run.end, packet, watch)
+        let last = self.ahead.as_ref().map_or(self.run.end, |ahead| ahead.fetch_to(&self.index, at));
+        reader.read_towards(at, at == self.run.start, last, packet, watch)
+    }
+
+    /// Finds out what the wanted pictures depend on, before the first packet if the whole run can be looked through.
+    ///
+    /// # Errors
+    /// What `watch` says.
+    pub fn look_ahead(
+        &mut self,
+        at: DecodeIndex,
+        reader: &mut PacketReader,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        if at == self.run.start && self.roles.is_some() {
+            self.ahead = Ahead::look(&self.index, &self.run, reader, watch)?;
+        }
+        if self.ahead.is_none() {
+            self.look_at_layers(reader, watch);
+        }
+        Ok(())
     }
 
     /// Where a stream has layers, finds out up to which one the wanted pictures go: what lies above is in nobody's way.
-    pub fn look_ahead(&mut self, reader: &mut PacketReader, watch: &dyn Fn() -> Result<()>) {
+    fn look_at_layers(&mut self, reader: &mut PacketReader, watch: &dyn Fn() -> Result<()>) {
         let Some(roles) = self.roles.as_mut().filter(|r| r.highest_layer() > 0) else { return };
         if !self.layers.is_empty() || !self.index.direct {
             return;
@@ -117,9 +141,16 @@ impl Pass {
         }
     }
 
-    /// Whether the decoder need not see packet `at`.
+    /// Whether packet `at` need not even be read.
+    pub fn passes_over(&mut self, at: DecodeIndex) -> bool {
+        let over = self.ahead.as_ref().is_some_and(|ahead| ahead.spares(at));
+        self.spared |= over;
+        over
+    }
+
+    /// Whether the decoder need not see packet `at`, which was read.
     pub fn spares(&mut self, at: DecodeIndex, data: &[u8]) -> bool {
-        let Some(roles) = &mut self.roles else { return false };
+        let Some(roles) = self.roles.as_mut().filter(|_| self.ahead.is_none()) else { return false };
         let role = roles.role(data);
         let record = &self.index.packets[at.at()];
         if record.is_start() || record.is_part() || self.run.wanted.binary_search(&at).is_ok() {

@@ -76,7 +76,7 @@ fn started(data: &[u8]) -> Vec<&[u8]> {
         }
     }
     if let Some(b) = begin {
-        out.push(&data[b..]);
+        out.push(trim(&data[b..]));
     }
     out.retain(|u| !u.is_empty());
     out
@@ -173,6 +173,13 @@ mod tests {
         let expected: [&[u8]; 3] = [&[9, 16], &[0x65, 1, 2], &[0x41, 7]];
         assert_eq!(units(Framing::StartCodes, &annexb), expected);
         assert_eq!(units(Framing::Lengths(2), &avcc), expected);
+    }
+
+    #[test]
+    fn zeros_behind_a_unit_are_not_part_of_it() {
+        let data = [0, 0, 0, 1, 0x67, 7, 0, 0, 0, 1, 0x68, 8, 0];
+        let expected: [&[u8]; 2] = [&[0x67, 7], &[0x68, 8]];
+        assert_eq!(units(Framing::StartCodes, &data), expected);
     }
 
     #[test]

@@ -30,11 +30,7 @@ impl ParameterSets {
         let framing = Framing::of(hevc, extradata);
         let mut this =
             Self { hevc, framing, configured: BTreeMap::new(), current: BTreeMap::new(), changed: false };
-        let listed = match framing {
-            Framing::StartCodes => units(framing, extradata),
-            Framing::Lengths(_) => configured_units(hevc, extradata).unwrap_or_default(),
-        };
-        for unit in listed {
+        for unit in listed_units(hevc, framing, extradata) {
             if let Some(name) = this.name(unit) {
                 this.configured.insert(name, unit.to_vec());
             }
@@ -95,8 +91,8 @@ impl ParameterSets {
     }
 }
 
-/// `sps_seq_parameter_set_id`, behind `profile_tier_level` (ITU-T H.265 7.3.2.2, 7.3.3).
-fn sequence_number(bits: &mut Bits) -> Option<u32> {
+/// `sps_seq_parameter_set_id`, behind `profile_tier_level` (ITU-T H.265 7.3.2.2, 7.3.3). `bits` begin behind the unit's head.
+pub(super) fn sequence_number(bits: &mut Bits) -> Option<u32> {
     const PROFILE: u32 = 88;
     const LEVEL: u32 = 8;
     bits.take(4)?;
@@ -116,8 +112,16 @@ fn sequence_number(bits: &mut Bits) -> Option<u32> {
     bits.ue()
 }
 
+/// The units of a configuration, whichever form it has.
+pub(super) fn listed_units(hevc: bool, framing: Framing, extradata: &[u8]) -> Vec<&[u8]> {
+    match framing {
+        Framing::StartCodes => units(framing, extradata),
+        Framing::Lengths(_) => configured_units(hevc, extradata).unwrap_or_default(),
+    }
+}
+
 /// The sets in an avcC (ISO/IEC 14496-15 5.3.3.1) or hvcC (8.3.3.1) record.
-pub(super) fn configured_units(hevc: bool, record: &[u8]) -> Option<Vec<&[u8]>> {
+fn configured_units(hevc: bool, record: &[u8]) -> Option<Vec<&[u8]>> {
     let mut out = Vec::new();
     let mut rest = record.get(if hevc { 22 } else { 5 }..)?;
     let mut take = |n: usize| {

@@ -101,7 +101,7 @@ pub(super) fn declares_order(params: &CodecParams) -> bool {
 
 /// Headers written by hand, bit by bit.
 #[cfg(test)]
-mod by_hand {
+pub(super) mod by_hand {
     /// "1 010" and so on as bytes, filled up with zeros; blanks are only for reading.
     pub fn bits(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();

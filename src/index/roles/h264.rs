@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::Role;
 use crate::index::look::sei_messages;
 use crate::index::nal::{unescaped, units, Bits, Framing};
-use crate::index::params::configured_units;
+use crate::index::params::listed_units;
 
 /// What is needed of a sequence parameter set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +35,7 @@ impl Reader {
     pub fn new(extradata: &[u8], order_known: bool) -> Self {
         let framing = Framing::of(false, extradata);
         let mut this = Self { framing, sequences: BTreeMap::new(), pictures: BTreeMap::new(), order_known };
-        let listed = match framing {
-            Framing::StartCodes => units(framing, extradata),
-            Framing::Lengths(_) => configured_units(false, extradata).unwrap_or_default(),
-        };
-        for unit in listed {
+        for unit in listed_units(false, framing, extradata) {
             this.note(unit);
         }
         this

@@ -3,9 +3,12 @@
 //! Never: calls a random access point, or a packet with more than one picture or layer, droppable.
 
 use super::Role;
-use crate::index::look::sei_messages;
-use crate::index::nal::{unescaped, units, Framing};
-use crate::index::params::configured_units;
+use crate::index::hevc::Access;
+use crate::index::nal::Framing;
+use crate::index::params::listed_units;
+
+/// NAL unit types from here on are random access points.
+const RANDOM_ACCESS: u8 = 16;
 
 pub(super) struct Reader {
     framing: Framing,
@@ -17,11 +20,7 @@ impl Reader {
     pub fn new(extradata: &[u8]) -> Self {
         let framing = Framing::of(true, extradata);
         let mut this = Self { framing, highest_layer: None };
-        let listed = match framing {
-            Framing::StartCodes => units(framing, extradata),
-            Framing::Lengths(_) => configured_units(true, extradata).unwrap_or_default(),
-        };
-        for unit in listed {
+        for unit in listed_units(true, framing, extradata) {
             this.note(unit);
         }
         this
@@ -32,32 +31,16 @@ impl Reader {
     }
 
     pub fn role(&mut self, data: &[u8]) -> Option<Role> {
-        let mut slices: Option<(u8, u8)> = None;
-        let mut usual = true;
-        for unit in units(self.framing, data) {
-            let (head, body) = unit.split_at_checked(2)?;
-            let kind = head[0] >> 1 & 63;
-            let above_base = head[0] & 1 == 1 || head[1] >> 3 != 0;
-            let temporal = (head[1] & 7).checked_sub(1)?;
-            match kind {
-                _ if above_base => usual = false,
-                0..=15 => {
-                    let begins = body.first()? >> 7 == 1;
-                    usual &= slices.map_or(begins, |first| first == (kind, temporal) && !begins);
-                    slices = Some((kind, temporal));
-                }
-                39 | 40 => usual &= !lasts(unit),
-                // Delimiters, fillers, and Dolby Vision's metadata, which touches no picture.
-                35 | 38 | 62 => {}
-                _ => {
-                    self.note(unit);
-                    usual = false;
-                }
-            }
+        let access = Access::of(self.framing, data);
+        for set in &access.sets {
+            self.note(set);
         }
-        let (kind, layer) = slices.filter(|_| usual)?;
-        self.highest_layer?;
-        Some(if kind % 2 == 0 { Role::Leaf { layer } } else { Role::Reference { layer } })
+        let usual = access.plain && access.sets.is_empty() && !access.lasts && access.kind < RANDOM_ACCESS;
+        if !usual || self.highest_layer.is_none() {
+            return None;
+        }
+        let layer = access.temporal;
+        Some(if access.kind.is_multiple_of(2) { Role::Leaf { layer } } else { Role::Reference { layer } })
     }
 
     /// Takes note of `sps_max_sub_layers_minus1` of the base layer.
@@ -69,21 +52,6 @@ impl Reader {
             }
         }
     }
-}
-
-/// Whether an SEI message changes later pictures: film grain, which libavcodec draws until it is told otherwise, in
-/// its own message or as AV1's in ITU-T T.35, and recovery points.
-fn lasts(unit: &[u8]) -> bool {
-    const RECOVERY_POINT: u32 = 6;
-    const FILM_GRAIN: u32 = 19;
-    const REGISTERED: u32 = 4;
-    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
-    let messages = unescaped(&unit[1..]);
-    sei_messages(&messages).iter().any(|(kind, body)| match *kind {
-        RECOVERY_POINT | FILM_GRAIN => true,
-        REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
-        _ => false,
-    })
 }
 
 #[cfg(test)]

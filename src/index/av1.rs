@@ -1,0 +1,331 @@
+//! In: AV1 temporal units. Out: their frames: what each keeps in the eight reference slots, and which slots it looks at.
+//! Everything that outlives a frame lies in those slots (AV1 specification 7.20).
+//! Never: reads a frame header beyond its references (5.5, 5.9.2).
+
+use super::look::leb128;
+use super::nal::Bits;
+
+/// Types of OBUs (6.2.2).
+pub(super) mod kind {
+    pub const SEQUENCE_HEADER: u8 = 1;
+    pub const DELIMITER: u8 = 2;
+    pub const FRAME_HEADER: u8 = 3;
+    pub const TILES: u8 = 4;
+    pub const METADATA: u8 = 5;
+    pub const FRAME: u8 = 6;
+    pub const HEADER_AGAIN: u8 = 7;
+    pub const PADDING: u8 = 15;
+}
+
+/// One unit of a packet.
+pub(super) struct Obu<'a> {
+    pub kind: u8,
+    /// Temporal and spatial layer, where the unit names them.
+    pub layers: Option<(u32, u32)>,
+    pub payload: &'a [u8],
+}
+
+/// The units of a packet; `None` where one reaches beyond it.
+pub(super) fn obus(data: &[u8]) -> Option<Vec<Obu<'_>>> {
+    let mut out = Vec::new();
+    let mut rest = data;
+    while let Some((&head, mut body)) = rest.split_first() {
+        let mut layers = None;
+        if head & 4 != 0 {
+            let (&extension, tail) = body.split_first()?;
+            layers = Some((u32::from(extension >> 5), u32::from(extension >> 3 & 3)));
+            body = tail;
+        }
+        let mut size = body.len();
+        if head & 2 != 0 {
+            let (value, used) = leb128(body)?;
+            body = body.get(used..)?;
+            size = value;
+        }
+        out.push(Obu { kind: head >> 3 & 15, layers, payload: body.get(..size)? });
+        rest = &body[size..];
+    }
+    Some(out)
+}
+
+/// What an `av1C` record or a bare configuration holds.
+pub(super) fn configured(extradata: &[u8]) -> &[u8] {
+    // av1C: marker and version, three bytes more, then OBUs.
+    let config = if extradata.first() == Some(&0x81) { extradata.get(4..) } else { Some(extradata) };
+    config.unwrap_or_default()
+}
+
+/// What a frame header says. Slots are bits of a mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// Shows what lies in a slot; if that is a key frame, it fills all slots.
+    Again { slot: u32 },
+    /// A new picture.
+    New {
+        /// A key frame, shown now or later.
+        key: bool,
+        /// Slots that it fills.
+        fills: u8,
+        /// Slots that its decoding depends on; `None` where the header is cut before it says so.
+        looks_at: Option<u8>,
+    },
+}
+
+/// What frame headers depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sequence {
+    /// Bits of `frame_presentation_time`, where shown frames have one.
+    presentation_bits: u32,
+    model: Option<Model>,
+    /// 0 or 1 as in the sequence, 2: each frame says.
+    screen_content: u32,
+    integer_vectors: u32,
+    order_bits: u32,
+    /// Layers of the operating point that is decoded, the first: temporal ones below, spatial ones from bit 8 on; 0: no layers.
+    decoded_layers: u32,
+}
+
+/// Decoder model: bits of `buffer_removal_time`, and the layers of each operating point that has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Model {
+    removal_bits: u32,
+    points: Vec<u32>,
+}
+
+const ALL: u8 = 0xff;
+
+impl Sequence {
+    /// `None` for what is not read here: still pictures, and streams whose frames are numbered.
+    pub fn read(header: &[u8]) -> Option<Self> {
+        let mut bits = Bits::plain(header);
+        bits.skip(3 + 1)?;
+        if bits.bit()? == 1 {
+            return None; // reduced_still_picture_header
+        }
+        let (mut presentation_bits, mut model_bits, mut model) = (0, 0, None);
+        if bits.bit()? == 1 {
+            bits.skip(32 + 32)?;
+            let equal_interval = bits.bit()? == 1;
+            if equal_interval {
+                bits.ue()?;
+            }
+            if bits.bit()? == 1 {
+                model_bits = bits.take(5)? + 1;
+                bits.skip(32)?;
+                model = Some(Model { removal_bits: bits.take(5)? + 1, points: Vec::new() });
+                let time_bits = bits.take(5)? + 1;
+                presentation_bits = if equal_interval { 0 } else { time_bits };
+            }
+        }
+        let display_delay = bits.bit()? == 1;
+        let mut decoded_layers = 0;
+        for point in 0..=bits.take(5)? {
+            let layers = bits.take(12)?;
+            if point == 0 {
+                decoded_layers = layers;
+            }
+            if bits.take(5)? > 7 {
+                bits.bit()?;
+            }
+            if let Some(model) = &mut model {
+                if bits.bit()? == 1 {
+                    model.points.push(layers);
+                    bits.skip(2 * model_bits + 1)?;
+                }
+            }
+            if display_delay && bits.bit()? == 1 {
+                bits.skip(4)?;
+            }
+        }
+        let sides = bits.take(4)? + bits.take(4)? + 2;
+        bits.skip(sides)?;
+        if bits.bit()? == 1 {
+            return None; // frame_id_numbers_present_flag
+        }
+        bits.skip(3 + 4)?; // tools
+        let ordered = bits.bit()? == 1;
+        if ordered {
+            bits.skip(2)?;
+        }
+        let screen_content = if bits.bit()? == 1 { 2 } else { bits.bit()? };
+        let integer_vectors = if screen_content == 0 || bits.bit()? == 1 { 2 } else { bits.bit()? };
+        let order_bits = if ordered { bits.take(3)? + 1 } else { 0 };
+        Some(Self { presentation_bits, model, screen_content, integer_vectors, order_bits, decoded_layers })
+    }
+
+    /// Whether a decoder that goes for the first operating point decodes a unit of these layers, and nothing but it: of
+    /// several spatial layers, the one to be shown hangs on what else came.
+    pub fn plainly_decodes(&self, layers: Option<(u32, u32)>) -> bool {
+        let (temporal, spatial) = layers.unwrap_or((0, 0));
+        let chosen = self.decoded_layers;
+        spatial == 0 && (chosen == 0 || (chosen >> 8 == 1 && chosen >> temporal & 1 == 1))
+    }
+
+    /// Reads a frame header, up to what it refers to. `layers`: (temporal, spatial).
+    pub fn frame(&self, header: &[u8], layers: (u32, u32)) -> Option<Frame> {
+        const KEY: u32 = 0;
+        const INTRA_ONLY: u32 = 2;
+        const SWITCH: u32 = 3;
+        let mut bits = Bits::plain(header);
+        if bits.bit()? == 1 {
+            return Some(Frame::Again { slot: bits.take(3)? });
+        }
+        let (kind, shown) = (bits.take(2)?, bits.bit()? == 1);
+        let key = kind == KEY;
+        if key && shown {
+            return Some(Frame::New { key, fills: ALL, looks_at: Some(0) });
+        }
+        if kind == SWITCH {
+            return Some(Frame::New { key, fills: ALL, looks_at: Some(ALL) });
+        }
+        if shown {
+            bits.skip(self.presentation_bits)?;
+        } else {
+            bits.bit()?; // showable_frame
+        }
+        let resilient = bits.bit()? == 1;
+        bits.bit()?; // disable_cdf_update
+        let screen_content = if self.screen_content == 2 { bits.bit()? } else { self.screen_content };
+        if screen_content == 1 && self.integer_vectors == 2 {
+            bits.bit()?;
+        }
+        bits.bit()?; // frame_size_override_flag
+        bits.skip(self.order_bits)?;
+        let intra = key || kind == INTRA_ONLY;
+        if !intra && !resilient {
+            bits.skip(3)?; // primary_ref_frame: which of those below hands on its probabilities, segments and levels
+        }
+        if let Some(model) = &self.model {
+            if bits.bit()? == 1 {
+                for &point in &model.points {
+                    let inside = point >> layers.0 & 1 == 1 && point >> (layers.1 + 8) & 1 == 1;
+                    if point == 0 || inside {
+                        bits.skip(model.removal_bits)?;
+                    }
+                }
+            }
+        }
+        let fills = bits.take(8)? as u8;
+        let looks_at = if resilient && self.order_bits > 0 && (!intra || fills != ALL) {
+            Some(ALL) // it names the order of what must lie in each slot
+        } else if intra {
+            Some(0)
+        } else {
+            self.references(&mut bits)
+        };
+        Some(Frame::New { key, fills, looks_at })
+    }
+
+    /// `ref_frame_idx`. Motion vectors, segments, grain and whatever else is handed on comes from these alone.
+    fn references(&self, bits: &mut Bits) -> Option<u8> {
+        if self.order_bits > 0 && bits.bit()? == 1 {
+            return Some(ALL); // frame_refs_short_signaling: found by the order of what lies in all slots
+        }
+        (0..7).try_fold(0, |mask, _| Some(mask | 1 << bits.take(3)?))
+    }
+}
+
+/// Sequences and frames written by hand.
+#[cfg(test)]
+pub(super) mod by_hand {
+    use super::super::roles::by_hand::bits;
+
+    pub fn unit(kind: u8, payload: &[u8]) -> Vec<u8> {
+        [&[kind << 3 | 2, payload.len() as u8], payload].concat()
+    }
+
+    /// A sequence header with order hints of seven bits; `timing`: with a decoder model and presentation times.
+    pub fn sequence_header(timing: bool, numbered: bool) -> Vec<u8> {
+        let model = ["1", &"0".repeat(64), "0", "1 00111", &"0".repeat(32), "00011 00100"].concat();
+        let point = if timing { ["1", &"0".repeat(17)].concat() } else { String::new() };
+        let text = [
+            "000 0 0",
+            if timing { &model } else { "0" },
+            "0 00000 000000000000 00100",
+            &point,
+            "0001 0001 01 01",
+            if numbered { "1 0010 001" } else { "0" },
+            "000 0000 1 11 1 1 110",
+        ];
+        unit(1, &bits(&text.concat()))
+    }
+
+    /// An inter frame of that sequence: shown, kept in the slots `fills`, and referring to the slots `of`.
+    pub fn frame(timing: bool, fills: u8, of: [u8; 7]) -> Vec<u8> {
+        let time = if timing { "00000" } else { "" };
+        let removal = if timing { "1 0000" } else { "" };
+        let fills = format!("{fills:08b}");
+        let of = of.map(|slot| format!("{slot:03b}")).concat();
+        let text = ["0 01 1", time, "0 0 0 0 0000001 010", removal, &fills, "0", &of, "111"];
+        unit(6, &bits(&text.concat()))
+    }
+
+    /// A key frame that is shown.
+    pub fn key() -> Vec<u8> {
+        unit(6, &bits("0 00 1 0 0 0 0"))
+    }
+
+    /// Shows a slot again.
+    pub fn again(slot: u8) -> Vec<u8> {
+        unit(3, &bits(&format!("1 {slot:03b}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::roles::by_hand::bits;
+    use super::*;
+
+    fn sequence() -> Sequence {
+        let header = by_hand::sequence_header(false, false);
+        Sequence::read(&header[2..]).expect("a plain sequence")
+    }
+
+    fn read(text: &str) -> Option<Frame> {
+        sequence().frame(&bits(text), (0, 0))
+    }
+
+    #[test]
+    fn a_frame_looks_at_the_slots_it_names_and_fills_those_it_says() {
+        let header = by_hand::frame(false, 0b0001_0010, [0, 1, 1, 2, 5, 5, 0]);
+        let frame = Frame::New { key: false, fills: 0b0001_0010, looks_at: Some(0b0010_0111) };
+        assert_eq!(sequence().frame(&header[2..], (0, 0)), Some(frame));
+        assert_eq!(read("1 101"), Some(Frame::Again { slot: 5 }));
+    }
+
+    #[test]
+    fn frames_whose_references_hang_on_all_slots_look_at_all() {
+        let all = |fills| Some(Frame::New { key: false, fills, looks_at: Some(0xff) });
+        assert_eq!(read("0 11 1"), all(0xff), "a switch frame");
+        assert_eq!(read("0 01 1 1 0 0 0 0000001 00000010"), all(2), "error resilient");
+        assert_eq!(read("0 01 1 0 0 0 0 0000001 010 00000010 1 000 000"), all(2), "short signalling");
+    }
+
+    #[test]
+    fn intra_frames_look_at_none() {
+        let none = |key, fills| Some(Frame::New { key, fills, looks_at: Some(0) });
+        assert_eq!(read("0 00 1"), none(true, 0xff));
+        assert_eq!(
+            read("0 00 0 1 0 0 0 0 0000001 00000100"),
+            none(true, 4),
+            "a key frame that is shown later"
+        );
+        assert_eq!(read("0 10 1 0 0 0 0 0000001 00000100"), none(false, 4), "an intra-only frame");
+    }
+
+    #[test]
+    fn a_header_that_is_cut_before_its_references_says_only_what_it_fills() {
+        let cut = Some(Frame::New { key: false, fills: 2, looks_at: None });
+        assert_eq!(read("0 01 1 0 0 0 0 0000001 010 00000010 0 000 001"), cut);
+    }
+
+    #[test]
+    fn only_layers_that_are_surely_decoded_are_plain() {
+        let with = |decoded_layers| Sequence { decoded_layers, ..sequence() };
+        assert!(with(0).plainly_decodes(None) && with(0).plainly_decodes(Some((1, 0))));
+        assert!(with(0x103).plainly_decodes(Some((1, 0))));
+        assert!(!with(0x101).plainly_decodes(Some((1, 0))), "a temporal layer that is left out");
+        assert!(!with(0x301).plainly_decodes(Some((0, 0))), "two spatial layers");
+        assert!(!with(0).plainly_decodes(Some((0, 1))));
+    }
+}

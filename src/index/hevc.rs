@@ -1,0 +1,162 @@
+//! In: HEVC packets. Out: the one picture that each holds, and what else in it outlasts the packet.
+//! ITU-T H.265 7.3.1, 7.4.2.2.
+//! Never: understands layers above the base, or more than one picture in a packet: that is not plain.
+
+pub(super) mod sets;
+pub(super) mod slice;
+
+use super::look::sei_messages;
+use super::nal::{unescaped, units, Framing};
+
+/// What a packet holds.
+#[derive(Debug, Default)]
+pub(super) struct Access<'a> {
+    /// First slice segment of the picture, as a unit; `None` where the packet has no slice.
+    pub slice: Option<&'a [u8]>,
+    /// NAL unit type of all slices.
+    pub kind: u8,
+    pub temporal: u8,
+    /// Nothing but one whole picture of the base layer and units that are understood.
+    pub plain: bool,
+    /// Parameter sets of the base layer.
+    pub sets: Vec<&'a [u8]>,
+    /// A message that changes later pictures.
+    pub lasts: bool,
+}
+
+impl<'a> Access<'a> {
+    pub fn of(framing: Framing, data: &'a [u8]) -> Self {
+        let mut this = Self { plain: true, ..Self::default() };
+        for unit in units(framing, data) {
+            if this.take(unit).is_none() {
+                this.plain = false;
+            }
+        }
+        this.plain &= this.slice.is_some();
+        this
+    }
+
+    /// `None` if the unit makes the packet unusual.
+    fn take(&mut self, unit: &'a [u8]) -> Option<()> {
+        let (head, body) = unit.split_at_checked(2)?;
+        let kind = head[0] >> 1 & 63;
+        let temporal = (head[1] & 7).checked_sub(1)?;
+        if head[0] & 1 == 1 || head[1] >> 3 != 0 {
+            return None; // a layer above the base
+        }
+        match kind {
+            0..=31 => {
+                let begins = body.first()? >> 7 == 1;
+                if self.slice.is_none() {
+                    (self.slice, self.kind, self.temporal) = (Some(unit), kind, temporal);
+                    return begins.then_some(());
+                }
+                return ((self.kind, self.temporal) == (kind, temporal) && !begins).then_some(());
+            }
+            32..=34 => self.sets.push(unit),
+            39 | 40 => self.lasts |= lasts(unit),
+            // Delimiters, fillers, and Dolby Vision's metadata, which touches no picture.
+            35 | 38 | 62 => {}
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Whether an SEI message changes later pictures: film grain, which libavcodec draws until it is told otherwise, in
+/// its own message or as AV1's in ITU-T T.35, and recovery points.
+fn lasts(unit: &[u8]) -> bool {
+    const RECOVERY_POINT: u32 = 6;
+    const FILM_GRAIN: u32 = 19;
+    const REGISTERED: u32 = 4;
+    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
+    let messages = unescaped(&unit[1..]);
+    sei_messages(&messages).iter().any(|(kind, body)| match *kind {
+        RECOVERY_POINT | FILM_GRAIN => true,
+        REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
+        _ => false,
+    })
+}
+
+/// Parameter sets and slices written by hand.
+#[cfg(test)]
+pub(super) mod by_hand {
+    use super::super::roles::by_hand::{bits, ue};
+
+    fn unit(kind: u8, temporal: u8, text: &str) -> Vec<u8> {
+        [&[kind << 1, temporal + 1], &bits(text)[..]].concat()
+    }
+
+    /// A packet, its units behind lengths of two bytes.
+    pub fn packet(units: &[Vec<u8>]) -> Vec<u8> {
+        units.iter().flat_map(|u| [&(u.len() as u16).to_be_bytes(), &u[..]].concat()).collect()
+    }
+
+    /// An hvcC with those parameter sets.
+    pub fn configuration(sets: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = vec![1; 23];
+        out[22] = sets.len() as u8;
+        for set in sets {
+            out.extend([set[0] >> 1, 0, 1]);
+            out.extend((set.len() as u16).to_be_bytes());
+            out.extend(set);
+        }
+        out
+    }
+
+    /// A sequence whose order counts have 4 bits, with those reference sets (as text); `long`: with long-term ones.
+    pub fn sequence(reference_sets: &[&str], long: bool) -> Vec<u8> {
+        let coded = ["1", &ue(0).repeat(16)].concat();
+        let predicted = ["0", &ue(0)].concat().repeat(5 + 6 + 6 + 2);
+        let text = [
+            "0000 000 1", // one temporal layer
+            &"1".repeat(96),
+            &[ue(0), ue(1), ue(63), ue(63)].concat(),
+            "0",
+            &[ue(0), ue(0), ue(0)].concat(), // depths, bits of order counts
+            "1",
+            &[ue(4), ue(2), ue(0)].concat(),
+            &[ue(0), ue(2), ue(0), ue(2), ue(1), ue(1)].concat(),
+            "1 1",
+            &coded,
+            &predicted,
+            "1 1 0",
+            &ue(reference_sets.len() as u32),
+            &reference_sets.concat(),
+            if long { "1" } else { "0" },
+            &ue(0),
+            "0 0 0 1",
+        ];
+        unit(33, 0, &text.concat())
+    }
+
+    /// A picture parameter set; slices carry `extra` bits more.
+    pub fn picture_set(extra: u32) -> Vec<u8> {
+        unit(34, 0, &[&ue(0), &ue(0), "0 1", &format!("{extra:03b}"), "1"].concat())
+    }
+
+    /// First slice of a picture. `references`: what follows the order count, as text.
+    pub fn slice(kind: u8, temporal: u8, lsb: u32, references: &str) -> Vec<u8> {
+        let random_access = if kind >= 16 { "0" } else { "" };
+        let order = if kind == 19 { String::new() } else { format!("{lsb:04b} {references}") };
+        // Extra bits, slice type, pic_output_flag.
+        let text = ["1", random_access, &ue(0), "11", &ue(1), "1", &order, "1 1111 1111"];
+        unit(kind, temporal, &text.concat())
+    }
+
+    /// A reference set: distances before and after, each with whether the picture itself uses it.
+    pub fn set(first: bool, before: &[(u32, bool)], after: &[(u32, bool)]) -> String {
+        let mut text = if first { String::new() } else { "0".into() };
+        text += &ue(before.len() as u32);
+        text += &ue(after.len() as u32);
+        for side in [before, after] {
+            let mut at = 0;
+            for &(distance, used) in side {
+                text += &ue(distance - at - 1);
+                text += if used { "1" } else { "0" };
+                at = distance;
+            }
+        }
+        text
+    }
+}

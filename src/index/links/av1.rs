@@ -1,0 +1,167 @@
+//! In: AV1 temporal units. Out: which earlier ones each depends on, through the eight reference slots.
+//! A packet is one picture here, whatever number of frames it holds.
+//! Never: understands several spatial layers, or a sequence that changes.
+
+use super::Picture;
+use crate::index::av1::{configured, kind, obus, Frame, Sequence};
+
+pub(super) struct Reader {
+    sequence: Option<(Vec<u8>, Sequence)>,
+    /// Which packet filled each slot, and whether with a key frame.
+    slots: [Option<(usize, bool)>; 8],
+}
+
+impl Reader {
+    pub fn new(extradata: &[u8]) -> Self {
+        let mut this = Self { sequence: None, slots: [None; 8] };
+        for unit in obus(configured(extradata)).unwrap_or_default() {
+            if unit.kind == kind::SEQUENCE_HEADER {
+                this.sequence = Sequence::read(unit.payload).map(|s| (unit.payload.to_vec(), s));
+            }
+        }
+        this
+    }
+
+    /// `None` if the packet is not understood: nothing after it can be followed.
+    pub fn picture(&mut self, place: usize, data: &[u8]) -> Option<Picture> {
+        let mut picture = Picture::default();
+        let mut frames = 0;
+        for unit in obus(data)? {
+            match unit.kind {
+                kind::SEQUENCE_HEADER => self.take_sequence(place, unit.payload, &mut picture)?,
+                kind::FRAME_HEADER | kind::FRAME => {
+                    let (_, sequence) = self.sequence.as_ref()?;
+                    if !sequence.plainly_decodes(unit.layers) {
+                        return None;
+                    }
+                    let frame = sequence.frame(unit.payload, unit.layers.unwrap_or_default())?;
+                    self.take_frame(place, frame, &mut picture)?;
+                    frames += 1;
+                }
+                kind::TILES | kind::HEADER_AGAIN if frames > 0 => {}
+                // Metadata touches no picture.
+                kind::DELIMITER | kind::METADATA | kind::PADDING => {}
+                _ => return None,
+            }
+        }
+        picture.lasts |= frames == 0;
+        Some(picture)
+    }
+
+    fn take_sequence(&mut self, place: usize, header: &[u8], picture: &mut Picture) -> Option<()> {
+        picture.lasts = true;
+        if self.sequence.as_ref().is_some_and(|(known, _)| known == header) {
+            return Some(());
+        }
+        // A decoder forgets everything when the sequence changes.
+        if place > 0 {
+            return None;
+        }
+        self.sequence = Some((header.to_vec(), Sequence::read(header)?));
+        Some(())
+    }
+
+    fn take_frame(&mut self, place: usize, frame: Frame, picture: &mut Picture) -> Option<()> {
+        let (key, fills, looks_at) = match frame {
+            Frame::Again { slot } => {
+                let key = self.slots[slot as usize].is_some_and(|(_, key)| key);
+                (key, if key { 0xff } else { 0 }, 1 << slot)
+            }
+            Frame::New { key, fills, looks_at } => (key, fills, looks_at?),
+        };
+        for slot in (0..8).filter(|slot| looks_at >> slot & 1 == 1) {
+            match self.slots[slot] {
+                Some((filler, _)) if filler == place || picture.refers.contains(&filler) => {}
+                Some((filler, _)) => picture.refers.push(filler),
+                None => picture.unsound = true,
+            }
+        }
+        for slot in (0..8).filter(|slot| fills >> slot & 1 == 1) {
+            self.slots[slot] = Some((place, key));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::params;
+    use super::super::Links;
+    use crate::index::av1::by_hand::{again, frame, key, sequence_header, unit};
+
+    fn needed(packets: &[Vec<u8>], wanted: usize) -> Option<Vec<usize>> {
+        let mut links =
+            Links::new(&params("av1", &[&[0x81, 0, 0, 0], &sequence_header(false, false)[..]].concat()))?;
+        packets.iter().for_each(|packet| links.note(packet));
+        let needed = links.needed(&[wanted])?;
+        Some((0..needed.len()).filter(|&n| needed[n]).collect())
+    }
+
+    fn inter(fills: u8, of: u8) -> Vec<u8> {
+        frame(false, fills, [of; 7])
+    }
+
+    #[test]
+    fn only_the_frames_in_the_slots_that_a_frame_names_are_needed() {
+        let packets = [
+            key(),
+            inter(1 << 1, 0),
+            inter(1 << 2, 1),
+            frame(false, 0, [0, 0, 0, 0, 2, 0, 0]),
+            inter(1 << 1, 0), // slot 1 is another picture from here on
+            inter(0, 1),
+        ];
+        assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
+        assert_eq!(needed(&packets, 3), Some(vec![0, 1, 2, 3]));
+        assert_eq!(needed(&packets, 5), Some(vec![0, 4, 5]));
+    }
+
+    #[test]
+    fn frames_of_one_packet_belong_together() {
+        let pair = [inter(1 << 3, 2), inter(0, 3)].concat();
+        let packets = [key(), inter(1 << 2, 0), pair, inter(0, 3)];
+        assert_eq!(needed(&packets, 3), Some(vec![0, 1, 2, 3]));
+        assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn a_frame_shown_again_needs_its_slot_and_a_key_frame_shown_again_fills_all() {
+        let hidden_key = unit(6, &[0b0000_1000, 0b0000_0001, 0b0000_0100, 0]); // kept in slot 2
+        let packets = [key(), inter(1 << 1, 0), again(1), hidden_key, again(2), inter(0, 7)];
+        assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
+        assert_eq!(needed(&packets, 4), Some(vec![0, 3, 4]));
+        assert_eq!(needed(&packets, 5), Some(vec![0, 3, 4, 5]));
+    }
+
+    #[test]
+    fn a_repeated_sequence_is_needed_and_a_new_one_ends_all() {
+        let same = [sequence_header(false, false), inter(1, 0)].concat();
+        assert_eq!(needed(&[key(), same, inter(2, 7), inter(0, 1)], 2), Some(vec![0, 1, 2]));
+        let other = [sequence_header(true, false), key()].concat();
+        assert_eq!(needed(&[key(), other.clone(), inter(0, 0)], 0), None);
+        assert_eq!(needed(&[other, frame(true, 0, [0; 7])], 1), Some(vec![0, 1]));
+    }
+
+    #[test]
+    fn what_is_unusual_or_cut_gives_no_answer() {
+        let cut = |mut data: Vec<u8>| {
+            data.pop();
+            data
+        };
+        for (why, data) in [
+            ("tiles without a frame", unit(4, &[0])),
+            ("a tile list", [inter(1, 0), unit(8, &[0])].concat()),
+            ("a reserved unit", [inter(1, 0), unit(9, &[0])].concat()),
+            ("a second spatial layer", [&[6 << 3 | 4 | 2, 1 << 3][..], &inter(1, 0)[1..]].concat()),
+            ("cut", cut(inter(1, 0))),
+        ] {
+            assert_eq!(needed(&[key(), data], 0), None, "{why}");
+        }
+        assert_eq!(needed(&[inter(1, 0), inter(0, 0)], 1), None, "slots that nobody filled");
+        assert_eq!(
+            needed(&[key(), unit(2, &[]), inter(0, 0)], 2),
+            Some(vec![0, 1, 2]),
+            "a packet without a frame"
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! In: HEVC packets. Out: which earlier pictures each one's reference picture set names (ITU-T H.265 8.3.1, 8.3.2).
+//! The whole set counts, also what is only kept for later pictures: libavcodec asks for all of it.
+//! Never: follows long-term references, or goes on behind an end of sequence or a broken link.
+
+use std::collections::HashMap;
+
+use super::Picture;
+use crate::index::hevc::sets::Sets;
+use crate::index::hevc::slice::{head, is_idr};
+use crate::index::hevc::Access;
+use crate::index::nal::Framing;
+use crate::index::params::{listed_units, ParameterSets};
+use crate::media::CodecKind;
+
+/// Where a picture stands in the derivation of order counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Count {
+    order: i64,
+    /// Counts repeat after so many, as far as slices tell them.
+    range: i64,
+    /// Later counts are derived from this one.
+    anchors: bool,
+    /// It is derived from none.
+    resets: bool,
+}
+
+pub(super) struct Reader {
+    framing: Framing,
+    sets: Sets,
+    changes: Option<ParameterSets>,
+    /// Places of the pictures since the last IDR picture, by order count.
+    places: HashMap<i64, usize>,
+    /// Order count from which the next is derived.
+    anchor: i64,
+}
+
+impl Reader {
+    pub fn new(extradata: &[u8]) -> Self {
+        let framing = Framing::of(true, extradata);
+        let mut sets = Sets::default();
+        listed_units(true, framing, extradata).into_iter().for_each(|unit| sets.note(unit));
+        let changes = ParameterSets::new(CodecKind::Hevc, extradata);
+        Self { framing, sets, changes, places: HashMap::new(), anchor: 0 }
+    }
+
+    /// `None` if the packet is not understood: nothing after it can be followed.
+    pub fn picture(&mut self, place: usize, data: &[u8]) -> Option<Picture> {
+        let access = Access::of(self.framing, data);
+        let slice = access.slice.filter(|_| access.plain)?;
+        if !access.sets.is_empty() {
+            let changes = self.changes.as_mut()?;
+            changes.observe(data);
+            if changes.changed() {
+                return None;
+            }
+            access.sets.iter().for_each(|set| self.sets.note(set));
+        }
+        let begins = place == 0;
+        match access.kind {
+            0..=9 | 19..=21 => {}
+            16..=18 if begins => {}
+            _ => return None, // a broken link in the middle, or a reserved type
+        }
+        let head = head(slice, &self.sets)?;
+        let (idr, range) = (is_idr(access.kind), 1i64 << head.order_bits);
+        if head.drops_prior && !begins {
+            return None; // what is shown hangs on when the decoder hands it out
+        }
+        if idr {
+            self.places.clear();
+        }
+        let resets = idr || begins;
+        let order = if resets { head.order.into() } else { derive(self.anchor, head.order.into(), range) };
+        // 8.3.1: neither sub-layer non-reference nor leading pictures.
+        let leads = (6..=9).contains(&access.kind);
+        let anchors = access.temporal == 0 && !leads && !(access.kind < 16 && access.kind.is_multiple_of(2));
+        if anchors {
+            self.anchor = order;
+        }
+        let mut picture = Picture {
+            lasts: access.lasts || !access.sets.is_empty(),
+            unsound: head.long_term,
+            count: Some(Count { order, range, anchors, resets }),
+            ..Picture::default()
+        };
+        for &(distance, used) in head.references.iter().filter(|_| !begins) {
+            match self.places.get(&(order + i64::from(distance))) {
+                Some(&at) => picture.refers.push(at),
+                // What is only kept for others may be missing (8.3.2).
+                None => picture.unsound |= used,
+            }
+        }
+        if self.places.insert(order, place).is_some() {
+            return None; // two pictures of one order
+        }
+        Some(picture)
+    }
+}
+
+/// 8.3.1: the count that ends in `sent` and is nearest to `anchor`.
+fn derive(anchor: i64, sent: i64, range: i64) -> i64 {
+    let low = anchor.rem_euclid(range);
+    let high = anchor - low;
+    if sent < low && low - sent >= range / 2 {
+        high + range + sent
+    } else if sent > low && sent - low > range / 2 {
+        high - range + sent
+    } else {
+        high + sent
+    }
+}
+
+/// Pictures that must be decoded, too, since without them a decoder would count wrong.
+pub(super) fn lost_counts(pictures: &[Picture], needed: &[bool]) -> Vec<usize> {
+    let mut missing = Vec::new();
+    // As the decoder has it, and as it should be: the last picture from which counts are derived.
+    let (mut decoded, mut last) = (0, 0);
+    for (place, picture) in pictures.iter().enumerate() {
+        let Some(count) = picture.count else { continue };
+        if needed[place] && !count.resets {
+            let sent = count.order.rem_euclid(count.range);
+            if derive(decoded, sent, count.range) != count.order {
+                missing.push(last);
+                decoded = pictures[last].count.map_or(decoded, |c| c.order);
+            }
+        }
+        if count.anchors {
+            last = place;
+            if needed[place] {
+                decoded = count.order;
+            }
+        }
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::params;
+    use super::super::Links;
+    use super::*;
+    use crate::index::hevc::by_hand::{configuration, packet, picture_set, sequence, set, slice};
+
+    const IDR: u8 = 19;
+    const CRA: u8 = 21;
+
+    /// A picture that refers to those of the orders `used`, and keeps those of the orders `kept`.
+    fn picture(kind: u8, order: i32, used: &[i32], kept: &[i32]) -> Vec<u8> {
+        let mut all: Vec<(i32, bool)> = used.iter().map(|&o| (o - order, true)).collect();
+        all.extend(kept.iter().map(|&o| (o - order, false)));
+        all.sort_by_key(|(distance, _)| distance.abs());
+        let side = |sign: i32| -> Vec<(u32, bool)> {
+            let side = all.iter().filter(|(distance, _)| distance.signum() == sign);
+            side.map(|&(distance, used)| (distance.unsigned_abs(), used)).collect()
+        };
+        let own = ["0", &set(true, &side(-1), &side(1)), "1"].concat();
+        packet(&[slice(kind, 0, order.rem_euclid(16) as u32, &own)])
+    }
+
+    fn needed(packets: &[Vec<u8>], wanted: usize) -> Option<Vec<usize>> {
+        let mut links = Links::new(&params("hevc", &configuration(&[sequence(&[], false), picture_set(2)])))?;
+        packets.iter().for_each(|packet| links.note(packet));
+        let needed = links.needed(&[wanted])?;
+        Some((0..needed.len()).filter(|&n| needed[n]).collect())
+    }
+
+    #[test]
+    fn the_pictures_of_the_reference_set_are_needed_also_those_only_kept() {
+        let packets = [
+            picture(IDR, 0, &[], &[]),
+            picture(1, 4, &[0], &[]),
+            picture(1, 2, &[0, 4], &[]),
+            picture(0, 1, &[0, 2], &[4]),
+            picture(0, 3, &[4], &[0]),
+            picture(1, 8, &[4], &[]),
+        ];
+        assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
+        assert_eq!(needed(&packets, 3), Some(vec![0, 1, 2, 3]));
+        assert_eq!(needed(&packets, 4), Some(vec![0, 1, 4]));
+        assert_eq!(needed(&packets, 5), Some(vec![0, 1, 5]));
+        assert_eq!(needed(&packets, 0), Some(vec![0]));
+    }
+
+    #[test]
+    fn orders_start_anew_at_an_idr_picture() {
+        let packets = [
+            picture(IDR, 0, &[], &[]),
+            picture(1, 1, &[0], &[]),
+            picture(IDR, 0, &[], &[]),
+            picture(1, 1, &[0], &[]),
+            picture(1, 2, &[1], &[]),
+        ];
+        assert_eq!(needed(&packets, 4), Some(vec![0, 2, 3, 4]));
+    }
+
+    #[test]
+    fn pictures_that_keep_the_count_are_decoded_where_the_gap_would_be_too_wide() {
+        // Counts are sent with four bits; each picture refers to the first and keeps nothing else.
+        let mut packets = vec![picture(IDR, 0, &[], &[])];
+        packets.extend((1..=5).map(|n| picture(1, 4 * n, &[0], &[])));
+        assert_eq!(needed(&packets, 2), Some(vec![0, 2]));
+        assert_eq!(needed(&packets, 3), Some(vec![0, 2, 3]), "12 could as well be -4");
+        assert_eq!(needed(&packets, 5), Some(vec![0, 2, 3, 4, 5]));
+        // Pictures that nothing is derived from do not help.
+        packets[2] = picture(0, 8, &[0], &[]);
+        assert_eq!(needed(&packets, 3), Some(vec![0, 1, 3]));
+    }
+
+    #[test]
+    fn leading_pictures_of_the_start_are_not_followed_and_those_of_later_ones_are() {
+        let packets = [
+            picture(CRA, 8, &[], &[4]),
+            picture(8, 6, &[4, 8], &[]),
+            picture(1, 12, &[8], &[]),
+            picture(CRA, 16, &[], &[12]),
+            picture(8, 14, &[12, 16], &[]),
+            picture(1, 20, &[16], &[]),
+        ];
+        assert_eq!(needed(&packets, 1), None);
+        assert_eq!(needed(&packets, 4), Some(vec![0, 2, 3, 4]));
+        assert_eq!(needed(&packets[..3], 2), Some(vec![0, 2]));
+    }
+
+    #[test]
+    fn repeated_sets_are_needed_and_changed_ones_end_all() {
+        let with = |set: Vec<u8>| {
+            let mut data = packet(&[set]);
+            data.extend(picture(1, 1, &[0], &[]));
+            [picture(IDR, 0, &[], &[]), data, picture(1, 2, &[0], &[])]
+        };
+        assert_eq!(needed(&with(picture_set(2)), 2), Some(vec![0, 1, 2]));
+        assert_eq!(needed(&with(picture_set(1)), 2), None);
+    }
+
+    #[test]
+    fn what_is_unusual_gives_no_answer() {
+        let idr = || picture(IDR, 0, &[], &[]);
+        let mut drops = idr();
+        drops[4] |= 0x40;
+        for (why, data) in [
+            ("a broken link", picture(16, 4, &[], &[])),
+            ("a reserved type", picture(10, 4, &[0], &[])),
+            ("an IDR picture that drops what is not shown yet", drops),
+            ("the order of another", picture(1, 0, &[], &[])),
+            ("an end of sequence", [picture(1, 1, &[0], &[]), packet(&[vec![36 << 1, 1]])].concat()),
+            (
+                "a second layer",
+                [picture(1, 1, &[0], &[]), packet(&[vec![1 << 1, 1 << 3 | 1, 0x80]])].concat(),
+            ),
+            ("no picture", packet(&[vec![35 << 1, 1, 0x50]])),
+            ("cut", picture(1, 1, &[0], &[])[..5].to_vec()),
+        ] {
+            assert_eq!(needed(&[idr(), data], 0), None, "{why}");
+        }
+        let lost = picture(1, 4, &[2], &[]);
+        assert_eq!(needed(&[idr(), lost.clone()], 1), None, "a reference that is not there");
+        assert_eq!(needed(&[idr(), lost], 0), Some(vec![0]), "which does not concern others");
+        assert_eq!(needed(&[idr(), picture(1, 4, &[0], &[2])], 1), Some(vec![0, 1]), "kept, but not there");
+    }
+
+    #[test]
+    fn counts_are_the_nearest_that_end_as_sent() {
+        for (anchor, sent, count) in
+            [(0, 7, 7), (0, 8, 8), (0, 9, -7), (15, 0, 16), (15, 7, 23), (15, 6, 22), (24, 1, 17)]
+        {
+            assert_eq!(derive(anchor, sent, 16), count, "{anchor} {sent}");
+        }
+    }
+}

@@ -29,4 +29,4 @@ def unknown(wanted: dict[str, Any]) -> list[str]:
 
 
 def pictures_decoded(stats: dict[str, Any]) -> int:
-    return stats.get("pictures_decoded", stats["packets_decoded"])
+    return stats["pictures_decoded"]

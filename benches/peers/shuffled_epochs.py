@@ -119,7 +119,7 @@ class Task:
         if sorted(map(start_of, answer["order"])) != self.expected(answer["order"]):
             raise oneshot.Failed("the epoch does not hold each clip exactly once")
         answer["usage"]["clips"] = answer["clips"]
-        decoded = answer["stats"].get("pictures_decoded", answer["stats"]["packets_decoded"])
+        decoded = answer["stats"]["pictures_decoded"]
         answer["pictures_per_picture"] = decoded / (FRAMES * len(self.files))
         return answer
 

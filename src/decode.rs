@@ -13,7 +13,7 @@ use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
-use crate::media::CodecParams;
+use crate::media::{CodecKind, CodecParams};
 use crate::plan::Run;
 use crate::units::DecodeIndex;
 
@@ -108,7 +108,9 @@ impl FrameDecoder {
     pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
         self.stop();
         // For a handful of pictures, waking threads takes longer than it saves.
-        let threads = if run.packets() < FEW { 1 } else { self.threads };
+        // And libavcodec's threads conceal damage in VP8 otherwise than one alone does, in silence.
+        let alone = run.packets() < FEW || index.info.params.codec.kind == CodecKind::Vp8;
+        let threads = if alone { 1 } else { self.threads };
         self.ready(&index.site, &index.info.params, threads)?;
         self.counts.runs += 1;
         let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
@@ -208,10 +210,11 @@ impl FrameDecoder {
 
     /// Gives up the run that is under way, if there is one.
     pub fn stop(&mut self) {
-        if self.pass.take().is_some() {
-            if let Some((_, decoder)) = &mut self.open {
-                decoder.flush();
-            }
+        let Some(pass) = self.pass.take() else { return };
+        if pass.index.changes_parameters {
+            self.open = None; // as at the end of a run
+        } else if let Some((_, decoder)) = &mut self.open {
+            decoder.flush();
         }
     }
 

@@ -127,6 +127,9 @@ impl SpoolConfig {
     }
 }
 
+/// More than any machine has cores.
+const MOST_THREADS: u32 = 4096;
+
 /// Most clips that may be under way: beyond this, queues and memory are asked for that no training job means.
 const MOST_UNDER_WAY: u64 = 1 << 20;
 
@@ -215,6 +218,12 @@ impl Spool {
             return Err(Error::Argument(
                 "num_threads must be at least 1, got 0; leave it out to use all cores".into(),
             ));
+        }
+        if config.threads > MOST_THREADS {
+            return Err(Error::Argument(format!(
+                "num_threads must be at most {MOST_THREADS}, got {}; more than there are cores gain nothing",
+                config.threads
+            )));
         }
         if config.clips_under_way() > MOST_UNDER_WAY {
             return Err(Error::Argument(format!(

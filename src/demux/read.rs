@@ -164,6 +164,20 @@ impl PacketReader {
         packet: &mut Packet,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
+        let read = self.read_demuxed_inner(at, packet, watch);
+        if read.is_err() {
+            // Where the demuxer stands now is not known: the next read opens it anew.
+            self.bytes_read += self.demuxed.take().map_or(0, |d| d.demuxer.bytes_read());
+        }
+        read
+    }
+
+    fn read_demuxed_inner(
+        &mut self,
+        at: DecodeIndex,
+        packet: &mut Packet,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         if self.demuxed.is_none() {
             self.demuxed = Some(self.reopen()?);
         }

@@ -5,6 +5,7 @@
 
 use std::ffi::{c_int, CStr};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use ffmpeg_sys_next as ffi;
 
@@ -30,7 +31,7 @@ pub struct Decoder {
     context: NonNull<ffi::AVCodecContext>,
     draining: bool,
     /// What its threads complain about; `None` where it has none, and the calling thread hears it.
-    sink: Option<Box<log::Sink>>,
+    sink: Option<Arc<log::Sink>>,
     threads: u32,
 }
 
@@ -107,14 +108,14 @@ impl Decoder {
         }
         let context = alloc_context(site, params, codec)?
             .ok_or_else(|| Error::malformed(site, "out of memory for a decoder"))?;
-        let sink = (threads > 1).then(Box::<log::Sink>::default);
+        let sink = (threads > 1).then(Arc::<log::Sink>::default);
         let this = Self { context, draining: false, sink, threads };
         // SAFETY: the context is live and not open yet.
         let code = unsafe {
             let c = context.as_ptr();
             (*c).thread_count = c_int::try_from(threads).unwrap_or(1);
             if let Some(sink) = &this.sink {
-                (*c).opaque = ptr::from_ref::<log::Sink>(sink).cast_mut().cast();
+                (*c).opaque = Arc::as_ptr(sink).cast_mut().cast();
             }
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
             (*c).flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED) as c_int;
@@ -132,9 +133,6 @@ impl Decoder {
     /// Gives the decoder one packet. All frames must have been received before.
     pub fn send(&mut self, packet: &Packet) -> std::result::Result<(), String> {
         log::clear();
-        if let Some(sink) = &self.sink {
-            sink.clear();
-        }
         // SAFETY: both live; libavcodec keeps its own reference to the payload.
         let code = unsafe { ffi::avcodec_send_packet(self.context.as_ptr(), packet.raw()) };
         if code < 0 {
@@ -148,7 +146,8 @@ impl Decoder {
         self.threads
     }
 
-    /// What it complained about since the last packet was sent.
+    /// What it complained about since the last packet was sent, or, with several threads, since it was flushed: a thread may
+    /// say something whenever it comes to it.
     pub fn complaint(&self) -> Option<String> {
         self.sink.as_ref().and_then(|sink| sink.first()).or_else(log::first)
     }
@@ -179,6 +178,9 @@ impl Decoder {
         self.draining = false;
         // SAFETY: live and open.
         unsafe { ffi::avcodec_flush_buffers(self.context.as_ptr()) };
+        if let Some(sink) = &self.sink {
+            sink.clear(); // its threads rest now
+        }
     }
 }
 

@@ -31,7 +31,7 @@ struct PlanKey {
     t: u32,
 }
 
-const PLANS_KEPT: usize = 32;
+const PLANS_KEPT: usize = 256;
 
 impl Painter {
     /// A painter for one recipe.

@@ -19,6 +19,9 @@ use crate::media::CodecParams;
 use crate::order::Slot;
 use crate::pixels::ClipShape;
 
+/// Errands that may be parked at a time, unless there are many lanes: each holds a file open and perhaps a decoder.
+const PARKED: usize = 8;
+
 /// "Nothing is urgent."
 const NOTHING: Position = Position::MAX;
 
@@ -276,8 +279,16 @@ impl Desk {
         }
     }
 
+    /// Whether one more errand may be parked.
+    pub fn has_room_to_park(&self) -> bool {
+        self.lock().parked.len() < PARKED.max(2 * self.threads)
+    }
+
     /// Takes bytes out of the budget for a clip that is due at `due`, if need be from clips that are due later.
     pub fn reserve(&self, bytes: usize, due: Position) -> Option<Reserved> {
+        if bytes as u64 > self.budget.bytes() {
+            return None; // whatever is given up for it
+        }
         loop {
             if let Some(reserved) = self.budget.reserve(bytes) {
                 return Some(reserved);

@@ -49,6 +49,7 @@ impl Epoch {
 
     pub fn next_batch(&mut self, with: &Tools<'_>, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
         loop {
+            watch()?;
             self.look_ahead(with);
             self.open(with, with.config.prefetch as usize + 1)?;
             if with.desk.open_batches() == 0 {
@@ -64,7 +65,8 @@ impl Epoch {
             with.meter.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
             // The lanes shall have something to do while the caller is busy with this one.
             self.look_ahead(with);
-            self.open(with, with.config.prefetch as usize)?;
+            // Where memory is short now, the next call says so: this batch is not to be lost.
+            let _ = self.open(with, with.config.prefetch as usize);
             let batch = assemble(front, with)?;
             // A batch of which every clip was skipped has nothing to deliver; the count in stats tells.
             if !batch.clips.is_empty() {

@@ -44,6 +44,18 @@ pub(super) enum Place {
 }
 
 impl Place {
+    /// # Errors
+    /// `Argument` where a clip turns out larger than what was reserved for it: its pictures are not of the size that the
+    /// container states.
+    fn check_room(&self, shape: &ClipShape) -> Result<()> {
+        match self {
+            Place::Own(_, Some(kept)) if shape.bytes().is_none_or(|b| b as u64 > kept.bytes()) => {
+                Err(Error::Argument("larger than what was reserved for it".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn canvas(&mut self) -> &mut dyn Canvas {
         match self {
             Place::Batch(canvas) => canvas,
@@ -77,10 +89,13 @@ impl Clip {
     }
 }
 
+/// Clips that share a frame, up to which it is found out which of them want the same pixels of it.
+const FEW: usize = 8;
+
 /// How far an errand came.
 pub(super) enum Progress {
-    /// All is done that could be done; these tickets must be made by themselves.
-    Done(Vec<Ticket>),
+    /// All is done that could be done.
+    Done,
     /// Something else is more urgent.
     Preempted,
 }
@@ -101,7 +116,6 @@ pub(super) struct Errand {
     wanted: HashMap<DecodeIndex, Vec<(usize, usize)>>,
     /// Blank frames that only stand in for ones past the end.
     blank: bool,
-    alone: Vec<Ticket>,
     /// Memory that its decoder takes while it is parked.
     pub parked: Option<Reserved>,
 }
@@ -130,9 +144,7 @@ impl Errand {
 
     /// (generation, position, clip) of all its tickets.
     pub fn tickets(&self) -> Vec<(u64, Position, u64)> {
-        let clips = self.clips.iter().flatten().map(|c| (c.position, c.slot.clip));
-        let alone = self.alone.iter().map(|t| (t.position, t.slot.clip));
-        clips.chain(alone).map(|(position, clip)| (self.generation, position, clip)).collect()
+        self.clips.iter().flatten().map(|c| (self.generation, c.position, c.slot.clip)).collect()
     }
 
     /// Its reader, when all is done.
@@ -142,7 +154,7 @@ impl Errand {
 
     /// All clips that are not made yet, as tickets, for when nothing else can be done with it.
     pub fn into_tickets(self) -> Vec<Ticket> {
-        self.alone.into_iter().chain(self.clips.into_iter().flatten().map(Clip::into_ticket)).collect()
+        self.clips.into_iter().flatten().map(Clip::into_ticket).collect()
     }
 
     /// Memory that a decoder of this video takes, roughly: its reference pictures and those that wait to be shown.
@@ -195,9 +207,9 @@ impl Errand {
             if self.current.is_none() {
                 match self.next_run(desk, meter) {
                     Ok(true) => {}
-                    Ok(false) => return Ok(Progress::Done(std::mem::take(&mut self.alone))),
+                    Ok(false) => return Ok(Progress::Done),
                     Err(error) => {
-                        self.run_failed(error)?;
+                        self.run_failed(error, desk)?;
                         due = self.due();
                         continue;
                     }
@@ -215,7 +227,7 @@ impl Errand {
                 Ok(Step::More) => {}
                 Ok(Step::Done) => self.current = None,
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(error) => self.run_failed(error)?,
+                Err(error) => self.run_failed(error, desk)?,
             }
             if finished || self.current.is_none() {
                 due = self.due();
@@ -223,8 +235,12 @@ impl Errand {
         }
     }
 
-    /// Leaving in the middle of a run keeps a decoder, whose memory must fit into the budget.
+    /// Parked errands hold open files, so there may be few; and where one is left in the middle of a run a decoder,
+    /// whose memory must fit into the budget.
     fn may_leave(&mut self, desk: &Desk) -> bool {
+        if !desk.has_room_to_park() {
+            return false;
+        }
         if self.current.is_none() || self.parked.is_some() {
             return true;
         }
@@ -257,18 +273,20 @@ impl Errand {
     }
 
     /// The run that was under way came to nothing further: the clips that it still owed frames to are made by
-    /// themselves, so that what becomes of them does not depend on which others were near.
-    fn run_failed(&mut self, error: Error) -> Result<()> {
+    /// themselves, so that what becomes of them does not depend on which others were near, and nobody waits for it.
+    fn run_failed(&mut self, error: Error, desk: &Desk) -> Result<()> {
         if matches!(error, Error::Interrupted) {
             return Err(error);
         }
         let Some(run) = self.current.take() else { return Err(error) };
+        let mut failed = Vec::new();
         for clip in &mut self.clips {
             let owes = |c: &Clip| c.packets.iter().any(|at| run.wanted.binary_search(at).is_ok());
             if let Some(clip) = clip.take_if(|c| owes(c)) {
-                self.alone.push(clip.into_ticket());
+                failed.push(clip.into_ticket());
             }
         }
+        desk.give_back(self.generation, failed, true);
         Ok(())
     }
 
@@ -279,7 +297,8 @@ impl Errand {
             let slot = &mut self.clips[number];
             let Some(clip) = slot else { continue };
             if result.is_err() {
-                self.alone.extend(slot.take().map(Clip::into_ticket));
+                let failed = slot.take().map(Clip::into_ticket);
+                desk.give_back(self.generation, failed.into_iter().collect(), true);
                 changed = true;
                 continue;
             }
@@ -347,17 +366,21 @@ fn paint(
                     *clip.shape.insert(painter.shape(clip.facts.indices.len(), size))
                 }
             };
-            if matches!(&clip.place, Place::Own(_, Some(kept)) if shape.bytes().is_none_or(|b| b as u64 > kept.bytes()))
-            {
-                return Err(Error::Argument("larger than what was reserved for it".into()));
-            }
+            clip.place.check_room(&shape)?;
             let site = index.site_of(DisplayIndex(clip.facts.indices[t] as u32));
             let bytes = clip.place.canvas().bytes(&shape)?;
             painter.paint(&site, frame, turn, &shape, bytes, t)
         };
+        let shape = clip.shape;
+        let few = takers.len() <= FEW;
         let mut same = |&&(other, u): &&(usize, usize)| {
             let in_same_form = |c: &&Clip| matches!(c.place, Place::Own(..)) == waits;
-            let other = clips[other].as_ref().filter(in_same_form).map(|c| c.key);
+            // A clip's first frame decides its shape; where pictures change size, painting says what is wrong.
+            let in_same_shape = |c: &&Clip| c.shape.is_some() && shape.is_none_or(|s| Some(s) == c.shape);
+            let other = clips[other].as_ref().filter(in_same_form).filter(in_same_shape).map(|c| c.key);
+            // Comparing what is drawn takes compiling it: not for every pair of many.
+            let worth_it = |other| few || other == key || !painter.recipe().is_random();
+            let other = other.filter(|&other| worth_it(other));
             other.is_some_and(|other| painter.alike(frame, turn, (other, u), (key, t)).unwrap_or(false))
         };
         let result = match done.iter().find(&mut same).copied() {
@@ -387,6 +410,7 @@ fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, 
         return Ok(()); // one of them was given up
     };
     let shape = from.shape.expect("has painted it");
+    to.place.check_room(&shape)?;
     to.shape = Some(shape);
     let source = from.place.canvas().bytes(&shape)?;
     let target = to.place.canvas().bytes(&shape)?;

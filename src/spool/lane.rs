@@ -185,10 +185,7 @@ impl Lane {
         let advanced = catch_unwind(AssertUnwindSafe(|| errand.advance(tools, &self.desk, &self.meter)));
         let left = match advanced {
             Ok(Ok(Progress::Preempted)) => return self.desk.park(errand),
-            Ok(Ok(Progress::Done(alone))) => {
-                self.library.keep_reader(errand.into_reader());
-                alone
-            }
+            Ok(Ok(Progress::Done)) => return self.library.keep_reader(errand.into_reader()),
             Ok(Err(Error::Interrupted)) => return,
             // Each clip by itself will say what is wrong.
             Ok(Err(_)) | Err(_) => {

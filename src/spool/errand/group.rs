@@ -125,7 +125,6 @@ pub(in super::super) fn plan(
         clips,
         wanted,
         blank: rules.sampling.leaves_blank(),
-        alone: Vec::new(),
         parked: None,
     }));
     Ok(planned)
@@ -154,8 +153,8 @@ impl Choice<'_> {
             if self.full {
                 return Some(wish);
             }
-            let bytes = clip_bytes(self.rules, self.index, painter, &wish);
-            reserved = bytes.and_then(|bytes| self.desk.reserve(bytes, wish.ticket.position));
+            let Some(bytes) = clip_bytes(self.rules, self.index, painter, &wish) else { return Some(wish) };
+            reserved = self.desk.reserve(bytes, wish.ticket.position);
             if reserved.is_none() {
                 self.full = true;
                 return Some(wish);

@@ -430,12 +430,12 @@ fn random_clips(frames: u32) -> Vec<Vec<DisplayIndex>> {
         let begin = rng.below(u64::from(frames.saturating_sub(span)) + 1) as u32;
         (0..length).map(|n| DisplayIndex((begin + n * stride).min(frames - 1))).collect()
     };
-    (0..4 * shapes.len() as u64).map(clip).collect()
+    (0..3 * shapes.len() as u64).map(clip).collect()
 }
 
 /// Decodes only what wanted pictures depend on: directly, and by the engine. `None`: its references are not read.
 fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
-    const SAMPLES: u64 = 360_000_000;
+    const SAMPLES: u64 = 200_000_000;
     let params = &video.index.info.params;
     Links::new(params)?;
     let area = u64::from(params.width.max(16)) * u64::from(params.height.max(16));

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Counts {
     /// Pictures given to decoders (two fields of one picture count once).
     pub pictures_decoded: u64,
-    /// Pictures on the way that nobody wanted and nothing refers to: not decoded.
+    /// Pictures on the way that nobody wanted and no wanted one depends on: not decoded.
     pub pictures_skipped: u64,
     /// Pictures handed on.
     pub pictures_delivered: u64,

@@ -1,6 +1,6 @@
 //! In: one run, its packets and the frames that come out.
 //! Out: which packets the decoder need not see, which frames can be trusted, and the verdict at the end.
-//! Never: leaves out a picture whose headers do not prove that no other one depends on it.
+//! Never: leaves out a picture unless headers prove that no wanted one depends on it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

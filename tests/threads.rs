@@ -1,0 +1,50 @@
+//! What several threads decode of a damaged file is what one thread decodes: the same frames, and as many errors.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use framespool::decode::FrameDecoder;
+use framespool::plan;
+use framespool::units::DisplayIndex;
+use framespool::video::Video;
+
+/// The frames that can be had, hashed, and how many runs failed. `nap`: a pause before each packet, in which threads that
+/// found damage have time to say so between two looks.
+fn decode(video: &Video, threads: u32, nap: Duration) -> (BTreeMap<u32, String>, usize) {
+    let mut decoder = FrameDecoder::with_threads(threads);
+    let index = video.index().clone();
+    let mut reader = video.reader();
+    let all: Vec<_> = (0..index.num_frames()).map(DisplayIndex).collect();
+    let (mut frames, mut errors) = (BTreeMap::new(), 0);
+    let watch = || {
+        std::thread::sleep(nap);
+        Ok(())
+    };
+    for run in plan::runs(&index, &all) {
+        let done = decoder.run(&mut reader, &run, &watch, |at, frame| {
+            frames.insert(at.0, common::hash(frame));
+            Ok(())
+        });
+        errors += usize::from(done.is_err());
+    }
+    (frames, errors)
+}
+
+#[test]
+fn several_threads_notice_the_same_damage_as_one() {
+    let mut different = Vec::new();
+    let mut files = 0;
+    for entry in common::videos().into_iter().filter(common::Entry::is_corrupt) {
+        let Ok(video) = entry.source().and_then(|source| Video::open(source, &|| Ok(()))) else { continue };
+        let one = decode(&video, 1, Duration::ZERO);
+        for nap in [Duration::ZERO, Duration::from_millis(1)] {
+            if decode(&video, 4, nap) != one {
+                different.push(format!("{} with naps of {nap:?}", entry.path));
+            }
+        }
+        files += 1;
+    }
+    assert!(different.is_empty(), "{files} files, of which differ: {}", different.join(", "));
+}

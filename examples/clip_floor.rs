@@ -10,6 +10,7 @@ use std::time::Instant;
 use framespool::demux::read::PacketReader;
 use framespool::error::Result;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
+use framespool::index::links::Links;
 use framespool::index::roles::{Role, Roles};
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
@@ -106,17 +107,27 @@ fn needed(
     let mut passes = Vec::new();
     for run in runs(index, frames) {
         let mut roles = Roles::new(&index.info.params);
+        let mut links = Links::new(&index.info.params);
         let mut pass = Pass { packets: Vec::new(), wanted: run.wanted.clone(), skipped: 0 };
+        let (mut kept, mut must) = (Vec::new(), Vec::new());
         for at in (run.start.0..=run.end.0).map(framespool::units::DecodeIndex) {
             reader.read(at, at == run.start, &mut packet, &|| Ok(()))?;
             let leaf =
                 matches!(roles.role(packet.data()), Role::Leaf { layer } if layer >= roles.highest_layer());
-            if leaf && at != run.start && run.wanted.binary_search(&at).is_err() {
-                pass.skipped += 1;
-            } else {
-                pass.packets.push((at, packet.data().to_vec(), packet.is_key()));
+            if let Some(links) = &mut links {
+                links.note(packet.data());
             }
+            let record = &index.packets[at.at()];
+            must.push(record.is_start() || record.is_part() || run.wanted.binary_search(&at).is_ok());
+            kept.push(!leaf || must[kept.len()]);
+            pass.packets.push((at, packet.data().to_vec(), packet.is_key()));
         }
+        let places: Vec<usize> = (0..must.len()).filter(|&n| must[n]).collect();
+        let fewer = |n: &Vec<bool>| n.iter().filter(|&&k| k).count() < kept.iter().filter(|&&k| k).count();
+        let kept = links.and_then(|l| l.needed(&places)).filter(fewer).unwrap_or(kept);
+        pass.skipped = kept.iter().filter(|&&k| !k).count();
+        let mut kept = kept.into_iter();
+        pass.packets.retain(|_| kept.next().unwrap_or(true));
         passes.push(pass);
     }
     Ok(passes)

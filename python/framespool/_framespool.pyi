@@ -15,6 +15,7 @@ __all__ = [
     "__version__",
     "apply",
     "clips_in",
+    "cores",
     "explain_transforms",
     "ffmpeg_version",
     "find_videos",

@@ -39,7 +39,6 @@ pub struct FrameDecoder {
     packet: Packet,
     frame: Frame,
     pass: Option<Pass>,
-    sparing: bool,
     /// Threads that work for it.
     threads: u32,
     /// Work done so far.
@@ -62,7 +61,6 @@ impl FrameDecoder {
             packet: Packet::new(),
             frame: Frame::new(),
             pass: None,
-            sparing: true,
             threads: 1,
             counts: Counts::default(),
             times: Times::default(),
@@ -72,11 +70,6 @@ impl FrameDecoder {
     /// A decoder with several threads, each at a picture of its own: for when there is only one clip to be made.
     pub fn with_threads(threads: u32) -> Self {
         Self { threads: threads.max(1), ..Self::new() }
-    }
-
-    /// The naive twin: decodes every picture of every run.
-    pub fn decoding_everything() -> Self {
-        Self { sparing: false, ..Self::new() }
     }
 
     /// Whether its decoder can be used for a stream of these parameters without being opened anew.
@@ -114,7 +107,7 @@ impl FrameDecoder {
         self.ready(&index.site, &index.info.params, threads)?;
         self.counts.runs += 1;
         let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
-        self.pass = Some(Pass::new(index.clone(), run, self.sparing, threaded));
+        self.pass = Some(Pass::new(index.clone(), run, true, threaded));
         Ok(())
     }
 

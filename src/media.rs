@@ -74,6 +74,23 @@ pub struct CodecParams {
     pub reorder: Option<u8>,
 }
 
+#[cfg(test)]
+impl CodecParams {
+    /// Parameters for tests.
+    pub(crate) fn sketch(name: &str, extradata: &[u8]) -> Self {
+        Self {
+            codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
+            tag: 0,
+            extradata: extradata.to_vec(),
+            width: 16,
+            height: 16,
+            bits_per_coded_sample: 24,
+            colour: ColourTags::default(),
+            reorder: None,
+        }
+    }
+}
+
 /// Colour description as numbered by ITU-T H.273 (2 = unspecified).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColourTags {

@@ -93,27 +93,6 @@ impl SpoolConfig {
         self.recipe.as_codes().filter(|_| plain)
     }
 
-    /// For a lane, which asks the library for videos.
-    fn clone_without_items(&self) -> Self {
-        Self {
-            items: Vec::new(),
-            sampling: self.sampling.clone(),
-            recipe: self.recipe.clone(),
-            batch_size: self.batch_size,
-            shuffle: self.shuffle,
-            seed: self.seed,
-            shard_id: self.shard_id,
-            num_shards: self.num_shards,
-            last_batch: self.last_batch,
-            on_error: self.on_error,
-            threads: self.threads,
-            prefetch: self.prefetch,
-            memory_budget: self.memory_budget,
-            look_ahead: self.look_ahead,
-            index: None,
-        }
-    }
-
     /// Threads of one decoder: one where there are clips enough to keep every lane busy, else the lanes' threads between
     /// them.
     fn frame_threads(&self) -> u32 {
@@ -185,7 +164,7 @@ pub struct Batch {
 
 /// The running machine.
 pub struct Spool {
-    config: SpoolConfig,
+    config: Arc<SpoolConfig>,
     order: Order,
     library: Arc<Library>,
     meter: Arc<Meter>,
@@ -203,7 +182,7 @@ type Outcome = Result<(ClipFacts, Option<(Slab, ClipShape)>)>;
 impl Spool {
     /// Checks everything and starts the lanes. Where the number of clips depends on the videos' lengths, all videos
     /// are indexed first, by all threads; `watch` is called meanwhile and stops it by an error.
-    pub fn start(config: SpoolConfig, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
+    pub fn start(mut config: SpoolConfig, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
         if config.items.is_empty() {
             return Err(Error::Argument("the dataset is empty; give at least one video".into()));
         }
@@ -233,7 +212,10 @@ impl Spool {
         }
         config.recipe.check_frames(config.sampling.sequence_length() as usize)?;
         let meter = Arc::new(Meter::default());
-        let library = Library::new(config.items.clone(), config.sampling.clone(), config.index.clone());
+        // The library has them from now on: a large dataset is not kept twice.
+        let items = std::mem::take(&mut config.items);
+        let config = Arc::new(config);
+        let library = Library::new(items, config.sampling.clone(), config.index.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
         let order = Order::new(OrderConfig {
             num_clips: library.num_clips(),

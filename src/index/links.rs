@@ -86,31 +86,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::media::{Codec, ColourTags};
-
-    pub fn params(name: &str, extradata: &[u8]) -> CodecParams {
-        CodecParams {
-            codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
-            tag: 0,
-            extradata: extradata.to_vec(),
-            width: 16,
-            height: 16,
-            bits_per_coded_sample: 24,
-            colour: ColourTags::default(),
-            reorder: None,
-        }
-    }
 
     #[test]
     fn other_codecs_are_left_to_their_roles() {
         for name in ["h264", "vp8", "vp9", "mpeg4", "mpeg2video", "mjpeg"] {
-            assert!(Links::new(&params(name, &[])).is_none(), "{name}");
+            assert!(Links::new(&CodecParams::sketch(name, &[])).is_none(), "{name}");
         }
     }
 
     #[test]
     fn a_stretch_without_packets_and_places_beyond_it_give_no_answer() {
-        let mut links = Links::new(&params("av1", &[])).expect("read");
+        let mut links = Links::new(&CodecParams::sketch("av1", &[])).expect("read");
         assert_eq!(links.needed(&[]), None);
         links.pictures = Some(vec![Picture::default()]);
         assert_eq!(links.needed(&[0]), Some(vec![true]));
@@ -119,7 +105,7 @@ mod tests {
 
     #[test]
     fn references_are_followed_all_the_way_and_what_lasts_is_needed_with_its_own() {
-        let mut links = Links::new(&params("av1", &[])).expect("read");
+        let mut links = Links::new(&CodecParams::sketch("av1", &[])).expect("read");
         let refers = |places: &[usize]| Picture { refers: places.to_vec(), ..Picture::default() };
         let lasts = Picture { lasts: true, ..refers(&[3]) };
         links.pictures =
@@ -138,7 +124,7 @@ mod tests {
             extradata in prop::collection::vec(prop::num::u8::ANY, 0..64),
             packets in prop::collection::vec(prop::collection::vec(prop::num::u8::ANY, 0..64), 0..4),
         ) {
-            let mut links = Links::new(&params(name, &extradata)).expect("read");
+            let mut links = Links::new(&CodecParams::sketch(name, &extradata)).expect("read");
             for packet in packets {
                 links.note(&packet);
                 links.note(&[&[0, 0, 1], &packet[..]].concat());

@@ -123,25 +123,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::media::{Codec, ColourTags};
-
-    fn params(name: &str, extradata: &[u8]) -> CodecParams {
-        CodecParams {
-            codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
-            tag: 0,
-            extradata: extradata.to_vec(),
-            width: 16,
-            height: 16,
-            bits_per_coded_sample: 24,
-            colour: ColourTags::default(),
-            reorder: None,
-        }
-    }
 
     #[test]
     fn codecs_that_carry_state_over_are_never_droppable() {
         for name in ["vp8", "vp9", "mpeg4", "ffv1", "vc1", "theora", "gif", "cinepak", "png"] {
-            let mut roles = Roles::new(&params(name, &[]));
+            let mut roles = Roles::new(&CodecParams::sketch(name, &[]));
             assert!(!roles.can_drop(), "{name}");
             assert_eq!(roles.role(&[0, 0, 1, 0xb6, 0x80, 0, 0]), Role::Needed, "{name}");
         }
@@ -149,8 +135,11 @@ mod tests {
 
     #[test]
     fn pictures_of_raw_video_stand_alone_unless_a_palette_is_handed_on() {
-        assert_eq!(Roles::new(&params("rawvideo", &[])).role(&[1, 2, 3]), Role::Leaf { layer: 0 });
-        let palette = CodecParams { bits_per_coded_sample: 8, ..params("rawvideo", &[]) };
+        assert_eq!(
+            Roles::new(&CodecParams::sketch("rawvideo", &[])).role(&[1, 2, 3]),
+            Role::Leaf { layer: 0 }
+        );
+        let palette = CodecParams { bits_per_coded_sample: 8, ..CodecParams::sketch("rawvideo", &[]) };
         assert!(!Roles::new(&palette).can_drop());
     }
 
@@ -161,7 +150,7 @@ mod tests {
             extradata in prop::collection::vec(prop::num::u8::ANY, 0..64),
             packets in prop::collection::vec(prop::collection::vec(prop::num::u8::ANY, 0..64), 0..4),
         ) {
-            let mut roles = Roles::new(&params(name, &extradata));
+            let mut roles = Roles::new(&CodecParams::sketch(name, &extradata));
             for packet in packets {
                 let started = [&[0, 0, 1], &packet[..]].concat();
                 roles.role(&packet);

@@ -14,7 +14,7 @@ use super::window::{HeldClip, Position, State, Window};
 use super::{ClipFacts, Outcome, SpoolConfig};
 use crate::batch::{Lent, Part, Slab};
 use crate::decode::FrameDecoder;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::media::CodecParams;
 use crate::order::Slot;
 use crate::pixels::ClipShape;
@@ -188,9 +188,13 @@ impl Desk {
         self.whole.notify_all();
     }
 
-    /// Whether a pass is over.
-    pub fn is_forgotten(&self, generation: u64) -> bool {
-        self.forgotten.load(Ordering::Acquire) >= generation
+    /// # Errors
+    /// `Interrupted` once a pass is over: nobody waits for what is made for it.
+    pub fn check(&self, generation: u64) -> Result<()> {
+        match self.forgotten.load(Ordering::Acquire) >= generation {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
     }
 
     /// Tickets that are visible beyond the open batches.

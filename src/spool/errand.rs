@@ -188,10 +188,7 @@ impl Errand {
         work: &mut Work,
     ) -> Result<Progress> {
         let generation = self.generation;
-        let watch = move || match desk.is_forgotten(generation) {
-            true => Err(Error::Interrupted),
-            false => Ok(()),
-        };
+        let watch = || desk.check(generation);
         let mut due = self.due();
         loop {
             watch()?;

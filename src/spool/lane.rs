@@ -32,7 +32,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub fn start(config: &SpoolConfig, library: Arc<Library>, meter: Arc<Meter>) -> Result<Self> {
+    pub fn start(config: &Arc<SpoolConfig>, library: Arc<Library>, meter: Arc<Meter>) -> Result<Self> {
         let desk = Arc::new(Desk::new(config, meter.clone()));
         let mut lanes = Self { desk: desk.clone(), threads: Vec::new(), made_in: std::process::id() };
         for n in 0..config.threads {
@@ -45,7 +45,7 @@ impl Lanes {
                 kept_shape: config.kept_as().map_or(config.clip_shape(), |(recipe, _)| {
                     config.clip_shape().map(|shape| ClipShape { dtype: recipe.dtype, ..shape })
                 }),
-                config: config.clone_without_items(),
+                config: config.clone(),
                 library: library.clone(),
                 meter: meter.clone(),
                 desk: desk.clone(),
@@ -80,7 +80,7 @@ struct Lane {
     alone: Workbench,
     shape: Option<ClipShape>,
     kept_shape: Option<ClipShape>,
-    config: SpoolConfig,
+    config: Arc<SpoolConfig>,
     library: Arc<Library>,
     meter: Arc<Meter>,
     desk: Arc<Desk>,
@@ -161,10 +161,7 @@ impl Lane {
             kept_shape: self.kept_shape,
         };
         let desk = self.desk.clone();
-        let watch = || match desk.is_forgotten(generation) {
-            true => Err(Error::Interrupted),
-            false => Ok(()),
-        };
+        let watch = || desk.check(generation);
         let painter = &mut self.painters.batch;
         let begun = Instant::now();
         let planned = errand::plan(group, &rules, painter, &desk, &self.meter, &watch);
@@ -258,10 +255,7 @@ impl Lane {
         clip_id: u64,
     ) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
         let desk = self.desk.clone();
-        let watch = || match desk.is_forgotten(generation) {
-            true => Err(Error::Interrupted),
-            false => Ok(()),
-        };
+        let watch = || desk.check(generation);
         watch()?;
         let begun = Instant::now();
         let (video_id, clip_in_video) = self.library.locate(clip_id);

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod index;
+pub mod sparing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

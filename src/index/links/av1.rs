@@ -85,13 +85,15 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::params;
     use super::super::Links;
     use crate::index::av1::by_hand::{again, frame, key, sequence_header, unit};
+    use crate::media::CodecParams;
 
     fn needed(packets: &[Vec<u8>], wanted: usize) -> Option<Vec<usize>> {
-        let mut links =
-            Links::new(&params("av1", &[&[0x81, 0, 0, 0], &sequence_header(false, false)[..]].concat()))?;
+        let mut links = Links::new(&CodecParams::sketch(
+            "av1",
+            &[&[0x81, 0, 0, 0], &sequence_header(false, false)[..]].concat(),
+        ))?;
         packets.iter().for_each(|packet| links.note(packet));
         let needed = links.needed(&[wanted])?;
         Some((0..needed.len()).filter(|&n| needed[n]).collect())

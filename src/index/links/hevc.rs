@@ -136,10 +136,10 @@ pub(super) fn lost_counts(pictures: &[Picture], needed: &[bool]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::params;
     use super::super::Links;
     use super::*;
     use crate::index::hevc::by_hand::{configuration, packet, picture_set, sequence, set, slice};
+    use crate::media::CodecParams;
 
     const IDR: u8 = 19;
     const CRA: u8 = 21;
@@ -158,7 +158,10 @@ mod tests {
     }
 
     fn needed(packets: &[Vec<u8>], wanted: usize) -> Option<Vec<usize>> {
-        let mut links = Links::new(&params("hevc", &configuration(&[sequence(&[], false), picture_set(2)])))?;
+        let mut links = Links::new(&CodecParams::sketch(
+            "hevc",
+            &configuration(&[sequence(&[], false), picture_set(2)]),
+        ))?;
         packets.iter().for_each(|packet| links.note(packet));
         let needed = links.needed(&[wanted])?;
         Some((0..needed.len()).filter(|&n| needed[n]).collect())

@@ -1,0 +1,177 @@
+//! For the tests of what need not be decoded: videos with the roles of their packets, and a decoder given packets directly.
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use framespool::demux::read::PacketReader;
+use framespool::ffmpeg::{log, Decoder, Frame, Packet, Received};
+use framespool::index::roles::{Role, Roles};
+use framespool::index::{build, VideoIndex};
+use framespool::limits::Limits;
+use framespool::media::CodecKind;
+use framespool::source::ByteSource;
+use framespool::units::DecodeIndex;
+
+use super::Entry;
+
+/// Frames of each file that are decoded at most.
+pub const FRAMES: u64 = 250;
+
+/// A video whose packets were looked at.
+pub struct Video {
+    pub index: Arc<VideoIndex>,
+    pub reader: PacketReader,
+    pub roles: Vec<Role>,
+    pub highest_layer: u8,
+    pub can_drop: bool,
+}
+
+/// What came out of a decoder: a hash of each packet's picture, and what it complained about first, at which packet.
+#[derive(Default)]
+pub struct Decoded {
+    pub pictures: HashMap<u32, u64>,
+    pub complaint: Option<(u32, String)>,
+}
+
+impl Video {
+    /// `None`: nothing of it can be decoded anyway.
+    pub fn open(entry: &Entry) -> Option<Self> {
+        Self::read(entry.source().ok()?)
+    }
+
+    pub fn read(source: Arc<dyn ByteSource>) -> Option<Self> {
+        let index = Arc::new(build(&source, &Limits::default(), &|| Ok(())).ok()?);
+        Decoder::open(&index.site, &index.info.params, 1).ok()?;
+        let mut reader = PacketReader::new(source, index.clone());
+        let mut of = Roles::new(&index.info.params);
+        let (mut packet, mut roles) = (Packet::new(), Vec::new());
+        for at in 0..index.packets.len() as u32 {
+            // What cannot be read is not decoded either: the video ends here.
+            if reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(())).is_err() {
+                break;
+            }
+            roles.push(of.role(packet.data()));
+        }
+        Some(Self { index, reader, roles, highest_layer: of.highest_layer(), can_drop: of.can_drop() })
+    }
+
+    /// Decodes packets, the first of which begins a run.
+    pub fn decode(&mut self, packets: &[u32]) -> Decoded {
+        let mut out = Decoded::default();
+        let Some(&first) = packets.first() else { return out };
+        let params = &self.index.info.params;
+        let by_time = params.codec.kind == CodecKind::Vp9;
+        let mut decoder = Decoder::open(&self.index.site, params, 1).expect("opened before");
+        let (mut packet, mut frame) = (Packet::new(), Frame::new());
+        for &at in packets {
+            let read = self.reader.read(DecodeIndex(at), at == first, &mut packet, &|| Ok(()));
+            let sent = read
+                .map_err(|e| e.to_string())
+                .and_then(|()| decoder.send(&packet))
+                .err()
+                .or_else(log::first);
+            out.collect(&mut decoder, &mut frame, by_time, at, sent);
+        }
+        decoder.drain();
+        out.collect(&mut decoder, &mut frame, by_time, u32::MAX, None);
+        out
+    }
+
+    /// The rule: an unwanted picture is left out if it is a leaf of the highest layer still to come or above, or
+    /// anything above that layer.
+    pub fn kept(&self, packets: &[u32], wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut highest = 0;
+        let mut kept = Vec::new();
+        for &at in packets.iter().rev() {
+            let (layer, droppable) = match self.roles[at as usize] {
+                Role::Leaf { layer } => (layer, layer >= highest),
+                Role::Reference { layer } => (layer, layer > highest),
+                Role::Needed => (self.highest_layer, false),
+            };
+            if !droppable || wanted(at) {
+                highest = highest.max(layer);
+                kept.push(at);
+            }
+        }
+        kept.reverse();
+        kept
+    }
+
+    pub fn layer(&self, at: u32) -> u8 {
+        match self.roles[at as usize] {
+            Role::Leaf { layer } | Role::Reference { layer } => layer,
+            Role::Needed => 0,
+        }
+    }
+
+    pub fn is_leaf(&self, at: u32) -> bool {
+        matches!(self.roles[at as usize], Role::Leaf { .. })
+    }
+
+    pub fn bytes(&self, packets: &[u32]) -> u64 {
+        packets.iter().map(|&at| u64::from(self.index.packets[at as usize].size)).sum()
+    }
+}
+
+impl Decoded {
+    fn collect(
+        &mut self,
+        decoder: &mut Decoder,
+        frame: &mut Frame,
+        by_time: bool,
+        at: u32,
+        sent: Option<String>,
+    ) {
+        let mut complain = |at: u32, why: String| {
+            if self.complaint.as_ref().is_none_or(|first| at < first.0) {
+                self.complaint = Some((at, why));
+            }
+        };
+        if let Some(why) = sent {
+            complain(at, why);
+        }
+        for _ in 0..64 {
+            match decoder.receive(frame) {
+                Ok(Received::Frame) => {}
+                Ok(Received::NeedsInput | Received::End) => break,
+                Err(why) => {
+                    complain(at, why);
+                    continue;
+                }
+            }
+            let Some(tie) = frame.tie(by_time) else { continue };
+            if let Some(why) = frame.damage() {
+                complain(tie.0, why.to_owned());
+            }
+            self.pictures.insert(tie.0, hash(frame));
+        }
+    }
+}
+
+/// 64 bits of a frame's pixels: MD5 would take as long as decoding.
+pub fn hash(frame: &Frame) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = u64::from(frame.width()) << 32 | u64::from(frame.height());
+    let mut add = |word: u64| hash = (hash.rotate_left(23) ^ word).wrapping_mul(ODD);
+    frame.raw_planes(|row| {
+        let (words, rest) = row.as_chunks::<8>();
+        words.iter().for_each(|w| add(u64::from_le_bytes(*w)));
+        rest.iter().for_each(|&b| add(u64::from(b)));
+    });
+    hash
+}
+
+/// Videos in the folder FRAMESPOOL_MORE_VIDEOS, if that is set.
+pub fn more_videos() -> Vec<Entry> {
+    let Some(root) = std::env::var_os("FRAMESPOOL_MORE_VIDEOS").map(std::path::PathBuf::from) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = std::fs::read_dir(&root)
+        .expect("a folder")
+        .filter_map(|file| file.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let entry = |path| Entry { root: root.clone(), path, facts: serde_json::Value::Null };
+    names.into_iter().map(entry).collect()
+}

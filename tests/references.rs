@@ -1,0 +1,192 @@
+//! In: every HEVC and AV1 video of the corpus (and of the folder FRAMESPOOL_MORE_VIDEOS). Out: proof that wanted pictures come
+//! out bit for bit when only what they refer to is decoded, by a decoder given packets directly and by the engine.
+//! Never: compares what full decoding complains about.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use common::sparing::{hash, more_videos, Video, FRAMES};
+use common::videos;
+use framespool::decode::{Counts, FrameDecoder};
+use framespool::ffmpeg::Packet;
+use framespool::index::links::Links;
+use framespool::order::rng::{purpose, Key};
+use framespool::plan::{self, Run};
+use framespool::units::{DecodeIndex, DisplayIndex};
+
+/// What the closures of a file's clips came to.
+#[derive(Default, Clone, Copy)]
+struct Closures {
+    runs: usize,
+    /// Runs whose references were not understood.
+    unanswered: usize,
+    packets: usize,
+    by_roles: usize,
+    by_links: usize,
+    /// What the engine fed.
+    fed: u64,
+    compared: usize,
+}
+
+/// What references say of a video.
+trait Closure {
+    fn closure(&mut self, run: &Run) -> Option<Vec<u32>>;
+    fn must(&self, run: &Run, at: u32) -> bool;
+}
+
+impl Closure for Video {
+    /// The packets that a run's wanted pictures depend on, by their references.
+    fn closure(&mut self, run: &Run) -> Option<Vec<u32>> {
+        let mut links = Links::new(&self.index.info.params)?;
+        let mut packet = Packet::new();
+        for at in (run.start.0..=run.end.0).map(DecodeIndex) {
+            self.reader.read(at, at == run.start, &mut packet, &|| Ok(())).ok()?;
+            links.note(packet.data());
+        }
+        let places = 0..run.packets() as usize;
+        let must: Vec<usize> = places.clone().filter(|&n| self.must(run, n as u32 + run.start.0)).collect();
+        let needed = links.needed(&must)?;
+        Some(places.filter(|&n| needed[n]).map(|n| n as u32 + run.start.0).collect())
+    }
+
+    /// What is decoded whatever refers to it.
+    fn must(&self, run: &Run, at: u32) -> bool {
+        let record = &self.index.packets[at as usize];
+        record.is_start() || record.is_part() || run.wanted.binary_search(&DecodeIndex(at)).is_ok()
+    }
+}
+
+/// Random clips among the first frames of a file: sixteen frames of stride four, eight of stride one, single ones.
+fn random_clips(frames: u32) -> Vec<Vec<DisplayIndex>> {
+    let shapes = [(16, 4), (8, 1), (1, 1), (1, 1)];
+    let clip = |number: u64| {
+        let (length, stride) = shapes[number as usize % shapes.len()];
+        let span = (length - 1) * stride + 1;
+        let mut rng = Key { seed: 4, epoch: 0, clip: number }.rng(purpose::SAMPLING);
+        let begin = rng.below(u64::from(frames.saturating_sub(span)) + 1) as u32;
+        (0..length).map(|n| DisplayIndex((begin + n * stride).min(frames - 1))).collect()
+    };
+    (0..3 * shapes.len() as u64).map(clip).collect()
+}
+
+/// Decodes only what wanted pictures depend on: directly, and by the engine. `None`: its references are not read.
+fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
+    const SAMPLES: u64 = 200_000_000;
+    let params = &video.index.info.params;
+    Links::new(params)?;
+    let area = u64::from(params.width.max(16)) * u64::from(params.height.max(16));
+    let most = (SAMPLES / area).clamp(72, FRAMES) as u32;
+    let start = *video.index.starts.first()?;
+    let all: Vec<u32> = (start..video.roles.len() as u32).take(most as usize).collect();
+    let whole = video.decode(&all);
+    let sound = whole.complaint.as_ref().map_or(u32::MAX, |c| c.0);
+    let mut sum = Closures::default();
+    let mut decoder = FrameDecoder::new();
+    for clip in random_clips(video.index.num_frames().min(most)) {
+        for run in plan::runs(&video.index, &clip) {
+            let index = video.index.clone();
+            let every: Vec<u32> = (run.start.0..=run.end.0).collect();
+            if run.end.0 >= sound || every.iter().any(|at| !all.contains(at)) {
+                continue;
+            }
+            sum.runs += 1;
+            sum.packets += every.len();
+            let by_roles = video.kept(&every, |at| video.must(&run, at)).len();
+            sum.by_roles += by_roles;
+            let place = |at: u32| format!("packet {at} of a run from {} to {}", run.start.0, run.end.0);
+            let mut equal = |got: u64, at: u32| match whole.pictures.get(&at) {
+                Some(&picture) if picture == got => {
+                    sum.compared += 1;
+                    Ok(())
+                }
+                other => Err(format!("{}: {got:x} instead of {other:x?}", place(at))),
+            };
+            let closure = video.closure(&run);
+            if let Some(closure) = &closure {
+                let got = video.decode(closure);
+                let order = index.packets[run.start.at()].order;
+                let leads = |at: u32| index.packets.get(at as usize).is_some_and(|p| p.order < order);
+                if let Some((at, why)) = got.complaint.as_ref().filter(|c| !leads(c.0)) {
+                    return Some(Err(format!("{}: {why}", place(*at))));
+                }
+                for wanted in &run.wanted {
+                    let Some(&picture) = got.pictures.get(&wanted.0) else {
+                        return Some(Err(format!("{} is lost", place(wanted.0))));
+                    };
+                    if let Err(why) = equal(picture, wanted.0) {
+                        return Some(Err(why));
+                    }
+                }
+            }
+            let before = decoder.counts;
+            let mut engine = Ok(());
+            let ran = decoder.run(&mut video.reader, &run, &|| Ok(()), |at, frame| {
+                engine = std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
+                Ok(())
+            });
+            let Counts { pictures_decoded, pictures_skipped, runs_repeated, .. } =
+                decoder.counts.since(before);
+            if let Err(why) = ran.map_err(|e| e.to_string()).and(engine) {
+                return Some(Err(why));
+            }
+            sum.by_links += closure.as_ref().map_or(by_roles, Vec::len);
+            sum.unanswered += usize::from(closure.is_none());
+            sum.fed += pictures_decoded;
+            let parts = every.iter().filter(|&&at| index.packets[at as usize].is_part()).count();
+            if runs_repeated > 0 || (pictures_decoded + pictures_skipped) as usize + parts != every.len() {
+                return Some(Err(format!(
+                    "{}: {pictures_decoded} fed, {pictures_skipped} not, {runs_repeated} repeated",
+                    place(run.end.0)
+                )));
+            }
+        }
+    }
+    Some(Ok(sum))
+}
+
+#[test]
+fn wanted_pictures_come_out_bit_exact_from_what_they_refer_to_alone() {
+    let more = more_videos();
+    let usual = more.is_empty();
+    let entries = if usual { videos() } else { more };
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| loop {
+                let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                let Some(mut video) = Video::open(entry) else { continue };
+                let Some(proof) = prove_closures(&mut video) else { continue };
+                let codec = video.index.info.params.codec.name.clone();
+                found.lock().unwrap().insert(entry.path.clone(), (codec, proof));
+            });
+        }
+    });
+    println!("share of the packets fed by roles, by references, by the engine; runs (not understood), equal pictures");
+    let (mut failures, mut gained) = (Vec::new(), BTreeMap::new());
+    for (path, (codec, proof)) in found.into_inner().unwrap() {
+        match proof {
+            Ok(sum) => {
+                let share = |fed: usize| fed as f64 / sum.packets.max(1) as f64;
+                let shares = [sum.by_roles, sum.by_links, sum.fed as usize].map(share);
+                println!(
+                    "{path}: {codec}, {:.2} {:.2} {:.2}; {} ({}), {}",
+                    shares[0], shares[1], shares[2], sum.runs, sum.unanswered, sum.compared
+                );
+                *gained.entry(codec).or_insert(0) += sum.by_roles.saturating_sub(sum.by_links);
+            }
+            Err(why) => failures.push(format!("{path}: {why}")),
+        }
+    }
+    assert!(failures.is_empty(), "{} files fail:\n{}", failures.len(), failures.join("\n"));
+    for codec in ["hevc", "av1"] {
+        let gains = gained.get(codec).is_some_and(|&gain| gain > 0);
+        assert!(
+            gains || entries.is_empty() || !usual,
+            "no {codec} file of the corpus gains by its references"
+        );
+    }
+}

@@ -44,7 +44,7 @@ fn main() -> Result<()> {
         let mut floor = Floor { decoder: None, painter: Painter::new(recipe.clone()), frame: Frame::new() };
         for clip in 0..CLIPS {
             let span = (LENGTH - 1) * STRIDE + 1;
-            let mut rng = Key { seed: 0, epoch: 0, clip }.rng(purpose::SAMPLING);
+            let mut rng = Key { seed: 0, epoch: 0, clip, visit: 0 }.rng(purpose::SAMPLING);
             let start = rng.below(u64::from(index.num_frames().saturating_sub(span)) + 1) as u32;
             let last = index.num_frames() - 1;
             let frames: Vec<_> = (0..LENGTH).map(|i| DisplayIndex((start + i * STRIDE).min(last))).collect();
@@ -61,7 +61,7 @@ fn main() -> Result<()> {
                         let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
                         let video = Video::with_index(source, index.clone());
                         let mut canvas = GrowingCanvas::default();
-                        let key = Key { seed: 0, epoch: 0, clip };
+                        let key = Key { seed: 0, epoch: 0, clip, visit: 0 };
                         bench.make(&mut video.reader(), &frames, key, &mut canvas, &|| Ok(()))?;
                         canvas.into_clip().expect("painted").0.bytes().to_vec()
                     }

@@ -46,7 +46,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     let (mut rows, mut all, mut read) = (Vec::new(), 0, [0; 2]);
     for clip in 0..CLIPS {
         let last = index.num_frames() - 1;
-        let mut rng = Key { seed: 0, epoch: 0, clip }.rng(purpose::SAMPLING);
+        let mut rng = Key { seed: 0, epoch: 0, clip, visit: 0 }.rng(purpose::SAMPLING);
         let begin = rng.below(u64::from(last.saturating_sub((length - 1) * stride)) + 1) as u32;
         let frames: Vec<_> = (0..length).map(|n| DisplayIndex((begin + n * stride).min(last))).collect();
         let passes = runs(&index, &frames);

@@ -57,6 +57,8 @@ pub struct OrderConfig {
 pub struct Slot {
     /// Number of the clip in the dataset.
     pub clip: u64,
+    /// Which time in this epoch it comes, from 0.
+    pub visit: u32,
     /// It only makes ranks equal or fills a batch; this clip is also delivered as a real one.
     pub padding: bool,
 }
@@ -113,7 +115,7 @@ impl Order {
         let places = self.places(epoch);
         let clips = (share.first..share.first + share.clips).map(|at| (at, false));
         let padding = (share.padding_first..share.padding_first + share.padding).map(|at| (at, true));
-        clips.chain(padding).map(|(at, padding)| Slot { clip: places.clip(at), padding }).collect()
+        clips.chain(padding).map(|(at, padding)| Slot { clip: places.clip(at), visit: 0, padding }).collect()
     }
 
     /// The clip at each place of the global order of an epoch, the same on all ranks.

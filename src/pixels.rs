@@ -347,7 +347,7 @@ mod tests {
             rotation: false,
         };
         let steps = |per_frame| vec![Step { transform: jitter.clone(), per_frame }];
-        let key = Key { seed: 1, epoch: 2, clip: 3 };
+        let key = Key { seed: 1, epoch: 2, clip: 3, visit: 0 };
         let drawn = |per_frame, key, t| {
             let recipe = Recipe::new(steps(per_frame), Dtype::U8, Layout::Nthwc).unwrap();
             explain(&recipe, (100, 50), Turn::default(), key, t).unwrap()

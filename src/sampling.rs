@@ -1,31 +1,69 @@
-//! In: a sampling rule and the length of one video. Out: how many clips it yields, and the frames of each.
-//! A rule is a plain enum: a new rule is a file with `clips_in` and `frames`, one variant and two match arms.
+//! In: a sampling rule and what is known of one video. Out: how many clips it yields, and the frames of each.
+//! A new rule is a file with a type that implements [`Rule`].
 //! Never: opens a video, keeps state, or draws a random number that its caller did not key.
 
+pub mod footage;
 mod random;
 mod windows;
 
+use std::fmt::Debug;
+use std::sync::Arc;
+
 use crate::error::Result;
 
+pub use footage::Footage;
 pub use random::{Random, Short};
 pub use windows::{Pad, Windows};
 
 /// The rule that makes clips out of videos.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sampling {
-    /// Every window of a video.
-    Windows(Windows),
-    /// Windows at random places.
-    Random(Random),
+pub type Sampling = Arc<dyn Rule>;
+
+/// Makes clips out of videos. Pure: the same footage, clip and draws give the same frames.
+pub trait Rule: Debug + Send + Sync {
+    /// Number of clips that a video yields. One that is too short yields 0: no error.
+    fn clips_in(&self, video: &dyn Footage) -> u64;
+
+    /// The number of clips, where that is the same for all videos that have a frame: then none needs to be opened to
+    /// count them.
+    fn clips_each(&self) -> Option<u64> {
+        None
+    }
+
+    /// Frames per clip; `None` where that depends on the video.
+    fn sequence_length(&self) -> Option<u32>;
+
+    /// Whether clips of one video are drawn together: then `rng` is the same stream for all of them, keyed by the
+    /// video, and each call draws for all clips and keeps one. Otherwise each clip has a stream of its own.
+    fn draws_together(&self) -> bool {
+        false
+    }
+
+    /// The frames of clip `clip`, below [`clips_in`](Self::clips_in).
+    fn clip(&self, video: &dyn Footage, clip: u64, rng: &mut dyn Draw) -> Result<Sample>;
+
+    /// Whether frames past the end are blank (where [`Sample::mask`] is false) rather than others repeated.
+    fn leaves_blank(&self) -> bool {
+        false
+    }
+
+    /// What a video must have to yield a clip, for messages: "61 frames", "2.5 seconds".
+    fn needs(&self) -> String;
 }
 
 /// The frames of one clip.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Display indices, each below the number of frames of the video, in the order of the clip.
+    /// Frame numbers, each below the number of frames of the footage, in the order of the clip.
     pub indices: Vec<u32>,
     /// As long as `indices`: true for a real frame, false for one that stands in for a frame past the end.
     pub mask: Vec<bool>,
+}
+
+impl Sample {
+    /// Real frames only.
+    pub fn real(indices: Vec<u32>) -> Self {
+        Self { mask: vec![true; indices.len()], indices }
+    }
 }
 
 /// Where random numbers come from. `order` implements it by streams keyed by (seed, epoch, clip); it is stated here
@@ -37,49 +75,9 @@ pub trait Draw {
     fn unit_f64(&mut self) -> f64;
 }
 
-impl Sampling {
-    /// Number of clips that a video of `num_frames` frames yields. A video that is too short yields 0: no error.
-    pub fn clips_in(&self, num_frames: u32) -> u64 {
-        match self {
-            Sampling::Windows(rule) => rule.clips_in(num_frames),
-            Sampling::Random(rule) => rule.clips_in(num_frames),
-        }
-    }
-
-    /// The frames of clip `clip_in_video` (below [`clips_in`](Self::clips_in)) of a video of `num_frames` frames.
-    /// `rng` must be keyed by the clip; rules without randomness leave it alone.
-    pub fn frames(&self, num_frames: u32, clip_in_video: u64, rng: &mut impl Draw) -> Result<Sample> {
-        match self {
-            Sampling::Windows(rule) => rule.frames(num_frames, clip_in_video),
-            Sampling::Random(rule) => rule.frames(num_frames, clip_in_video, rng),
-        }
-    }
-
-    /// Whether frames past the end are blank rather than others repeated.
-    pub fn leaves_blank(&self) -> bool {
-        matches!(self, Sampling::Windows(rule) if rule.pad() == Pad::Constant)
-    }
-
-    /// Frames per clip.
-    pub fn sequence_length(&self) -> u32 {
-        match self {
-            Sampling::Windows(rule) => rule.sequence_length(),
-            Sampling::Random(rule) => rule.sequence_length(),
-        }
-    }
-
-    /// Frames from the first to the last of a clip, both counted.
-    pub fn span(&self) -> u64 {
-        match self {
-            Sampling::Windows(rule) => rule.span(),
-            Sampling::Random(rule) => rule.span(),
-        }
-    }
-}
-
 /// What every rule checks and counts the same way.
 mod common {
-    use super::Sample;
+    use super::{Footage, Sample};
     use crate::error::{Error, Result};
 
     /// Frames from the first to the last of `sequence_length` frames that are `stride` apart, both counted.
@@ -96,13 +94,13 @@ mod common {
     }
 
     /// Refuses a clip that the video does not have.
-    pub fn known_clip(clip: u64, clips: u64, num_frames: u32) -> Result<()> {
+    pub fn known_clip(clip: u64, clips: u64, video: &dyn Footage) -> Result<()> {
         if clip < clips {
             return Ok(());
         }
         Err(Error::Argument(format!(
-            "clip {clip} asked for, but a video of {num_frames} frames yields {clips} clips; \
-             ask for clips below clips_in({num_frames})"
+            "clip {clip} asked for, but a video of {} frames yields {clips} clips; ask for clips below that",
+            video.num_frames()
         )))
     }
 
@@ -126,6 +124,7 @@ mod common {
 
 #[cfg(test)]
 mod tests {
+    use super::footage::Steady;
     use super::*;
 
     /// Gives the numbers of a script, so that a test says what was drawn.
@@ -144,30 +143,37 @@ mod tests {
         }
     }
 
+    /// A video of so many frames, 25 a second.
+    pub(super) fn video(num_frames: u32) -> Steady {
+        Steady { num_frames, fps: 25.0 }
+    }
+
     #[test]
     fn every_clip_of_every_rule_has_its_length_and_stays_inside_the_video() {
-        let mut rules = Vec::new();
+        let mut rules: Vec<Sampling> = Vec::new();
         for (length, stride) in [(1, 1), (4, 1), (4, 3), (7, 2)] {
             for pad in [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001] {
                 for step in [None, Some(1), Some(5)] {
-                    rules.push(Sampling::Windows(Windows::new(length, stride, step, pad).unwrap()));
+                    rules.push(Arc::new(Windows::new(length, stride, step, pad).unwrap()));
                 }
             }
             for short in [Short::Repeat, Short::Loop] {
-                rules.push(Sampling::Random(Random::new(length, stride, 3, short).unwrap()));
+                rules.push(Arc::new(Random::new(length, stride, 3, short).unwrap()));
             }
         }
         for rule in rules {
             for frames in 0..40 {
-                for clip in 0..rule.clips_in(frames) {
-                    let sample = rule.frames(frames, clip, &mut Script(&[0])).unwrap();
-                    assert_eq!(sample.indices.len(), rule.sequence_length() as usize);
+                let video = &video(frames);
+                for clip in 0..rule.clips_in(video) {
+                    let sample = rule.clip(video, clip, &mut Script(&[0])).unwrap();
+                    assert_eq!(Some(sample.indices.len() as u32), rule.sequence_length());
                     assert_eq!(sample.mask.len(), sample.indices.len());
                     assert!(sample.indices.iter().all(|&i| i < frames), "{rule:?} {frames} {sample:?}");
                     assert!(sample.mask[0], "a clip begins with a real frame: {rule:?} {frames}");
                 }
-                let beyond = rule.clips_in(frames);
-                assert!(rule.frames(frames, beyond, &mut Script(&[0])).is_err());
+                assert!(rule.clips_each().is_none_or(|n| frames == 0 || n == rule.clips_in(video)));
+                let beyond = rule.clips_in(video);
+                assert!(rule.clip(video, beyond, &mut Script(&[0])).is_err());
             }
         }
     }
@@ -176,6 +182,6 @@ mod tests {
     fn the_span_of_the_largest_clip_does_not_overflow() {
         let rule = Windows::new(u32::MAX, u32::MAX, None, Pad::None).unwrap();
         assert_eq!(rule.span(), u64::from(u32::MAX - 1) * u64::from(u32::MAX) + 1);
-        assert_eq!(rule.clips_in(u32::MAX), 0);
+        assert_eq!(rule.clips_in(&video(u32::MAX)), 0);
     }
 }

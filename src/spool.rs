@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
 use crate::index::store::Store;
-use crate::order::rng::{purpose, Key};
+use crate::order::rng::Key;
 use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
 use crate::pixels::{explain, ClipShape, Drawn, Expand, Recipe};
 use crate::sampling::Sampling;
@@ -81,10 +81,10 @@ pub const MEMORY_BUDGET: u64 = 2 << 30;
 pub const LOOK_AHEAD: u32 = 1 << 16;
 
 impl SpoolConfig {
-    /// The shape of all clips, if the transforms make them alike.
+    /// The shape of all clips, if sampling and transforms make them alike.
     fn clip_shape(&self) -> Option<ClipShape> {
         let size = self.recipe.fixed_size()?;
-        Some(self.recipe.shape(self.sampling.sequence_length() as usize, size))
+        Some(self.recipe.shape(self.sampling.sequence_length()? as usize, size))
     }
 
     /// How clips wait that are made before their turn, if not as they are delivered: as codes.
@@ -117,8 +117,12 @@ const MOST_UNDER_WAY: u64 = 1 << 20;
 pub struct ClipFacts {
     /// Number of the clip in the dataset.
     pub clip_id: u64,
+    /// Number of the clip that the order asked for: another one where this stands in for a clip that cannot be made.
+    pub requested_id: u64,
     /// Number of the video in the dataset.
     pub video_id: u32,
+    /// Which clip of its video it is, from 0.
+    pub view_id: u64,
     /// The video's label.
     pub label: i64,
     /// Display index of each frame.
@@ -210,7 +214,9 @@ impl Spool {
                 config.prefetch, config.batch_size, config.clips_under_way()
             )));
         }
-        config.recipe.check_frames(config.sampling.sequence_length() as usize)?;
+        if let Some(frames) = config.sampling.sequence_length() {
+            config.recipe.check_frames(frames as usize)?;
+        }
         let meter = Arc::new(Meter::default());
         // The library has them from now on: a large dataset is not kept twice.
         let items = std::mem::take(&mut config.items);
@@ -228,9 +234,9 @@ impl Spool {
         })?;
         if library.num_clips() == 0 {
             return Err(Error::Argument(format!(
-                "no video yields a clip: the longest has {} frames, a clip spans {}; use a shorter sequence_length or stride, or a pad mode",
+                "no video yields a clip: the longest has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
                 library.longest(),
-                config.sampling.span()
+                config.sampling.needs()
             )));
         }
         let lanes = Lanes::start(&config, library.clone(), meter.clone())?;
@@ -259,14 +265,14 @@ impl Spool {
         self.library.num_clips()
     }
 
-    /// Begins an epoch; batches of an epoch that is under way are forgotten. Returns the pass's number, by which its
-    /// batches are asked for.
-    pub fn begin(&mut self, epoch: u64) -> Result<u64> {
+    /// Begins an epoch at one of its batches; batches of an epoch that is under way are forgotten. Returns the pass's
+    /// number, by which its batches are asked for.
+    pub fn begin(&mut self, epoch: u64, first_batch: u64) -> Result<u64> {
         self.check_process()?;
         self.generations += 1;
         let generation = self.generations;
         self.lanes.desk.begin(generation, epoch, self.config.clip_shape().is_some());
-        self.epoch = Some(Epoch::new(generation, epoch, self.pool.clone()));
+        self.epoch = Some(Epoch::new(generation, (epoch, first_batch), self.pool.clone()));
         Ok(generation)
     }
 
@@ -308,19 +314,17 @@ impl Spool {
                 self.num_clips()
             )));
         }
-        let frames = self.config.sampling.sequence_length();
-        if t >= frames {
-            return Err(Error::Argument(format!(
-                "frame {t} does not exist: clips have {frames} frames, numbered from 0"
-            )));
-        }
-        let (video_id, clip_in_video) = self.library.locate(clip);
+        let (video_id, _) = self.library.locate(clip);
         let video = self.library.open(video_id, &self.meter, watch)?;
         let index = video.index();
-        let key = Key { seed: self.config.seed, epoch, clip };
-        let sample =
-            self.config.sampling.frames(index.num_frames(), clip_in_video, &mut key.rng(purpose::SAMPLING));
-        let sample = sample.map_err(|e| e.of_video(&index.site))?;
+        let key = Key { seed: self.config.seed, epoch, clip, visit: 0 };
+        let sample = self.library.sample(index, key)?;
+        if t as usize >= sample.indices.len() {
+            return Err(Error::Argument(format!(
+                "frame {t} does not exist: the clip has {} frames, numbered from 0",
+                sample.indices.len()
+            )));
+        }
         let params = &index.info.params;
         let drawn = explain(&self.config.recipe, (params.width, params.height), index.info.turn, key, t)
             .map_err(|e| e.of_video(&index.site))?;

@@ -230,7 +230,7 @@ fn random_access_equals_sequential_decoding() {
 /// Sets of frames as clips have them: strided, scattered, and every third.
 fn clips(index: &VideoIndex) -> Vec<Vec<DisplayIndex>> {
     let n = u64::from(index.num_frames());
-    let mut rng = Key { seed: 4, epoch: n, clip: 0 }.rng(purpose::SAMPLING);
+    let mut rng = Key { seed: 4, epoch: n, clip: 0, visit: 0 }.rng(purpose::SAMPLING);
     let frame = |i: u64| DisplayIndex(i.min(n - 1) as u32);
     let mut clips: Vec<Vec<_>> = [4, 2, 7]
         .map(|stride| {

@@ -16,7 +16,7 @@ use framespool::source::{ByteSource, MemorySource};
 use framespool::units::DisplayIndex;
 use framespool::video::{GrowingCanvas, Video, Workbench};
 
-const KEY: Key = Key { seed: 0, epoch: 0, clip: 0 };
+const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, visit: 0 };
 
 /// SplitMix64: a sequence that never changes.
 struct Sequence(u64);

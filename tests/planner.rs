@@ -4,9 +4,12 @@
 #[path = "common/mod.rs"]
 mod common;
 
+use std::sync::Arc;
+
 use framespool::order::{LastBatch, Shuffle};
 use framespool::pixels::transform::{Flip, Padding, Size, Span, Target, Transform};
 use framespool::pixels::{Dtype, Filter, Layout, Normalize, Recipe};
+use framespool::sampling::footage::Extent;
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
 use framespool::spool::library::{Item, Place};
 use framespool::spool::stats::Stats;
@@ -24,7 +27,11 @@ fn items() -> Vec<Item> {
         if small && (20..=160).contains(&frames) && seen.iter().filter(|&k| *k == kind).count() < 2 {
             seen.push(kind);
             let label = items.len() as i64;
-            items.push(Item { place: Place::Path(entry.root.join(&entry.path)), label });
+            items.push(Item {
+                place: Place::Path(entry.root.join(&entry.path)),
+                label,
+                extent: Extent::Whole,
+            });
         }
     }
     items
@@ -54,7 +61,7 @@ fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnErro
 fn deliver(config: SpoolConfig) -> (Vec<String>, Stats) {
     let nothing = || Ok(());
     let mut spool = Spool::start(config, &nothing).expect("starts");
-    let pass = spool.begin(2).expect("begins");
+    let pass = spool.begin(2, 0).expect("begins");
     let mut lines = Vec::new();
     loop {
         match spool.next_batch(pass, &nothing) {
@@ -109,8 +116,8 @@ fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {
     if items.is_empty() {
         return;
     }
-    let windows = Sampling::Windows(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
-    let random = Sampling::Random(Random::new(8, 4, 3, Short::Loop).expect("a rule"));
+    let windows: Sampling = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
+    let random: Sampling = Arc::new(Random::new(8, 4, 3, Short::Loop).expect("a rule"));
     let mut batches = 0;
     for (sampling, recipe, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
@@ -146,12 +153,12 @@ fn with_memory_enough_every_picture_is_decoded_once() {
     let items: Vec<Item> = common::videos()
         .into_iter()
         .filter(|e| ["h264_open_gop_720p.mp4", "base_640x360.mp4"].iter().any(|name| e.path.ends_with(name)))
-        .map(|e| Item { place: Place::Path(e.root.join(&e.path)), label: 0 })
+        .map(|e| Item { place: Place::Path(e.root.join(&e.path)), label: 0, extent: Extent::Whole })
         .collect();
     if items.is_empty() {
         return;
     }
-    let windows = Sampling::Windows(Windows::new(8, 1, Some(2), Pad::None).expect("a rule"));
+    let windows: Sampling = Arc::new(Windows::new(8, 1, Some(2), Pad::None).expect("a rule"));
     let recipe = shorter_side();
     let base = config(&items, &windows, &recipe, OnError::Raise);
     let ample = SpoolConfig { memory_budget: MEMORY_BUDGET, look_ahead: LOOK_AHEAD, ..base.clone() };

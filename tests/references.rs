@@ -65,7 +65,7 @@ fn random_clips(frames: u32) -> Vec<Vec<DisplayIndex>> {
     let clip = |number: u64| {
         let (length, stride) = shapes[number as usize % shapes.len()];
         let span = (length - 1) * stride + 1;
-        let mut rng = Key { seed: 4, epoch: 0, clip: number }.rng(purpose::SAMPLING);
+        let mut rng = Key { seed: 4, epoch: 0, clip: number, visit: 0 }.rng(purpose::SAMPLING);
         let begin = rng.below(u64::from(frames.saturating_sub(span)) + 1) as u32;
         (0..length).map(|n| DisplayIndex((begin + n * stride).min(frames - 1))).collect()
     };

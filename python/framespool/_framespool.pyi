@@ -23,6 +23,7 @@ __all__ = [
     "pixel_backend",
     "read_file_list",
     "read_folder",
+    "sample",
 ]
 
 __version__: str
@@ -38,8 +39,10 @@ _Index = None | Literal[False] | _Path
 
 #: A transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
 Step = tuple[str, dict[str, float | list[float] | str], bool]
-#: A sampling rule: its name, its numbers, what it does at the end of a video.
-Rule = tuple[str, list[int], str]
+#: A sampling rule: its name, and its arguments by name.
+Rule = tuple[str, dict[str, bool | int | float | str | list[int] | list[float]]]
+#: What is known of a video: so many frames at so many a second, or the times of its frames and its end in seconds.
+Known = tuple[int, float] | tuple[list[float], float]
 
 @final
 class Tensor:
@@ -131,7 +134,7 @@ class Spool:
     def __len__(self) -> int: ...
     @property
     def num_clips(self) -> int: ...
-    def begin(self, epoch: int) -> int: ...
+    def begin(self, epoch: int, first_batch: int) -> int: ...
     def next_batch(self, pass_: int, /) -> dict[str, Any] | None: ...
     def rest(self) -> None: ...
     def explain(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
@@ -167,8 +170,13 @@ class Index:
 def cores() -> int:
     """Cores that this process may use: its affinity, and the quota of its control group."""
 
-def clips_in(rule: Rule, num_frames: int) -> int:
-    """Number of clips that a video of ``num_frames`` frames yields."""
+def clips_in(rule: Rule, video: Known) -> int:
+    """Number of clips that a video yields."""
+
+def sample(
+    rule: Rule, video: Known, clip: int, draws: list[float] | None, key: tuple[int, int]
+) -> tuple[list[int], list[bool]]:
+    """Frames and mask of one clip of a video, with the given draws or with those of (seed, epoch)."""
 
 def find_videos(place: _Path) -> tuple[list[Path], Path]:
     """Videos of a folder, of a list file, or the one video, and the folder that they start from."""

@@ -26,8 +26,11 @@ class Batch:
     ``frames``: Tensor in the loader's layout and dtype, or a list of N Tensors where the transforms do not make all
     frames the same size, or what a callable at the end of the transforms made of the Tensor. ``labels``: (N,) int64.
     ``indices``: (N, T) int64, display index of each frame. ``pts_seconds``: (N, T) float64, when each frame is shown,
-    in seconds. ``mask``: (N, T) bool, false for frames that stand in for ones past the end. ``video_ids``,
-    ``clip_ids``: (N,) int64, places in the dataset. ``padding``: (N,) bool, true for clips that only fill a batch or
+    in seconds. ``mask``: (N, T) bool, false for frames that stand in for ones past the end. Where clips differ in length, T
+    is the longest one's, and the rows of the others are filled up with -1, NaN and false. ``video_ids``, ``clip_ids``:
+    (N,) int64, places in the dataset. ``view_ids``: (N,) int64, which clip of its video it is, from 0.
+    ``requested_ids``: (N,) int64, the clip that the order asked for; not ``clip_ids`` where ``on_error="replace"`` put
+    another one in its place. ``padding``: (N,) bool, true for clips that only fill a batch or
     make ranks equal.
 
     Tensors leave by DLPack without a copy: ``torch.from_dlpack(batch.frames)``, ``np.from_dlpack(batch.frames)``,
@@ -41,6 +44,8 @@ class Batch:
     mask: Tensor
     video_ids: Tensor
     clip_ids: Tensor
+    requested_ids: Tensor
+    view_ids: Tensor
     padding: Tensor
 
     def __len__(self) -> int:
@@ -167,7 +172,7 @@ class ClipLoader:
         epoch = self._epoch
         self._begun = epoch
         self._epoch = epoch + 1
-        return _Epoch(self._spool, self._spool.begin(epoch), self._finish)
+        return _Epoch(self._spool, self._spool.begin(epoch, 0), self._finish)
 
     def explain(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
         """What is decided about a clip (``batch.clip_ids``) before anything is decoded.
@@ -191,7 +196,7 @@ class ClipLoader:
         delivered next stays the same; an iteration that is under way ends.
         """
         count = whole("batches", batches, least=1)
-        number = self._spool.begin(self._epoch)
+        number = self._spool.begin(self._epoch, 0)
         ready = list(itertools.islice(_Epoch(self._spool, number, self._finish), count))
         self._spool.rest()
         return itertools.islice(itertools.cycle(ready), len(self))

@@ -23,7 +23,7 @@ use crate::tensor::{Element, Tensor};
 type Owner = (u64, u64, u64);
 
 fn key((seed, epoch, clip): Owner) -> Key {
-    Key { seed, epoch, clip }
+    Key { seed, epoch, clip, visit: 0 }
 }
 
 /// Pictures of (frames, height, width, channels) `uint8`, transformed. With `label_fill` they are maps of labels.

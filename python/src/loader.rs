@@ -5,6 +5,7 @@
 use std::sync::Mutex;
 
 use framespool::order::{LastBatch, Shuffle};
+use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
 use framespool::spool::library::{Item, Place};
 use framespool::spool::stats::Stats;
@@ -84,7 +85,7 @@ fn config(
                 Source::Path(path) => Place::Path(path),
                 Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{i}]"), bytes)),
             };
-            Item { place, label }
+            Item { place, label, extent: Extent::Whole }
         });
         Ok(SpoolConfig {
             items: items.collect(),
@@ -175,8 +176,8 @@ impl Spool {
         self.num_clips
     }
 
-    fn begin(&self, py: Python<'_>, epoch: u64) -> PyResult<u64> {
-        self.with(py, |spool| spool.begin(epoch))
+    fn begin(&self, py: Python<'_>, epoch: u64, first_batch: u64) -> PyResult<u64> {
+        self.with(py, |spool| spool.begin(epoch, first_batch))
     }
 
     /// Ends the pass under way.
@@ -243,11 +244,23 @@ impl Spool {
     }
 }
 
+/// Facts of each frame of each clip, as rows of `t`.
+fn filled<'a, T: Copy + 'a>(
+    clips: &'a [spool::ClipFacts],
+    t: usize,
+    of: fn(&spool::ClipFacts) -> &Vec<T>,
+    filling: T,
+) -> impl Iterator<Item = T> + 'a {
+    let row = move |clip| of(clip).iter().copied().chain(std::iter::repeat(filling)).take(t);
+    clips.iter().flat_map(row)
+}
+
 /// A batch as a dict of tensors, by the names of `framespool.Batch`.
 fn hand_over(py: Python<'_>, batch: spool::Batch) -> PyResult<Bound<'_, PyDict>> {
     let clips = batch.clips;
     let n = clips.len();
-    let t = clips.first().map_or(0, |c| c.indices.len());
+    // Where clips differ in length, the rows of the shorter ones are filled up.
+    let t = clips.iter().map(|c| c.indices.len()).max().unwrap_or(0);
     let dict = PyDict::new(py);
     let put = |name: &str, tensor: Tensor| dict.set_item(name, Py::new(py, tensor)?);
     let each = |f: fn(&spool::ClipFacts) -> i64| {
@@ -256,12 +269,14 @@ fn hand_over(py: Python<'_>, batch: spool::Batch) -> PyResult<Bound<'_, PyDict>>
     put("labels", each(|c| c.label))?;
     put("video_ids", each(|c| i64::from(c.video_id)))?;
     put("clip_ids", each(|c| c.clip_id as i64))?;
+    put("requested_ids", each(|c| c.requested_id as i64))?;
+    put("view_ids", each(|c| c.view_id as i64))?;
     put("padding", Tensor::copied(clips.iter().map(|c| [u8::from(c.padding)]), vec![n], Element::Bool))?;
-    let indices: Vec<_> = clips.iter().flat_map(|c| &c.indices).map(|i| i.to_ne_bytes()).collect();
+    let indices: Vec<_> = filled(&clips, t, |c| &c.indices, -1).map(i64::to_ne_bytes).collect();
     put("indices", Tensor::copied(indices.into_iter(), vec![n, t], Element::I64))?;
-    let times: Vec<_> = clips.iter().flat_map(|c| &c.pts_seconds).map(|s| s.to_ne_bytes()).collect();
+    let times: Vec<_> = filled(&clips, t, |c| &c.pts_seconds, f64::NAN).map(f64::to_ne_bytes).collect();
     put("pts_seconds", Tensor::copied(times.into_iter(), vec![n, t], Element::F64))?;
-    let mask: Vec<_> = clips.iter().flat_map(|c| &c.mask).map(|&m| [u8::from(m)]).collect();
+    let mask: Vec<_> = filled(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
     put("mask", Tensor::copied(mask.into_iter(), vec![n, t], Element::Bool))?;
     match batch.pixels {
         Pixels::Even(slab, shape) => {

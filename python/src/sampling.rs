@@ -1,58 +1,108 @@
-//! In: a sampling rule as the Python package hands it down.
-//! Out: the engine's rule.
+//! In: a sampling rule as the Python package hands it down: its name and its arguments.
+//! Out: the engine's rule, and what it makes of one video.
 //! Never: decides a default; the Python package states them all.
 
-use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
+mod args;
+mod draws;
+
+use std::sync::Arc;
+
+use framespool::order::rng::{purpose, Key};
+use framespool::sampling::footage::{Steady, Timed};
+use framespool::sampling::{Draw, Footage, Pad, Random, Sampling, Short, Windows};
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
+use args::Args;
+use draws::Script;
 
-/// A rule: its name, its numbers, and what it does at the end of a video.
-pub type Rule = (String, Vec<i64>, String);
+/// A rule: its name, and its arguments by name.
+pub type Rule = Args;
 
 /// The engine's rule.
-pub fn sampling((name, numbers, end): &Rule) -> Result<Sampling> {
-    let count = |what: &str, value: i64| {
-        u32::try_from(value).map_err(|_| Error::Argument(format!("{what} must be at least 1, got {value}")))
-    };
-    match (name.as_str(), &numbers[..]) {
-        ("windows", &[length, stride, step]) => {
-            let pad = match end.as_str() {
-                "none" => Pad::None,
-                "constant" => Pad::Constant,
-                "edge" => Pad::Edge,
-                "reflect_101" => Pad::Reflect101,
-                "reflect_1001" => Pad::Reflect1001,
-                other => {
-                    let known = "\"none\", \"constant\", \"edge\", \"reflect_101\" or \"reflect_1001\"";
-                    return Err(Error::Argument(format!("pad_mode must be {known}, got {other:?}")));
-                }
-            };
-            // 0 stands for "not given".
-            let step = if step == 0 { None } else { Some(count("step", step)?) };
-            let rule = Windows::new(count("sequence_length", length)?, count("stride", stride)?, step, pad)?;
-            Ok(Sampling::Windows(rule))
-        }
-        ("random", &[length, stride, clips]) => {
-            let short = match end.as_str() {
-                "repeat" => Short::Repeat,
-                "loop" => Short::Loop,
-                "error" => Short::Error,
-                other => {
-                    return Err(Error::Argument(format!(
-                        "short must be \"repeat\", \"loop\" or \"error\", got {other:?}"
-                    )))
-                }
-            };
-            let (length, stride) = (count("sequence_length", length)?, count("stride", stride)?);
-            Ok(Sampling::Random(Random::new(length, stride, count("clips_per_video", clips)?, short)?))
-        }
-        _ => Err(Error::Argument(format!("unknown sampling rule {name:?}"))),
+pub fn sampling(args: &Rule) -> Result<Sampling> {
+    match args.rule() {
+        "windows" => windows(args),
+        "random" => random(args),
+        other => Err(Error::Argument(format!("unknown sampling rule {other:?}"))),
+    }
+}
+
+fn windows(args: &Args) -> Result<Sampling> {
+    let pad = args.word(
+        "pad_mode",
+        &[
+            ("none", Pad::None),
+            ("constant", Pad::Constant),
+            ("edge", Pad::Edge),
+            ("reflect_101", Pad::Reflect101),
+            ("reflect_1001", Pad::Reflect1001),
+        ],
+    )?;
+    let (length, stride) = (args.count("sequence_length")?, args.count("stride")?);
+    Ok(Arc::new(Windows::new(length, stride, args.count_if_given("step")?, pad)?))
+}
+
+fn random(args: &Args) -> Result<Sampling> {
+    let short =
+        args.word("short", &[("repeat", Short::Repeat), ("loop", Short::Loop), ("error", Short::Error)])?;
+    let (length, stride) = (args.count("sequence_length")?, args.count("stride")?);
+    Ok(Arc::new(Random::new(length, stride, args.count("clips_per_video")?, short)?))
+}
+
+/// What is known of a video: so many frames at a rate, or the times of its frames in seconds and its end.
+#[derive(FromPyObject)]
+pub enum Known {
+    Steady(u32, f64),
+    Timed(Vec<f64>, f64),
+}
+
+impl Known {
+    fn footage(self) -> Result<Box<dyn Footage>> {
+        Ok(match self {
+            Known::Steady(_, fps) if !(fps.is_finite() && fps > 0.0) => {
+                return Err(Error::Argument(format!("fps must be a number greater than 0, got {fps}")));
+            }
+            Known::Steady(num_frames, fps) => Box::new(Steady { num_frames, fps }),
+            Known::Timed(begins, end) => Box::new(Timed::new(begins, end)?),
+        })
     }
 }
 
 #[pyfunction]
-pub fn clips_in(py: Python<'_>, rule: Rule, num_frames: u32) -> PyResult<u64> {
-    Ok(sampling(&rule).or_raise(py)?.clips_in(num_frames))
+pub fn clips_in(py: Python<'_>, rule: Rule, video: Known) -> PyResult<u64> {
+    let count = || Ok(sampling(&rule)?.clips_in(&*video.footage()?));
+    count().or_raise(py)
+}
+
+/// Frames and mask of one clip of a video: with the numbers in `draws`, in this order, or with those that belong to
+/// (seed, epoch) where the video is the first of its dataset.
+#[pyfunction]
+pub fn sample(
+    py: Python<'_>,
+    rule: Rule,
+    video: Known,
+    clip: u64,
+    draws: Option<Vec<draws::Drawn>>,
+    key: (u64, u64),
+) -> PyResult<(Vec<u32>, Vec<bool>)> {
+    let sample = || {
+        let (rule, video) = (sampling(&rule)?, video.footage()?);
+        let sample = match draws {
+            Some(draws) => {
+                let mut script = Script::new(draws);
+                let sample = rule.clip(&*video, clip, &mut script);
+                script.verdict()?;
+                sample?
+            }
+            None => {
+                let clip_id = if rule.draws_together() { 0 } else { clip };
+                let key = Key { seed: key.0, epoch: key.1, clip: clip_id, visit: 0 };
+                rule.clip(&*video, clip, &mut key.rng(purpose::SAMPLING) as &mut dyn Draw)?
+            }
+        };
+        Ok((sample.indices, sample.mask))
+    };
+    sample().or_raise(py)
 }

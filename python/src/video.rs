@@ -156,8 +156,13 @@ impl Video {
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut canvas = GrowingCanvas::default();
-            let done =
-                bench.make(&mut reader, frames, Key { seed, epoch: 0, clip: 0 }, &mut canvas, &watch());
+            let done = bench.make(
+                &mut reader,
+                frames,
+                Key { seed, epoch: 0, clip: 0, visit: 0 },
+                &mut canvas,
+                &watch(),
+            );
             if done.is_ok() {
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
             }

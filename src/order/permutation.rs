@@ -23,7 +23,7 @@ pub struct Permutation {
 impl Permutation {
     /// The permutation of `0..n` for this seed and epoch.
     pub fn new(seed: u64, epoch: u64, n: u64) -> Self {
-        let mut rng = Key { seed, epoch, clip: 0 }.rng(purpose::ORDER);
+        let mut rng = Key { seed, epoch, clip: 0, visit: 0 }.rng(purpose::ORDER);
         let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(LEAST_BITS);
         let keys = std::array::from_fn(|_| rng.next_u64());
         Self { n, upper_bits: bits.div_ceil(2), lower_bits: bits / 2, keys }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn huge_lengths_can_be_undone_so_nothing_comes_twice() {
-        let mut rng = Key { seed: 1, epoch: 0, clip: 0 }.rng(99);
+        let mut rng = Key { seed: 1, epoch: 0, clip: 0, visit: 0 }.rng(99);
         for n in [1 << 32, (1 << 40) + 1, (1 << 62) + 12345, 1 << 63, u64::MAX] {
             let permutation = Permutation::new(5, 6, n);
             for _ in 0..2000 {

@@ -31,6 +31,8 @@ pub struct Key {
     pub epoch: u64,
     /// The clip: its number in the dataset, not its place in the order.
     pub clip: u64,
+    /// Which time in this epoch the clip comes, from 0: more than once only where datasets are mixed by weight.
+    pub visit: u32,
 }
 
 /// Marks the layout of the key material; a later layout would have another.
@@ -40,7 +42,8 @@ impl Key {
     /// The stream of this key for one purpose (see [`purpose`]): ChaCha with 8 rounds.
     ///
     /// The 32 bytes of its key are, little-endian: seed (8), epoch (8), clip (8), stream (4), "fsp1" (4). Nothing is
-    /// hashed, so different keys never share a stream, and ChaCha makes neighbouring keys unrelated.
+    /// hashed, so different keys never share a stream, and ChaCha makes neighbouring keys unrelated. The visit is ChaCha's
+    /// stream number.
     pub fn rng(self, stream: u32) -> Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.seed.to_le_bytes());
@@ -48,7 +51,9 @@ impl Key {
         key[16..24].copy_from_slice(&self.clip.to_le_bytes());
         key[24..28].copy_from_slice(&stream.to_le_bytes());
         key[28..].copy_from_slice(&LAYOUT);
-        Rng(ChaCha8Rng::from_seed(key))
+        let mut rng = ChaCha8Rng::from_seed(key);
+        rng.set_stream(u64::from(self.visit));
+        Rng(rng)
     }
 }
 
@@ -99,7 +104,7 @@ impl Draw for Rng {
 mod tests {
     use super::*;
 
-    const KEY: Key = Key { seed: 7, epoch: 2, clip: 11 };
+    const KEY: Key = Key { seed: 7, epoch: 2, clip: 11, visit: 0 };
 
     // Computed by a second implementation (Python, plain ChaCha with 8 rounds), not by this one.
     const GOLDEN_BITS: [u64; 2] = [10891074727489239763, 4022933865469881180];
@@ -123,10 +128,11 @@ mod tests {
         assert_ne!(base, first(Key { epoch: 3, ..KEY }, 0));
         assert_ne!(base, first(Key { clip: 12, ..KEY }, 0));
         assert_ne!(base, first(KEY, 1));
+        assert_ne!(base, first(Key { visit: 1, ..KEY }, 0));
         // Not sums or xors of the parts either.
         assert_ne!(
-            first(Key { seed: 1, epoch: 2, clip: 3 }, 0),
-            first(Key { seed: 2, epoch: 1, clip: 3 }, 0)
+            first(Key { seed: 1, epoch: 2, clip: 3, visit: 0 }, 0),
+            first(Key { seed: 2, epoch: 1, clip: 3, visit: 0 }, 0)
         );
     }
 

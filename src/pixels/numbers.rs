@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::order::rng::Key;
 
-    const KEY: Key = Key { seed: 3, epoch: 1, clip: 4 };
+    const KEY: Key = Key { seed: 3, epoch: 1, clip: 4, visit: 0 };
 
     #[test]
     fn sizes_are_torchvisions() {

@@ -36,7 +36,7 @@ const PLANS_KEPT: usize = 256;
 impl Painter {
     /// A painter for one recipe.
     pub fn new(recipe: Recipe) -> Self {
-        let key = Key { seed: 0, epoch: 0, clip: 0 };
+        let key = Key { seed: 0, epoch: 0, clip: 0, visit: 0 };
         Self { recipe, key, plans: Vec::new(), scratch: kernels::Scratch::new() }
     }
 

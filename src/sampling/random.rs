@@ -3,7 +3,7 @@
 //! Never: keeps a random state of its own; the caller's stream, keyed by the clip, is all there is.
 
 use super::common::{at_least_one, clip, known_clip, span};
-use super::{Draw, Sample};
+use super::{Draw, Footage, Rule, Sample};
 use crate::error::{Error, Result};
 
 /// What a video that is shorter than one clip shows past its end. Its clips begin at frame 0.
@@ -37,11 +37,6 @@ impl Random {
         Ok(Self { sequence_length, stride, clips_per_video, short })
     }
 
-    /// Frames per clip.
-    pub fn sequence_length(&self) -> u32 {
-        self.sequence_length
-    }
-
     /// Distance between frames of a clip.
     pub fn stride(&self) -> u32 {
         self.stride
@@ -60,26 +55,6 @@ impl Random {
     /// Frames from the first to the last of a clip, both counted.
     pub fn span(&self) -> u64 {
         span(self.sequence_length, self.stride)
-    }
-
-    /// `clips_per_video`, whatever the length; 0 for a video without frames.
-    pub fn clips_in(&self, num_frames: u32) -> u64 {
-        if num_frames == 0 {
-            0
-        } else {
-            u64::from(self.clips_per_video)
-        }
-    }
-
-    /// The frames of one clip. Draws once if the video is long enough, otherwise not at all.
-    pub fn frames(&self, num_frames: u32, clip_in_video: u64, rng: &mut impl Draw) -> Result<Sample> {
-        known_clip(clip_in_video, self.clips_in(num_frames), num_frames)?;
-        let start = match u64::from(num_frames).checked_sub(self.span()) {
-            Some(last_start) => rng.below(last_start + 1),
-            None if self.short == Short::Error => return Err(self.too_short(num_frames)),
-            None => 0,
-        };
-        Ok(clip(start, (self.sequence_length, self.stride), num_frames, |at| self.stand_in(at, num_frames)))
     }
 
     /// The frame shown for position `at`, past the end, in a clip that begins at frame 0.
@@ -101,14 +76,50 @@ impl Random {
     }
 }
 
+impl Rule for Random {
+    fn clips_in(&self, video: &dyn Footage) -> u64 {
+        match video.num_frames() {
+            0 => 0,
+            _ => u64::from(self.clips_per_video),
+        }
+    }
+
+    fn clips_each(&self) -> Option<u64> {
+        Some(u64::from(self.clips_per_video))
+    }
+
+    fn sequence_length(&self) -> Option<u32> {
+        Some(self.sequence_length)
+    }
+
+    /// Draws once if the video is long enough, otherwise not at all.
+    fn clip(&self, video: &dyn Footage, number: u64, rng: &mut dyn Draw) -> Result<Sample> {
+        known_clip(number, self.clips_in(video), video)?;
+        let frames = video.num_frames();
+        let start = match u64::from(frames).checked_sub(self.span()) {
+            Some(last_start) => rng.below(last_start + 1),
+            None if self.short == Short::Error => return Err(self.too_short(frames)),
+            None => 0,
+        };
+        Ok(clip(start, (self.sequence_length, self.stride), frames, |at| self.stand_in(at, frames)))
+    }
+
+    fn needs(&self) -> String {
+        match self.short {
+            Short::Error => format!("{} frames", self.span()),
+            _ => "1 frame".to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Script;
+    use super::super::tests::{video, Script};
     use super::*;
 
     fn frames(frames: u32, rule: (u32, u32, Short), drawn: &[u64]) -> (Vec<u32>, Vec<bool>) {
         let rule = Random::new(rule.0, rule.1, 1, rule.2).unwrap();
-        let sample = rule.frames(frames, 0, &mut Script(drawn)).unwrap();
+        let sample = rule.clip(&video(frames), 0, &mut Script(drawn)).unwrap();
         (sample.indices, sample.mask)
     }
 
@@ -136,15 +147,15 @@ mod tests {
     #[test]
     fn a_short_video_is_an_error_only_when_asked_for() {
         let rule = Random::new(4, 2, 1, Short::Error).unwrap();
-        let text = rule.frames(6, 0, &mut Script(&[])).unwrap_err().to_string();
+        let text = rule.clip(&video(6), 0, &mut Script(&[])).unwrap_err().to_string();
         assert!(text.contains("needs 7 frames") && text.contains("has 6"), "{text}");
-        assert!(rule.frames(7, 0, &mut Script(&[0])).is_ok());
+        assert!(rule.clip(&video(7), 0, &mut Script(&[0])).is_ok());
     }
 
     #[test]
     fn every_video_yields_its_clips_but_an_empty_one_yields_none() {
         let rule = Random::new(16, 4, 3, Short::Error).unwrap();
-        assert_eq!((rule.clips_in(0), rule.clips_in(1), rule.clips_in(1000)), (0, 3, 3));
+        assert_eq!([0, 1, 1000].map(|frames| rule.clips_in(&video(frames))), [0, 3, 3]);
         assert!(Random::new(16, 4, 0, Short::Repeat).unwrap_err().to_string().contains("clips_per_video"));
     }
 }

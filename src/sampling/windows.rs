@@ -3,7 +3,7 @@
 //! Never: draws a random number.
 
 use super::common::{at_least_one, clip, known_clip, span};
-use super::Sample;
+use super::{Draw, Footage, Rule, Sample};
 use crate::error::Result;
 
 /// What becomes of windows that begin inside the video and end past it.
@@ -50,11 +50,6 @@ impl Windows {
         Ok(Self { sequence_length, stride, step, pad })
     }
 
-    /// Frames per clip.
-    pub fn sequence_length(&self) -> u32 {
-        self.sequence_length
-    }
-
     /// Distance between frames of a clip.
     pub fn stride(&self) -> u32 {
         self.stride
@@ -73,23 +68,6 @@ impl Windows {
     /// Frames from the first to the last of a clip, both counted.
     pub fn span(&self) -> u64 {
         span(self.sequence_length, self.stride)
-    }
-
-    /// Number of windows.
-    pub fn clips_in(&self, num_frames: u32) -> u64 {
-        let frames = u64::from(num_frames);
-        match self.pad {
-            Pad::None => frames.checked_sub(self.span()).map_or(0, |last_start| last_start / self.step + 1),
-            _ => frames.div_ceil(self.step),
-        }
-    }
-
-    /// The frames of window `clip_in_video`.
-    pub fn frames(&self, num_frames: u32, clip_in_video: u64) -> Result<Sample> {
-        known_clip(clip_in_video, self.clips_in(num_frames), num_frames)?;
-        // Below num_frames, or known_clip would have refused.
-        let start = clip_in_video * self.step;
-        Ok(clip(start, (self.sequence_length, self.stride), num_frames, |at| self.stand_in(at, num_frames)))
     }
 
     /// The frame shown for position `at`, past the end.
@@ -112,13 +90,48 @@ impl Windows {
     }
 }
 
+impl Rule for Windows {
+    fn clips_in(&self, video: &dyn Footage) -> u64 {
+        let frames = u64::from(video.num_frames());
+        match self.pad {
+            Pad::None => frames.checked_sub(self.span()).map_or(0, |last_start| last_start / self.step + 1),
+            _ => frames.div_ceil(self.step),
+        }
+    }
+
+    fn sequence_length(&self) -> Option<u32> {
+        Some(self.sequence_length)
+    }
+
+    fn clip(&self, video: &dyn Footage, number: u64, _: &mut dyn Draw) -> Result<Sample> {
+        known_clip(number, self.clips_in(video), video)?;
+        let frames = video.num_frames();
+        // Below `frames`, or known_clip would have refused.
+        let start = number * self.step;
+        Ok(clip(start, (self.sequence_length, self.stride), frames, |at| self.stand_in(at, frames)))
+    }
+
+    fn leaves_blank(&self) -> bool {
+        self.pad == Pad::Constant
+    }
+
+    fn needs(&self) -> String {
+        format!("{} frames", self.span())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{video, Script};
     use super::*;
+
+    fn frames(rule: &Windows, frames: u32, number: u64) -> Sample {
+        rule.clip(&video(frames), number, &mut Script(&[])).unwrap()
+    }
 
     fn all(frames: u32, rule: (u32, u32, Option<u32>, Pad)) -> Vec<Vec<u32>> {
         let rule = Windows::new(rule.0, rule.1, rule.2, rule.3).unwrap();
-        (0..rule.clips_in(frames)).map(|c| rule.frames(frames, c).unwrap().indices).collect()
+        (0..rule.clips_in(&video(frames))).map(|c| self::frames(&rule, frames, c).indices).collect()
     }
 
     #[test]
@@ -132,15 +145,15 @@ mod tests {
     #[test]
     fn a_window_needs_its_span_and_no_surplus() {
         // DALI 2.4 asked for stride - 1 frames more and found 3 windows here.
-        assert_eq!(Windows::new(4, 2, None, Pad::None).unwrap().clips_in(31), 4);
+        assert_eq!(Windows::new(4, 2, None, Pad::None).unwrap().clips_in(&video(31)), 4);
         let rule = Windows::new(4, 3, None, Pad::None).unwrap();
-        assert_eq!((rule.span(), rule.clips_in(9), rule.clips_in(10)), (10, 0, 1));
+        assert_eq!((rule.span(), rule.clips_in(&video(9)), rule.clips_in(&video(10))), (10, 0, 1));
     }
 
     #[test]
     fn a_video_without_frames_yields_no_window() {
         for pad in [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001] {
-            assert_eq!(Windows::new(4, 1, Some(2), pad).unwrap().clips_in(0), 0);
+            assert_eq!(Windows::new(4, 1, Some(2), pad).unwrap().clips_in(&video(0)), 0);
         }
     }
 
@@ -169,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_mask_tells_real_frames_from_padding() {
-        let sample = Windows::new(4, 2, None, Pad::Reflect101).unwrap().frames(6, 0).unwrap();
+        let sample = frames(&Windows::new(4, 2, None, Pad::Reflect101).unwrap(), 6, 0);
         assert_eq!(sample.indices, [0, 2, 4, 4]);
         assert_eq!(sample.mask, [true, true, true, false]);
     }

@@ -39,8 +39,8 @@ pub(super) struct Tools<'a> {
 }
 
 impl Epoch {
-    pub fn new(generation: u64, epoch: u64, pool: Arc<Pool>) -> Self {
-        Self { generation, epoch, next_seen: 0, sizes: VecDeque::new(), pool }
+    pub fn new(generation: u64, (epoch, first_batch): (u64, u64), pool: Arc<Pool>) -> Self {
+        Self { generation, epoch, next_seen: first_batch, sizes: VecDeque::new(), pool }
     }
 
     pub fn generation(&self) -> u64 {
@@ -92,14 +92,16 @@ impl Epoch {
 
     /// Makes the tickets of one more batch visible. Returns how many they are.
     fn see(&mut self, with: &Tools<'_>) -> Option<usize> {
-        if self.next_seen == with.order.len_batches() {
+        if self.next_seen >= with.order.len_batches() {
             return None;
         }
         let slots = with.order.batch(self.epoch, self.next_seen);
         let clips = slots.len();
         self.next_seen += 1;
         self.sizes.push_back(clips);
-        with.desk.supply(slots.into_iter().map(|slot| (slot, with.library.locate(slot.clip).0)));
+        with.desk.supply(
+            slots.into_iter().map(|slot| (slot, with.library.file_of(with.library.locate(slot.clip).0))),
+        );
         Some(clips)
     }
 

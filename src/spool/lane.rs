@@ -17,6 +17,7 @@ use super::{ClipFacts, OnError, SpoolConfig};
 use crate::batch::{Part, Slab};
 use crate::error::{Error, Result};
 use crate::order::rng::{purpose, Key};
+use crate::order::Slot;
 use crate::pixels::{ClipShape, Expand, Painter};
 use crate::units::DisplayIndex;
 use crate::video::{Canvas, GrowingCanvas, Workbench};
@@ -155,8 +156,8 @@ impl Lane {
         }
         let rules = Rules {
             library: &self.library,
-            sampling: &self.config.sampling,
             seed: self.config.seed,
+            leaves_blank: self.config.sampling.leaves_blank(),
             shape: self.shape,
             kept_shape: self.kept_shape,
         };
@@ -225,8 +226,8 @@ impl Lane {
         epoch: u64,
         ticket: &mut Ticket,
     ) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
-        let mut clip = ticket.slot.clip;
-        let mut replacements = Key { seed: self.config.seed, epoch, clip }.rng(purpose::REPLACEMENT);
+        let Slot { mut clip, visit, .. } = ticket.slot;
+        let mut replacements = Key { seed: self.config.seed, epoch, clip, visit }.rng(purpose::REPLACEMENT);
         for attempt in 0.. {
             match self.make_clip(generation, epoch, ticket, clip) {
                 Err(error) if error.blames_file() => {
@@ -258,13 +259,11 @@ impl Lane {
         let watch = || desk.check(generation);
         watch()?;
         let begun = Instant::now();
-        let (video_id, clip_in_video) = self.library.locate(clip_id);
+        let (video_id, _) = self.library.locate(clip_id);
         let video = self.library.open(video_id, &self.meter, &watch)?;
         let index = video.index().clone();
-        let key = Key { seed: self.config.seed, epoch, clip: clip_id };
-        let mut rng = key.rng(purpose::SAMPLING);
-        let sample = self.config.sampling.frames(index.num_frames(), clip_in_video, &mut rng);
-        let sample = sample.map_err(|e| e.of_video(&index.site))?;
+        let key = Key { seed: self.config.seed, epoch, clip: clip_id, visit: ticket.slot.visit };
+        let sample = self.library.sample(&index, key)?;
         let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
         self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let mut growing = GrowingCanvas::default();
@@ -284,7 +283,7 @@ impl Lane {
         }
         ticket.part = fixed.map(|f| f.part);
         made?;
-        let facts = errand::facts(&index, &self.library, video_id, (clip_id, ticket.slot.padding), sample);
+        let facts = errand::facts(&index, &self.library, ticket.slot, clip_id, sample);
         Ok((facts, growing.into_clip()))
     }
 }

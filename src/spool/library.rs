@@ -14,7 +14,9 @@ use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
 use crate::index::store::{index_of, Store};
 use crate::index::VideoIndex;
-use crate::sampling::Sampling;
+use crate::order::rng::{purpose, Key};
+use crate::sampling::footage::{Extent, Part};
+use crate::sampling::{Footage, Sample, Sampling};
 use crate::source::{ByteSource, FileSource, Identity, MemorySource};
 use crate::video::Video;
 
@@ -34,6 +36,8 @@ pub struct Item {
     pub place: Place,
     /// Its label.
     pub label: i64,
+    /// The part of it that is meant.
+    pub extent: Extent,
 }
 
 /// Bytes of indices that are kept: about 20 000 ten-second clips.
@@ -45,6 +49,8 @@ const READERS: usize = 16;
 /// The dataset's videos.
 pub struct Library {
     items: Vec<Item>,
+    /// For each item the first one of the same file, where items are parts of files: their clips may share decoding.
+    files: Option<Vec<u32>>,
     sampling: Sampling,
     /// Clips up to and including each video; `None` where each video yields the same number.
     clips_up_to: Option<Vec<u64>>,
@@ -65,13 +71,11 @@ struct Kept {
 
 impl Library {
     pub(super) fn new(items: Vec<Item>, sampling: Sampling, store: Option<Arc<Store>>) -> Self {
-        let clips_each = match &sampling {
-            Sampling::Random(rule) => u64::from(rule.clips_per_video()),
-            Sampling::Windows(_) => 0,
-        };
+        let clips_each = sampling.clips_each().unwrap_or(0);
+        let files = items.iter().any(|item| item.extent != Extent::Whole).then(|| shared_files(&items));
         let kept = Mutex::default();
         let readers = Mutex::default();
-        Self { items, sampling, clips_up_to: None, clips_each, longest: 0, kept, readers, store }
+        Self { items, files, sampling, clips_up_to: None, clips_each, longest: 0, kept, readers, store }
     }
 
     /// Finds out how many clips there are, by indexing all videos where that is needed.
@@ -89,13 +93,18 @@ impl Library {
         let done = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-        let lengths: Vec<Mutex<Option<Result<u32>>>> = self.items.iter().map(|_| Mutex::new(None)).collect();
+        let lengths: Vec<Mutex<Option<Result<(u32, u64)>>>> =
+            self.items.iter().map(|_| Mutex::new(None)).collect();
         let surveyed = std::thread::scope(|scope| {
             for worker in 0..threads {
                 let work = || loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(slot) = lengths.get(at) else { return };
-                    let open = || self.open(at as u32, meter, &stopped).map(|v| v.index().num_frames());
+                    let open = || -> Result<(u32, u64)> {
+                        let video = self.open(at as u32, meter, &stopped)?;
+                        let part = self.part(at as u32, video.index());
+                        Ok((part.num_frames(), self.sampling.clips_in(&part)))
+                    };
                     let length = catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
                         Err(Error::Internal {
                             site: self.site(at as u32),
@@ -125,10 +134,10 @@ impl Library {
         let mut clips_up_to = Vec::with_capacity(lengths.len());
         for length in lengths {
             let length = length.into_inner().unwrap_or_else(PoisonError::into_inner);
-            match length.unwrap_or(Ok(0)) {
-                Ok(frames) => {
+            match length.unwrap_or(Ok((0, 0))) {
+                Ok((frames, clips)) => {
                     self.longest = self.longest.max(frames);
-                    total += self.sampling.clips_in(frames);
+                    total += clips;
                 }
                 Err(error) if on_error == OnError::Raise || !error.blames_file() => return Err(error),
                 Err(error) => {
@@ -175,6 +184,38 @@ impl Library {
         })
     }
 
+    /// The item by which an item's file goes: clips of items with the same one may share decoding.
+    pub(super) fn file_of(&self, item: u32) -> u32 {
+        self.files.as_ref().map_or(item, |files| files[item as usize])
+    }
+
+    fn part(&self, item: u32, index: &Arc<VideoIndex>) -> Part {
+        Part::new(index.clone(), self.items[item as usize].extent)
+    }
+
+    /// The frames of clip `key.clip`, as display indices of its video.
+    ///
+    /// # Errors
+    /// `Clip` where the video yields no such clip, or the rule asks for frames that it does not have.
+    pub(super) fn sample(&self, index: &Arc<VideoIndex>, key: Key) -> Result<Sample> {
+        let (item, number) = self.locate(key.clip);
+        let part = self.part(item, index);
+        let owner = if self.sampling.draws_together() { Key { clip: key.clip - number, ..key } } else { key };
+        let drawn = self.sampling.clip(&part, number, &mut owner.rng(purpose::SAMPLING));
+        let mut sample = drawn.map_err(|e| e.of_video(&index.site))?;
+        let frames = part.num_frames();
+        let wrong = match sample.indices.iter().find(|&&i| i >= frames) {
+            Some(beyond) => Some(format!("the sampling asks for frame {beyond} of {frames}")),
+            None if sample.indices.is_empty() => Some("the sampling gives a clip without frames".to_owned()),
+            None => None,
+        };
+        if let Some(reason) = wrong {
+            return Err(Error::Argument(reason).of_video(&index.site));
+        }
+        sample.indices.iter_mut().for_each(|i| *i = part.in_video(*i).0);
+        Ok(sample)
+    }
+
     /// Label of a video.
     pub fn label(&self, video: u32) -> i64 {
         self.items[video as usize].label
@@ -206,7 +247,8 @@ impl Library {
     }
 
     /// Opens a video: with the index kept in memory, else with the stored one, else with one that is built now.
-    pub fn open(&self, video: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
+    pub fn open(&self, item: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
+        let video = self.file_of(item);
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
             Place::Path(path) => Arc::new(FileSource::open(path)?),
             Place::Memory(memory) => Arc::new(memory.clone()),
@@ -235,6 +277,19 @@ impl Library {
         );
         Ok(opened)
     }
+}
+
+/// For each item the first one with the same path.
+fn shared_files(items: &[Item]) -> Vec<u32> {
+    let mut first = HashMap::new();
+    let mut files = Vec::with_capacity(items.len());
+    for (item, number) in items.iter().zip(0..) {
+        files.push(match &item.place {
+            Place::Path(path) => *first.entry(path).or_insert(number),
+            Place::Memory(_) => number,
+        });
+    }
+    files
 }
 
 impl Kept {

@@ -139,7 +139,7 @@ mod tests {
 
     fn window(videos: &[u32]) -> Window {
         let mut window = Window::default();
-        videos.iter().for_each(|&v| window.push(Slot { clip: 0, padding: false }, v));
+        videos.iter().for_each(|&v| window.push(Slot { clip: 0, visit: 0, padding: false }, v));
         window
     }
 

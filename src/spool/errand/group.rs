@@ -10,10 +10,11 @@ use super::super::library::Library;
 use super::super::stats::Meter;
 use super::{Clip, ClipFacts, Errand, Error, PartCanvas, Place, Reserved, Result};
 use crate::index::VideoIndex;
-use crate::order::rng::{purpose, Key};
+use crate::order::rng::Key;
+use crate::order::Slot;
 use crate::pixels::{ClipShape, Painter};
 use crate::plan::{runs, Run};
-use crate::sampling::{Sample, Sampling};
+use crate::sampling::Sample;
 use crate::units::{DecodeIndex, DisplayIndex};
 use crate::video::GrowingCanvas;
 
@@ -23,8 +24,9 @@ const REACH: u64 = 4096;
 /// What is the same for all errands.
 pub(in super::super) struct Rules<'a> {
     pub library: &'a Library,
-    pub sampling: &'a Sampling,
     pub seed: u64,
+    /// Frames past the end are blank.
+    pub leaves_blank: bool,
     /// The shape of all clips, where they are alike.
     pub shape: Option<ClipShape>,
     /// The same for clips that wait for their turn.
@@ -106,7 +108,7 @@ pub(in super::super) fn plan(
             wanted.entry(index.frames[frame.at()].packet).or_default().push((number, t));
         }
         all.extend_from_slice(&wish.frames);
-        clips.push(Some(wish.into_clip(rules, &index, video, reserved)));
+        clips.push(Some(wish.into_clip(rules, &index, reserved)));
     }
     let urgency = |run: &Run| {
         let takers = run.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
@@ -124,7 +126,7 @@ pub(in super::super) fn plan(
         current: None,
         clips,
         wanted,
-        blank: rules.sampling.leaves_blank(),
+        blank: rules.leaves_blank,
         parked: None,
     }));
     Ok(planned)
@@ -170,41 +172,36 @@ impl Choice<'_> {
 pub(in super::super) fn facts(
     index: &VideoIndex,
     library: &Library,
-    video: u32,
-    (clip_id, padding): (u64, bool),
+    slot: Slot,
+    clip_id: u64,
     sample: Sample,
 ) -> ClipFacts {
+    let (video, view_id) = library.locate(clip_id);
     let seconds = |&i: &u32| index.pts_seconds(DisplayIndex(i));
     ClipFacts {
         clip_id,
+        requested_id: slot.clip,
         video_id: video,
+        view_id,
         label: library.label(video),
         pts_seconds: sample.indices.iter().map(seconds).collect(),
         indices: sample.indices.into_iter().map(i64::from).collect(),
         mask: sample.mask,
-        padding,
+        padding: slot.padding,
     }
 }
 
 fn wish(rules: &Rules<'_>, index: &Arc<VideoIndex>, epoch: u64, ticket: Ticket) -> Result<Wish, Ticket> {
-    let clip = ticket.slot.clip;
-    let key = Key { seed: rules.seed, epoch, clip };
-    let (_, clip_in_video) = rules.library.locate(clip);
-    let drawn = rules.sampling.frames(index.num_frames(), clip_in_video, &mut key.rng(purpose::SAMPLING));
-    let Ok(sample) = drawn else { return Err(ticket) };
+    let Slot { clip, visit, .. } = ticket.slot;
+    let key = Key { seed: rules.seed, epoch, clip, visit };
+    let Ok(sample) = rules.library.sample(index, key) else { return Err(ticket) };
     let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
     let spans = runs(index, &frames).iter().map(|r| (r.start, r.end)).collect();
     Ok(Wish { ticket, key, sample, frames, spans })
 }
 
 impl Wish {
-    fn into_clip(
-        self,
-        rules: &Rules<'_>,
-        index: &VideoIndex,
-        video: u32,
-        reserved: Option<Reserved>,
-    ) -> Clip {
+    fn into_clip(self, rules: &Rules<'_>, index: &VideoIndex, reserved: Option<Reserved>) -> Clip {
         let Ticket { position, slot, part, due } = self.ticket;
         let place = match part.zip(rules.shape) {
             Some((part, shape)) => Place::Batch(PartCanvas { part, shape }),
@@ -214,7 +211,7 @@ impl Wish {
         packets.sort_unstable();
         packets.dedup();
         let missing = self.frames.len();
-        let facts = facts(index, rules.library, video, (slot.clip, slot.padding), self.sample);
+        let facts = facts(index, rules.library, slot, slot.clip, self.sample);
         Clip { position, slot, due, key: self.key, facts, place, shape: None, missing, packets }
     }
 }

@@ -1,0 +1,141 @@
+//! In: a name and a dict from Python.
+//! Out: typed arguments, each asked for by its name.
+//! Never: panics on a wrong type: it says which argument is meant and what it got.
+
+use std::collections::HashMap;
+
+use framespool::{Error, Result};
+use pyo3::prelude::*;
+
+/// The values that arguments of rules have. The order matters: Python's `True` is an `int`, and an `int` a `float`.
+#[derive(FromPyObject, Clone, Debug)]
+enum Value {
+    #[pyo3(transparent)]
+    Flag(bool),
+    #[pyo3(transparent)]
+    Whole(i64),
+    #[pyo3(transparent)]
+    Number(f64),
+    #[pyo3(transparent)]
+    Text(String),
+    #[pyo3(transparent)]
+    Wholes(Vec<i64>),
+    #[pyo3(transparent)]
+    Numbers(Vec<f64>),
+}
+
+/// Arguments of a rule; those that are `None` in Python are left out.
+#[derive(Debug)]
+pub struct Args {
+    rule: String,
+    values: HashMap<String, Value>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Args {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (rule, values) = object.extract()?;
+        Ok(Self { rule, values })
+    }
+}
+
+impl Args {
+    /// Name of the rule.
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    fn wrong<T>(&self, name: &str, wanted: &str) -> Result<T> {
+        let got = match self.values.get(name) {
+            None => "nothing".to_owned(),
+            Some(Value::Flag(value)) => value.to_string(),
+            Some(Value::Whole(value)) => value.to_string(),
+            Some(Value::Number(value)) => value.to_string(),
+            Some(Value::Text(value)) => format!("{value:?}"),
+            Some(Value::Wholes(values)) => format!("{values:?}"),
+            Some(Value::Numbers(values)) => format!("{values:?}"),
+        };
+        Err(Error::Argument(format!("{name} must be {wanted}, got {got}")))
+    }
+
+    /// Whether an argument is given.
+    pub fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
+    /// A whole number of either sign.
+    pub fn whole(&self, name: &str) -> Result<i64> {
+        match self.values.get(name) {
+            Some(Value::Whole(value)) => Ok(*value),
+            _ => self.wrong(name, "a whole number"),
+        }
+    }
+
+    /// A whole number from 0 to 2^32 - 1; the rule itself says where 0 is too few.
+    pub fn count(&self, name: &str) -> Result<u32> {
+        match u32::try_from(self.whole(name)?) {
+            Ok(count) => Ok(count),
+            Err(_) => self.wrong(name, &format!("from 0 to {}", u32::MAX)),
+        }
+    }
+
+    /// The same, if given.
+    pub fn count_if_given(&self, name: &str) -> Result<Option<u32>> {
+        self.has(name).then(|| self.count(name)).transpose()
+    }
+
+    /// A finite number.
+    pub fn number(&self, name: &str) -> Result<f64> {
+        match self.values.get(name) {
+            Some(Value::Number(value)) if value.is_finite() => Ok(*value),
+            Some(Value::Whole(value)) => Ok(*value as f64),
+            _ => self.wrong(name, "a finite number"),
+        }
+    }
+
+    /// The same, if given.
+    pub fn number_if_given(&self, name: &str) -> Result<Option<f64>> {
+        self.has(name).then(|| self.number(name)).transpose()
+    }
+
+    /// `True` or `False`.
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        match self.values.get(name) {
+            Some(Value::Flag(value)) => Ok(*value),
+            _ => self.wrong(name, "True or False"),
+        }
+    }
+
+    /// One of the words of a list.
+    pub fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<T> {
+        let given = match self.values.get(name) {
+            Some(Value::Text(word)) => words.iter().find(|(known, _)| known == word),
+            _ => None,
+        };
+        match given {
+            Some((_, value)) => Ok(*value),
+            None => {
+                let known: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+                self.wrong(name, &format!("one of {}", known.join(", ")))
+            }
+        }
+    }
+
+    /// A list of whole numbers.
+    pub fn wholes(&self, name: &str) -> Result<Vec<i64>> {
+        match self.values.get(name) {
+            Some(Value::Wholes(values)) => Ok(values.clone()),
+            _ => self.wrong(name, "a list of whole numbers"),
+        }
+    }
+
+    /// A list of finite numbers.
+    pub fn numbers(&self, name: &str) -> Result<Vec<f64>> {
+        match self.values.get(name) {
+            Some(Value::Numbers(values)) if values.iter().all(|v| v.is_finite()) => Ok(values.clone()),
+            Some(Value::Wholes(values)) => Ok(values.iter().map(|&v| v as f64).collect()),
+            _ => self.wrong(name, "a list of finite numbers"),
+        }
+    }
+}

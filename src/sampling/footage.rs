@@ -1,0 +1,195 @@
+//! In: a video's index, or plain numbers. Out: what a sampling rule may know of a video or of a part of it.
+//! Frames are counted from the first one of the part, seconds are the video's own.
+//! Never: looks at a payload.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::index::VideoIndex;
+use crate::units::DisplayIndex;
+
+/// Times that differ by less, in seconds, are the same: less than a tick of any usual time base, more than what
+/// rounding leaves of a sum of seconds.
+pub const SLACK_SECONDS: f64 = 1e-6;
+
+/// What a rule may know of a video, or of the part of it that a dataset's entry names.
+pub trait Footage {
+    /// Number of frames.
+    fn num_frames(&self) -> u32;
+
+    /// Frames per second over the whole video; 0 where that is unknown.
+    fn average_fps(&self) -> f64;
+
+    /// When frame `frame` appears, in seconds. For `frame == num_frames` and beyond: when the last frame ends.
+    fn begins_at(&self, frame: u32) -> f64;
+
+    /// From the first frame's appearance to the last one's end, in seconds.
+    fn duration_seconds(&self) -> f64 {
+        self.begins_at(self.num_frames()) - self.begins_at(0)
+    }
+
+    /// Number of frames that have appeared by `seconds`, [`SLACK_SECONDS`] forgiven: the frame on screen is the one
+    /// before that number; 0 before the first frame.
+    fn appeared_by(&self, seconds: f64) -> u32 {
+        let (mut low, mut high) = (0, self.num_frames());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.begins_at(middle) <= seconds + SLACK_SECONDS {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+/// Frames that follow each other at a constant rate, the first at 0 seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steady {
+    /// Number of frames.
+    pub num_frames: u32,
+    /// Frames per second.
+    pub fps: f64,
+}
+
+impl Footage for Steady {
+    fn num_frames(&self) -> u32 {
+        self.num_frames
+    }
+
+    fn average_fps(&self) -> f64 {
+        self.fps
+    }
+
+    fn begins_at(&self, frame: u32) -> f64 {
+        f64::from(frame.min(self.num_frames)) / self.fps
+    }
+}
+
+/// Frames at stated times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timed {
+    begins: Vec<f64>,
+    end: f64,
+}
+
+impl Timed {
+    /// When each frame appears, ascending, and when the last one ends; in seconds.
+    pub fn new(begins: Vec<f64>, end: f64) -> Result<Self> {
+        let all = || begins.iter().copied().chain([end]);
+        if all().any(|t| !t.is_finite()) || all().zip(all().skip(1)).any(|(a, b)| a > b) {
+            return Err(Error::Argument(
+                "times of frames must be finite and ascend; the last one is the end of the video".into(),
+            ));
+        }
+        Ok(Self { begins, end })
+    }
+}
+
+impl Footage for Timed {
+    fn num_frames(&self) -> u32 {
+        self.begins.len() as u32
+    }
+
+    fn average_fps(&self) -> f64 {
+        match self.duration_seconds() {
+            seconds if seconds > 0.0 => f64::from(self.num_frames()) / seconds,
+            _ => 0.0,
+        }
+    }
+
+    fn begins_at(&self, frame: u32) -> f64 {
+        self.begins.get(frame as usize).copied().unwrap_or(self.end)
+    }
+}
+
+/// Which frames of a video an entry of a dataset means.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Extent {
+    /// All of them.
+    #[default]
+    Whole,
+    /// From frame `.0`, up to and without frame `.1` (or to the end).
+    Frames(u32, Option<u32>),
+    /// Those that appear at or after second `.0` and before second `.1` (or to the end).
+    Seconds(f64, Option<f64>),
+}
+
+/// A video, or the part of it that an entry names.
+#[derive(Clone, Debug)]
+pub struct Part {
+    index: Arc<VideoIndex>,
+    first: u32,
+    end: u32,
+}
+
+impl Part {
+    /// An end past the video's is the video's; a part that begins past it has no frames.
+    pub fn new(index: Arc<VideoIndex>, extent: Extent) -> Self {
+        let frames = index.num_frames();
+        let whole = Self { index, first: 0, end: frames };
+        let appeared_before = |seconds: f64| whole.appeared_by(seconds - 2.0 * SLACK_SECONDS);
+        let (first, end) = match extent {
+            Extent::Whole => (0, frames),
+            Extent::Frames(first, end) => (first, end.unwrap_or(frames)),
+            Extent::Seconds(begin, end) => (appeared_before(begin), end.map_or(frames, appeared_before)),
+        };
+        let end = end.min(frames);
+        Self { first: first.min(end), end, ..whole }
+    }
+
+    /// Place in the video of a frame of the part.
+    pub fn in_video(&self, frame: u32) -> DisplayIndex {
+        DisplayIndex(self.first + frame)
+    }
+}
+
+impl Footage for Part {
+    fn num_frames(&self) -> u32 {
+        self.end - self.first
+    }
+
+    fn average_fps(&self) -> f64 {
+        self.index.average_fps()
+    }
+
+    fn begins_at(&self, frame: u32) -> f64 {
+        let at = self.first.saturating_add(frame).min(self.end);
+        match at < self.index.num_frames() {
+            true => self.index.pts_seconds(DisplayIndex(at)),
+            false => self.index.end_seconds(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frame_on_screen_is_found_whatever_rounding_did_to_the_time() {
+        for fps in [24.0, 25.0, 30.0, 30_000.0 / 1001.0, 60.0] {
+            let video = Steady { num_frames: 1000, fps };
+            for frame in 0..1000 {
+                let (begin, next) = (video.begins_at(frame), video.begins_at(frame + 1));
+                assert_eq!(video.appeared_by(begin), frame + 1);
+                assert_eq!(video.appeared_by(begin - 1e-9), frame + 1, "{fps} {frame}");
+                assert_eq!(video.appeared_by((begin + next) / 2.0), frame + 1);
+                assert_eq!(video.appeared_by(begin - 1e-4), frame);
+            }
+        }
+    }
+
+    #[test]
+    fn times_that_go_back_are_refused() {
+        assert!(Timed::new(vec![0.0, 0.5, 0.4], 1.0).is_err());
+        assert!(Timed::new(vec![0.0, 0.5], 0.4).is_err());
+        assert!(Timed::new(vec![0.0, f64::NAN], 1.0).is_err());
+        let video = Timed::new(vec![1.0, 1.5, 3.0], 4.0).unwrap();
+        assert_eq!((video.num_frames(), video.average_fps(), video.duration_seconds()), (3, 1.0, 3.0));
+        assert_eq!((video.begins_at(2), video.begins_at(3), video.begins_at(9)), (3.0, 4.0, 4.0));
+        assert_eq!([0.0, 1.0, 2.9, 3.0, 9.0].map(|t| video.appeared_by(t)), [0, 1, 2, 3, 3]);
+    }
+}

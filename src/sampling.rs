@@ -3,6 +3,7 @@
 //! Never: opens a video, keeps state, or draws a random number that its caller did not key.
 
 pub mod footage;
+pub mod presets;
 mod random;
 mod windows;
 

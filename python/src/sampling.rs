@@ -4,6 +4,7 @@
 
 mod args;
 mod draws;
+mod presets;
 
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ pub type Rule = Args;
 
 /// The engine's rule.
 pub fn sampling(args: &Rule) -> Result<Sampling> {
+    if let Some(name) = args.rule().strip_prefix("preset:") {
+        return presets::preset(name, args);
+    }
     match args.rule() {
         "windows" => windows(args),
         "random" => random(args),

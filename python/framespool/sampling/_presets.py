@@ -1,0 +1,69 @@
+"""Sampling as other codebases do it, index for index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from framespool.errors import ArgumentError
+from framespool.sampling._base import Sampling, arguments
+
+if TYPE_CHECKING:
+    from framespool._framespool import Rule
+
+
+class Required:
+    """Stands in a preset's defaults for an option that must be given."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A preset: what it reproduces (for people), and its options with their defaults."""
+
+    doc: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+# One line for each preset; the families are in modules of their own.
+PRESETS: dict[str, Recipe] = {}
+
+
+@dataclass(frozen=True)
+class Preset(Sampling):
+    """Sampling as another codebase does it; made by :func:`preset`."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...]
+
+    def __post_init__(self) -> None:
+        self.clips_in(0)  # the engine checks the values
+
+    def _rule(self) -> Rule:
+        values = {name: list(v) if isinstance(v, tuple) else v for name, v in self.options}
+        return (f"preset:{self.name}", arguments(**values))
+
+
+def presets() -> dict[str, str]:
+    """Names of all presets, each with what it reproduces and its options."""
+    return {name: recipe.doc for name, recipe in PRESETS.items()}
+
+
+def preset(name: str, **options: Any) -> Preset:
+    """The sampling of a known codebase, index for index: the deterministic (test-time) forms exactly, the random ones
+    exactly given the same draws. :func:`presets` lists names and options; options have the codebase's own names.
+    """
+    recipe = PRESETS.get(name)
+    if recipe is None:
+        raise ArgumentError(f"preset must be one of {', '.join(sorted(PRESETS))}, got {name!r}")
+    for option in options:
+        if option not in recipe.options:
+            raise ArgumentError(
+                f"preset {name!r} has no option {option!r}; its options are {', '.join(recipe.options)}"
+            )
+    values = {**recipe.options, **options}
+    for option, value in values.items():
+        if value is Required:
+            raise ArgumentError(f"preset {name!r} needs {option}=")
+    frozen = {option: tuple(v) if isinstance(v, list) else v for option, v in values.items()}
+    return Preset(name, tuple(frozen.items()))

@@ -3,6 +3,7 @@
 //! makes a clip decides nothing about the result.
 //! Never: lets a bad file, a panic or a slow lane change the order, or hang the caller.
 
+mod alone;
 mod budget;
 mod desk;
 mod epoch;
@@ -12,7 +13,7 @@ pub mod library;
 pub mod stats;
 mod window;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ use crate::sampling::Sampling;
 use epoch::{Epoch, Tools};
 use lane::Lanes;
 use library::{Item, Library};
-use stats::{Meter, Stats};
+use stats::{Failure, Meter, Stats};
 
 /// What happens when a clip cannot be made because of its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,6 +178,8 @@ pub struct Spool {
     /// Memory of batches, reused from epoch to epoch.
     pool: Arc<Pool>,
     generations: u64,
+    /// The pass under way, and the batch that it delivers next.
+    progress: Arc<Mutex<(u64, u64)>>,
     made_in: u32,
 }
 
@@ -251,6 +254,7 @@ impl Spool {
             epoch: None,
             pool,
             generations: 0,
+            progress: Arc::default(),
             made_in: std::process::id(),
         })
     }
@@ -273,6 +277,7 @@ impl Spool {
         let generation = self.generations;
         self.lanes.desk.begin(generation, epoch, self.config.clip_shape().is_some());
         self.epoch = Some(Epoch::new(generation, (epoch, first_batch), self.pool.clone()));
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = (generation, first_batch);
         Ok(generation)
     }
 
@@ -296,7 +301,9 @@ impl Spool {
             desk: &self.lanes.desk,
             meter: &self.meter,
         };
-        epoch.next_batch(&tools, watch)
+        let batch = epoch.next_batch(&tools, watch);
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).1 = epoch.next_delivered();
+        batch
     }
 
     /// What is decided about a clip before anything is decoded: its frames, and what the transforms draw for its frame `t`.
@@ -341,6 +348,18 @@ impl Spool {
     pub fn counter(&self) -> impl Fn() -> Stats + Send + Sync + 'static {
         let (meter, budget) = (self.meter.clone(), self.lanes.desk.budget.clone());
         move || Stats { memory_budget: budget.bytes(), clip_store_peak_bytes: budget.peak(), ..meter.read() }
+    }
+
+    /// What failed so far, by video; asked like the counts.
+    pub fn failures(&self) -> impl Fn() -> Vec<Failure> + Send + Sync + 'static {
+        let meter = self.meter.clone();
+        move || meter.failures()
+    }
+
+    /// Where a pass is: its number, and the batch that it delivers next; asked like the counts.
+    pub fn progress(&self) -> impl Fn() -> (u64, u64) + Send + Sync + 'static {
+        let progress = self.progress.clone();
+        move || *progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Threads do not survive a fork; say so instead of waiting for them for ever.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from framespool import _framespool
+from framespool import _framespool, _state
 from framespool._check import choice, size, whole
 from framespool._framespool import Tensor
 from framespool._index import place
@@ -26,12 +27,11 @@ class Batch:
     ``frames``: Tensor in the loader's layout and dtype, or a list of N Tensors where the transforms do not make all
     frames the same size, or what a callable at the end of the transforms made of the Tensor. ``labels``: (N,) int64.
     ``indices``: (N, T) int64, display index of each frame. ``pts_seconds``: (N, T) float64, when each frame is shown,
-    in seconds. ``mask``: (N, T) bool, false for frames that stand in for ones past the end. Where clips differ in length, T
-    is the longest one's, and the rows of the others are filled up with -1, NaN and false. ``video_ids``, ``clip_ids``:
-    (N,) int64, places in the dataset. ``view_ids``: (N,) int64, which clip of its video it is, from 0.
-    ``requested_ids``: (N,) int64, the clip that the order asked for; not ``clip_ids`` where ``on_error="replace"`` put
-    another one in its place. ``padding``: (N,) bool, true for clips that only fill a batch or
-    make ranks equal.
+    in seconds. ``mask``: (N, T) bool, false for frames that stand in for ones past the end. Where clips differ in
+    length, T is the longest one's, and the rows of the others are filled up with -1, NaN and false. ``video_ids``,
+    ``clip_ids``: (N,) int64, places in the dataset. ``view_ids``: (N,) int64, which clip of its video it is, from 0.
+    ``requested_ids``: (N,) int64, the clip that the order asked for; differs from ``clip_ids`` where another one took
+    its place. ``padding``: (N,) bool, true for clips that only fill a batch or make ranks equal.
 
     Tensors leave by DLPack without a copy: ``torch.from_dlpack(batch.frames)``, ``np.from_dlpack(batch.frames)``,
     or ``.torch()`` and ``.numpy()`` for short.
@@ -69,7 +69,9 @@ class ClipLoader:
     part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and all random
     clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the order, marked
     in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch, ``"skip"`` the
-    clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip); counted in :meth:`stats`. ``num_threads``:
+    clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip) and told by ``batch.requested_ids``; counted in
+    :meth:`stats`, told in :meth:`failures`. All ranks deliver ``len(loader)`` batches under each: where ``"skip"``
+    leaves nothing of a batch, it holds one other clip, marked in ``batch.padding``. ``num_threads``:
     worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches made ahead.
     ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip needed
     their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is
@@ -83,8 +85,10 @@ class ClipLoader:
     :meth:`stats` says why in ``index_trouble``), a folder, or ``False`` for nowhere. ``framespool index`` fills it
     ahead of time.
 
-    Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one. The loader does
-    not survive ``os.fork()``: make it in the process that uses it.
+    Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one.
+    :meth:`state_dict` says where it is, after any batch, and :meth:`load_state_dict` goes on from there, in another
+    process too, and on another number of ranks if ``batch_size * num_shards`` stays the same. The loader does not
+    survive ``os.fork()``: make it in the process that uses it.
     """
 
     def __init__(
@@ -146,7 +150,18 @@ class ClipLoader:
         self.batch_size: int = settings["batch_size"]
         steps, self._finish = split(transforms)
         self._spool = _framespool.Spool(self.dataset.entries, sampling._rule(), steps, settings)
-        self._epoch = 0
+        self._order: dict[str, Any] = {"shuffle": shuffle, "last_batch": last_batch}
+        self._numbers = {
+            "seed": settings["seed"],
+            "global_batch_size": self.batch_size * settings["num_shards"],
+            "num_clips": self.num_clips,
+        }
+        self._configuration: dict[str, Any] | None = None
+        self._steps = steps
+        # Epoch and batch at which the next iteration begins.
+        self._next = (0, 0)
+        # Number and epoch of the pass that began last, until another epoch is chosen.
+        self._pass: tuple[int, int] | None = None
         self._begun: int | None = None
 
     def __len__(self) -> int:
@@ -161,18 +176,69 @@ class ClipLoader:
     @property
     def epoch(self) -> int:
         """The epoch that the next iteration delivers."""
-        return self._epoch
+        return self._next[0]
+
+    @property
+    def first_batch(self) -> int:
+        """The batch at which the next iteration begins: 0, unless :meth:`load_state_dict` said another one."""
+        return self._next[1]
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next iteration."""
-        self._epoch = whole("epoch", epoch, most=2**63)
+        """Chooses the epoch of the next iteration.
+
+        Where it is the one that :meth:`load_state_dict` came to, the iteration goes on at the state's batch; any other
+        begins at its first.
+        """
+        number = whole("epoch", epoch, most=2**63)
+        self._next = (number, self._next[1] if number == self._next[0] else 0)
+        self._pass = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is: the epoch, the batch that it delivers next, and what both depend on.
+
+        A small dict of plain numbers and strings, the same on all ranks. Batches that are made but were not delivered
+        do not count, so none is lost or comes twice. After an epoch's last batch it is the begin of the next epoch.
+        """
+        epoch, batch = self._where()
+        return {"format": _state.FORMAT, "epoch": epoch, "batch": batch, **self._what()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state was taken: the next iteration delivers the rest of that epoch, at once, batch by batch
+        the same as if it had never been left. ``len(loader)`` stays the length of a whole epoch.
+
+        The state may come from another number of ranks as long as ``batch_size * num_shards`` is the same, and the
+        number of threads, ``memory_budget``, ``prefetch``, ``on_error``, ``dtype`` and ``layout`` may differ. Raises
+        :class:`~framespool.ArgumentError`, with all differences, where dataset, sampling, transforms, order or seed
+        are others. An iteration that is under way ends.
+        """
+        self._next = _state.position(state, self._what(), len(self))
+        self._pass = None
+        self._spool.rest()
+
+    def _where(self) -> tuple[int, int]:
+        if self._pass is not None:
+            number, epoch = self._pass
+            batch = self._spool.next_number(number)
+            if batch is not None:
+                return (epoch, batch) if batch < len(self) else (epoch + 1, 0)
+        return self._next
+
+    def _what(self) -> dict[str, Any]:
+        if self._configuration is None:
+            transforms = [*self._steps, *([] if self._finish is None else [self._finish])]
+            self._configuration = _state.configuration(
+                _state.fingerprint(self.dataset), self.sampling._rule(), transforms, self._order, **self._numbers
+            )
+        return self._configuration
 
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch; an iteration that is still under way ends."""
-        epoch = self._epoch
+        epoch, batch = self._next
+        number = self._spool.begin(epoch, batch)
         self._begun = epoch
-        self._epoch = epoch + 1
-        return _Epoch(self._spool, self._spool.begin(epoch, 0), self._finish)
+        self._pass = (number, epoch)
+        self._next = (epoch + 1, 0)
+        return _Epoch(self._spool, number, self._finish)
 
     def explain(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
         """What is decided about a clip (``batch.clip_ids``) before anything is decoded.
@@ -183,7 +249,7 @@ class ClipLoader:
         ``per_frame=True``.
         """
         if epoch is None:
-            epoch = self._epoch if self._begun is None else self._begun
+            epoch = self._next[0] if self._begun is None else self._begun
         clip = whole("clip_id", clip_id, most=2**64 - 1)
         return self._spool.explain(whole("epoch", epoch, most=2**64 - 1), clip, whole("frame", frame))
 
@@ -196,10 +262,28 @@ class ClipLoader:
         delivered next stays the same; an iteration that is under way ends.
         """
         count = whole("batches", batches, least=1)
-        number = self._spool.begin(self._epoch, 0)
+        number = self._spool.begin(self._next[0], 0)
         ready = list(itertools.islice(_Epoch(self._spool, number, self._finish), count))
         self._spool.rest()
         return itertools.islice(itertools.cycle(ready), len(self))
+
+    def failures(self) -> list[dict[str, Any]]:
+        """What failed so far, one dict for each video: ``path`` (``None`` where there is no file), ``video_id``,
+        ``kind`` and ``message`` of its first error, ``clips`` that could not be made because of it (0 where the video
+        failed
+        when it was indexed). Kept for 65,536 videos; :meth:`stats` counts all."""
+        names = ("video_id", "path", "kind", "message", "clips")
+        return [dict(zip(names, failure, strict=True)) for failure in self._spool.failures()]
+
+    def write_quarantine(self, path: str | os.PathLike[str]) -> int:
+        """Writes :meth:`failures` to a file, a JSON object on each line, in place of what was there. Returns how many.
+
+        :meth:`Dataset.without` reads it.
+        """
+        failures = [failure for failure in self.failures() if failure["path"] is not None]
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.writelines(json.dumps(failure) + "\n" for failure in failures)
+        return len(failures)
 
     def stats(self) -> dict[str, Any]:
         """Counts since the loader was made.

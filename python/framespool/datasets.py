@@ -1,18 +1,58 @@
-"""Lists of labelled videos. A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled."""
+"""Lists of labelled videos, or of parts of videos.
+
+A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, or a :class:`Part` of a video,
+may stand for a path.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 from framespool import _framespool
+from framespool._check import number, whole
 from framespool.errors import ArgumentError
 
-__all__ = ["Dataset", "file_list", "folder"]
+__all__ = ["Dataset", "Part", "file_list", "folder"]
 
-#: A path, or the bytes of a video.
-Source = str | os.PathLike[str] | bytes
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a video, which stands for a path in an entry of a dataset: ``(Part("a.mp4", start_seconds=3), label)``.
+
+    Either in frames, ``start_frame`` (from 0) up to and without ``end_frame``; or in seconds, the frames that appear at
+    or after ``start_seconds`` and before ``end_seconds``, by the video's own presentation times (``pts_seconds``). What
+    is not given is the video's begin or end; an end past the video's is the video's. Clips are made as if the video
+    were this part alone, but ``batch.indices`` and ``batch.pts_seconds`` are the whole video's. Parts of one file
+    share its index, and decoding where they lie close.
+    """
+
+    source: str | os.PathLike[str] | bytes
+    start_frame: int | None = None
+    end_frame: int | None = None
+    start_seconds: float | None = None
+    end_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        frames, seconds = (self.start_frame, self.end_frame), (self.start_seconds, self.end_seconds)
+        if any(v is not None for v in frames) and any(v is not None for v in seconds):
+            raise ArgumentError(f"a part is given in frames or in seconds, got both: {self!r}")
+        for name in ("start_frame", "end_frame"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        for name in ("start_seconds", "end_seconds"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name))
+        for name, (start, end) in (("frame", frames), ("seconds", seconds)):
+            if start is not None and end is not None and end <= start:
+                raise ArgumentError(f"end_{name} must be greater than start_{name}={start}, got {end}")
+
+
+#: A path, the bytes of a video, or a part of either.
+Source = str | os.PathLike[str] | bytes | Part
 
 
 class Dataset(Sequence[tuple[Source, int]]):
@@ -46,12 +86,25 @@ class Dataset(Sequence[tuple[Source, int]]):
             return NotImplemented
         return self.entries == other.entries and self.classes == other.classes
 
+    def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
+        """The dataset without some files: those of a list that :meth:`ClipLoader.write_quarantine` wrote, or of an
+        iterable of paths or of what :meth:`ClipLoader.failures` returns.
+
+        Clips of what remains are numbered anew, so this is another dataset: its order is its own, and states of loaders
+        over the old one do not fit it.
+        """
+        if isinstance(quarantine, (str, os.PathLike)):
+            bad = set(_read_quarantine(quarantine))
+        else:
+            bad = {_path_of(entry) for entry in quarantine}
+        return Dataset([entry for entry in self.entries if _path_of(entry[0]) not in bad], self.classes)
+
     def __repr__(self) -> str:
         return f"Dataset({len(self.entries)} videos, {len(self.classes)} classes)"
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:
-    if isinstance(entry, (str, bytes, os.PathLike)):
+    if isinstance(entry, (str, bytes, os.PathLike, Part)):
         return (entry, -1)
     try:
         source, label = entry
@@ -60,9 +113,34 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         raise ArgumentError(
             f"dataset entry {number} must be (path, label) with an integer label, got {entry!r}"
         ) from None
-    if not isinstance(source, (str, bytes, os.PathLike)):
-        raise ArgumentError(f"dataset entry {number}: a path or bytes is wanted, got {type(source).__name__}")
+    if not isinstance(source, (str, bytes, os.PathLike, Part)):
+        raise ArgumentError(f"dataset entry {number}: a path, a Part or bytes is wanted, got {type(source).__name__}")
     return (source, label)
+
+
+def _path_of(source: Any) -> str | None:
+    """The file that an entry, or what is told of a failure, is about."""
+    if isinstance(source, Mapping):
+        source = source.get("path")
+    if isinstance(source, Part):
+        source = source.source
+    return None if source is None or isinstance(source, bytes) else os.path.normpath(os.fspath(source))
+
+
+def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[str]:
+    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                bad = _path_of(json.loads(line))
+            except (ValueError, TypeError, AttributeError):
+                bad = None
+            if bad is None:
+                raise ArgumentError(
+                    f'{os.fspath(path)}, line {number}: an object with a "path" is wanted, got {line.strip()[:80]!r}'
+                )
+            yield bad
 
 
 def as_dataset(dataset: Any) -> Dataset:

@@ -8,7 +8,7 @@ use framespool::order::{LastBatch, Shuffle};
 use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
 use framespool::spool::library::{Item, Place};
-use framespool::spool::stats::Stats;
+use framespool::spool::stats::{Failure, Stats};
 use framespool::spool::{self, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
@@ -56,11 +56,55 @@ pub struct Settings {
     index: Wanted,
 }
 
+/// An entry of a dataset: a video, or `framespool.datasets.Part`.
+#[derive(FromPyObject)]
+pub enum Entry {
+    #[pyo3(transparent)]
+    Whole(Source),
+    Part {
+        source: Source,
+        start_frame: Option<i64>,
+        end_frame: Option<i64>,
+        start_seconds: Option<f64>,
+        end_seconds: Option<f64>,
+    },
+}
+
+impl Entry {
+    /// Where it is, and which part of it is meant. The Python package has checked the numbers.
+    fn into_place(self, number: usize) -> Result<(Place, Extent)> {
+        let frame = |value: i64| {
+            u32::try_from(value).map_err(|_| {
+                Error::Argument(format!(
+                    "dataset entry {number}: frames are from 0 to {}, got {value}",
+                    u32::MAX
+                ))
+            })
+        };
+        let (source, extent) = match self {
+            Entry::Whole(source) => (source, Extent::Whole),
+            Entry::Part { source, start_seconds: None, end_seconds: None, start_frame, end_frame } => {
+                (source, Extent::Frames(frame(start_frame.unwrap_or(0))?, end_frame.map(frame).transpose()?))
+            }
+            Entry::Part { source, start_seconds, end_seconds, .. } => {
+                (source, Extent::Seconds(start_seconds.unwrap_or(f64::NEG_INFINITY), end_seconds))
+            }
+        };
+        let place = match source {
+            Source::Path(path) => Place::Path(path),
+            Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
+        };
+        Ok((place, extent))
+    }
+}
+
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Spool {
     spool: Mutex<spool::Spool>,
     // Outside the lock, so that they can be asked for while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
+    failures: Box<dyn Fn() -> Vec<Failure> + Send + Sync>,
+    progress: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     index: Kept,
     len_batches: u64,
     num_clips: u64,
@@ -68,7 +112,7 @@ pub struct Spool {
 
 fn config(
     py: Python<'_>,
-    dataset: Vec<(Source, i64)>,
+    dataset: Vec<(Entry, i64)>,
     rule: &Rule,
     steps: &[Step],
     s: &Settings,
@@ -80,15 +124,12 @@ fn config(
             u32::try_from(value)
                 .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
         };
-        let items = dataset.into_iter().enumerate().map(|(i, (source, label))| {
-            let place = match source {
-                Source::Path(path) => Place::Path(path),
-                Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{i}]"), bytes)),
-            };
-            Item { place, label, extent: Extent::Whole }
+        let items = dataset.into_iter().enumerate().map(|(number, (entry, label))| {
+            let (place, extent) = entry.into_place(number)?;
+            Ok(Item { place, label, extent })
         });
         Ok(SpoolConfig {
-            items: items.collect(),
+            items: items.collect::<Result<_>>()?,
             sampling: sampling(rule)?,
             batch_size: number("batch_size", s.batch_size)?,
             shuffle: if s.shuffle { Shuffle::Full } else { Shuffle::Off },
@@ -154,7 +195,7 @@ impl Spool {
     #[new]
     fn new(
         py: Python<'_>,
-        dataset: Vec<(Source, i64)>,
+        dataset: Vec<(Entry, i64)>,
         rule: Rule,
         steps: Vec<Step>,
         settings: Settings,
@@ -164,7 +205,9 @@ impl Spool {
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
         let (len_batches, num_clips) = (spool.len_batches(), spool.num_clips());
         let counter = Box::new(spool.counter());
-        Ok(Self { spool: Mutex::new(spool), counter, index, len_batches, num_clips })
+        let failures = Box::new(spool.failures());
+        let progress = Box::new(spool.progress());
+        Ok(Self { spool: Mutex::new(spool), counter, failures, progress, index, len_batches, num_clips })
     }
 
     fn __len__(&self) -> usize {
@@ -202,6 +245,22 @@ impl Spool {
         dict.set_item("indices", explained.indices)?;
         dict.set_item("transforms", drawn(py, explained.drawn)?)?;
         Ok(dict)
+    }
+
+    /// The batch that a pass delivers next; `None` where another pass has begun since.
+    fn next_number(&self, pass: u64) -> Option<u64> {
+        let (under_way, next) = (self.progress)();
+        (under_way == pass).then_some(next)
+    }
+
+    /// What failed so far: (video, file, kind, message, clips) for each video.
+    fn failures(&self) -> Vec<(u32, Option<String>, &'static str, String, u64)> {
+        let told = |failure: Failure| {
+            let Failure { video_id, error, clips } = failure;
+            let file = error.site().map(|site| site.file.to_string());
+            (video_id, file, error.kind(), error.to_string(), clips)
+        };
+        (self.failures)().into_iter().map(told).collect()
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::desk::{Desk, OpenBatch};
+use super::alone::Alone;
+use super::desk::{Desk, OpenBatch, Ticket};
 use super::library::Library;
 use super::stats::Meter;
 use super::{Batch, OnError, Pixels, SpoolConfig};
 use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
-use crate::order::Order;
+use crate::order::{Order, Slot};
 use crate::pixels::ClipShape;
 
 /// How often a waiting consumer looks up.
@@ -24,6 +25,8 @@ pub(super) struct Epoch {
     epoch: u64,
     /// Next batch whose tickets become visible.
     next_seen: u64,
+    /// Next batch that is handed over, or refused by an error.
+    next_delivered: u64,
     /// Clips in each batch that is visible but not open.
     sizes: VecDeque<usize>,
     pool: Arc<Pool>,
@@ -31,53 +34,88 @@ pub(super) struct Epoch {
 
 /// What an epoch works with.
 pub(super) struct Tools<'a> {
-    pub config: &'a SpoolConfig,
+    pub config: &'a Arc<SpoolConfig>,
     pub order: &'a Order,
-    pub library: &'a Library,
+    pub library: &'a Arc<Library>,
     pub desk: &'a Desk,
-    pub meter: &'a Meter,
+    pub meter: &'a Arc<Meter>,
 }
 
 impl Epoch {
     pub fn new(generation: u64, (epoch, first_batch): (u64, u64), pool: Arc<Pool>) -> Self {
-        Self { generation, epoch, next_seen: first_batch, sizes: VecDeque::new(), pool }
+        Self {
+            generation,
+            epoch,
+            next_seen: first_batch,
+            next_delivered: first_batch,
+            sizes: VecDeque::new(),
+            pool,
+        }
     }
 
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
+    pub fn next_delivered(&self) -> u64 {
+        self.next_delivered
+    }
+
     pub fn next_batch(&mut self, with: &Tools<'_>, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
-        loop {
-            watch()?;
-            self.look_ahead(with);
-            self.open(with, with.config.prefetch as usize + 1)?;
-            if with.desk.open_batches() == 0 {
-                return Ok(None);
-            }
-            let begun = Instant::now();
-            let front = loop {
-                if let Some(front) = with.desk.take_whole(LOOK_UP) {
-                    break front;
-                }
-                watch()?;
-            };
-            with.meter.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
-            // The lanes shall have something to do while the caller is busy with this one.
-            self.look_ahead(with);
-            // Where memory is short now, the next call says so: this batch is not to be lost.
-            let _ = self.open(with, with.config.prefetch as usize);
-            let batch = assemble(front, with)?;
-            // A batch of which every clip was skipped has nothing to deliver; the count in stats tells.
-            if !batch.clips.is_empty() {
-                with.meter.add(|s| {
-                    s.batches += 1;
-                    s.clips += batch.clips.len() as u64;
-                    s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
-                });
-                return Ok(Some(batch));
-            }
+        watch()?;
+        self.look_ahead(with);
+        self.open(with, with.config.prefetch as usize + 1)?;
+        if with.desk.open_batches() == 0 {
+            return Ok(None);
         }
+        let begun = Instant::now();
+        let front = loop {
+            if let Some(front) = with.desk.take_whole(LOOK_UP) {
+                break front;
+            }
+            watch()?;
+        };
+        with.meter.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
+        let number = self.next_delivered;
+        self.next_delivered += 1;
+        // The lanes shall have something to do while the caller is busy with this one.
+        self.look_ahead(with);
+        // Where memory is short now, the next call says so: this batch is not to be lost.
+        let _ = self.open(with, with.config.prefetch as usize);
+        let batch = match assemble(front, with)? {
+            Assembled::Batch(batch) => batch,
+            Assembled::Nothing(error) => self.stand_in(number, error, with, watch)?,
+        };
+        with.meter.add(|s| {
+            s.batches += 1;
+            s.clips += batch.clips.len() as u64;
+            s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
+        });
+        Ok(Some(batch))
+    }
+
+    /// A batch of which every clip was skipped: one clip that is marked as padding, so that all ranks deliver the same
+    /// number of batches and none is empty.
+    fn stand_in(
+        &self,
+        number: u64,
+        error: Error,
+        with: &Tools<'_>,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Batch> {
+        let Some(&first) = with.order.batch(self.epoch, number).first() else { return Err(error) };
+        let slot = Slot { padding: true, ..first };
+        let mut alone = Alone::new(with.config, with.library, with.meter);
+        let mut ticket = Ticket { position: 0, slot, part: None, due: true };
+        let made = alone.stand_in(self.epoch, &mut ticket, error, watch);
+        alone.count_work();
+        let (facts, pixels) = made?;
+        let even = with.config.clip_shape().is_some();
+        let pixels = match pixels {
+            Some((slab, shape)) if even => Pixels::Even(slab, shape),
+            own => Pixels::Ragged(own.into_iter().collect()),
+        };
+        Ok(Batch { pixels, clips: vec![facts] })
     }
 
     /// Makes the tickets of batches to come visible.
@@ -128,10 +166,17 @@ impl Epoch {
     }
 }
 
-fn assemble(open: OpenBatch, with: &Tools<'_>) -> Result<Batch> {
+enum Assembled {
+    Batch(Batch),
+    /// Every clip was skipped, the first one for this reason.
+    Nothing(Error),
+}
+
+fn assemble(open: OpenBatch, with: &Tools<'_>) -> Result<Assembled> {
     let mut kept = Vec::new();
     let mut facts = Vec::new();
     let mut ragged = Vec::new();
+    let mut skipped = None;
     for (place, clip) in open.clips.into_iter().enumerate() {
         match clip.expect("no clip is missing") {
             Ok((clip, own)) => {
@@ -140,10 +185,14 @@ fn assemble(open: OpenBatch, with: &Tools<'_>) -> Result<Batch> {
                 ragged.extend(own);
             }
             Err(error) if with.config.on_error == OnError::Skip && error.blames_file() => {
-                with.meter.add(|s| s.clips_skipped += 1)
+                with.meter.add(|s| s.clips_skipped += 1);
+                skipped.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
+    }
+    if let Some(error) = skipped.filter(|_| facts.is_empty()) {
+        return Ok(Assembled::Nothing(error));
     }
     let pixels = match open.memory.zip(with.config.clip_shape()) {
         None => Pixels::Ragged(ragged),
@@ -152,7 +201,7 @@ fn assemble(open: OpenBatch, with: &Tools<'_>) -> Result<Batch> {
             Pixels::Even(close_gaps(slab, &shape, &kept), shape)
         }
     };
-    Ok(Batch { pixels, clips: facts })
+    Ok(Assembled::Batch(Batch { pixels, clips: facts }))
 }
 
 /// Moves the kept clips together.

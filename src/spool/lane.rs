@@ -8,22 +8,16 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
+use super::alone::Alone;
 use super::desk::{Desk, Group, Job, Pixels, Ticket};
-use super::errand::{self, blank, Errand, Painters, PartCanvas, Planned, Progress, Rules, Work};
+use super::errand::{self, Errand, Painters, Planned, Progress, Rules};
 use super::library::Library;
 use super::stats::Meter;
 use super::window::HeldClip;
-use super::{ClipFacts, OnError, SpoolConfig};
-use crate::batch::{Part, Slab};
+use super::SpoolConfig;
+use crate::batch::Part;
 use crate::error::{Error, Result};
-use crate::order::rng::{purpose, Key};
-use crate::order::Slot;
 use crate::pixels::{ClipShape, Expand, Painter};
-use crate::units::DisplayIndex;
-use crate::video::{Canvas, GrowingCanvas, Workbench};
-
-/// Replacements tried for one clip before its error is raised after all.
-const ATTEMPTS: u64 = 64;
 
 /// All lanes.
 pub(super) struct Lanes {
@@ -41,7 +35,7 @@ impl Lanes {
                 // Two of them, so that a clip made by itself never disturbs what is compiled for an errand.
                 painters: painters(config),
                 expand: config.kept_as().map(|(_, expand)| expand),
-                alone: Workbench::with_threads(config.recipe.clone(), config.frame_threads()),
+                alone: Alone::new(config, &library, &meter),
                 shape: config.clip_shape(),
                 kept_shape: config.kept_as().map_or(config.clip_shape(), |(recipe, _)| {
                     config.clip_shape().map(|shape| ClipShape { dtype: recipe.dtype, ..shape })
@@ -78,7 +72,7 @@ struct Lane {
     painters: Painters,
     /// Makes elements of clips that waited as codes.
     expand: Option<Expand>,
-    alone: Workbench,
+    alone: Alone,
     shape: Option<ClipShape>,
     kept_shape: Option<ClipShape>,
     config: Arc<SpoolConfig>,
@@ -99,7 +93,7 @@ impl Lane {
             let hostages = job.tickets();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.do_job(job))) {
                 self.painters = painters(&self.config);
-                self.alone = Workbench::with_threads(self.config.recipe.clone(), self.config.frame_threads());
+                self.alone = Alone::new(&self.config, &self.library, &self.meter);
                 for (generation, position, clip) in hostages {
                     self.desk.failed(generation, position, self.internal(clip, &*panic));
                 }
@@ -198,13 +192,10 @@ impl Lane {
 
     /// Makes one clip that shares nothing with others, or the clip that takes its place.
     fn make_alone(&mut self, generation: u64, epoch: u64, mut ticket: Ticket) {
-        let made = catch_unwind(AssertUnwindSafe(|| self.make(generation, epoch, &mut ticket)));
-        let work = Work {
-            counts: std::mem::take(&mut self.alone.decoder.counts),
-            times: std::mem::take(&mut self.alone.decoder.times),
-            bytes_read: std::mem::take(&mut self.alone.bytes_read),
-        };
-        self.meter.work(&work);
+        let desk = self.desk.clone();
+        let watch = || desk.check(generation);
+        let made = catch_unwind(AssertUnwindSafe(|| self.alone.make(epoch, &mut ticket, &watch)));
+        self.alone.count_work();
         let Ticket { position, slot, part, .. } = ticket;
         drop(part); // before it is told: the batch is whole when all parts are back
         match made {
@@ -214,76 +205,9 @@ impl Lane {
             }
             Ok(Err(error)) => self.desk.failed(generation, position, error),
             Err(panic) => {
-                self.alone = Workbench::with_threads(self.config.recipe.clone(), self.config.frame_threads());
+                self.alone = Alone::new(&self.config, &self.library, &self.meter);
                 self.desk.failed(generation, position, self.internal(slot.clip, &*panic));
             }
         }
-    }
-
-    fn make(
-        &mut self,
-        generation: u64,
-        epoch: u64,
-        ticket: &mut Ticket,
-    ) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
-        let Slot { mut clip, visit, .. } = ticket.slot;
-        let mut replacements = Key { seed: self.config.seed, epoch, clip, visit }.rng(purpose::REPLACEMENT);
-        for attempt in 0.. {
-            match self.make_clip(generation, epoch, ticket, clip) {
-                Err(error) if error.blames_file() => {
-                    self.meter.error(&error);
-                    if self.config.on_error != OnError::Replace || attempt == ATTEMPTS {
-                        return Err(error);
-                    }
-                }
-                done => {
-                    if done.is_ok() && attempt > 0 {
-                        self.meter.add(|s| s.clips_replaced += 1);
-                    }
-                    return done;
-                }
-            }
-            clip = replacements.below(self.library.num_clips());
-        }
-        unreachable!("the loop ends by returning")
-    }
-
-    fn make_clip(
-        &mut self,
-        generation: u64,
-        epoch: u64,
-        ticket: &mut Ticket,
-        clip_id: u64,
-    ) -> Result<(ClipFacts, Option<(Slab, ClipShape)>)> {
-        let desk = self.desk.clone();
-        let watch = || desk.check(generation);
-        watch()?;
-        let begun = Instant::now();
-        let (video_id, _) = self.library.locate(clip_id);
-        let video = self.library.open(video_id, &self.meter, &watch)?;
-        let index = video.index().clone();
-        let key = Key { seed: self.config.seed, epoch, clip: clip_id, visit: ticket.slot.visit };
-        let sample = self.library.sample(&index, key)?;
-        let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
-        self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
-        let mut growing = GrowingCanvas::default();
-        let part = ticket.part.take().zip(self.shape);
-        let mut fixed = part.map(|(part, shape)| PartCanvas { part, shape });
-        let canvas: &mut dyn Canvas = match &mut fixed {
-            Some(fixed) => fixed,
-            None => &mut growing,
-        };
-        let mut reader = self.library.reader(&video);
-        let made = self.alone.make(&mut reader, &frames, key, canvas, &watch);
-        if made.is_ok() {
-            self.library.keep_reader(reader);
-        }
-        if made.is_ok() && self.config.sampling.leaves_blank() {
-            blank(canvas, &sample.mask);
-        }
-        ticket.part = fixed.map(|f| f.part);
-        made?;
-        let facts = errand::facts(&index, &self.library, ticket.slot, clip_id, sample);
-        Ok((facts, growing.into_clip()))
     }
 }

@@ -132,7 +132,7 @@ impl Library {
         surveyed?;
         let mut total = 0u64;
         let mut clips_up_to = Vec::with_capacity(lengths.len());
-        for length in lengths {
+        for (item, length) in (0..).zip(lengths) {
             let length = length.into_inner().unwrap_or_else(PoisonError::into_inner);
             match length.unwrap_or(Ok((0, 0))) {
                 Ok((frames, clips)) => {
@@ -141,7 +141,7 @@ impl Library {
                 }
                 Err(error) if on_error == OnError::Raise || !error.blames_file() => return Err(error),
                 Err(error) => {
-                    meter.error(&error);
+                    meter.failure(item, &error, false);
                     meter.add(|s| s.videos_failed += 1);
                 }
             }

@@ -59,18 +59,46 @@ pub struct Stats {
     pub consumer_wait_seconds: f64,
 }
 
+/// Videos whose failures are told apart; of any beyond, only the kinds are counted.
+const MOST_FAILURES: usize = 1 << 16;
+
+/// What failed of one video.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The video's number in the dataset.
+    pub video_id: u32,
+    /// Its first error.
+    pub error: Error,
+    /// Clips that could not be made because of it.
+    pub clips: u64,
+}
+
 /// Where lanes and the consumer count.
 #[derive(Debug, Default)]
-pub struct Meter(Mutex<Stats>);
+pub struct Meter {
+    stats: Mutex<Stats>,
+    failures: Mutex<BTreeMap<u32, Failure>>,
+}
 
 impl Meter {
     /// Adds to the counts.
     pub(super) fn add(&self, change: impl FnOnce(&mut Stats)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(super) fn error(&self, error: &Error) {
+    /// A video failed: as a whole, or one of its clips.
+    pub(super) fn failure(&self, video_id: u32, error: &Error, clip: bool) {
         self.add(|s| *s.errors.entry(error.kind()).or_default() += 1);
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if failures.len() < MOST_FAILURES || failures.contains_key(&video_id) {
+            let new = || Failure { video_id, error: error.clone(), clips: 0 };
+            failures.entry(video_id).or_insert_with(new).clips += u64::from(clip);
+        }
+    }
+
+    /// What failed, by video.
+    pub fn failures(&self) -> Vec<Failure> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     pub(super) fn busy(&self, time: Duration) {
@@ -94,6 +122,6 @@ impl Meter {
 
     /// The counts now.
     pub fn read(&self) -> Stats {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

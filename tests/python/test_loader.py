@@ -215,10 +215,9 @@ def test_a_video_that_cannot_give_its_clip_follows_the_policy(asl, videos):
 
 
 def test_a_dataset_of_bad_files_ends_in_an_error_whatever_the_policy(bad_file):
-    for policy, expected in [("raise", fsp.MalformedError), ("replace", fsp.MalformedError)]:
-        with pytest.raises(expected):
+    for policy in ("raise", "replace", "skip"):
+        with pytest.raises(fsp.MalformedError):
             list(loader([(bad_file, 0)] * 3, on_error=policy))
-    assert list(loader([(bad_file, 0)] * 3, on_error="skip")) == []
     windows = fsp.sampling.windows(sequence_length=4)
     with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
         loader([(bad_file, 0)], windows, on_error="skip")

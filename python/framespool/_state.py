@@ -1,0 +1,97 @@
+"""Where a loader is, as a few numbers; and whether such a state fits a loader."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from framespool._check import whole
+from framespool.datasets import Dataset, Part
+from framespool.errors import ArgumentError
+
+#: Raised when states change what they mean.
+FORMAT = 1
+
+_WORDS = {
+    "dataset": "the dataset (names of the files, labels, parts)",
+    "num_clips": "the number of clips",
+    "sampling": "sampling",
+    "transforms": "transforms",
+    "order": "the order",
+    "seed": "seed",
+    "global_batch_size": "the global batch size (batch_size x num_shards)",
+}
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """16 hexadecimal digits of file names, labels and parts: below the folder that all files have in common, so that a
+    dataset may move. Videos given as bytes count with what they hold."""
+    parts: list[object] = [source for source, _ in dataset.entries]
+    digest = hashlib.blake2b(digest_size=8)
+    for number, part in enumerate(parts):
+        if isinstance(part, Part):
+            digest.update(
+                f"{number}:{part.start_frame},{part.end_frame},{part.start_seconds},{part.end_seconds};".encode()
+            )
+            parts[number] = part.source
+    for number, source in enumerate(parts):
+        if isinstance(source, bytes):
+            parts[number] = hashlib.blake2b(source, digest_size=8).hexdigest()
+        else:
+            parts[number] = os.fspath(source)  # type: ignore[arg-type]
+    names: list[str] = [os.fsdecode(name) for name in parts]  # type: ignore[arg-type]
+    common = len(os.path.dirname(os.path.commonprefix(names)))
+    digest.update(os.fsencode("\n".join(name[common:] for name in names)))
+    digest.update(array("q", [label for _, label in dataset.entries]).tobytes())
+    return digest.hexdigest()
+
+
+def text(value: Any) -> str:
+    """What decides about clips, as text that is the same in every process."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(text(item) for item in value) + ")"
+    if isinstance(value, Callable):  # type: ignore[arg-type]
+        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return repr(value)
+
+
+def position(state: Any, mine: Mapping[str, Any], batches: int) -> tuple[int, int]:
+    """Epoch and batch of a state that fits.
+
+    Raises :class:`~framespool.ArgumentError` for one that does not, naming every difference.
+    """
+    if not isinstance(state, Mapping):
+        raise ArgumentError(f"a state is what state_dict() returned, got {state!r}")
+    missing = [key for key in ("format", "epoch", "batch", *mine) if key not in state]
+    if missing:
+        raise ArgumentError(f"the state lacks {', '.join(missing)}; it must be what state_dict() returned, whole")
+    if state["format"] != FORMAT:
+        raise ArgumentError(f"the state has format {state['format']!r}, this release reads format {FORMAT}")
+    differ = [f"{_WORDS[key]} was {state[key]}, is {value}" for key, value in mine.items() if state[key] != value]
+    if differ:
+        raise ArgumentError(
+            f"the state does not fit this loader: {'; '.join(differ)}. Make the loader as it was, or begin anew with "
+            "set_epoch()"
+        )
+    epoch, batch = whole("epoch", state["epoch"], most=2**63), whole("batch", state["batch"], most=2**63)
+    if batch >= batches > 0:
+        raise ArgumentError(f"the state is at batch {batch}, but an epoch has {batches}")
+    return epoch, batch
+
+
+def configuration(
+    dataset: str, sampling: Any, transforms: Sequence[Any], order: Mapping[str, Any], **numbers: int
+) -> dict[str, Any]:
+    """What must be the same for a state to fit."""
+    return {
+        "dataset": dataset,
+        "sampling": text(sampling),
+        "transforms": text(transforms),
+        "order": text(order),
+        **numbers,
+    }

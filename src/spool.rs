@@ -234,6 +234,7 @@ impl Spool {
             num_shards: config.num_shards,
             batch_size: config.batch_size,
             last_batch: config.last_batch,
+            ..OrderConfig::default()
         })?;
         if library.num_clips() == 0 {
             return Err(Error::Argument(format!(

@@ -1,4 +1,4 @@
-//! In: seed, epoch and a length. Out: a permutation of `0..n`, evaluated one place at a time in O(1) memory.
+//! In: a key and a length. Out: a permutation of `0..n`, evaluated one place at a time in O(1) memory.
 //! A keyed Feistel network over the bits of `n`, walked along its cycle until it lands inside `0..n`.
 //! Never: holds a list of `n` numbers.
 
@@ -10,7 +10,7 @@ use super::rng::{purpose, Key};
 const ROUNDS: usize = 12;
 const LEAST_BITS: u32 = 8;
 
-/// A permutation of `0..n`, a pure function of (seed, epoch, n).
+/// A permutation of `0..n`, a pure function of its key, its purpose and `n`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permutation {
     n: u64,
@@ -23,7 +23,12 @@ pub struct Permutation {
 impl Permutation {
     /// The permutation of `0..n` for this seed and epoch.
     pub fn new(seed: u64, epoch: u64, n: u64) -> Self {
-        let mut rng = Key { seed, epoch, clip: 0, visit: 0 }.rng(purpose::ORDER);
+        Self::keyed(Key { seed, epoch, clip: 0, visit: 0 }, purpose::ORDER, n)
+    }
+
+    /// The permutation of `0..n` for this key and purpose (see [`purpose`]).
+    pub fn keyed(key: Key, stream: u32, n: u64) -> Self {
+        let mut rng = key.rng(stream);
         let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(LEAST_BITS);
         let keys = std::array::from_fn(|_| rng.next_u64());
         Self { n, upper_bits: bits.div_ceil(2), lower_bits: bits / 2, keys }

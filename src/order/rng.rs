@@ -20,9 +20,27 @@ pub mod purpose {
     pub const TRANSFORMS: u32 = 2;
     /// The clips that take the place of one that cannot be made.
     pub const REPLACEMENT: u32 = 3;
+    /// Where the blocks of a local shuffle begin.
+    pub const LOCAL_PHASE: u32 = 4;
+    /// Each block of the inner layer of a local shuffle, the one nearer to the dataset.
+    pub const LOCAL_INNER: u32 = 5;
+    /// Each block of the outer layer of a local shuffle, which is off the inner one by half a block.
+    pub const LOCAL_OUTER: u32 = 6;
+    /// How the shares of mixed datasets are rounded in one epoch.
+    pub const MIX_ROUNDING: u32 = 7;
+    /// Which dataset comes at which place of a block of a mix.
+    pub const MIX_BLOCK: u32 = 8;
+    /// The order of one dataset of a mix, for each time that it is passed.
+    pub const MIX_PASS: u32 = 9;
+    /// Clips of one dataset of a mix that are drawn with replacement.
+    pub const MIX_DRAW: u32 = 10;
 }
 
 /// Whom random numbers belong to. Use clip 0 for what belongs to a whole epoch.
+///
+/// Orders put other numbers into the last two fields, which is why they have purposes of their own: `clip` is the block
+/// of a local shuffle or of a mix, the pass over a dataset, or the number of a draw; `visit` is the shard, where ranks
+/// shuffle by themselves, or the dataset of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The user's seed.

@@ -1,6 +1,9 @@
-//! In: number of clips, batch and ranks. Out: which places of the global order one rank takes of one global batch.
-//! Pure arithmetic; the rule is written at [`Split`].
+//! In: number of clips, batch and ranks. Out: which places of an order one rank takes in one batch.
+//! Pure arithmetic; the rules are written at [`Split`], where ranks share each global batch, and at [`Chunks`], where each
+//! has a list of its own.
 //! Never: knows which clip is at a place.
+
+use std::ops::Range;
 
 use super::LastBatch;
 
@@ -90,9 +93,91 @@ impl Split {
     }
 }
 
+/// How the list of one rank becomes its batches: `batch_size` places each, in a row.
+///
+/// The places of the list's clips come first. [`LastBatch::Fill`] adds places up to a full batch, [`LastBatch::Drop`] leaves out
+/// those behind the last full one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunks {
+    slots: u64,
+    batch_size: u32,
+}
+
+impl Chunks {
+    /// Batches of a list of `length` places.
+    pub fn new(length: u64, batch_size: u32, last_batch: LastBatch) -> Self {
+        let (batch_size, each) = (batch_size.max(1), u64::from(batch_size.max(1)));
+        let slots = match last_batch {
+            LastBatch::Partial => length,
+            LastBatch::Fill => length.div_ceil(each).saturating_mul(each),
+            LastBatch::Drop => length / each * each,
+        };
+        Self { slots, batch_size }
+    }
+
+    /// Number of batches.
+    pub fn len_batches(&self) -> u64 {
+        self.slots.div_ceil(u64::from(self.batch_size))
+    }
+
+    /// Number of places in all batches.
+    pub fn len_slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// The places of a batch; `None` past the last one.
+    pub fn places(&self, batch: u64) -> Option<Range<u64>> {
+        let each = u64::from(self.batch_size);
+        let begin = batch.checked_mul(each).filter(|&begin| begin < self.slots)?;
+        Some(begin..begin.saturating_add(each).min(self.slots))
+    }
+}
+
+/// The stretch of the dataset that belongs to a shard: `floor(num_clips * i / num_shards)` begins shard `i`.
+///
+/// Shards differ by one clip at most: the greatest has `num_clips / num_shards` rounded up, the least rounded down.
+pub fn stretch(num_clips: u64, num_shards: u32, shard: u32) -> Range<u64> {
+    let shards = u128::from(num_shards.max(1));
+    let begin = |shard: u64| (u128::from(num_clips) * u128::from(shard) / shards) as u64;
+    begin(u64::from(shard))..begin(u64::from(shard) + 1).min(num_clips)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn chunks(length: u64, batch_size: u32, last_batch: LastBatch) -> Vec<Range<u64>> {
+        let chunks = Chunks::new(length, batch_size, last_batch);
+        let all: Vec<_> = (0..chunks.len_batches()).map(|b| chunks.places(b).unwrap()).collect();
+        assert_eq!(chunks.places(chunks.len_batches()), None);
+        assert_eq!(all.iter().map(|r| r.end - r.start).sum::<u64>(), chunks.len_slots());
+        all
+    }
+
+    #[test]
+    fn a_list_is_cut_into_batches() {
+        assert_eq!(chunks(7, 3, LastBatch::Partial), [0..3, 3..6, 6..7]);
+        assert_eq!(chunks(7, 3, LastBatch::Drop), [0..3, 3..6]);
+        assert_eq!(chunks(7, 3, LastBatch::Fill), [0..3, 3..6, 6..9]);
+        for policy in [LastBatch::Partial, LastBatch::Drop, LastBatch::Fill] {
+            assert_eq!(chunks(6, 3, policy), [0..3, 3..6]);
+            assert!(chunks(0, 3, policy).is_empty());
+            let huge = Chunks::new(u64::MAX, u32::MAX, policy);
+            assert!(huge.places(huge.len_batches() - 1).is_some() && huge.places(u64::MAX).is_none());
+        }
+    }
+
+    #[test]
+    fn stretches_follow_each_other_and_differ_by_one_clip_at_most() {
+        // floor(10 i / 4) = 0 2 5 7 10
+        assert_eq!((0..4).map(|i| stretch(10, 4, i)).collect::<Vec<_>>(), [0..2, 2..5, 5..7, 7..10]);
+        for (clips, shards) in [(7, 3), (3, 3), (1, 1), (u64::MAX, u32::MAX)] {
+            let last = stretch(clips, shards, shards - 1);
+            assert_eq!((stretch(clips, shards, 0).start, last.end), (0, clips));
+            let each = clips / u64::from(shards);
+            assert!((each..=each + 1).contains(&(last.end - last.start)));
+        }
+    }
 
     fn shares(num_clips: u64, batch_size: u32, num_shards: u32, last_batch: LastBatch) -> Vec<Vec<[u64; 4]>> {
         let split = Split { num_clips, batch_size, num_shards, last_batch };

@@ -1,0 +1,162 @@
+//! In: number of clips, seed, epoch, ranks. Out: the order of DALI's readers, bit for bit.
+//! What the reader delivers with `pad_last_batch=True`, cut into epochs; replayed on numbers alone, forward.
+//! Never: reads a clip to find out what comes next.
+
+pub mod random;
+pub mod reader;
+
+use std::sync::{Mutex, PoisonError};
+
+use super::shard::{stretch, Chunks};
+use super::{OrderConfig, Shuffle, Slot};
+use crate::error::Result;
+
+use reader::{Cursor, Reader};
+
+/// The epochs of a reader as those of a loader.
+///
+/// Epoch `e` is the reader's epoch `e` with `pad_last_batch=True`: the clips of shard `shard_id + e`, modulo
+/// `num_shards` (of shard `shard_id` with `stick_to_shard`), then the last one again, marked as padding. [`super::LastBatch::Fill`] repeats it
+/// up to a full batch as the reader does, [`super::LastBatch::Partial`] up to `num_clips / num_shards`, rounded up, on every rank, and
+/// [`super::LastBatch::Drop`] keeps the full batches of those.
+///
+/// Only the low 32 bits of the seed count, as in DALI, whose seeds 0 to 2^32 - 1 are these. Unshuffled, any batch
+/// comes at once. Shuffled, batches of an epoch that come one after the other cost a step each clip; another place is
+/// found by going there from the epoch's beginning, and another epoch from the latest before it that was begun, else from the
+/// first. `examples/order_cost.rs` says what the steps cost.
+#[derive(Debug)]
+pub(super) struct Dali {
+    config: OrderConfig,
+    chunks: Chunks,
+    shuffled: Option<(Reader, Mutex<Cursor>)>,
+}
+
+impl Dali {
+    pub fn new(config: &OrderConfig) -> Result<Self> {
+        let length = config.num_clips.div_ceil(u64::from(config.num_shards.max(1)));
+        let chunks = Chunks::new(length, config.batch_size, config.last_batch);
+        let shuffled = match config.shuffle {
+            Shuffle::Buffer { initial_fill } => {
+                let reader = Reader::new(config, initial_fill)?;
+                let begun = Mutex::new(reader.begin());
+                Some((reader, begun))
+            }
+            Shuffle::Off | Shuffle::Full => None,
+        };
+        Ok(Self { config: config.clone(), chunks, shuffled })
+    }
+
+    pub fn chunks(&self) -> &Chunks {
+        &self.chunks
+    }
+
+    pub fn batch(&self, epoch: u64, batch: u64) -> Vec<Slot> {
+        let Some(places) = self.chunks.places(batch) else { return Vec::new() };
+        let OrderConfig { num_clips, num_shards, .. } = self.config;
+        let clips = stretch(num_clips, num_shards, shard(&self.config, epoch));
+        let last = (clips.end - clips.start).saturating_sub(1);
+        let slot = |place: u64, clip| Slot { clip, visit: 0, padding: place > last };
+        match &self.shuffled {
+            None => places.map(|place| slot(place, clips.start + place.min(last))).collect(),
+            Some((reader, cursor)) => {
+                let mut cursor = cursor.lock().unwrap_or_else(PoisonError::into_inner);
+                let first = places.start.min(last);
+                let real = reader.read(&mut cursor, epoch, first..places.end.min(last + 1));
+                places.map(|place| slot(place, u64::from(real[(place.min(last) - first) as usize]))).collect()
+            }
+        }
+    }
+}
+
+/// The shard that is read in an epoch.
+pub(super) fn shard(config: &OrderConfig, epoch: u64) -> u32 {
+    if config.stick_to_shard {
+        return config.shard_id;
+    }
+    let shards = u64::from(config.num_shards.max(1));
+    ((u64::from(config.shard_id) + epoch % shards) % shards) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, LastBatch};
+    use super::*;
+
+    /// num_samples, batch_size, shard_id, num_shards, stick_to_shard, pad_last_batch, initial_fill (0: no
+    /// random_shuffle), seed, and the samples in the order delivered, batches concatenated.
+    type Recorded = (u64, u32, u32, u32, bool, bool, u32, u64, &'static [u64]);
+
+    // Recorded from nvidia-dali 2.4.0, fn.readers.file on the CPU; tests/order.rs has more.
+    #[rustfmt::skip]
+    const RECORDED: [Recorded; 12] = [
+        (7, 3, 0, 3, false, false, 4, 11, &[0, 3, 2, 4, 6, 5, 1, 0, 3, 2, 4, 5, 6, 1, 0, 3, 2, 4, 1, 6, 5, 0, 3, 4, 2, 1, 5, 6, 3, 0]),
+        (7, 1, 0, 3, false, true, 4, 11, &[0, 3, 3, 2, 4, 4, 6, 5, 1, 0, 3, 3, 2, 4, 4, 5, 6, 1, 0, 3, 3, 2, 4, 4]),
+        (7, 3, 1, 3, false, false, 1024, 12, &[2, 4, 1, 5, 6, 0, 3, 2, 4, 6, 5, 1, 3, 0, 2, 4, 6, 5, 1, 0, 3, 2, 4, 6, 5, 1, 0, 3, 4, 2]),
+        (7, 3, 1, 2, true, true, 1024, 12, &[5, 4, 6, 1, 1, 1, 6, 4, 1, 5, 5, 5, 1, 6, 5, 4, 4, 4, 4, 1, 5, 6, 6, 6, 6, 4, 5, 1, 1, 1]),
+        (7, 3, 0, 1, true, false, 1024, 11, &[1, 6, 2, 0, 4, 5, 3, 5, 4, 0, 6, 3, 2, 1, 5, 6, 4, 3, 1, 0, 2, 6, 0, 1, 4, 2, 5, 3, 0, 4]),
+        (7, 1, 0, 1, true, true, 1024, 11, &[1, 6, 2, 0, 4, 5, 3, 5, 4, 0, 6, 3, 2, 1, 5, 6, 4, 3, 1, 0, 2, 6, 0, 1]),
+        (7, 3, 2, 3, true, false, 1024, 13, &[1, 5, 6, 5, 1, 6, 6, 1, 5, 6, 1, 5, 1, 6, 5, 6, 1, 5, 1, 5, 6, 1, 5, 6, 5, 6, 1, 5, 6, 1]),
+        (7, 3, 0, 3, true, true, 1024, 11, &[0, 3, 3, 3, 0, 0, 0, 3, 3, 3, 0, 0, 3, 0, 0, 0, 3, 3, 0, 3, 3, 0, 3, 3, 3, 0, 0, 3, 0, 0]),
+        (7, 3, 2, 3, true, true, 1024, 13, &[1, 5, 6, 5, 1, 6, 6, 1, 5, 6, 1, 5, 1, 6, 5, 6, 1, 5, 1, 5, 6, 1, 5, 6, 5, 6, 1, 5, 6, 1]),
+        (7, 1, 0, 3, false, true, 1024, 11, &[0, 3, 3, 2, 4, 4, 6, 5, 1, 0, 3, 3, 2, 4, 4, 5, 6, 1, 0, 3, 3, 2, 4, 4]),
+        (7, 3, 2, 3, true, false, 4, 13, &[1, 5, 6, 5, 1, 6, 6, 1, 5, 6, 1, 5, 1, 6, 5, 6, 1, 5, 1, 5, 6, 1, 5, 6, 5, 6, 1, 5, 6, 1]),
+        (7, 3, 0, 3, false, true, 0, 11, &[0, 1, 1, 2, 3, 3, 4, 5, 6, 0, 1, 1, 2, 3, 3, 4, 5, 6, 0, 1, 1, 2, 3, 3, 4, 5, 6, 0, 1, 1]),
+    ];
+
+    fn config(recorded: &Recorded, last_batch: LastBatch) -> OrderConfig {
+        let &(num_clips, batch_size, shard_id, num_shards, stick_to_shard, _, fill, seed, _) = recorded;
+        let shuffle = if fill == 0 { Shuffle::Off } else { Shuffle::Buffer { initial_fill: fill } };
+        let base = OrderConfig {
+            kind: Kind::Dali,
+            num_clips,
+            batch_size,
+            shard_id,
+            num_shards,
+            ..Default::default()
+        };
+        OrderConfig { stick_to_shard, shuffle, seed, last_batch, ..base }
+    }
+
+    fn epoch(dali: &Dali, epoch: u64) -> Vec<Slot> {
+        (0..dali.chunks.len_batches()).flat_map(|batch| dali.batch(epoch, batch)).collect()
+    }
+
+    #[test]
+    fn epochs_follow_each_other_as_recorded() {
+        for recorded in &RECORDED {
+            let &(.., pad, _, _, expected) = recorded;
+            let dali = Dali::new(&config(recorded, LastBatch::Fill)).unwrap();
+            let slots = (0..).flat_map(|e| epoch(&dali, e)).filter(|slot| pad || !slot.padding);
+            let found: Vec<u64> = slots.map(|slot| slot.clip).take(expected.len()).collect();
+            assert_eq!(found, expected, "{recorded:?}");
+        }
+    }
+
+    #[test]
+    fn padding_repeats_the_last_clip_and_each_policy_keeps_its_part() {
+        let recorded = RECORDED[1]; // 0 3 (3) | 2 4 (4) | 6 5 1
+        let slots = |policy, batch_size| {
+            let dali = Dali::new(&OrderConfig { batch_size, ..config(&recorded, policy) }).unwrap();
+            [0, 1, 2].map(|e| epoch(&dali, e).iter().map(|s| (s.clip, s.padding)).collect::<Vec<_>>())
+        };
+        let (real, pad) = (|clip| (clip, false), |clip| (clip, true));
+        let partial = [[real(0), real(3), pad(3)], [real(2), real(4), pad(4)], [real(6), real(5), real(1)]];
+        assert_eq!(slots(LastBatch::Partial, 2), partial);
+        assert_eq!(slots(LastBatch::Drop, 2), [[real(0), real(3)], [real(2), real(4)], [real(6), real(5)]]);
+        let fill = partial.map(|epoch| [epoch[0], epoch[1], epoch[2], pad(epoch[2].0)]);
+        assert_eq!(slots(LastBatch::Fill, 2), fill);
+    }
+
+    #[test]
+    fn without_shuffling_shards_are_read_in_turn() {
+        for stick_to_shard in [false, true] {
+            let base = config(&RECORDED[11], LastBatch::Partial);
+            let dali = Dali::new(&OrderConfig { shard_id: 1, stick_to_shard, ..base }).unwrap();
+            let clips = |e| epoch(&dali, e).iter().map(|s| s.clip).collect::<Vec<_>>();
+            let (second, third, first) = (vec![2, 3, 3], vec![4, 5, 6], vec![0, 1, 1]);
+            let expected =
+                if stick_to_shard { [&second, &second, &second] } else { [&second, &third, &first] };
+            assert_eq!([clips(0), clips(4), clips(2)].iter().collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -19,7 +19,7 @@ use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
 use crate::index::store::Store;
 use crate::order::rng::Key;
-use crate::order::{LastBatch, Order, OrderConfig, Shuffle};
+use crate::order::{Order, OrderConfig};
 use crate::pixels::{explain, ClipShape, Drawn, Expand, Recipe};
 use crate::sampling::Sampling;
 
@@ -40,6 +40,19 @@ pub enum OnError {
     Replace,
 }
 
+/// Datasets that lie one after another among the items, and are mixed by weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixture {
+    /// Number of items of each.
+    pub items: Vec<u32>,
+    /// Share of each in the epoch, in any unit.
+    pub weights: Vec<f64>,
+    /// Whether a clip may come again before all others of its dataset have come.
+    pub replacement: bool,
+    /// Clips of one epoch; as many as there are in all if not given.
+    pub epoch_clips: Option<u64>,
+}
+
 /// What a spool is made of.
 #[derive(Clone)]
 pub struct SpoolConfig {
@@ -47,18 +60,10 @@ pub struct SpoolConfig {
     pub items: Vec<Item>,
     /// Rule that makes clips out of videos.
     pub sampling: Sampling,
-    /// Clips per batch.
-    pub batch_size: u32,
-    /// Order of clips.
-    pub shuffle: Shuffle,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// This rank.
-    pub shard_id: u32,
-    /// Number of ranks.
-    pub num_shards: u32,
-    /// What becomes of the last batch.
-    pub last_batch: LastBatch,
+    /// Order of clips. How many there are, and the mix, are filled in once the videos are known.
+    pub order: OrderConfig,
+    /// Datasets that are mixed by weight.
+    pub mixture: Option<Mixture>,
     /// What becomes of clips that cannot be made.
     pub on_error: OnError,
     /// What to make of each frame.
@@ -103,7 +108,7 @@ impl SpoolConfig {
 
     /// Clips that may be made or waiting at one time.
     fn clips_under_way(&self) -> u64 {
-        (u64::from(self.prefetch) + 1) * u64::from(self.batch_size)
+        (u64::from(self.prefetch) + 1) * u64::from(self.order.batch_size)
     }
 }
 
@@ -214,7 +219,7 @@ impl Spool {
         if config.clips_under_way() > MOST_UNDER_WAY {
             return Err(Error::Argument(format!(
                 "prefetch={} batches of batch_size={} are {} clips under way, more than {MOST_UNDER_WAY}; use smaller numbers",
-                config.prefetch, config.batch_size, config.clips_under_way()
+                config.prefetch, config.order.batch_size, config.clips_under_way()
             )));
         }
         if let Some(frames) = config.sampling.sequence_length() {
@@ -226,16 +231,6 @@ impl Spool {
         let config = Arc::new(config);
         let library = Library::new(items, config.sampling.clone(), config.index.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
-        let order = Order::new(OrderConfig {
-            num_clips: library.num_clips(),
-            shuffle: config.shuffle,
-            seed: config.seed,
-            shard_id: config.shard_id,
-            num_shards: config.num_shards,
-            batch_size: config.batch_size,
-            last_batch: config.last_batch,
-            ..OrderConfig::default()
-        })?;
         if library.num_clips() == 0 {
             return Err(Error::Argument(format!(
                 "no video yields a clip: the longest has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
@@ -243,6 +238,11 @@ impl Spool {
                 config.sampling.needs()
             )));
         }
+        let order = Order::new(OrderConfig {
+            num_clips: library.num_clips(),
+            mix: config.mixture.as_ref().map(|mixture| library.mix(mixture)).transpose()?,
+            ..config.order.clone()
+        })?;
         let lanes = Lanes::start(&config, library.clone(), meter.clone())?;
         // What is under way, and the batch or two that the consumer holds.
         let pool = Pool::new(config.prefetch.saturating_add(3) as usize);
@@ -325,7 +325,7 @@ impl Spool {
         let (video_id, _) = self.library.locate(clip);
         let video = self.library.open(video_id, &self.meter, watch)?;
         let index = video.index();
-        let key = Key { seed: self.config.seed, epoch, clip, visit: 0 };
+        let key = Key { seed: self.config.order.seed, epoch, clip, visit: 0 };
         let sample = self.library.sample(index, key)?;
         if t as usize >= sample.indices.len() {
             return Err(Error::Argument(format!(

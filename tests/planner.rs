@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::Arc;
 
-use framespool::order::{LastBatch, Shuffle};
+use framespool::order::{LastBatch, OrderConfig, Shuffle};
 use framespool::pixels::transform::{Flip, Padding, Size, Span, Target, Transform};
 use framespool::pixels::{Dtype, Filter, Layout, Normalize, Recipe};
 use framespool::sampling::footage::Extent;
@@ -41,12 +41,14 @@ fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnErro
     SpoolConfig {
         items: items.to_vec(),
         sampling: sampling.clone(),
-        batch_size: 5,
-        shuffle: Shuffle::Full,
-        seed: 11,
-        shard_id: 0,
-        num_shards: 1,
-        last_batch: LastBatch::Fill,
+        order: OrderConfig {
+            batch_size: 5,
+            shuffle: Shuffle::Full,
+            seed: 11,
+            last_batch: LastBatch::Fill,
+            ..OrderConfig::default()
+        },
+        mixture: None,
         on_error,
         recipe: recipe.clone(),
         threads: 1,

@@ -13,7 +13,7 @@ from framespool import _framespool, _state
 from framespool._check import choice, size, whole
 from framespool._framespool import Tensor
 from framespool._index import place
-from framespool.datasets import Dataset, as_dataset
+from framespool.datasets import Dataset, Mixture, as_dataset
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.sampling import Sampling
 from framespool.transforms import Transform
@@ -65,9 +65,16 @@ class ClipLoader:
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
     last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``. ``shuffle``:
-    ``"full"`` (a new permutation of all clips each epoch) or ``False``. ``shard_id`` of ``num_shards``: this rank's
-    part; all ranks get the same number of batches of the same sizes. ``seed``: decides the shuffle and all random
-    clips. ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the order, marked
+    ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than twice
+    ``initial_fill`` places, so that clips that are neighbours in the dataset still come near each other) or ``False``.
+    ``shard_id`` of ``num_shards``: this rank's part; all ranks get the same number of batches of the same sizes. The
+    ranks' parts are drawn anew each epoch; with ``stick_to_shard`` each keeps its own stretch of the dataset and
+    shuffles that. ``seed``: decides the shuffle and all random clips. ``order``: ``"framespool"``, or the order of
+    another library, for runs that must be compared: ``"torch"`` (``DistributedSampler`` and ``DataLoader`` with this
+    seed and epoch; ``last_batch="drop"`` is their ``drop_last``) or ``"dali"`` (its readers with ``pad_last_batch`` and
+    this seed; ``shuffle="buffer"`` is their ``random_shuffle``). ``worker_id`` of ``num_workers``: makes the batches
+    ``worker_id``, ``worker_id + num_workers``, … of the rank; :class:`framespool.torch.ClipDataset` sets them.
+    ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the order, marked
     in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch, ``"skip"`` the
     clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip) and told by ``batch.requested_ids``; counted in
     :meth:`stats`, told in :meth:`failures`. All ranks deliver ``len(loader)`` batches under each: where ``"skip"``
@@ -100,9 +107,14 @@ class ClipLoader:
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         device: str = "cpu",
         decoder: Literal["auto", "cpu"] = "auto",
-        shuffle: Literal["full", False] = False,
+        shuffle: Literal["full", "buffer", False] = False,
+        initial_fill: int = 1024,
+        order: Literal["framespool", "dali", "torch"] = "framespool",
         shard_id: int = 0,
         num_shards: int = 1,
+        stick_to_shard: bool = False,
+        worker_id: int = 0,
+        num_workers: int = 1,
         seed: int = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
@@ -118,20 +130,28 @@ class ClipLoader:
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
         if decoder not in ("auto", "cpu"):
             raise UnsupportedError(f'decoder {decoder!r} is not supported by this build; use "auto" or "cpu"')
-        if shuffle not in ("full", False):
-            raise ArgumentError(f'shuffle must be "full" or False, got {shuffle!r}')
+        if shuffle not in ("full", "buffer", False):
+            raise ArgumentError(f'shuffle must be "full", "buffer" or False, got {shuffle!r}')
         if not isinstance(sampling, Sampling):
             raise ArgumentError(
                 f"sampling must come from framespool.sampling, got {sampling!r}; "
                 "for example framespool.sampling.random(sequence_length=16, stride=4)"
             )
+        choice("order", order, ("framespool", "dali", "torch"))
         choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
         choice("layout", layout, ("NTHWC", "NTCHW", "NCTHW"))
         choice("last_batch", last_batch, ("partial", "drop", "fill"))
         choice("on_error", on_error, ("raise", "skip", "replace"))
+        self.dataset = as_dataset(dataset)
         settings: dict[str, Any] = {
             "batch_size": whole("batch_size", batch_size),
-            "shuffle": shuffle == "full",
+            "shuffle": shuffle or "off",
+            "initial_fill": whole("initial_fill", initial_fill),
+            "order": order,
+            "stick_to_shard": bool(stick_to_shard),
+            "worker_id": whole("worker_id", worker_id),
+            "num_workers": whole("num_workers", num_workers),
+            "mixture": self.dataset if isinstance(self.dataset, Mixture) else None,
             "seed": whole("seed", seed, most=2**64 - 1),
             "shard_id": whole("shard_id", shard_id),
             "num_shards": whole("num_shards", num_shards),
@@ -145,12 +165,11 @@ class ClipLoader:
             "layout": layout,
             "index": place(index),
         }
-        self.dataset = as_dataset(dataset)
         self.sampling = sampling
         self.batch_size: int = settings["batch_size"]
         steps, self._finish = split(transforms)
         self._spool = _framespool.Spool(self.dataset.entries, sampling._rule(), steps, settings)
-        self._order: dict[str, Any] = {"shuffle": shuffle, "last_batch": last_batch}
+        self._order = _state.order(settings)
         self._numbers = {
             "seed": settings["seed"],
             "global_batch_size": self.batch_size * settings["num_shards"],

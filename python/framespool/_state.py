@@ -49,6 +49,21 @@ def fingerprint(dataset: Dataset) -> str:
     return digest.hexdigest()
 
 
+def order(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides the order of clips, apart from numbers that are told by themselves."""
+    names = ["shuffle", "last_batch", "order"]
+    if settings["shuffle"] == "buffer":
+        names.append("initial_fill")
+    if settings["stick_to_shard"] or settings["order"] != "framespool":
+        # Each rank has a list of its own: another number of ranks would have others.
+        names += ["stick_to_shard", "num_shards"]
+    if settings["num_workers"] > 1:
+        names += ["num_workers"]
+    mixture = settings["mixture"]
+    mix = {} if mixture is None else {"mix": (mixture.weights, mixture.replacement, mixture.epoch_clips)}
+    return {**{name: settings[name] for name in names}, **mix}
+
+
 def text(value: Any) -> str:
     """What decides about clips, as text that is the same in every process."""
     if isinstance(value, Mapping):

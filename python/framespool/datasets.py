@@ -16,7 +16,7 @@ from framespool import _framespool
 from framespool._check import number, whole
 from framespool.errors import ArgumentError
 
-__all__ = ["Dataset", "Part", "file_list", "folder"]
+__all__ = ["Dataset", "Mixture", "Part", "file_list", "folder", "mix"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ class Dataset(Sequence[tuple[Source, int]]):
     def __iter__(self) -> Iterator[tuple[Source, int]]:
         return iter(self.entries)
 
+    def __add__(self, other: Dataset) -> Dataset:
+        """Both, one after the other. ``classes`` are kept where they are the same."""
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return Dataset(self.entries + other.entries, self.classes if self.classes == other.classes else ())
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
             return NotImplemented
@@ -101,6 +107,68 @@ class Dataset(Sequence[tuple[Source, int]]):
 
     def __repr__(self) -> str:
         return f"Dataset({len(self.entries)} videos, {len(self.classes)} classes)"
+
+
+class Mixture(Dataset):
+    """Several datasets, mixed by weight; made by :func:`mix`."""
+
+    def __init__(
+        self, datasets: Sequence[Dataset], weights: Sequence[float], replacement: bool, epoch_clips: int | None
+    ) -> None:
+        classes = datasets[0].classes
+        super().__init__(
+            (entry for dataset in datasets for entry in dataset.entries),
+            classes if all(dataset.classes == classes for dataset in datasets) else (),
+        )
+        self.lengths = [len(dataset) for dataset in datasets]
+        self.weights = list(weights)
+        self.replacement = replacement
+        self.epoch_clips = epoch_clips
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mixture):
+            return NotImplemented
+        mine = (self.lengths, self.weights, self.replacement, self.epoch_clips)
+        return mine == (other.lengths, other.weights, other.replacement, other.epoch_clips) and super().__eq__(other)
+
+    def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Mixture:
+        """See :meth:`Dataset.without`; the weights stay."""
+        if not isinstance(quarantine, (str, os.PathLike)):
+            quarantine = list(quarantine)
+        parts, begin = [], 0
+        for length in self.lengths:
+            parts.append(Dataset(self.entries[begin : begin + length], self.classes).without(quarantine))
+            begin += length
+        return Mixture(parts, self.weights, self.replacement, self.epoch_clips)
+
+
+def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> Mixture:
+    """Datasets to be mixed by weight: ``mix((a, 0.7), (b, 0.3))``. It needs ``shuffle="full"``.
+
+    In an epoch, and in any long stretch of it, clips of the datasets come in proportion to the weights (positive, in
+    any unit). Without ``replacement`` a dataset is passed whole, in random order, before one of its clips comes again,
+    then anew in another order; with it every draw is independent. A clip that comes again in the same epoch is sampled
+    and augmented anew. ``epoch_clips``: clips of an epoch over all ranks, as many as all datasets have by default.
+    ``video_ids`` and ``clip_ids`` count through the datasets one after another. ``a + b`` is a plain union instead,
+    each clip once. ``classes`` are kept where they are the same in all.
+    """
+    if not datasets:
+        raise ArgumentError("mix needs at least one (dataset, weight), got none")
+    parts, weights = [], []
+    for place, pair in enumerate(datasets):
+        try:
+            dataset, weight = pair
+        except (TypeError, ValueError):
+            raise ArgumentError(f"mix takes pairs of (dataset, weight), got {pair!r} at place {place}") from None
+        part = as_dataset(dataset)
+        if isinstance(part, Mixture):
+            raise ArgumentError(f"a mix cannot be mixed again, got one at place {place}; list its datasets instead")
+        if not len(part):
+            raise ArgumentError(f"the dataset at place {place} is empty; leave it out")
+        parts.append(part)
+        weights.append(number("weight", weight, above=0))
+    most = None if epoch_clips is None else whole("epoch_clips", epoch_clips, least=1, most=2**62)
+    return Mixture(parts, weights, bool(replacement), most)
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:

@@ -4,12 +4,12 @@
 
 use std::sync::Mutex;
 
-use framespool::order::{LastBatch, Shuffle};
+use framespool::order::{Kind, LastBatch, OrderConfig, Shuffle};
 use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
 use framespool::spool::library::{Item, Place};
 use framespool::spool::stats::{Failure, Stats};
-use framespool::spool::{self, OnError, Pixels, SpoolConfig};
+use framespool::spool::{self, Mixture, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -28,8 +28,21 @@ use crate::video::{raise_own, watch, Source};
 pub struct Settings {
     #[pyo3(item)]
     batch_size: i64,
+    /// "full", "buffer" or "off".
     #[pyo3(item)]
-    shuffle: bool,
+    shuffle: String,
+    #[pyo3(item)]
+    initial_fill: i64,
+    #[pyo3(item)]
+    order: String,
+    #[pyo3(item)]
+    stick_to_shard: bool,
+    #[pyo3(item)]
+    worker_id: i64,
+    #[pyo3(item)]
+    num_workers: i64,
+    #[pyo3(item)]
+    mixture: Option<Mixed>,
     #[pyo3(item)]
     seed: u64,
     #[pyo3(item)]
@@ -98,6 +111,15 @@ impl Entry {
     }
 }
 
+/// `framespool.datasets.Mixture`.
+#[derive(FromPyObject)]
+pub struct Mixed {
+    lengths: Vec<u32>,
+    weights: Vec<f64>,
+    replacement: bool,
+    epoch_clips: Option<u64>,
+}
+
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Spool {
     spool: Mutex<spool::Spool>,
@@ -108,6 +130,15 @@ pub struct Spool {
     index: Kept,
     len_batches: u64,
     num_clips: u64,
+}
+
+/// What one of some words means.
+fn word<T: Copy>(name: &str, given: &str, words: &[(&str, T)]) -> Result<T> {
+    let known = words.iter().find(|(word, _)| *word == given);
+    known.map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+        Error::Argument(format!("{name} must be one of {}, got {given:?}", words.join(", ")))
+    })
 }
 
 fn config(
@@ -131,31 +162,46 @@ fn config(
         Ok(SpoolConfig {
             items: items.collect::<Result<_>>()?,
             sampling: sampling(rule)?,
-            batch_size: number("batch_size", s.batch_size)?,
-            shuffle: if s.shuffle { Shuffle::Full } else { Shuffle::Off },
-            seed: s.seed,
-            shard_id: number("shard_id", s.shard_id)?,
-            num_shards: number("num_shards", s.num_shards)?,
-            last_batch: match s.last_batch.as_str() {
-                "partial" => LastBatch::Partial,
-                "drop" => LastBatch::Drop,
-                "fill" => LastBatch::Fill,
-                other => {
-                    return Err(Error::Argument(format!(
-                        "last_batch must be \"partial\", \"drop\" or \"fill\", got {other:?}"
-                    )))
-                }
+            order: OrderConfig {
+                kind: word(
+                    "order",
+                    &s.order,
+                    &[("framespool", Kind::Framespool), ("torch", Kind::Torch), ("dali", Kind::Dali)],
+                )?,
+                shuffle: word(
+                    "shuffle",
+                    &s.shuffle,
+                    &[
+                        ("off", Shuffle::Off),
+                        ("full", Shuffle::Full),
+                        ("buffer", Shuffle::Buffer { initial_fill: number("initial_fill", s.initial_fill)? }),
+                    ],
+                )?,
+                seed: s.seed,
+                batch_size: number("batch_size", s.batch_size)?,
+                shard_id: number("shard_id", s.shard_id)?,
+                num_shards: number("num_shards", s.num_shards)?,
+                stick_to_shard: s.stick_to_shard,
+                worker_id: number("worker_id", s.worker_id)?,
+                num_workers: number("num_workers", s.num_workers)?,
+                last_batch: word(
+                    "last_batch",
+                    &s.last_batch,
+                    &[("partial", LastBatch::Partial), ("drop", LastBatch::Drop), ("fill", LastBatch::Fill)],
+                )?,
+                ..OrderConfig::default()
             },
-            on_error: match s.on_error.as_str() {
-                "raise" => OnError::Raise,
-                "skip" => OnError::Skip,
-                "replace" => OnError::Replace,
-                other => {
-                    return Err(Error::Argument(format!(
-                        "on_error must be \"raise\", \"skip\" or \"replace\", got {other:?}"
-                    )))
-                }
-            },
+            mixture: s.mixture.as_ref().map(|m| Mixture {
+                items: m.lengths.clone(),
+                weights: m.weights.clone(),
+                replacement: m.replacement,
+                epoch_clips: m.epoch_clips,
+            }),
+            on_error: word(
+                "on_error",
+                &s.on_error,
+                &[("raise", OnError::Raise), ("skip", OnError::Skip), ("replace", OnError::Replace)],
+            )?,
             recipe,
             threads: number("num_threads", s.num_threads)?,
             prefetch: number("prefetch", s.prefetch)?,

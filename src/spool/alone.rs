@@ -71,7 +71,7 @@ impl Alone {
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<Made> {
         let Slot { clip, visit, .. } = ticket.slot;
-        let mut others = Key { seed: self.config.seed, epoch, clip, visit }.rng(purpose::REPLACEMENT);
+        let mut others = Key { seed: self.config.order.seed, epoch, clip, visit }.rng(purpose::REPLACEMENT);
         for _ in 0..ATTEMPTS {
             let other = others.below(self.library.num_clips());
             match self.attempt(epoch, ticket, other, watch) {
@@ -109,7 +109,7 @@ impl Alone {
         let begun = std::time::Instant::now();
         let video = self.library.open(self.library.locate(clip).0, &self.meter, watch)?;
         let index = video.index().clone();
-        let key = Key { seed: self.config.seed, epoch, clip, visit: ticket.slot.visit };
+        let key = Key { seed: self.config.order.seed, epoch, clip, visit: ticket.slot.visit };
         let sample = self.library.sample(&index, key)?;
         let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
         self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());

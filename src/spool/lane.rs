@@ -150,7 +150,7 @@ impl Lane {
         }
         let rules = Rules {
             library: &self.library,
-            seed: self.config.seed,
+            seed: self.config.order.seed,
             leaves_blank: self.config.sampling.leaves_blank(),
             shape: self.shape,
             kept_shape: self.kept_shape,

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::stats::Meter;
-use super::OnError;
+use super::{Mixture, OnError};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
 use crate::index::store::{index_of, Store};
 use crate::index::VideoIndex;
 use crate::order::rng::{purpose, Key};
+use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
 use crate::source::{ByteSource, FileSource, Identity, MemorySource};
@@ -157,6 +158,31 @@ impl Library {
             Some(up_to) => up_to.last().copied().unwrap_or(0),
             None => self.clips_each * self.items.len() as u64,
         }
+    }
+
+    /// A mix by the clips of its datasets.
+    pub(super) fn mix(&self, mixture: &Mixture) -> Result<Mix> {
+        let mut items = 0;
+        let mut before = 0;
+        let mut sizes = Vec::with_capacity(mixture.items.len());
+        for &more in &mixture.items {
+            items += u64::from(more);
+            let up_to = match &self.clips_up_to {
+                Some(up_to) => items.checked_sub(1).map_or(Some(0), |last| up_to.get(last as usize).copied()),
+                None => Some(self.clips_each * items),
+            };
+            let Some(up_to) = up_to.filter(|_| items <= self.items.len() as u64) else { break };
+            sizes.push(up_to - before);
+            before = up_to;
+        }
+        if items != self.items.len() as u64 {
+            let have = self.items.len();
+            return Err(Error::Argument(format!(
+                "the parts of a mix must be all {have} videos, got {items}"
+            )));
+        }
+        let Mixture { weights, replacement, epoch_clips, .. } = mixture.clone();
+        Ok(Mix { sizes, weights, replacement, epoch_clips })
     }
 
     /// Video, and clip inside it, of a clip number.

@@ -1,0 +1,164 @@
+"""The loader's orders: buffers, stuck shards, workers, mixes, and those of other libraries."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import framespool as fsp
+import pytest
+
+ONE = fsp.sampling.random(sequence_length=1)
+SMALL = [fsp.transforms.Resize((16, 16))]
+
+
+def loader(dataset, sampling=ONE, **keywords):
+    return fsp.ClipLoader(dataset, sampling, **{"batch_size": 4, "transforms": SMALL, "seed": 3, **keywords})
+
+
+def clips(loader, name="clip_ids"):
+    return [getattr(batch, name).tolist() for batch in loader]
+
+
+def flat(lists):
+    return [item for one in lists for item in one]
+
+
+@pytest.fixture(scope="module")
+def videos_39(asl):
+    return asl * 3
+
+
+def test_a_buffer_moves_clips_by_less_than_twice_its_length(videos_39):
+    run = loader(videos_39, shuffle="buffer", initial_fill=5)
+    first, second = flat(clips(run)), flat(clips(run))
+    for epoch in (first, second):
+        assert sorted(epoch) == list(range(39)) and epoch != list(range(39))
+        assert all(abs(clip - place) < 10 for place, clip in enumerate(epoch))
+    assert first != second
+    assert flat(clips(loader(videos_39, shuffle="buffer", initial_fill=1))) == list(range(39))
+
+
+def test_stuck_shards_keep_their_part_of_the_dataset_in_all_epochs(videos_39):
+    for rank in range(3):
+        run = loader(videos_39, shuffle="full", stick_to_shard=True, shard_id=rank, num_shards=3)
+        first, second = flat(clips(run)), flat(clips(run))
+        assert sorted(first) == sorted(second) == list(range(13 * rank, 13 * rank + 13)) and first != second
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_in_turn_are_one_loader(videos_39, workers):
+    for settings in (
+        {"shuffle": "full"},
+        {"shuffle": "buffer", "order": "dali", "initial_fill": 7, "last_batch": "fill"},
+    ):
+        whole = clips(loader(videos_39, **settings))
+        parts = [loader(videos_39, worker_id=w, num_workers=workers, **settings) for w in range(workers)]
+        of_each = [clips(part) for part in parts]
+        assert [len(part) for part in parts] == [len(of) for of in of_each]
+        assert [of_each[n % workers][n // workers] for n in range(len(whole))] == whole
+
+
+def test_a_worker_resumes_its_own_batches(videos_39):
+    make = lambda: loader(videos_39, shuffle="full", worker_id=1, num_workers=2)  # noqa: E731
+    expected = clips(make())
+    run = make()
+    batches = iter(run)
+    got = [next(batches).clip_ids.tolist() for _ in range(2)]
+    fresh = make()
+    fresh.load_state_dict(run.state_dict())
+    assert got + clips(fresh) == expected
+    with pytest.raises(fsp.ArgumentError, match="num_workers"):
+        loader(videos_39, shuffle="full").load_state_dict(run.state_dict())
+
+
+def test_pytorchs_order_is_distributed_samplers(videos_39):
+    # torch.utils.data.DistributedSampler(range(39), num_replicas=2, rank=r, seed=3), set_epoch(2), PyTorch 2.15
+    expected = [
+        [14, 20, 10, 28, 19, 3, 38, 32, 27, 12, 26, 35, 18, 25, 33, 30, 31, 5, 2, 4],
+        [11, 24, 23, 16, 13, 17, 15, 9, 7, 6, 36, 34, 0, 21, 22, 37, 8, 1, 29, 14],
+    ]
+    for rank in range(2):
+        run = loader(videos_39, shuffle="full", order="torch", shard_id=rank, num_shards=2)
+        run.set_epoch(2)
+        assert flat(clips(run)) == expected[rank]
+
+
+def test_dalis_order_is_its_readers(asl):
+    # fn.readers.file: 7 samples, batch 2, shuffled with initial_fill 4 and seed 11, pad_last_batch, DALI 2.4
+    run = loader(asl[:7], order="dali", shuffle="buffer", initial_fill=4, seed=11, batch_size=2, last_batch="fill")
+    got = [flat(clips(run)) for _ in range(3)]
+    assert all(sorted(set(epoch)) == list(range(7)) and len(epoch) == 8 for epoch in got)
+    assert all(epoch[-1] == epoch[-2] for epoch in got), "the last one again"
+    first = loader(asl[:7], order="dali", shuffle="buffer", initial_fill=4, seed=11, batch_size=2, last_batch="fill")
+    first.set_epoch(2)
+    assert flat(clips(first)) == got[2]
+
+
+def test_what_no_order_can_keep_is_refused(asl):
+    for keywords, message in [
+        ({"shuffle": "buffer", "initial_fill": 0}, "initial_fill must be at least 1"),
+        ({"shuffle": "buffer", "order": "torch"}, 'order="torch"'),
+        ({"shuffle": "full", "order": "dali"}, 'order="dali"'),
+        ({"order": "random"}, "order must be"),
+        ({"worker_id": 2, "num_workers": 2}, "below num_workers=2, got 2"),
+        ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=message):
+            loader(asl, **keywords)
+
+
+def test_a_mix_follows_its_weights_and_passes_a_dataset_before_it_repeats(asl):
+    mixed = fsp.datasets.mix((asl[:4], 3), (asl[4:], 1), epoch_clips=40)
+    run = loader(mixed, shuffle="full", batch_size=8)
+    assert len(run) == 5 and run.num_clips == 13
+    batches = list(run)
+    order = flat(batch.clip_ids.tolist() for batch in batches)
+    few = [clip for clip in order if clip < 4]
+    assert len(order) == 40 and len(few) == 30
+    assert all(sorted(few[at : at + 4]) == [0, 1, 2, 3] for at in range(0, 28, 4))
+    many = [clip for clip in order if clip >= 4]
+    assert sorted(Counter(many).values()) == [1] * 8 + [2]
+    labels = flat(batch.labels.tolist() for batch in batches)
+    assert labels == order, "in this dataset the label is the clip's number"
+    frames = {}
+    for batch in batches:
+        for clip, (frame,) in zip(batch.clip_ids.tolist(), batch.indices.tolist(), strict=True):
+            frames.setdefault(clip, []).append(frame)
+    assert all(len(set(frames[clip])) > 1 for clip in range(4)), "a clip that comes again is drawn anew"
+    again = loader(mixed, shuffle="full", batch_size=8, num_threads=1, memory_budget=0)
+    assert flat(clips(again)) == order
+
+
+def test_a_mix_over_windows_counts_the_clips_that_there_are(asl):
+    windows = fsp.sampling.windows(sequence_length=8)
+    sizes = [loader(part, windows).num_clips for part in (asl[:4], asl[4:])]
+    run = loader(fsp.datasets.mix((asl[:4], 1), (asl[4:], 1)), windows, shuffle="full")
+    order = flat(clips(run))
+    assert len(order) == sum(sizes) == run.num_clips
+    assert abs(sum(clip < sizes[0] for clip in order) - len(order) / 2) <= 1
+
+
+def test_mixes_are_checked_and_resume(asl):
+    mixed = fsp.datasets.mix((asl[:4], 3), (asl[4:], 1), replacement=True)
+    run = loader(mixed, shuffle="full")
+    batches = iter(run)
+    next(batches)
+    rest = [batch.clip_ids.tolist() for batch in batches]
+    state = {**run.state_dict(), "epoch": 0, "batch": 1}
+    run.load_state_dict(state)
+    assert clips(run) == rest
+    with pytest.raises(fsp.ArgumentError, match="the order was .*mix"):
+        loader(asl, shuffle="full").load_state_dict(state)
+    with pytest.raises(fsp.ArgumentError, match='shuffle must be "full" with a mix'):
+        loader(mixed)
+    for wrong, message in [
+        ((), "at least one"),
+        ((asl,), "pairs"),
+        (((asl, 0),), "greater than 0"),
+        (((asl[:0], 1),), "empty"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=message):
+            fsp.datasets.mix(*wrong)
+    union = fsp.datasets.Dataset(asl[:4]) + fsp.datasets.Dataset(asl[4:])
+    assert union == fsp.datasets.Dataset(asl)
+    assert mixed.without([asl[0][0]]).lengths == [3, 9]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from framespool import datasets, errors, sampling, transforms
 from framespool._framespool import Tensor, __version__
 from framespool._loader import Batch, ClipLoader
+from framespool._order import Epoch, Mix, Order
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
@@ -31,6 +32,7 @@ __all__ = [
     "ClipError",
     "ClipLoader",
     "DecodeError",
+    "Epoch",
     "Error",
     "ForkedError",
     "FrameIndexError",
@@ -40,8 +42,10 @@ __all__ = [
     "InterruptedReadError",
     "LimitError",
     "MalformedError",
+    "Mix",
     "NoVideoError",
     "NotFoundError",
+    "Order",
     "ReadError",
     "Tensor",
     "TruncatedError",

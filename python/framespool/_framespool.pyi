@@ -9,6 +9,7 @@ __all__ = [
     "Clip",
     "FrameIterator",
     "Index",
+    "Order",
     "Spool",
     "Tensor",
     "Video",
@@ -123,6 +124,20 @@ class FrameIterator:
 
     def __iter__(self) -> FrameIterator: ...
     def __next__(self) -> Tensor: ...
+
+@final
+class Order:
+    """Clip numbers, batch by batch; ``framespool.Order`` dresses it."""
+
+    def __new__(cls, settings: dict[str, Any]) -> Order: ...
+    def __len__(self) -> int: ...
+    @property
+    def num_slots(self) -> int:
+        """Clips of all batches of an epoch, padding included."""
+    def batch(self, batch: int, epoch: int) -> list[int]: ...
+    def padding(self, batch: int, epoch: int) -> list[bool]: ...
+    def visits(self, batch: int, epoch: int) -> list[int]: ...
+    def quality(self, ends: list[int], each: int, epoch: int) -> dict[str, Any]: ...
 
 @final
 class Spool:

@@ -9,6 +9,7 @@ mod errors;
 mod images;
 mod index;
 mod loader;
+mod order;
 mod recipe;
 mod sampling;
 mod tensor;
@@ -28,6 +29,8 @@ mod _framespool {
     use index::{flush_index, Index};
     #[pymodule_export]
     use loader::{cores, Spool};
+    #[pymodule_export]
+    use order::Order;
     #[pymodule_export]
     use sampling::{clips_in, sample};
     #[pymodule_export]

@@ -5,6 +5,7 @@
 pub mod random;
 pub mod reader;
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::shard::{stretch, Chunks};
@@ -26,24 +27,24 @@ use reader::{Cursor, Reader};
 /// first. `examples/order_cost.rs` says what the steps cost.
 #[derive(Debug)]
 pub(super) struct Dali {
-    config: OrderConfig,
+    shards: Shards,
     chunks: Chunks,
     shuffled: Option<(Reader, Mutex<Cursor>)>,
 }
 
 impl Dali {
     pub fn new(config: &OrderConfig) -> Result<Self> {
-        let length = config.num_clips.div_ceil(u64::from(config.num_shards.max(1)));
-        let chunks = Chunks::new(length, config.batch_size, config.last_batch);
+        let shards = Shards::new(config);
+        let chunks = Chunks::new(shards.longest(), config.batch_size, config.last_batch);
         let shuffled = match config.shuffle {
             Shuffle::Buffer { initial_fill } => {
-                let reader = Reader::new(config, initial_fill)?;
+                let reader = Reader::new(shards, config.seed, initial_fill)?;
                 let begun = Mutex::new(reader.begin());
                 Some((reader, begun))
             }
             Shuffle::Off | Shuffle::Full => None,
         };
-        Ok(Self { config: config.clone(), chunks, shuffled })
+        Ok(Self { shards, chunks, shuffled })
     }
 
     pub fn chunks(&self) -> &Chunks {
@@ -52,8 +53,7 @@ impl Dali {
 
     pub fn batch(&self, epoch: u64, batch: u64) -> Vec<Slot> {
         let Some(places) = self.chunks.places(batch) else { return Vec::new() };
-        let OrderConfig { num_clips, num_shards, .. } = self.config;
-        let clips = stretch(num_clips, num_shards, shard(&self.config, epoch));
+        let clips = self.shards.read_in(epoch);
         let last = (clips.end - clips.start).saturating_sub(1);
         let slot = |place: u64, clip| Slot { clip, visit: 0, padding: place > last };
         match &self.shuffled {
@@ -68,13 +68,38 @@ impl Dali {
     }
 }
 
-/// The shard that is read in an epoch.
-pub(super) fn shard(config: &OrderConfig, epoch: u64) -> u32 {
-    if config.stick_to_shard {
-        return config.shard_id;
+/// Which part of the dataset a rank reads when.
+#[derive(Clone, Copy, Debug)]
+pub struct Shards {
+    num_clips: u64,
+    num_shards: u32,
+    shard_id: u32,
+    stick: bool,
+}
+
+impl Shards {
+    /// Those of a configuration.
+    pub fn new(config: &OrderConfig) -> Self {
+        let &OrderConfig { num_clips, num_shards, shard_id, stick_to_shard: stick, .. } = config;
+        Self { num_clips, num_shards: num_shards.max(1), shard_id, stick }
     }
-    let shards = u64::from(config.num_shards.max(1));
-    ((u64::from(config.shard_id) + epoch % shards) % shards) as u32
+
+    /// Number of clips of all shards.
+    pub fn num_clips(&self) -> u64 {
+        self.num_clips
+    }
+
+    /// Number of clips of the longest shard.
+    pub fn longest(&self) -> u64 {
+        self.num_clips.div_ceil(u64::from(self.num_shards))
+    }
+
+    /// The stretch that is read in an epoch.
+    pub fn read_in(&self, epoch: u64) -> Range<u64> {
+        let shards = u64::from(self.num_shards);
+        let on = if self.stick { 0 } else { epoch % shards };
+        stretch(self.num_clips, self.num_shards, ((u64::from(self.shard_id) + on) % shards) as u32)
+    }
 }
 
 #[cfg(test)]

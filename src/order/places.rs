@@ -19,7 +19,7 @@ pub struct Places {
 #[derive(Clone, Debug)]
 enum Way {
     AsIs,
-    Within(Local),
+    Within(Box<Local>),
     Anywhere(Permutation),
 }
 
@@ -31,7 +31,7 @@ impl Places {
         let way = match shuffle {
             Shuffle::Off | Shuffle::Buffer { initial_fill: 0 | 1 } => Way::AsIs,
             Shuffle::Buffer { initial_fill } => {
-                Local::new(key, n, initial_fill).map_or_else(anywhere, Way::Within)
+                Local::new(key, n, initial_fill).map_or_else(anywhere, |local| Way::Within(Box::new(local)))
             }
             Shuffle::Full => anywhere(),
         };

@@ -89,3 +89,77 @@ fn mixing(order: &Order, still: &Order, epoch: u64, video_of: &dyn Fn(u64) -> u6
         videos_per_batch: videos as f64 / filled.max(1) as f64,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mix;
+    use super::*;
+
+    fn order(num_clips: u64, shuffle: Shuffle) -> Order {
+        Order::new(OrderConfig { num_clips, shuffle, batch_size: 32, ..OrderConfig::default() }).unwrap()
+    }
+
+    /// Different videos among `batch` clips drawn from `videos` videos of `each` clips:
+    /// videos * (1 - C(n - each, batch) / C(n, batch)).
+    fn expected_videos(videos: u64, each: u64, batch: u64) -> f64 {
+        let n = (videos * each) as f64;
+        let none = (0..batch).map(|k| (n - each as f64 - k as f64) / (n - k as f64)).product::<f64>();
+        videos as f64 * (1.0 - none)
+    }
+
+    #[test]
+    fn a_full_shuffle_moves_clips_by_a_third_and_mixes_as_chance_does() {
+        let found = quality(&order(18_000, Shuffle::Full), 3, &|clip| clip / 18).unwrap();
+        assert_eq!(found.own, found.full);
+        // Two places drawn from n are (n² - 1) / 3n apart in the mean, n (1 - sqrt(1/2)) in the median.
+        assert!((found.own.mean_share - 1.0 / 3.0).abs() < 0.01, "{found:?}");
+        assert!((found.own.median_share - 0.2929).abs() < 0.01, "{found:?}");
+        assert!((0.95..1.0).contains(&found.own.most_share), "{found:?}");
+        let videos = expected_videos(1000, 18, 32);
+        assert!((found.own.videos_per_batch - videos).abs() < 0.2, "{found:?}, {videos}");
+    }
+
+    #[test]
+    fn without_shuffling_nothing_moves_and_videos_come_one_by_one() {
+        let found = quality(&order(320, Shuffle::Off), 0, &|clip| clip / 16).unwrap();
+        assert_eq!(found.own, Mixing { videos_per_batch: 2.0, ..Mixing::default() });
+        assert!(found.full.mean_share > 0.25);
+    }
+
+    #[test]
+    fn a_buffer_moves_clips_by_half_its_size() {
+        let shuffle = Shuffle::Buffer { initial_fill: 256 };
+        let found = quality(&order(50_000, shuffle), 1, &|clip| clip).unwrap().own;
+        // 1/2 + 1/24 of the size: two independent uniform numbers from 0 to 1 and from -1/2 to 3/2.
+        assert!((found.mean_clips - 256.0 * 13.0 / 24.0).abs() < 2.0, "{found:?}");
+        assert!(found.most_clips < 384 && found.most_clips > 320, "{found:?}");
+        assert_eq!(found.mean_share, found.mean_clips / 50_000.0);
+    }
+
+    #[test]
+    fn padding_is_not_counted_and_other_orders_are_compared_with_their_own_beginning() {
+        for kind in [Kind::Dali, Kind::Torch, Kind::Framespool] {
+            let config =
+                OrderConfig { kind, num_clips: 10, batch_size: 4, num_shards: 3, ..OrderConfig::default() };
+            let fill = OrderConfig { last_batch: super::super::LastBatch::Fill, ..config };
+            let found = quality(&Order::new(fill).unwrap(), 1, &|_| 5).unwrap();
+            assert_eq!((found.own.most_clips, found.own.videos_per_batch), (0, 1.0), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_sample_of_a_long_epoch_says_the_same() {
+        let found = quality(&order(1 << 40, Shuffle::Full), 0, &|clip| clip / 1000).unwrap();
+        assert!((found.own.mean_share - 1.0 / 3.0).abs() < 0.01, "{found:?}");
+        assert_eq!(found.own.videos_per_batch, 32.0);
+    }
+
+    #[test]
+    fn a_mix_is_refused_and_nothing_is_no_error() {
+        let mix = Some(Mix { sizes: vec![3], weights: vec![1.0], replacement: false, epoch_clips: None });
+        let config = OrderConfig { num_clips: 3, shuffle: Shuffle::Full, mix, ..OrderConfig::default() };
+        let text = quality(&Order::new(config).unwrap(), 0, &|_| 0).unwrap_err().to_string();
+        assert!(text.contains("without a mix"), "{text}");
+        assert_eq!(quality(&order(0, Shuffle::Full), 0, &|_| 0).unwrap().own, Mixing::default());
+    }
+}

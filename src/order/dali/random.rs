@@ -75,7 +75,7 @@ pub fn shuffle(list: &mut [u32], seed: u32) {
     let n = list.len() as u64;
     let mut i = 1;
     if n <= u64::from(u16::MAX) {
-        if n > 0 && n % 2 == 0 {
+        if n > 0 && n.is_multiple_of(2) {
             list.swap(1, below(&mut random, 2) as usize);
             i = 2;
         }

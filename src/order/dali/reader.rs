@@ -5,10 +5,8 @@
 use std::ops::Range;
 
 use super::super::config::refuse;
-use super::super::shard::stretch;
-use super::super::OrderConfig;
 use super::random::{shuffle, MinStd};
-use super::shard;
+use super::Shards;
 use crate::error::Result;
 
 /// Most samples that a reader takes: one more, all in the ring, is beyond its random numbers.
@@ -25,7 +23,8 @@ const LIST_SEED: u32 = 524_287;
 /// wait in their order: an epoch depends on those before it through the random numbers alone.
 #[derive(Debug)]
 pub struct Reader {
-    config: OrderConfig,
+    shards: Shards,
+    seed: u64,
     list: Vec<u32>,
     /// Places of the ring, no more than a shard has samples.
     ring: u32,
@@ -45,11 +44,11 @@ pub struct Cursor {
 }
 
 impl Reader {
-    /// The reader of this configuration, whose seed, shards and number of clips count.
-    pub fn new(config: &OrderConfig, initial_fill: u32) -> Result<Self> {
-        let num_clips = config.num_clips.min(u64::from(MOST_CLIPS)) as u32;
+    /// The reader of these shards, with at most [`MOST_CLIPS`] clips.
+    pub fn new(shards: Shards, seed: u64, initial_fill: u32) -> Result<Self> {
+        let num_clips = shards.num_clips().min(u64::from(MOST_CLIPS)) as u32;
         // In a ring that holds the whole shard, more places change nothing.
-        let ring = num_clips.div_ceil(config.num_shards.max(1)).min(initial_fill).max(1);
+        let ring = shards.longest().min(u64::from(initial_fill)).max(1) as u32;
         let mut list = Vec::new();
         if list.try_reserve_exact(num_clips as usize).is_err() {
             return refuse(format!(
@@ -58,12 +57,12 @@ impl Reader {
         }
         list.extend(0..num_clips);
         shuffle(&mut list, LIST_SEED);
-        Ok(Self { config: config.clone(), list, ring })
+        Ok(Self { shards, seed, list, ring })
     }
 
     /// The beginning of epoch 0.
     pub fn begin(&self) -> Cursor {
-        let random = MinStd::from_seed_seq(self.config.seed);
+        let random = MinStd::from_seed_seq(self.seed);
         let mut cursor = Cursor { epoch: 0, place: 0, random, begun: random, ring: Vec::new(), last: 0 };
         self.fill(&mut cursor);
         cursor
@@ -114,8 +113,8 @@ impl Reader {
     }
 
     fn shard(&self, epoch: u64) -> &[u32] {
-        let shard = stretch(self.list.len() as u64, self.config.num_shards, shard(&self.config, epoch));
-        &self.list[shard.start as usize..shard.end as usize]
+        let places = self.shards.read_in(epoch);
+        self.list.get(places.start as usize..places.end as usize).unwrap_or(&[])
     }
 
     /// Puts the first samples of the cursor's epoch into its ring.
@@ -159,6 +158,7 @@ impl Cursor {
 mod tests {
     use std::collections::VecDeque;
 
+    use super::super::super::OrderConfig;
     use super::*;
 
     /// The reader as it is described: one ring over the endless stream of all epochs, and for each epoch under way a window
@@ -177,7 +177,8 @@ mod tests {
         fn new(config: &OrderConfig, initial_fill: u32) -> Self {
             let mut list: Vec<u32> = (0..config.num_clips as u32).collect();
             shuffle(&mut list, LIST_SEED);
-            let (windows, random) = (VecDeque::from([0..0]), MinStd::from_seed_seq(config.seed));
+            let random = MinStd::from_seed_seq(config.seed);
+            let windows: VecDeque<Range<usize>> = std::iter::once(0..0).collect();
             let mut twin = Self {
                 list,
                 config: config.clone(),
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     fn an_epoch_by_itself_is_what_the_endless_ring_delivers() {
         for (config, fill) in configs() {
-            let reader = Reader::new(&config, fill).unwrap();
+            let reader = Reader::new(Shards::new(&config), config.seed, fill).unwrap();
             let (mut cursor, mut twin) = (reader.begin(), Twin::new(&config, fill));
             for epoch in 0..5 {
                 let expected: Vec<u32> = (0..reader.len(epoch)).map(|_| twin.read_one()).collect();
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn wherever_the_cursor_was_a_place_has_its_clip() {
         for (config, fill) in configs().filter(|(c, _)| c.num_clips > 20) {
-            let reader = Reader::new(&config, fill).unwrap();
+            let reader = Reader::new(Shards::new(&config), config.seed, fill).unwrap();
             let whole: Vec<_> = (0..4).map(|e| reader.read(&mut reader.begin(), e, 0..u64::MAX)).collect();
             let mut cursor = reader.begin();
             for (epoch, begin, end) in [

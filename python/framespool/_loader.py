@@ -65,7 +65,7 @@ class ClipLoader:
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
     last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``. ``shuffle``:
-    ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than twice
+    ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than 1.5 times
     ``initial_fill`` places, so that clips that are neighbours in the dataset still come near each other) or ``False``.
     ``shard_id`` of ``num_shards``: this rank's part; all ranks get the same number of batches of the same sizes. The
     ranks' parts are drawn anew each epoch; with ``stick_to_shard`` each keeps its own stretch of the dataset and

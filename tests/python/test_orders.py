@@ -28,12 +28,12 @@ def videos_39(asl):
     return asl * 3
 
 
-def test_a_buffer_moves_clips_by_less_than_twice_its_length(videos_39):
+def test_a_buffer_moves_clips_by_less_than_one_and_a_half_of_its_length(videos_39):
     run = loader(videos_39, shuffle="buffer", initial_fill=5)
     first, second = flat(clips(run)), flat(clips(run))
     for epoch in (first, second):
         assert sorted(epoch) == list(range(39)) and epoch != list(range(39))
-        assert all(abs(clip - place) < 10 for place, clip in enumerate(epoch))
+        assert all(abs(clip - place) < 7.5 for place, clip in enumerate(epoch))
     assert first != second
     assert flat(clips(loader(videos_39, shuffle="buffer", initial_fill=1))) == list(range(39))
 
@@ -107,7 +107,7 @@ def test_what_no_order_can_keep_is_refused(asl):
             loader(asl, **keywords)
 
 
-def test_a_mix_follows_its_weights_and_passes_a_dataset_before_it_repeats(asl):
+def test_a_mix_follows_its_weights_and_its_clips_come_equally_often(asl):
     mixed = fsp.datasets.mix((asl[:4], 3), (asl[4:], 1), epoch_clips=40)
     run = loader(mixed, shuffle="full", batch_size=8)
     assert len(run) == 5 and run.num_clips == 13
@@ -115,7 +115,7 @@ def test_a_mix_follows_its_weights_and_passes_a_dataset_before_it_repeats(asl):
     order = flat(batch.clip_ids.tolist() for batch in batches)
     few = [clip for clip in order if clip < 4]
     assert len(order) == 40 and len(few) == 30
-    assert all(sorted(few[at : at + 4]) == [0, 1, 2, 3] for at in range(0, 28, 4))
+    assert sorted(Counter(few).values()) == [7, 7, 8, 8]
     many = [clip for clip in order if clip >= 4]
     assert sorted(Counter(many).values()) == [1] * 8 + [2]
     labels = flat(batch.labels.tolist() for batch in batches)

@@ -147,10 +147,10 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
 
     In an epoch, and in any long stretch of it, clips of the datasets come in proportion to the weights (positive, in
     any unit). Without ``replacement`` the clips of a dataset come equally often, to within one, and in another order
-    each time (see :class:`framespool.Mix` for the exact rule); with it every draw is independent. A clip that comes again in the same epoch is sampled
-    and augmented anew. ``epoch_clips``: clips of an epoch over all ranks, as many as all datasets have by default.
-    ``video_ids`` and ``clip_ids`` count through the datasets one after another. ``a + b`` is a plain union instead,
-    each clip once. ``classes`` are kept where they are the same in all.
+    each time (see :class:`framespool.Mix` for the exact rule); with it every draw is independent. A clip that comes
+    again in the same epoch is sampled and augmented anew. ``epoch_clips``: clips of an epoch over all ranks, as many as
+    all datasets have by default. ``video_ids`` and ``clip_ids`` count through the datasets one after another. ``a + b``
+    is a plain union instead, each clip once. ``classes`` are kept where they are the same in all.
     """
     if not datasets:
         raise ArgumentError("mix needs at least one (dataset, weight), got none")

@@ -2,7 +2,7 @@
 //! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use framespool::order::{LastBatch, Shuffle};
 use framespool::sampling::footage::Extent;
@@ -12,6 +12,7 @@ use framespool::spool::stats::Stats;
 use framespool::spool::{self, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -19,7 +20,7 @@ use crate::errors::OrRaise;
 use crate::images::drawn;
 use crate::index::{Kept, Wanted};
 use crate::recipe::{recipe, Step};
-use crate::sampling::{sampling, Rule};
+use crate::sampling::{sampling, with_cause, Callable, Rule};
 use crate::tensor::{Element, Tensor};
 use crate::video::{raise_own, watch, Source};
 
@@ -58,7 +59,10 @@ pub struct Settings {
 
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Spool {
-    spool: Mutex<spool::Spool>,
+    /// `None` while it is being dropped.
+    spool: Mutex<Option<spool::Spool>>,
+    /// What the sampling calls, for the garbage collector.
+    callables: Vec<Callable>,
     // Outside the lock, so that they can be asked for while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
     index: Kept,
@@ -138,8 +142,19 @@ impl Spool {
                 "the loader is in use by another thread; give each thread a loader of its own",
             ));
         };
-        let spool: &mut spool::Spool = &mut guard; // the guard itself must stay on this thread
+        // The guard itself must stay on this thread.
+        let Some(spool) = guard.as_mut() else {
+            return Err(PyRuntimeError::new_err("the loader is gone; make another one"));
+        };
         raise_own(py, py.detach(|| work(spool)))
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let spool = self.spool.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Dropping waits for the lanes, which may wait for the GIL.
+        Python::try_attach(|py| py.detach(|| drop(spool)));
     }
 }
 
@@ -164,7 +179,12 @@ impl Spool {
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
         let (len_batches, num_clips) = (spool.len_batches(), spool.num_clips());
         let counter = Box::new(spool.counter());
-        Ok(Self { spool: Mutex::new(spool), counter, index, len_batches, num_clips })
+        let callables = rule.callables().cloned().collect();
+        Ok(Self { spool: Mutex::new(Some(spool)), callables, counter, index, len_batches, num_clips })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.callables.iter().try_for_each(|callable| visit.call(&*callable.0))
     }
 
     fn __len__(&self) -> usize {
@@ -194,7 +214,8 @@ impl Spool {
 
     /// What is decided about a clip: its video, its frames, and what the transforms draw for frame `t` of it.
     fn explain<'py>(&self, py: Python<'py>, epoch: u64, clip: u64, t: u32) -> PyResult<Bound<'py, PyDict>> {
-        let explained = self.with(py, |spool| spool.explain(epoch, clip, t, &watch()))?;
+        let explain = || self.with(py, |spool| spool.explain(epoch, clip, t, &watch()));
+        let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;
         dict.set_item("video_id", explained.video_id)?;

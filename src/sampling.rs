@@ -2,9 +2,17 @@
 //! A new rule is a file with a type that implements [`Rule`].
 //! Never: opens a video, keeps state, or draws a random number that its caller did not key.
 
+mod delta;
+mod dense;
 pub mod footage;
+mod grid;
+mod listed;
 pub mod presets;
 mod random;
+mod screen;
+mod segments;
+mod short;
+mod uniform;
 mod windows;
 
 use std::fmt::Debug;
@@ -12,8 +20,16 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
+pub use delta::Delta;
+pub use dense::Dense;
 pub use footage::Footage;
-pub use random::{Random, Short};
+pub use grid::{Grid, Spacing, MOST_FRAMES};
+pub use listed::Listed;
+pub use random::{Group, Random};
+pub use screen::{Outside, Spot};
+pub use segments::{SegmentMode, Segments};
+pub use short::Short;
+pub use uniform::Uniform;
 pub use windows::{Pad, Windows};
 
 /// The rule that makes clips out of videos.
@@ -78,13 +94,8 @@ pub trait Draw {
 
 /// What every rule checks and counts the same way.
 mod common {
-    use super::{Footage, Sample};
+    use super::Footage;
     use crate::error::{Error, Result};
-
-    /// Frames from the first to the last of `sequence_length` frames that are `stride` apart, both counted.
-    pub fn span(sequence_length: u32, stride: u32) -> u64 {
-        u64::from(sequence_length.saturating_sub(1)) * u64::from(stride) + 1
-    }
 
     /// Refuses a count of zero.
     pub fn at_least_one(name: &str, value: u32, hint: &str) -> Result<u32> {
@@ -104,29 +115,15 @@ mod common {
             video.num_frames()
         )))
     }
-
-    /// The clip that begins at frame `start`. `stand_in` names the frame shown for a position past the end.
-    pub fn clip(
-        start: u64,
-        (sequence_length, stride): (u32, u32),
-        num_frames: u32,
-        stand_in: impl Fn(u64) -> u32,
-    ) -> Sample {
-        let positions = (0..u64::from(sequence_length)).map(|i| start.saturating_add(i * u64::from(stride)));
-        let (indices, mask) = positions
-            .map(|at| match u32::try_from(at).ok().filter(|&at| at < num_frames) {
-                Some(frame) => (frame, true),
-                None => (stand_in(at), false),
-            })
-            .unzip();
-        Sample { indices, mask }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::footage::Steady;
+    use proptest::prelude::*;
+
+    use super::footage::{Steady, Timed};
     use super::*;
+    use crate::order::rng::Key;
 
     /// Gives the numbers of a script, so that a test says what was drawn.
     pub(super) struct Script<'a>(pub &'a [u64]);
@@ -149,32 +146,147 @@ mod tests {
         Steady { num_frames, fps: 25.0 }
     }
 
+    const SHORTS: [Short; 7] =
+        [Short::Repeat, Short::Loop, Short::Wrap, Short::Clamp, Short::Blank, Short::Drop, Short::Error];
+    const PADS: [Pad; 5] = [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001];
+
+    /// One number of each kind that rules are made of.
+    #[derive(Clone, Copy, Debug)]
+    struct Numbers {
+        length: u32,
+        stride: u32,
+        fps: f64,
+        clips: u32,
+        step: u32,
+        seconds: f64,
+        at: i64,
+        jitter: bool,
+    }
+
+    /// Every rule that can be made of these numbers.
+    fn rules(n: Numbers) -> Vec<Sampling> {
+        let mut rules: Vec<Sampling> = Vec::new();
+        let Numbers { length, stride, fps, clips, step, seconds, at, jitter } = n;
+        let mut add = |rule: Result<Sampling>| rules.extend(rule);
+        for pad in PADS {
+            add(Windows::new(length, stride, Some(step), pad).map(|r| Arc::new(r) as Sampling));
+            add(Windows::by_seconds(length, fps, Some(seconds), pad).map(|r| Arc::new(r) as Sampling));
+        }
+        for short in SHORTS {
+            for spacing in [Spacing::Stride(stride), Spacing::Fps(fps)] {
+                for group in [Group::Independent, Group::Partitioned] {
+                    let random = Random::new(length, spacing, clips, short);
+                    let random = random.map(|r| r.with_group(group).with_frame_jitter(jitter));
+                    add(random.map(|r| Arc::new(r) as Sampling));
+                }
+                add(Uniform::new(length, spacing, clips, short).map(|r| Arc::new(r) as Sampling));
+            }
+            for mode in [SegmentMode::Random, SegmentMode::Middle] {
+                let segments = Segments::new(length, (stride.min(3), step), mode, clips, short);
+                add(segments.map(|r| Arc::new(r) as Sampling));
+            }
+            for positions in [None, Some(clips)] {
+                let dense = Dense::new((length, stride), clips, step, positions, short);
+                add(dense.map(|r| Arc::new(r) as Sampling));
+            }
+            add(Listed::frames(vec![vec![at, 0], vec![-1, at]], short).map(|r| Arc::new(r) as Sampling));
+            add(Listed::seconds(vec![vec![seconds, -0.1], vec![0.0, fps]], short)
+                .map(|r| Arc::new(r) as Sampling));
+        }
+        add(Delta::new(vec![0.0, -seconds, fps], seconds, step).map(|r| Arc::new(r) as Sampling));
+        rules
+    }
+
+    /// What holds for every clip of every rule that is not refused.
+    fn check(rule: &Sampling, video: &dyn Footage) {
+        let (frames, clips) = (video.num_frames(), rule.clips_in(video));
+        let what = || format!("{rule:?} of {frames} frames");
+        assert!(frames > 0 || clips == 0, "{}", what());
+        assert!(rule.clips_each().is_none_or(|n| frames == 0 || n == clips), "{}", what());
+        for clip in [0, 1, clips / 2, clips.wrapping_sub(1), clips, u64::MAX] {
+            let key = Key { seed: 1, epoch: 0, clip, visit: 0 };
+            let sample = rule.clip(video, clip, &mut key.rng(0));
+            if clip >= clips {
+                assert!(sample.is_err(), "{}", what());
+            }
+            let Ok(sample) = sample else { continue };
+            assert_eq!(sample.mask.len(), sample.indices.len());
+            assert!(sample.indices.iter().all(|&i| i < frames), "{} {sample:?}", what());
+            let length = rule.sequence_length();
+            assert!(length.is_none_or(|n| n as usize == sample.indices.len()), "{}", what());
+        }
+    }
+
     #[test]
     fn every_clip_of_every_rule_has_its_length_and_stays_inside_the_video() {
-        let mut rules: Vec<Sampling> = Vec::new();
-        for (length, stride) in [(1, 1), (4, 1), (4, 3), (7, 2)] {
-            for pad in [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001] {
-                for step in [None, Some(1), Some(5)] {
-                    rules.push(Arc::new(Windows::new(length, stride, step, pad).unwrap()));
+        let numbers = [
+            Numbers {
+                length: 4,
+                stride: 3,
+                fps: 10.0,
+                clips: 3,
+                step: 5,
+                seconds: 0.3,
+                at: 7,
+                jitter: false,
+            },
+            Numbers {
+                length: 1,
+                stride: 1,
+                fps: 25.0,
+                clips: 1,
+                step: 1,
+                seconds: 0.04,
+                at: -3,
+                jitter: true,
+            },
+            Numbers {
+                length: 7,
+                stride: 2,
+                fps: 60.0,
+                clips: 2,
+                step: 9,
+                seconds: 1.0,
+                at: 20,
+                jitter: true,
+            },
+        ];
+        for numbers in numbers {
+            for rule in rules(numbers) {
+                for frames in 0..40 {
+                    check(&rule, &video(frames));
+                    let mut times: Vec<f64> =
+                        (0..frames).map(|i| 3.0 + f64::from(i * i % 97 + 9 * i) / 90.0).collect();
+                    times.sort_by(f64::total_cmp);
+                    let end = times.last().copied().unwrap_or(3.0);
+                    check(&rule, &Timed::new(times, end).unwrap());
                 }
-            }
-            for short in [Short::Repeat, Short::Loop] {
-                rules.push(Arc::new(Random::new(length, stride, 3, short).unwrap()));
             }
         }
-        for rule in rules {
-            for frames in 0..40 {
-                let video = &video(frames);
-                for clip in 0..rule.clips_in(video) {
-                    let sample = rule.clip(video, clip, &mut Script(&[0])).unwrap();
-                    assert_eq!(Some(sample.indices.len() as u32), rule.sequence_length());
-                    assert_eq!(sample.mask.len(), sample.indices.len());
-                    assert!(sample.indices.iter().all(|&i| i < frames), "{rule:?} {frames} {sample:?}");
-                    assert!(sample.mask[0], "a clip begins with a real frame: {rule:?} {frames}");
-                }
-                assert!(rule.clips_each().is_none_or(|n| frames == 0 || n == rule.clips_in(video)));
-                let beyond = rule.clips_in(video);
-                assert!(rule.clip(video, beyond, &mut Script(&[0])).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn no_numbers_make_a_rule_panic_or_leave_the_video(
+            length in prop_oneof![0..40u32, Just(u32::MAX), Just(1 << 31)],
+            stride in prop_oneof![0..40u32, any::<u32>()],
+            fps in prop_oneof![0.01..1e3f64, any::<f64>()],
+            clips in prop_oneof![0..9u32, any::<u32>()],
+            step in prop_oneof![0..40u32, any::<u32>()],
+            seconds in prop_oneof![0.0..9.0f64, any::<f64>()],
+            at in prop_oneof![-99..99i64, any::<i64>()],
+            jitter in any::<bool>(),
+            frames in prop_oneof![0..99u32, any::<u32>()],
+            rate in prop_oneof![1.0..99.0f64, 1e-300..1e300f64],
+            mut times in prop::collection::vec(prop_oneof![0.0..9.0f64, -1e300..1e300f64], 1..30),
+        ) {
+            times.sort_by(f64::total_cmp);
+            let end = times.pop().unwrap();
+            let timed = Timed::new(times, end).unwrap();
+            for rule in rules(Numbers { length, stride, fps, clips, step, seconds, at, jitter }) {
+                check(&rule, &Steady { num_frames: frames, fps: rate });
+                check(&rule, &timed);
             }
         }
     }
@@ -182,7 +294,8 @@ mod tests {
     #[test]
     fn the_span_of_the_largest_clip_does_not_overflow() {
         let rule = Windows::new(u32::MAX, u32::MAX, None, Pad::None).unwrap();
-        assert_eq!(rule.span(), u64::from(u32::MAX - 1) * u64::from(u32::MAX) + 1);
+        let span = u64::from(u32::MAX - 1) * u64::from(u32::MAX) + 1;
+        assert_eq!(rule.needs(), format!("{span} frames"));
         assert_eq!(rule.clips_in(&video(u32::MAX)), 0);
     }
 }

@@ -9,6 +9,7 @@ __all__ = [
     "Clip",
     "FrameIterator",
     "Index",
+    "Info",
     "Order",
     "Spool",
     "Tensor",
@@ -41,7 +42,7 @@ _Index = None | Literal[False] | _Path
 #: A transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
 Step = tuple[str, dict[str, float | list[float] | str], bool]
 #: A sampling rule: its name, and its arguments by name.
-Rule = tuple[str, dict[str, bool | int | float | str | list[int] | list[float]]]
+Rule = tuple[str, dict[str, bool | int | float | str | list[int] | list[float] | Callable[..., Any]]]
 #: What is known of a video: so many frames at so many a second, or the times of its frames and its end in seconds.
 Known = tuple[int, float] | tuple[list[float], float]
 
@@ -156,6 +157,26 @@ class Spool:
     def rest(self) -> None: ...
     def explain(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
+
+@final
+class Info:
+    """What a sampling function may know of a clip and its video, or of the part of it that is the dataset's entry."""
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames; the last one is ``num_frames - 1``."""
+    @property
+    def fps(self) -> float:
+        """Frames per second over the whole video; 0 where that is unknown."""
+    @property
+    def duration_seconds(self) -> float:
+        """From the first frame's appearance to the last one's end."""
+    @property
+    def clip(self) -> int:
+        """Which clip of the video it is, from 0."""
+    @property
+    def pts_seconds(self) -> list[float]:
+        """When each frame appears, in the video's own time; made anew each time."""
 
 @final
 class Index:

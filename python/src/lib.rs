@@ -32,7 +32,7 @@ mod _framespool {
     #[pymodule_export]
     use order::Order;
     #[pymodule_export]
-    use sampling::{clips_in, sample};
+    use sampling::{clips_in, sample, Info};
     #[pymodule_export]
     use tensor::Tensor;
     #[pymodule_export]

@@ -2,7 +2,7 @@
 //! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use framespool::order::{Kind, LastBatch, OrderConfig, Shuffle};
 use framespool::sampling::footage::Extent;
@@ -12,6 +12,7 @@ use framespool::spool::stats::{Failure, Stats};
 use framespool::spool::{self, Mixture, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -19,7 +20,7 @@ use crate::errors::OrRaise;
 use crate::images::drawn;
 use crate::index::{Kept, Wanted};
 use crate::recipe::{recipe, Step};
-use crate::sampling::{sampling, Rule};
+use crate::sampling::{sampling, with_cause, Callable, Rule};
 use crate::tensor::{Element, Tensor};
 use crate::video::{raise_own, watch, Source};
 
@@ -122,7 +123,10 @@ pub struct Mixed {
 
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Spool {
-    spool: Mutex<spool::Spool>,
+    /// `None` while it is being dropped.
+    spool: Mutex<Option<spool::Spool>>,
+    /// What the sampling calls, for the garbage collector.
+    callables: Vec<Callable>,
     // Outside the lock, so that they can be asked for while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
     failures: Box<dyn Fn() -> Vec<Failure> + Send + Sync>,
@@ -225,8 +229,19 @@ impl Spool {
                 "the loader is in use by another thread; give each thread a loader of its own",
             ));
         };
-        let spool: &mut spool::Spool = &mut guard; // the guard itself must stay on this thread
+        // The guard itself must stay on this thread.
+        let Some(spool) = guard.as_mut() else {
+            return Err(PyRuntimeError::new_err("the loader is gone; make another one"));
+        };
         raise_own(py, py.detach(|| work(spool)))
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let spool = self.spool.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Dropping waits for the lanes, which may wait for the GIL.
+        Python::try_attach(|py| py.detach(|| drop(spool)));
     }
 }
 
@@ -253,7 +268,13 @@ impl Spool {
         let counter = Box::new(spool.counter());
         let failures = Box::new(spool.failures());
         let progress = Box::new(spool.progress());
-        Ok(Self { spool: Mutex::new(spool), counter, failures, progress, index, len_batches, num_clips })
+        let callables = rule.callables().cloned().collect();
+        let spool = Mutex::new(Some(spool));
+        Ok(Self { spool, callables, counter, failures, progress, index, len_batches, num_clips })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.callables.iter().try_for_each(|callable| visit.call(&*callable.0))
     }
 
     fn __len__(&self) -> usize {
@@ -283,7 +304,8 @@ impl Spool {
 
     /// What is decided about a clip: its video, its frames, and what the transforms draw for frame `t` of it.
     fn explain<'py>(&self, py: Python<'py>, epoch: u64, clip: u64, t: u32) -> PyResult<Bound<'py, PyDict>> {
-        let explained = self.with(py, |spool| spool.explain(epoch, clip, t, &watch()))?;
+        let explain = || self.with(py, |spool| spool.explain(epoch, clip, t, &watch()));
+        let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;
         dict.set_item("video_id", explained.video_id)?;

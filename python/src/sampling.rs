@@ -3,19 +3,23 @@
 //! Never: decides a default; the Python package states them all.
 
 mod args;
+mod calls;
+mod custom;
 mod draws;
 mod presets;
-
-use std::sync::Arc;
+mod rules;
 
 use framespool::order::rng::{purpose, Key};
 use framespool::sampling::footage::{Steady, Timed};
-use framespool::sampling::{Draw, Footage, Pad, Random, Sampling, Short, Windows};
+use framespool::sampling::{Draw, Footage, Sampling};
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
 use args::Args;
+pub use args::Callable;
+pub use calls::with_cause;
+pub use custom::Info;
 use draws::Script;
 
 /// A rule: its name, and its arguments by name.
@@ -26,33 +30,7 @@ pub fn sampling(args: &Rule) -> Result<Sampling> {
     if let Some(name) = args.rule().strip_prefix("preset:") {
         return presets::preset(name, args);
     }
-    match args.rule() {
-        "windows" => windows(args),
-        "random" => random(args),
-        other => Err(Error::Argument(format!("unknown sampling rule {other:?}"))),
-    }
-}
-
-fn windows(args: &Args) -> Result<Sampling> {
-    let pad = args.word(
-        "pad_mode",
-        &[
-            ("none", Pad::None),
-            ("constant", Pad::Constant),
-            ("edge", Pad::Edge),
-            ("reflect_101", Pad::Reflect101),
-            ("reflect_1001", Pad::Reflect1001),
-        ],
-    )?;
-    let (length, stride) = (args.count("sequence_length")?, args.count("stride")?);
-    Ok(Arc::new(Windows::new(length, stride, args.count_if_given("step")?, pad)?))
-}
-
-fn random(args: &Args) -> Result<Sampling> {
-    let short =
-        args.word("short", &[("repeat", Short::Repeat), ("loop", Short::Loop), ("error", Short::Error)])?;
-    let (length, stride) = (args.count("sequence_length")?, args.count("stride")?);
-    Ok(Arc::new(Random::new(length, stride, args.count("clips_per_video")?, short)?))
+    rules::rule(args)
 }
 
 /// What is known of a video: so many frames at a rate, or the times of its frames in seconds and its end.
@@ -108,5 +86,5 @@ pub fn sample(
         };
         Ok((sample.indices, sample.mask))
     };
-    sample().or_raise(py)
+    with_cause(py, || sample().or_raise(py))
 }

@@ -24,6 +24,9 @@ pub trait Footage {
     /// When frame `frame` appears, in seconds. For `frame == num_frames` and beyond: when the last frame ends.
     fn begins_at(&self, frame: u32) -> f64;
 
+    /// The same as a thing of its own, for a rule that hands it on.
+    fn owned(&self) -> Box<dyn Footage + Send + Sync>;
+
     /// From the first frame's appearance to the last one's end, in seconds.
     fn duration_seconds(&self) -> f64 {
         self.begins_at(self.num_frames()) - self.begins_at(0)
@@ -59,6 +62,10 @@ impl Footage for Steady {
         self.num_frames
     }
 
+    fn owned(&self) -> Box<dyn Footage + Send + Sync> {
+        Box::new(*self)
+    }
+
     fn average_fps(&self) -> f64 {
         self.fps
     }
@@ -91,6 +98,10 @@ impl Timed {
 impl Footage for Timed {
     fn num_frames(&self) -> u32 {
         self.begins.len() as u32
+    }
+
+    fn owned(&self) -> Box<dyn Footage + Send + Sync> {
+        Box::new(self.clone())
     }
 
     fn average_fps(&self) -> f64 {
@@ -149,6 +160,10 @@ impl Part {
 impl Footage for Part {
     fn num_frames(&self) -> u32 {
         self.end - self.first
+    }
+
+    fn owned(&self) -> Box<dyn Footage + Send + Sync> {
+        Box::new(self.clone())
     }
 
     fn average_fps(&self) -> f64 {

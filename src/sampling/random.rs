@@ -1,114 +1,101 @@
-//! In: sequence length, stride, clips per video and what to do with short videos. Out: windows at random starts.
-//! Every start at which the whole clip fits is equally likely, and each clip draws its own.
+//! In: a grid of frames, clips per video and what to do with short videos. Out: clips at random starts.
+//! Every start at which the whole clip fits is equally likely, in all of the video or in each clip's own part of it.
 //! Never: keeps a random state of its own; the caller's stream, keyed by the clip, is all there is.
 
-use super::common::{at_least_one, clip, known_clip, span};
-use super::{Draw, Footage, Rule, Sample};
-use crate::error::{Error, Result};
+use super::common::{at_least_one, known_clip};
+use super::grid::{Grid, Spacing};
+use super::{Draw, Footage, Rule, Sample, Short};
+use crate::error::Result;
 
-/// What a video that is shorter than one clip shows past its end. Its clips begin at frame 0.
+/// Among which starts a clip chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Short {
-    /// The last real frame of the clip, again and again (as torchcodec and mmaction2 do). With a stride this need
-    /// not be the last frame of the video.
+pub enum Group {
+    /// All of them, whatever the video's other clips draw.
     #[default]
-    Repeat,
-    /// The video from its beginning: position modulo number of frames (mmaction2's `loop`).
-    Loop,
-    /// An error.
-    Error,
+    Independent,
+    /// Those of its own part: clip *c* of *C* starts at or after `floor(c * F / C)` and before
+    /// `floor((c + 1) * F / C)` of the *F* starts, or at the former where that leaves none.
+    Partitioned,
 }
 
 /// Clips at random places, `clips_per_video` of every video.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Random {
-    sequence_length: u32,
-    stride: u32,
+    grid: Grid,
     clips_per_video: u32,
+    group: Group,
     short: Short,
 }
 
 impl Random {
     /// Checks the numbers.
-    pub fn new(sequence_length: u32, stride: u32, clips_per_video: u32, short: Short) -> Result<Self> {
-        at_least_one("sequence_length", sequence_length, "it is the number of frames of a clip")?;
-        at_least_one("stride", stride, "use 1 for consecutive frames")?;
+    pub fn new(
+        sequence_length: u32,
+        spacing: impl Into<Spacing>,
+        clips_per_video: u32,
+        short: Short,
+    ) -> Result<Self> {
+        let grid = Grid::new(sequence_length, spacing)?;
         at_least_one("clips_per_video", clips_per_video, "use 1 for one clip of each video per epoch")?;
-        Ok(Self { sequence_length, stride, clips_per_video, short })
+        Ok(Self { grid, clips_per_video, group: Group::Independent, short })
     }
 
-    /// Distance between frames of a clip.
-    pub fn stride(&self) -> u32 {
-        self.stride
+    /// The same with another choice of starts.
+    #[must_use]
+    pub fn with_group(self, group: Group) -> Self {
+        Self { group, ..self }
     }
 
-    /// Clips that each video yields.
-    pub fn clips_per_video(&self) -> u32 {
-        self.clips_per_video
+    /// The same with frames that move by themselves, see [`Grid::jittered`].
+    #[must_use]
+    pub fn with_frame_jitter(self, jitter: bool) -> Self {
+        Self { grid: self.grid.jittered(jitter), ..self }
     }
+}
 
-    /// What short videos show past their end.
-    pub fn short(&self) -> Short {
-        self.short
-    }
+/// The start of part `part` of `parts` equal parts of `starts` starts: `floor(part * starts / parts)`.
+pub(super) fn part(starts: u64, part: u64, parts: u64) -> u64 {
+    (u128::from(part) * u128::from(starts) / u128::from(parts.max(1))) as u64 // at most `starts`
+}
 
-    /// Frames from the first to the last of a clip, both counted.
-    pub fn span(&self) -> u64 {
-        span(self.sequence_length, self.stride)
-    }
-
-    /// The frame shown for position `at`, past the end, in a clip that begins at frame 0.
-    fn stand_in(&self, at: u64, num_frames: u32) -> u32 {
-        match self.short {
-            Short::Loop => (at % u64::from(num_frames.max(1))) as u32, // below num_frames
-            Short::Repeat | Short::Error => num_frames.saturating_sub(1) / self.stride * self.stride,
-        }
-    }
-
-    fn too_short(&self, num_frames: u32) -> Error {
-        Error::Argument(format!(
-            "a clip needs {} frames (sequence_length={}, stride={}) but the video has {num_frames}; \
-             allow short videos with short=\"repeat\" or \"loop\", or leave this one out",
-            self.span(),
-            self.sequence_length,
-            self.stride
-        ))
-    }
+/// One of the starts of that part, or the first one where it has none. Draws once.
+pub(super) fn within_part(starts: u64, number: u64, parts: u64, rng: &mut dyn Draw) -> u64 {
+    let (first, end) = (part(starts, number, parts), part(starts, number + 1, parts));
+    first + rng.below((end - first).max(1))
 }
 
 impl Rule for Random {
     fn clips_in(&self, video: &dyn Footage) -> u64 {
-        match video.num_frames() {
-            0 => 0,
-            _ => u64::from(self.clips_per_video),
-        }
+        self.short.clips(video, u64::from(self.clips_per_video), || self.grid.starts(video) > 0)
     }
 
     fn clips_each(&self) -> Option<u64> {
-        Some(u64::from(self.clips_per_video))
+        self.short.clips_each(u64::from(self.clips_per_video))
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        Some(self.sequence_length)
+        Some(self.grid.sequence_length())
     }
 
-    /// Draws once if the video is long enough, otherwise not at all.
+    /// Draws once, below the number of starts to choose from, if the video is long enough; clips of other videos
+    /// begin at frame 0. After that, with jitter, as [`Grid::spots`].
     fn clip(&self, video: &dyn Footage, number: u64, rng: &mut dyn Draw) -> Result<Sample> {
         known_clip(number, self.clips_in(video), video)?;
-        let frames = video.num_frames();
-        let start = match u64::from(frames).checked_sub(self.span()) {
-            Some(last_start) => rng.below(last_start + 1),
-            None if self.short == Short::Error => return Err(self.too_short(frames)),
-            None => 0,
+        let start = match (self.grid.starts(video), self.group) {
+            (0, _) if self.short == Short::Error => return Err(self.grid.too_short(video)),
+            (0, _) => 0,
+            (starts, Group::Independent) => rng.below(starts),
+            (starts, Group::Partitioned) => within_part(starts, number, u64::from(self.clips_per_video), rng),
         };
-        Ok(clip(start, (self.sequence_length, self.stride), frames, |at| self.stand_in(at, frames)))
+        self.grid.clip(video, start as u32, self.short, rng) // below the number of frames
+    }
+
+    fn leaves_blank(&self) -> bool {
+        self.short == Short::Blank
     }
 
     fn needs(&self) -> String {
-        match self.short {
-            Short::Error => format!("{} frames", self.span()),
-            _ => "1 frame".to_owned(),
-        }
+        self.short.needs(self.grid.needs())
     }
 }
 
@@ -157,5 +144,44 @@ mod tests {
         let rule = Random::new(16, 4, 3, Short::Error).unwrap();
         assert_eq!([0, 1, 1000].map(|frames| rule.clips_in(&video(frames))), [0, 3, 3]);
         assert!(Random::new(16, 4, 0, Short::Repeat).unwrap_err().to_string().contains("clips_per_video"));
+    }
+
+    #[test]
+    fn parts_divide_the_starts_and_each_clip_keeps_to_its_own() {
+        // 10 frames, clips of 3: starts 0..=7 in three parts, 0..2, 2..5 and 5..8.
+        let rule = Random::new(3, 1, 3, Short::Repeat).unwrap().with_group(Group::Partitioned);
+        let start = |clip, drawn| rule.clip(&video(10), clip, &mut Script(&[drawn])).unwrap().indices[0];
+        assert_eq!(
+            [start(0, 0), start(0, 1), start(1, 0), start(1, 2), start(2, 0), start(2, 2)],
+            [0, 1, 2, 4, 5, 7]
+        );
+        // Two starts for three clips: 0, 0 and 1.
+        let start = |clip| rule.clip(&video(4), clip, &mut Script(&[0])).unwrap().indices[0];
+        assert_eq!([0, 1, 2].map(start), [0, 0, 1]);
+    }
+
+    #[test]
+    fn the_largest_numbers_divide_without_overflow() {
+        let most = u64::from(u32::MAX);
+        assert_eq!(part(most, most - 1, most), most - 1);
+        assert_eq!((part(most, 1, 2), part(7, 3, 3), part(0, 5, 9)), (most / 2, 7, 0));
+    }
+
+    #[test]
+    fn a_clip_by_the_second_starts_with_a_frame_from_which_all_of_it_fits() {
+        // 0.1 s apart where frames are 0.04 s: 8 frames hold four, so 10 frames have three starts.
+        let rule = Random::new(4, Spacing::Fps(10.0), 1, Short::Repeat).unwrap();
+        let at = |frames, drawn| rule.clip(&video(frames), 0, &mut Script(drawn)).unwrap();
+        assert_eq!(at(10, &[2]).indices, [2, 4, 7, 9]);
+        let short = at(6, &[]);
+        assert_eq!((short.indices, short.mask), (vec![0, 2, 5, 5], vec![true, true, true, false]));
+    }
+
+    #[test]
+    fn short_videos_yield_no_clip_where_they_are_dropped() {
+        let rule = Random::new(4, 2, 3, Short::Drop).unwrap();
+        assert_eq!(([6, 7].map(|n| rule.clips_in(&video(n))), rule.clips_each()), ([0, 3], None));
+        assert!(rule.clip(&video(6), 0, &mut Script(&[])).is_err());
+        assert_eq!(rule.needs(), "7 frames");
     }
 }

@@ -1,10 +1,13 @@
-//! In: sequence length, stride, step and pad mode. Out: the windows of a video, in order, as DALI enumerates them.
-//! Windows begin at frames 0, step, 2·step, …; the ones that do not fit are left out or padded, as asked.
+//! In: a grid of frames, step and pad mode. Out: the windows of a video, in order, as DALI enumerates them.
+//! Windows begin at 0, step, 2·step, …, in frames or in seconds; those that do not fit are left out or padded, as asked.
 //! Never: draws a random number.
 
-use super::common::{at_least_one, clip, known_clip, span};
+use super::common::{at_least_one, known_clip};
+use super::footage::SLACK_SECONDS;
+use super::grid::{first_without, Grid, Spacing};
+use super::screen::{Outside, Spot};
 use super::{Draw, Footage, Rule, Sample};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What becomes of windows that begin inside the video and end past it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,30 +19,38 @@ pub enum Pad {
     Constant,
     /// Missing frames repeat the last frame of the video.
     Edge,
-    /// The video is mirrored, its last frame not repeated: 0 1 2 3 | 2 1 0 1 …
+    /// The video is mirrored, its last frame not repeated: 0 1 2 3 | 2 1 0 1 … With seconds, time turns back when
+    /// the last frame appears.
     Reflect101,
-    /// The video is mirrored, its last frame repeated ("symmetric"): 0 1 2 3 | 3 2 1 0 0 1 …
+    /// The video is mirrored, its last frame repeated ("symmetric"): 0 1 2 3 | 3 2 1 0 0 1 … With seconds, time turns
+    /// back when the last frame ends.
     Reflect1001,
+}
+
+/// Distance between the starts of windows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    Frames(u64),
+    Seconds(f64),
 }
 
 /// All windows of a video.
 ///
-/// With [`Pad::None`] a window needs `(sequence_length - 1) * stride + 1` frames. With any other mode every start
-/// `0, step, 2·step, …` below the number of frames yields a window, however few real frames it has: what DALI does
-/// since 2.5 (2.4 emitted one tail window only).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// With [`Pad::None`] a window needs `(sequence_length - 1) * stride + 1` frames, or must have a frame on screen at its
+/// last moment. With any other mode every start inside the video yields a window, however few real frames it has: what
+/// DALI does since 2.5 (2.4 emitted one tail window only).
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Windows {
-    sequence_length: u32,
-    stride: u32,
-    step: u64,
+    grid: Grid,
+    step: Step,
     pad: Pad,
 }
 
 impl Windows {
-    /// `step` is the distance between the starts of windows; `None` is `sequence_length * stride`, as in DALI.
+    /// Windows by the frame. `step` is the distance between their starts; `None` is `sequence_length * stride`, as in
+    /// DALI.
     pub fn new(sequence_length: u32, stride: u32, step: Option<u32>, pad: Pad) -> Result<Self> {
-        at_least_one("sequence_length", sequence_length, "it is the number of frames of a clip")?;
-        at_least_one("stride", stride, "use 1 for consecutive frames")?;
+        let grid = Grid::new(sequence_length, stride)?;
         let step = match step {
             Some(step) => {
                 let hint = "leave it out for windows that do not overlap, use 1 for a window at every frame";
@@ -47,68 +58,97 @@ impl Windows {
             }
             None => u64::from(sequence_length) * u64::from(stride),
         };
-        Ok(Self { sequence_length, stride, step, pad })
+        Ok(Self { grid, step: Step::Frames(step), pad })
     }
 
-    /// Distance between frames of a clip.
-    pub fn stride(&self) -> u32 {
-        self.stride
+    /// Windows by the second: window *w* starts `w * step_seconds` after the first frame's appearance, its frame *i* is
+    /// the one on screen `i / fps` later. `None` is `sequence_length / fps`: windows that do not overlap.
+    pub fn by_seconds(sequence_length: u32, fps: f64, step_seconds: Option<f64>, pad: Pad) -> Result<Self> {
+        let grid = Grid::new(sequence_length, Spacing::Fps(fps))?;
+        let step = step_seconds.unwrap_or(f64::from(sequence_length) / fps);
+        if !(step.is_finite() && step >= SLACK_SECONDS) {
+            return Err(Error::Argument(format!(
+                "step_seconds must be at least {SLACK_SECONDS}, got {step}; leave it out for windows that do not overlap"
+            )));
+        }
+        Ok(Self { grid, step: Step::Seconds(step), pad })
     }
 
-    /// Distance between the starts of windows.
-    pub fn step(&self) -> u64 {
-        self.step
-    }
-
-    /// What becomes of windows that end past the video.
-    pub fn pad(&self) -> Pad {
-        self.pad
-    }
-
-    /// Frames from the first to the last of a clip, both counted.
-    pub fn span(&self) -> u64 {
-        span(self.sequence_length, self.stride)
-    }
-
-    /// The frame shown for position `at`, past the end.
-    fn stand_in(&self, at: u64, num_frames: u32) -> u32 {
-        let frames = u64::from(num_frames);
-        let last = frames.saturating_sub(1);
-        let index = match self.pad {
-            Pad::None | Pad::Constant | Pad::Edge => last,
+    /// The frame shown for a position past the end.
+    fn stand_in(&self, outside: Outside, video: &dyn Footage) -> u32 {
+        let last = i64::from(video.num_frames().saturating_sub(1));
+        match (self.pad, outside) {
+            (Pad::None | Pad::Constant | Pad::Edge, _) => outside.nearest(video),
             // A mirror between two mirrors: there and back again makes one period.
-            Pad::Reflect101 => {
-                let there = at % (2 * last).max(1);
-                there.min(2 * last - there)
+            (Pad::Reflect101, Outside::Frame(at)) => {
+                let there = at.rem_euclid((2 * last).max(1));
+                there.min(2 * last - there) as u32 // at most `last`
             }
-            Pad::Reflect1001 => {
-                let there = at % (2 * frames).max(1);
-                there.min((2 * frames).saturating_sub(there + 1))
+            (Pad::Reflect1001, Outside::Frame(at)) => {
+                let there = at.rem_euclid(2 * (last + 1));
+                there.min(2 * last + 1 - there) as u32
             }
+            (Pad::Reflect101, Outside::Second(at)) => {
+                let begin = video.begins_at(0);
+                let way = video.begins_at(last as u32) - begin;
+                let there = (at - begin).rem_euclid(2.0 * way);
+                video.appeared_by(begin + there.min(2.0 * way - there)).saturating_sub(1)
+            }
+            (Pad::Reflect1001, Outside::Second(at)) => {
+                let (begin, way) = (video.begins_at(0), video.duration_seconds());
+                let there = (at - begin).rem_euclid(2.0 * way);
+                let shown = match there + SLACK_SECONDS < way {
+                    true => video.appeared_by(begin + there),
+                    // Backwards, a frame is on screen up to and without the moment at which it appears.
+                    false => video.appeared_by(begin + (2.0 * way - there) - 2.0 * SLACK_SECONDS),
+                };
+                shown.saturating_sub(1)
+            }
+        }
+    }
+
+    /// Whether window `number`, of those that start every `step` seconds, is one.
+    fn is_inside(&self, video: &dyn Footage, step: f64, number: u32, fps: f64) -> bool {
+        let begin = video.begins_at(0) + f64::from(number) * step;
+        let last = match self.pad {
+            Pad::None => f64::from(self.grid.sequence_length() - 1) / fps,
+            _ => 0.0,
         };
-        index as u32 // at most `last`
+        Spot::moment(video, begin + last).is_real()
     }
 }
 
 impl Rule for Windows {
     fn clips_in(&self, video: &dyn Footage) -> u64 {
-        let frames = u64::from(video.num_frames());
-        match self.pad {
-            Pad::None => frames.checked_sub(self.span()).map_or(0, |last_start| last_start / self.step + 1),
-            _ => frames.div_ceil(self.step),
+        match (self.step, self.grid.spacing(), self.pad) {
+            (Step::Frames(step), _, Pad::None) => self.grid.starts(video).div_ceil(step),
+            (Step::Seconds(step), Spacing::Fps(fps), _) => {
+                u64::from(first_without(u32::MAX, |number| self.is_inside(video, step, number, fps)))
+            }
+            (Step::Frames(step), ..) => u64::from(video.num_frames()).div_ceil(step),
+            (Step::Seconds(_), Spacing::Stride(_), _) => 0,
         }
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        Some(self.sequence_length)
+        Some(self.grid.sequence_length())
     }
 
-    fn clip(&self, video: &dyn Footage, number: u64, _: &mut dyn Draw) -> Result<Sample> {
+    fn clip(&self, video: &dyn Footage, number: u64, rng: &mut dyn Draw) -> Result<Sample> {
         known_clip(number, self.clips_in(video), video)?;
-        let frames = video.num_frames();
-        // Below `frames`, or known_clip would have refused.
-        let start = number * self.step;
-        Ok(clip(start, (self.sequence_length, self.stride), frames, |at| self.stand_in(at, frames)))
+        let spots = match self.step {
+            // Below the number of frames, or known_clip would have refused.
+            Step::Frames(step) => self.grid.spots(video, (number * step) as u32, rng)?,
+            Step::Seconds(step) => {
+                self.grid.moments(video, video.begins_at(0) + number as f64 * step, rng)?
+            }
+        };
+        let shown = spots.iter().map(|&spot| match spot {
+            Spot::Real(frame) => (frame, true),
+            Spot::Outside(outside) => (self.stand_in(outside, video), false),
+        });
+        let (indices, mask) = shown.unzip();
+        Ok(Sample { indices, mask })
     }
 
     fn leaves_blank(&self) -> bool {
@@ -116,12 +156,13 @@ impl Rule for Windows {
     }
 
     fn needs(&self) -> String {
-        format!("{} frames", self.span())
+        self.grid.needs()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::footage::Timed;
     use super::super::tests::{video, Script};
     use super::*;
 
@@ -147,7 +188,10 @@ mod tests {
         // DALI 2.4 asked for stride - 1 frames more and found 3 windows here.
         assert_eq!(Windows::new(4, 2, None, Pad::None).unwrap().clips_in(&video(31)), 4);
         let rule = Windows::new(4, 3, None, Pad::None).unwrap();
-        assert_eq!((rule.span(), rule.clips_in(&video(9)), rule.clips_in(&video(10))), (10, 0, 1));
+        assert_eq!(
+            (rule.needs(), rule.clips_in(&video(9)), rule.clips_in(&video(10))),
+            ("10 frames".into(), 0, 1)
+        );
     }
 
     #[test]
@@ -194,6 +238,55 @@ mod tests {
         {
             let text = Windows::new(length, stride, step, Pad::None).unwrap_err().to_string();
             assert!(text.starts_with(&format!("{name} must be at least 1, got 0; ")), "{text}");
+        }
+    }
+
+    fn all_by_seconds(video: &dyn Footage, rule: (u32, f64, Option<f64>, Pad)) -> Vec<Vec<u32>> {
+        let rule = Windows::by_seconds(rule.0, rule.1, rule.2, rule.3).unwrap();
+        let clip = |c| rule.clip(video, c, &mut Script(&[])).unwrap().indices;
+        (0..rule.clips_in(video)).map(clip).collect()
+    }
+
+    #[test]
+    fn windows_by_the_second_start_every_so_many_seconds() {
+        let times = vec![5.0, 5.5, 5.6, 5.7, 6.5, 7.0];
+        let video = &Timed::new(times, 7.5).unwrap(); // 2.5 seconds
+                                                      // From 5.0 at 5, 5.5; from 6.0 at 6, 6.5; from 7.0 at 7, 7.5, which is over.
+        assert_eq!(all_by_seconds(video, (2, 2.0, None, Pad::None)), [[0, 1], [3, 4]]);
+        assert_eq!(all_by_seconds(video, (2, 2.0, None, Pad::Edge)), [[0, 1], [3, 4], [5, 5]]);
+        assert_eq!(all_by_seconds(video, (1, 2.0, Some(0.6), Pad::None)), [[0], [2], [3], [4], [5]]);
+    }
+
+    #[test]
+    fn mirrors_in_time_turn_back_where_the_last_frame_appears_or_ends() {
+        let times = vec![0.0, 1.0, 1.5, 3.0];
+        let video = &Timed::new(times, 4.0).unwrap();
+        let tail = |pad| all_by_seconds(video, (10, 2.0, Some(2.5), pad)).remove(1); // 2.5, 3, …, 7
+                                                                                     // 4 s is 2 s, 4.5 s is 1.5 s, 5 s is 1 s, 5.5 and 6 s are before it, 6.5 and 7 s go forwards again.
+        assert_eq!(tail(Pad::Reflect101), [2, 3, 3, 2, 2, 1, 0, 0, 0, 1]);
+        // 4 s and 4.5 s show the last half of frame 3, 5 s the time just before 3 s, 6.5 s that before 1.5 s.
+        assert_eq!(tail(Pad::Reflect1001), [2, 3, 3, 3, 3, 2, 2, 2, 1, 0]);
+    }
+
+    #[test]
+    fn at_the_videos_own_rate_all_pad_modes_say_the_same_by_frame_and_by_second() {
+        for pad in [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001] {
+            for frames in 0..14 {
+                for (length, step) in [(1, 1), (3, 2), (9, 4), (30, 5)] {
+                    let by_frame = all(frames, (length, 1, Some(step), pad));
+                    let seconds = Some(f64::from(step) / 25.0);
+                    let by_second = all_by_seconds(&video(frames), (length, 25.0, seconds, pad));
+                    assert_eq!(by_frame, by_second, "{pad:?} {frames} {length} {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn steps_too_small_to_tell_apart_are_refused() {
+        for step in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
+            let text = Windows::by_seconds(4, 8.0, Some(step), Pad::None).unwrap_err().to_string();
+            assert!(text.starts_with("step_seconds must be at least"), "{text}");
         }
     }
 }

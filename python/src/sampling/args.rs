@@ -3,8 +3,10 @@
 //! Never: panics on a wrong type: it says which argument is meant and what it got.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use framespool::{Error, Result};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 /// The values that arguments of rules have. The order matters: Python's `True` is an `int`, and an `int` a `float`.
@@ -22,6 +24,23 @@ enum Value {
     Wholes(Vec<i64>),
     #[pyo3(transparent)]
     Numbers(Vec<f64>),
+    #[pyo3(transparent)]
+    Callable(Callable),
+}
+
+/// A Python function. All copies are one reference in Python's eyes, so that its garbage collector can account for it.
+#[derive(Clone, Debug)]
+pub struct Callable(pub Arc<Py<PyAny>>);
+
+impl<'py> FromPyObject<'_, 'py> for Callable {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_callable() {
+            return Ok(Self(Arc::new(object.to_owned().unbind())));
+        }
+        Err(PyTypeError::new_err("not callable"))
+    }
 }
 
 /// Arguments of a rule; those that are `None` in Python are left out.
@@ -55,6 +74,7 @@ impl Args {
             Some(Value::Text(value)) => format!("{value:?}"),
             Some(Value::Wholes(values)) => format!("{values:?}"),
             Some(Value::Numbers(values)) => format!("{values:?}"),
+            Some(Value::Callable(_)) => "something callable".to_owned(),
         };
         Err(Error::Argument(format!("{name} must be {wanted}, got {got}")))
     }
@@ -105,6 +125,22 @@ impl Args {
             Some(Value::Flag(value)) => Ok(*value),
             _ => self.wrong(name, "True or False"),
         }
+    }
+
+    /// Something callable.
+    pub fn callable(&self, name: &str) -> Result<Callable> {
+        match self.values.get(name) {
+            Some(Value::Callable(value)) => Ok(value.clone()),
+            _ => self.wrong(name, "callable"),
+        }
+    }
+
+    /// All that is callable.
+    pub fn callables(&self) -> impl Iterator<Item = &Callable> {
+        self.values.values().filter_map(|value| match value {
+            Value::Callable(value) => Some(value),
+            _ => None,
+        })
     }
 
     /// One of the words of a list.

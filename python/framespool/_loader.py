@@ -15,7 +15,7 @@ from framespool._framespool import Tensor
 from framespool._index import place
 from framespool.datasets import Dataset, Mixture, as_dataset
 from framespool.errors import ArgumentError, UnsupportedError
-from framespool.sampling import Sampling
+from framespool.sampling import Sampling, custom
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
 
@@ -60,8 +60,10 @@ def _cores() -> int:
 class ClipLoader:
     """Streams batches of clips out of videos, decoded by worker threads, in an order that only the arguments decide.
 
-    ``dataset``: a :class:`~framespool.datasets.Dataset`, or a list of ``(path, label)`` or of paths; bytes may stand
-    for a path. ``sampling``: a rule of :mod:`framespool.sampling`.
+    ``dataset``: a :class:`~framespool.datasets.Dataset`, or a list of ``(path, label)`` or of paths; bytes, or
+    a :class:`~framespool.datasets.Part` of a video, may stand for a path. ``sampling``: a rule of
+    :mod:`framespool.sampling`, or a function ``fn(info, rng)`` that returns the frames of a clip (see
+    :func:`framespool.sampling.custom`).
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
     last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``. ``shuffle``:
@@ -101,7 +103,7 @@ class ClipLoader:
     def __init__(
         self,
         dataset: Dataset | Iterable[Any],
-        sampling: Sampling,
+        sampling: Sampling | Callable[[Any, Any], Iterable[int]],
         *,
         batch_size: int,
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
@@ -133,10 +135,12 @@ class ClipLoader:
         if shuffle not in ("full", "buffer", False):
             raise ArgumentError(f'shuffle must be "full", "buffer" or False, got {shuffle!r}')
         if not isinstance(sampling, Sampling):
-            raise ArgumentError(
-                f"sampling must come from framespool.sampling, got {sampling!r}; "
-                "for example framespool.sampling.random(sequence_length=16, stride=4)"
-            )
+            if not callable(sampling):
+                raise ArgumentError(
+                    f"sampling must come from framespool.sampling or be a function, got {sampling!r}; "
+                    "for example framespool.sampling.random(sequence_length=16, stride=4)"
+                )
+            sampling = custom(sampling)
         choice("order", order, ("framespool", "dali", "torch"))
         choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
         choice("layout", layout, ("NTHWC", "NTCHW", "NCTHW"))

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framespool.errors import ArgumentError
+from framespool.sampling import _internvideo2, _mmaction2, _slowfast, _tsn, _videomae, _vjepa2
 from framespool.sampling._base import Sampling, arguments
+from framespool.sampling._recipe import Recipe, Required
 
 if TYPE_CHECKING:
     from framespool._framespool import Rule
 
 
-class Required:
-    """Stands in a preset's defaults for an option that must be given."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A preset: what it reproduces (for people), and its options with their defaults."""
-
-    doc: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-# One line for each preset; the families are in modules of their own.
-PRESETS: dict[str, Recipe] = {}
+# One line for each family; they are in modules of their own.
+PRESETS: dict[str, Recipe] = {
+    **_internvideo2.PRESETS,
+    **_mmaction2.PRESETS,
+    **_slowfast.PRESETS,
+    **_tsn.PRESETS,
+    **_videomae.PRESETS,
+    **_vjepa2.PRESETS,
+}
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,14 @@ impl Args {
         })
     }
 
+    /// Text.
+    pub fn text(&self, name: &str) -> Result<&str> {
+        match self.values.get(name) {
+            Some(Value::Text(text)) => Ok(text),
+            _ => self.wrong(name, "text"),
+        }
+    }
+
     /// One of the words of a list.
     pub fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<T> {
         let given = match self.values.get(name) {

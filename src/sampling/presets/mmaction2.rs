@@ -1,0 +1,53 @@
+//! In: the options of mmaction2's sampling transforms (open-mmlab/mmaction2, mmaction/datasets/transforms/loading.py,
+//! version 1). Out: their frame indices. One clip here is one of the original's `num_clips`, which it hands on in one item.
+//! Never: crops; the ten or thirty views of a test are these clips times the crops of a transform (ThreeCrop).
+
+mod dense;
+mod sample;
+mod uniform;
+mod untrimmed;
+
+use super::shared::draws;
+use crate::sampling::{Draw, Sample};
+
+pub use dense::{Dense, DenseOptions};
+pub use sample::{SampleFrames, SampleFramesOptions};
+pub use uniform::Uniform;
+pub use untrimmed::Untrimmed;
+
+/// What is shown for positions past the end of the video (`out_of_bound_opt`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutOfBound {
+    /// The video from its beginning: position modulo number of frames.
+    #[default]
+    Loop,
+    /// The latest frame of the clip that lies within the video; frame 0 if none does.
+    RepeatLast,
+}
+
+impl OutOfBound {
+    /// The frames at `positions`, none of which is below 0. They are cut to whole numbers last, as the original does.
+    fn settle(self, positions: &[f64], num_frames: u32) -> Sample {
+        let end = f64::from(num_frames);
+        let inside = |at: &f64| *at < end;
+        let last = positions.iter().copied().filter(|at| inside(at)).fold(0.0, f64::max);
+        let shown = |at: &f64| match self {
+            _ if inside(at) => *at,
+            OutOfBound::Loop => at % end,
+            OutOfBound::RepeatLast => last,
+        };
+        Sample {
+            indices: positions.iter().map(|at| shown(at) as u32).collect(),
+            mask: positions.iter().map(inside).collect(),
+        }
+    }
+}
+
+/// `temporal_jitter`: draws a number below `frame_interval` for each frame of each clip, and adds those of one clip.
+fn jitter(positions: &mut [f64], frame_interval: u32, (clip, clips): (u64, u64), rng: &mut dyn Draw) {
+    let frames = positions.len() as u64;
+    let drawn = draws(rng, u64::from(frame_interval), frames * clips);
+    for (at, add) in positions.iter_mut().zip(drawn.iter().skip((clip * frames) as usize)) {
+        *at += *add as f64;
+    }
+}

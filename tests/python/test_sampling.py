@@ -1,0 +1,595 @@
+"""Sampling rules against plain Python written from their documentation, and in a loader."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+SLACK = 1e-6
+SHORTS = ("repeat", "loop", "wrap", "clamp", "blank", "drop", "error")
+PADS = ("none", "constant", "edge", "reflect_101", "reflect_1001")
+CASES = 1500
+
+
+@dataclass
+class Film:
+    """A video as plain numbers, and as the arguments of ``Sampling.frames``."""
+
+    times: list[float]
+    end: float
+    known: dict
+
+    @property
+    def n(self):
+        return len(self.times)
+
+
+def steady(n, fps):
+    return Film([i / fps for i in range(n)], n / fps, {"num_frames": n, "fps": fps})
+
+
+def timed(times):
+    last = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 0.0
+    return Film(times, times[-1] + last, {"num_frames": times})
+
+
+def any_film(dice, most=60):
+    n = dice.randint(1, most)
+    if dice.random() < 0.4:
+        return steady(n, dice.choice([24.0, 25.0, 30000 / 1001, 60.0, 7.5]))
+    begin = dice.choice([0.0, 10.0, 1 / 3, 86400.0])
+    gaps = {
+        0: lambda: dice.random() * 0.2,
+        1: lambda: dice.choice([1 / 60, 1 / 30, 1 / 15]),
+        2: lambda: dice.choice([0.0, 0.04, 0.04, 0.08, 1.5]),
+        3: lambda: 0.125 * dice.randint(1, 4),
+    }[dice.randrange(4)]
+    return timed(list(accumulate((gaps() for _ in range(n - 1)), initial=begin)))
+
+
+def on_screen(film, t):
+    """The frame on screen at a time, or None."""
+    at = bisect_right(film.times, t + SLACK) - 1
+    if at < 0 or (at == film.n - 1 and t > film.times[at] + SLACK and t + SLACK >= film.end):
+        return None
+    return at
+
+
+def real(film, spot):
+    kind, at = spot
+    if kind == "second":
+        return on_screen(film, at)
+    return at if 0 <= at < film.n else None
+
+
+def looped(film, spot):
+    kind, at = spot
+    if kind == "frame":
+        return at % film.n
+    span = film.end - film.times[0]
+    into = (at - film.times[0]) % span if span > 0 else 0.0
+    return on_screen(film, film.times[0] + (into if into + SLACK < span else 0.0))
+
+
+def nearest(film, spot):
+    kind, at = spot
+    return 0 if (at < 0 if kind == "frame" else at < film.times[0]) else film.n - 1
+
+
+def filled(film, spots, short):
+    """(indices, mask), or "error"."""
+    found = [real(film, spot) for spot in spots]
+    there = [at for at in found if at is not None]
+    if short == "error" and len(there) < len(found):
+        return "error"
+    indices, last = [], None
+    for i, (spot, at) in enumerate(zip(spots, found, strict=True)):
+        if at is None:
+            edge = nearest(film, spot)
+            at = {
+                "repeat": last if last is not None else edge,
+                "blank": last if last is not None else edge,
+                "loop": looped(film, spot),
+                "drop": looped(film, spot),
+                "wrap": there[i % len(there)] if there else edge,
+                "clamp": edge,
+            }[short]
+        else:
+            last = at
+        indices.append(at)
+    return indices, [at is not None for at in found]
+
+
+@dataclass
+class Spacing:
+    length: int
+    stride: int | None = None
+    fps: float | None = None
+    words: dict | None = None
+
+    def spots(self, film, start, moved=None):
+        moved = moved or [0] * self.length
+        if self.stride:
+            return [("frame", start + i * self.stride + m) for i, m in enumerate(moved)]
+        return [("second", film.times[start] + (i + m) / self.fps) for i, m in enumerate(moved)]
+
+    def starts(self, film, jitter=False):
+        """How many frames a clip can start with so that all of it fits."""
+        gaps = self.length - (not jitter)
+        if self.stride:
+            return sum(s + gaps * self.stride + (not jitter) <= film.n for s in range(film.n))
+        if jitter:
+            return sum(t + gaps / self.fps <= film.end + SLACK for t in film.times)
+        return sum(on_screen(film, t + gaps / self.fps) is not None for t in film.times)
+
+
+def any_spacing(dice):
+    length = dice.randint(1, 12)
+    kind = dice.randrange(3)
+    if kind == 0:
+        stride = dice.choice([1, 1, 2, 3, 7])
+        return Spacing(length, stride=stride, words={"sequence_length": length, "stride": stride})
+    if kind == 1:
+        fps = dice.choice([5.0, 8.0, 10.0, 12.5, 25.0, 30.0, 50.0, 8 * dice.random() + 1])
+        return Spacing(length, fps=fps, words={"sequence_length": length, "fps": fps})
+    duration = dice.choice([0.5, 1.0, 2.0, dice.random() * 3 + 0.1])
+    return Spacing(length, fps=length / duration, words={"sequence_length": length, "duration_seconds": duration})
+
+
+def same(rule, film, expected, *, clips, **how):
+    """Whether a rule says what the model says; ``expected`` of one clip is (indices, mask) or "error"."""
+    assert rule.clips_in(**film.known) == clips
+    if expected == "error":
+        with pytest.raises(fsp.errors.ArgumentError, match="but the video has|yields 0 clips"):
+            rule.frames(**film.known, **how)
+        return
+    got = rule.frames(**film.known, **how)
+    assert (got.indices, got.mask) == (list(expected[0]), list(expected[1])), (rule, film, how)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_clips_are_as_documented(seed):
+    dice = random.Random(seed)
+    fitted = 0
+    for _ in range(CASES):
+        film, spacing, short = any_film(dice), any_spacing(dice), dice.choice(SHORTS)
+        clips, jitter = dice.randint(1, 5), dice.random() < 0.3
+        group = dice.choice(["independent", "partitioned"])
+        rule = fsp.sampling.random(
+            **spacing.words, clips_per_video=clips, short=short, group=group, frame_jitter=jitter
+        )
+        clip, starts = dice.randrange(clips), spacing.starts(film, jitter)
+        fitted += starts > 0
+        count = 0 if short == "drop" and not starts else clips
+        if not count or (not starts and short == "error"):
+            same(rule, film, "error", clips=count, clip=clip, draws=[])
+            continue
+        first, end = 0, starts
+        if group == "partitioned":
+            first, end = clip * starts // clips, (clip + 1) * starts // clips
+        draws, start = [], 0
+        if starts:
+            draws = [dice.randrange(max(end - first, 1))]
+            start = first + draws[0]
+        moved = None
+        if jitter:
+            moved = [dice.randrange(spacing.stride) if spacing.stride else dice.random() for _ in range(spacing.length)]
+            draws += moved
+        spots = spacing.spots(film, start, moved)
+        same(rule, film, filled(film, spots, short), clips=count, clip=clip, draws=draws)
+    assert CASES / 4 < fitted < CASES
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_uniform_clips_are_as_documented(seed):
+    dice = random.Random(seed)
+    for _ in range(CASES):
+        film, spacing, short = any_film(dice), any_spacing(dice), dice.choice(SHORTS)
+        clips = dice.randint(1, 11)
+        rule = fsp.sampling.uniform(**spacing.words, clips_per_video=clips, short=short)
+        starts, clip = spacing.starts(film), dice.randrange(clips)
+        count = 0 if short == "drop" and not starts else clips
+        last = max(starts - 1, 0)
+        start = last // 2 if clips == 1 else math.floor(clip * last / (clips - 1) + 0.5)
+        expected = filled(film, spacing.spots(film, start), short) if count else "error"
+        same(rule, film, expected, clips=count, clip=clip, draws=[])
+
+
+def mirrored(film, spot, pad):
+    kind, at = spot
+    n = film.n
+    if pad in ("constant", "edge"):
+        return n - 1
+    if kind == "frame":
+        there = list(range(n)) + (list(range(n - 2, 0, -1)) if pad == "reflect_101" else list(range(n - 1, -1, -1)))
+        return there[at % len(there)]
+    begin = film.times[0]
+    way = (film.times[-1] if pad == "reflect_101" else film.end) - begin
+    if way == 0:
+        return 0
+    into = (at - begin) % (2 * way)
+    if pad == "reflect_101":
+        return max(bisect_right(film.times, begin + min(into, 2 * way - into) + SLACK) - 1, 0)
+    if into + SLACK < way:
+        return bisect_right(film.times, begin + into + SLACK) - 1
+    return max(bisect_left(film.times, begin + (2 * way - into) - SLACK) - 1, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_are_as_documented(seed):
+    dice = random.Random(seed)
+    padded = 0
+    for _ in range(CASES // 2):
+        film, spacing, pad = any_film(dice, most=30), any_spacing(dice), dice.choice(PADS)
+        words = dict(spacing.words)
+        if spacing.stride:
+            step = dice.choice([None, 1, 2, 5])
+            words |= {} if step is None else {"step": step}
+            step = step or spacing.length * spacing.stride
+            windows = [
+                [("frame", s + i * spacing.stride) for i in range(spacing.length)] for s in range(0, film.n, step)
+            ]
+        else:
+            step = dice.choice([None, 0.25, 0.1 + dice.random()])
+            words |= {} if step is None else {"step_seconds": step}
+            step = step or spacing.length / spacing.fps
+            windows, w = [], 0
+            while on_screen(film, begin := film.times[0] + w * step) is not None:
+                windows.append([("second", begin + i / spacing.fps) for i in range(spacing.length)])
+                w += 1
+        if pad == "none":
+            windows = [spots for spots in windows if real(film, spots[-1]) is not None]
+        rule = fsp.sampling.windows(**words, pad_mode=pad)
+        assert rule.clips_in(**film.known) == len(windows), (rule, film)
+        for clip, spots in enumerate(windows):
+            found = [real(film, spot) for spot in spots]
+            shown = [mirrored(film, s, pad) if at is None else at for s, at in zip(spots, found, strict=True)]
+            padded += None in found
+            same(rule, film, (shown, [at is not None for at in found]), clips=len(windows), clip=clip, draws=[])
+    assert padded > 100
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_segments_are_as_documented(seed):
+    dice = random.Random(seed)
+    for _ in range(CASES):
+        film, short = any_film(dice), dice.choice(SHORTS)
+        segments, each, stride = dice.randint(1, 9), dice.randint(1, 4), dice.choice([1, 1, 2, 5])
+        clips, mode = dice.randint(1, 3), dice.choice(["random", "middle"])
+        rule = fsp.sampling.segments(
+            num_segments=segments,
+            frames_per_segment=each,
+            stride=stride,
+            mode=mode,
+            clips_per_video=clips,
+            short=short,
+        )
+        assert rule.sequence_length == segments * each
+        snippet = Spacing(each, stride=stride)
+        starts, clip, draws = snippet.starts(film), dice.randrange(clips), []
+        count = 0 if short == "drop" and not starts else clips
+        indices, mask = [], []
+        for s in range(segments):
+            start = 0
+            if starts and mode == "random":
+                first, end = s * starts // segments, (s + 1) * starts // segments
+                draws.append(dice.randrange(max(end - first, 1)))
+                start = first + draws[-1]
+            elif starts:
+                start = (s * (clips + 1) + clip + 1) * starts // (segments * (clips + 1))
+            part = filled(film, snippet.spots(film, start), short)
+            if part == "error":
+                indices = None
+                break
+            indices += part[0]
+            mask += part[1]
+        expected = (indices, mask) if indices is not None and count else "error"
+        same(rule, film, expected, clips=count, clip=clip, draws=draws if count else [])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_dense_clips_are_as_documented(seed):
+    dice = random.Random(seed)
+    for _ in range(CASES):
+        film, short = any_film(dice), dice.choice(SHORTS)
+        length, stride, reach = dice.randint(1, 9), dice.randint(1, 4), dice.randint(1, 50)
+        clips, positions = dice.randint(1, 5), dice.choice([None, 1, 2, 5])
+        words = {"num_positions": positions} if positions else {}
+        rule = fsp.sampling.dense(
+            sequence_length=length, stride=stride, clips_per_video=clips, sample_range=reach, short=short, **words
+        )
+        grid = Spacing(length, stride=stride)
+        count = 0 if short == "drop" and not grid.starts(film) else clips * (positions or 1)
+        clip, last, draws = dice.randrange(clips * (positions or 1)), max(film.n - reach, 0), []
+        if positions is None:
+            draws = [dice.randint(0, last)] if last else []
+            position = sum(draws)
+        else:
+            q = clip // clips
+            position = last // 2 if positions == 1 else math.floor(q * last / (positions - 1) + 0.5)
+        start = (position + clip % clips * reach // clips) % film.n
+        expected = filled(film, grid.spots(film, start), short) if count else "error"
+        same(rule, film, expected, clips=count, clip=clip, draws=draws if count else [])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_listed_frames_and_times_are_as_documented(seed):
+    dice = random.Random(seed)
+    for _ in range(CASES):
+        film, short = any_film(dice), dice.choice(SHORTS)
+        lists = [[] for _ in range(dice.randint(1, 3))]
+        if dice.random() < 0.5:
+            for clip in lists:
+                clip += [dice.randint(-film.n - 3, film.n + 3) for _ in range(dice.randint(1, 6))]
+            spots = [[("frame", at + film.n if at < 0 else at) for at in clip] for clip in lists]
+            rule = fsp.sampling.indices(lists if len(lists) > 1 else lists[0], short=short)
+        else:
+            span = film.end - film.times[0]
+            for clip in lists:
+                clip += [dice.choice([dice.uniform(-0.2, 1.2) * span, dice.choice(film.times) - film.times[0]])
+                         for _ in range(dice.randint(1, 6))]  # fmt: skip
+            spots = [[("second", film.times[0] + at) for at in clip] for clip in lists]
+            rule = fsp.sampling.seconds(lists if len(lists) > 1 else lists[0], short=short)
+        fits = all(real(film, spot) is not None for clip in spots for spot in clip)
+        count = 0 if short == "drop" and not fits else len(lists)
+        clip = dice.randrange(len(lists))
+        expected = filled(film, spots[clip], short) if count else "error"
+        same(rule, film, expected, clips=count, clip=clip, draws=[])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_deltas_are_as_documented(seed):
+    dice = random.Random(seed)
+    met = {"error": 0, "clamped": 0, "whole": 0}
+    for _ in range(CASES):
+        film, step = any_film(dice), dice.randint(1, 4)
+        clip = dice.randrange(-(-film.n // step))
+        origin = film.times[clip * step]
+        deltas = [
+            dice.choice([dice.choice(film.times) - origin + dice.uniform(-1, 1) * 1e-3, dice.uniform(-2, 2), 0.0])
+            for _ in range(dice.randint(1, 4))
+        ]
+        tolerance = dice.choice([0.0, 1e-4, 2e-3, 0.02, 0.5])
+        rule = fsp.sampling.delta(deltas_seconds=deltas, tolerance_seconds=tolerance, step=step)
+        near = tolerance + SLACK
+        indices, mask, error = [], [], False
+        for wanted in (origin + d for d in deltas):
+            if wanted < film.times[0] - near or wanted > film.times[-1] + near:
+                indices.append(0 if wanted < film.times[0] else film.n - 1)
+                mask.append(False)
+                continue
+            away = np.abs(np.array(film.times) - wanted)
+            error |= bool(away.min() > near)
+            indices.append(int(away.argmin()))
+            mask.append(True)
+        met["error" if error else "whole" if all(mask) else "clamped"] += 1
+        if error:
+            with pytest.raises(fsp.errors.ArgumentError, match=r"asks? for .* s, but the nearest frame is .* away"):
+                rule.frames(**film.known, clip=clip)
+            continue
+        got = rule.frames(**film.known, clip=clip, draws=[])
+        assert got.mask == mask and [film.times[i] for i in got.indices] == [film.times[i] for i in indices]
+    assert min(met.values()) > 50, met
+
+
+def test_the_usual_numbers_can_be_checked_by_hand():
+    s = fsp.sampling
+    assert s.random(sequence_length=4, fps=10).frames(100, fps=25, draws=[3]).indices == [3, 5, 8, 10]
+    assert s.uniform(sequence_length=16, stride=4, clips_per_video=3).frames(300, clip=1).indices[0] == 120  # 239 / 2
+    # 1.75 s from the first frame to the last: it may start with frames 0 to 42 of 60.
+    middle = s.uniform(sequence_length=8, duration_seconds=2).frames(60, fps=10).indices
+    assert middle == [21, 23, 26, 28, 31, 33, 36, 38]
+    assert s.segments(num_segments=3, mode="middle").frames(300).indices == [50, 150, 250]
+    assert s.dense(sequence_length=2, num_positions=1, clips_per_video=2).frames(164, clip=1).indices == [82, 83]
+    assert s.indices([0, -1]).frames(10).indices == [0, 9]
+    assert s.seconds([0.0, 0.99]).frames(25, fps=25).indices == [0, 24]
+    got = s.delta(deltas_seconds=[-0.1, 0.0]).frames(9, fps=10, clip=0)
+    assert (got.indices, got.mask) == ([0, 0], [False, True])
+    got = s.windows(sequence_length=2, fps=2, step_seconds=0.5, pad_mode="edge").frames(30, fps=30, clip=1)
+    assert (got.indices, got.mask) == ([15, 29], [True, False])
+
+
+def test_each_part_of_partitioned_clips_is_reached_evenly():
+    rule = fsp.sampling.random(sequence_length=4, stride=2, clips_per_video=3, group="partitioned")
+    starts = [[rule.frames(40, clip=c, seed=seed).indices[0] for seed in range(2000)] for c in range(3)]
+    for c, drawn in enumerate(starts):  # 34 starts
+        expected = range(c * 34 // 3, (c + 1) * 34 // 3)
+        counts = np.bincount(drawn, minlength=34)
+        assert set(drawn) == set(expected)
+        assert counts[list(expected)].min() > 100  # of some 180
+
+
+def test_clips_drawn_together_share_their_position(asl):
+    rule = fsp.sampling.dense(sequence_length=2, clips_per_video=4, sample_range=16, short="repeat")
+    loader = fsp.ClipLoader(asl, rule, batch_size=13 * 4, seed=3, transforms=[fsp.transforms.Resize((16, 16))])
+    (batch,) = loader
+    starts = np.array(batch.indices.tolist())[:, 0].reshape(13, 4)
+    lengths = np.array([[len(fsp.Video(path))] for path, _ in asl])
+    assert (starts == (starts[:, :1] + np.array([0, 4, 8, 12])) % lengths).all()
+    assert len({int(first) for first in starts[:, 0]}) > 4
+
+
+def test_what_is_wrong_is_repeated_back():
+    s = fsp.sampling
+    for make, said in [
+        (lambda: s.random(sequence_length=4, stride=2, fps=5), "give one of stride, fps and duration_seconds, got str"),
+        (lambda: s.random(sequence_length=4, fps=0), "fps must be greater than 0, got 0"),
+        (lambda: s.random(sequence_length=4, fps=math.nan), "fps must be finite, got nan"),
+        (lambda: s.uniform(sequence_length=4, duration_seconds=-1), "duration_seconds must be greater than 0, got -1"),
+        (lambda: s.uniform(sequence_length=4, duration_seconds=1e-320), "duration_seconds must be"),
+        (lambda: s.random(sequence_length=4, short="never"), 'short must be one of "repeat", '),
+        (lambda: s.random(sequence_length=4, group="both"), "group must be one of"),
+        (lambda: s.random(sequence_length=4, frame_jitter=3), "frame_jitter must be True or False, got 3"),
+        (lambda: s.windows(sequence_length=4, fps=5, step=2), "step, in frames, goes with stride"),
+        (lambda: s.windows(sequence_length=4, step_seconds=2), "step_seconds goes with fps"),
+        (lambda: s.windows(sequence_length=4, fps=5, step_seconds=1e-9), "step_seconds must be at least"),
+        (lambda: s.segments(num_segments=0), "num_segments must be at least 1, got 0"),
+        (lambda: s.segments(num_segments=2**20, frames_per_segment=2**20), "num_segments=1048576 times"),
+        (lambda: s.dense(sequence_length=4, num_positions=0), "num_positions must be at least 1, got 0"),
+        (lambda: s.indices([]), "indices must be a list, or a list of lists"),
+        (lambda: s.indices([[1], []]), "not empty"),
+        (lambda: s.indices([1.5]), "indices must be a whole number, got 1.5"),
+        (lambda: s.seconds([0.0, math.inf]), "seconds must be finite, got inf"),
+        (lambda: s.delta(deltas_seconds=[]), "deltas_seconds must be a list with at least one entry"),
+        (lambda: s.delta(deltas_seconds=[0.0], tolerance_seconds=-1), "tolerance_seconds must be at least 0, got -1"),
+        (lambda: s.custom(7), "fn must be a function of"),
+        (lambda: s.custom(len, clips_per_video=0), "clips_per_video must be at least 1, got 0"),
+    ]:
+        with pytest.raises(fsp.errors.ArgumentError) as raised:
+            make()
+        assert str(raised.value).startswith(said) or "not empty" in said, raised.value
+
+
+def test_rules_compare_by_value_and_travel_between_processes():
+    s = fsp.sampling
+    rules = [
+        s.windows(sequence_length=4, fps=2, step_seconds=0.5),
+        s.random(sequence_length=4, duration_seconds=2, group="partitioned"),
+        s.uniform(sequence_length=4, stride=3),
+        s.segments(num_segments=3),
+        s.dense(sequence_length=4),
+        s.indices([[1, 2], [3]]),
+        s.seconds([0.5]),
+        s.delta(deltas_seconds=[0.1]),
+        s.custom(first_and_last, sequence_length=2),
+    ]
+    assert pickle.loads(pickle.dumps(rules)) == rules and len({hash(rule) for rule in rules}) == len(rules)
+    assert s.random(sequence_length=4) == s.random(sequence_length=np.int64(4), stride=1)
+    assert s.indices(np.array([[1, 2], [3, 4]])) == s.indices([[1, 2], [3, 4]])
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(s.custom(lambda info, rng: [0]))
+
+
+def first_and_last(info, rng):
+    return [0, info.num_frames - 1]
+
+
+# ---- in a loader
+
+TINY = [fsp.transforms.Resize((16, 24))]
+
+
+def film_of(path):
+    video = fsp.Video(path)
+    return Film(video.pts_seconds, video.info.end_seconds, {})
+
+
+@pytest.mark.parametrize("name", ["vfr_60_15_30_640x360.mp4", "vfr_jitter_640x360.mkv", "h264_bf2_640x360.mp4"])
+def test_a_loader_samples_by_the_second_with_the_files_own_times(videos, name):
+    path = str(videos / "derived" / name)
+    if not (videos / "derived" / name).exists():
+        path = str(videos / "derived" / "base_640x360.mp4")
+    film = film_of(path)
+    rule = fsp.sampling.random(sequence_length=5, fps=8, clips_per_video=6)
+    (batch,) = fsp.ClipLoader([path], rule, batch_size=6, transforms=TINY, seed=5)
+    starts = Spacing(5, fps=8.0).starts(film)
+    for row, times in zip(batch.indices.tolist(), batch.pts_seconds.tolist(), strict=True):
+        assert row[0] < starts
+        assert row == [on_screen(film, film.times[row[0]] + i / 8) for i in range(5)]
+        assert times == [film.times[i] for i in row]
+    assert all(all(mask) for mask in batch.mask.tolist())
+    assert len({row[0] for row in batch.indices.tolist()}) > 1
+
+
+def test_views_of_a_video_are_told_apart_and_reach_its_end(videos):
+    path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
+    film, spacing = film_of(path), Spacing(4, fps=4.0)
+    rule = fsp.sampling.uniform(sequence_length=4, duration_seconds=1, clips_per_video=5)
+    crops = [fsp.transforms.Resize(16), fsp.transforms.ThreeCrop(16)]
+    loader = fsp.ClipLoader([path], rule, batch_size=5, transforms=crops)
+    (batch,) = loader
+    assert batch.view_ids.tolist() == list(range(5))
+    last = spacing.starts(film) - 1
+    assert [row[0] for row in batch.indices.tolist()] == [math.floor(c * last / 4 + 0.5) for c in range(5)]
+    assert batch.frames.shape[0] == 5 and 3 in batch.frames.shape  # five clips, three crops of each
+
+
+def test_windows_by_the_second_cover_a_video(videos):
+    path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
+    film = film_of(path)
+    rule = fsp.sampling.windows(sequence_length=3, fps=2, step_seconds=1.25)
+    rows = [row for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY) for row in b.indices.tolist()]
+    span = film.end - film.times[0]
+    begins = [film.times[0] + w * 1.25 for w in range(100) if w * 1.25 + 1 + SLACK < span]
+    assert rows == [[on_screen(film, t), on_screen(film, t + 0.5), on_screen(film, t + 1)] for t in begins]
+
+
+def test_blank_frames_are_black_and_masked(asl):
+    rule = fsp.sampling.random(sequence_length=80, short="blank")
+    for batch in fsp.ClipLoader(asl, rule, batch_size=5, transforms=TINY, num_threads=2):
+        frames, mask = batch.frames.numpy(), batch.mask.numpy()
+        assert not frames[~mask].any() and all(frame.any() for frame in frames[mask])
+        lengths = np.array([len(fsp.Video(asl[v][0])) for v in batch.video_ids.tolist()])
+        assert (mask.sum(1) == np.minimum(lengths, 80)).all()
+
+
+def test_stand_ins_of_other_policies_are_the_frames_they_say(asl):
+    n = [len(fsp.Video(path)) for path, _ in asl]
+    for short in ("repeat", "loop", "wrap", "clamp"):
+        rule = fsp.sampling.random(sequence_length=60, stride=2, short=short)
+        for batch in fsp.ClipLoader(asl, rule, batch_size=13, transforms=TINY):
+            for v, row, mask in zip(batch.video_ids.tolist(), batch.indices.tolist(), batch.mask.tolist(), strict=True):
+                assert (row, mask) == filled(steady(n[v], 30.0), [("frame", 2 * i) for i in range(60)], short)
+
+
+def test_dropped_videos_yield_no_clip_and_the_rest_come(asl):
+    n = [len(fsp.Video(path)) for path, _ in asl]
+    need = sorted(n)[6]
+    loader = fsp.ClipLoader(
+        asl, fsp.sampling.random(sequence_length=need, clips_per_video=2, short="drop"), batch_size=4, transforms=TINY
+    )
+    came = [v for batch in loader for v in batch.video_ids.tolist()]
+    assert came == [v for v in range(13) for _ in range(2) if n[v] >= need]
+    assert 0 < len(came) < 26
+    with pytest.raises(fsp.errors.ArgumentError, match="no video yields a clip"):
+        fsp.ClipLoader(asl, fsp.sampling.uniform(sequence_length=9999, short="drop"), batch_size=4)
+
+
+def test_a_short_video_is_an_error_that_names_it(asl):
+    rule = fsp.sampling.random(sequence_length=4, duration_seconds=100, short="error")
+    with pytest.raises(fsp.errors.ClipError, match="needs more than 75 seconds") as raised:
+        list(fsp.ClipLoader(asl[:1], rule, batch_size=1))
+    assert raised.value.file == asl[0][0]
+
+
+def test_clips_of_different_length_come_as_a_list(asl):
+    rule = fsp.sampling.indices([[0, 5, -1], [7]])
+    (batch,) = fsp.ClipLoader(asl[:2], rule, batch_size=4, transforms=TINY)
+    assert [tuple(t.shape) for t in batch.frames] == [(3, 16, 24, 3), (1, 16, 24, 3)] * 2
+    n = [len(fsp.Video(path)) for path, _ in asl[:2]]
+    assert batch.indices.tolist() == [[0, 5, n[0] - 1], [7, -1, -1], [0, 5, n[1] - 1], [7, -1, -1]]
+    assert batch.mask.tolist() == [[True] * 3, [True, False, False]] * 2
+    assert np.isnan(batch.pts_seconds.numpy()[1, 1:]).all()
+    for row in range(4):
+        video = fsp.Video(asl[batch.video_ids.tolist()[row]][0])
+        kept = [i for i in batch.indices.tolist()[row] if i >= 0]
+        assert np.array_equal(batch.frames[row].numpy(), video.frames(kept, transforms=TINY).data.numpy())
+
+
+def test_times_and_deltas_meet_the_files_frames(videos):
+    path = str(videos / "derived" / "base_640x360.mp4")
+    film = film_of(path)
+    (batch,) = fsp.ClipLoader([path], fsp.sampling.seconds([0.0, 0.5, 1.01]), batch_size=1, transforms=TINY)
+    assert batch.indices.tolist() == [[on_screen(film, film.times[0] + t) for t in (0.0, 0.5, 1.01)]]
+    frame = film.times[1] - film.times[0]
+    rule = fsp.sampling.delta(deltas_seconds=[-2 * frame, 0.0, frame], step=10)
+    rows = [
+        (row, mask)
+        for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY)
+        for row, mask in zip(b.indices.tolist(), b.mask.tolist(), strict=True)
+    ]
+    assert len(rows) == -(-film.n // 10)
+    for c, (row, mask) in enumerate(rows):
+        wanted = [10 * c - 2, 10 * c, 10 * c + 1]
+        assert row == [min(max(i, 0), film.n - 1) for i in wanted]
+        assert mask == [0 <= i < film.n for i in wanted]
+    with pytest.raises(fsp.errors.ClipError, match="base_640x360.mp4.*nearest frame is"):
+        list(fsp.ClipLoader([path], fsp.sampling.delta(deltas_seconds=[frame / 2]), batch_size=1))

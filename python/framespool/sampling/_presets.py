@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framespool.errors import ArgumentError
+from framespool.sampling import (
+    _cosmos_curate,
+    _dali,
+    _hf,
+    _lerobot,
+    _pytorchvideo,
+    _qwen_vl,
+    _torchcodec,
+    _torchvision,
+)
 from framespool.sampling._base import Sampling, arguments
+from framespool.sampling._recipe import Recipe, Required
 
 if TYPE_CHECKING:
     from framespool._framespool import Rule
 
 
-class Required:
-    """Stands in a preset's defaults for an option that must be given."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A preset: what it reproduces (for people), and its options with their defaults."""
-
-    doc: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-# One line for each preset; the families are in modules of their own.
-PRESETS: dict[str, Recipe] = {}
+# One line for each codebase, which has a module of its own.
+PRESETS: dict[str, Recipe] = {
+    **_cosmos_curate.PRESETS,
+    **_dali.PRESETS,
+    **_hf.PRESETS,
+    **_lerobot.PRESETS,
+    **_pytorchvideo.PRESETS,
+    **_qwen_vl.PRESETS,
+    **_torchcodec.PRESETS,
+    **_torchvision.PRESETS,
+}
 
 
 @dataclass(frozen=True)

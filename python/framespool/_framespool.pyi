@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -42,7 +43,7 @@ _Index = None | Literal[False] | _Path
 #: A transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
 Step = tuple[str, dict[str, float | list[float] | str], bool]
 #: A sampling rule: its name, and its arguments by name.
-Rule = tuple[str, dict[str, bool | int | float | str | list[int] | list[float] | Callable[..., Any]]]
+Rule = tuple[str, dict[str, bool | int | float | Fraction | str | list[int] | list[float] | Callable[..., Any]]]
 #: What is known of a video: so many frames at so many a second, or the times of its frames and its end in seconds.
 Known = tuple[int, float] | tuple[list[float], float]
 

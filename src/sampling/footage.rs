@@ -7,11 +7,20 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
-use crate::units::DisplayIndex;
+use crate::units::{DisplayIndex, TimeBase};
 
 /// Times that differ by less, in seconds, are the same: less than a tick of any usual time base, more than what
 /// rounding leaves of a sum of seconds.
 pub const SLACK_SECONDS: f64 = 1e-6;
+
+/// A time as exactly as it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Moment {
+    /// In seconds, rounded.
+    Seconds(f64),
+    /// In ticks of the video's clock.
+    Ticks(i64, TimeBase),
+}
 
 /// What a rule may know of a video, or of the part of it that a dataset's entry names.
 pub trait Footage {
@@ -26,6 +35,11 @@ pub trait Footage {
 
     /// The same as a thing of its own, for a rule that hands it on.
     fn owned(&self) -> Box<dyn Footage + Send + Sync>;
+
+    /// The same, before any rounding.
+    fn moment(&self, frame: u32) -> Moment {
+        Moment::Seconds(self.begins_at(frame))
+    }
 
     /// From the first frame's appearance to the last one's end, in seconds.
     fn duration_seconds(&self) -> f64 {
@@ -176,6 +190,15 @@ impl Footage for Part {
             true => self.index.pts_seconds(DisplayIndex(at)),
             false => self.index.end_seconds(),
         }
+    }
+
+    fn moment(&self, frame: u32) -> Moment {
+        let at = self.first.saturating_add(frame).min(self.end);
+        let ticks = match at < self.index.num_frames() {
+            true => self.index.pts(DisplayIndex(at)),
+            false => self.index.end_pts,
+        };
+        Moment::Ticks(ticks, self.index.info.time_base)
     }
 }
 

@@ -6,7 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framespool.errors import ArgumentError
-from framespool.sampling import _internvideo2, _mmaction2, _slowfast, _tsn, _videomae, _vjepa2
+from framespool.sampling import (
+    _cosmos_curate,
+    _dali,
+    _hf,
+    _internvideo2,
+    _lerobot,
+    _mmaction2,
+    _pytorchvideo,
+    _qwen_vl,
+    _slowfast,
+    _torchcodec,
+    _torchvision,
+    _tsn,
+    _videomae,
+    _vjepa2,
+)
 from framespool.sampling._base import Sampling, arguments
 from framespool.sampling._recipe import Recipe, Required
 
@@ -14,11 +29,19 @@ if TYPE_CHECKING:
     from framespool._framespool import Rule
 
 
-# One line for each family; they are in modules of their own.
+# One line for each codebase, which has a module of its own.
 PRESETS: dict[str, Recipe] = {
+    **_cosmos_curate.PRESETS,
+    **_dali.PRESETS,
+    **_hf.PRESETS,
     **_internvideo2.PRESETS,
+    **_lerobot.PRESETS,
     **_mmaction2.PRESETS,
+    **_pytorchvideo.PRESETS,
+    **_qwen_vl.PRESETS,
     **_slowfast.PRESETS,
+    **_torchcodec.PRESETS,
+    **_torchvision.PRESETS,
     **_tsn.PRESETS,
     **_videomae.PRESETS,
     **_vjepa2.PRESETS,

@@ -5,17 +5,23 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use framespool::sampling::presets::Seconds;
 use framespool::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The values that arguments of rules have. The order matters: Python's `True` is an `int`, and an `int` a `float`.
+/// The values that arguments of rules have. The order matters: Python's `True` is an `int`, an `int` has a numerator
+/// and a denominator, and all of these are `float`s.
 #[derive(FromPyObject, Clone, Debug)]
 enum Value {
     #[pyo3(transparent)]
     Flag(bool),
     #[pyo3(transparent)]
     Whole(i64),
+    Ratio {
+        numerator: i64,
+        denominator: i64,
+    },
     #[pyo3(transparent)]
     Number(f64),
     #[pyo3(transparent)]
@@ -70,6 +76,7 @@ impl Args {
             None => "nothing".to_owned(),
             Some(Value::Flag(value)) => value.to_string(),
             Some(Value::Whole(value)) => value.to_string(),
+            Some(Value::Ratio { numerator, denominator }) => format!("{numerator}/{denominator}"),
             Some(Value::Number(value)) => value.to_string(),
             Some(Value::Text(value)) => format!("{value:?}"),
             Some(Value::Wholes(values)) => format!("{values:?}"),
@@ -110,6 +117,7 @@ impl Args {
         match self.values.get(name) {
             Some(Value::Number(value)) if value.is_finite() => Ok(*value),
             Some(Value::Whole(value)) => Ok(*value as f64),
+            Some(Value::Ratio { numerator, denominator }) => Ok(*numerator as f64 / *denominator as f64),
             _ => self.wrong(name, "a finite number"),
         }
     }
@@ -117,6 +125,15 @@ impl Args {
     /// The same, if given.
     pub fn number_if_given(&self, name: &str) -> Result<Option<f64>> {
         self.has(name).then(|| self.number(name)).transpose()
+    }
+
+    /// A time: a float, a whole number or a `fractions.Fraction`; the last two stay exact.
+    pub fn seconds(&self, name: &str) -> Result<Seconds> {
+        match self.values.get(name) {
+            Some(Value::Whole(value)) => Ok(Seconds::Ratio(*value, 1)),
+            Some(Value::Ratio { numerator, denominator }) => Ok(Seconds::Ratio(*numerator, *denominator)),
+            _ => Ok(Seconds::Float(self.number(name)?)),
+        }
     }
 
     /// `True` or `False`.

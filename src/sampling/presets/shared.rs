@@ -71,3 +71,39 @@ pub fn clamped(positions: impl IntoIterator<Item = i64>, num_frames: u32) -> Sam
     let (indices, mask) = shown.unzip();
     Sample { indices, mask }
 }
+
+/// Number of frames in a clip that a formula sizes, at most [`MOST`].
+pub fn length(frames: f64) -> Result<u32> {
+    match frames {
+        n if n >= 1.0 && n <= f64::from(MOST) => Ok(n as u32),
+        n => Err(Error::Argument(format!(
+            "a clip must have from 1 to {MOST} frames, got {n}; choose another rate or number of frames"
+        ))),
+    }
+}
+
+/// Real frames at these positions, all of which must lie inside the video.
+pub fn inside(positions: impl IntoIterator<Item = i64>, num_frames: u32) -> Result<Sample> {
+    let frame = |at: i64| {
+        match u32::try_from(at) {
+        Ok(frame) if frame < num_frames => Ok(frame),
+        _ => Err(Error::Argument(format!(
+            "the formula asks for frame {at} of {num_frames}, where the original fails too; leave this video out"
+        ))),
+    }
+    };
+    Ok(Sample::real(positions.into_iter().map(frame).collect::<Result<_>>()?))
+}
+
+/// How many frames `passed` holds for, which first holds and then does not.
+pub fn count_while(video: &dyn Footage, passed: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (0, video.num_frames());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match passed(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
+}

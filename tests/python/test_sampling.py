@@ -1,4 +1,4 @@
-"""Sampling rules against plain Python written from their documentation, and in a loader."""
+"""Sampling rules against plain Python written from their documentation."""
 
 from __future__ import annotations
 
@@ -6,142 +6,14 @@ import math
 import pickle
 import random
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
-from itertools import accumulate
 
 import framespool as fsp
 import numpy as np
 import pytest
+from sampling_model import SHORTS, SLACK, Spacing, any_film, any_spacing, filled, on_screen, real
 
-SLACK = 1e-6
-SHORTS = ("repeat", "loop", "wrap", "clamp", "blank", "drop", "error")
 PADS = ("none", "constant", "edge", "reflect_101", "reflect_1001")
 CASES = 1500
-
-
-@dataclass
-class Film:
-    """A video as plain numbers, and as the arguments of ``Sampling.frames``."""
-
-    times: list[float]
-    end: float
-    known: dict
-
-    @property
-    def n(self):
-        return len(self.times)
-
-
-def steady(n, fps):
-    return Film([i / fps for i in range(n)], n / fps, {"num_frames": n, "fps": fps})
-
-
-def timed(times):
-    last = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 0.0
-    return Film(times, times[-1] + last, {"num_frames": times})
-
-
-def any_film(dice, most=60):
-    n = dice.randint(1, most)
-    if dice.random() < 0.4:
-        return steady(n, dice.choice([24.0, 25.0, 30000 / 1001, 60.0, 7.5]))
-    begin = dice.choice([0.0, 10.0, 1 / 3, 86400.0])
-    gaps = {
-        0: lambda: dice.random() * 0.2,
-        1: lambda: dice.choice([1 / 60, 1 / 30, 1 / 15]),
-        2: lambda: dice.choice([0.0, 0.04, 0.04, 0.08, 1.5]),
-        3: lambda: 0.125 * dice.randint(1, 4),
-    }[dice.randrange(4)]
-    return timed(list(accumulate((gaps() for _ in range(n - 1)), initial=begin)))
-
-
-def on_screen(film, t):
-    """The frame on screen at a time, or None."""
-    at = bisect_right(film.times, t + SLACK) - 1
-    if at < 0 or (at == film.n - 1 and t > film.times[at] + SLACK and t + SLACK >= film.end):
-        return None
-    return at
-
-
-def real(film, spot):
-    kind, at = spot
-    if kind == "second":
-        return on_screen(film, at)
-    return at if 0 <= at < film.n else None
-
-
-def looped(film, spot):
-    kind, at = spot
-    if kind == "frame":
-        return at % film.n
-    span = film.end - film.times[0]
-    into = (at - film.times[0]) % span if span > 0 else 0.0
-    return on_screen(film, film.times[0] + (into if into + SLACK < span else 0.0))
-
-
-def nearest(film, spot):
-    kind, at = spot
-    return 0 if (at < 0 if kind == "frame" else at < film.times[0]) else film.n - 1
-
-
-def filled(film, spots, short):
-    """(indices, mask), or "error"."""
-    found = [real(film, spot) for spot in spots]
-    there = [at for at in found if at is not None]
-    if short == "error" and len(there) < len(found):
-        return "error"
-    indices, last = [], None
-    for i, (spot, at) in enumerate(zip(spots, found, strict=True)):
-        if at is None:
-            edge = nearest(film, spot)
-            at = {
-                "repeat": last if last is not None else edge,
-                "blank": last if last is not None else edge,
-                "loop": looped(film, spot),
-                "drop": looped(film, spot),
-                "wrap": there[i % len(there)] if there else edge,
-                "clamp": edge,
-            }[short]
-        else:
-            last = at
-        indices.append(at)
-    return indices, [at is not None for at in found]
-
-
-@dataclass
-class Spacing:
-    length: int
-    stride: int | None = None
-    fps: float | None = None
-    words: dict | None = None
-
-    def spots(self, film, start, moved=None):
-        moved = moved or [0] * self.length
-        if self.stride:
-            return [("frame", start + i * self.stride + m) for i, m in enumerate(moved)]
-        return [("second", film.times[start] + (i + m) / self.fps) for i, m in enumerate(moved)]
-
-    def starts(self, film, jitter=False):
-        """How many frames a clip can start with so that all of it fits."""
-        gaps = self.length - (not jitter)
-        if self.stride:
-            return sum(s + gaps * self.stride + (not jitter) <= film.n for s in range(film.n))
-        if jitter:
-            return sum(t + gaps / self.fps <= film.end + SLACK for t in film.times)
-        return sum(on_screen(film, t + gaps / self.fps) is not None for t in film.times)
-
-
-def any_spacing(dice):
-    length = dice.randint(1, 12)
-    kind = dice.randrange(3)
-    if kind == 0:
-        stride = dice.choice([1, 1, 2, 3, 7])
-        return Spacing(length, stride=stride, words={"sequence_length": length, "stride": stride})
-    if kind == 1:
-        fps = dice.choice([5.0, 8.0, 10.0, 12.5, 25.0, 30.0, 50.0, 8 * dice.random() + 1])
-        return Spacing(length, fps=fps, words={"sequence_length": length, "fps": fps})
-    duration = dice.choice([0.5, 1.0, 2.0, dice.random() * 3 + 0.1])
-    return Spacing(length, fps=length / duration, words={"sequence_length": length, "duration_seconds": duration})
 
 
 def same(rule, film, expected, *, clips, **how):
@@ -407,16 +279,6 @@ def test_each_part_of_partitioned_clips_is_reached_evenly():
         assert counts[list(expected)].min() > 100  # of some 180
 
 
-def test_clips_drawn_together_share_their_position(asl):
-    rule = fsp.sampling.dense(sequence_length=2, clips_per_video=4, sample_range=16, short="repeat")
-    loader = fsp.ClipLoader(asl, rule, batch_size=13 * 4, seed=3, transforms=[fsp.transforms.Resize((16, 16))])
-    (batch,) = loader
-    starts = np.array(batch.indices.tolist())[:, 0].reshape(13, 4)
-    lengths = np.array([[len(fsp.Video(path))] for path, _ in asl])
-    assert (starts == (starts[:, :1] + np.array([0, 4, 8, 12])) % lengths).all()
-    assert len({int(first) for first in starts[:, 0]}) > 4
-
-
 def test_what_is_wrong_is_repeated_back():
     s = fsp.sampling
     for make, said in [
@@ -470,126 +332,3 @@ def test_rules_compare_by_value_and_travel_between_processes():
 
 def first_and_last(info, rng):
     return [0, info.num_frames - 1]
-
-
-# ---- in a loader
-
-TINY = [fsp.transforms.Resize((16, 24))]
-
-
-def film_of(path):
-    video = fsp.Video(path)
-    return Film(video.pts_seconds, video.info.end_seconds, {})
-
-
-@pytest.mark.parametrize("name", ["vfr_60_15_30_640x360.mp4", "vfr_jitter_640x360.mkv", "h264_bf2_640x360.mp4"])
-def test_a_loader_samples_by_the_second_with_the_files_own_times(videos, name):
-    path = str(videos / "derived" / name)
-    if not (videos / "derived" / name).exists():
-        path = str(videos / "derived" / "base_640x360.mp4")
-    film = film_of(path)
-    rule = fsp.sampling.random(sequence_length=5, fps=8, clips_per_video=6)
-    (batch,) = fsp.ClipLoader([path], rule, batch_size=6, transforms=TINY, seed=5)
-    starts = Spacing(5, fps=8.0).starts(film)
-    for row, times in zip(batch.indices.tolist(), batch.pts_seconds.tolist(), strict=True):
-        assert row[0] < starts
-        assert row == [on_screen(film, film.times[row[0]] + i / 8) for i in range(5)]
-        assert times == [film.times[i] for i in row]
-    assert all(all(mask) for mask in batch.mask.tolist())
-    assert len({row[0] for row in batch.indices.tolist()}) > 1
-
-
-def test_views_of_a_video_are_told_apart_and_reach_its_end(videos):
-    path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
-    film, spacing = film_of(path), Spacing(4, fps=4.0)
-    rule = fsp.sampling.uniform(sequence_length=4, duration_seconds=1, clips_per_video=5)
-    crops = [fsp.transforms.Resize(16), fsp.transforms.ThreeCrop(16)]
-    loader = fsp.ClipLoader([path], rule, batch_size=5, transforms=crops)
-    (batch,) = loader
-    assert batch.view_ids.tolist() == list(range(5))
-    last = spacing.starts(film) - 1
-    assert [row[0] for row in batch.indices.tolist()] == [math.floor(c * last / 4 + 0.5) for c in range(5)]
-    assert batch.frames.shape[0] == 5 and 3 in batch.frames.shape  # five clips, three crops of each
-
-
-def test_windows_by_the_second_cover_a_video(videos):
-    path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
-    film = film_of(path)
-    rule = fsp.sampling.windows(sequence_length=3, fps=2, step_seconds=1.25)
-    rows = [row for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY) for row in b.indices.tolist()]
-    span = film.end - film.times[0]
-    begins = [film.times[0] + w * 1.25 for w in range(100) if w * 1.25 + 1 + SLACK < span]
-    assert rows == [[on_screen(film, t), on_screen(film, t + 0.5), on_screen(film, t + 1)] for t in begins]
-
-
-def test_blank_frames_are_black_and_masked(asl):
-    rule = fsp.sampling.random(sequence_length=80, short="blank")
-    for batch in fsp.ClipLoader(asl, rule, batch_size=5, transforms=TINY, num_threads=2):
-        frames, mask = batch.frames.numpy(), batch.mask.numpy()
-        assert not frames[~mask].any() and all(frame.any() for frame in frames[mask])
-        lengths = np.array([len(fsp.Video(asl[v][0])) for v in batch.video_ids.tolist()])
-        assert (mask.sum(1) == np.minimum(lengths, 80)).all()
-
-
-def test_stand_ins_of_other_policies_are_the_frames_they_say(asl):
-    n = [len(fsp.Video(path)) for path, _ in asl]
-    for short in ("repeat", "loop", "wrap", "clamp"):
-        rule = fsp.sampling.random(sequence_length=60, stride=2, short=short)
-        for batch in fsp.ClipLoader(asl, rule, batch_size=13, transforms=TINY):
-            for v, row, mask in zip(batch.video_ids.tolist(), batch.indices.tolist(), batch.mask.tolist(), strict=True):
-                assert (row, mask) == filled(steady(n[v], 30.0), [("frame", 2 * i) for i in range(60)], short)
-
-
-def test_dropped_videos_yield_no_clip_and_the_rest_come(asl):
-    n = [len(fsp.Video(path)) for path, _ in asl]
-    need = sorted(n)[6]
-    loader = fsp.ClipLoader(
-        asl, fsp.sampling.random(sequence_length=need, clips_per_video=2, short="drop"), batch_size=4, transforms=TINY
-    )
-    came = [v for batch in loader for v in batch.video_ids.tolist()]
-    assert came == [v for v in range(13) for _ in range(2) if n[v] >= need]
-    assert 0 < len(came) < 26
-    with pytest.raises(fsp.errors.ArgumentError, match="no video yields a clip"):
-        fsp.ClipLoader(asl, fsp.sampling.uniform(sequence_length=9999, short="drop"), batch_size=4)
-
-
-def test_a_short_video_is_an_error_that_names_it(asl):
-    rule = fsp.sampling.random(sequence_length=4, duration_seconds=100, short="error")
-    with pytest.raises(fsp.errors.ClipError, match="needs more than 75 seconds") as raised:
-        list(fsp.ClipLoader(asl[:1], rule, batch_size=1))
-    assert raised.value.file == asl[0][0]
-
-
-def test_clips_of_different_length_come_as_a_list(asl):
-    rule = fsp.sampling.indices([[0, 5, -1], [7]])
-    (batch,) = fsp.ClipLoader(asl[:2], rule, batch_size=4, transforms=TINY)
-    assert [tuple(t.shape) for t in batch.frames] == [(3, 16, 24, 3), (1, 16, 24, 3)] * 2
-    n = [len(fsp.Video(path)) for path, _ in asl[:2]]
-    assert batch.indices.tolist() == [[0, 5, n[0] - 1], [7, -1, -1], [0, 5, n[1] - 1], [7, -1, -1]]
-    assert batch.mask.tolist() == [[True] * 3, [True, False, False]] * 2
-    assert np.isnan(batch.pts_seconds.numpy()[1, 1:]).all()
-    for row in range(4):
-        video = fsp.Video(asl[batch.video_ids.tolist()[row]][0])
-        kept = [i for i in batch.indices.tolist()[row] if i >= 0]
-        assert np.array_equal(batch.frames[row].numpy(), video.frames(kept, transforms=TINY).data.numpy())
-
-
-def test_times_and_deltas_meet_the_files_frames(videos):
-    path = str(videos / "derived" / "base_640x360.mp4")
-    film = film_of(path)
-    (batch,) = fsp.ClipLoader([path], fsp.sampling.seconds([0.0, 0.5, 1.01]), batch_size=1, transforms=TINY)
-    assert batch.indices.tolist() == [[on_screen(film, film.times[0] + t) for t in (0.0, 0.5, 1.01)]]
-    frame = film.times[1] - film.times[0]
-    rule = fsp.sampling.delta(deltas_seconds=[-2 * frame, 0.0, frame], step=10)
-    rows = [
-        (row, mask)
-        for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY)
-        for row, mask in zip(b.indices.tolist(), b.mask.tolist(), strict=True)
-    ]
-    assert len(rows) == -(-film.n // 10)
-    for c, (row, mask) in enumerate(rows):
-        wanted = [10 * c - 2, 10 * c, 10 * c + 1]
-        assert row == [min(max(i, 0), film.n - 1) for i in wanted]
-        assert mask == [0 <= i < film.n for i in wanted]
-    with pytest.raises(fsp.errors.ClipError, match="base_640x360.mp4.*nearest frame is"):
-        list(fsp.ClipLoader([path], fsp.sampling.delta(deltas_seconds=[frame / 2]), batch_size=1))

@@ -1,0 +1,138 @@
+"""Sampling rules in a loader: frames, times, masks and numbers of clips of real videos."""
+
+from __future__ import annotations
+
+import math
+
+import framespool as fsp
+import numpy as np
+import pytest
+from sampling_model import SLACK, Film, Spacing, filled, on_screen, steady
+
+TINY = [fsp.transforms.Resize((16, 24))]
+
+
+def film_of(path):
+    video = fsp.Video(path)
+    return Film(video.pts_seconds, video.info.end_seconds, {})
+
+
+@pytest.mark.parametrize("name", ["vfr_60_15_30_640x360.mp4", "vfr_jitter_640x360.mkv", "base_640x360.mp4"])
+def test_a_loader_samples_by_the_second_with_the_files_own_times(videos, name):
+    path = str(videos / "derived" / name)
+    film = film_of(path)
+    rule = fsp.sampling.random(sequence_length=5, fps=8, clips_per_video=6)
+    (batch,) = fsp.ClipLoader([path], rule, batch_size=6, transforms=TINY, seed=5)
+    starts = Spacing(5, fps=8.0).starts(film)
+    for row, times in zip(batch.indices.tolist(), batch.pts_seconds.tolist(), strict=True):
+        assert row[0] < starts
+        assert row == [on_screen(film, film.times[row[0]] + i / 8) for i in range(5)]
+        assert times == [film.times[i] for i in row]
+    assert all(all(mask) for mask in batch.mask.tolist())
+    assert len({row[0] for row in batch.indices.tolist()}) > 1
+
+
+def test_views_of_a_video_are_told_apart_and_reach_its_end(videos):
+    path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
+    film, spacing = film_of(path), Spacing(4, fps=4.0)
+    rule = fsp.sampling.uniform(sequence_length=4, duration_seconds=1, clips_per_video=5)
+    crops = [fsp.transforms.Resize(16), fsp.transforms.ThreeCrop(16)]
+    loader = fsp.ClipLoader([path], rule, batch_size=5, transforms=crops)
+    (batch,) = loader
+    assert batch.view_ids.tolist() == list(range(5))
+    last = spacing.starts(film) - 1
+    assert [row[0] for row in batch.indices.tolist()] == [math.floor(c * last / 4 + 0.5) for c in range(5)]
+    assert batch.frames.shape[0] == 5 and 3 in batch.frames.shape  # five clips, three crops of each
+
+
+def test_windows_by_the_second_cover_a_video(videos):
+    path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
+    film = film_of(path)
+    rule = fsp.sampling.windows(sequence_length=3, fps=2, step_seconds=1.25)
+    rows = [row for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY) for row in b.indices.tolist()]
+    span = film.end - film.times[0]
+    begins = [film.times[0] + w * 1.25 for w in range(100) if w * 1.25 + 1 + SLACK < span]
+    assert rows == [[on_screen(film, t), on_screen(film, t + 0.5), on_screen(film, t + 1)] for t in begins]
+
+
+def test_blank_frames_are_black_and_masked(asl):
+    rule = fsp.sampling.random(sequence_length=80, short="blank")
+    for batch in fsp.ClipLoader(asl, rule, batch_size=5, transforms=TINY, num_threads=2):
+        frames, mask = batch.frames.numpy(), batch.mask.numpy()
+        assert not frames[~mask].any() and all(frame.any() for frame in frames[mask])
+        lengths = np.array([len(fsp.Video(asl[v][0])) for v in batch.video_ids.tolist()])
+        assert (mask.sum(1) == np.minimum(lengths, 80)).all()
+
+
+def test_stand_ins_of_other_policies_are_the_frames_they_say(asl):
+    n = [len(fsp.Video(path)) for path, _ in asl]
+    for short in ("repeat", "loop", "wrap", "clamp"):
+        rule = fsp.sampling.random(sequence_length=60, stride=2, short=short)
+        for batch in fsp.ClipLoader(asl, rule, batch_size=13, transforms=TINY):
+            for v, row, mask in zip(batch.video_ids.tolist(), batch.indices.tolist(), batch.mask.tolist(), strict=True):
+                assert (row, mask) == filled(steady(n[v], 30.0), [("frame", 2 * i) for i in range(60)], short)
+
+
+def test_dropped_videos_yield_no_clip_and_the_rest_come(asl):
+    n = [len(fsp.Video(path)) for path, _ in asl]
+    need = sorted(n)[6]
+    loader = fsp.ClipLoader(
+        asl, fsp.sampling.random(sequence_length=need, clips_per_video=2, short="drop"), batch_size=4, transforms=TINY
+    )
+    came = [v for batch in loader for v in batch.video_ids.tolist()]
+    assert came == [v for v in range(13) for _ in range(2) if n[v] >= need]
+    assert 0 < len(came) < 26
+    with pytest.raises(fsp.errors.ArgumentError, match="no video yields a clip"):
+        fsp.ClipLoader(asl, fsp.sampling.uniform(sequence_length=9999, short="drop"), batch_size=4)
+
+
+def test_a_short_video_is_an_error_that_names_it(asl):
+    rule = fsp.sampling.random(sequence_length=4, duration_seconds=100, short="error")
+    with pytest.raises(fsp.errors.ClipError, match="needs more than 75 seconds") as raised:
+        list(fsp.ClipLoader(asl[:1], rule, batch_size=1))
+    assert raised.value.file == asl[0][0]
+
+
+def test_clips_of_different_length_come_as_a_list(asl):
+    rule = fsp.sampling.indices([[0, 5, -1], [7]])
+    (batch,) = fsp.ClipLoader(asl[:2], rule, batch_size=4, transforms=TINY)
+    assert [tuple(t.shape) for t in batch.frames] == [(3, 16, 24, 3), (1, 16, 24, 3)] * 2
+    n = [len(fsp.Video(path)) for path, _ in asl[:2]]
+    assert batch.indices.tolist() == [[0, 5, n[0] - 1], [7, -1, -1], [0, 5, n[1] - 1], [7, -1, -1]]
+    assert batch.mask.tolist() == [[True] * 3, [True, False, False]] * 2
+    assert np.isnan(batch.pts_seconds.numpy()[1, 1:]).all()
+    for row in range(4):
+        video = fsp.Video(asl[batch.video_ids.tolist()[row]][0])
+        kept = [i for i in batch.indices.tolist()[row] if i >= 0]
+        assert np.array_equal(batch.frames[row].numpy(), video.frames(kept, transforms=TINY).data.numpy())
+
+
+def test_times_and_deltas_meet_the_files_frames(videos):
+    path = str(videos / "derived" / "base_640x360.mp4")
+    film = film_of(path)
+    (batch,) = fsp.ClipLoader([path], fsp.sampling.seconds([0.0, 0.5, 1.01]), batch_size=1, transforms=TINY)
+    assert batch.indices.tolist() == [[on_screen(film, film.times[0] + t) for t in (0.0, 0.5, 1.01)]]
+    frame = film.times[1] - film.times[0]
+    rule = fsp.sampling.delta(deltas_seconds=[-2 * frame, 0.0, frame], step=10)
+    rows = [
+        (row, mask)
+        for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY)
+        for row, mask in zip(b.indices.tolist(), b.mask.tolist(), strict=True)
+    ]
+    assert len(rows) == -(-film.n // 10)
+    for c, (row, mask) in enumerate(rows):
+        wanted = [10 * c - 2, 10 * c, 10 * c + 1]
+        assert row == [min(max(i, 0), film.n - 1) for i in wanted]
+        assert mask == [0 <= i < film.n for i in wanted]
+    with pytest.raises(fsp.errors.ClipError, match="base_640x360.mp4.*nearest frame is"):
+        list(fsp.ClipLoader([path], fsp.sampling.delta(deltas_seconds=[frame / 2]), batch_size=1))
+
+
+def test_clips_drawn_together_share_their_position(asl):
+    rule = fsp.sampling.dense(sequence_length=2, clips_per_video=4, sample_range=16, short="repeat")
+    loader = fsp.ClipLoader(asl, rule, batch_size=13 * 4, seed=3, transforms=[fsp.transforms.Resize((16, 16))])
+    (batch,) = loader
+    starts = np.array(batch.indices.tolist())[:, 0].reshape(13, 4)
+    lengths = np.array([[len(fsp.Video(path))] for path, _ in asl])
+    assert (starts == (starts[:, :1] + np.array([0, 4, 8, 12])) % lengths).all()
+    assert len({int(first) for first in starts[:, 0]}) > 4

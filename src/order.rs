@@ -1,7 +1,6 @@
 //! In: number of clips, seed, epoch, shard and batch size. Out: which clips this rank delivers in which batch.
-//! Any batch of any epoch is computed at once, from a handful of integers: resuming costs nothing. The orders of other
-//! libraries, which are drawn from the beginning, are replayed on numbers, and what they need for it is kept.
-//! Never: depends on anything but these numbers; what is kept only saves time.
+//! Any batch of any epoch at once, from a handful of integers; orders of other libraries are replayed, on numbers only.
+//! Never: depends on anything but these numbers; what is kept between calls only saves time.
 
 pub mod config;
 pub mod dali;
@@ -31,8 +30,8 @@ use torch::Torch;
 pub struct Slot {
     /// Number of the clip in the dataset.
     pub clip: u64,
-    /// Which time in this epoch it comes, from 0, so that a clip that comes again is cropped anew. With a [`Mix`] it is the pass
-    /// over its dataset or, with replacement, the number of the draw.
+    /// Which time in this epoch it comes, from 0, so that a clip that comes again is cropped anew. With a [`Mix`] it is
+    /// the pass over its dataset or, with replacement, the number of the draw.
     pub visit: u32,
     /// It only makes ranks equal or fills a batch; this clip is also delivered as a real one.
     pub padding: bool,
@@ -48,9 +47,9 @@ pub struct Slot {
 ///
 /// - all ranks share the order of all clips, global batch by global batch ([`Split`]), so that another number of ranks
 ///   gives the same global batches;
-/// - each rank has a list of its own, cut into batches ([`Chunks`]): with `stick_to_shard` the order of its [`stretch`] of the
-///   dataset, with [`Kind::Torch`] and [`Kind::Dali`] what they say. Lists are as long as the longest rank's has clips (with
-///   [`LastBatch::Drop`] the shortest rank's); what a list lacks is taken from its own head.
+/// - each rank has a list of its own, cut into batches ([`Chunks`]): with `stick_to_shard` the order of its [`stretch`]
+///   of the dataset, with [`Kind::Torch`] and [`Kind::Dali`] what they say. Lists are as long as the longest rank's has
+///   clips (with [`LastBatch::Drop`] the shortest rank's); what a list lacks is taken from its own head.
 #[derive(Debug)]
 pub struct Order {
     config: OrderConfig,
@@ -113,8 +112,8 @@ impl Order {
 
     /// The slots of batch `batch` of an epoch, real clips first. Empty past the last batch.
     ///
-    /// With [`Kind::Torch`] the first call for an epoch shuffles it; with [`Kind::Dali`] and a buffer, batches are cheap in ascending
-    /// order. Other threads wait meanwhile.
+    /// With [`Kind::Torch`] the first call for an epoch shuffles it; with [`Kind::Dali`] and a buffer, batches are
+    /// cheap in ascending order. Other threads wait meanwhile.
     pub fn batch(&self, epoch: u64, batch: u64) -> Vec<Slot> {
         let Some(batch) = self.rank_batch(batch) else { return Vec::new() };
         match &self.road {

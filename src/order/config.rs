@@ -64,8 +64,8 @@ pub struct OrderConfig {
     pub stick_to_shard: bool,
     /// This worker of the rank.
     pub worker_id: u32,
-    /// Number of workers of each rank. Worker `w` delivers the rank's batches `w`, `w + num_workers`, and so on, so that
-    /// taking a batch from each worker in turn gives the order of one worker alone.
+    /// Number of workers of each rank. Worker `w` delivers the rank's batches `w`, `w + num_workers`, and so on, so
+    /// that taking a batch from each worker in turn gives the order of one worker alone.
     pub num_workers: u32,
     /// Clips per batch of one rank.
     pub batch_size: u32,

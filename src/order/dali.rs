@@ -17,14 +17,17 @@ use reader::{Cursor, Reader};
 /// The epochs of a reader as those of a loader.
 ///
 /// Epoch `e` is the reader's epoch `e` with `pad_last_batch=True`: the clips of shard `shard_id + e`, modulo
-/// `num_shards` (of shard `shard_id` with `stick_to_shard`), then the last one again, marked as padding. [`super::LastBatch::Fill`] repeats it
-/// up to a full batch as the reader does, [`super::LastBatch::Partial`] up to `num_clips / num_shards`, rounded up, on every rank, and
-/// [`super::LastBatch::Drop`] keeps the full batches of those.
+/// `num_shards` (of shard `shard_id` with `stick_to_shard`), then the last one again, marked as padding.
+/// [`super::LastBatch::Fill`] repeats it up to a full batch as the reader does, [`super::LastBatch::Partial`] up to
+/// `num_clips / num_shards`, rounded up, on every rank, and [`super::LastBatch::Drop`] keeps the full batches of those.
 ///
-/// Only the low 32 bits of the seed count, as in DALI, whose seeds 0 to 2^32 - 1 are these. Unshuffled, any batch
-/// comes at once. Shuffled, batches of an epoch that come one after the other cost a step each clip; another place is
-/// found by going there from the epoch's beginning, and another epoch from the latest before it that was begun, else from the
-/// first. `examples/order_cost.rs` says what the steps cost.
+/// Only the low 32 bits of the seed count, as in DALI, whose seeds 0 to 2^32 - 1 are these.
+///
+/// Unshuffled, any batch comes at once. Shuffled, the first batch waits for the list of all samples to be shuffled;
+/// then batches one after the other cost a step each clip. Another place is found by steps from the beginning of its
+/// epoch, a later epoch by drawing the numbers of those between, an earlier one by drawing them from the first epoch
+/// on. With ten million clips that is half a second for the list, some 20 ns a step, and 8 ns for each clip of an epoch
+/// that is passed (`examples/order_cost.rs`).
 #[derive(Debug)]
 pub(super) struct Dali {
     shards: Shards,

@@ -1,15 +1,18 @@
 //! In: a key, a number of clips and the size of a neighbourhood. Out: a permutation that moves no clip far.
 //! Two layers of shuffled blocks, the second off the first by half a block, so that no border stays shut.
-//! Never: holds more than three blocks' keys, or needs to know what came before.
+//! Never: holds more than four blocks, or needs to know what came before.
 
 use super::permutation::Permutation;
 use super::rng::{purpose, Key};
 
+/// Blocks up to this length are listed: walking a keyed permutation of so few takes many steps.
+const LISTED: u64 = 128;
+
 /// A local shuffle of `0..n`: the place of a clip and its number differ by less than 1.5 times `size`.
 ///
 /// The clip at a place is looked up in two steps. The outer layer's block around the place gives a place in the same
-/// block, the inner layer's block around that gives the clip. Blocks have `size` places but for the first and the
-/// last, which are what is left and are shuffled among themselves; where they begin is drawn anew for each epoch. Within a
+/// block, the inner layer's block around that gives the clip. Blocks have `size` places but for the first and the last,
+/// which are what is left and are shuffled among themselves; where they begin is drawn anew for each epoch. Within a
 /// layer a clip moves by less than `size`; both steps together by at most `2 * size - size / 2 - 1`, since the outer
 /// block lies in two inner ones that reach half a block beyond it.
 ///
@@ -54,7 +57,36 @@ struct Layer {
     /// Length of block 0.
     first: u64,
     /// The latest blocks of even and of odd number: places in a row hop between two neighbours.
-    kept: [Option<(u64, Permutation)>; 2],
+    kept: [Option<(u64, Block)>; 2],
+}
+
+/// One block's shuffle.
+#[derive(Clone, Debug)]
+enum Block {
+    Listed(Vec<u8>),
+    Keyed(Permutation),
+}
+
+impl Block {
+    /// Up to [`LISTED`] places are shuffled as Fisher and Yates do, from the front, and listed.
+    fn new(key: Key, stream: u32, length: u64) -> Self {
+        if length > LISTED {
+            return Self::Keyed(Permutation::keyed(key, stream, length));
+        }
+        let mut rng = key.rng(stream);
+        let mut list: Vec<u8> = (0..length as u8).collect();
+        for i in 0..list.len().saturating_sub(1) {
+            list.swap(i, i + rng.below(length - i as u64) as usize);
+        }
+        Self::Listed(list)
+    }
+
+    fn get(&self, i: u64) -> u64 {
+        match self {
+            Self::Listed(list) => list.get(i as usize).map_or(i, |&at| u64::from(at)),
+            Self::Keyed(permutation) => permutation.get(i),
+        }
+    }
 }
 
 impl Layer {
@@ -67,9 +99,9 @@ impl Layer {
         let kept = &mut self.kept[(block % 2) as usize];
         if kept.as_ref().is_none_or(|(of, _)| *of != block) {
             let key = Key { clip: block, ..self.key };
-            *kept = Some((block, Permutation::keyed(key, self.stream, end - begin)));
+            *kept = Some((block, Block::new(key, self.stream, end - begin)));
         }
-        kept.as_ref().map_or(i, |(_, permutation)| begin + permutation.get(i - begin))
+        kept.as_ref().map_or(i, |(_, block)| begin + block.get(i - begin))
     }
 }
 
@@ -87,18 +119,22 @@ mod tests {
     }
 
     // Computed by a second implementation (Python), not by this one.
-    const GOLDEN_EVEN: [u64; 20] = [1, 0, 2, 5, 8, 6, 3, 4, 13, 7, 10, 9, 16, 14, 11, 12, 17, 18, 19, 15];
-    const GOLDEN_ODD: [u64; 20] = [2, 3, 0, 4, 5, 7, 1, 9, 10, 8, 15, 12, 6, 13, 17, 18, 14, 11, 16, 19];
-    const GOLDEN_SHARD_1: [u64; 12] = [3, 6, 0, 1, 4, 5, 10, 2, 9, 7, 8, 11];
-    const GOLDEN_LONG: [(u64, u64); 3] = [(0, 189), (2500, 2631), (4999, 4922)];
+    const GOLDEN_EVEN: [u64; 20] = [1, 0, 4, 3, 5, 2, 6, 9, 12, 7, 8, 10, 13, 16, 11, 15, 17, 19, 14, 18];
+    const GOLDEN_ODD: [u64; 20] = [4, 0, 5, 10, 3, 2, 6, 1, 12, 7, 9, 15, 8, 17, 14, 13, 11, 19, 18, 16];
+    const GOLDEN_SHARD_1: [u64; 12] = [1, 5, 3, 0, 2, 9, 8, 6, 4, 11, 7, 10];
+    /// Of 5000 clips: size, and the clips at places 0, 2500 and 4999.
+    const GOLDEN_LONG: [(u32, [u64; 3]); 3] =
+        [(128, [39, 2467, 4998]), (129, [36, 2529, 4864]), (300, [189, 2631, 4922])];
 
     #[test]
     fn the_order_never_changes_between_releases() {
         assert_eq!(list(key(3, 1), 20, 4), GOLDEN_EVEN);
         assert_eq!(list(key(3, 2), 20, 5), GOLDEN_ODD);
         assert_eq!(list(Key { visit: 1, ..key(3, 0) }, 12, 5), GOLDEN_SHARD_1);
-        let long = list(key(9, 4), 5000, 300);
-        assert!(GOLDEN_LONG.iter().all(|&(at, clip)| long[at as usize] == clip));
+        for (size, clips) in GOLDEN_LONG {
+            let mut local = Local::new(key(9, 4), 5000, size).unwrap();
+            assert_eq!([0, 2500, 4999].map(|place| local.get(place)), clips, "size {size}");
+        }
     }
 
     #[test]
@@ -139,8 +175,8 @@ mod tests {
         counts.iter().zip(expected).map(|(&c, e)| (f64::from(c) - e).powi(2) / e).sum()
     }
 
-    /// With blocks of 8 at a random phase, a place lies anywhere in its outer block (8 places) and its clip anywhere in the
-    /// two inner blocks that this lies in (16 places, from 4 before): 128 equally likely pairs.
+    /// With blocks of 8 at a random phase, a place lies anywhere in its outer block (8 places) and its clip anywhere in
+    /// the two inner blocks that this lies in (16 places, from 4 before): 128 equally likely pairs.
     #[test]
     fn clips_are_moved_by_each_distance_as_often_as_they_should() {
         const SEEDS: u64 = 40_000;
@@ -169,9 +205,9 @@ mod tests {
             swapped += u32::from(first > second);
             together += u32::from(first.abs_diff(second) == 1);
         }
-        // Of 16 phases, 15 put both into one inner block, where a fair coin decides. One puts a border between them: they
-        // come into one outer block, and before a fair coin, once in four times, and else in order. That is 15/32 + 1/128
-        // = 0.477 of the time; the standard deviation is 50 of 10,000.
+        // Of 16 phases, 15 put both into one inner block, where a fair coin decides. One puts a border between them:
+        // they come into one outer block, and before a fair coin, once in four times, and else in order. That is 15/32
+        // + 1/128 = 0.477 of the time; the standard deviation is 50 of 10,000.
         assert!((4_516..5_016).contains(&swapped), "{swapped} of {SEEDS} swapped");
         assert!(together < 1_600, "{together} of {SEEDS} still side by side");
     }

@@ -13,9 +13,9 @@ use quotas::{Quotas, Turns};
 
 /// Several datasets, one after another in the numbering of clips, from which an epoch is drawn by weight.
 ///
-/// The clips of each dataset among those of an epoch follow its weight (see [`Quotas`]). Without replacement, a dataset is passed
-/// from end to end in a random order before any of its clips comes again, then passed anew in another order. With
-/// replacement every draw is on its own.
+/// The clips of each dataset among those of an epoch follow its weight (see [`Quotas`]). Without replacement, a dataset
+/// is passed from end to end in a random order before any of its clips comes again, then passed anew in another order.
+/// With replacement every draw is on its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
     /// Number of clips of each dataset, in the order of their numbers.

@@ -1,6 +1,5 @@
 //! In: number of clips, batch and ranks. Out: which places of an order one rank takes in one batch.
-//! Pure arithmetic; the rules are written at [`Split`], where ranks share each global batch, and at [`Chunks`], where each
-//! has a list of its own.
+//! Pure arithmetic: [`Split`] where ranks share each global batch, [`Chunks`] where each has a list of its own.
 //! Never: knows which clip is at a place.
 
 use std::ops::Range;
@@ -95,8 +94,8 @@ impl Split {
 
 /// How the list of one rank becomes its batches: `batch_size` places each, in a row.
 ///
-/// The places of the list's clips come first. [`LastBatch::Fill`] adds places up to a full batch, [`LastBatch::Drop`] leaves out
-/// those behind the last full one.
+/// The places of the list's clips come first. [`LastBatch::Fill`] adds places up to a full batch, [`LastBatch::Drop`]
+/// leaves out those behind the last full one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
     slots: u64,

@@ -360,7 +360,7 @@ proptest! {
             (LastBatch::Drop, Kind::Dali) => {
                 let kept = most / each * each;
                 let long = num_clips % shards;
-                if long == 0 { kept.min(least) * shards } else { kept.min(most) * long + kept.min(least) * (shards - long) }
+                kept.min(most) * long + kept.min(least) * (shards - long)
             }
         };
         prop_assert_eq!(delivered, expected);

@@ -1,4 +1,4 @@
-//! In: number of clips, seed, epoch, ranks. Out: the order of PyTorch's `DistributedSampler` and `DataLoader`, bit for bit.
+//! In: number of clips, seed, epoch, ranks. Out: the order of PyTorch's `DistributedSampler` and `DataLoader`, exactly.
 //! The whole epoch is shuffled at once, since that is how PyTorch draws it; the list of the newest epoch is kept.
 //! Never: keeps more than one epoch's list (4 bytes a clip).
 
@@ -11,15 +11,17 @@ use super::shard::Chunks;
 use super::{LastBatch, OrderConfig, Shuffle, Slot};
 use crate::error::Result;
 
-/// From this length on, PyTorch draws 64 bits for each clip (`randperm_cpu` in aten/src/ATen/native/TensorFactories.cpp).
+/// From this length on, PyTorch draws 64 bits for each clip (`randperm_cpu` in
+/// aten/src/ATen/native/TensorFactories.cpp).
 const LONG: usize = (u32::MAX / 20) as usize;
 
 /// What `DistributedSampler(shuffle=, seed=, drop_last=)` with `set_epoch(epoch)` and a `DataLoader` over it deliver.
 ///
 /// Clips are dealt out one by one: place `j` of the list of rank `r` is place `j * num_shards + r` of the shuffled
-/// dataset, past whose end it begins anew. [`LastBatch::Partial`] is `drop_last=False` for both. [`LastBatch::Drop`] is `True` for both:
-/// each rank has `num_clips / num_shards` clips, rounded down, and only full batches of them. [`LastBatch::Fill`], which PyTorch does not
-/// have, is `Partial` with the last batch filled up from the head of the rank's list. Unshuffled needs no list at all.
+/// dataset, past whose end it begins anew. [`LastBatch::Partial`] is `drop_last=False` for both. [`LastBatch::Drop`] is
+/// `True` for both: each rank has `num_clips / num_shards` clips, rounded down, and only full batches of them.
+/// [`LastBatch::Fill`], which PyTorch does not have, is `Partial` with the last batch filled up from the head of the
+/// rank's list. Unshuffled needs no list at all.
 #[derive(Debug)]
 pub(super) struct Torch {
     num_clips: u64,
@@ -147,8 +149,8 @@ mod tests {
         assert_eq!(checksum(&permutation(100_000, 7)), 8023667447378198044);
     }
 
-    // Computed by NumPy's MT19937 and a loop in Python; benches/peers/check_order.py compares with torch itself, on both
-    // sides of the length from which it is used.
+    // Computed by NumPy's MT19937 and a loop in Python; benches/peers/check_order.py compares with torch itself, on
+    // both sides of the length from which it is used.
     #[test]
     fn long_lists_are_shuffled_inside_out() {
         let inside_out = |n, seed| {
@@ -193,7 +195,7 @@ mod tests {
         ranks.iter().flatten().flatten().filter(|slot| slot.padding).count()
     }
 
-    // Computed by torch 2.15.0: DistributedSampler(…, shuffle=True, drop_last=…), set_epoch, DataLoader(…, drop_last=…).
+    // Computed by torch 2.15.0: DistributedSampler(…, drop_last=…), set_epoch, DataLoader(…, drop_last=…).
     #[test]
     fn ranks_get_what_a_distributed_sampler_gives_them() {
         let check = |size, key, last_batch, expected: &Ranks, padded| {

@@ -13,6 +13,9 @@ use crate::units::{DisplayIndex, TimeBase};
 /// rounding leaves of a sum of seconds.
 pub const SLACK_SECONDS: f64 = 1e-6;
 
+/// Most that a coarse clock of a container is forgiven.
+const MOST_SLACK_SECONDS: f64 = 1e-3;
+
 /// A time as exactly as it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moment {
@@ -33,26 +36,31 @@ pub trait Footage {
     /// When frame `frame` appears, in seconds. For `frame == num_frames` and beyond: when the last frame ends.
     fn begins_at(&self, frame: u32) -> f64;
 
-    /// The same as a thing of its own, for a rule that hands it on.
-    fn owned(&self) -> Box<dyn Footage + Send + Sync>;
-
     /// The same, before any rounding.
     fn moment(&self, frame: u32) -> Moment {
         Moment::Seconds(self.begins_at(frame))
     }
+
+    /// How much earlier than a frame appears it is taken to be there, in seconds.
+    fn slack_seconds(&self) -> f64 {
+        SLACK_SECONDS
+    }
+
+    /// The video as a thing of its own, for a rule that hands it on.
+    fn owned(&self) -> Box<dyn Footage + Send + Sync>;
 
     /// From the first frame's appearance to the last one's end, in seconds.
     fn duration_seconds(&self) -> f64 {
         self.begins_at(self.num_frames()) - self.begins_at(0)
     }
 
-    /// Number of frames that have appeared by `seconds`, [`SLACK_SECONDS`] forgiven: the frame on screen is the one
+    /// Number of frames that have appeared by `seconds`, [`slack_seconds`](Self::slack_seconds) forgiven: the frame on screen is the one
     /// before that number; 0 before the first frame.
     fn appeared_by(&self, seconds: f64) -> u32 {
         let (mut low, mut high) = (0, self.num_frames());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.begins_at(middle) <= seconds + SLACK_SECONDS {
+            if self.begins_at(middle) <= seconds + self.slack_seconds() {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -155,7 +163,7 @@ impl Part {
     pub fn new(index: Arc<VideoIndex>, extent: Extent) -> Self {
         let frames = index.num_frames();
         let whole = Self { index, first: 0, end: frames };
-        let appeared_before = |seconds: f64| whole.appeared_by(seconds - 2.0 * SLACK_SECONDS);
+        let appeared_before = |seconds: f64| whole.appeared_by(seconds - 2.0 * whole.slack_seconds());
         let (first, end) = match extent {
             Extent::Whole => (0, frames),
             Extent::Frames(first, end) => (first, end.unwrap_or(frames)),
@@ -174,6 +182,12 @@ impl Part {
 impl Footage for Part {
     fn num_frames(&self) -> u32 {
         self.end - self.first
+    }
+
+    /// A tick, since containers round times to ticks, the clip's start as well as the frame's: at 30 frames a second
+    /// Matroska has them at 0.033 and 0.067 s. At most a millisecond, where ticks are as long as frames.
+    fn slack_seconds(&self) -> f64 {
+        self.index.info.time_base.seconds(1).clamp(SLACK_SECONDS, MOST_SLACK_SECONDS)
     }
 
     fn owned(&self) -> Box<dyn Footage + Send + Sync> {

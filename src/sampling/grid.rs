@@ -3,7 +3,6 @@
 //! Never: chooses the place.
 
 use super::common::at_least_one;
-use super::footage::SLACK_SECONDS;
 use super::screen::Spot;
 use super::short::{length_of, seconds, Short};
 use super::{Draw, Footage, Sample};
@@ -108,7 +107,7 @@ impl Grid {
                 let span = self.span_seconds(fps);
                 let end = video.begins_at(frames);
                 u64::from(first_without(frames, |at| match self.jitter {
-                    true => video.begins_at(at) + span <= end + SLACK_SECONDS,
+                    true => video.begins_at(at) + span <= end + video.slack_seconds(),
                     false => Spot::moment(video, video.begins_at(at) + span).is_real(),
                 }))
             }
@@ -140,8 +139,8 @@ impl Grid {
         }
         // A clip that ends with the video does not run past its end by what rounding adds.
         let end = video.begins_at(video.num_frames());
-        let fits = begin + self.span_seconds(fps) <= end + SLACK_SECONDS;
-        let latest = if fits { end - 2.0 * SLACK_SECONDS } else { f64::INFINITY };
+        let fits = begin + self.span_seconds(fps) <= end + video.slack_seconds();
+        let latest = if fits { end - 2.0 * video.slack_seconds() } else { f64::INFINITY };
         let mut moment = |i: u32| begin + (f64::from(i) + rng.unit_f64()) / fps;
         Ok((0..self.frames).map(|i| Spot::moment(video, moment(i).min(latest).max(begin))).collect())
     }

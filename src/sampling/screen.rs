@@ -2,7 +2,6 @@
 //! Out: the frame that is meant, or how far outside it lies.
 //! Never: decides what is shown instead.
 
-use super::footage::SLACK_SECONDS;
 use super::Footage;
 
 /// Where an entry of a clip falls.
@@ -32,14 +31,14 @@ impl Spot {
         }
     }
 
-    /// The frame on screen at `seconds`: frame *i* from its own appearance up to the next one's, `SLACK_SECONDS`
+    /// The frame on screen at `seconds`: frame *i* from its own appearance up to the next one's, the video's slack
     /// forgiven. A frame is on screen when it appears, even where the video ends with that.
     pub fn moment(video: &dyn Footage, seconds: f64) -> Self {
         let frames = video.num_frames();
         let outside = Spot::Outside(Outside::Second(seconds));
         let Some(at) = video.appeared_by(seconds).checked_sub(1) else { return outside };
-        let over = seconds > video.begins_at(at) + SLACK_SECONDS
-            && seconds + SLACK_SECONDS >= video.begins_at(frames);
+        let over = seconds > video.begins_at(at) + video.slack_seconds()
+            && seconds + video.slack_seconds() >= video.begins_at(frames);
         if at + 1 == frames && over {
             return outside;
         }
@@ -75,7 +74,7 @@ impl Outside {
                 let (begin, whole) = (video.begins_at(0), video.duration_seconds());
                 let into = (seconds - begin).rem_euclid(whole);
                 // What rounding left just before the end is the beginning.
-                let into = if into + SLACK_SECONDS < whole { into } else { 0.0 };
+                let into = if into + video.slack_seconds() < whole { into } else { 0.0 };
                 video.appeared_by(begin + into).saturating_sub(1)
             }
         }

@@ -97,10 +97,10 @@ impl Windows {
             (Pad::Reflect1001, Outside::Second(at)) => {
                 let (begin, way) = (video.begins_at(0), video.duration_seconds());
                 let there = (at - begin).rem_euclid(2.0 * way);
-                let shown = match there + SLACK_SECONDS < way {
+                let shown = match there + video.slack_seconds() < way {
                     true => video.appeared_by(begin + there),
                     // Backwards, a frame is on screen up to and without the moment at which it appears.
-                    false => video.appeared_by(begin + (2.0 * way - there) - 2.0 * SLACK_SECONDS),
+                    false => video.appeared_by(begin + (2.0 * way - there) - 2.0 * video.slack_seconds()),
                 };
                 shown.saturating_sub(1)
             }

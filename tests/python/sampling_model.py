@@ -17,6 +17,7 @@ class Film:
     times: list[float]
     end: float
     known: dict
+    slack: float = SLACK
 
     @property
     def n(self):
@@ -48,8 +49,8 @@ def any_film(dice, most=60):
 
 def on_screen(film, t):
     """The frame on screen at a time, or None."""
-    at = bisect_right(film.times, t + SLACK) - 1
-    if at < 0 or (at == film.n - 1 and t > film.times[at] + SLACK and t + SLACK >= film.end):
+    at = bisect_right(film.times, t + film.slack) - 1
+    if at < 0 or (at == film.n - 1 and t > film.times[at] + film.slack and t + film.slack >= film.end):
         return None
     return at
 
@@ -67,7 +68,7 @@ def looped(film, spot):
         return at % film.n
     span = film.end - film.times[0]
     into = (at - film.times[0]) % span if span > 0 else 0.0
-    return on_screen(film, film.times[0] + (into if into + SLACK < span else 0.0))
+    return on_screen(film, film.times[0] + (into if into + film.slack < span else 0.0))
 
 
 def nearest(film, spot):
@@ -118,7 +119,7 @@ class Spacing:
         if self.stride:
             return sum(s + gaps * self.stride + (not jitter) <= film.n for s in range(film.n))
         if jitter:
-            return sum(t + gaps / self.fps <= film.end + SLACK for t in film.times)
+            return sum(t + gaps / self.fps <= film.end + film.slack for t in film.times)
         return sum(on_screen(film, t + gaps / self.fps) is not None for t in film.times)
 
 

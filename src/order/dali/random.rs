@@ -25,8 +25,8 @@ impl MinStd {
         self.0
     }
 
-    /// `std::uniform_int_distribution<int>(0, n - 1)`, `n` from 1 to 2^31 - 3: the draws, from 0 on, are cut into `n` parts of equal
-    /// length, and those behind the last part drawn again.
+    /// `std::uniform_int_distribution<int>(0, n - 1)`, `n` from 1 to 2^31 - 3: the draws, from 0 on, are cut into `n`
+    /// parts of equal length, and those behind the last part drawn again.
     pub fn below(&mut self, n: u32) -> u32 {
         let part = (MODULUS as u32 - 2) / n.max(1); // draws are 1 to MODULUS - 1
         loop {

@@ -18,9 +18,9 @@ const LIST_SEED: u32 = 524_287;
 /// `random_shuffle=True` of DALI's `Loader` (dali/operators/reader/loader/loader.h), release 2.4.
 ///
 /// All samples are shuffled once, in the same way whatever the seed. A shard's samples then pass through a ring of
-/// `initial_fill`: each time one of those waiting in it is picked, and the next sample takes its place. DALI fills the ring
-/// with samples of later epochs when a shard is running out, but picks among those of the epoch under way only, so that these
-/// wait in their order: an epoch depends on those before it through the random numbers alone.
+/// `initial_fill`: each time one of those waiting in it is picked, and the next sample takes its place. DALI fills the
+/// ring with samples of later epochs when a shard is running out, but picks among those of the epoch under way only, so
+/// that these wait in their order: an epoch depends on those before it through the random numbers alone.
 #[derive(Debug)]
 pub struct Reader {
     shards: Shards,
@@ -161,8 +161,8 @@ mod tests {
     use super::super::super::OrderConfig;
     use super::*;
 
-    /// The reader as it is described: one ring over the endless stream of all epochs, and for each epoch under way a window
-    /// of counters from which may be picked.
+    /// The reader as it is described: one ring over the endless stream of all epochs, and for each epoch under way a
+    /// window of counters from which may be picked.
     struct Twin {
         list: Vec<u32>,
         config: OrderConfig,

@@ -18,11 +18,11 @@ const LEAST_SHARE: u128 = WHOLE >> 40;
 
 /// How many turns each dataset has had at any place.
 ///
-/// With `W(d)` the share of datasets `0..=d` and `u` a number from 0 to 1 that is drawn for each epoch, datasets `0..=d` have had
-/// `floor(W(d) t + u)` turns before place `t`, where `t` begins a block. So each dataset has had its share of `t` to within less
-/// than 1, and all together `t`. Blocks are equally long to within one place, at least 1024 places and at least
-/// 1 / the smallest share, which makes the counts of every dataset grow from block to block. Shorter epochs are one
-/// block. What is too small a share for one epoch comes in some of them, as `u` decides.
+/// With `W(d)` the share of datasets `0..=d` and `u` a number from 0 to 1 that is drawn for each epoch, datasets
+/// `0..=d` have had `floor(W(d) t + u)` turns before place `t`, where `t` begins a block. So each dataset has had its
+/// share of `t` to within less than 1, and all together `t`. Blocks are equally long to within one place, at least 1024
+/// places and at least 1 / the smallest share, which makes the counts of every dataset grow from block to block.
+/// Shorter epochs are one block. What is too small a share for one epoch comes in some of them, as `u` decides.
 #[derive(Clone, Debug)]
 pub struct Quotas {
     /// Share of this dataset and those before it.

@@ -41,6 +41,9 @@ pub struct Item {
     pub extent: Extent,
 }
 
+/// Frames and clips of an item.
+type Length = (u32, u64);
+
 /// Bytes of indices that are kept: about 20 000 ten-second clips.
 const INDEX_BUDGET: usize = 256 << 20;
 
@@ -94,14 +97,14 @@ impl Library {
         let done = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-        let lengths: Vec<Mutex<Option<Result<(u32, u64)>>>> =
+        let lengths: Vec<Mutex<Option<Result<Length>>>> =
             self.items.iter().map(|_| Mutex::new(None)).collect();
         let surveyed = std::thread::scope(|scope| {
             for worker in 0..threads {
                 let work = || loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(slot) = lengths.get(at) else { return };
-                    let open = || -> Result<(u32, u64)> {
+                    let open = || -> Result<Length> {
                         let video = self.open(at as u32, meter, &stopped)?;
                         let part = self.part(at as u32, video.index());
                         Ok((part.num_frames(), self.sampling.clips_in(&part)))

@@ -10,10 +10,10 @@ frames that you know; :func:`custom` for a function of your own; :func:`preset` 
 **How far frames are apart** is said by one of ``stride=`` (frames; 1 if nothing is said), ``fps=`` (frames per second)
 and ``duration_seconds=`` (``sequence_length`` frames spread evenly over so many seconds: ``fps = sequence_length /
 duration_seconds``). With ``stride`` frame *i* of a clip is ``start + i * stride``. With seconds it is the frame on
-screen ``i / fps`` seconds after the clip's start: the last one that has appeared by then. A tick of the file's
-clock is forgiven, a millisecond at most, since containers round times to ticks (and a microsecond where
-:meth:`Sampling.frames` is given times). The file's own presentation times decide, so a constant and a variable frame rate are sampled alike, and frames come twice
-or not at all as need be.
+screen ``i / fps`` seconds after the clip's start: the last one that has appeared by then. A tick of the file's clock is
+forgiven, a millisecond at most, since containers round times to ticks (and a microsecond where :meth:`Sampling.frames`
+is given times). The file's own presentation times decide, so a constant and a variable frame rate are sampled alike,
+and frames come twice or not at all as need be.
 
 **What stands for frames past the end** is said by ``short=``, the same words everywhere:
 

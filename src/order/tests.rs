@@ -231,6 +231,51 @@ fn an_order_of_no_clips_has_no_batches() {
 }
 
 #[test]
+fn the_largest_numbers_do_not_overflow() {
+    let most = OrderConfig { num_clips: u64::MAX, batch_size: 3, ..OrderConfig::default() };
+    let sizes = vec![1 << 62, u64::MAX - (1 << 62)];
+    let mix = Mix { sizes, weights: vec![1.0, 3.0], replacement: false, epoch_clips: None };
+    let buffer = Shuffle::Buffer { initial_fill: u32::MAX };
+    for (kind, shuffle, stick_to_shard, mix) in [
+        (Kind::Framespool, Shuffle::Full, false, None),
+        (Kind::Framespool, buffer, false, None),
+        (Kind::Framespool, buffer, true, None),
+        (Kind::Framespool, Shuffle::Full, false, Some(mix)),
+        (Kind::Torch, Shuffle::Off, false, None),
+        (Kind::Dali, Shuffle::Off, false, None),
+    ] {
+        for (last_batch, num_shards) in POLICIES.into_iter().flat_map(|p| [(p, 1), (p, 2), (p, u32::MAX)]) {
+            let config = OrderConfig {
+                kind,
+                shuffle,
+                stick_to_shard,
+                mix: mix.clone(),
+                last_batch,
+                num_shards,
+                ..most.clone()
+            };
+            let last_rank = OrderConfig { shard_id: num_shards - 1, ..config };
+            for (worker_id, num_workers) in [(0, 1), (u32::MAX - 1, u32::MAX)] {
+                let order = Order::new(OrderConfig { worker_id, num_workers, ..last_rank.clone() }).unwrap();
+                let Some(last) = order.len_batches().checked_sub(1) else {
+                    assert!(num_workers > 1 && num_shards > 2, "a worker too many");
+                    continue;
+                };
+                assert!(order.len_slots() > last);
+                for (epoch, batch) in [(0, 0), (u64::MAX, last), (1, last / 2)] {
+                    let slots = order.batch(epoch, batch);
+                    assert!(
+                        (1..=3).contains(&slots.len()),
+                        "{kind:?} {shuffle:?} {last_batch:?} {num_shards}"
+                    );
+                }
+                assert!(order.batch(0, last + 1).is_empty() && order.batch(0, u64::MAX).is_empty());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_mix_is_split_over_ranks_like_any_order() {
     let mix = Mix { sizes: vec![20, 4], weights: vec![1.0, 1.0], replacement: false, epoch_clips: Some(30) };
     let base = OrderConfig { shuffle: Shuffle::Full, mix: Some(mix), ..config(24, 2, 4) };

@@ -82,9 +82,10 @@ impl Torch {
 
     /// Place `place` of this rank's list; `clip` tells what is at a place of the shuffled dataset.
     fn slot(&self, place: u64, clip: impl Fn(u64) -> u64) -> Slot {
-        let dealt = (place % self.length.max(1)) * self.ranks + self.rank;
-        let padding = place >= self.length || dealt >= self.num_clips;
-        Slot { clip: clip(dealt % self.num_clips.max(1)), visit: 0, padding }
+        let dealt = u128::from(place % self.length.max(1)) * u128::from(self.ranks) + u128::from(self.rank);
+        let there = u64::try_from(dealt).ok().filter(|&at| at < self.num_clips);
+        let at = there.unwrap_or_else(|| (dealt % u128::from(self.num_clips.max(1))) as u64);
+        Slot { clip: clip(at), visit: 0, padding: place >= self.length || there.is_none() }
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Moment {
     Seconds(f64),
     /// In ticks of the video's clock.
     Ticks(i64, TimeBase),
+    /// So many frames later than 0, at a rate in frames per second.
+    Frames(u32, f64),
 }
 
 /// What a rule may know of a video, or of the part of it that a dataset's entry names.
@@ -94,6 +96,10 @@ impl Footage for Steady {
 
     fn begins_at(&self, frame: u32) -> f64 {
         f64::from(frame.min(self.num_frames)) / self.fps
+    }
+
+    fn moment(&self, frame: u32) -> Moment {
+        Moment::Frames(frame.min(self.num_frames), self.fps)
     }
 }
 

@@ -1,6 +1,6 @@
 //! In: floats, and ticks of a clock. Out: fractions of whole numbers, added and compared without rounding.
 //! What Python's `fractions.Fraction` does for code that computes with exact times.
-//! Never: overflows: a result that needs more than 127 bits is `None`.
+//! Never: overflows: a result that needs more than 127 bits is rounded to a float.
 
 use std::cmp::Ordering;
 
@@ -65,8 +65,12 @@ impl Exact {
         }
     }
 
-    /// The sum.
+    /// The sum; `None` beyond 2^60.
     pub fn plus(self, other: Self) -> Option<Self> {
+        self.exact_sum(other).or_else(|| Self::of(self.to_f64() + other.to_f64()))
+    }
+
+    fn exact_sum(self, other: Self) -> Option<Self> {
         let shared = i128::try_from(gcd(self.denominator as u128, other.denominator as u128)).ok()?;
         let (mine, others) = (self.denominator / shared, other.denominator / shared);
         let numerator =
@@ -74,22 +78,31 @@ impl Exact {
         Self::new(numerator, self.denominator.checked_mul(others)?)
     }
 
-    /// The difference.
+    /// The difference; `None` beyond 2^60.
     pub fn minus(self, other: Self) -> Option<Self> {
         self.plus(Self { numerator: -other.numerator, ..other })
     }
 
-    /// The product with a fraction `numerator / denominator`; `None` where the denominator is 0.
+    /// The product with a fraction `numerator / denominator`; `None` where the denominator is 0, or beyond 2^60.
     pub fn times(self, numerator: i128, denominator: i128) -> Option<Self> {
         let other = Self::new(numerator, denominator)?;
-        let (a, b) =
-            (Self::new(self.numerator, other.denominator)?, Self::new(other.numerator, self.denominator)?);
+        self.exact_product(other).or_else(|| Self::of(self.to_f64() * other.to_f64()))
+    }
+
+    fn exact_product(self, other: Self) -> Option<Self> {
+        let a = Self::new(self.numerator, other.denominator)?;
+        let b = Self::new(other.numerator, self.denominator)?;
         Self::new(a.numerator.checked_mul(b.numerator)?, a.denominator.checked_mul(b.denominator)?)
+    }
+
+    /// The quotient; `None` where `other` is 0.
+    pub fn over(self, other: Self) -> Option<Self> {
+        self.times(other.denominator, other.numerator)
     }
 
     /// The largest whole number that is not above `self / other`, for `other` above 0.
     pub fn floor_div(self, other: Self) -> Option<i128> {
-        let ratio = self.times(other.denominator, other.numerator)?;
+        let ratio = self.over(other)?;
         Some(ratio.numerator.div_euclid(ratio.denominator))
     }
 
@@ -182,9 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_none() {
+    fn what_does_not_fit_is_rounded() {
         let wide = ratio(1, (1 << 100) + 1);
-        assert_eq!(wide.plus(ratio(1, (1 << 99) + 1)), None);
+        let sum = wide.plus(ratio(1, (1 << 99) + 1)).unwrap();
+        assert_eq!(sum.to_f64(), f64::powi(2.0, -100) + f64::powi(2.0, -99));
+        let product = ratio(3, (1 << 60) + 1).times(1, (1 << 49) + 1).and_then(|x| x.times(1, (1 << 30) + 1));
+        assert!(product.is_some());
         assert_eq!(ratio(i128::MAX, 1).plus(ratio(1, 1)), None);
         assert_eq!((Exact::new(1, 0), ratio(1, 2).times(1, 0)), (None, None));
         assert!(Exact::new(i128::MIN, i128::MIN).is_none());

@@ -62,7 +62,7 @@ fn seconds(name: &str, value: Seconds) -> Result<Exact> {
     Ok(exact)
 }
 
-fn too_fine() -> Error {
+fn no_times() -> Error {
     Error::Argument(
         "clip_duration and stride must be simpler numbers: exact times need more than 127 bits".into(),
     )
@@ -78,7 +78,7 @@ impl Clips {
             Sampler::RandomMulti { num_clips } => drop(count("num_clips", num_clips)?),
             Sampler::Uniform { stride, backpad_last } => {
                 stride.map_or(Ok(duration), |stride| seconds("stride", stride))?;
-                uniform = Some(Uniform::new(duration, stride, backpad_last).ok_or_else(too_fine)?);
+                uniform = Some(Uniform::new(duration, stride, backpad_last).ok_or_else(no_times)?);
             }
             Sampler::ConstantClipsPerVideo { clips_per_video, augs_per_clip } => {
                 count("clips_per_video", clips_per_video)?;
@@ -112,6 +112,7 @@ impl Clips {
 fn appears(video: &dyn Footage, frame: u32) -> Option<Exact> {
     match video.moment(frame) {
         Moment::Seconds(seconds) => Exact::of(seconds),
+        Moment::Frames(frames, fps) => Exact::new(frames.into(), 1)?.over(Exact::of(fps)?),
         Moment::Ticks(ticks, base) => {
             Exact::new(i128::from(ticks) * i128::from(base.num()), base.den().into())
         }
@@ -161,10 +162,10 @@ impl Rule for Clips {
     /// The random samplers draw as `random.uniform(0, longest)` does: a float for each clip, in their order.
     fn clip(&self, video: &dyn Footage, number: u64, rng: &mut dyn Draw) -> Result<Sample> {
         known_clip(number, self.clips_in(video), video)?;
-        let begin = appears(video, 0).ok_or_else(too_fine)?;
+        let begin = appears(video, 0).ok_or_else(no_times)?;
         let start = duration(video).and_then(|duration| self.start(duration, number, rng));
-        let start = start.and_then(|start| start.plus(begin)).ok_or_else(too_fine)?;
-        let end = start.plus(self.clip_duration).ok_or_else(too_fine)?;
+        let start = start.and_then(|start| start.plus(begin)).ok_or_else(no_times)?;
+        let end = start.plus(self.clip_duration).ok_or_else(no_times)?;
         let before =
             |moment: Exact| count_while(video, |frame| appears(video, frame).is_some_and(|at| at < moment));
         let (first, past) = (before(start), before(end));

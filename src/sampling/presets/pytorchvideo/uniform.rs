@@ -29,7 +29,7 @@ enum Stride {
 }
 
 impl Uniform {
-    /// `None` where the numbers are too fine to be exact.
+    /// `None` where the stride is not finite.
     pub fn new(clip_duration: Exact, stride: Option<Seconds>, backpad_last: bool) -> Option<Self> {
         let stride = match stride {
             None => Stride::Exact(clip_duration),
@@ -62,16 +62,18 @@ impl Uniform {
         }
     }
 
-    /// Number of clips that begin up to and with `latest`, at most [`MOST`].
-    fn up_to(&self, latest: Exact) -> Option<u64> {
-        if latest < Exact::ZERO {
-            return Some(0);
-        }
+    /// Number of clips that begin no more than `slack` after `latest`, at most [`MOST`].
+    fn up_to(&self, latest: Exact, slack: Exact) -> Option<u64> {
+        let within = |begin: Exact| begin.minus(latest).is_some_and(|late| late <= slack);
         let all = match self.stride {
-            Stride::Exact(stride) => u64::try_from(latest.floor_div(stride)?).unwrap_or(u64::MAX - 1) + 1,
+            Stride::Exact(stride) => {
+                let past = latest.floor_div(stride)?.max(-1) + 1;
+                let one_more = within(stride.times(past, 1)?);
+                u64::try_from(past).unwrap_or(u64::MAX - 1) + u64::from(one_more)
+            }
             Stride::Delta { delta, duration } => {
-                let near = latest.to_f64() - 1e-6;
-                let early = |&begin: &f64| begin < near || Exact::of(begin).is_some_and(|b| b <= latest);
+                let near = latest.to_f64() - EPSILON;
+                let early = |&begin: &f64| begin < near || Exact::of(begin).is_some_and(within);
                 self.floats(delta, duration).take_while(early).count() as u64
             }
         };
@@ -83,9 +85,9 @@ impl Uniform {
         let (epsilon, latest) = (Exact::of(EPSILON)?, video_duration.minus(self.clip_duration)?);
         if !self.backpad_last {
             // A clip is the last one if the next would end later than the video.
-            return Some(self.up_to(latest.plus(epsilon)?)?.max(1));
+            return Some(self.up_to(latest, epsilon)?.max(1));
         }
-        let whole = self.up_to(latest)?;
+        let whole = self.up_to(latest, Exact::ZERO)?;
         let Some(last) = whole.checked_sub(1) else { return Some(1) };
         let left = latest.minus(self.begin(last)?)?;
         Some(whole + u64::from(left >= epsilon))

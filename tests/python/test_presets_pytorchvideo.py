@@ -1,0 +1,144 @@
+"""The preset ``pytorchvideo``, against facebookresearch/pytorchvideo's published formulas, with Python's fractions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from fractions import Fraction
+
+import framespool as fsp
+import numpy as np
+import pytest
+from published import Clips, Footage, footages, real, run, steady, torch_linspace
+
+EPS = 1e-6
+
+
+def frames(video: Footage, start: Fraction, end: Fraction, samples: int | None) -> tuple[list[int], list[bool]] | None:
+    """``EncodedVideoPyAV.get_clip`` and ``uniform_temporal_subsample``; times count from the first frame."""
+    begins, _ = video.exact()
+    # Fractions ascend: the frames from the first that is not before ``start`` to the last before ``end``.
+    shown = list(range(bisect_left(begins, start + begins[0]), bisect_left(begins, end + begins[0])))
+    if not shown:
+        return None
+    if samples is None:
+        return real(shown)
+    chosen = np.clip(torch_linspace(0, len(shown) - 1, samples), 0, len(shown) - 1).astype(np.int64)
+    return real(shown[i] for i in chosen)
+
+
+def uniform(clip_duration, stride, backpad_last, duration: Fraction) -> list[tuple[Fraction, Fraction]]:
+    """``UniformClipSampler``, asked until it says that a clip is the last one."""
+    length = Fraction(clip_duration)
+    stride = length if stride is None else stride
+    delta = stride - length
+
+    def clip(last_end):
+        last_end = -delta if last_end is None else last_end
+        start = Fraction(last_end + delta)
+        end = start + length
+        if backpad_last:
+            start = Fraction(max(0, start - max(0, end - duration)))
+            end = start + length
+        return start, end
+
+    clips, last = [], None
+    while True:
+        clips.append(clip(last))
+        last = clips[-1][1]
+        following = clip(last)[1]
+        if backpad_last and abs(following - last) < EPS:
+            return clips
+        if not backpad_last and following - duration > EPS:
+            return clips
+
+
+def duration(video: Footage) -> Fraction:
+    begins, end = video.exact()
+    return end - begins[0]
+
+
+def lengths(random) -> float | Fraction | int:
+    return random.choice([0.5, 1.0, 1, 2, 32 / 30, Fraction(32, 30), Fraction(8, 25), random.uniform(0.05, 3)])
+
+
+def test_uniform_clips_are_pytorchvideos():
+    def one(random, comparison):
+        video = footages(random)
+        length, backpad = lengths(random), random.random() < 0.5
+        share = random.choice([1, 2, 3, 0.5, 0.7, Fraction(1, 3), Fraction(5, 4)])
+        stride = random.choice([None, length * share, 0.4, Fraction(1, 4), random.uniform(0.1, 2)])
+        samples = random.choice([None, 1, 4, 8, 16, 32])
+        options = {"sampling_type": "uniform", "clip_duration": length, "num_samples": samples}
+        options |= {"stride": stride, "backpad_last": backpad}
+        clips = uniform(length, stride, backpad, duration(video))
+        expected: Clips = [frames(video, start, end, samples) for start, end in clips]
+        comparison.check("pytorchvideo", options, video, expected)
+
+    run(4000, one, failing=0.2)
+
+
+def test_random_clips_are_pytorchvideos_for_the_same_draws():
+    def one(random, comparison):
+        video, length = footages(random), lengths(random)
+        samples, several = random.choice([None, 4, 8, 16]), random.choice([None, 1, 3, 5])
+        options = {"clip_duration": length, "num_samples": samples}
+        options |= {} if several is None else {"sampling_type": "random_multi", "num_clips": several}
+        draws = [random.choice([0.0, 2**-53, 1 - 2**-53, random.random()]) for _ in range(several or 1)]
+        longest = max(duration(video) - Fraction(length), 0)
+        starts = [Fraction(0 + (longest - 0) * drawn) for drawn in draws]  # random.uniform(0, longest)
+        expected = [frames(video, start, start + Fraction(length), samples) for start in starts]
+        comparison.check("pytorchvideo", options, video, expected, draws)
+
+    run(3000, one, failing=0.2)
+
+
+def test_constant_clips_are_pytorchvideos():
+    def one(random, comparison):
+        video, length = footages(random), lengths(random)
+        clips, again = random.choice([1, 2, 3, 5, 10]), random.choice([None, 1, 3])
+        samples = random.choice([None, 4, 8, 16])
+        options = {"sampling_type": "constant_clips_per_video", "clip_duration": length, "num_samples": samples}
+        options |= {"clips_per_video": clips, "augs_per_clip": again}
+        longest = Fraction(max(duration(video) - Fraction(length), 0))
+        starts = [longest / max(clips - 1, 1) * i for i in range(clips) for _ in range(again or 1)]
+        expected = [frames(video, start, start + Fraction(length), samples) for start in starts]
+        comparison.check("pytorchvideo", options, video, expected)
+
+    run(4000, one, failing=0.2)
+
+
+def test_the_example_of_its_documentation():
+    options = {"sampling_type": "uniform", "clip_duration": Fraction(32, 30), "stride": Fraction(16, 30)}
+    rule = fsp.sampling.preset("pytorchvideo", **options, backpad_last=True)
+    assert [rule.frames(39, clip=i).indices for i in (0, 1)] == [list(range(32)), list(range(7, 39))]
+    assert rule.clips_in(39) == 2
+    assert fsp.sampling.preset("pytorchvideo", **options, backpad_last=False).clips_in(39) == 1
+
+
+def test_a_fraction_and_a_float_can_mean_different_frames():
+    video = steady(60, 30.0)
+    for length, last in ((Fraction(1, 10), 2), (0.1, 3)):  # 0.1 is a bit more than a tenth
+        rule = fsp.sampling.preset("pytorchvideo", sampling_type="uniform", clip_duration=length)
+        assert rule.frames(60, clip=0).indices[-1] == last
+        assert rule.frames(60, clip=0).indices == frames(video, Fraction(0), Fraction(length), None)[0]
+
+
+def test_options_that_make_no_sense_are_refused():
+    for options in [
+        {},
+        {"clip_duration": 0.0},
+        {"clip_duration": float("nan")},
+        {"clip_duration": Fraction(-1, 2)},
+        {"clip_duration": 1.0, "num_samples": 0},
+        {"clip_duration": 1.0, "num_samples": 2**32 - 1},
+        {"clip_duration": 1.0, "sampling_type": "dense"},
+        {"clip_duration": 1.0, "stride": 0.5},
+        {"clip_duration": 1.0, "sampling_type": "random_multi"},
+        {"clip_duration": 1.0, "sampling_type": "random_multi", "num_clips": 0},
+        {"clip_duration": 1.0, "sampling_type": "uniform", "stride": 0},
+        {"clip_duration": 1.0, "sampling_type": "uniform", "stride": 1e-9},
+        {"clip_duration": 1.0, "sampling_type": "uniform", "clips_per_video": 3},
+        {"clip_duration": 1.0, "sampling_type": "constant_clips_per_video"},
+    ]:
+        with pytest.raises(fsp.ArgumentError):
+            fsp.sampling.preset("pytorchvideo", **options)

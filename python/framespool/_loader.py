@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from framespool import _framespool, _state
-from framespool._check import choice, size, whole
+from framespool._check import choice, flag, size, whole
 from framespool._framespool import Tensor
 from framespool._index import place
 from framespool.datasets import Dataset, Mixture, as_dataset
@@ -147,19 +147,25 @@ class ClipLoader:
         choice("last_batch", last_batch, ("partial", "drop", "fill"))
         choice("on_error", on_error, ("raise", "skip", "replace"))
         self.dataset = as_dataset(dataset)
-        settings: dict[str, Any] = {
+        ordered: dict[str, Any] = {
+            "num_clips": 0,  # known when the videos are
             "batch_size": whole("batch_size", batch_size),
-            "shuffle": shuffle or "off",
+            "shuffle": shuffle or None,
             "initial_fill": whole("initial_fill", initial_fill),
             "order": order,
-            "stick_to_shard": bool(stick_to_shard),
-            "worker_id": whole("worker_id", worker_id),
-            "num_workers": whole("num_workers", num_workers),
-            "mixture": self.dataset if isinstance(self.dataset, Mixture) else None,
-            "seed": whole("seed", seed, most=2**64 - 1),
             "shard_id": whole("shard_id", shard_id),
             "num_shards": whole("num_shards", num_shards),
+            "stick_to_shard": flag("stick_to_shard", stick_to_shard),
+            "worker_id": whole("worker_id", worker_id),
+            "num_workers": whole("num_workers", num_workers),
+            "seed": whole("seed", seed, most=2**64 - 1),
             "last_batch": last_batch,
+            "mix": None,  # by its datasets' clips, once these are known
+        }
+        mixture = self.dataset if isinstance(self.dataset, Mixture) else None
+        settings: dict[str, Any] = {
+            "order": ordered,
+            "mixture": mixture,
             "on_error": on_error,
             "num_threads": _cores() if num_threads is None else whole("num_threads", num_threads),
             "prefetch": whole("prefetch", prefetch),
@@ -170,13 +176,13 @@ class ClipLoader:
             "index": place(index),
         }
         self.sampling = sampling
-        self.batch_size: int = settings["batch_size"]
+        self.batch_size: int = ordered["batch_size"]
         steps, self._finish = split(transforms)
         self._spool = _framespool.Spool(self.dataset.entries, sampling._rule(), steps, settings)
-        self._order = _state.order(settings)
+        self._order = _state.order(ordered, mixture)
         self._numbers = {
-            "seed": settings["seed"],
-            "global_batch_size": self.batch_size * settings["num_shards"],
+            "seed": ordered["seed"],
+            "global_batch_size": self.batch_size * ordered["num_shards"],
             "num_clips": self.num_clips,
         }
         self._configuration: dict[str, Any] | None = None

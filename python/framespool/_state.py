@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framespool._check import whole
-from framespool.datasets import Dataset, Part
+from framespool.datasets import Dataset, Mixture, Part
 from framespool.errors import ArgumentError
 
 #: Raised when states change what they mean.
@@ -49,7 +49,7 @@ def fingerprint(dataset: Dataset) -> str:
     return digest.hexdigest()
 
 
-def order(settings: Mapping[str, Any]) -> dict[str, Any]:
+def order(settings: Mapping[str, Any], mixture: Mixture | None) -> dict[str, Any]:
     """What decides the order of clips, apart from numbers that are told by themselves."""
     names = ["shuffle", "last_batch", "order"]
     if settings["shuffle"] == "buffer":
@@ -59,7 +59,6 @@ def order(settings: Mapping[str, Any]) -> dict[str, Any]:
         names += ["stick_to_shard", "num_shards"]
     if settings["num_workers"] > 1:
         names += ["num_workers"]
-    mixture = settings["mixture"]
     mix = {} if mixture is None else {"mix": (mixture.weights, mixture.replacement, mixture.epoch_clips)}
     return {**{name: settings[name] for name in names}, **mix}
 

@@ -4,7 +4,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use framespool::order::{Kind, LastBatch, OrderConfig, Shuffle};
 use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
 use framespool::spool::library::{Item, Place};
@@ -19,6 +18,7 @@ use pyo3::types::PyDict;
 use crate::errors::OrRaise;
 use crate::images::drawn;
 use crate::index::{Kept, Wanted};
+use crate::order::{self, word};
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, with_cause, Callable, Rule};
 use crate::tensor::{Element, Tensor};
@@ -28,30 +28,9 @@ use crate::video::{raise_own, watch, Source};
 #[derive(FromPyObject)]
 pub struct Settings {
     #[pyo3(item)]
-    batch_size: i64,
-    /// "full", "buffer" or "off".
-    #[pyo3(item)]
-    shuffle: String,
-    #[pyo3(item)]
-    initial_fill: i64,
-    #[pyo3(item)]
-    order: String,
-    #[pyo3(item)]
-    stick_to_shard: bool,
-    #[pyo3(item)]
-    worker_id: i64,
-    #[pyo3(item)]
-    num_workers: i64,
+    order: order::Settings,
     #[pyo3(item)]
     mixture: Option<Mixed>,
-    #[pyo3(item)]
-    seed: u64,
-    #[pyo3(item)]
-    shard_id: i64,
-    #[pyo3(item)]
-    num_shards: i64,
-    #[pyo3(item)]
-    last_batch: String,
     #[pyo3(item)]
     on_error: String,
     #[pyo3(item)]
@@ -136,21 +115,12 @@ pub struct Spool {
     num_clips: u64,
 }
 
-/// What one of some words means.
-fn word<T: Copy>(name: &str, given: &str, words: &[(&str, T)]) -> Result<T> {
-    let known = words.iter().find(|(word, _)| *word == given);
-    known.map(|(_, value)| *value).ok_or_else(|| {
-        let words: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
-        Error::Argument(format!("{name} must be one of {}, got {given:?}", words.join(", ")))
-    })
-}
-
 fn config(
     py: Python<'_>,
     dataset: Vec<(Entry, i64)>,
     rule: &Rule,
     steps: &[Step],
-    s: &Settings,
+    s: Settings,
     index: &Kept,
 ) -> PyResult<SpoolConfig> {
     let recipe = recipe(py, steps, &s.dtype, &s.layout)?;
@@ -166,38 +136,10 @@ fn config(
         Ok(SpoolConfig {
             items: items.collect::<Result<_>>()?,
             sampling: sampling(rule)?,
-            order: OrderConfig {
-                kind: word(
-                    "order",
-                    &s.order,
-                    &[("framespool", Kind::Framespool), ("torch", Kind::Torch), ("dali", Kind::Dali)],
-                )?,
-                shuffle: word(
-                    "shuffle",
-                    &s.shuffle,
-                    &[
-                        ("off", Shuffle::Off),
-                        ("full", Shuffle::Full),
-                        ("buffer", Shuffle::Buffer { initial_fill: number("initial_fill", s.initial_fill)? }),
-                    ],
-                )?,
-                seed: s.seed,
-                batch_size: number("batch_size", s.batch_size)?,
-                shard_id: number("shard_id", s.shard_id)?,
-                num_shards: number("num_shards", s.num_shards)?,
-                stick_to_shard: s.stick_to_shard,
-                worker_id: number("worker_id", s.worker_id)?,
-                num_workers: number("num_workers", s.num_workers)?,
-                last_batch: word(
-                    "last_batch",
-                    &s.last_batch,
-                    &[("partial", LastBatch::Partial), ("drop", LastBatch::Drop), ("fill", LastBatch::Fill)],
-                )?,
-                ..OrderConfig::default()
-            },
-            mixture: s.mixture.as_ref().map(|m| Mixture {
-                items: m.lengths.clone(),
-                weights: m.weights.clone(),
+            order: order::config(s.order)?,
+            mixture: s.mixture.map(|m| Mixture {
+                items: m.lengths,
+                weights: m.weights,
                 replacement: m.replacement,
                 epoch_clips: m.epoch_clips,
             }),
@@ -262,7 +204,7 @@ impl Spool {
         settings: Settings,
     ) -> PyResult<Self> {
         let index = py.detach(|| Kept::open(&settings.index)).or_raise(py)?;
-        let config = config(py, dataset, &rule, &steps, &settings, &index)?;
+        let config = config(py, dataset, &rule, &steps, settings, &index)?;
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
         let (len_batches, num_clips) = (spool.len_batches(), spool.num_clips());
         let counter = Box::new(spool.counter());

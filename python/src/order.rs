@@ -38,16 +38,21 @@ pub struct Settings {
     #[pyo3(item)]
     num_workers: u32,
     #[pyo3(item)]
-    mix: Option<(Vec<u64>, Vec<f64>, bool, Option<u64>)>,
+    mix: Option<MixSettings>,
 }
 
-fn word<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
+/// Sizes, weights, replacement and clips of an epoch.
+type MixSettings = (Vec<u64>, Vec<f64>, bool, Option<u64>);
+
+/// What one of some words means.
+pub fn word<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
     let known = || words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(", ");
     let found = words.iter().find(|(word, _)| *word == value).map(|(_, meaning)| *meaning);
     found.ok_or_else(|| Error::Argument(format!("{name} must be one of {}, got {value:?}", known())))
 }
 
-fn config(s: Settings) -> Result<OrderConfig> {
+/// The engine's configuration of an order.
+pub fn config(s: Settings) -> Result<OrderConfig> {
     let buffer = Shuffle::Buffer { initial_fill: s.initial_fill };
     let kinds = [("framespool", Kind::Framespool), ("torch", Kind::Torch), ("dali", Kind::Dali)];
     let policies = [("partial", LastBatch::Partial), ("drop", LastBatch::Drop), ("fill", LastBatch::Fill)];

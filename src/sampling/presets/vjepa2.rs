@@ -72,9 +72,13 @@ impl VideoDataset {
             return Ok(step);
         }
         Err(Error::Argument(format!(
-            "fps or duration must leave at least one frame between two of a clip, got {:?} for a video of {} frames per second; \
+            "fps or duration must leave at least one frame between two of a clip, got {} for a video of {} frames per second; \
              use a lower fps, a longer duration, or leave this video out",
-            self.0.pace,
+            match self.0.pace {
+                Pace::Fps(fps) => format!("fps={fps}"),
+                Pace::Duration(seconds) => format!("duration={seconds}"),
+                Pace::FrameStep(step) => format!("frame_step={step}"),
+            },
             video.average_fps()
         )))
     }

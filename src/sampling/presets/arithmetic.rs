@@ -79,7 +79,7 @@ mod tests {
         assert_eq!((torch_linspace(0.5, 9.0, 1), torch_linspace(0.5, 9.0, 0)), (vec![0.5], vec![]));
         // Recorded from torch 2.15 with AVX2; with two roundings, as without it, 1298.2856 and 1541.7144.
         let values = torch_linspace(0.0, 1704.0, 64);
-        assert_eq!((values[48], values[57]), (1298.285_8, 1541.714_2));
+        assert_eq!((values[48], values[57]), (1_298.285_8, 1_541.714_2));
     }
 
     #[test]

@@ -8,8 +8,8 @@ _CLIPS = """``policy`` says what a clip shows past the end: its last frame ("rep
 nothing: an error ("error"). Such frames have ``mask`` false."""
 
 _INDICES = f"""``num_clips`` clips of ``num_frames_per_clip`` frames, ``num_indices_between_frames`` apart (1:
-consecutive). They begin at or after frame ``sampling_range_start`` and before ``sampling_range_end``, both counted from the end
-where negative; without an end, where they still fit. {_CLIPS} A range that holds no frame is an error."""
+consecutive). They begin at or after frame ``sampling_range_start`` and before ``sampling_range_end``, both counted
+from the end where negative; without an end, where they still fit. {_CLIPS} A range that holds no frame is an error."""
 
 _TIMESTAMPS = f"""``num_frames_per_clip`` moments, ``seconds_between_frames`` apart (by default one frame at the average
 rate), each showing the frame on screen. Clips begin at or after second ``sampling_range_start`` (by default the first

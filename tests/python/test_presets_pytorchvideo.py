@@ -123,6 +123,27 @@ def test_a_fraction_and_a_float_can_mean_different_frames():
         assert rule.frames(60, clip=0).indices == frames(video, Fraction(0), Fraction(length), None)[0]
 
 
+def test_times_of_a_file_are_exact(asl):
+    # Matroska counts milliseconds: these frames appear 33 or 34 of them apart, the first after 33.
+    path, _ = asl[0]
+    n = len(fsp.Video(path))
+    shown = fsp.Video(path).frames(list(range(n))).pts_seconds
+    begins = [Fraction(round(t * 1000), 1000) for t in shown]
+    assert begins[0] == Fraction(33, 1000)
+    for length in (Fraction(1, 10), 0.1, Fraction(1, 3)):
+        rule = fsp.sampling.preset("pytorchvideo", sampling_type="uniform", clip_duration=length)
+        loader = fsp.ClipLoader(
+            [path], rule, batch_size=4, transforms=[fsp.transforms.Resize((8, 8))], shuffle=False, seed=0
+        )
+        rows = [row for batch in loader for row in np.from_dlpack(batch.indices).tolist()]
+        for clip, row in enumerate(rows):
+            start = begins[0] + clip * Fraction(length)
+            assert [at for at in row if at >= 0] == [
+                i for i, t in enumerate(begins) if start <= t < start + Fraction(length)
+            ]
+        assert len(rows) > 5
+
+
 def test_options_that_make_no_sense_are_refused():
     for options in [
         {},

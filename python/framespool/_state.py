@@ -29,20 +29,17 @@ _WORDS = {
 def fingerprint(dataset: Dataset) -> str:
     """16 hexadecimal digits of file names, labels and parts: below the folder that all files have in common, so that a
     dataset may move. Videos given as bytes count with what they hold."""
-    parts: list[object] = [source for source, _ in dataset.entries]
     digest = hashlib.blake2b(digest_size=8)
-    for number, part in enumerate(parts):
-        if isinstance(part, Part):
-            digest.update(
-                f"{number}:{part.start_frame},{part.end_frame},{part.start_seconds},{part.end_seconds};".encode()
-            )
-            parts[number] = part.source
-    for number, source in enumerate(parts):
+    names: list[str] = []
+    for number, (entry, _) in enumerate(dataset.entries):
+        if isinstance(entry, Part):
+            frames, seconds = (entry.start_frame, entry.end_frame), (entry.start_seconds, entry.end_seconds)
+            digest.update(f"{number}:{frames},{seconds};".encode())
+        source = entry.source if isinstance(entry, Part) else entry
         if isinstance(source, bytes):
-            parts[number] = hashlib.blake2b(source, digest_size=8).hexdigest()
+            names.append(hashlib.blake2b(source, digest_size=8).hexdigest())
         else:
-            parts[number] = os.fspath(source)  # type: ignore[arg-type]
-    names: list[str] = [os.fsdecode(name) for name in parts]  # type: ignore[arg-type]
+            names.append(os.fspath(source))
     common = len(os.path.dirname(os.path.commonprefix(names)))
     digest.update(os.fsencode("\n".join(name[common:] for name in names)))
     digest.update(array("q", [label for _, label in dataset.entries]).tobytes())

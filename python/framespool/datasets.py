@@ -102,7 +102,7 @@ class Dataset(Sequence[tuple[Source, int]]):
         if isinstance(quarantine, (str, os.PathLike)):
             bad = set(_read_quarantine(quarantine))
         else:
-            bad = {_path_of(entry) for entry in quarantine}
+            bad = {path for path in map(_path_of, quarantine) if path is not None}
         return Dataset([entry for entry in self.entries if _path_of(entry[0]) not in bad], self.classes)
 
     def __repr__(self) -> str:

@@ -17,14 +17,17 @@ from framespool.datasets import as_dataset
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    # PyTorch need not be there when types are checked either.
     Base = object
+    torch: Any
+    get_worker_info: Any
 else:
     try:
         import torch
         from torch.utils.data import IterableDataset as Base
         from torch.utils.data import get_worker_info
     except ImportError:
-        torch, Base = None, object
+        torch, Base, get_worker_info = None, object, None
 
 __all__ = ["ClipDataset"]
 

@@ -217,6 +217,9 @@ def test_failures_are_told_and_can_be_left_out_the_next_time(asl, bad_file, tmp_
     assert "broken.mp4" in failures[0]["message"]
     listed = tmp_path / "bad.jsonl"
     assert run.write_quarantine(listed) == 2
+    in_memory = {"path": None, "video_id": 7}
+    held = fsp.datasets.Dataset([(b"bytes", 0)])
+    assert held.without([in_memory]) == held
     for quarantine in (listed, failures, [bad_file, tmp_path / "gone.mp4"]):
         rest = dataset.without(quarantine)
         assert rest.entries == dataset.entries[:4] and rest.classes == ["a", "b"]

@@ -2,8 +2,6 @@
 //! Out: the claims that hold for all of them: frames inside the video, lengths as promised, errors instead of harm.
 //! Never: says which frames; tests/python/test_presets_*.py compare them with the published formulas.
 
-use std::sync::Arc;
-
 use super::cosmos_curate::SampleClosest;
 use super::dali::{Sequences, UniformSample, Version};
 use super::hf::{self, Function, SampleFrames};
@@ -11,38 +9,12 @@ use super::lerobot::DeltaTimestamps;
 use super::pytorchvideo::{Clips, Sampler};
 use super::qwen_vl::{self, QwenVl};
 use super::shared::MOST;
+use super::tests::{made, Extreme};
 use super::torchcodec::{Indices, IndicesOptions, Policy, Starts, Timestamps, TimestampsOptions};
 use super::torchvision::{self, VideoClips};
 use super::Seconds;
-use crate::error::Result;
 use crate::sampling::footage::{Steady, Timed};
 use crate::sampling::{Draw, Footage, Pad, Rule, Sampling};
-
-/// Draws the smallest or the largest number each time.
-struct Extreme(bool);
-
-impl Draw for Extreme {
-    fn below(&mut self, n: u64) -> u64 {
-        assert!(n > 0, "a draw from nothing");
-        if self.0 {
-            n - 1
-        } else {
-            0
-        }
-    }
-
-    fn unit_f64(&mut self) -> f64 {
-        if self.0 {
-            1.0 - f64::EPSILON / 2.0
-        } else {
-            0.0
-        }
-    }
-}
-
-fn made(rule: Result<impl Rule + 'static>) -> Option<Sampling> {
-    rule.ok().map(|rule| Arc::new(rule) as Sampling)
-}
 
 /// Every preset in every form, with `a` frames, `b` between them, `c` clips and `t` seconds.
 fn all(a: u32, b: u32, c: u32, t: f64) -> Vec<Sampling> {

@@ -17,7 +17,7 @@ use crate::sampling::footage::Steady;
 use crate::sampling::{Draw, Rule, Sampling};
 
 /// Draws the smallest or the largest number each time.
-struct Extreme(bool);
+pub(super) struct Extreme(pub bool);
 
 impl Draw for Extreme {
     fn below(&mut self, n: u64) -> u64 {
@@ -38,7 +38,8 @@ impl Draw for Extreme {
     }
 }
 
-fn made(rule: Result<impl Rule + 'static>) -> Option<Sampling> {
+/// A rule, unless its options are refused.
+pub(super) fn made(rule: Result<impl Rule + 'static>) -> Option<Sampling> {
     rule.ok().map(|rule| Arc::new(rule) as Sampling)
 }
 

@@ -20,7 +20,7 @@ from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Batch:
     """Clips with their facts; N clips of T frames.
 
@@ -189,8 +189,8 @@ class ClipLoader:
         self._steps = steps
         # Epoch and batch at which the next iteration begins.
         self._next = (0, 0)
-        # Number and epoch of the pass that began last, until another epoch is chosen.
-        self._pass: tuple[int, int] | None = None
+        # Number, epoch and first batch of the pass that began last, until another epoch is chosen.
+        self._pass: tuple[int, int, int] | None = None
         self._begun: int | None = None
 
     def __len__(self) -> int:
@@ -244,9 +244,13 @@ class ClipLoader:
         self._pass = None
         self._spool.rest()
 
+    def _untouched(self) -> bool:
+        """Whether the pass under way has delivered nothing yet."""
+        return self._pass is not None and self._spool.next_number(self._pass[0]) == self._pass[2] < len(self)
+
     def _where(self) -> tuple[int, int]:
         if self._pass is not None:
-            number, epoch = self._pass
+            number, epoch, _ = self._pass
             batch = self._spool.next_number(number)
             if batch is not None:
                 return (epoch, batch) if batch < len(self) else (epoch + 1, 0)
@@ -261,11 +265,14 @@ class ClipLoader:
         return self._configuration
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begins an epoch; an iteration that is still under way ends."""
-        epoch, batch = self._next
+        """Begins an epoch; an iteration that is still under way ends.
+
+        One from which nothing was taken begins again: frameworks make iterators that they throw away.
+        """
+        epoch, batch = self._where() if self._untouched() else self._next
         number = self._spool.begin(epoch, batch)
         self._begun = epoch
-        self._pass = (number, epoch)
+        self._pass = (number, epoch, batch)
         self._next = (epoch + 1, 0)
         return _Epoch(self._spool, number, self._finish)
 
@@ -291,6 +298,9 @@ class ClipLoader:
         delivered next stays the same; an iteration that is under way ends.
         """
         count = whole("batches", batches, least=1)
+        if self._untouched():
+            self._next = self._where()
+        self._pass = None
         number = self._spool.begin(self._next[0], 0)
         ready = list(itertools.islice(_Epoch(self._spool, number, self._finish), count))
         self._spool.rest()

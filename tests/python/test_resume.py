@@ -100,6 +100,22 @@ def test_a_state_after_the_last_batch_is_the_next_epoch(asl):
     assert [digest(batch) for batch in fresh] == expected
 
 
+def test_an_iterator_that_is_thrown_away_costs_no_epoch(asl):
+    run = loader(asl)
+    expected = [digest(batch) for batch in run]
+    run.set_epoch(0)
+    for _ in range(3):
+        iter(run)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (0, 0)
+    batches = iter(run)
+    assert digest(next(batches)) == expected[0]
+    state = saved(run)
+    assert digest(next(iter(run))) != expected[0], "an epoch that was left early is over"
+    run.load_state_dict(state)
+    iter(run)
+    assert [digest(batch) for batch in run] == expected[1:]
+
+
 def test_set_epoch_keeps_the_place_of_its_own_epoch_only(asl):
     run = loader(asl)
     run.set_epoch(2)

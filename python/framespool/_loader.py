@@ -13,7 +13,8 @@ from framespool import _framespool, _state
 from framespool._check import choice, flag, size, whole
 from framespool._framespool import Tensor
 from framespool._index import place
-from framespool.datasets import Dataset, Mixture, as_dataset
+from framespool._order import check_shuffle, most_epoch
+from framespool.datasets import Dataset, Mixture, Part, as_dataset
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.sampling import Sampling, custom
 from framespool.transforms import Transform
@@ -80,7 +81,9 @@ class ClipLoader:
     in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch, ``"skip"`` the
     clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip) and told by ``batch.requested_ids``; counted in
     :meth:`stats`, told in :meth:`failures`. All ranks deliver ``len(loader)`` batches under each: where ``"skip"``
-    leaves nothing of a batch, it holds one other clip, marked in ``batch.padding``. ``num_threads``:
+    leaves nothing of a batch, it holds one other clip, marked in ``batch.padding``. (A rule that counts clips by the
+    videos' lengths looks at all videos first; a file that fails then, on one rank only, leaves that rank with fewer
+    clips: compare ``num_clips`` over the ranks.) ``num_threads``:
     worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches made ahead.
     ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip needed
     their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is
@@ -132,8 +135,7 @@ class ClipLoader:
             raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
         if decoder not in ("auto", "cpu"):
             raise UnsupportedError(f'decoder {decoder!r} is not supported by this build; use "auto" or "cpu"')
-        if shuffle not in ("full", "buffer", False):
-            raise ArgumentError(f'shuffle must be "full", "buffer" or False, got {shuffle!r}')
+        check_shuffle(shuffle)
         if not isinstance(sampling, Sampling):
             if not callable(sampling):
                 raise ArgumentError(
@@ -191,6 +193,9 @@ class ClipLoader:
         self._next = (0, 0)
         # Number, epoch and first batch of the pass that began last, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
+        # What that pass would have delivered next when set_epoch chose another epoch.
+        self._chosen_at: int | None = None
+        self._most_epoch = most_epoch(order, shuffle, self.num_clips)
         self._begun: int | None = None
 
     def __len__(self) -> int:
@@ -218,15 +223,18 @@ class ClipLoader:
         Where it is the one that :meth:`load_state_dict` came to, the iteration goes on at the state's batch; any other
         begins at its first.
         """
-        number = whole("epoch", epoch, most=2**63)
+        number = whole("epoch", epoch, most=self._most_epoch)
         self._next = (number, self._next[1] if number == self._next[0] else 0)
-        self._pass = None
+        # The state is this epoch's from now on, unless batches of the pass under way are still taken.
+        self._chosen_at = None if self._pass is None else self._spool.next_number(self._pass[0])
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: the epoch, the batch that it delivers next, and what both depend on.
 
         A small dict of plain numbers and strings, the same on all ranks. Batches that are made but were not delivered
-        do not count, so none is lost or comes twice. After an epoch's last batch it is the begin of the next epoch.
+        do not count, so none is lost or comes twice; one in whose place an error was raised counts as delivered. After
+        an epoch's last batch it is the begin of the next epoch. Functions, as sampling or as the last transform, are
+        known by their names only.
         """
         epoch, batch = self._where()
         return {"format": _state.FORMAT, "epoch": epoch, "batch": batch, **self._what()}
@@ -235,26 +243,32 @@ class ClipLoader:
         """Goes on where a state was taken: the next iteration delivers the rest of that epoch, at once, batch by batch
         the same as if it had never been left. ``len(loader)`` stays the length of a whole epoch.
 
-        The state may come from another number of ranks as long as ``batch_size * num_shards`` is the same, and the
+        The state may come from another number of ranks as long as ``batch_size * num_shards`` is the same (but with
+        ``stick_to_shard``, and with the orders of other libraries, where each rank has a list of its own), and the
         number of threads, ``memory_budget``, ``prefetch``, ``on_error``, ``dtype`` and ``layout`` may differ. Raises
         :class:`~framespool.ArgumentError`, with all differences, where dataset, sampling, transforms, order or seed
         are others. An iteration that is under way ends.
         """
-        self._next = _state.position(state, self._what(), len(self))
-        self._pass = None
+        place = _state.position(state, self._what(), len(self), self._most_epoch)
         self._spool.rest()
+        self._next, self._pass = place, None
+
+    def _delivers(self) -> int | None:
+        """The batch that the pass under way delivers next; ``None`` without one, or where an epoch was chosen since."""
+        batch = None if self._pass is None else self._spool.next_number(self._pass[0])
+        return None if batch == self._chosen_at else batch
 
     def _untouched(self) -> bool:
         """Whether the pass under way has delivered nothing yet."""
-        return self._pass is not None and self._spool.next_number(self._pass[0]) == self._pass[2] < len(self)
+        batch = self._delivers()
+        return self._pass is not None and batch is not None and batch == self._pass[2] < len(self)
 
     def _where(self) -> tuple[int, int]:
-        if self._pass is not None:
-            number, epoch, _ = self._pass
-            batch = self._spool.next_number(number)
-            if batch is not None:
-                return (epoch, batch) if batch < len(self) else (epoch + 1, 0)
-        return self._next
+        batch = self._delivers()
+        if self._pass is None or batch is None:
+            return self._next
+        epoch = self._pass[1]
+        return (epoch, batch) if batch < len(self) else (epoch + 1, 0)
 
     def _what(self) -> dict[str, Any]:
         if self._configuration is None:
@@ -272,7 +286,7 @@ class ClipLoader:
         epoch, batch = self._where() if self._untouched() else self._next
         number = self._spool.begin(epoch, batch)
         self._begun = epoch
-        self._pass = (number, epoch, batch)
+        self._pass, self._chosen_at = (number, epoch, batch), None
         self._next = (epoch + 1, 0)
         return _Epoch(self._spool, number, self._finish)
 
@@ -282,7 +296,7 @@ class ClipLoader:
         Returns ``path``, ``video_id``, ``label``, ``indices`` (display index of each frame) and ``transforms``: a dict
         for each, with its ``name`` and the numbers that it draws, as :func:`framespool.transforms.explain`. ``epoch``:
         the one begun last, or the one to begin, if not given. ``frame``: place in the clip, which matters with
-        ``per_frame=True``.
+        ``per_frame=True``. In a mix it is the clip's first time in the epoch.
         """
         if epoch is None:
             epoch = self._next[0] if self._begun is None else self._begun
@@ -309,10 +323,16 @@ class ClipLoader:
     def failures(self) -> list[dict[str, Any]]:
         """What failed so far, one dict for each video: ``path`` (``None`` where there is no file), ``video_id``,
         ``kind`` and ``message`` of its first error, ``clips`` that could not be made because of it (0 where the video
-        failed
-        when it was indexed). Kept for 65,536 videos; :meth:`stats` counts all."""
+        failed when it was indexed), and ``part``, the bounds, where only a part of a file is at fault. Kept for 65,536
+        videos; :meth:`stats` counts all.
+        """
         names = ("video_id", "path", "kind", "message", "clips")
-        return [dict(zip(names, failure, strict=True)) for failure in self._spool.failures()]
+        failures = [dict(zip(names, failure, strict=True)) for failure in self._spool.failures()]
+        for failure in failures:
+            source = self.dataset.entries[failure["video_id"]][0]
+            if failure["kind"] == "clip" and isinstance(source, Part):
+                failure["part"] = source.bounds()  # the file itself may be sound
+        return failures
 
     def write_quarantine(self, path: str | os.PathLike[str]) -> int:
         """Writes :meth:`failures` to a file, a JSON object on each line, in place of what was there. Returns how many.

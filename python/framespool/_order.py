@@ -14,6 +14,21 @@ from framespool.errors import ArgumentError
 
 _MOST = 2**64 - 1
 
+#: Draws of DALI's random numbers that are replayed at most to come to an epoch: some minutes.
+_MOST_REPLAYED = 2**35
+
+
+def check_shuffle(shuffle: Any) -> None:
+    """Refuses what is not a way to shuffle."""
+    if shuffle is not False and shuffle not in ("full", "buffer"):
+        hint = '; use "full"' if shuffle is True else ""
+        raise ArgumentError(f'shuffle must be "full", "buffer" or False, got {shuffle!r}{hint}')
+
+
+def most_epoch(order: str, shuffle: Any, num_clips: int) -> int:
+    """The last epoch that can be asked for: DALI's shuffles are replayed from the first one."""
+    return 2**63 if order != "dali" or not shuffle else _MOST_REPLAYED // max(num_clips, 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
@@ -48,7 +63,8 @@ class Mix:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The sequence in which one rank delivers clips: the numbers that a loader with the same keywords goes by.
+    """The sequence in which one rank delivers clips: the numbers that a loader with the same keywords goes by (all of
+    them given; a loader does not shuffle unless it is told to).
 
     It holds no video, so it also serves as a batch sampler of its own: ``order.epoch(e)`` is the sequence of an
     epoch's batches, each a list of clip numbers, and ``order.batch(n, epoch=e)`` any one of them.
@@ -80,7 +96,7 @@ class Order:
     ``"partial"`` up to the number of clips of the longest shard, ``"drop"`` the full batches of these. Ranks go on to
     the next shard each epoch unless ``stick_to_shard=True``. Of the seed the low 32 bits count, as in DALI. It keeps 4
     bytes a clip and is replayed forward: batches one after another cost little, an earlier batch means beginning the
-    epoch again, and an earlier epoch the first one.
+    epoch again, and an earlier epoch the first one; epochs beyond 2^35 draws are refused.
 
     Raises :class:`~framespool.errors.ArgumentError` for what cannot be kept together.
     """
@@ -101,8 +117,7 @@ class Order:
     _order: _framespool.Order = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.shuffle is not False and self.shuffle not in ("full", "buffer"):
-            raise ArgumentError(f'shuffle must be "full", "buffer" or False, got {self.shuffle!r}')
+        check_shuffle(self.shuffle)
         if self.mix is not None and not isinstance(self.mix, Mix):
             raise ArgumentError(f"mix must be a framespool.Mix or None, got {self.mix!r}")
         counts = ("batch_size", "initial_fill", "shard_id", "num_shards", "worker_id", "num_workers")
@@ -151,7 +166,7 @@ class Order:
 
     def epoch(self, epoch: int) -> Epoch:
         """The batches of an epoch, as a sequence of lists of clip numbers."""
-        return Epoch(self, whole("epoch", epoch, most=_MOST))
+        return Epoch(self, self._epoch(epoch))
 
     def quality(self, clips_per_video: int | Sequence[int] = 1, *, epoch: int = 0) -> dict[str, Any]:
         """How well an epoch is mixed, for this worker; measured on some 100,000 clips where it has more.
@@ -174,13 +189,16 @@ class Order:
                 raise ArgumentError(
                     f"clips_per_video must add up to num_clips={self.num_clips}, got {total}; give each video's number"
                 )
-        return self._order.quality(ends, each, whole("epoch", epoch, most=_MOST))
+        return self._order.quality(ends, each, self._epoch(epoch))
 
     def _place(self, n: int, epoch: int) -> tuple[int, int]:
         batch = whole("n", n, most=_MOST)
         if batch >= len(self):
             raise ArgumentError(f"n must be below {len(self)}, the number of batches, got {n}; batches count from 0")
-        return batch, whole("epoch", epoch, most=_MOST)
+        return batch, self._epoch(epoch)
+
+    def _epoch(self, epoch: int) -> int:
+        return whole("epoch", epoch, most=most_epoch(self.order, self.shuffle, self.num_clips))
 
 
 class Epoch(Sequence[list[int]]):

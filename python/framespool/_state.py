@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from array import array
@@ -41,7 +42,7 @@ def fingerprint(dataset: Dataset) -> str:
         else:
             names.append(os.fspath(source))
     common = len(os.path.dirname(os.path.commonprefix(names)))
-    digest.update(os.fsencode("\n".join(name[common:] for name in names)))
+    digest.update(os.fsencode("\n".join(name[common:].lstrip(os.sep) for name in names)))
     digest.update(array("q", [label for _, label in dataset.entries]).tobytes())
     return digest.hexdigest()
 
@@ -56,8 +57,10 @@ def order(settings: Mapping[str, Any], mixture: Mixture | None) -> dict[str, Any
         names += ["stick_to_shard", "num_shards"]
     if settings["num_workers"] > 1:
         names += ["num_workers"]
-    mix = {} if mixture is None else {"mix": (mixture.weights, mixture.replacement, mixture.epoch_clips)}
-    return {**{name: settings[name] for name in names}, **mix}
+    rest: dict[str, Any] = {}
+    if mixture is not None:
+        rest = {"mix": (mixture.lengths, mixture.weights, mixture.replacement, mixture.epoch_clips)}
+    return {**{name: settings[name] for name in names}, **rest}
 
 
 def text(value: Any) -> str:
@@ -66,12 +69,14 @@ def text(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(text(item) for item in value) + ")"
+    if isinstance(value, functools.partial):
+        return text({"partial": value.func, "of": (value.args, value.keywords)})
     if isinstance(value, Callable):  # type: ignore[arg-type]
         return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     return repr(value)
 
 
-def position(state: Any, mine: Mapping[str, Any], batches: int) -> tuple[int, int]:
+def position(state: Any, mine: Mapping[str, Any], batches: int, most_epoch: int) -> tuple[int, int]:
     """Epoch and batch of a state that fits.
 
     Raises :class:`~framespool.ArgumentError` for one that does not, naming every difference.
@@ -82,15 +87,19 @@ def position(state: Any, mine: Mapping[str, Any], batches: int) -> tuple[int, in
     if missing:
         raise ArgumentError(f"the state lacks {', '.join(missing)}; it must be what state_dict() returned, whole")
     if state["format"] != FORMAT:
-        raise ArgumentError(f"the state has format {state['format']!r}, this release reads format {FORMAT}")
+        raise ArgumentError(
+            f"the state has format {state['format']!r}, this release reads format {FORMAT}; "
+            "use the release that wrote it"
+        )
     differ = [f"{_WORDS[key]} was {state[key]}, is {value}" for key, value in mine.items() if state[key] != value]
     if differ:
         raise ArgumentError(
             f"the state does not fit this loader: {'; '.join(differ)}. Make the loader as it was, or begin anew with "
             "set_epoch()"
         )
-    epoch, batch = whole("epoch", state["epoch"], most=2**63), whole("batch", state["batch"], most=2**63)
-    if batch >= batches > 0:
+    # One more than can be chosen: what a state says after the last one.
+    epoch, batch = whole("epoch", state["epoch"], most=most_epoch + 1), whole("batch", state["batch"], most=2**63)
+    if batch > batches:
         raise ArgumentError(f"the state is at batch {batch}, but an epoch has {batches}")
     return epoch, batch
 

@@ -7,6 +7,7 @@ may stand for a path.
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from framespool.errors import ArgumentError
 __all__ = ["Dataset", "Mixture", "Part", "file_list", "folder", "mix"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Part:
     """A part of a video, which stands for a path in an entry of a dataset: ``(Part("a.mp4", start_seconds=3), label)``.
 
@@ -27,7 +28,7 @@ class Part:
     or after ``start_seconds`` and before ``end_seconds``, by the video's own presentation times (``pts_seconds``). What
     is not given is the video's begin or end; an end past the video's is the video's. Clips are made as if the video
     were this part alone, but ``batch.indices`` and ``batch.pts_seconds`` are the whole video's. Parts of one file
-    share its index, and decoding where they lie close.
+    share its index, and decoding where they lie close; bytes share neither, and are copied for each part.
     """
 
     source: str | os.PathLike[str] | bytes
@@ -39,16 +40,26 @@ class Part:
     def __post_init__(self) -> None:
         frames, seconds = (self.start_frame, self.end_frame), (self.start_seconds, self.end_seconds)
         if any(v is not None for v in frames) and any(v is not None for v in seconds):
-            raise ArgumentError(f"a part is given in frames or in seconds, got both: {self!r}")
-        for name in ("start_frame", "end_frame"):
+            raise ArgumentError(f"a part is given in frames or in seconds, got both: {self.bounds()}")
+        # Kept as plain numbers, so that parts that are equal are equal in every respect.
+        for name, least in (("start_frame", 0), ("end_frame", 1)):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
+                object.__setattr__(self, name, whole(name, getattr(self, name), least=least))
         for name in ("start_seconds", "end_seconds"):
             if getattr(self, name) is not None:
-                number(name, getattr(self, name))
+                object.__setattr__(self, name, number(name, getattr(self, name)))
         for name, (start, end) in (("frame", frames), ("seconds", seconds)):
             if start is not None and end is not None and end <= start:
                 raise ArgumentError(f"end_{name} must be greater than start_{name}={start}, got {end}")
+
+    def bounds(self) -> dict[str, float]:
+        """What is given of ``start_frame``, ``end_frame``, ``start_seconds`` and ``end_seconds``."""
+        names = ("start_frame", "end_frame", "start_seconds", "end_seconds")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def __repr__(self) -> str:
+        source = f"{len(self.source)} bytes" if isinstance(self.source, bytes) else repr(self.source)
+        return f"Part({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
 
 
 #: A path, the bytes of a video, or a part of either.
@@ -94,7 +105,8 @@ class Dataset(Sequence[tuple[Source, int]]):
 
     def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
         """The dataset without some files: those of a list that :meth:`ClipLoader.write_quarantine` wrote, or of an
-        iterable of paths or of what :meth:`ClipLoader.failures` returns.
+        iterable of paths, of parts, or of what :meth:`ClipLoader.failures` returns. A file goes with all its parts;
+        where only a part of it is at fault, only that.
 
         Clips of what remains are numbered anew, so this is another dataset: its order is its own, and states of loaders
         over the old one do not fit it.
@@ -102,15 +114,20 @@ class Dataset(Sequence[tuple[Source, int]]):
         if isinstance(quarantine, (str, os.PathLike)):
             bad = set(_read_quarantine(quarantine))
         else:
-            bad = {path for path in map(_path_of, quarantine) if path is not None}
-        return Dataset([entry for entry in self.entries if _path_of(entry[0]) not in bad], self.classes)
+            bad = {key for key in map(_key_of, quarantine) if key is not None}
+
+        def is_bad(source: Source) -> bool:
+            key = _key_of(source)
+            return key is not None and (key in bad or (key[0], "") in bad)
+
+        return Dataset([entry for entry in self.entries if not is_bad(entry[0])], self.classes)
 
     def __repr__(self) -> str:
         return f"Dataset({len(self.entries)} videos, {len(self.classes)} classes)"
 
 
 class Mixture(Dataset):
-    """Several datasets, mixed by weight; made by :func:`mix`."""
+    """Several datasets, mixed by weight; made by :func:`mix`. A slice of it is a plain dataset, without weights."""
 
     def __init__(
         self, datasets: Sequence[Dataset], weights: Sequence[float], replacement: bool, epoch_clips: int | None
@@ -130,6 +147,9 @@ class Mixture(Dataset):
             return NotImplemented
         mine = (self.lengths, self.weights, self.replacement, self.epoch_clips)
         return mine == (other.lengths, other.weights, other.replacement, other.epoch_clips) and super().__eq__(other)
+
+    def __add__(self, other: Dataset) -> Dataset:
+        raise ArgumentError("a mix cannot be added to; give mix() the other dataset too, with its weight")
 
     def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Mixture:
         """See :meth:`Dataset.without`; the weights stay."""
@@ -176,32 +196,37 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         return (entry, -1)
     try:
         source, label = entry
-        label = int(label)
+        label = operator.index(label)
     except (TypeError, ValueError):
         raise ArgumentError(
             f"dataset entry {number} must be (path, label) with an integer label, got {entry!r}"
         ) from None
+    if not -(2**63) <= label < 2**63:
+        raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
     if not isinstance(source, (str, bytes, os.PathLike, Part)):
         raise ArgumentError(f"dataset entry {number}: a path, a Part or bytes is wanted, got {type(source).__name__}")
     return (source, label)
 
 
-def _path_of(source: Any) -> str | None:
-    """The file that an entry, or what is told of a failure, is about."""
-    if isinstance(source, Mapping):
-        source = source.get("path")
-    if isinstance(source, Part):
-        source = source.source
-    return None if source is None or isinstance(source, bytes) else os.path.normpath(os.fspath(source))
+def _key_of(entry: Any) -> tuple[str, str] | None:
+    """File and bounds of an entry, or of what is told of a failure; ``None`` for what is in memory."""
+    bounds: Any = {}
+    if isinstance(entry, Mapping):
+        entry, bounds = entry.get("path"), entry.get("part", {})
+    if isinstance(entry, Part):
+        entry, bounds = entry.source, entry.bounds()
+    if entry is None or isinstance(entry, bytes):
+        return None
+    return os.path.normpath(os.fspath(entry)), ", ".join(f"{name}={value}" for name, value in bounds.items())
 
 
-def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[str]:
+def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                bad = _path_of(json.loads(line))
+                bad = _key_of(json.loads(line))
             except (ValueError, TypeError, AttributeError):
                 bad = None
             if bad is None:

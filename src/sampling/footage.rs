@@ -156,6 +156,26 @@ pub enum Extent {
     Seconds(f64, Option<f64>),
 }
 
+impl std::fmt::Display for Extent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let end = |f: &mut std::fmt::Formatter<'_>, end: Option<String>| match end {
+            Some(end) => write!(f, " up to {end}"),
+            None => write!(f, " to the end"),
+        };
+        match self {
+            Extent::Whole => write!(f, "that is all"),
+            Extent::Frames(first, last) => {
+                write!(f, "from frame {first}")?;
+                end(f, last.map(|last| last.to_string()))
+            }
+            Extent::Seconds(first, last) => {
+                write!(f, "from {} s", first.max(0.0))?;
+                end(f, last.map(|last| format!("{last} s")))
+            }
+        }
+    }
+}
+
 /// A video, or the part of it that an entry names.
 #[derive(Clone, Debug)]
 pub struct Part {

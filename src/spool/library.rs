@@ -175,6 +175,12 @@ impl Library {
                 None => Some(self.clips_each * items),
             };
             let Some(up_to) = up_to.filter(|_| items <= self.items.len() as u64) else { break };
+            if up_to == before {
+                return Err(Error::Argument(format!(
+                    "dataset {} of the mix yields no clip; leave it out, or use a sampling that its videos are long enough for",
+                    sizes.len()
+                )));
+            }
             sizes.push(up_to - before);
             before = up_to;
         }
@@ -229,6 +235,17 @@ impl Library {
     pub(super) fn sample(&self, index: &Arc<VideoIndex>, key: Key) -> Result<Sample> {
         let (item, number) = self.locate(key.clip);
         let part = self.part(item, index);
+        if part.num_frames() == 0 {
+            let reason = match self.items[item as usize].extent {
+                Extent::Whole => "the video has no frames; leave it out".to_owned(),
+                extent => format!(
+                    "the part {extent} holds no frame of the video, which has {} and ends at {:.3} s; correct it or leave it out",
+                    index.num_frames(),
+                    index.end_seconds()
+                ),
+            };
+            return Err(Error::Argument(reason).of_video(&index.site));
+        }
         let owner = if self.sampling.draws_together() { Key { clip: key.clip - number, ..key } } else { key };
         let drawn = self.sampling.clip(&part, number, &mut owner.rng(purpose::SAMPLING));
         let mut sample = drawn.map_err(|e| e.of_video(&index.site))?;

@@ -94,12 +94,22 @@ def test_dalis_order_is_its_readers(asl):
     assert flat(clips(first)) == got[2]
 
 
+def test_an_epoch_that_would_be_replayed_for_ever_is_refused(asl):
+    run = loader(asl, order="dali", shuffle="buffer")
+    with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
+        run.set_epoch(2**60)
+    order = fsp.Order(num_clips=100_000, batch_size=8, shuffle="buffer", order="dali")
+    with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
+        order.batch(0, epoch=2**60)
+
+
 def test_what_no_order_can_keep_is_refused(asl):
     for keywords, message in [
         ({"shuffle": "buffer", "initial_fill": 0}, "initial_fill must be at least 1"),
         ({"shuffle": "buffer", "order": "torch"}, 'order="torch"'),
         ({"shuffle": "full", "order": "dali"}, 'order="dali"'),
         ({"order": "random"}, "order must be"),
+        ({"shuffle": True}, 'use "full"'),
         ({"worker_id": 2, "num_workers": 2}, "below num_workers=2, got 2"),
         ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
     ]:
@@ -159,6 +169,11 @@ def test_mixes_are_checked_and_resume(asl):
     ]:
         with pytest.raises(fsp.ArgumentError, match=message):
             fsp.datasets.mix(*wrong)
+    with pytest.raises(fsp.ArgumentError, match="cannot be added to"):
+        mixed + fsp.datasets.Dataset(asl)
+    few = fsp.sampling.windows(sequence_length=80)
+    with pytest.raises(fsp.ArgumentError, match="dataset 0 of the mix yields no clip"):
+        loader(fsp.datasets.mix((asl[:1], 1), (asl[1:], 1)), few, shuffle="full")
     union = fsp.datasets.Dataset(asl[:4]) + fsp.datasets.Dataset(asl[4:])
     assert union == fsp.datasets.Dataset(asl)
     assert mixed.without([asl[0][0]]).lengths == [3, 9]

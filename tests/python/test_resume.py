@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import random
@@ -116,6 +117,28 @@ def test_an_iterator_that_is_thrown_away_costs_no_epoch(asl):
     assert [digest(batch) for batch in run] == expected[1:]
 
 
+def test_an_epoch_chosen_early_does_not_lose_the_one_under_way(asl):
+    run = loader(asl)
+    batches = iter(run)
+    next(batches)
+    run.set_epoch(5)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (5, 0)
+    next(batches)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (0, 2), "it is still being taken"
+    assert run.epoch == 5 and len(list(run)) == len(run)
+
+
+def test_functions_and_mixes_are_told_apart(asl):
+    def state(**keywords):
+        return loader(asl, **{"transforms": [*TRANSFORMS, functools.partial(max, **keywords)]}).state_dict()
+
+    assert state(key=1)["transforms"] != state(key=2)["transforms"] and state(key=1) == state(key=1)
+    mixes = [fsp.datasets.mix((asl[:n], 1), (asl[n:], 1)) for n in (4, 9)]
+    one, other = (loader(mix) for mix in mixes)
+    with pytest.raises(fsp.ArgumentError, match="the order was"):
+        other.load_state_dict(one.state_dict())
+
+
 def test_set_epoch_keeps_the_place_of_its_own_epoch_only(asl):
     run = loader(asl)
     run.set_epoch(2)
@@ -167,7 +190,7 @@ def test_a_state_that_does_not_fit_is_refused_with_what_differs(asl):
         None,
         {},
         {**state, "format": 99},
-        {**state, "batch": 7},
+        {**state, "batch": 8},
         {**state, "epoch": -1},
         {**state, "batch": "2"},
     ):
@@ -281,6 +304,7 @@ def test_wrong_parts_are_refused(asl):
     for wrong in (
         {"start_frame": 3, "end_frame": 3},
         {"start_frame": -1},
+        {"end_frame": 0},
         {"start_seconds": 1.0, "end_frame": 3},
         {"start_seconds": float("nan")},
         {"start_seconds": 2.0, "end_seconds": 1.0},
@@ -288,7 +312,15 @@ def test_wrong_parts_are_refused(asl):
         with pytest.raises(fsp.ArgumentError):
             fsp.datasets.Part(path, **wrong)
     past = [(fsp.datasets.Part(path, start_frame=5000), label)]
-    with pytest.raises(fsp.ClipError, match="video of 0 frames"):
+    dataset = fsp.datasets.Dataset([(fsp.datasets.Part(path, end_frame=20), 0), *past, asl[1]])
+    run = loader(dataset, fsp.sampling.random(sequence_length=2), on_error="skip")
+    list(run)
+    assert [f["part"] for f in run.failures()] == [{"start_frame": 5000}]
+    assert dataset.without(run.failures()).entries == [dataset.entries[0], asl[1]]
+    assert dataset.without([path]).entries == [asl[1]]
+    with pytest.raises(
+        fsp.ClipError, match=r"the part from frame 5000 to the end holds no frame of the video, which has"
+    ):
         list(loader(past))
     with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
         loader(past, fsp.sampling.windows(sequence_length=4))

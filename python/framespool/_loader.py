@@ -326,12 +326,12 @@ class ClipLoader:
         failed when it was indexed), and ``part``, the bounds, where only a part of a file is at fault. Kept for 65,536
         videos; :meth:`stats` counts all.
         """
-        names = ("video_id", "path", "kind", "message", "clips")
-        failures = [dict(zip(names, failure, strict=True)) for failure in self._spool.failures()]
-        for failure in failures:
-            source = self.dataset.entries[failure["video_id"]][0]
-            if failure["kind"] == "clip" and isinstance(source, Part):
-                failure["part"] = source.bounds()  # the file itself may be sound
+        failures: list[dict[str, Any]] = []
+        for video, path, kind, message, clips in self._spool.failures():
+            failures.append({"video_id": video, "path": path, "kind": kind, "message": message, "clips": clips})
+            source = self.dataset.entries[video][0]
+            if kind == "clip" and isinstance(source, Part):
+                failures[-1]["part"] = source.bounds()  # the file itself may be sound
         return failures
 
     def write_quarantine(self, path: str | os.PathLike[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -173,7 +174,10 @@ def test_ctrl_c_ends_it_and_keeps_what_was_done(videos, tmp_path):
         (many / f"{n}.webm").symlink_to(videos / "codecs" / "av1_10bit_hdr_426x240.webm")
     place = tmp_path / "place"
     command = [sys.executable, "-m", "framespool", "index", many, "--index", place, "--threads", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    # A test run in the background of a shell ignores the signal, and its children do.
+    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, preexec_fn=heeds) as process:
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=20)

@@ -40,6 +40,10 @@ mod _framespool {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // PyO3 makes a string when it first looks whether something that is no bool is NumPy's, as it does with every
+        // `index=`. A child that is forked while another thread makes it would wait for ever: make it here. See
+        // tests/python/test_index.py, test_forks_while_indices_are_written_do_no_harm.
+        let _ = module.extract::<bool>();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;
         module.add("pixel_backend", framespool_kernels::backend_name())

@@ -174,7 +174,7 @@ print(stats["index_hits"], stats["videos_indexed"], stats["index_trouble"])
 
 
 def test_forks_while_indices_are_written_do_no_harm(asl, tmp_path):
-    """Children that come at a bad moment go without the index, and the database stays sound."""
+    """Children that come at a bad moment go without the index; none hangs, and the database stays sound."""
     program = """
 import os, sys, threading, framespool as fsp
 place, *paths = sys.argv[1:]
@@ -207,14 +207,7 @@ print(with_index)
     copies = [shutil.copy(path, tmp_path) for path, _ in asl[:4]]
     place = tmp_path / "place"
     command = [sys.executable, "-W", "ignore", "-c", program, place, *copies]
-    for attempt in range(4):
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=12)
-            break
-        except subprocess.TimeoutExpired:
-            # A known fault: now and then a child waits for ever for a lock that another thread held when it was forked.
-            if attempt == 3:
-                raise
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=50)
     print(done.stdout)
     time.sleep(0.05)
     stats(copies, index=place)

@@ -84,7 +84,7 @@ def test_pytorchs_order_is_distributed_samplers(videos_39):
 
 
 def test_dalis_order_is_its_readers(asl):
-    # Recorded from fn.readers.file of DALI 2.4: random_shuffle, pad_last_batch, shard 0 of 2, which changes every epoch.
+    # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, another each epoch.
     recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
     keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "num_shards": 2}
     run = loader(asl[:7], batch_size=3, last_batch="fill", **keywords)

@@ -2,6 +2,7 @@
 //! Out: dimensions, bytes, and the places of single pictures among them.
 //! Never: touches memory, but to turn a clip of codes into one of elements.
 
+use framespool_kernels::device::DeviceSlot;
 use framespool_kernels::{Channels, Dtype, Expand, OutSlot};
 
 /// Order of a batch's dimensions.
@@ -98,6 +99,25 @@ impl ClipShape {
 
     /// Where frame `t` of a view goes in the clip's bytes.
     pub(super) fn slot<'a>(&self, clip: &'a mut [u8], view: usize, t: usize) -> OutSlot<'a> {
+        let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
+        let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
+        OutSlot { data, channel_stride, row_stride, column_stride }
+    }
+
+    /// The same for a clip of `len` bytes at this address of a device.
+    pub(super) fn device_slot(&self, address: u64, len: usize, view: usize, t: usize) -> DeviceSlot {
+        let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
+        let offset = first * self.dtype.bytes();
+        DeviceSlot {
+            address: address + offset as u64,
+            bytes: len.saturating_sub(offset),
+            channel_stride,
+            row_stride,
+            column_stride,
+        }
+    }
+
+    fn strides(&self, view: usize, t: usize) -> Strides {
         let (h, w) = (self.height, self.width);
         let channels = self.channels.count();
         let plane = h * w;
@@ -107,9 +127,16 @@ impl ClipShape {
             Layout::Ncthw => (t * plane, self.frames * plane, w, 1),
         };
         let first = first + view * self.frames * plane * channels;
-        let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
-        OutSlot { data, channel_stride, row_stride, column_stride }
+        Strides { first, channel_stride, row_stride, column_stride }
     }
+}
+
+/// Where a picture's elements lie, in elements.
+struct Strides {
+    first: usize,
+    channel_stride: usize,
+    row_stride: usize,
+    column_stride: usize,
 }
 
 #[cfg(test)]

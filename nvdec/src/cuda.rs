@@ -16,7 +16,7 @@ pub use memory::Memory;
 pub use module::{Function, Module};
 pub use stream::Stream;
 
-use driver::Driver;
+pub(crate) use driver::Driver;
 
 use crate::Result;
 

@@ -15,6 +15,12 @@ pub enum Error {
         /// What was tried and what it answered.
         reason: String,
     },
+    /// There is CUDA, but not its library for video.
+    #[error("this GPU's video engines cannot be used: {reason}; decode on the CPU instead")]
+    NoVideo {
+        /// What was tried and what it answered.
+        reason: String,
+    },
     /// CUDA was started in another process than this one.
     #[error(
         "CUDA was started in process {parent} and cannot be used in its forked child {child}; \

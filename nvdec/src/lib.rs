@@ -2,7 +2,11 @@
 //! Out: the wanted pictures as device memory, each on a CUDA stream, for as long as a callback runs.
 //! Never: links a driver library, lets a panic cross C, or knows what pictures are for.
 
+pub mod api;
+pub mod caps;
 pub mod cuda;
 mod error;
+pub mod format;
+pub mod sys;
 
 pub use error::{Error, Result};

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use framespool_kernels::device as kernels;
+use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{self, Device, Function, Stream};
 
 use crate::error::{Error, Result};
@@ -22,6 +22,10 @@ impl From<framespool_nvdec::Error> for Error {
         }
     }
 }
+
+/// The kernels of the pixel pass.
+const KERNELS: [&str; 4] =
+    ["framespool_pixels", "framespool_window", "framespool_finish", "framespool_expand"];
 
 /// A GPU, ready to paint.
 pub struct Gpu {
@@ -54,7 +58,7 @@ impl Gpu {
         }
         let module = device.load(kernels::PTX)?;
         let mut functions = HashMap::new();
-        for name in kernels::KERNELS {
+        for name in KERNELS {
             functions.insert(name, module.function(name)?);
         }
         let gpu = Arc::new(Self { device, functions });

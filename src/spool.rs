@@ -110,8 +110,7 @@ impl SpoolConfig {
 
     /// How clips wait that are made before their turn, if not as they are delivered: as codes.
     fn kept_as(&self) -> Option<(Recipe, Expand)> {
-        let plain =
-            self.clip_shape().is_some() && !self.sampling.leaves_blank() && self.gpu.device.is_none();
+        let plain = self.clip_shape().is_some() && !self.sampling.leaves_blank() && self.gpu.device.is_none();
         self.recipe.as_codes().filter(|_| plain)
     }
 

@@ -153,7 +153,10 @@ impl Workbench {
         Self {
             decoder: FrameDecoder::with_threads(threads),
             hardware: None,
-            pool: Pool::on(gpu.as_ref().map(|gpu| gpu.device().clone()), if gpu.is_some() { POOLED } else { 0 }),
+            pool: Pool::on(
+                gpu.as_ref().map(|gpu| gpu.device().clone()),
+                if gpu.is_some() { POOLED } else { 0 },
+            ),
             painter: Painter::on(recipe, gpu),
             bytes_read: 0,
             left_to_cpu: None,
@@ -205,12 +208,20 @@ impl Workbench {
                 let shape = match shape {
                     Some(shape) => shape,
                     None => {
-                        let size = painter.size_of(picture.size(), turn).map_err(|e| e.of_video(&index.site))?;
+                        let size =
+                            painter.size_of(picture.size(), turn).map_err(|e| e.of_video(&index.site))?;
                         *shape.insert(painter.shape(frames.len(), size))
                     }
                 };
                 for &t in times {
-                    painter.paint(&index.site_of(frames[t]), picture, turn, &shape, canvas.target(&shape)?, t)?;
+                    painter.paint(
+                        &index.site_of(frames[t]),
+                        picture,
+                        turn,
+                        &shape,
+                        canvas.target(&shape)?,
+                        t,
+                    )?;
                 }
                 Ok(())
             })?;

@@ -63,7 +63,7 @@ class Tensor:
         """ "uint8", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
     @property
     def device(self) -> str:
-        """Where the memory is: "cpu"."""
+        """Where the memory is: "cpu" or "cuda:0"."""
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
@@ -84,8 +84,13 @@ class Tensor:
         copy: bool | None = None,
     ) -> Any: ...
     def __array__(self, dtype: Any | None = None, *, copy: bool | None = None) -> Any: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA array interface, version 3; AttributeError where the tensor is not on a GPU."""
+    def cpu(self) -> Tensor:
+        """The same on the host: itself where it lies there already, else a copy."""
     def numpy(self) -> Any:
-        """The same memory as a NumPy array."""
+        """The same memory as a NumPy array; TypeError for a tensor on a GPU (use ``.cpu()`` first)."""
     def torch(self) -> Any:
         """The same memory as a PyTorch tensor."""
     def tobytes(self) -> bytes:
@@ -110,7 +115,9 @@ class Clip:
 class Video:
     """One opened video; messages call it ``name`` if ``source`` is bytes; ``threads`` decode one call's frames."""
 
-    def __new__(cls, source: _Source, name: str, threads: int, index: _Index) -> Video: ...
+    def __new__(
+        cls, source: _Source, name: str, threads: int, index: _Index, device: int | None, decoder: str
+    ) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""

@@ -105,7 +105,8 @@ impl Pool {
         }
         drop(free);
         let Some(device) = &self.device else {
-            let short = || Error::Argument(format!("no memory for {len} bytes; use a smaller batch_size or clips"));
+            let short =
+                || Error::Argument(format!("no memory for {len} bytes; use a smaller batch_size or clips"));
             return HostBlock::new(len).map(Block::Host).ok_or_else(short);
         };
         let memory = device.allocate(len).or_else(|error| {

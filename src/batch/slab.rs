@@ -24,6 +24,8 @@ pub struct Slab {
 struct Events {
     written: Vec<Event>,
     read: Vec<Event>,
+    /// Streams of others that read it, whose work so far counts when it is given up.
+    readers: Vec<u64>,
 }
 
 impl Slab {
@@ -42,7 +44,8 @@ impl Slab {
             Block::Host(_) => Vec::new(),
             Block::Device(block) => block.used_until.clone(),
         };
-        let slab = Arc::new(Slab { block: Some(block), pool: pool.clone(), used: len, events: Mutex::default() });
+        let slab =
+            Arc::new(Slab { block: Some(block), pool: pool.clone(), used: len, events: Mutex::default() });
         let parts = (0..clips)
             .map(|i| Part {
                 slab: slab.clone(),
@@ -125,11 +128,7 @@ impl Slab {
     }
 
     /// Work that a stream does on the whole of it: after all that was written, and before all who ask from now on.
-    pub fn rework(
-        &mut self,
-        stream: &Stream,
-        work: impl FnOnce(u64, &Stream) -> Result<()>,
-    ) -> Result<()> {
+    pub fn rework(&mut self, stream: &Stream, work: impl FnOnce(u64, &Stream) -> Result<()>) -> Result<()> {
         self.written().iter().try_for_each(|event| stream.wait(event))?;
         work(self.address(), stream)?;
         self.events().written = vec![stream.record()?];
@@ -139,6 +138,15 @@ impl Slab {
     /// Takes note that somebody reads it until this event: it is not written again before.
     pub fn read_until(&self, event: Event) {
         self.events().read.push(event);
+    }
+
+    /// Takes note that somebody reads it in a stream of their own: it is not written again before what that stream has been
+    /// given by the time the slab is given up.
+    pub fn read_on(&self, stream: u64) {
+        let mut events = self.events();
+        if !events.readers.contains(&stream) {
+            events.readers.push(stream);
+        }
     }
 
     /// Copies a stretch to the host, wherever it lies; waits until it is written.
@@ -161,8 +169,14 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         let Some(mut block) = self.block.take() else { return };
-        if let Block::Device(DeviceBlock { used_until, .. }) = &mut block {
-            let Events { written, read } = std::mem::take(&mut *self.events());
+        if let Block::Device(DeviceBlock { used_until, memory }) = &mut block {
+            let Events { written, mut read, readers } = std::mem::take(&mut *self.events());
+            for stream in readers {
+                match memory.device().record_on_foreign(stream) {
+                    Ok(event) => read.push(event),
+                    Err(_) => drop(memory.device().synchronize()),
+                }
+            }
             // What was to be over before this content was written still counts: a part may have been left unwritten.
             used_until.extend(written.into_iter().chain(read));
             used_until.retain(|event| !event.done().unwrap_or(false));

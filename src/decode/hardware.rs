@@ -75,8 +75,10 @@ impl HardwareDecoder {
     pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
         self.stop();
         if self.access.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index)) {
-            let access = Access::new(index)
-                .map_err(|what| Error::Unsupported { site: index.site.clone(), what: format!("on the GPU, {what}") })?;
+            let access = Access::new(index).map_err(|what| Error::Unsupported {
+                site: index.site.clone(),
+                what: format!("on the GPU, {what}"),
+            })?;
             self.access = Some((index.clone(), access));
         }
         let (_, access) = self.access.as_ref().expect("made above");
@@ -158,9 +160,9 @@ impl HardwareDecoder {
         };
         let mut painting = Duration::ZERO;
         let counts = &mut self.counts;
-        let fed = self.session.feed(&unit, &mut |id, surface| {
-            hand_on(pass, id, surface, each, counts, &mut painting)
-        });
+        let fed = self
+            .session
+            .feed(&unit, &mut |id, surface| hand_on(pass, id, surface, each, counts, &mut painting));
         self.times.painting += painting;
         self.times.decoding += have.elapsed().saturating_sub(painting);
         fed.map_err(|trouble| blame(pass, at, trouble))?;
@@ -175,9 +177,8 @@ impl HardwareDecoder {
         let begun = Instant::now();
         let mut painting = Duration::ZERO;
         let counts = &mut self.counts;
-        let finished = self.session.finish(&mut |id, surface| {
-            hand_on(pass, id, surface, each, counts, &mut painting)
-        });
+        let finished =
+            self.session.finish(&mut |id, surface| hand_on(pass, id, surface, each, counts, &mut painting));
         self.times.painting += painting;
         self.times.decoding += begun.elapsed().saturating_sub(painting);
         finished.map_err(|trouble| blame(pass, pass.last(), trouble))?;

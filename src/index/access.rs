@@ -59,7 +59,10 @@ impl Access {
             CodecKind::Vp9 => HardwareCodec::Vp9,
             CodecKind::Av1 => HardwareCodec::Av1,
             CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Other => {
-                return Err(format!("{}: its standard does not define pictures to the bit", params.codec.name));
+                return Err(format!(
+                    "{}: its standard does not define pictures to the bit",
+                    params.codec.name
+                ));
             }
         };
         let extradata = &params.extradata;

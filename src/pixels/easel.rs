@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{Memory, Stream};
-use kernels::device::{DeviceFormat, DeviceFrame, DevicePass, DeviceSlot};
+use kernels::{DeviceFormat, DeviceFrame, DevicePass, DeviceSlot};
 
 use super::painter::PassId;
 use crate::error::{Error, Result, Site};

@@ -157,20 +157,23 @@ impl Painter {
             }
             (Picture::Host(frame), Target::Device(spot)) => self.bring(site, frame, turn, shape, spot, t),
             (Picture::Device { surface, container, easel }, Target::Device(mut spot)) => {
+                check_room(site, shape, spot.len)?;
                 spot.begin(easel.stream())?;
                 let frame = surface::frame(site, surface, *container, assumed)?;
-                self.launch(site, &frame, easel, turn, shape, (spot.address, spot.len), (t, t))
+                self.launch(site, &frame, easel, turn, shape, spot.address, (t, t))
             }
             (Picture::Device { surface, container, easel }, Target::Host(clip)) => {
                 let frame = surface::frame(site, surface, *container, assumed)?;
                 let alone = ClipShape { frames: 1, ..*shape };
                 let bytes = alone.bytes().unwrap_or(0);
                 let address = easel.cross(bytes)?;
-                self.launch(site, &frame, easel, turn, &alone, (address, bytes), (t, 0))?;
+                self.launch(site, &frame, easel, turn, &alone, address, (t, 0))?;
                 let mut staging = std::mem::take(&mut easel.staging);
                 staging.resize(bytes, 0);
                 let fetched = easel.stream().download(&mut staging, address);
-                for ((from, len), (to, _)) in alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t)) {
+                for ((from, len), (to, _)) in
+                    alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
+                {
                     clip[to..to + len].copy_from_slice(&staging[from..from + len]);
                 }
                 easel.staging = staging;
@@ -199,6 +202,7 @@ impl Painter {
             self.paint_view(site, view, turn, &alone, &mut staging, (t, 0))
         });
         let brought = painted.and_then(|()| {
+            check_room(site, shape, spot.len)?;
             spot.begin(&stream)?;
             for ((from, len), (to, _)) in alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t)) {
                 stream.upload(spot.address + to as u64, &staging[from..from + len])?;
@@ -216,18 +220,18 @@ impl Painter {
     fn launch(
         &mut self,
         site: &Site,
-        frame: &kernels::device::DeviceFrame,
+        frame: &kernels::DeviceFrame,
         easel: &mut Easel,
         turn: Turn,
         shape: &ClipShape,
-        (address, len): (u64, usize),
+        address: u64,
         (t, place): (usize, usize),
     ) -> Result<()> {
         let painter = self.number;
         let (plan, passes) = self.plan((frame.width, frame.height), turn, t)?;
         for (view, pass) in passes.iter().enumerate() {
             check_size(site, pass.output_size(), shape)?;
-            let slot = shape.device_slot(address, len, view, place);
+            let slot = shape.device_slot(address, view, place);
             easel.run(site, PassId { painter, plan, view }, pass, frame, slot)?;
         }
         Ok(())
@@ -278,7 +282,12 @@ impl Painter {
     }
 
     /// The passes for a picture, one per view, moved to the end of the list.
-    fn plan(&mut self, size: (u32, u32), turn: Turn, t: usize) -> Result<(PlanKey, &mut [kernels::PixelPass])> {
+    fn plan(
+        &mut self,
+        size: (u32, u32),
+        turn: Turn,
+        t: usize,
+    ) -> Result<(PlanKey, &mut [kernels::PixelPass])> {
         let t = if self.recipe.is_per_frame() { t as u32 } else { 0 };
         let wanted = PlanKey { size, turn, key: self.key, t };
         match self.plans.iter().position(|(known, _)| *known == wanted) {
@@ -302,6 +311,15 @@ impl Painter {
         }
         Ok((wanted, &mut self.plans.last_mut().expect("just pushed").1))
     }
+}
+
+/// Nobody else looks whether a clip fits where kernels write it.
+fn check_room(site: &Site, shape: &ClipShape, len: usize) -> Result<()> {
+    if shape.bytes().is_some_and(|bytes| bytes <= len) {
+        return Ok(());
+    }
+    let reason = format!("a clip of {shape:?} was given {len} bytes of the device");
+    Err(Error::Internal { site: site.clone(), reason })
 }
 
 fn check_size(site: &Site, size: (u32, u32), shape: &ClipShape) -> Result<()> {

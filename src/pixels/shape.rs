@@ -2,7 +2,7 @@
 //! Out: dimensions, bytes, and the places of single pictures among them.
 //! Never: touches memory, but to turn a clip of codes into one of elements.
 
-use framespool_kernels::device::DeviceSlot;
+use framespool_kernels::DeviceSlot;
 use framespool_kernels::{Channels, Dtype, Expand, OutSlot};
 
 /// Order of a batch's dimensions.
@@ -104,17 +104,11 @@ impl ClipShape {
         OutSlot { data, channel_stride, row_stride, column_stride }
     }
 
-    /// The same for a clip of `len` bytes at this address of a device.
-    pub(super) fn device_slot(&self, address: u64, len: usize, view: usize, t: usize) -> DeviceSlot {
+    /// The same for a clip at this address of a device.
+    pub(super) fn device_slot(&self, address: u64, view: usize, t: usize) -> DeviceSlot {
         let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
-        let offset = first * self.dtype.bytes();
-        DeviceSlot {
-            address: address + offset as u64,
-            bytes: len.saturating_sub(offset),
-            channel_stride,
-            row_stride,
-            column_stride,
-        }
+        let address = address + (first * self.dtype.bytes()) as u64;
+        DeviceSlot { address, channel_stride, row_stride, column_stride }
     }
 
     fn strides(&self, view: usize, t: usize) -> Strides {

@@ -2,7 +2,7 @@
 //! Out: the kernels' view of its displayed part and its colour.
 //! Never: touches device memory.
 
-use framespool_kernels::device::{DeviceFrame, DevicePlane, DevicePlanes};
+use framespool_kernels::{DeviceFrame, DevicePlane, DevicePlanes};
 use framespool_nvdec::session::{Chroma, Surface};
 
 use super::view::{colour, Assumed};

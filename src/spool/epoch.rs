@@ -213,7 +213,8 @@ fn close_gaps(mut slab: Slab, shape: &ClipShape, kept: &[usize]) -> Result<Slab>
     let clip_bytes = shape.bytes().unwrap_or(0);
     let moves: Vec<_> = kept.iter().enumerate().filter(|(to, &from)| *to != from).collect();
     if let Some(device) = slab.device().filter(|_| !moves.is_empty()).cloned() {
-        slab.rework(&device.stream()?, |address, stream| {
+        let stream = device.stream()?;
+        slab.rework(&stream, |address, stream| {
             // One clip's length apart at least, so none is copied over itself.
             moves.iter().try_for_each(|(to, &from)| {
                 let at = |clip: usize| address + (clip * clip_bytes) as u64;

@@ -271,7 +271,9 @@ impl Errand {
             let decoder = self.decoder.get_or_insert_with(|| desk.decoder(&index.info.params, by_gpu));
             self.current = Some(run.clone());
             match decoder.begin(index, run.clone()) {
-                Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. })) if decoder.is_hardware() => {
+                Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
+                    if decoder.is_hardware() =>
+                {
                     desk.road.left_to_cpu(&index.info.params, &error, meter);
                     self.decoder.take().into_iter().for_each(|d| desk.keep_decoder(d));
                     self.decoder.insert(desk.decoder(&index.info.params, false)).begin(index, run)?;

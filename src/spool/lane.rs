@@ -15,7 +15,6 @@ use super::library::Library;
 use super::road::{DecoderChoice, Road};
 use super::stats::Meter;
 use super::window::HeldClip;
-use super::road::DecoderChoice;
 use super::SpoolConfig;
 use crate::batch::{Part, Target};
 use crate::error::{Error, Result};
@@ -55,7 +54,9 @@ impl Lanes {
                 meter: meter.clone(),
                 desk: desk.clone(),
             };
-            let thread = Builder::new().name(format!("spool-{}-{n}", if by_gpu { "nvdec" } else { "lane" })).spawn(move || lane.work());
+            let thread = Builder::new()
+                .name(format!("spool-{}-{n}", if by_gpu { "nvdec" } else { "lane" }))
+                .spawn(move || lane.work());
             lanes.threads.push(thread.map_err(|e| {
                 Error::Argument(format!("thread {n} of {} cannot be started: {e}; use fewer", config.threads))
             })?);

@@ -49,6 +49,8 @@ pub(super) struct Road {
 struct Sessions {
     gpu: Arc<Gpu>,
     lanes: u32,
+    /// Each session has a clone, so that one that goes with its errand is not counted any more.
+    seats: Arc<()>,
     state: Mutex<State>,
 }
 
@@ -56,8 +58,6 @@ struct Sessions {
 struct State {
     /// Nobody uses them; most recently used last.
     free: Vec<Box<HardwareLane>>,
-    /// All that there are.
-    live: usize,
     /// No more than this: the device had no room for another.
     most: Option<usize>,
     /// Streams that the GPU does not decode.
@@ -65,7 +65,10 @@ struct State {
 }
 
 fn stream_key(params: &CodecParams) -> u64 {
-    xxh3_64(&params.extradata) ^ (u64::from(params.codec.id) << 32) ^ (u64::from(params.width) << 16) ^ u64::from(params.height)
+    xxh3_64(&params.extradata)
+        ^ (u64::from(params.codec.id) << 32)
+        ^ (u64::from(params.width) << 16)
+        ^ u64::from(params.height)
 }
 
 impl Road {
@@ -73,10 +76,17 @@ impl Road {
     ///
     /// # Errors
     /// `Gpu` where the device that was asked for cannot be used, or by name its decoder.
-    pub fn open(device: Option<u32>, choice: DecoderChoice, lanes: Option<u32>, meter: &Meter) -> Result<Self> {
+    pub fn open(
+        device: Option<u32>,
+        choice: DecoderChoice,
+        lanes: Option<u32>,
+        meter: &Meter,
+    ) -> Result<Self> {
         let home = device.map(Gpu::open).transpose()?;
         let decoding = match (choice, &home) {
-            (DecoderChoice::Cpu, _) | (DecoderChoice::Auto, None) => return Ok(Self { home, sessions: None }),
+            (DecoderChoice::Cpu, _) | (DecoderChoice::Auto, None) => {
+                return Ok(Self { home, sessions: None })
+            }
             (_, Some(gpu)) => gpu.clone(),
             (DecoderChoice::Nvdec, None) => Gpu::open(0)?,
         };
@@ -105,17 +115,16 @@ impl Road {
         if let Some(lane) = state.free.pop() {
             return Some(AnyDecoder::Hardware(lane));
         }
-        if state.most.is_some_and(|most| state.live >= most) {
+        if state.most.is_some_and(|most| sessions.live() >= most) {
             return None;
         }
-        state.live += 1;
+        let seat = sessions.seats.clone();
         drop(state); // the driver takes its time
         match HardwareLane::new(&sessions.gpu) {
-            Ok(lane) => Some(AnyDecoder::Hardware(Box::new(lane))),
+            Ok(lane) => Some(AnyDecoder::Hardware(Box::new(lane.with_seat(seat)))),
             Err(error) => {
-                let mut state = sessions.lock();
-                state.live -= 1;
-                state.most = Some(state.live);
+                drop(seat);
+                sessions.lock().most = Some(sessions.live());
                 meter.left_to_cpu(&error.to_string());
                 None
             }
@@ -129,17 +138,8 @@ impl Road {
         if state.free.len() < sessions.lanes as usize {
             state.free.push(lane);
         } else {
-            state.live -= 1;
             drop(state); // closing takes its time
             drop(lane);
-        }
-    }
-
-    /// A session is gone with the errand that had it.
-    pub fn lost_one(&self) {
-        if let Some(sessions) = &self.sessions {
-            let mut state = sessions.lock();
-            state.live = state.live.saturating_sub(1);
         }
     }
 
@@ -176,7 +176,12 @@ impl Sessions {
         let (free_bytes, _) = gpu.device().memory()?;
         let room = u32::try_from(free_bytes / 2 / LANE_BYTES).unwrap_or(MOST_LANES);
         let lanes = lanes.unwrap_or((engines * LANES_PER_ENGINE).min(room)).clamp(1, MOST_LANES);
-        Ok(Self { gpu, lanes, state: Mutex::default() })
+        Ok(Self { gpu, lanes, seats: Arc::new(()), state: Mutex::default() })
+    }
+
+    /// Sessions that there are.
+    fn live(&self) -> usize {
+        Arc::strong_count(&self.seats) - 1
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

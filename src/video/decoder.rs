@@ -18,6 +18,8 @@ pub struct HardwareLane {
     decoder: HardwareDecoder,
     easel: Easel,
     container: ColourTags,
+    /// Held for whoever counts the sessions that there are.
+    seat: Option<Arc<()>>,
 }
 
 impl HardwareLane {
@@ -26,7 +28,12 @@ impl HardwareLane {
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let decoder = HardwareDecoder::new(gpu.device())?;
         let easel = Easel::new(gpu.clone(), decoder.stream().clone());
-        Ok(Self { decoder, easel, container: ColourTags::default() })
+        Ok(Self { decoder, easel, container: ColourTags::default(), seat: None })
+    }
+
+    /// The same, holding this for as long as it lives.
+    pub fn with_seat(self, seat: Arc<()>) -> Self {
+        Self { seat: Some(seat), ..self }
     }
 }
 
@@ -73,7 +80,7 @@ impl AnyDecoder {
                 decoder.step(reader, watch, &mut |at, frame| each(at, Picture::Host(frame)))
             }
             Self::Hardware(lane) => {
-                let HardwareLane { decoder, easel, container } = &mut **lane;
+                let HardwareLane { decoder, easel, container, .. } = &mut **lane;
                 decoder.step(reader, watch, &mut |at, surface| {
                     each(at, Picture::Device { surface, container: *container, easel })
                 })

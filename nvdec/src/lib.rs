@@ -7,6 +7,8 @@ pub mod caps;
 pub mod cuda;
 mod error;
 pub mod format;
+mod parser;
+pub mod pool;
 pub mod sys;
 
 pub use error::{Error, Result};

@@ -9,6 +9,8 @@ mod error;
 pub mod format;
 mod parser;
 pub mod pool;
+pub mod raw;
+pub mod session;
 pub mod sys;
 
 pub use error::{Error, Result};

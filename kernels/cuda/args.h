@@ -36,7 +36,9 @@ struct Axis {
 struct Sheet {
   u64 address;
   u64 stride_bytes;
-  i32 offsets[3];   // of each component inside a step; below zero: not here
+  u32 first;        // component here
+  u32 components;   // here: 1, or the last 2, or all 3
+  u32 offsets[3];   // of each of these inside a step
   u32 step;
   u32 row_samples;  // in a row, all components counted
   u32 grid;         // 0: the axes of luma, 1: those of chroma

@@ -64,14 +64,23 @@ inline u32 bits_of(float value) { return __float_as_uint(value); }
 inline u32 bytes_of(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }
 
 // sum + two 16-bit numbers times the two lower, or the two upper, bytes.
-inline u32 dot_low(u32 pair, u32 bytes, u32 sum) { return __dp2a_lo(pair, bytes, sum); }
-inline u32 dot_high(u32 pair, u32 bytes, u32 sum) { return __dp2a_hi(pair, bytes, sum); }
+inline u32 dot_low(u32 pair, u32 bytes, u32 sum) {
+  u32 result;
+  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
+  return result;
+}
+inline u32 dot_high(u32 pair, u32 bytes, u32 sum) {
+  u32 result;
+  asm("dp2a.hi.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
+  return result;
+}
 
-#define KERNEL(name, Args, body)                                                            \
-  extern "C" __global__ void __launch_bounds__(TILE) name(const __grid_constant__ Args args) { \
-    extern __shared__ __align__(16) unsigned char shared[];                                 \
-    Block block{blockIdx.x, blockIdx.y, shared};                                            \
-    body(block, args);                                                                      \
+// At least four blocks fit a multiprocessor: 64 registers a thread.
+#define KERNEL(name, Args, body)                                                               \
+  extern "C" __global__ void __launch_bounds__(TILE, 4) name(const __grid_constant__ Args args) { \
+    extern __shared__ __align__(16) unsigned char shared[];                                    \
+    Block block{blockIdx.x, blockIdx.y, shared};                                               \
+    body(block, args);                                                                         \
   }
 
 #endif

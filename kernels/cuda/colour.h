@@ -110,7 +110,10 @@ inline i32 warped(const PixelArgs& args, const Window& window, i64 i, i64 j, Com
     x = (x + (1 << 27)) >> 28;
     y = (y + (1 << 27)) >> 28;
     if (x < 0 || y < 0 || x >= window.width || y >= window.height) return 0;
-    for (u32 c = 0; c < args.component_count; ++c) pixel.values[c] = window.value(c, x, y);
+#pragma unroll
+    for (u32 c = 0; c < 3; ++c) {
+      if (c < args.component_count) pixel.values[c] = window.value(c, x, y);
+    }
     return COVERED;
   }
   const i32 f = static_cast<i32>(x >> 14) & (COVERED - 1), g = static_cast<i32>(y >> 14) & (COVERED - 1);

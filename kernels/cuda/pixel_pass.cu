@@ -20,6 +20,7 @@ inline void pixels(Block& block, const PixelArgs& args) {
     const bool inside = x - tile.left < tile.column_count && y - tile.top < tile.row_count;
     Components pixel = black(args);
     if (inside) {
+#pragma unroll
       for (u32 c = 0; c < 3; ++c) pixel.values[c] = own.of(x, y).values[c] >> 14;
     }
     colour(args, args.bias, args.fill, pixel, inside ? COVERED : 0, codes, y * TILE_WIDTH + x);
@@ -37,13 +38,14 @@ inline void window(Block& block, const PixelArgs& args) {
   u32* sums = reinterpret_cast<u32*>(block.shared + 3 * TILE * sizeof(i16));
   block.phase([&](u32 x, u32 y) {
     const bool inside = x < tile.column_count && y < tile.row_count;
-    for (u32 c = 0; c < args.component_count; ++c) {
-      const i16 value = static_cast<i16>(inside ? own.of(x, y).values[c] >> 14 : 0);
-      if (inside) {
-        const u64 place = c * size + static_cast<u64>(tile.first_row + y) * args.window[0] + tile.first_column + x;
-        store(args.components + 2 * place, value);
+    const u64 place = static_cast<u64>(tile.first_row + y) * args.window[0] + tile.first_column + x;
+#pragma unroll
+    for (u32 c = 0; c < 3; ++c) {
+      if (c < args.component_count) {
+        const i16 value = static_cast<i16>(inside ? own.of(x, y).values[c] >> 14 : 0);
+        if (inside) store(args.components + 2 * (c * size + place), value);
+        values[c * TILE + y * TILE_WIDTH + x] = value;
       }
-      values[c * TILE + y * TILE_WIDTH + x] = value;
     }
   });
   if (!args.needs_mean) return;
@@ -76,7 +78,10 @@ inline void finish(Block& block, const PixelArgs& args) {
       if (tile.x + x < args.canvas[0] && tile.y + y < args.canvas[1]) cover = warped(args, held, tile.x + x, tile.y + y, pixel);
     } else if (x - tile.left < tile.column_count && y - tile.top < tile.row_count) {
       const u32 column = tile.first_column + x - tile.left, row = tile.first_row + y - tile.top;
-      for (u32 c = 0; c < args.component_count; ++c) pixel.values[c] = held.value(c, column, row);
+#pragma unroll
+      for (u32 c = 0; c < 3; ++c) {
+        if (c < args.component_count) pixel.values[c] = held.value(c, column, row);
+      }
       cover = COVERED;
     }
     colour(args, grounds.bias, grounds.fill, pixel, cover, codes, y * TILE_WIDTH + x);

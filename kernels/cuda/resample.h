@@ -60,6 +60,7 @@ inline u32 four_bytes(u64 address, u32 left) {
 template <bool WHOLE>
 inline void blend_bytes(u64 address, u64 stride, u32 left, const u16* weights, u32 count, i16* to) {
   u32 a = 64, b = 64, c = 64, d = 64;
+#pragma unroll 2
   for (u32 k = 0; k < count; k += 2) {
     const u32 pair = load_word(weights + k);
     const u32 upper = four_bytes<WHOLE>(address, left);
@@ -123,19 +124,45 @@ inline void blend_row(const PixelArgs& args, const Sheet& sheet, u32 row, u32 fr
   }
 }
 
+// Weighted sums of COUNT neighbouring samples of the columns `begin` to `end`, which lie in `line` step by step.
+template <u32 COUNT>
+inline void add_columns(const u16* weights, u32 positions, u32 begin, u32 end, const i16* line, const Sheet& sheet, i32* sums) {
+  const i16* values[COUNT];
+#pragma unroll
+  for (u32 n = 0; n < COUNT; ++n) values[n] = line + sheet.offsets[n];
+  const u32 step = sheet.step;
+#pragma unroll 4
+  for (u32 column = begin; column < end; ++column) {
+    const i32 weight = load(weights);
+    weights += positions;
+#pragma unroll
+    for (u32 n = 0; n < COUNT; ++n) {
+      sums[n] += weight * *values[n];
+      values[n] += step;
+    }
+  }
+}
+
 // Step 3 for one pixel, as far as columns `first` to `end` go, which lie in `line` from sample `from` on.
 inline void convolve(const Axis& columns, const Sheet& sheet, u32 position, u32 first, u32 end, u32 from, const i16* line,
                      Components& sums) {
   const Span span = load(at<Span>(columns.spans) + position);
   const u32 begin = most(span.start, first), stop = least(span.start + span.count, end);
-  const u16* weights = at<u16>(columns.weights) + position;
-  for (u32 column = begin; column < stop; ++column) {
-    const i32 weight = load(weights + static_cast<u64>(column - span.start) * columns.positions);
-    const i16* values = line + (column * sheet.step - from);
+  const u16* weights = at<u16>(columns.weights) + position + static_cast<u64>(begin - span.start) * columns.positions;
+  line += static_cast<i32>(begin * sheet.step - from);
+  i32 more[3] = {0, 0, 0};
+  if (sheet.components == 1) {
+    add_columns<1>(weights, columns.positions, begin, stop, line, sheet, more);
 #pragma unroll
-    for (u32 c = 0; c < 3; ++c) {
-      if (sheet.offsets[c] >= 0) sums.values[c] += weight * values[sheet.offsets[c]];
-    }
+    for (u32 c = 0; c < 3; ++c) sums.values[c] += sheet.first == c ? more[0] : 0;
+  } else if (sheet.components == 2) {
+    add_columns<2>(weights, columns.positions, begin, stop, line, sheet, more);
+    sums.values[1] += more[0];
+    sums.values[2] += more[1];
+  } else {
+    add_columns<3>(weights, columns.positions, begin, stop, line, sheet, more);
+#pragma unroll
+    for (u32 c = 0; c < 3; ++c) sums.values[c] += more[c];
   }
 }
 
@@ -176,8 +203,8 @@ inline Components only_taps(const PixelArgs& args, u32 column, u32 row) {
     const u32 line = load(at<Span>(args.rows[sheet.grid].spans) + row).start;
 #pragma unroll
     for (u32 c = 0; c < 3; ++c) {
-      if (sheet.offsets[c] >= 0) {
-        const u32 value = sample_at(args, sheet, line, sample + static_cast<u32>(sheet.offsets[c]));
+      if (c - sheet.first < sheet.components) {
+        const u32 value = sample_at(args, sheet, line, sample + sheet.offsets[c - sheet.first]);
         const u32 sum = (value << 14) + (1u << (args.depth_bits - 2));
         result.values[c] = static_cast<i32>(least(sum >> (args.depth_bits - 1), 32767)) << 14;
       }

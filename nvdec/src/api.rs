@@ -3,7 +3,7 @@
 //! Never: owns a decoder or a parser, makes a context current, or decides anything.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
@@ -213,9 +213,4 @@ fn open_library() -> Result<&'static Library, String> {
         }
     }
     Err(reason + "It comes with the driver; a container needs NVIDIA_DRIVER_CAPABILITIES=video or all")
-}
-
-/// A pointer for `pUserData`.
-pub(crate) fn user_data<T>(value: &T) -> *mut c_void {
-    std::ptr::from_ref(value).cast_mut().cast()
 }

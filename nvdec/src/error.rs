@@ -76,11 +76,11 @@ pub enum Error {
     },
     /// The parser refused a unit, or said that a callback failed although none did.
     #[error(
-        "the video parser refused unit {id} ({bytes} bytes, code {code} {name}); the stream is damaged there"
+        "the video parser refused {what} ({bytes} bytes, code {code} {name}); the stream is damaged there"
     )]
     Refused {
-        /// The unit.
-        id: u32,
+        /// What it was given, such as "unit 7".
+        what: String,
         /// Its length.
         bytes: usize,
         /// The code of the driver.
@@ -130,12 +130,6 @@ pub enum Error {
     /// A call came out of turn: a bug of the caller.
     #[error("{0}")]
     Misuse(&'static str),
-    /// Code that the driver called back panicked; the panic stopped there.
-    #[error("a callback of the video parser panicked: {text}")]
-    Panicked {
-        /// What it said.
-        text: String,
-    },
 }
 
 impl Error {

@@ -7,6 +7,10 @@ pub mod caps;
 pub mod cuda;
 mod error;
 pub mod format;
+mod parser;
+pub mod pool;
+pub mod raw;
+pub mod session;
 pub mod sys;
 
 pub use error::{Error, Result};

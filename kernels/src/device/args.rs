@@ -76,7 +76,9 @@ records! {
     Sheet {
         address: u64,
         stride_bytes: u64,
-        offsets: [i32; 3],
+        first: u32,
+        components: u32,
+        offsets: [u32; 3],
         step: u32,
         row_samples: u32,
         grid: u32,
@@ -183,8 +185,10 @@ mod tests {
     #[test]
     fn kernels_look_for_every_field_where_it_is_put() {
         let text = include_str!("../../cuda/layout.h");
-        let held: Vec<&str> =
-            text.lines().filter(|line| line.contains("_IS") && line.ends_with(");")).collect();
+        let held: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("SIZE_IS") || line.starts_with("FIELD_IS_AT"))
+            .collect();
         assert_eq!(held, layout(), "cuda/layout.h should say:\n{}", layout().join("\n"));
     }
 

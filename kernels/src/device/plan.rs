@@ -306,7 +306,12 @@ fn widest(columns: &AxisTable, stage: &Stage) -> usize {
 
 fn sheet_args(args: &mut PixelArgs, picture: &Picture<super::NoPlane>, tables: &Tables) {
     for (sheet, own) in args.sheets.iter_mut().zip(picture.sheets.iter().flatten()) {
-        sheet.offsets = own.offsets.map(|offset| offset.map_or(-1, |offset| offset as i32));
+        let here = own.offsets.iter().enumerate().filter_map(|(c, offset)| offset.map(|offset| (c, offset)));
+        for (place, (component, offset)) in here.enumerate() {
+            sheet.first = (component - place) as u32;
+            sheet.components += 1;
+            sheet.offsets[place] = offset as u32;
+        }
         sheet.step = own.step as u32;
         sheet.row_samples = (own.columns * own.step) as u32;
         sheet.grid = u32::from(own.is_chroma);

@@ -277,9 +277,14 @@ fn try_hardware(
             Err(error) => {
                 let left = hardware.left_to_cpu(&error);
                 hardware.stop();
-                let Some(wanted) = left else { return Err(error) };
+                let rest = match (left, &error) {
+                    (Some(wanted), _) => Run::rest_of(&run, wanted, &index),
+                    // What was painted cannot be trusted either.
+                    (None, Error::Internal { .. }) => run,
+                    (None, _) => return Err(error),
+                };
                 *reason = Some(error);
-                return Ok(Some(Run::rest_of(&run, wanted, &index)));
+                return Ok(Some(rest));
             }
         }
     }

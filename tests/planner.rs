@@ -56,6 +56,7 @@ fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnErro
         memory_budget: 0,
         look_ahead: 0,
         index: None,
+        gpu: framespool::spool::GpuConfig::default(),
     }
 }
 
@@ -72,8 +73,10 @@ fn deliver(config: SpoolConfig) -> (Vec<String>, Stats) {
             Ok(Some(batch)) => {
                 let mut md5 = Md5::new();
                 match &batch.pixels {
-                    Pixels::Even(slab, _) => md5.update(slab.bytes()),
-                    Pixels::Ragged(clips) => clips.iter().for_each(|(slab, _)| md5.update(slab.bytes())),
+                    Pixels::Even(slab, _) => md5.update(slab.bytes().expect("host memory")),
+                    Pixels::Ragged(clips) => {
+                        clips.iter().for_each(|(slab, _)| md5.update(slab.bytes().expect("host memory")))
+                    }
                 }
                 let ids: Vec<u64> = batch.clips.iter().map(|c| c.clip_id).collect();
                 md5.update(format!("{:?}", batch.clips));

@@ -65,7 +65,7 @@ impl HardwareDecoder {
 
     /// What the session did so far.
     pub fn session_counts(&self) -> framespool_nvdec::session::Counts {
-        self.session.counts
+        self.session.counts()
     }
 
     /// Begins a run; one that is under way is given up.
@@ -220,11 +220,15 @@ fn blame(pass: &Pass, at: DecodeIndex, trouble: Trouble) -> Error {
         Trouble::Session(error) => error,
     };
     let packet = match error {
-        Nvdec::Damaged { id, .. } | Nvdec::Missing { id, .. } | Nvdec::Refused { id, .. } => DecodeIndex(id),
+        Nvdec::Damaged { id, .. } | Nvdec::Missing { id, .. } => DecodeIndex(id),
         _ => at,
     };
     match error {
         Nvdec::Unsupported { reason } => Error::Unsupported { site: pass.index.site.clone(), what: reason },
+        // Nobody knows since when pictures were taken for others: this is not a matter of what is still missing.
+        error @ Nvdec::Mismatch { .. } => {
+            Error::Internal { site: pass.index.site_of_packet(packet), reason: error.to_string() }
+        }
         error if error.is_about_stream() => {
             Error::Decode { site: pass.index.site_of_packet(packet), reason: error.to_string() }
         }

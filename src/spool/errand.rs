@@ -287,10 +287,13 @@ impl Errand {
 
     /// Where the GPU gave a run up, the CPU does what is left of it. Any other error comes back.
     fn go_on_by_cpu(&mut self, error: Error, desk: &Desk, meter: &Meter, work: &mut Work) -> Result<()> {
-        let left = self.decoder.as_ref().and_then(|decoder| decoder.left_to_cpu(&error));
-        let (Some(left), Some(run)) = (left, &mut self.current) else { return Err(error) };
         let params = &self.index.info.params;
-        desk.road.left_to_cpu(params, &error, meter);
+        let left = self.decoder.as_ref().and_then(|decoder| decoder.left_to_cpu(&error));
+        let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
+        if left.is_some() || (by_gpu && matches!(error, Error::Internal { .. })) {
+            desk.road.left_to_cpu(params, &error, meter);
+        }
+        let (Some(left), Some(run)) = (left, &mut self.current) else { return Err(error) };
         if let Some(mut decoder) = self.decoder.take() {
             work.take(&mut decoder);
             desk.keep_decoder(decoder);

@@ -146,14 +146,15 @@ impl Road {
     /// The GPU left a stream, or a stretch of it, to the CPU.
     pub fn left_to_cpu(&self, params: &CodecParams, error: &Error, meter: &Meter) {
         let reason = match error {
-            Error::Unsupported { what, .. } => {
+            // Or of which it mistook pictures for each other.
+            Error::Unsupported { what: reason, .. } | Error::Internal { reason, .. } => {
                 if let Some(sessions) = &self.sessions {
                     let mut state = sessions.lock();
                     if state.refused.len() < MOST_REFUSED {
                         state.refused.insert(stream_key(params));
                     }
                 }
-                what.clone()
+                reason.clone()
             }
             Error::Decode { reason, .. } => reason.clone(),
             other => other.to_string(),

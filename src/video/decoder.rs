@@ -19,6 +19,7 @@ pub struct HardwareLane {
     easel: Easel,
     container: ColourTags,
     /// Held for whoever counts the sessions that there are.
+    #[expect(dead_code, reason = "held for its Drop")]
     seat: Option<Arc<()>>,
 }
 

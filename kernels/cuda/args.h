@@ -67,8 +67,9 @@ enum Paint { FLAT = 0, NOISE = 1 };
 enum Place { PLACED = 0, WARP_NEAREST = 1, WARP_BILINEAR = 2 };
 enum Dtype { CODES = 0, HALF = 1, BFLOAT = 2, FLOAT = 3 };
 
-// Order in which a block stores its elements, so that neighbouring threads store to neighbouring places.
-enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2 };
+// How a block stores its elements, so that neighbouring threads store to neighbouring places: the order, and whether whole tiles can be
+// stored in words of four codes, the channels side by side or each by itself.
+enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2, WORDS_SIDE_BY_SIDE = 4, WORDS_BY_CHANNEL = 8 };
 
 // The argument of framespool_pixels, framespool_window and framespool_finish.
 struct PixelArgs {

@@ -17,13 +17,21 @@ const u32 TILE_WIDTH = 32;
 const u32 TILE_HEIGHT = 8;
 const u32 TILE = TILE_WIDTH * TILE_HEIGHT;
 
+// Words that are read and written together, at addresses of their own size.
+struct alignas(8) Words2 {
+  u32 words[2];
+};
+struct alignas(16) Words4 {
+  u32 words[4];
+};
+
 // The samples of one position of an axis.
 struct Span {
   u32 start;
   u32 count;
 };
 
-// The weights of an axis. Rows: weight k of position j at [j * taps + k], `taps` being even; columns: at [k * positions + i], so that
+// The weights of an axis. Rows: weight k of position j at [j * taps + k], `taps` being a multiple of 4 and the rest zero; columns: at [k * positions + i], so that
 // neighbouring threads read neighbouring weights.
 struct Axis {
   u64 spans;    // Span of each position

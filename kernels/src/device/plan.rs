@@ -213,7 +213,7 @@ impl Step {
             let super::DevicePlane { address, stride_bytes } = own.plane;
             sheet.address = address;
             sheet.stride_bytes = stride_bytes as u64;
-            sheet.aligned = u32::from(address % 4 == 0 && stride_bytes % 4 == 0);
+            sheet.aligned = u32::from(address.is_multiple_of(4) && stride_bytes.is_multiple_of(4));
         }
         for axis in args.columns.iter_mut().chain(&mut args.rows) {
             axis.spans += tables;

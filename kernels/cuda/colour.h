@@ -22,10 +22,9 @@ struct Codes {
   u8 codes[3][TILE];
 };
 
-// The mean of one component (step 3): below 2^28 pixels of below 2^15 each make a sum below 2^43.
+// The mean of one component (step 3), 0 of those that a gray picture lacks: below 2^28 pixels of below 2^15 each make a sum below 2^43.
 inline i32 mean_of(const PixelArgs& args, u32 component) {
-  const u32 held = component < args.component_count ? component : 0;
-  const u64 sum = load(at<u64>(args.sums) + held);
+  const u64 sum = load(at<u64>(args.sums) + component);
   const u64 count = static_cast<u64>(args.window[0]) * args.window[1];
   return static_cast<i32>((2 * sum + count) / (2 * count));
 }
@@ -63,10 +62,9 @@ inline void find_grounds(Block& block, const PixelArgs& args, Grounds& grounds) 
   });
 }
 
-// Step 5 for one pixel. The host keeps the sum of |factors| of a row within 32767 and bias and fill within 2^30 - 2^20, so that
+// Step 5 for one pixel; the factors of components that a gray picture lacks are zero. The host keeps the sum of |factors| of a row within 32767 and bias and fill within 2^30 - 2^20, so that
 // nothing but the term with cover leaves 32 bits.
 inline void colour(const PixelArgs& args, const i32* bias, const i32* fill, Components pixel, i32 cover, Codes& codes, u32 place) {
-  if (args.component_count == 1) pixel.values[1] = pixel.values[2] = pixel.values[0];
 #pragma unroll
   for (u32 r = 0; r < 3; ++r) {
     i32 sum = 1 << (args.colour_shift - 1);

@@ -46,8 +46,35 @@ inline u32 masked(const PixelArgs& args, u32 x, u32 y, u32 channel, u32 code) {
   return element_of_code(args.elements, args.dtype, channel, code);
 }
 
+// Stores a tile that lies in the canvas as a whole in words of four codes, one by each thread at most.
+inline void store_words_of(Block& block, const PixelArgs& args, const Tile& tile, const Codes& codes) {
+  const u64 corner = args.slot + static_cast<u64>(args.origin + tile.x * args.step_i + tile.y * args.step_j);
+  block.phase([&](u32 x, u32 y) {
+    const u32 n = y * TILE_WIDTH + x;
+    if (n >= TILE / 4 * args.channels) return;
+    if (args.order & WORDS_SIDE_BY_SIDE) {
+      const u32 in_row = 3 * TILE_WIDTH / 4;
+      const u32 row = n / in_row, first = n % in_row * 4;
+      u32 word = 0;
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        word |= static_cast<u32>(codes.codes[(first + i) % 3][row * TILE_WIDTH + (first + i) / 3]) << (8 * i);
+      }
+      store(corner + static_cast<u64>(row * args.step_j + first), word);
+    } else {
+      const u32 in_row = TILE_WIDTH / 4;
+      const u32 channel = n / (TILE / 4), row = n / in_row % TILE_HEIGHT, first = n % in_row * 4;
+      const u8* four = codes.codes[channel] + row * TILE_WIDTH + first;
+      const u32 word = four[0] | four[1] << 8 | four[2] << 16 | static_cast<u32>(four[3]) << 24;
+      store(corner + static_cast<u64>(channel * args.channel_stride + row * args.step_j + first), word);
+    }
+  });
+}
+
 // Stores a tile, element after element in the order in which they lie.
 inline void store_tile(Block& block, const PixelArgs& args, const Tile& tile, const Codes& codes) {
+  const bool whole = tile.x + TILE_WIDTH <= args.canvas[0] && tile.y + TILE_HEIGHT <= args.canvas[1];
+  if (whole && args.order & (WORDS_SIDE_BY_SIDE | WORDS_BY_CHANNEL)) return store_words_of(block, args, tile, codes);
   block.phase([&](u32 thread_x, u32 thread_y) {
     const bool single = args.channels == 1;
     for (u32 n = thread_y * TILE_WIDTH + thread_x; n < TILE * args.channels; n += TILE) {

@@ -56,21 +56,34 @@ inline u32 four_bytes(u64 address, u32 left) {
   return word;
 }
 
-// Vertical sums of four neighbouring samples of 8 bits, two rows at a time.
+// The same four bytes of four rows, of which `rows` are wanted; the others are the first again, and their weights are zero. Nothing
+// branches here, so that all four are on their way at once.
+template <bool WHOLE>
+inline Words4 four_rows(u64 address, u64 stride, u32 left, u32 rows) {
+  Words4 result;
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) result.words[i] = four_bytes<WHOLE>(address + (i < rows ? i * stride : 0), left);
+  return result;
+}
+
+// Vertical sums of four neighbouring samples of 8 bits.
 template <bool WHOLE>
 inline void blend_bytes(u64 address, u64 stride, u32 left, const u16* weights, u32 count, i16* to) {
   u32 a = 64, b = 64, c = 64, d = 64;
-#pragma unroll 2
-  for (u32 k = 0; k < count; k += 2) {
-    const u32 pair = load_word(weights + k);
-    const u32 upper = four_bytes<WHOLE>(address, left);
-    const u32 lower = k + 1 < count ? four_bytes<WHOLE>(address + stride, left) : 0;
-    const u32 first = bytes_of(upper, lower, 0x5140), second = bytes_of(upper, lower, 0x7362);
-    a = dot_low(pair, first, a);
-    b = dot_high(pair, first, b);
-    c = dot_low(pair, second, c);
-    d = dot_high(pair, second, d);
-    address += 2 * stride;
+#pragma unroll 1
+  for (u32 k = 0; k < count; k += 4) {
+    const Words2 pairs = load_words(weights + k);
+    const Words4 rows = four_rows<WHOLE>(address, stride, left, count - k);
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      const u32 first = bytes_of(rows.words[2 * i], rows.words[2 * i + 1], 0x5140);
+      const u32 second = bytes_of(rows.words[2 * i], rows.words[2 * i + 1], 0x7362);
+      a = dot_low(pairs.words[i], first, a);
+      b = dot_high(pairs.words[i], first, b);
+      c = dot_low(pairs.words[i], second, c);
+      d = dot_high(pairs.words[i], second, d);
+    }
+    address += 4 * stride;
   }
   // 255 in all rows makes 32640: nothing to clamp.
   keep_words(to, a >> 7 | b >> 7 << 16, c >> 7 | d >> 7 << 16);
@@ -82,12 +95,17 @@ inline void blend_words(const PixelArgs& args, u64 address, u64 stride, u32 left
   const u32 white = (1u << args.depth_bits) - 1;
   const u32 half = 1u << (args.depth_bits - 2);
   u32 a = half, b = half;
-  for (u32 k = 0; k < count; ++k) {
-    const u32 weight = load(weights + k);
-    const u32 both = four_bytes<WHOLE>(address, left);
-    a += weight * least((both & 0xFFFFu) >> args.word_shift, white);
-    b += weight * least((both >> 16) >> args.word_shift, white);
-    address += stride;
+#pragma unroll 1
+  for (u32 k = 0; k < count; k += 4) {
+    const Words2 pairs = load_words(weights + k);
+    const Words4 rows = four_rows<WHOLE>(address, stride, left, count - k);
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 weight = i % 2 == 0 ? pairs.words[i / 2] & 0xFFFFu : pairs.words[i / 2] >> 16;
+      a += weight * least((rows.words[i] & 0xFFFFu) >> args.word_shift, white);
+      b += weight * least((rows.words[i] >> 16) >> args.word_shift, white);
+    }
+    address += 4 * stride;
   }
   a = least(a >> (args.depth_bits - 1), 32767);
   b = least(b >> (args.depth_bits - 1), 32767);

@@ -42,25 +42,18 @@ inline T load(const T* from) {
   return *from;
 }
 inline u32 load_word(const void* from) { return *static_cast<const u32*>(from); }
+inline Words2 load_words(const void* from) { return *static_cast<const Words2*>(from); }
 
 template <class T>
 inline void store(u64 address, T value) {
   *reinterpret_cast<T*>(address) = value;
 }
-// One after the other, but aligned as the GPU wants it.
-struct alignas(8) Words2 {
-  u32 words[2];
-};
-struct alignas(16) Words4 {
-  u32 words[4];
-};
 inline void store_words(u64 address, u32 a, u32 b) { *reinterpret_cast<Words2*>(address) = Words2{{a, b}}; }
 inline void store_words(u64 address, u32 a, u32 b, u32 c, u32 d) {
   *reinterpret_cast<Words4*>(address) = Words4{{a, b, c, d}};
 }
 inline void keep_words(i16* to, u32 a, u32 b) { *reinterpret_cast<Words2*>(to) = Words2{{a, b}}; }
 inline void keep_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
-inline u32 kept_word(const i16* from) { return *reinterpret_cast<const u32*>(from); }
 
 inline void add_to(u64 address, u64 value) { *reinterpret_cast<u64*>(address) += value; }
 

@@ -44,7 +44,7 @@ extern "C" int framespool_host_launch(const char* name, const unsigned grid[3], 
   if (kernel == nullptr) return 1;
   if (block[0] != TILE_WIDTH || block[1] != TILE_HEIGHT || block[2] != 1 || grid[2] != 1) return 2;
   // Shared memory ends where the launch says, so that a sanitizer sees what goes past it, and holds rubbish at first.
-  unsigned char* shared = static_cast<unsigned char*>(std::aligned_alloc(16, shared_bytes > 0 ? (shared_bytes + 15) / 16 * 16 : 16));
+  unsigned char* shared = static_cast<unsigned char*>(std::malloc(shared_bytes > 0 ? shared_bytes : 1));
   if (shared == nullptr) return 3;
   for (unsigned y = 0; y < grid[1]; ++y) {
     for (unsigned x = 0; x < grid[0]; ++x) {

@@ -46,8 +46,9 @@ impl DeviceExpand {
         check_aligned("out", out, bytes)?;
         let channels = channels.clamp(1, 3) as u32;
         let plane_step = planes.clamp(1, 65_535);
-        let aligned =
-            codes % 4 == 0 && out % (4 * bytes as u64) == 0 && (planes <= 1 || plane_codes % 4 == 0);
+        let aligned = codes.is_multiple_of(4)
+            && out.is_multiple_of(4 * bytes as u64)
+            && (planes <= 1 || plane_codes.is_multiple_of(4));
         let args = ExpandArgs {
             codes,
             out,

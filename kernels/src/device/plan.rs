@@ -181,11 +181,22 @@ struct Placed {
 }
 
 impl Placed {
-    /// In which order a block stores, so that neighbours lie side by side.
-    fn order(&self) -> u32 {
+    /// As `Order` in `cuda/args.h`: in which order a block stores, so that neighbours lie side by side, and whether four at a time.
+    fn order(&self, args: &PixelArgs) -> u32 {
         let (i, j) = (self.step_i.unsigned_abs(), self.step_j.unsigned_abs());
         let channels_first = u32::from(self.channel_stride.unsigned_abs() < i.min(j));
-        channels_first | u32::from(j < i) << 1
+        let order = channels_first | u32::from(j < i) << 1;
+        let corner = self.address.wrapping_add_signed(self.origin);
+        let words = corner.is_multiple_of(4) && j.is_multiple_of(4);
+        if args.dtype != 0 || args.mask_count != 0 || !words {
+            return order;
+        }
+        match (args.channels, self.channel_stride, self.step_i) {
+            (3, 1, 3) => order | 4,
+            (3, stride, 1) if stride % 4 == 0 => order | 8,
+            (1, _, 1) => order | 8,
+            _ => order,
+        }
     }
 }
 
@@ -202,7 +213,7 @@ impl Step {
             let super::DevicePlane { address, stride_bytes } = own.plane;
             sheet.address = address;
             sheet.stride_bytes = stride_bytes as u64;
-            sheet.aligned = u32::from(address % 4 == 0 && stride_bytes % 4 == 0);
+            sheet.aligned = u32::from(address.is_multiple_of(4) && stride_bytes.is_multiple_of(4));
         }
         for axis in args.columns.iter_mut().chain(&mut args.rows) {
             axis.spans += tables;
@@ -215,7 +226,7 @@ impl Step {
         args.slot = slot.address;
         (args.origin, args.step_i, args.step_j) = (slot.origin, slot.step_i, slot.step_j);
         args.channel_stride = slot.channel_stride;
-        args.order = slot.order();
+        args.order = slot.order(&args);
         let sums = self.kernel == WINDOW && args.needs_mean != 0;
         Launch {
             kernel: self.kernel,

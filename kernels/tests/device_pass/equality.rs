@@ -208,6 +208,30 @@ fn kernels_equal_the_integer_twin_where_fill_fades_in() {
     equal(&gray(1, 1, &[0]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
 }
 
+#[test]
+fn a_grid_masks_phases_below_its_limit_and_not_the_limit_itself() {
+    let geometry = Geometry { resized: (40, 12), window: Rect::sized(40, 12), ..Geometry::whole(1, 1) };
+    for limit in [0, 3, (1 << 32) - 1, 1 << 32] {
+        // Phases are column and row, less one.
+        let grid = Grid { step_x: [1, 0], step_y: [0, 1], start: [u32::MAX; 2], limit };
+        let masks = vec![Mask { area: Area::Grid(grid), paint: Paint::Code([1, 2, 3]) }];
+        let finish = Finish { masks, ..Finish::plain(Dtype::U8) };
+        equal(&gray(1, 1, &[99]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+    }
+}
+
+#[test]
+fn a_million_elements_of_noise_equal_the_twin_in_every_dtype() {
+    // Ties of rounding to 16 bits are one number in thousands.
+    let place = Place::Canvas { size: (700, 500), x: 3, y: 3 };
+    let geometry = Geometry { place, ..Geometry::whole(1, 1) };
+    for (key, dtype) in [Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32].into_iter().enumerate() {
+        let masks = vec![Mask { area: Area::Hole(Rect::sized(700, 500)), paint: Paint::Noise(key as u64) }];
+        let finish = Finish { masks, ..Finish::plain(dtype) };
+        equal(&gray(1, 1, &[0]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+    }
+}
+
 /// A sanity check, not a measurement of anything that will run on a GPU.
 #[test]
 #[ignore = "prints a time"]

@@ -40,6 +40,8 @@ unsafe fn launch(launch: &Launch) -> c_int {
     assert_eq!(launch.args.len(), args_bytes(launch.kernel), "{}", launch.kernel);
     let name = CString::new(launch.kernel).unwrap();
     let Launch { grid, block, shared_bytes, args, .. } = launch;
+    // What every GPU can launch without being asked for more.
+    assert!(*shared_bytes <= 48 << 10 && grid[1] <= 65_535 && grid[2] == 1 && args.len() <= 4096);
     // SAFETY: the argument is as long as the kernel's (above); grid and block are three numbers each; addresses by the caller.
     unsafe {
         framespool_host_launch(
@@ -104,7 +106,7 @@ fn upload(frame: &FrameView<'_>, lead: usize) -> (DeviceFrame, Vec<Buffer>) {
 }
 
 /// Writes one frame into a slot of `bytes` bytes with these strides of channels, rows and columns, and gives its bytes.
-/// What lies around it must stay as it was. `lead`: see [`upload`].
+/// What lies around it must stay as it was. Planes begin `lead` bytes, the slot as many elements, behind a multiple of 16.
 pub fn run(
     pass: &PixelPass,
     frame: &FrameView<'_>,
@@ -123,9 +125,9 @@ pub fn run(
     let device = pass.for_device(&frame.format())?;
     let tables = Buffer::aligned(device.tables());
     let scratch = Buffer::aligned(&vec![0x5A; device.scratch_bytes()]);
-    let out = Buffer::new(&vec![UNTOUCHED; bytes + 2 * GUARD], 0);
-    let slot =
-        DeviceSlot { address: out.address() + GUARD as u64, channel_stride, row_stride, column_stride };
+    let out = Buffer::new(&vec![UNTOUCHED; bytes + 2 * GUARD], lead * pass.finish().dtype.bytes());
+    let address = out.address() + GUARD as u64;
+    let slot = DeviceSlot { address, channel_stride, row_stride, column_stride };
     for step in device.launches(&frame, tables.address(), scratch.address(), slot)? {
         if let Some((address, bytes)) = step.clear {
             assert!(address == scratch.address() && bytes <= scratch.memory.len());
@@ -136,7 +138,7 @@ pub fn run(
         // the pass says; all of them live in buffers above.
         assert_eq!(unsafe { launch(&step) }, 0, "{}", step.kernel);
     }
-    let (before, rest) = out.memory.split_at(GUARD);
+    let (before, rest) = out.memory[out.lead..].split_at(GUARD);
     let (slot, behind) = rest.split_at(bytes);
     assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written beside the slot");
     Ok(slot.to_vec())

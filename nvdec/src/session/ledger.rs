@@ -67,6 +67,8 @@ pub(super) struct Ledger {
     submitted: u64,
     /// The unit that is being fed.
     current: Option<Key>,
+    /// Whether every picture of the unit before was called back while it was fed.
+    previous_whole: bool,
     /// Displays of pictures that no unit is known to own; nobody wants them.
     pub strangers: u64,
 }
@@ -84,6 +86,7 @@ impl Ledger {
             last_index: None,
             submitted: 0,
             current: None,
+            previous_whole: true,
             strangers: 0,
         }
     }
@@ -94,7 +97,14 @@ impl Ledger {
             return Err(Error::Misuse("a unit whose picture is wanted must be decoded"));
         }
         let key = self.entries.len();
-        let Unit { id, order, wanted, decode, .. } = *unit;
+        let Unit { id, order, wanted, mut decode, whole_picture, .. } = *unit;
+        decode |= match self.codec {
+            Codec::H264 | Codec::Hevc => false,
+            // What is called back now must be this unit's, and nothing of the one before.
+            Codec::Av1 => !whole_picture || !self.previous_whole,
+            // They carry state from every picture to the next: none may be left out.
+            Codec::Vp8 | Codec::Vp9 => true,
+        };
         self.entries.push(Entry { id, order, wanted, decode, handed_on: false });
         self.current = Some(key);
         if self.codec.reorders() {
@@ -110,6 +120,7 @@ impl Ledger {
     /// The unit was fed: its callbacks have come, or will not come before the next unit's.
     pub fn unit_ends(&mut self, whole_picture: bool) -> Result<()> {
         let key = self.current.take();
+        self.previous_whole = whole_picture;
         if self.codec.reorders() {
             // A whole picture is called back at once, and any other picture when the next one begins. What is still expected of
             // earlier units was dropped by the parser: later pictures must not be taken for theirs.
@@ -158,11 +169,7 @@ impl Ledger {
             return Err(mismatch(format!("a picture was put into surface {index}")));
         }
         let unit = if self.codec.reorders() { Some(self.next_expected()?) } else { self.current };
-        let decode = match (unit, self.codec) {
-            (Some(unit), Codec::H264 | Codec::Hevc | Codec::Av1) => self.entries[unit].decode,
-            // VP8 and VP9 carry state from every picture to the next: none may be left out.
-            _ => true,
-        };
+        let decode = unit.is_none_or(|unit| self.entries[unit].decode);
         if second_field {
             return self.second_field(index, unit, decode);
         }
@@ -222,17 +229,26 @@ impl Ledger {
             false => Some(self.next_showing()?),
         };
         let Some(key) = key else { return Ok(None) };
-        let entry = &mut self.entries[key];
+        let entry = &self.entries[key];
         if !entry.wanted || entry.handed_on {
             return Ok(None);
         }
-        entry.handed_on = true;
         let id = entry.id;
-        match self.slot(index) {
+        let refuse = |what: &str| Err(mismatch(format!("the picture of unit {id} is shown, but {what}")));
+        let owners = match self.slot(index) {
             // Mapping what was not decoded gives whatever the surface held before.
-            Some(slot) if slot.submitted => Ok(Some(key)),
-            _ => Err(mismatch(format!("the picture of unit {id} is shown, but was not decoded"))),
+            Some(slot) if !slot.submitted => return refuse("was not decoded"),
+            // What stands for the field that is missing is not defined.
+            Some(slot) if !slot.complete => return refuse("has one field only"),
+            Some(slot) => slot.owners,
+            None => return refuse("its surface holds no picture"),
+        };
+        self.entries[key].handed_on = true;
+        if self.codec.reorders() {
+            // Two fields are one picture, whoever asked for it.
+            owners.into_iter().flatten().for_each(|owner| self.entries[owner].handed_on = true);
         }
+        Ok(Some(key))
     }
 
     fn owner_of_shown(&mut self, index: i32, timestamp: i64) -> Result<Option<Key>> {

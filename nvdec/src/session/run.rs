@@ -275,6 +275,12 @@ impl<B: Backend> Run<B> {
         let id = self.ledger.id(key);
         let slot = self.ledger.slot(index).ok_or(NO_SEQUENCE)?;
         let (facts, number) = (slot.facts.clone(), slot.number);
+        let size_now = self.facts.as_ref().map(|facts| facts.format.coded_size);
+        if size_now != Some(facts.format.coded_size) {
+            // Reconfigured meanwhile, the decoder would scale it.
+            let reason = format!("unit {id} shows a picture again that was coded at another size");
+            return Err(Error::Unsupported { reason }.into());
+        }
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
         let (address, pitch_bytes) = self.backend.map(decoder, index, &how)?;
         self.counts.mapped += 1;

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Builds the simulated GPU and makes the folder that stands in for a driver; prints the folder, to be put on LD_LIBRARY_PATH.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=../../scripts/env.sh
+source "$here/../../scripts/env.sh"
+target=${CARGO_TARGET_DIR:-$here/../../target}
+cargo build --quiet --manifest-path "$here/../../Cargo.toml" --profile quick -p simulated-gpu >&2
+mkdir -p "$target/simulated_gpu"
+target=$(cd "$target" && pwd)
+for name in libcuda.so libcuda.so.1 libnvcuvid.so libnvcuvid.so.1; do
+  ln -sfn ../quick/libsimulated_gpu.so "$target/simulated_gpu/$name"
+done
+echo "$target/simulated_gpu"

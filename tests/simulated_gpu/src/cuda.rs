@@ -1,0 +1,27 @@
+//! In: the CUDA driver API, by its C names.
+//! Out: the world's answers, as CUresults.
+//! Never: more than the calls that this repository and its peers in a process make.
+
+mod context;
+mod copies;
+mod device;
+mod events;
+mod memory;
+mod modules;
+mod names;
+mod plain;
+mod streams;
+
+pub use plain::{read, slice, text, write};
+
+/// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`, run behind `ledger::entry`.
+macro_rules! driver {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$meta])*
+        #[no_mangle]
+        pub extern "C" fn $name($($arg: $type),*) -> i32 {
+            $crate::ledger::entry(stringify!($name), move || $body)
+        }
+    )*};
+}
+pub(crate) use driver;

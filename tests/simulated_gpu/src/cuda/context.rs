@@ -1,0 +1,88 @@
+//! In: calls about contexts.
+//! Out: one primary context per device, current on a thread or not.
+//! Never: makes other contexts: whoever shares memory with torch uses the primary one.
+#![allow(unsafe_code, non_snake_case)]
+
+use super::device::device;
+use super::{driver, write};
+use crate::ledger::{refuse, INVALID_CONTEXT};
+use crate::world::{current, peek, pop_current, push_current, set_current, world, CONTEXT_BASE};
+
+fn handle(device: Option<usize>) -> usize {
+    device.map_or(0, |d| CONTEXT_BASE + d * 0x1000)
+}
+
+driver! {
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, ordinal: i32) {
+        let device = device(ordinal, "cuDevicePrimaryCtxRetain")?;
+        world().devices[device].retained += 1;
+        write(context, handle(Some(device)), "context")
+    }
+    fn cuDevicePrimaryCtxRelease_v2(ordinal: i32) {
+        let device = device(ordinal, "cuDevicePrimaryCtxRelease")?;
+        let mut world = world();
+        if world.devices[device].retained == 0 {
+            return refuse(INVALID_CONTEXT, "cuDevicePrimaryCtxRelease more often than retained".into());
+        }
+        world.devices[device].retained -= 1;
+        Ok(())
+    }
+    fn cuDevicePrimaryCtxGetState(ordinal: i32, flags: *mut u32, active: *mut i32) {
+        let device = device(ordinal, "cuDevicePrimaryCtxGetState")?;
+        let (context_flags, retained) = { let w = world(); (w.devices[device].context_flags, w.devices[device].retained) };
+        write(flags, context_flags, "flags")?;
+        write(active, i32::from(retained > 0), "active")
+    }
+    fn cuDevicePrimaryCtxSetFlags_v2(ordinal: i32, flags: u32) {
+        let device = device(ordinal, "cuDevicePrimaryCtxSetFlags")?;
+        world().devices[device].context_flags = flags;
+        Ok(())
+    }
+    fn cuCtxSetCurrent(context: usize) {
+        let device = world().device_of_context(context, "cuCtxSetCurrent")?;
+        set_current(device);
+        Ok(())
+    }
+    fn cuCtxGetCurrent(context: *mut usize) { write(context, handle(peek()), "context") }
+    fn cuCtxPushCurrent_v2(context: usize) {
+        let device = world().device_of_context(context, "cuCtxPushCurrent")?;
+        push_current(device);
+        Ok(())
+    }
+    fn cuCtxPopCurrent_v2(context: *mut usize) {
+        match pop_current() {
+            Some(device) if context.is_null() => { let _ = device; Ok(()) }
+            Some(device) => write(context, handle(device), "context"),
+            None => refuse(INVALID_CONTEXT, "cuCtxPopCurrent on an empty stack".into()),
+        }
+    }
+    fn cuCtxGetDevice(out: *mut i32) { write(out, current("cuCtxGetDevice")? as i32, "device") }
+    fn cuCtxSynchronize() {
+        let device = current("cuCtxSynchronize")?;
+        world().synchronize_device(device)
+    }
+    fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) {
+        current("cuCtxGetStreamPriorityRange")?;
+        if !least.is_null() {
+            write(least, 0, "least")?;
+        }
+        if !greatest.is_null() {
+            write(greatest, -5, "greatest")?;
+        }
+        Ok(())
+    }
+    fn cuCtxGetFlags(flags: *mut u32) {
+        let device = current("cuCtxGetFlags")?;
+        let value = world().devices[device].context_flags;
+        write(flags, value, "flags")
+    }
+    fn cuCtxGetApiVersion(context: usize, version: *mut u32) {
+        world().device_of_context(context, "cuCtxGetApiVersion")?;
+        write(version, 3020, "version")
+    }
+    fn cuCtxGetLimit(value: *mut usize, limit: i32) {
+        current("cuCtxGetLimit")?;
+        let _ = limit;
+        write(value, 1024, "value")
+    }
+}

@@ -1,0 +1,251 @@
+//! In: copies and fills.
+//! Out: operations that know what they read and write; bytes from pageable memory taken at the call, from pinned memory when they run.
+//! Never: an address that is not checked against live memory.
+#![allow(unsafe_code, non_snake_case)]
+
+use super::{driver, read, slice};
+use crate::ledger::{refuse, Code, INVALID_VALUE};
+use crate::world::memory::Kind;
+use crate::world::race::{Access, Touch};
+use crate::world::streams::Work;
+use crate::world::{current, world, World};
+
+fn move_bytes(to: usize, from: usize, bytes: usize) {
+    // SAFETY: both ends were checked when the copy was submitted, and live device memory again when it ran; host ends are the
+    // caller's to keep, as with the real driver. They may overlap.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+}
+
+fn fill_bytes(to: usize, byte: u8, bytes: usize) {
+    // SAFETY: the range was checked when the fill was submitted and is checked again before it runs.
+    unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) };
+}
+
+pub fn touch(from: usize, bytes: usize, access: Access) -> Touch {
+    Touch { from, bytes, access }
+}
+
+fn pinned(world: &World, address: usize, bytes: usize) -> bool {
+    world.memory.find(address).is_some_and(|a| {
+        matches!(a.kind, Kind::Pinned | Kind::Registered) && address + bytes <= a.base + a.bytes
+    })
+}
+
+/// Host to device. A copy on the default stream (`waits`) first waits for that stream, and pinned bytes have arrived when it returns.
+fn upload(
+    to: usize,
+    from: *const u8,
+    bytes: usize,
+    stream: usize,
+    waits: bool,
+    call: &str,
+) -> Result<(), Code> {
+    let device = current(call)?;
+    let mut world = world();
+    let id = world.stream(stream, device, call)?;
+    world.usable(to, bytes, call)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    if from.is_null() {
+        return refuse(INVALID_VALUE, format!("{call} from a null pointer"));
+    }
+    if waits {
+        world.synchronize(id)?;
+    }
+    let label = format!("{call} of {bytes} bytes");
+    let mut touches = vec![touch(to, bytes, Access::Write)];
+    if pinned(&world, from as usize, bytes) {
+        touches.push(touch(from as usize, bytes, Access::Read));
+        let from = from as usize;
+        let work: Work = Box::new(move || {
+            move_bytes(to, from, bytes);
+            Ok(())
+        });
+        world.submit(id, label, touches, work)?;
+        if waits {
+            world.synchronize(id)
+        } else {
+            Ok(())
+        }
+    } else {
+        let kept = slice(from, bytes, call)?.to_vec();
+        let work: Work = Box::new(move || {
+            move_bytes(to, kept.as_ptr() as usize, kept.len());
+            Ok(())
+        });
+        world.submit(id, label, touches, work).map(drop)
+    }
+}
+
+/// Device to host. Into pageable memory it has arrived when the call returns; into pinned memory it comes late, unless on the default stream.
+fn download(
+    to: *mut u8,
+    from: usize,
+    bytes: usize,
+    stream: usize,
+    waits: bool,
+    call: &str,
+) -> Result<(), Code> {
+    let device = current(call)?;
+    let mut world = world();
+    let id = world.stream(stream, device, call)?;
+    world.usable(from, bytes, call)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    if to.is_null() {
+        return refuse(INVALID_VALUE, format!("{call} to a null pointer"));
+    }
+    let to = to as usize;
+    let late = pinned(&world, to, bytes);
+    let mut touches = vec![touch(from, bytes, Access::Read)];
+    if late {
+        touches.push(touch(to, bytes, Access::Write));
+    }
+    let work: Work = Box::new(move || {
+        move_bytes(to, from, bytes);
+        Ok(())
+    });
+    world.submit(id, format!("{call} of {bytes} bytes"), touches, work)?;
+    if waits || !late {
+        world.synchronize(id)
+    } else {
+        Ok(())
+    }
+}
+
+fn copy(to: usize, from: usize, bytes: usize, stream: usize, call: &str) -> Result<(), Code> {
+    let device = current(call)?;
+    let mut world = world();
+    let id = world.stream(stream, device, call)?;
+    world.usable(to, bytes, call)?;
+    world.usable(from, bytes, call)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let touches = vec![touch(to, bytes, Access::Write), touch(from, bytes, Access::Read)];
+    let work: Work = Box::new(move || {
+        move_bytes(to, from, bytes);
+        Ok(())
+    });
+    world.submit(id, format!("{call} of {bytes} bytes"), touches, work).map(drop)
+}
+
+fn fill(to: usize, byte: u8, bytes: usize, stream: usize, call: &str) -> Result<(), Code> {
+    let device = current(call)?;
+    let mut world = world();
+    let id = world.stream(stream, device, call)?;
+    world.usable(to, bytes, call)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let work: Work = Box::new(move || {
+        fill_bytes(to, byte, bytes);
+        Ok(())
+    });
+    world
+        .submit(id, format!("{call} of {bytes} bytes"), vec![touch(to, bytes, Access::Write)], work)
+        .map(drop)
+}
+
+/// CUDA_MEMCPY2D.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Copy2D {
+    source_x_bytes: usize,
+    source_y: usize,
+    source_type: u32,
+    source_host: usize,
+    source_device: usize,
+    source_array: usize,
+    source_pitch: usize,
+    target_x_bytes: usize,
+    target_y: usize,
+    target_type: u32,
+    target_host: usize,
+    target_device: usize,
+    target_array: usize,
+    target_pitch: usize,
+    width_bytes: usize,
+    height: usize,
+}
+
+const _: () = assert!(size_of::<Copy2D>() == 128);
+
+fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) -> Result<(), Code> {
+    let device = current(call)?;
+    let p = read(parameters, call)?;
+    let mut world = world();
+    let id = world.stream(stream, device, call)?;
+    let (host, dev, unified) = (1, 2, 4);
+    let end = |kind: u32, on_host: usize, on_device: usize, x: usize, y: usize, pitch: usize| match kind {
+        k if k == host => Ok((on_host + y * pitch + x, pitch, true)),
+        k if k == dev || k == unified => Ok((on_device + y * pitch + x, pitch, false)),
+        _ => refuse(
+            INVALID_VALUE,
+            format!("{call}: memory type {kind}; only host, device and unified are simulated"),
+        ),
+    };
+    let source =
+        end(p.source_type, p.source_host, p.source_device, p.source_x_bytes, p.source_y, p.source_pitch)?;
+    let target =
+        end(p.target_type, p.target_host, p.target_device, p.target_x_bytes, p.target_y, p.target_pitch)?;
+    if p.width_bytes == 0 || p.height == 0 {
+        return Ok(());
+    }
+    if p.height > 1 && (source.1 < p.width_bytes || target.1 < p.width_bytes) {
+        return refuse(
+            INVALID_VALUE,
+            format!("{call}: a pitch less than the width of {} bytes", p.width_bytes),
+        );
+    }
+    let mut touches = Vec::new();
+    for ((start, pitch, on_host), access) in [(source, Access::Read), (target, Access::Write)] {
+        if on_host && !pinned(&world, start, 1) {
+            continue;
+        }
+        for row in 0..p.height {
+            world.usable(start + row * pitch, p.width_bytes, call)?;
+            touches.push(touch(start + row * pitch, p.width_bytes, access));
+        }
+    }
+    let kept: Vec<u8> = if source.2 && !pinned(&world, source.0, 1) {
+        slice(source.0 as *const u8, (p.height - 1) * source.1 + p.width_bytes, call)?.to_vec()
+    } else {
+        Vec::new()
+    };
+    let into_pageable = target.2 && !pinned(&world, target.0, 1);
+    let work: Work = Box::new(move || {
+        let start = if kept.is_empty() { source.0 } else { kept.as_ptr() as usize };
+        for row in 0..p.height {
+            move_bytes(target.0 + row * target.1, start + row * source.1, p.width_bytes);
+        }
+        Ok(())
+    });
+    world.submit(id, format!("{call} of {} rows of {} bytes", p.height, p.width_bytes), touches, work)?;
+    if waits || into_pageable {
+        world.synchronize(id)
+    } else {
+        Ok(())
+    }
+}
+
+driver! {
+    fn cuMemcpyHtoD_v2(to: usize, from: *const u8, bytes: usize) { upload(to, from, bytes, 0, true, "cuMemcpyHtoD_v2") }
+    fn cuMemcpyHtoDAsync_v2(to: usize, from: *const u8, bytes: usize, stream: usize) {
+        upload(to, from, bytes, stream, false, "cuMemcpyHtoDAsync_v2")
+    }
+    fn cuMemcpyDtoH_v2(to: *mut u8, from: usize, bytes: usize) { download(to, from, bytes, 0, true, "cuMemcpyDtoH_v2") }
+    fn cuMemcpyDtoHAsync_v2(to: *mut u8, from: usize, bytes: usize, stream: usize) {
+        download(to, from, bytes, stream, false, "cuMemcpyDtoHAsync_v2")
+    }
+    fn cuMemcpyDtoD_v2(to: usize, from: usize, bytes: usize) { copy(to, from, bytes, 0, "cuMemcpyDtoD_v2") }
+    fn cuMemcpyDtoDAsync_v2(to: usize, from: usize, bytes: usize, stream: usize) {
+        copy(to, from, bytes, stream, "cuMemcpyDtoDAsync_v2")
+    }
+    fn cuMemcpy2D_v2(parameters: *const Copy2D) { copy_2d(parameters, 0, true, "cuMemcpy2D_v2") }
+    fn cuMemcpy2DAsync_v2(parameters: *const Copy2D, stream: usize) { copy_2d(parameters, stream, false, "cuMemcpy2DAsync_v2") }
+    fn cuMemsetD8_v2(to: usize, byte: u8, bytes: usize) { fill(to, byte, bytes, 0, "cuMemsetD8_v2") }
+    fn cuMemsetD8Async(to: usize, byte: u8, bytes: usize, stream: usize) { fill(to, byte, bytes, stream, "cuMemsetD8Async") }
+}

@@ -23,6 +23,12 @@ __all__ = [
     "ffmpeg_version",
     "find_videos",
     "flush_index",
+    "gpu_ceiling",
+    "gpu_clear_pool",
+    "gpu_devices",
+    "gpu_open",
+    "gpu_pool",
+    "gpu_reason",
     "pixel_backend",
     "read_file_list",
     "read_folder",
@@ -251,3 +257,23 @@ def explain_transforms(
     size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int
 ) -> list[dict[str, Any]]:
     """What the transforms draw for frame ``t`` of a clip of pictures of this (width, height)."""
+
+def gpu_reason() -> str | None:
+    """Why no GPU can be used."""
+
+def gpu_devices() -> list[dict[str, Any]]:
+    """Facts of each GPU."""
+
+def gpu_open(ordinal: int) -> tuple[float, float]:
+    """Seconds for opening a GPU, and for its kernels."""
+
+def gpu_pool(ordinal: int) -> dict[str, int]:
+    """What became of the decoders of this process."""
+
+def gpu_clear_pool(ordinal: int) -> int:
+    """Destroys the decoders that nobody uses; how many there were."""
+
+def gpu_ceiling(
+    ordinal: int, path: _Path, sessions: int, seconds: float, map_every: int, most_units: int
+) -> dict[str, Any]:
+    """Decodes a clip over and over and keeps nothing."""

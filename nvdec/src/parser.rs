@@ -169,7 +169,7 @@ mod tests {
     fn link(target: &mut Target) -> Link {
         let target: &mut dyn Callbacks = target;
         // SAFETY: only the lifetime changes; every test's target outlives its link.
-        let target = unsafe { std::mem::transmute::<NonNull<dyn Callbacks + '_>, _>(NonNull::from(target)) };
+        let target: NonNull<dyn Callbacks> = unsafe { std::mem::transmute(NonNull::from(target)) };
         Link { target: Cell::new(Some(target)), panic: Cell::new(None) }
     }
 

@@ -23,8 +23,10 @@ pub(crate) struct Decoder {
     cuvid: &'static Cuvid,
     device: Arc<Device>,
     raw: RawDecoder,
-    /// After the last reader of its pictures.
+    /// After the last reader of its pictures, while nobody uses it.
     last_use: Option<Event>,
+    /// Where its pictures are read, while somebody does.
+    reader: Option<Arc<Stream>>,
 }
 
 impl Maker {
@@ -62,7 +64,7 @@ impl Make for Maker {
         (info.display_area.right, info.display_area.bottom) = (right, bottom);
         (info.target_rect.right, info.target_rect.bottom) = (right, bottom);
         let raw = self.device.with_current(|| self.cuvid.create_decoder(&mut info))?;
-        Ok(Decoder { cuvid: self.cuvid, device: self.device.clone(), raw, last_use: None })
+        Ok(Decoder { cuvid: self.cuvid, device: self.device.clone(), raw, last_use: None, reader: None })
     }
 
     fn reconfigure(&self, decoder: &mut Decoder, shape: &Shape) -> Result<()> {
@@ -86,17 +88,21 @@ impl Make for Maker {
 }
 
 impl Decoder {
-    /// Later work of `stream` on this decoder's pictures comes after that of its last user.
-    pub fn adopt(&mut self, stream: &Stream) -> Result<()> {
+    /// Its pictures will be read on `stream`, after those of its last user.
+    pub fn adopt(&mut self, stream: &Arc<Stream>) -> Result<()> {
+        self.reader = Some(stream.clone());
         match self.last_use.take() {
             Some(event) => stream.wait(&event),
             None => Ok(()),
         }
     }
 
-    /// Notes where `stream` is: its last reader of this decoder's pictures is enqueued.
-    pub fn release(&mut self, stream: &Stream) -> Result<()> {
-        self.last_use = Some(stream.record()?);
+    /// Ends a use: the last reader of its pictures is enqueued.
+    pub fn release(&mut self) -> Result<()> {
+        if let Some(stream) = &self.reader {
+            self.last_use = Some(stream.record()?);
+            self.reader = None;
+        }
         Ok(())
     }
 
@@ -132,7 +138,10 @@ impl Decoder {
 
     /// Waits here for the last reader.
     fn settle(&mut self) -> Result<()> {
-        self.last_use.take().map_or(Ok(()), |event| event.synchronize())
+        if let Some(event) = self.last_use.take() {
+            event.synchronize()?;
+        }
+        self.reader.as_ref().map_or(Ok(()), |stream| stream.synchronize())
     }
 }
 

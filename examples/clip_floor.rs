@@ -17,7 +17,7 @@ use framespool::limits::Limits;
 use framespool::media::CodecKind;
 use framespool::order::rng::{purpose, Key};
 use framespool::pixels::transform::{Size, Target, Transform};
-use framespool::pixels::{Dtype, Filter, Layout, Painter, Recipe};
+use framespool::pixels::{Dtype, Filter, Layout, Painter, Picture, Recipe};
 use framespool::plan::runs;
 use framespool::source::{ByteSource, FileSource};
 use framespool::units::DisplayIndex;
@@ -63,7 +63,7 @@ fn main() -> Result<()> {
                         let mut canvas = GrowingCanvas::default();
                         let key = Key { seed: 0, epoch: 0, clip, visit: 0 };
                         bench.make(&mut video.reader(), &frames, key, &mut canvas, &|| Ok(()))?;
-                        canvas.into_clip().expect("painted").0.bytes().to_vec()
+                        canvas.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec()
                     }
                 };
                 times[turn as usize] = begun.elapsed().as_secs_f64() * 1000.0;
@@ -158,10 +158,11 @@ impl Floor {
                         continue;
                     };
                     let turn = index.info.turn;
-                    let size = painter.output_size(frame, turn)?;
+                    let size = painter.size_of((frame.width(), frame.height()), turn)?;
                     let shape = painter.shape(frames.len(), size);
                     for t in (0..frames.len()).filter(|&t| index.frames[frames[t].at()].packet == tie) {
-                        painter.paint(&index.site, frame, turn, &shape, canvas.bytes(&shape)?, t)?;
+                        let picture = &mut Picture::Host(frame);
+                        painter.paint(&index.site, picture, turn, &shape, canvas.target(&shape)?, t)?;
                     }
                 }
                 Ok(())
@@ -177,6 +178,6 @@ impl Floor {
             receive(decoder, frame)?;
             decoder.flush();
         }
-        Ok(canvas.into_clip().expect("painted").0.bytes().to_vec())
+        Ok(canvas.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec())
     }
 }

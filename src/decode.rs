@@ -4,6 +4,7 @@
 
 mod ahead;
 mod counts;
+mod hardware;
 mod pass;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::plan::Run;
 use crate::units::DecodeIndex;
 
 pub use counts::{Counts, Times};
+pub use hardware::HardwareDecoder;
 use pass::Pass;
 
 /// Packets below which a run is not worth several threads.

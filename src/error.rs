@@ -177,6 +177,14 @@ pub enum Error {
         /// Process that used it.
         used_in: u32,
     },
+    /// The GPU or its driver refused or failed.
+    #[error("{reason}")]
+    Gpu {
+        /// What was asked of it, what it answered, and what to do next.
+        reason: String,
+        /// Nothing on this GPU will work again in this process.
+        lost: bool,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -207,15 +215,16 @@ impl Error {
             Error::Clip { .. } => "clip",
             Error::Argument(_) => "argument",
             Error::Forked { .. } => "forked",
+            Error::Gpu { .. } => "gpu",
             Error::Interrupted => "interrupted",
             Error::Internal { .. } => "internal",
         }
     }
 
     /// Whether the file (or its place on disk) is at fault, so that `on_error` may pass over it.
-    /// A wrong argument or a fork is the program's fault and is always raised.
+    /// A wrong argument or a fork is the program's fault, a failing GPU the machine's: always raised.
     pub fn blames_file(&self) -> bool {
-        !matches!(self, Error::Argument(_) | Error::Forked { .. } | Error::Interrupted)
+        !matches!(self, Error::Argument(_) | Error::Forked { .. } | Error::Gpu { .. } | Error::Interrupted)
     }
 
     /// Where it happened, if in a file.
@@ -233,7 +242,7 @@ impl Error {
             | Error::FrameTime { site, .. }
             | Error::Clip { site, .. }
             | Error::Internal { site, .. } => Some(site),
-            Error::Argument(_) | Error::Forked { .. } | Error::Interrupted => None,
+            Error::Argument(_) | Error::Forked { .. } | Error::Gpu { .. } | Error::Interrupted => None,
         }
     }
 

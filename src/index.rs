@@ -2,6 +2,7 @@
 //! Which packets make frames, in which order they are shown, and where decoding may start exactly.
 //! Never: decodes, but for the rare stream whose order nothing else tells (see `build`).
 
+pub mod access;
 mod av1;
 mod build;
 mod frames;

@@ -9,6 +9,7 @@ pub mod decode;
 pub mod demux;
 pub mod error;
 pub mod ffmpeg;
+pub mod gpu;
 pub mod index;
 pub mod limits;
 pub mod media;

@@ -5,15 +5,18 @@
 mod colours;
 mod draft;
 mod draw;
+mod easel;
 mod numbers;
 mod painter;
 mod shape;
+mod surface;
 pub mod transform;
 pub mod view;
 
 pub use draw::Drawn;
-pub use framespool_kernels::{Channels, Dtype, Expand, Filter, Normalize};
-pub use painter::{explain, Painter};
+pub use easel::Easel;
+pub use framespool_kernels::{Channels, DeviceExpand, Dtype, Expand, Filter, Normalize};
+pub use painter::{explain, Painter, Picture};
 pub use shape::{ClipShape, Layout};
 
 use crate::error::{Error, Result};

@@ -21,6 +21,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// The part of a run that yields only these of its wanted packets.
+    pub fn rest_of(run: &Run, wanted: Vec<DecodeIndex>, index: &VideoIndex) -> Self {
+        let end = wanted.iter().map(|&at| index.last_part_of(at)).max().unwrap_or(run.end);
+        Self { start: run.start, end, wanted }
+    }
+
     /// Packets that will be fed.
     pub fn packets(&self) -> u32 {
         self.end.0 - self.start.0 + 1

@@ -10,6 +10,7 @@ mod epoch;
 mod errand;
 mod lane;
 pub mod library;
+mod road;
 pub mod stats;
 mod window;
 
@@ -26,6 +27,7 @@ use crate::sampling::Sampling;
 use epoch::{Epoch, Tools};
 use lane::Lanes;
 use library::{Item, Library};
+pub use road::DecoderChoice;
 use stats::{Failure, Meter, Stats};
 
 /// What happens when a clip cannot be made because of its file.
@@ -53,6 +55,17 @@ pub struct Mixture {
     pub epoch_clips: Option<u64>,
 }
 
+/// Which part of the work is a GPU's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuConfig {
+    /// The GPU in whose memory batches land; host memory if not given.
+    pub device: Option<u32>,
+    /// Who decodes.
+    pub decoder: DecoderChoice,
+    /// Threads that decode by the GPU; three for each of its engines if not given, fewer where memory is short.
+    pub lanes: Option<u32>,
+}
+
 /// What a spool is made of.
 #[derive(Clone)]
 pub struct SpoolConfig {
@@ -78,6 +91,8 @@ pub struct SpoolConfig {
     pub look_ahead: u32,
     /// Where indices are kept on disk.
     pub index: Option<Arc<Store>>,
+    /// Which part of the work is a GPU's.
+    pub gpu: GpuConfig,
 }
 
 /// What `memory_budget` is unless the user says otherwise: 2 GiB.
@@ -95,7 +110,7 @@ impl SpoolConfig {
 
     /// How clips wait that are made before their turn, if not as they are delivered: as codes.
     fn kept_as(&self) -> Option<(Recipe, Expand)> {
-        let plain = self.clip_shape().is_some() && !self.sampling.leaves_blank();
+        let plain = self.clip_shape().is_some() && !self.sampling.leaves_blank() && self.gpu.device.is_none();
         self.recipe.as_codes().filter(|_| plain)
     }
 
@@ -245,7 +260,8 @@ impl Spool {
         })?;
         let lanes = Lanes::start(&config, library.clone(), meter.clone())?;
         // What is under way, and the batch or two that the consumer holds.
-        let pool = Pool::new(config.prefetch.saturating_add(3) as usize);
+        let home = lanes.desk.road.home.as_ref().map(|gpu| gpu.device().clone());
+        let pool = Pool::on(home, config.prefetch.saturating_add(3) as usize);
         Ok(Self {
             config,
             order,

@@ -2,22 +2,26 @@
 //! Out: those frames, painted, in the order asked for, decoded in one pass per GOP.
 //! Never: keeps frames.
 
+mod decoder;
 mod stream;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::decode::FrameDecoder;
+use crate::batch::{Lent, Part, Pool, Slab, Target};
+use crate::decode::{Counts, FrameDecoder, Step, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
+use crate::gpu::Gpu;
 use crate::index::{build, VideoIndex};
 use crate::limits::Limits;
 use crate::order::rng::Key;
-use crate::pixels::{ClipShape, Painter, Recipe};
-use crate::plan;
+use crate::pixels::{ClipShape, Painter, Picture as Decoded, Recipe};
+use crate::plan::{self, Run};
 use crate::source::ByteSource;
 use crate::units::{DecodeIndex, DisplayIndex};
 
+pub use decoder::{AnyDecoder, HardwareLane};
 pub use stream::{FrameStream, Picture};
 
 /// An opened video: its bytes and its index.
@@ -52,27 +56,44 @@ impl Video {
 
 /// Where a clip's bytes go.
 pub trait Canvas {
-    /// The clip's bytes for this shape; asked once per picture, always with the same shape.
-    fn bytes(&mut self, shape: &ClipShape) -> Result<&mut [u8]>;
+    /// The clip's place for this shape; asked once per picture, always with the same shape.
+    fn target(&mut self, shape: &ClipShape) -> Result<Target<'_>>;
     /// The shape, once it is known.
     fn shape(&self) -> Option<ClipShape>;
 }
 
 /// Memory that is made when the first picture shows how large it must be.
-#[derive(Default)]
 pub struct GrowingCanvas {
-    made: Option<(crate::batch::Slab, ClipShape)>,
+    pool: Arc<Pool>,
+    made: Option<(Lent, Part, ClipShape)>,
+}
+
+impl Default for GrowingCanvas {
+    fn default() -> Self {
+        Self::of(Pool::new(0))
+    }
 }
 
 impl GrowingCanvas {
+    /// With memory from this pool.
+    pub fn of(pool: Arc<Pool>) -> Self {
+        Self { pool, made: None }
+    }
+
     /// The clip, if anything was painted.
-    pub fn into_clip(self) -> Option<(crate::batch::Slab, ClipShape)> {
-        self.made
+    ///
+    /// # Errors
+    /// `Gpu` where the device failed meanwhile.
+    pub fn into_clip(self) -> Result<Option<(Slab, ClipShape)>> {
+        let Some((lent, mut part, shape)) = self.made else { return Ok(None) };
+        part.settle()?;
+        drop(part);
+        Ok(Some((lent.collect().ok().expect("its part was dropped"), shape)))
     }
 }
 
 impl Canvas for GrowingCanvas {
-    fn bytes(&mut self, shape: &ClipShape) -> Result<&mut [u8]> {
+    fn target(&mut self, shape: &ClipShape) -> Result<Target<'_>> {
         if self.made.is_none() {
             let too_large = || {
                 Error::Argument(format!(
@@ -81,39 +102,84 @@ impl Canvas for GrowingCanvas {
                 ))
             };
             let bytes = shape.bytes().ok_or_else(too_large)?;
-            let (lent, parts) =
-                crate::batch::Slab::lend(&crate::batch::Pool::new(0), 1, bytes).ok_or_else(too_large)?;
-            drop(parts);
-            let slab = lent.collect().ok().expect("its parts were dropped");
-            self.made = Some((slab, *shape));
+            let lent = Slab::lend(&self.pool, 1, bytes).map_err(|error| match error {
+                Error::Argument(_) => too_large(),
+                other => other,
+            });
+            let (lent, mut parts) = lent?;
+            let part = parts.pop().expect("one clip has one part");
+            self.made = Some((lent, part, *shape));
         }
-        let (slab, _) = self.made.as_mut().expect("just made");
-        Ok(slab.bytes_mut())
+        let (_, part, _) = self.made.as_mut().expect("just made");
+        Ok(part.target())
     }
 
     fn shape(&self) -> Option<ClipShape> {
-        self.made.as_ref().map(|(_, shape)| *shape)
+        self.made.as_ref().map(|(.., shape)| *shape)
     }
 }
 
+/// Blocks of device memory that a worker keeps: getting fresh ones makes the whole device wait.
+const POOLED: usize = 4;
+
 /// What one worker needs to make clips: a decoder and a painter, both reused.
 pub struct Workbench {
-    /// Its decoder.
+    /// Its decoder on the CPU.
     pub decoder: FrameDecoder,
+    /// The GPU's decoder that is asked first.
+    hardware: Option<AnyDecoder>,
     painter: Painter,
+    /// Memory for what it makes.
+    pool: Arc<Pool>,
     /// Bytes read from sources by finished clips.
     pub bytes_read: u64,
+    /// Why the GPU's decoder left the last run that it left to the CPU.
+    pub left_to_cpu: Option<Error>,
 }
 
 impl Workbench {
     /// For one recipe.
     pub fn new(recipe: Recipe) -> Self {
-        Self { decoder: FrameDecoder::new(), painter: Painter::new(recipe), bytes_read: 0 }
+        Self::with_threads(recipe, 1)
     }
 
     /// For one recipe, with several threads for each clip.
     pub fn with_threads(recipe: Recipe, threads: u32) -> Self {
-        Self { decoder: FrameDecoder::with_threads(threads), ..Self::new(recipe) }
+        Self::on(recipe, threads, None)
+    }
+
+    /// For one recipe, its results going to this GPU's memory where they are asked for there; decoded on the CPU.
+    pub fn on(recipe: Recipe, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
+        Self {
+            decoder: FrameDecoder::with_threads(threads),
+            hardware: None,
+            pool: Pool::on(
+                gpu.as_ref().map(|gpu| gpu.device().clone()),
+                if gpu.is_some() { POOLED } else { 0 },
+            ),
+            painter: Painter::on(recipe, gpu),
+            bytes_read: 0,
+            left_to_cpu: None,
+        }
+    }
+
+    /// The same, decoded by the GPU where it can.
+    ///
+    /// # Errors
+    /// `Gpu` where the device has not what it takes.
+    pub fn decoding_on(self, gpu: &Arc<Gpu>) -> Result<Self> {
+        let lane = HardwareLane::new(gpu)?;
+        Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(lane))), ..self })
+    }
+
+    /// The work of the GPU's decoder since it was asked last.
+    pub fn take_work_of_gpu(&mut self) -> (Counts, Times) {
+        self.hardware.as_mut().map(AnyDecoder::take_work).unwrap_or_default()
+    }
+
+    /// A canvas in the memory where its results go.
+    pub fn canvas(&self) -> GrowingCanvas {
+        GrowingCanvas::of(self.pool.clone())
     }
 
     /// What it makes.
@@ -140,25 +206,25 @@ impl Workbench {
         }
         let before = reader.bytes_read();
         let turn = index.info.turn;
-        let painter = &mut self.painter;
         let mut shape: Option<ClipShape> = None;
         for run in plan::runs(&index, frames) {
-            self.decoder.run(reader, &run, watch, |packet, frame| {
+            self.run(reader, run, watch, &mut |painter, packet, picture| {
                 let times = places.get(&packet).map_or(&[][..], Vec::as_slice);
                 let shape = match shape {
                     Some(shape) => shape,
                     None => {
-                        let size = painter.output_size(frame, turn).map_err(|e| e.of_video(&index.site))?;
+                        let size =
+                            painter.size_of(picture.size(), turn).map_err(|e| e.of_video(&index.site))?;
                         *shape.insert(painter.shape(frames.len(), size))
                     }
                 };
                 for &t in times {
                     painter.paint(
                         &index.site_of(frames[t]),
-                        frame,
+                        picture,
                         turn,
                         &shape,
-                        canvas.bytes(&shape)?,
+                        canvas.target(&shape)?,
                         t,
                     )?;
                 }
@@ -167,5 +233,64 @@ impl Workbench {
         }
         self.bytes_read += reader.bytes_read() - before;
         Ok(())
+    }
+
+    /// Decodes one run, by the GPU as far as it can.
+    fn run(
+        &mut self,
+        reader: &mut PacketReader,
+        run: Run,
+        watch: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(&mut Painter, DecodeIndex, &mut Decoded<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Self { decoder, hardware, painter, left_to_cpu, .. } = self;
+        let left = match hardware {
+            Some(hardware) => {
+                let mut taken = |packet, mut picture: Decoded<'_>| each(painter, packet, &mut picture);
+                try_hardware(hardware, reader, run, watch, &mut taken, left_to_cpu)?
+            }
+            None => Some(run),
+        };
+        let Some(run) = left else { return Ok(()) };
+        decoder.run(reader, &run, watch, |packet, frame| each(painter, packet, &mut Decoded::Host(frame)))
+    }
+}
+
+/// Has the GPU's decoder do a run. Returns what of it is left to the CPU, if anything.
+fn try_hardware(
+    hardware: &mut AnyDecoder,
+    reader: &mut PacketReader,
+    run: Run,
+    watch: &dyn Fn() -> Result<()>,
+    each: &mut dyn FnMut(DecodeIndex, Decoded<'_>) -> Result<()>,
+    reason: &mut Option<Error>,
+) -> Result<Option<Run>> {
+    let index = reader.index().clone();
+    if let Err(error) = hardware.begin(&index, run.clone()) {
+        return match error {
+            Error::Unsupported { .. } | Error::Gpu { lost: false, .. } => {
+                *reason = Some(error);
+                Ok(Some(run))
+            }
+            other => Err(other),
+        };
+    }
+    loop {
+        match hardware.step(reader, watch, each) {
+            Ok(Step::More) => {}
+            Ok(Step::Done) => return Ok(None),
+            Err(error) => {
+                let left = hardware.left_to_cpu(&error);
+                hardware.stop();
+                let rest = match (left, &error) {
+                    (Some(wanted), _) => Run::rest_of(&run, wanted, &index),
+                    // What was painted cannot be trusted either.
+                    (None, Error::Internal { .. }) => run,
+                    (None, _) => return Err(error),
+                };
+                *reason = Some(error);
+                return Ok(Some(rest));
+            }
+        }
     }
 }

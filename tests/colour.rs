@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::videos;
+use framespool::batch::Target;
 use framespool::decode::FrameDecoder;
 use framespool::demux::read::PacketReader;
 use framespool::index::build;
 use framespool::limits::Limits;
 use framespool::pixels::transform::Step;
 use framespool::pixels::view::{with_view, Assumed};
-use framespool::pixels::{Dtype, Layout, Painter, Recipe};
+use framespool::pixels::{Dtype, Layout, Painter, Picture, Recipe};
 use framespool::plan;
 use framespool::units::DisplayIndex;
 use framespool_kernels::{oracle, Orientation};
@@ -32,10 +33,11 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
         let wanted = [DisplayIndex(0), DisplayIndex(index.num_frames().min(12) - 1)];
         for run in plan::runs(&index, &wanted) {
             let done = decoder.run(&mut reader, &run, &|| Ok(()), |_, frame| {
-                let (width, height) = painter.output_size(frame, turn)?;
+                let (width, height) = painter.size_of((frame.width(), frame.height()), turn)?;
                 let shape = painter.shape(1, (width, height));
                 let mut have = vec![0u8; shape.bytes().unwrap()];
-                painter.paint(&index.site, frame, turn, &shape, &mut have, 0)?;
+                let target = Target::Host(&mut have);
+                painter.paint(&index.site, &mut Picture::Host(frame), turn, &shape, target, 0)?;
                 let exact = with_view(&index.site, frame, Assumed::default(), |view| {
                     Ok(oracle::full_size(view).expect("a sound view"))
                 })?

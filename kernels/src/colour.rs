@@ -83,15 +83,15 @@ pub(crate) struct Coefficients {
     factors: [[i16; 3]; 3],
     zero: [i16; 3],
     shift: u32,
-    bias: Affine,
-    fill: Affine,
+    pub bias: Affine,
+    pub fill: Affine,
 }
 
 /// A colour that may depend on the mean of the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Affine {
-    constant: [i64; 3],
-    of_mean: [[i64; 3]; 3],
+pub(crate) struct Affine {
+    pub constant: [i64; 3],
+    pub of_mean: [[i64; 3]; 3],
 }
 
 /// Coefficients with what the mean of one frame's window decides.
@@ -99,11 +99,11 @@ struct Affine {
 pub(crate) struct FrameColours {
     pub ink: Ink,
     pub plain: bool,
-    factors: [[i16; 3]; 3],
-    zero: [i16; 3],
-    shift: u32,
-    bias: [i32; 3],
-    fill: [i32; 3],
+    pub factors: [[i16; 3]; 3],
+    pub zero: [i16; 3],
+    pub shift: u32,
+    pub bias: [i32; 3],
+    pub fill: [i32; 3],
 }
 
 impl Matrix {

@@ -136,6 +136,17 @@ pub enum PassError {
         /// Column stride in elements.
         column_stride: usize,
     },
+    /// A frame of another kind than a pass for a GPU was made for.
+    OtherFormat,
+    /// Device memory that kernels could not read or write in whole words.
+    Unaligned {
+        /// Which: `tables`, `scratch`, `slot`, `out`.
+        what: &'static str,
+        /// Where it is.
+        address: u64,
+        /// What its address must be a multiple of.
+        alignment: usize,
+    },
 }
 
 impl fmt::Display for PassError {
@@ -202,6 +213,12 @@ impl fmt::Display for PassError {
                 "slot strides (channel {channel_stride}, row {row_stride}, column {column_stride}) \
                  let two elements share a place"
             ),
+            Self::OtherFormat => {
+                write!(f, "the frame is of another size, arrangement, depth or colour than this pass was made for; make one for it")
+            }
+            Self::Unaligned { what, address, alignment } => {
+                write!(f, "{what} lies at {address:#x} in device memory, which must be a multiple of {alignment}")
+            }
         }
     }
 }

@@ -16,6 +16,10 @@ impl Expand {
         Writer::new(dtype, normalize).map(Self)
     }
 
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.0
+    }
+
     /// The elements of `codes`, which are of one channel, or of `channels` in turn, beginning with `first`.
     ///
     /// # Panics

@@ -208,15 +208,10 @@ impl Geometry {
 
     /// Where pixel (i, j) of the stored window goes in a slot with these strides.
     pub(crate) fn placement(&self, slot: &OutSlot<'_>) -> Placement {
-        let Turn { swap, flip_x, flip_y } = self.turn();
+        let swap = self.turn().swap;
         let (width, height) = (self.window.width as isize, self.window.height as isize);
         let (column, row) = (slot.column_stride as isize, slot.row_stride as isize);
-        // A stored axis feeds an output axis; it runs backwards when exactly one of turn and flip reverses it.
-        let (reverse_columns, reverse_rows) = if swap {
-            (flip_y != self.flip_horizontal, flip_x != self.flip_vertical)
-        } else {
-            (flip_x != self.flip_horizontal, flip_y != self.flip_vertical)
-        };
+        let (reverse_columns, reverse_rows) = self.reversed();
         let (column_origin, column_step) =
             if reverse_columns { ((width - 1) * column, -column) } else { (0, column) };
         let (row_origin, row_step) = if reverse_rows { ((height - 1) * row, -row) } else { (0, row) };
@@ -226,6 +221,47 @@ impl Geometry {
             _ => 0,
         };
         Placement { origin: corner + column_origin + row_origin, step_i, step_j }
+    }
+
+    /// Whether displayed columns and rows run against the stored axes that feed them: exactly one of turn and flip reverses them.
+    fn reversed(&self) -> (bool, bool) {
+        let Turn { swap, flip_x, flip_y } = self.turn();
+        let (columns, rows) = if swap { (flip_y, flip_x) } else { (flip_x, flip_y) };
+        (columns != self.flip_horizontal, rows != self.flip_vertical)
+    }
+
+    /// The output in stored axes; that of a warp is displayed as it is stored.
+    pub(crate) fn stage(&self) -> Stage {
+        let (x, y) = match self.place {
+            Place::Whole => (0, 0),
+            Place::Canvas { x, y, .. } => (x, y),
+            Place::Warp(warp) => return Stage::plain(warp.size),
+        };
+        let (width, height) = self.output_size();
+        let swap = self.turn().swap;
+        // Along a displayed axis: the window's corner in the stored direction, and the step and origin of displayed positions.
+        let along = |reverse: bool, length: u32, corner: u32, part: u32| match reverse {
+            true => (length - corner - part, -1, length as i32 - 1),
+            false => (corner, 1, 0),
+        };
+        let (reverse_columns, reverse_rows) = self.reversed();
+        let (left, step_x, first_x) = along(reverse_columns, width, x, self.window.width);
+        let (top, step_y, first_y) = along(reverse_rows, height, y, self.window.height);
+        if swap {
+            Stage {
+                size: (height, width),
+                corner: (top, left),
+                show_x: [0, step_x, first_x],
+                show_y: [step_y, 0, first_y],
+            }
+        } else {
+            Stage {
+                size: (width, height),
+                corner: (left, top),
+                show_x: [step_x, 0, first_x],
+                show_y: [0, step_y, first_y],
+            }
+        }
     }
 
     /// A warp of the displayed window as maps to columns and rows of the stored one.
@@ -302,6 +338,23 @@ impl Placement {
     pub fn forward(&self, j: usize, length: usize) -> Option<usize> {
         let begin = self.origin + j as isize * self.step_j;
         (self.step_i > 0 && length > 0).then_some(begin as usize)
+    }
+}
+
+/// The output in stored axes: its size, the window's corner in it, and where its pixel (i, j) is displayed: column
+/// `show_x[0] * i + show_x[1] * j + show_x[2]`, row alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stage {
+    pub size: (u32, u32),
+    pub corner: (u32, u32),
+    pub show_x: [i32; 3],
+    pub show_y: [i32; 3],
+}
+
+impl Stage {
+    /// Displayed as it is stored, the window in its corner.
+    pub fn plain(size: (u32, u32)) -> Self {
+        Self { size, corner: (0, 0), show_x: [1, 0, 0], show_y: [0, 1, 0] }
     }
 }
 

@@ -33,6 +33,7 @@
 #![warn(missing_docs)]
 
 mod colour;
+mod device;
 mod error;
 mod expand;
 mod finish;
@@ -48,6 +49,10 @@ mod weights;
 mod write;
 
 pub use colour::{Colour, Matrix, Range};
+pub use device::{
+    DeviceExpand, DeviceFormat, DeviceFrame, DevicePass, DevicePlane, DevicePlanes, DeviceSlot, Launch,
+    NoPlane, PTX,
+};
 pub use error::PassError;
 pub use expand::Expand;
 pub use finish::{Area, Channels, ColourMap, Fill, Finish, Grid, Mask, Paint};
@@ -56,5 +61,5 @@ pub use geometry::{
 };
 pub use pass::{PixelPass, Scratch};
 pub use simd::{backend_name, Backend};
-pub use view::{FrameView, Plane, Planes};
+pub use view::{FrameOf, FrameView, Plane, Planes, PlanesOf};
 pub use write::{Dtype, Normalize, OutSlot};

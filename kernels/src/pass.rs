@@ -13,7 +13,7 @@ use crate::finish::{Channels, Finish};
 use crate::geometry::{Geometry, Interpolation, Place, Placement, Rect, Stored, Warp};
 use crate::mask;
 use crate::simd::Backend;
-use crate::view::{FrameView, Picture, Sheet};
+use crate::view::{FrameView, Picture, Plane, Sheet};
 use crate::warp::{self, Line, Window};
 use crate::weights::{Axis, AxisTable};
 use crate::write::{Dtype, OutSlot, Tile, Writer, TILE};
@@ -53,21 +53,21 @@ pub struct Scratch {
 
 /// Weight tables of one source format.
 #[derive(Debug)]
-struct Tables {
+pub(crate) struct Tables {
     format: TableKey,
-    width: usize,
-    height: usize,
-    luma: Grid,
-    chroma: Grid,
+    pub width: usize,
+    pub height: usize,
+    pub luma: Grid,
+    pub chroma: Grid,
 }
 
-type TableKey = (u32, u32, (u8, u8));
-type ColourKey = (Colour, u8, Ink);
+pub(crate) type TableKey = (u32, u32, (u8, u8));
+pub(crate) type ColourKey = (Colour, u8, Ink);
 
 #[derive(Debug)]
-struct Grid {
-    columns: AxisTable,
-    rows: AxisTable,
+pub(crate) struct Grid {
+    pub columns: AxisTable,
+    pub rows: AxisTable,
 }
 
 impl Scratch {
@@ -386,31 +386,45 @@ impl PixelPass {
         }
     }
 
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
     fn tables_for(&mut self, format: TableKey) -> Result<Arc<Tables>, PassError> {
+        let tables = self.tables_of(format)?;
+        self.tables = Some(Arc::clone(&tables));
+        Ok(tables)
+    }
+
+    /// The tables for a format: those at hand, if they are for it.
+    pub(crate) fn tables_of(&self, format: TableKey) -> Result<Arc<Tables>, PassError> {
         if let Some(tables) = self.tables.as_ref().filter(|tables| tables.format == format) {
             return Ok(Arc::clone(tables));
         }
         let (width, height, log2_chroma) = format;
         let stored = self.geometry.stored(width, height)?;
-        let tables = Arc::new(Tables {
+        Ok(Arc::new(Tables {
             format,
             width: stored.window.width as usize,
             height: stored.window.height as usize,
             luma: Grid::new(stored, (0, 0)),
             chroma: Grid::new(stored, log2_chroma),
-        });
-        self.tables = Some(Arc::clone(&tables));
-        Ok(tables)
+        }))
     }
 
     fn coefficients_for(&mut self, key: ColourKey) -> Result<Coefficients, PassError> {
+        let made = self.coefficients_of(key)?;
+        self.coefficients = Some((key, made));
+        Ok(made)
+    }
+
+    /// The coefficients for a kind of picture: those at hand, if they are for it.
+    pub(crate) fn coefficients_of(&self, key: ColourKey) -> Result<Coefficients, PassError> {
         if let Some((_, coefficients)) = self.coefficients.as_ref().filter(|(known, _)| *known == key) {
             return Ok(*coefficients);
         }
         let (colour, depth_bits, ink) = key;
-        let made = Coefficients::new(colour, depth_bits, ink, &self.finish.colour, &self.finish.fill)?;
-        self.coefficients = Some((key, made));
-        Ok(made)
+        Coefficients::new(colour, depth_bits, ink, &self.finish.colour, &self.finish.fill)
     }
 }
 
@@ -418,7 +432,7 @@ impl PixelPass {
 #[derive(Clone, Copy)]
 struct Source<'a> {
     frame: &'a FrameView<'a>,
-    picture: &'a Picture<'a>,
+    picture: &'a Picture<Plane<'a>>,
     tables: &'a Tables,
 }
 
@@ -429,7 +443,7 @@ impl<'a> Source<'a> {
     }
 
     /// The planes of an 8-bit picture that keeps its size, chroma being half as wide: rows can be converted where they lie.
-    fn copied(&self, colours: &FrameColours) -> Option<[Sheet<'a>; 3]> {
+    fn copied(&self, colours: &FrameColours) -> Option<[Sheet<Plane<'a>>; 3]> {
         let [Some(y), Some(u), Some(v)] = self.picture.sheets else { return None };
         let Tables { luma, chroma, .. } = self.tables;
         let same = |axis: &AxisTable, log2: u8| axis.repeat.is_some_and(|repeat| repeat.log2 == log2);
@@ -441,7 +455,7 @@ impl<'a> Source<'a> {
     }
 
     /// The samples of row j of such planes.
-    fn copied_row(&self, sheets: [Sheet<'a>; 3], j: usize) -> [&'a [u8]; 3] {
+    fn copied_row(&self, sheets: [Sheet<Plane<'a>>; 3], j: usize) -> [&'a [u8]; 3] {
         let Tables { luma, chroma, .. } = self.tables;
         let grids = [luma, chroma, chroma];
         [0, 1, 2].map(|c| {

@@ -15,15 +15,18 @@ pub struct Plane<'a> {
     pub stride_bytes: usize,
 }
 
-/// The arrangement of the planes of a picture.
-#[derive(Clone, Copy, Debug)]
-pub enum Planes<'a> {
+/// The arrangement of planes in this process's memory.
+pub type Planes<'a> = PlanesOf<Plane<'a>>;
+
+/// The arrangement of the planes of a picture; `P` says where one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanesOf<P> {
     /// 4:0:0.
-    Gray(Plane<'a>),
+    Gray(P),
     /// Planar Y, U, V. A chroma plane is `ceil(width / 2^log2_chroma_w)` by `ceil(height / 2^log2_chroma_h)`.
     Yuv {
         /// Y, U, V.
-        planes: [Plane<'a>; 3],
+        planes: [P; 3],
         /// 1 for 4:2:0 and 4:2:2, 0 for 4:4:4, 2 for 4:1:1.
         log2_chroma_w: u8,
         /// 1 for 4:2:0, 0 for 4:2:2 and 4:4:4.
@@ -32,20 +35,20 @@ pub enum Planes<'a> {
     /// Y, and U and V taking turns in one plane, U first: NV12, P010.
     SemiPlanar {
         /// Y.
-        luma: Plane<'a>,
+        luma: P,
         /// U, V, U, V, ...
-        chroma: Plane<'a>,
+        chroma: P,
         /// As for `Yuv`.
         log2_chroma_w: u8,
         /// As for `Yuv`.
         log2_chroma_h: u8,
     },
     /// R, G, B planes, in this order.
-    PlanarRgb([Plane<'a>; 3]),
+    PlanarRgb([P; 3]),
     /// R, G, B bytes side by side.
     PackedRgb {
         /// The plane.
-        plane: Plane<'a>,
+        plane: P,
         /// 3 for RGB24, 4 for RGBA.
         pixel_bytes: u8,
         /// Where R, G, B lie inside a pixel.
@@ -53,9 +56,12 @@ pub enum Planes<'a> {
     },
 }
 
-/// One decoded picture as stored: before any orientation.
-#[derive(Clone, Copy, Debug)]
-pub struct FrameView<'a> {
+/// One decoded picture in this process's memory.
+pub type FrameView<'a> = FrameOf<Plane<'a>>;
+
+/// One decoded picture as stored: before any orientation. `P` says where a plane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameOf<P> {
     /// Width in pixels of luma.
     pub width: u32,
     /// Height in pixels of luma.
@@ -65,31 +71,66 @@ pub struct FrameView<'a> {
     /// A sample's value is `word >> shift`: 6 for P010, 0 for yuv420p10le. 0 for 8 bit.
     pub shift: u8,
     /// The planes.
-    pub planes: Planes<'a>,
+    pub planes: PlanesOf<P>,
     /// How code values mean colour. RGB planes ignore the matrix, gray ignores it too; all obey the range.
     pub colour: Colour,
 }
 
+/// What must be proven of a plane before it is read.
+pub(crate) trait Extent: Copy {
+    /// It has `rows` rows of `row_bytes` bytes; `index` names it in errors.
+    fn check(self, index: usize, rows: usize, row_bytes: usize) -> Result<(), PassError>;
+}
+
+impl Extent for Plane<'_> {
+    fn check(self, index: usize, rows: usize, row_bytes: usize) -> Result<(), PassError> {
+        let need = extent_bytes(self.stride_bytes, index, rows, row_bytes)?;
+        if need > self.data.len() as u128 {
+            let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
+            return Err(PassError::PlaneShort { plane: index, have_bytes: self.data.len(), need_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Bytes from the first of the first row to the last of the last, of rows that do not overlap.
+pub(crate) fn extent_bytes(
+    stride_bytes: usize,
+    plane: usize,
+    rows: usize,
+    row_bytes: usize,
+) -> Result<u128, PassError> {
+    if rows > 1 && stride_bytes < row_bytes {
+        return Err(PassError::StrideShort { plane, stride_bytes, row_bytes });
+    }
+    // Sides are at most MAX_SIDE, so nothing overflows but the stride product, hence u128.
+    Ok(stride_bytes as u128 * (rows as u128 - 1) + row_bytes as u128)
+}
+
 /// A plane whose extent is proven: samples of one to three components, `step` samples apart.
-#[derive(Clone, Copy)]
-pub(crate) struct Sheet<'a> {
-    pub plane: Plane<'a>,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sheet<P> {
+    pub plane: P,
     pub step: usize,
+    /// In a row.
+    pub columns: usize,
     pub is_chroma: bool,
     /// Offset in samples of component c inside a step.
     pub offsets: [Option<usize>; 3],
 }
 
 /// A checked picture.
-pub(crate) struct Picture<'a> {
-    pub sheets: [Option<Sheet<'a>>; 3],
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Picture<P> {
+    pub sheets: [Option<Sheet<P>>; 3],
     pub log2_chroma: (u8, u8),
     pub ink: Ink,
 }
 
-impl<'a> FrameView<'a> {
+#[allow(private_bounds)] // only to say what `check` needs
+impl<P: Extent> FrameOf<P> {
     /// Proves that every sample of the picture exists.
-    pub(crate) fn check(&self) -> Result<Picture<'a>, PassError> {
+    pub(crate) fn check(&self) -> Result<Picture<P>, PassError> {
         let (width, height) = (self.width, self.height);
         if width == 0 || height == 0 {
             return Err(PassError::Empty { what: "frame", width, height });
@@ -97,7 +138,7 @@ impl<'a> FrameView<'a> {
         if width > MAX_SIDE || height > MAX_SIDE {
             return Err(PassError::TooLarge { what: "frame", width, height });
         }
-        let packed = matches!(self.planes, Planes::PackedRgb { .. });
+        let packed = matches!(self.planes, PlanesOf::PackedRgb { .. });
         let supported = match self.depth_bits {
             8 => self.shift == 0,
             9..=16 => self.shift <= 16 - self.depth_bits && !packed,
@@ -109,24 +150,24 @@ impl<'a> FrameView<'a> {
         self.arrange()
     }
 
-    fn arrange(&self) -> Result<Picture<'a>, PassError> {
+    fn arrange(&self) -> Result<Picture<P>, PassError> {
         let whole = |index, plane, component: usize| {
             let mut offsets = [None; 3];
             offsets[component] = Some(0);
             self.sheet(index, plane, 1, (0, 0), offsets)
         };
         match self.planes {
-            Planes::Gray(plane) => Ok(Picture {
+            PlanesOf::Gray(plane) => Ok(Picture {
                 sheets: [Some(whole(0, plane, 0)?), None, None],
                 log2_chroma: (0, 0),
                 ink: Ink::Gray,
             }),
-            Planes::PlanarRgb([r, g, b]) => Ok(Picture {
+            PlanesOf::PlanarRgb([r, g, b]) => Ok(Picture {
                 sheets: [Some(whole(0, r, 0)?), Some(whole(1, g, 1)?), Some(whole(2, b, 2)?)],
                 log2_chroma: (0, 0),
                 ink: Ink::Rgb,
             }),
-            Planes::PackedRgb { plane, pixel_bytes, offsets } => {
+            PlanesOf::PackedRgb { plane, pixel_bytes, offsets } => {
                 if offsets.iter().any(|&offset| offset >= pixel_bytes) {
                     return Err(PassError::BadPacking { pixel_bytes, offsets });
                 }
@@ -134,13 +175,13 @@ impl<'a> FrameView<'a> {
                 let sheet = self.sheet(0, plane, usize::from(pixel_bytes), (0, 0), offsets)?;
                 Ok(Picture { sheets: [Some(sheet), None, None], log2_chroma: (0, 0), ink: Ink::Rgb })
             }
-            Planes::Yuv { planes: [y, u, v], log2_chroma_w, log2_chroma_h } => {
+            PlanesOf::Yuv { planes: [y, u, v], log2_chroma_w, log2_chroma_h } => {
                 let log2_chroma = self.subsampling(log2_chroma_w, log2_chroma_h)?;
                 let u = self.sheet(1, u, 1, log2_chroma, [None, Some(0), None])?;
                 let v = self.sheet(2, v, 1, log2_chroma, [None, None, Some(0)])?;
                 Ok(Picture { sheets: [Some(whole(0, y, 0)?), Some(u), Some(v)], log2_chroma, ink: Ink::Yuv })
             }
-            Planes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h } => {
+            PlanesOf::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h } => {
                 let log2_chroma = self.subsampling(log2_chroma_w, log2_chroma_h)?;
                 let uv = self.sheet(1, chroma, 2, log2_chroma, [None, Some(0), Some(1)])?;
                 Ok(Picture { sheets: [Some(whole(0, luma, 0)?), Some(uv), None], log2_chroma, ink: Ink::Yuv })
@@ -161,26 +202,17 @@ impl<'a> FrameView<'a> {
     fn sheet(
         &self,
         index: usize,
-        plane: Plane<'a>,
+        plane: P,
         step: usize,
         (log2_w, log2_h): (u8, u8),
         offsets: [Option<usize>; 3],
-    ) -> Result<Sheet<'a>, PassError> {
-        // Sides are at most MAX_SIDE, so nothing below overflows but the stride product, hence u128.
+    ) -> Result<Sheet<P>, PassError> {
         let columns = self.width.div_ceil(1 << log2_w) as usize;
         let rows = self.height.div_ceil(1 << log2_h) as usize;
-        let row_bytes = columns * step * self.sample_bytes();
-        if rows > 1 && plane.stride_bytes < row_bytes {
-            return Err(PassError::StrideShort { plane: index, stride_bytes: plane.stride_bytes, row_bytes });
-        }
-        let need = plane.stride_bytes as u128 * (rows as u128 - 1) + row_bytes as u128;
-        if need > plane.data.len() as u128 {
-            let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
-            return Err(PassError::PlaneShort { plane: index, have_bytes: plane.data.len(), need_bytes });
-        }
+        plane.check(index, rows, columns * step * self.sample_bytes())?;
         // With chroma at full size the luma tables serve, so only planes that differ from luma count as chroma.
         let is_chroma = (log2_w, log2_h) != (0, 0);
-        Ok(Sheet { plane, step, is_chroma, offsets })
+        Ok(Sheet { plane, step, columns, is_chroma, offsets })
     }
 
     pub(crate) fn sample_bytes(&self) -> usize {

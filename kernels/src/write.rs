@@ -104,6 +104,21 @@ impl<'a> OutSlot<'a> {
         channels: Channels,
         dtype: Dtype,
     ) -> Result<(), PassError> {
+        let need = self.need_bytes((width, height), channels, dtype)?;
+        if need > self.data.len() as u128 {
+            let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
+            return Err(PassError::SlotShort { have_bytes: self.data.len(), need_bytes });
+        }
+        Ok(())
+    }
+
+    /// Bytes up to the end of the last element, every element having its own place.
+    pub(crate) fn need_bytes(
+        &self,
+        (width, height): (u32, u32),
+        channels: Channels,
+        dtype: Dtype,
+    ) -> Result<u128, PassError> {
         let mut axes = [
             (self.channel_stride, channels.count()),
             (self.row_stride, height as usize),
@@ -118,12 +133,7 @@ impl<'a> OutSlot<'a> {
             }
             last += stride as u128 * (length as u128 - 1);
         }
-        let need = (last + 1) * dtype.bytes() as u128;
-        if need > self.data.len() as u128 {
-            let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
-            return Err(PassError::SlotShort { have_bytes: self.data.len(), need_bytes });
-        }
-        Ok(())
+        Ok((last + 1) * dtype.bytes() as u128)
     }
 }
 

@@ -55,6 +55,17 @@ def number(
     return result
 
 
+def device_number(device: Any) -> int | None:
+    """The number of a GPU in ``"cuda:0"``, ``"cuda"`` (which is 0) or a torch.device; ``None`` for ``"cpu"``."""
+    text = str(device)
+    if text == "cpu":
+        return None
+    match = re.fullmatch(r"cuda(?::(\d{1,4}))?", text)
+    if match is None:
+        raise ArgumentError(f'device must be "cpu", "cuda" or "cuda:N", got {device!r}')
+    return int(match[1] or 0)
+
+
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 

@@ -23,6 +23,12 @@ __all__ = [
     "ffmpeg_version",
     "find_videos",
     "flush_index",
+    "gpu_ceiling",
+    "gpu_clear_pool",
+    "gpu_devices",
+    "gpu_open",
+    "gpu_pool",
+    "gpu_reason",
     "pixel_backend",
     "read_file_list",
     "read_folder",
@@ -63,7 +69,7 @@ class Tensor:
         """ "uint8", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
     @property
     def device(self) -> str:
-        """Where the memory is: "cpu"."""
+        """Where the memory is: "cpu" or "cuda:0"."""
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
@@ -84,8 +90,13 @@ class Tensor:
         copy: bool | None = None,
     ) -> Any: ...
     def __array__(self, dtype: Any | None = None, *, copy: bool | None = None) -> Any: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA array interface, version 3; AttributeError where the tensor is not on a GPU."""
+    def cpu(self) -> Tensor:
+        """The same on the host: itself where it lies there already, else a copy."""
     def numpy(self) -> Any:
-        """The same memory as a NumPy array."""
+        """The same memory as a NumPy array; TypeError for a tensor on a GPU (use ``.cpu()`` first)."""
     def torch(self) -> Any:
         """The same memory as a PyTorch tensor."""
     def tobytes(self) -> bytes:
@@ -110,7 +121,9 @@ class Clip:
 class Video:
     """One opened video; messages call it ``name`` if ``source`` is bytes; ``threads`` decode one call's frames."""
 
-    def __new__(cls, source: _Source, name: str, threads: int, index: _Index) -> Video: ...
+    def __new__(
+        cls, source: _Source, name: str, threads: int, index: _Index, device: int | None, decoder: str
+    ) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""
@@ -244,3 +257,23 @@ def explain_transforms(
     size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int
 ) -> list[dict[str, Any]]:
     """What the transforms draw for frame ``t`` of a clip of pictures of this (width, height)."""
+
+def gpu_reason() -> str | None:
+    """Why no GPU can be used."""
+
+def gpu_devices() -> list[dict[str, Any]]:
+    """Facts of each GPU."""
+
+def gpu_open(ordinal: int) -> tuple[float, float]:
+    """Seconds for opening a GPU, and for its kernels."""
+
+def gpu_pool(ordinal: int) -> dict[str, int]:
+    """What became of the decoders of this process."""
+
+def gpu_clear_pool(ordinal: int) -> int:
+    """Destroys the decoders that nobody uses; how many there were."""
+
+def gpu_ceiling(
+    ordinal: int, path: _Path, sessions: int, seconds: float, map_every: int, most_units: int
+) -> dict[str, Any]:
+    """Decodes a clip over and over and keeps nothing."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from framespool import _framespool, _state
-from framespool._check import choice, flag, size, whole
+from framespool._check import choice, device_number, flag, size, whole
 from framespool._framespool import Tensor
 from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
 from framespool.datasets import Dataset, Mixture, Part, as_dataset
-from framespool.errors import ArgumentError, UnsupportedError
+from framespool.errors import ArgumentError
 from framespool.sampling import Sampling, custom
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
@@ -67,7 +67,12 @@ class ClipLoader:
     :func:`framespool.sampling.custom`).
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
-    last, and is given the frames of each batch on the consumer's thread. ``device``: ``"cpu"``. ``shuffle``:
+    last, and is given the frames of each batch on the consumer's thread. ``device``: where batches land: ``"cpu"``, or a GPU,
+    ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"`` (with a GPU, its NVDEC engines and the
+    CPU's threads side by side; what NVDEC cannot decode exactly, or not at all, is left to the CPU with the same
+    result, and :meth:`stats` says why in ``left_to_cpu``), ``"cpu"``, or ``"nvdec"`` (no CPU threads beside it).
+    ``nvdec_lanes``: how many passes NVDEC decodes at a time; by default three for each engine, fewer where the GPU's
+    memory is short. ``shuffle``:
     ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than 1.5 times
     ``initial_fill`` places, so that clips that are neighbours in the dataset still come near each other) or ``False``.
     ``shard_id`` of ``num_shards``: this rank's part; all ranks get the same number of batches of the same sizes. The
@@ -110,8 +115,9 @@ class ClipLoader:
         *,
         batch_size: int,
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
-        device: str = "cpu",
-        decoder: Literal["auto", "cpu"] = "auto",
+        device: Any = "cpu",
+        decoder: Literal["auto", "cpu", "nvdec"] = "auto",
+        nvdec_lanes: int | None = None,
         shuffle: Literal["full", "buffer", False] = False,
         initial_fill: int = 1024,
         order: Literal["framespool", "dali", "torch"] = "framespool",
@@ -131,10 +137,7 @@ class ClipLoader:
         dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
         index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
-        if device != "cpu":
-            raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
-        if decoder not in ("auto", "cpu"):
-            raise UnsupportedError(f'decoder {decoder!r} is not supported by this build; use "auto" or "cpu"')
+        choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         check_shuffle(shuffle)
         if not isinstance(sampling, Sampling):
             if not callable(sampling):
@@ -176,6 +179,9 @@ class ClipLoader:
             "dtype": dtype,
             "layout": layout,
             "index": place(index),
+            "device": device_number(device),
+            "decoder": decoder,
+            "nvdec_lanes": None if nvdec_lanes is None else whole("nvdec_lanes", nvdec_lanes, least=1, most=64),
         }
         self.sampling = sampling
         self.batch_size: int = ordered["batch_size"]

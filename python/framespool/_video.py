@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from framespool import _framespool
-from framespool._check import choice, whole
+from framespool._check import choice, device_number, whole
 from framespool._framespool import Tensor
 from framespool._index import place
-from framespool.errors import ArgumentError, UnsupportedError
+from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
 
@@ -76,8 +76,9 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, or the bytes of a file. ``device``: ``"cpu"``. ``num_threads``: threads that decode the frames
-    of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a DataLoader.
+    ``source``: a path, or the bytes of a file. ``device``: where frames land, ``"cpu"`` or ``"cuda:0"``; ``decoder``:
+    ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can decode the video exactly), ``"cpu"`` or
+    ``"nvdec"``: the frames are the same. ``num_threads``: threads that decode the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a DataLoader.
 
     ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
     again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
@@ -95,22 +96,24 @@ class Video:
         self,
         source: str | os.PathLike[str] | bytes,
         *,
-        device: str = "cpu",
+        device: Any = "cpu",
+        decoder: Literal["auto", "cpu", "nvdec"] = "auto",
         num_threads: int | None = None,
         index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
-        if device != "cpu":
-            raise UnsupportedError(f'device {device!r} is not supported by this build; use device="cpu"')
+        number = device_number(device)
+        choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         if not isinstance(source, (str, bytes, os.PathLike)):
             raise ArgumentError(f"source must be a path or bytes, got {type(source).__name__}")
         self._source = source
-        self.device = device
+        self.device = "cpu" if number is None else f"cuda:{number}"
+        self.decoder = decoder
         self._asked_threads = num_threads
         self.num_threads = (
             _framespool.cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
         )
         self._index = place(index)
-        self._video = _framespool.Video(source, "bytes", self.num_threads, self._index)
+        self._video = _framespool.Video(source, "bytes", self.num_threads, self._index, number, decoder)
         self._info: VideoInfo | None = None
 
     @property
@@ -137,7 +140,7 @@ class Video:
     def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
-        return (_reopen, (self._source, self.device, self._asked_threads, self._index))
+        return (_reopen, (self._source, self.device, self.decoder, self._asked_threads, self._index))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
@@ -218,10 +221,14 @@ class Video:
 
 
 def _reopen(
-    source: str | os.PathLike[str], device: str, num_threads: int | None, index: str | Literal[False] | None
+    source: str | os.PathLike[str],
+    device: str,
+    decoder: Literal["auto", "cpu", "nvdec"],
+    num_threads: int | None,
+    index: str | Literal[False] | None,
 ) -> Video:
     """A pickled video, opened where it arrived."""
-    return Video(source, device=device, num_threads=num_threads, index=index)
+    return Video(source, device=device, decoder=decoder, num_threads=num_threads, index=index)
 
 
 def _layout(layout: str) -> str:

@@ -67,6 +67,10 @@ class ForkedError(Error, RuntimeError):
     """An object was carried across ``os.fork()``, which its threads do not survive."""
 
 
+class GpuError(Error, RuntimeError):
+    """The GPU or its driver refused or failed: no driver, no device of that number, no memory left, a call that failed."""
+
+
 class InterruptedReadError(Error):
     """The work was stopped from outside."""
 
@@ -90,6 +94,7 @@ BY_KIND: dict[str, type[Error]] = {
     "clip": ClipError,
     "argument": ArgumentError,
     "forked": ForkedError,
+    "gpu": GpuError,
     "interrupted": InterruptedReadError,
     "internal": InternalError,
 }

@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 
 /// `kDLCPU`.
 pub const CPU: i32 = 1;
+/// `kDLCUDA`.
+pub const CUDA: i32 = 2;
 
 #[repr(C)]
 struct DlDevice {
@@ -63,9 +65,23 @@ const IS_COPIED: u64 = 2;
 
 /// What a capsule keeps alive: the memory, and the shape that the consumer reads through a pointer.
 struct Keep {
-    _memory: Arc<Slab>,
+    memory: Arc<Slab>,
     shape: Vec<i64>,
     strides: Vec<i64>,
+    /// The stream on which the consumer reads.
+    stream: Option<u64>,
+}
+
+impl Drop for Keep {
+    fn drop(&mut self) {
+        // The consumer has let go, but what it enqueued may still run: the memory is not written again before that is over.
+        let Some((device, stream)) = self.memory.device().zip(self.stream) else { return };
+        match device.record_on_foreign(stream) {
+            Ok(event) => self.memory.read_until(event),
+            // The stream may be gone: then all that was enqueued anywhere counts.
+            Err(_) => drop(device.synchronize()),
+        }
+    }
 }
 
 const LEGACY: &CStr = c"dltensor";
@@ -83,6 +99,8 @@ pub struct Export {
     pub dtype: DlDataType,
     /// The memory is a copy made for this consumer.
     pub copied: bool,
+    /// The consumer's stream, for memory on a GPU.
+    pub stream: Option<u64>,
 }
 
 impl Export {
@@ -91,11 +109,16 @@ impl Export {
         for i in (1..self.shape.len()).rev() {
             strides[i - 1] = strides[i] * self.shape[i].max(1);
         }
-        let data = self.memory.address().wrapping_add(self.offset).cast::<c_void>();
+        let data = self.memory.pointer().wrapping_add(self.offset).cast::<c_void>();
         let ndim = self.shape.len() as i32;
-        let mut keep = Box::new(Keep { _memory: self.memory, shape: self.shape, strides });
+        let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
+        let mut keep =
+            Box::new(Keep { memory: self.memory, shape: self.shape, strides, stream: self.stream });
         let (shape, strides) = (keep.shape.as_mut_ptr(), keep.strides.as_mut_ptr());
-        let device = DlDevice { device_type: CPU, device_id: 0 };
+        let device = match ordinal {
+            Some(device_id) => DlDevice { device_type: CUDA, device_id },
+            None => DlDevice { device_type: CPU, device_id: 0 },
+        };
         let tensor = DlTensor { data, device, ndim, dtype: self.dtype, shape, strides, byte_offset: 0 };
         (tensor, Box::into_raw(keep).cast::<c_void>())
     }

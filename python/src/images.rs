@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use framespool::batch::Target;
 use framespool::error::Site;
 use framespool::media::Turn;
 use framespool::order::rng::Key;
@@ -77,9 +78,11 @@ fn paint(
         };
         let colour = Colour { matrix: Matrix::Rgb, range: Range::Full };
         let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, colour };
-        painter.paint_view(&site, &view, turn, &shape, canvas.bytes(&shape)?, t)?;
+        if let Target::Host(clip) = canvas.target(&shape)? {
+            painter.paint_view(&site, &view, turn, &shape, clip, (t, t))?;
+        }
     }
-    canvas.into_clip().ok_or_else(|| Error::Argument("the array holds no pictures".into()))
+    canvas.into_clip()?.ok_or_else(|| Error::Argument("the array holds no pictures".into()))
 }
 
 /// What the transforms draw for frame `t` of a clip, for pictures of this size.

@@ -6,6 +6,7 @@
 mod datasets;
 mod dlpack;
 mod errors;
+mod gpu;
 mod images;
 mod index;
 mod loader;
@@ -23,6 +24,8 @@ mod _framespool {
 
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
+    #[pymodule_export]
+    use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
     #[pymodule_export]
     use images::{apply, explain_transforms};
     #[pymodule_export]

@@ -8,7 +8,7 @@ use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
 use framespool::spool::library::{Item, Place};
 use framespool::spool::stats::{Failure, Stats};
-use framespool::spool::{self, Mixture, OnError, Pixels, SpoolConfig};
+use framespool::spool::{self, GpuConfig, Mixture, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -22,7 +22,7 @@ use crate::order::{self, word};
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, with_cause, Callable, Rule};
 use crate::tensor::{Element, Tensor};
-use crate::video::{raise_own, watch, Source};
+use crate::video::{choice, raise_own, watch, Source};
 
 /// Keywords of the loader that are plain numbers and words.
 #[derive(FromPyObject)]
@@ -47,6 +47,12 @@ pub struct Settings {
     layout: String,
     #[pyo3(item)]
     index: Wanted,
+    #[pyo3(item)]
+    device: Option<u32>,
+    #[pyo3(item)]
+    decoder: String,
+    #[pyo3(item)]
+    nvdec_lanes: Option<u32>,
 }
 
 /// An entry of a dataset: a video, or `framespool.datasets.Part`.
@@ -154,6 +160,7 @@ fn config(
             memory_budget: s.memory_budget,
             look_ahead: number("look_ahead", s.look_ahead)?,
             index: index.store.clone(),
+            gpu: GpuConfig { device: s.device, decoder: choice(&s.decoder)?, lanes: s.nvdec_lanes },
         })
     };
     words().or_raise(py)
@@ -294,6 +301,9 @@ impl Spool {
         dict.set_item("clip_store_peak_bytes", stats.clip_store_peak_bytes)?;
         dict.set_item("memory_budget", stats.memory_budget)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
+        dict.set_item("nvdec_lanes", stats.nvdec_lanes)?;
+        dict.set_item("pictures_decoded_by_gpu", stats.pictures_decoded_by_gpu)?;
+        dict.set_item("left_to_cpu", stats.left_to_cpu)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
         dict.set_item("index_hits", stats.index_hits)?;
         dict.set_item("index_trouble", self.index.trouble())?;

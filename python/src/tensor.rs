@@ -2,18 +2,20 @@
 //! Out: `framespool.Tensor`: a shape, an element type, and hand-over by DLPack.
 //! Never: computes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use framespool::batch::{Pool, Slab};
+use framespool::batch::{Pool, Slab, Target};
 use framespool::pixels::Dtype;
 use half::{bf16, f16};
 use pyo3::exceptions::{
-    PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
+    PyAttributeError, PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
-use crate::dlpack::{DlDataType, Export, CPU};
+use crate::dlpack::{DlDataType, Export, CPU, CUDA};
+use crate::errors::OrRaise;
 
 /// Element types that leave the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +97,10 @@ impl Tensor {
     ) -> Self {
         let len = bytes.len() * N;
         let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, len).expect("small");
-        for (to, from) in parts[0].bytes_mut().chunks_exact_mut(N.max(1)).zip(bytes) {
-            to.copy_from_slice(&from);
+        if let Target::Host(all) = parts[0].target() {
+            for (to, from) in all.chunks_exact_mut(N.max(1)).zip(bytes) {
+                to.copy_from_slice(&from);
+            }
         }
         drop(parts);
         Self::of(lent.collect().ok().expect("its part was dropped"), shape, element)
@@ -106,25 +110,84 @@ impl Tensor {
         self.shape.iter().product::<usize>() * self.element.bytes()
     }
 
-    fn bytes(&self) -> &[u8] {
-        &self.memory.bytes()[self.offset..self.offset + self.byte_len()]
+    /// The bytes, fetched from the device where they lie there.
+    fn bytes(&self) -> framespool::Result<Cow<'_, [u8]>> {
+        let (start, len) = (self.offset, self.byte_len());
+        if let Some(bytes) = self.memory.bytes() {
+            return Ok(Cow::Borrowed(&bytes[start..start + len]));
+        }
+        let mut bytes = vec![0; len];
+        self.memory.download(start, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
     }
 
-    /// `None` if there is no memory for the copy.
-    fn export(&self, copy: bool) -> Option<Export> {
+    /// The number of the GPU that it lies on; `None` for host memory.
+    fn ordinal(&self) -> Option<u32> {
+        self.memory.device().map(|device| device.ordinal())
+    }
+
+    fn dlpack_device(&self) -> (i32, i32) {
+        self.ordinal().map_or((CPU, 0), |ordinal| (CUDA, ordinal as i32))
+    }
+
+    /// A copy in memory of its own, on the host or where it lies.
+    fn copy_to(&self, host: bool) -> framespool::Result<Slab> {
+        let device = self.memory.device().filter(|_| !host).cloned();
+        let (lent, mut parts) = Slab::lend(&Pool::on(device, 0), 1, self.byte_len())?;
+        match parts[0].target() {
+            Target::Host(bytes) => self.memory.download(self.offset, bytes)?,
+            Target::Device(mut spot) => {
+                let stream = self.memory.device().expect("it is on a device").stream()?;
+                spot.begin(&stream)?;
+                self.memory.written().iter().try_for_each(|event| stream.wait(event))?;
+                stream.copy(spot.address, self.memory.address() + self.offset as u64, spot.len)?;
+                self.memory.read_until(stream.record()?);
+            }
+        }
+        parts[0].settle()?;
+        drop(parts);
+        Ok(lent.collect().ok().expect("its part was dropped"))
+    }
+
+    /// What a consumer is given whose work goes to `stream` (CUDA only).
+    fn export(&self, copy: Option<bool>, to_host: bool, stream: Option<u64>) -> framespool::Result<Export> {
         let shape = self.shape.iter().map(|&n| n as i64).collect();
         let dtype = self.element.dlpack();
-        if copy {
-            let bytes = self.bytes();
-            let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, bytes.len())?;
-            parts[0].bytes_mut().copy_from_slice(bytes);
-            drop(parts);
-            let memory = Arc::new(lent.collect().ok().expect("its part was dropped"));
-            return Some(Export { memory, offset: 0, shape, dtype, copied: true });
+        let export = |memory, offset, copied| Export { memory, offset, shape, dtype, copied, stream };
+        let export = if copy == Some(true) || to_host {
+            export(Arc::new(self.copy_to(to_host)?), 0, true)
+        } else {
+            export(self.memory.clone(), self.offset, false)
+        };
+        if let (Some(device), Some(stream)) = (export.memory.device(), stream) {
+            export.memory.written().iter().try_for_each(|event| device.wait_on_foreign(stream, event))?;
         }
-        Some(Export { memory: self.memory.clone(), offset: self.offset, shape, dtype, copied: false })
+        Ok(export)
     }
 }
+
+impl Tensor {
+    /// The stream that a consumer names by the rules of the Python array API; `None` where nobody is to be waited for.
+    fn consumer_stream(&self, stream: Option<Bound<'_, PyAny>>, to_host: bool) -> PyResult<Option<u64>> {
+        let Some(stream) = stream else {
+            return Ok(self.ordinal().filter(|_| !to_host).map(|_| DEFAULT_STREAM));
+        };
+        if self.ordinal().is_none() {
+            return Err(PyBufferError::new_err("a CPU tensor has no stream; pass stream=None"));
+        }
+        match stream.extract::<i64>() {
+            Ok(-1) => Ok(None),
+            Ok(number) if number > 0 => Ok(Some(number as u64)),
+            _ => Err(PyBufferError::new_err(format!(
+                "stream must be -1 (no waiting), 1 (the default stream), 2 (the thread's) or a CUstream, got {}",
+                stream.repr()?
+            ))),
+        }
+    }
+}
+
+/// The legacy default stream of CUDA, as DLPack and the CUDA array interface number it.
+const DEFAULT_STREAM: u64 = 1;
 
 #[pymethods]
 impl Tensor {
@@ -140,10 +203,10 @@ impl Tensor {
         self.element.name()
     }
 
-    /// Where the memory is: "cpu".
+    /// Where the memory is: "cpu" or "cuda:0".
     #[getter]
-    fn device(&self) -> &'static str {
-        "cpu"
+    fn device(&self) -> String {
+        self.ordinal().map_or("cpu".to_owned(), |ordinal| format!("cuda:{ordinal}"))
     }
 
     /// Bytes of memory.
@@ -196,11 +259,12 @@ impl Tensor {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("Tensor(shape={}, dtype={}, device=cpu)", self.shape(py)?.repr()?, self.element.name()))
+        let shape = self.shape(py)?.repr()?;
+        Ok(format!("Tensor(shape={shape}, dtype={}, device={})", self.element.name(), self.device()))
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        (CPU, 0)
+        self.dlpack_device()
     }
 
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
@@ -212,21 +276,73 @@ impl Tensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        if stream.is_some() {
-            return Err(PyBufferError::new_err("a CPU tensor has no stream; pass stream=None"));
-        }
-        if let Some(device) = dl_device.filter(|&d| d != (CPU, 0)) {
+        let own = self.dlpack_device();
+        let to_host = own != (CPU, 0) && dl_device == Some((CPU, 0));
+        if let Some(device) = dl_device.filter(|&d| d != own && !to_host) {
+            let own = format!("{own:?}");
             return Err(PyBufferError::new_err(format!(
-                "cannot export to device {device:?}; the tensor is on the CPU, (1, 0)"
+                "cannot export to device {device:?}; the tensor is on {}, {own}",
+                self.device()
             )));
         }
-        let no_memory =
-            || PyMemoryError::new_err(format!("no memory for a copy of {} bytes", self.byte_len()));
-        let export = self.export(copy == Some(true)).ok_or_else(no_memory)?;
+        if to_host && copy == Some(false) {
+            return Err(PyBufferError::new_err(format!(
+                "the tensor is on {}: handing it to the CPU needs a copy, which copy=False forbids",
+                self.device()
+            )));
+        }
+        let stream = self.consumer_stream(stream, to_host)?;
+        let export = py.detach(|| self.export(copy, to_host, stream));
+        let export = export.map_err(|error| match error {
+            framespool::Error::Argument(_) => {
+                PyMemoryError::new_err(format!("no memory for a copy of {} bytes", self.byte_len()))
+            }
+            other => crate::errors::to_python(py, &other),
+        })?;
         match max_version {
             Some((1.., _)) => export.versioned(py),
             _ => export.legacy(py),
         }
+    }
+
+    /// The CUDA array interface, version 3: for CuPy, Numba and others. Only for tensors on a GPU.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let no = |why: &str| Err(PyAttributeError::new_err(why.to_owned()));
+        let Some(device) = self.memory.device() else {
+            return no("a CPU tensor has no CUDA array interface");
+        };
+        let kind = match self.element {
+            Element::U8 => "|u1",
+            Element::F16 => "<f2",
+            Element::F32 => "<f4",
+            Element::F64 => "<f8",
+            Element::I64 => "<i8",
+            Element::Bool => "|b1",
+            Element::BF16 => return no("the CUDA array interface has no bfloat16; use DLPack"),
+        };
+        let wait = |event: &_| device.wait_on_foreign(DEFAULT_STREAM, event).map_err(framespool::Error::from);
+        self.memory.written().iter().try_for_each(wait).or_raise(py)?;
+        // Whoever takes it holds this object until its work is enqueued, in streams that the default one waits for.
+        self.memory.read_on(DEFAULT_STREAM);
+        let dict = PyDict::new(py);
+        dict.set_item("shape", self.shape(py)?)?;
+        dict.set_item("typestr", kind)?;
+        dict.set_item("data", (self.memory.address() + self.offset as u64, false))?;
+        dict.set_item("strides", py.None())?;
+        dict.set_item("version", 3)?;
+        dict.set_item("stream", DEFAULT_STREAM)?;
+        Ok(dict)
+    }
+
+    /// The same on the host: itself where it lies there already, else a copy.
+    fn cpu(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let this = slf.get();
+        if this.ordinal().is_none() {
+            return Ok(slf);
+        }
+        let copied = slf.py().detach(|| this.copy_to(true)).or_raise(slf.py())?;
+        Bound::new(slf.py(), Tensor::of(copied, this.shape.clone(), this.element))
     }
 
     #[pyo3(signature = (dtype=None, *, copy=None))]
@@ -253,6 +369,12 @@ impl Tensor {
 
     /// The same memory as a NumPy array.
     fn numpy<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if slf.get().ordinal().is_some() {
+            let device = slf.get().device();
+            return Err(PyTypeError::new_err(format!(
+                "the tensor is on {device}; use .cpu().numpy(), or .torch()"
+            )));
+        }
         if slf.get().element == Element::BF16 {
             return Err(PyTypeError::new_err("NumPy has no bfloat16; use dtype=\"float16\", or .torch()"));
         }
@@ -273,18 +395,23 @@ impl Tensor {
     }
 
     /// A copy of the memory, row-major.
-    fn tobytes(&self) -> Vec<u8> {
-        self.bytes().to_vec()
+    fn tobytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        py.detach(|| self.bytes().map(Cow::into_owned)).or_raise(py)
     }
 
     /// Nested lists of Python numbers.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.ordinal().is_some() {
+            // At once, not element by element.
+            let memory = py.detach(|| self.copy_to(true)).or_raise(py)?;
+            return Tensor::of(memory, self.shape.clone(), self.element).tolist(py);
+        }
         if let Some(&len) = self.shape.first() {
             let entries =
                 (0..len as isize).map(|i| self.__getitem__(i)?.tolist(py)).collect::<PyResult<Vec<_>>>()?;
             return Ok(entries.into_pyobject(py)?.into_any());
         }
-        let bytes = self.bytes();
+        let bytes = &*self.bytes().or_raise(py)?;
         let eight = || <[u8; 8]>::try_from(bytes).expect("an element of eight bytes");
         Ok(match self.element {
             Element::U8 => bytes[0].into_pyobject(py)?.into_any(),

@@ -8,18 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use framespool::demux::read::PacketReader;
+use framespool::gpu::Gpu;
 use framespool::index::store::index_of;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
 use framespool::source::{ByteSource, FileSource, MemorySource};
+use framespool::spool::DecoderChoice;
 use framespool::units::DisplayIndex;
-use framespool::video::{FrameStream, GrowingCanvas, Video as Engine, Workbench};
+use framespool::video::{FrameStream, Video as Engine, Workbench};
 use framespool::Error;
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
 use crate::index::{Kept, Wanted};
+use crate::order::word;
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
 
@@ -58,11 +61,21 @@ pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T
     result.or_raise(py)
 }
 
+/// Who decodes, by name.
+pub fn choice(decoder: &str) -> framespool::Result<DecoderChoice> {
+    let choices =
+        [("auto", DecoderChoice::Auto), ("cpu", DecoderChoice::Cpu), ("nvdec", DecoderChoice::Nvdec)];
+    word("decoder", decoder, &choices)
+}
+
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Video {
     engine: Engine,
     /// Threads that decode one call's frames.
     threads: u32,
+    /// Where frames land.
+    gpu: Option<Arc<Gpu>>,
+    decoder: DecoderChoice,
     /// Decoder and painter of the last call, kept while the recipe stays the same.
     bench: Mutex<Option<Workbench>>,
     /// Reader of the last call: a container that needs a demuxer stays open.
@@ -141,6 +154,15 @@ impl Video {
         Ok(())
     }
 
+    fn workbench(&self, recipe: Recipe) -> framespool::Result<Workbench> {
+        let bench = Workbench::on(recipe, self.threads, self.gpu.clone());
+        match (self.decoder, &self.gpu) {
+            (DecoderChoice::Cpu, _) | (DecoderChoice::Auto, None) => Ok(bench),
+            (DecoderChoice::Nvdec, None) => bench.decoding_on(&Gpu::open(0)?),
+            (DecoderChoice::Nvdec | DecoderChoice::Auto, Some(gpu)) => bench.decoding_on(gpu),
+        }
+    }
+
     fn make(
         &self,
         py: Python<'_>,
@@ -152,10 +174,10 @@ impl Video {
         let made = py.detach(|| {
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
             let kept = kept.filter(|b| *b.recipe() == recipe);
-            let mut bench = kept.unwrap_or_else(|| Workbench::with_threads(recipe, self.threads));
+            let mut bench = kept.map_or_else(|| self.workbench(recipe), Ok)?;
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
-            let mut canvas = GrowingCanvas::default();
+            let mut canvas = bench.canvas();
             let done = bench.make(
                 &mut reader,
                 frames,
@@ -167,7 +189,7 @@ impl Video {
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
             }
             *self.bench.lock().unwrap_or_else(PoisonError::into_inner) = Some(bench);
-            done.map(|()| canvas.into_clip())
+            done.and_then(|()| canvas.into_clip())
         });
         let Some((slab, shape)) = raise_own(py, made)? else {
             return Err(Error::Argument("no frames asked for; give at least one frame number".into()))
@@ -190,19 +212,32 @@ impl Video {
 #[pymethods]
 impl Video {
     #[new]
-    fn new(py: Python<'_>, source: Source, name: &str, threads: u32, index: Wanted) -> PyResult<Self> {
-        let engine = py.detach(|| match source {
-            Source::Path(path) => {
-                let kept = Kept::open(&index)?;
-                let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(&path)?);
-                let (index, _) = index_of(kept.store.as_deref(), &path, &source, &watch())?;
-                Ok(Engine::with_index(source, index))
-            }
-            Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch()),
+    fn new(
+        py: Python<'_>,
+        source: Source,
+        name: &str,
+        threads: u32,
+        index: Wanted,
+        device: Option<u32>,
+        decoder: &str,
+    ) -> PyResult<Self> {
+        let decoder = choice(decoder).or_raise(py)?;
+        let opened = py.detach(|| {
+            let gpu = device.map(Gpu::open).transpose()?;
+            let engine = match source {
+                Source::Path(path) => {
+                    let kept = Kept::open(&index)?;
+                    let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(&path)?);
+                    let (index, _) = index_of(kept.store.as_deref(), &path, &source, &watch())?;
+                    Engine::with_index(source, index)
+                }
+                Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch())?,
+            };
+            Ok((engine, gpu))
         });
-        let engine = raise_own(py, engine)?;
+        let (engine, gpu) = raise_own(py, opened)?;
         let (bench, reader) = (Mutex::new(None), Mutex::new(None));
-        Ok(Self { engine, threads, bench, reader, made_in: std::process::id() })
+        Ok(Self { engine, threads, gpu, decoder, bench, reader, made_in: std::process::id() })
     }
 
     fn __len__(&self) -> usize {
@@ -249,7 +284,8 @@ impl Video {
     fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
         self.check_process(py)?;
         let recipe = Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
-        let stream = FrameStream::start(&self.engine, recipe, self.threads).or_raise(py)?;
+        let start = || FrameStream::start(&self.engine, self.workbench(recipe)?);
+        let stream = py.detach(start).or_raise(py)?;
         Ok(FrameIterator { stream: Mutex::new(Some(stream)) })
     }
 

@@ -1,132 +1,187 @@
 //! In: the number and size of a batch's clips.
-//! Out: one aligned block, lent out in parts, handed over whole.
+//! Out: one aligned block of host or device memory, lent out in parts, handed over whole.
 //! Never: two owners of one byte: a part is lent once, and the block is readable only when all parts are back.
 #![allow(unsafe_code)]
 
-use std::alloc::{alloc_zeroed, dealloc, Layout};
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Good for AVX-512 stores and for a GPU's copy engine.
-const ALIGN: usize = 64;
+use framespool_nvdec::cuda::{Device, Event, Stream};
 
-/// A block of memory that belongs to one owner at a time.
-struct Block {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: plain memory with a single owner.
-unsafe impl Send for Block {}
-// SAFETY: shared references to a block hand out no access by themselves (see Slab and Part).
-unsafe impl Sync for Block {}
-
-impl Block {
-    /// `None` when memory is short.
-    fn new(len: usize) -> Option<Self> {
-        // SAFETY: the layout's size is at least ALIGN, not zero.
-        let start = unsafe { alloc_zeroed(Self::layout(len)) };
-        NonNull::new(start).map(|start| Self { start, len })
-    }
-
-    fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len.max(ALIGN), ALIGN).expect("a block shorter than isize::MAX")
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the same layout, freed once.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) };
-    }
-}
-
-/// Keeps blocks for reuse: a batch's memory is the same size as the last one's, and fresh pages are slow to touch.
-#[derive(Default)]
-pub struct Pool {
-    free: Mutex<Vec<Block>>,
-    most: usize,
-}
-
-impl Pool {
-    /// Keeps at most `most` blocks that nobody uses.
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::new(Vec::new()), most })
-    }
-
-    fn take(&self, len: usize) -> Option<Block> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        // An epoch's last batch may be smaller than the others; it need not have memory of its own.
-        let fits = |b: &Block| b.len >= len && b.len <= len.saturating_mul(16);
-        match free.iter().position(fits) {
-            Some(at) => Some(free.swap_remove(at)),
-            None => {
-                drop(free);
-                Block::new(len)
-            }
-        }
-    }
-
-    fn give(&self, block: Block) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.push(block);
-        if free.len() > self.most {
-            free.remove(0); // the oldest: if sizes have changed, it is of the size that is not asked for any more
-        }
-    }
-}
+use super::block::{Block, DeviceBlock, Pool, ALIGN};
+use super::tracks::{Spot, Target, Tracks};
+use crate::error::{Error, Result};
 
 /// The memory of one batch.
 pub struct Slab {
     block: Option<Block>,
     pool: Arc<Pool>,
     used: usize,
+    /// On a device: the events after which all parts are written, and those after which whoever read them is done.
+    events: Mutex<Events>,
+}
+
+#[derive(Default)]
+struct Events {
+    written: Vec<Event>,
+    read: Vec<Event>,
+    /// Streams of others that read it, whose work so far counts when it is given up.
+    readers: Vec<u64>,
 }
 
 impl Slab {
     /// Memory for `clips` clips of `clip_bytes` bytes each, and its parts. Content is unspecified (of an earlier
-    /// batch): every part must be filled. `None` if there is not that much memory.
-    pub fn lend(pool: &Arc<Pool>, clips: usize, clip_bytes: usize) -> Option<(Lent, Vec<Part>)> {
-        let len = clips.checked_mul(clip_bytes).filter(|&n| n <= isize::MAX as usize - ALIGN)?;
-        let slab = Arc::new(Slab { block: Some(pool.take(len)?), pool: pool.clone(), used: len });
+    /// batch): every part must be filled.
+    ///
+    /// # Errors
+    /// `Argument` if there is not that much memory, `Gpu` if the device has not.
+    pub fn lend(pool: &Arc<Pool>, clips: usize, clip_bytes: usize) -> Result<(Lent, Vec<Part>)> {
+        let len = clips.checked_mul(clip_bytes).filter(|&n| n <= isize::MAX as usize - ALIGN);
+        let len = len.ok_or_else(|| {
+            Error::Argument(format!("{clips} clips of {clip_bytes} bytes do not fit into memory"))
+        })?;
+        let block = pool.take(len)?;
+        let before = match &block {
+            Block::Host(_) => Vec::new(),
+            Block::Device(block) => block.used_until.clone(),
+        };
+        let slab =
+            Arc::new(Slab { block: Some(block), pool: pool.clone(), used: len, events: Mutex::default() });
         let parts = (0..clips)
-            .map(|i| Part { slab: slab.clone(), offset: i * clip_bytes, len: clip_bytes })
+            .map(|i| Part {
+                slab: slab.clone(),
+                offset: i * clip_bytes,
+                len: clip_bytes,
+                tracks: Tracks::new(before.clone()),
+            })
             .collect();
-        Some((Lent(slab), parts))
+        Ok((Lent(slab), parts))
     }
 
-    fn start(&self) -> *mut u8 {
-        self.block.as_ref().expect("present until Drop").start.as_ptr()
+    fn block(&self) -> &Block {
+        self.block.as_ref().expect("present until Drop")
     }
 
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: a `Slab` by itself exists only after `Lent::collect` proved that all parts are gone.
-        unsafe { std::slice::from_raw_parts(self.start(), self.used) }
+    /// The device that it lies on; `None` for host memory.
+    pub fn device(&self) -> Option<&Arc<Device>> {
+        match self.block() {
+            Block::Host(_) => None,
+            Block::Device(block) => Some(block.memory.device()),
+        }
     }
 
-    /// The bytes, to be changed.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start(), self.used) }
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.used
     }
 
-    /// Where the bytes lie, for hand-over through DLPack.
-    pub fn address(&self) -> *mut u8 {
-        self.start()
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The bytes; `None` for device memory.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self.block() {
+            // SAFETY: a `Slab` by itself exists only after `Lent::collect` proved that all parts are gone.
+            Block::Host(block) => Some(unsafe { std::slice::from_raw_parts(block.start(), self.used) }),
+            Block::Device(_) => None,
+        }
+    }
+
+    /// The bytes, to be changed; `None` for device memory.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        match self.block() {
+            // SAFETY: as above, and `self` is borrowed exclusively.
+            Block::Host(block) => Some(unsafe { std::slice::from_raw_parts_mut(block.start(), self.used) }),
+            Block::Device(_) => None,
+        }
+    }
+
+    /// Where the bytes lie, on the host or on its device.
+    pub fn address(&self) -> u64 {
+        match self.block() {
+            Block::Host(block) => block.start().addr() as u64,
+            Block::Device(block) => block.memory.address(),
+        }
+    }
+
+    /// Where the bytes lie, as a pointer for hand-over through DLPack.
+    pub fn pointer(&self) -> *mut u8 {
+        match self.block() {
+            Block::Host(block) => block.start(),
+            Block::Device(block) => std::ptr::without_provenance_mut(block.memory.address() as usize),
+        }
     }
 
     /// Keeps only the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.used = self.used.min(len);
     }
+
+    fn events(&self) -> std::sync::MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The events after which its content is there; none for host memory.
+    pub fn written(&self) -> Vec<Event> {
+        self.events().written.clone()
+    }
+
+    /// Work that a stream does on the whole of it: after all that was written, and before all who ask from now on.
+    pub fn rework(&mut self, stream: &Stream, work: impl FnOnce(u64, &Stream) -> Result<()>) -> Result<()> {
+        self.written().iter().try_for_each(|event| stream.wait(event))?;
+        work(self.address(), stream)?;
+        self.events().written = vec![stream.record()?];
+        Ok(())
+    }
+
+    /// Takes note that somebody reads it until this event: it is not written again before.
+    pub fn read_until(&self, event: Event) {
+        self.events().read.push(event);
+    }
+
+    /// Takes note that somebody reads it in a stream of their own: it is not written again before what that stream has been
+    /// given by the time the slab is given up.
+    pub fn read_on(&self, stream: u64) {
+        let mut events = self.events();
+        if !events.readers.contains(&stream) {
+            events.readers.push(stream);
+        }
+    }
+
+    /// Copies a stretch to the host, wherever it lies; waits until it is written.
+    ///
+    /// # Errors
+    /// `Gpu` where the device cannot be read.
+    pub fn download(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        match self.block() {
+            Block::Host(_) => to.copy_from_slice(&self.bytes().unwrap_or_default()[offset..][..to.len()]),
+            Block::Device(block) => {
+                let stream = block.memory.device().stream()?;
+                self.written().iter().try_for_each(|event| stream.wait(event))?;
+                stream.download(to, block.memory.address() + offset as u64)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
-            self.pool.give(block);
+        let Some(mut block) = self.block.take() else { return };
+        if let Block::Device(DeviceBlock { used_until, memory }) = &mut block {
+            let Events { written, mut read, readers } = std::mem::take(&mut *self.events());
+            for stream in readers {
+                match memory.device().record_on_foreign(stream) {
+                    Ok(event) => read.push(event),
+                    Err(_) => drop(memory.device().synchronize()),
+                }
+            }
+            // What was to be over before this content was written still counts: a part may have been left unwritten.
+            used_until.extend(written.into_iter().chain(read));
+            used_until.retain(|event| !event.done().unwrap_or(false));
         }
+        self.pool.give(block);
     }
 }
 
@@ -145,14 +200,42 @@ pub struct Part {
     slab: Arc<Slab>,
     offset: usize,
     len: usize,
+    tracks: Tracks,
 }
 
 impl Part {
     /// The bytes to fill.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: parts of a slab do not overlap and each exists once (`lend` makes them, nothing clones them); the
-        // slab itself gives no access while a part is alive.
-        unsafe { std::slice::from_raw_parts_mut(self.slab.start().add(self.offset), self.len) }
+    pub fn target(&mut self) -> Target<'_> {
+        match self.slab.block() {
+            // SAFETY: parts of a slab do not overlap and each exists once (`lend` makes them, nothing clones them); the
+            // slab itself gives no access while a part is alive.
+            Block::Host(block) => Target::Host(unsafe {
+                std::slice::from_raw_parts_mut(block.start().add(self.offset), self.len)
+            }),
+            Block::Device(block) => Target::Device(Spot {
+                address: block.memory.address() + self.offset as u64,
+                len: self.len,
+                tracks: &mut self.tracks,
+            }),
+        }
+    }
+
+    /// Ends the writing: readers of the slab will wait for what was enqueued.
+    ///
+    /// # Errors
+    /// `Gpu` where the device does not answer: the content cannot be trusted.
+    pub fn settle(&mut self) -> Result<()> {
+        if let Some(event) = self.tracks.end()? {
+            self.slab.events().written.push(event);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // A part that was given up in the middle: its writes must still be over before the memory is used again.
+        let _ = self.settle();
     }
 }
 
@@ -160,17 +243,22 @@ impl Part {
 mod tests {
     use super::*;
 
+    fn fill(part: &mut Part, value: u8) {
+        let Target::Host(bytes) = part.target() else { panic!("host memory was asked for") };
+        bytes.fill(value);
+    }
+
     #[test]
     fn parts_are_written_by_several_threads_and_collected_whole() {
         let pool = Pool::new(2);
         let (lent, parts) = Slab::lend(&pool, 4, 10).unwrap();
         std::thread::scope(|scope| {
             for (i, mut part) in parts.into_iter().enumerate() {
-                scope.spawn(move || part.bytes_mut().fill(i as u8));
+                scope.spawn(move || fill(&mut part, i as u8));
             }
         });
         let slab = lent.collect().ok().unwrap();
-        assert_eq!(slab.bytes().chunks(10).map(|c| c[9]).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(slab.bytes().unwrap().chunks(10).map(|c| c[9]).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(slab.address() as usize % ALIGN, 0);
     }
 
@@ -195,7 +283,7 @@ mod tests {
         let address = first.address() as usize;
         drop(first);
         assert_eq!(slab(1000).address() as usize, address);
-        assert!(Slab::lend(&pool, usize::MAX, 2).is_none());
-        assert!(Slab::lend(&pool, 1 << 20, 1 << 40).is_none());
+        assert!(Slab::lend(&pool, usize::MAX, 2).is_err());
+        assert!(Slab::lend(&pool, 1 << 20, 1 << 40).is_err());
     }
 }

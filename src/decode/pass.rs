@@ -168,8 +168,28 @@ impl Pass {
         spared
     }
 
-    fn leads(&self, at: DecodeIndex) -> bool {
+    pub fn leads(&self, at: DecodeIndex) -> bool {
         self.index.packets[at.at()].order < self.start_order
+    }
+
+    /// What is wanted and was not handed on yet, ascending.
+    pub fn missing(&self) -> &[DecodeIndex] {
+        &self.missing
+    }
+
+    /// Whether the picture of packet `at` is wanted and was not handed on yet.
+    pub fn wants(&self, at: DecodeIndex) -> bool {
+        self.missing.binary_search(&at).is_ok()
+    }
+
+    /// Strikes packet `at` off what is missing; whether it was.
+    pub fn take(&mut self, at: DecodeIndex) -> bool {
+        self.missing.binary_search(&at).map(|place| self.missing.remove(place)).is_ok()
+    }
+
+    /// The last packet of the run.
+    pub fn last(&self) -> DecodeIndex {
+        self.run.end
     }
 
     /// Takes note of a packet that could not be read.

@@ -94,10 +94,45 @@ struct Model {
 
 const ALL: u8 = 0xff;
 
+/// `film_grain_params_present` of a sequence header (5.5.1, 5.5.2); `None` where it cannot be told.
+pub(super) fn film_grain(header: &[u8]) -> Option<bool> {
+    const SRGB: (u32, u32, u32) = (1, 13, 0);
+    let mut bits = Bits::plain(header);
+    let profile = Bits::plain(header).take(3)?;
+    Sequence::read_on(&mut bits)?;
+    bits.skip(3)?; // superres, cdef, restoration
+    let high_depth = bits.bit()? == 1;
+    let twelve = profile == 2 && high_depth && bits.bit()? == 1;
+    let gray = profile != 1 && bits.bit()? == 1;
+    let described = bits.bit()? == 1;
+    let colour = if described { (bits.take(8)?, bits.take(8)?, bits.take(8)?) } else { (2, 2, 2) };
+    if gray {
+        bits.bit()?; // range
+    } else if colour == SRGB {
+        bits.bit()?; // separate_uv_delta_q
+    } else {
+        bits.bit()?; // range
+        let (mut half_width, mut half_height) = (profile == 0, profile == 0);
+        if profile == 2 {
+            half_width = !twelve || bits.bit()? == 1;
+            half_height = twelve && half_width && bits.bit()? == 1;
+        }
+        if half_width && half_height {
+            bits.skip(2)?; // chroma_sample_position
+        }
+        bits.bit()?; // separate_uv_delta_q
+    }
+    Some(bits.bit()? == 1)
+}
+
 impl Sequence {
     /// `None` for what is not read here: still pictures, and streams whose frames are numbered.
     pub fn read(header: &[u8]) -> Option<Self> {
-        let mut bits = Bits::plain(header);
+        Self::read_on(&mut Bits::plain(header))
+    }
+
+    /// Reads up to `order_hint_bits`.
+    fn read_on(bits: &mut Bits<'_>) -> Option<Self> {
         bits.skip(3 + 1)?;
         if bits.bit()? == 1 {
             return None; // reduced_still_picture_header

@@ -99,6 +99,11 @@ pub(super) fn declares_order(params: &CodecParams) -> bool {
     params.codec.kind != CodecKind::H264 || h264::Reader::new(&params.extradata, false).declares_order()
 }
 
+/// Whether an H.264 configuration says that there are no fields, in all its sequences.
+pub(super) fn declares_frames_only(extradata: &[u8]) -> bool {
+    h264::Reader::new(extradata, false).declares_frames_only()
+}
+
 /// Headers written by hand, bit by bit.
 #[cfg(test)]
 pub(super) mod by_hand {

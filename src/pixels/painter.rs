@@ -1,26 +1,69 @@
 //! In: decoded frames and whose clip they belong to.
-//! Out: their pixels in the clip's place of a batch, for every view.
+//! Out: their pixels in the clip's place of a batch, for every view, on the host or a device.
 //! Never: compiles what it compiled a moment ago, or draws other numbers for the same clip.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
 use framespool_kernels as kernels;
+use framespool_nvdec::session::Surface;
 use kernels::FrameView;
 
 use super::draw::{Drawn, Subject};
+use super::easel::Easel;
 use super::shape::ClipShape;
+use super::surface;
 use super::view::with_view;
 use super::Recipe;
+use crate::batch::{Spot, Target};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Frame;
-use crate::media::Turn;
+use crate::gpu::Gpu;
+use crate::media::{ColourTags, Turn};
 use crate::order::rng::Key;
+
+/// A decoded picture, wherever it lies.
+pub enum Picture<'a> {
+    /// On the host.
+    Host(&'a Frame),
+    /// On a device.
+    Device {
+        /// What the hardware decoder wrote.
+        surface: &'a Surface,
+        /// What the container says of its colour.
+        container: ColourTags,
+        /// What paints it: its stream is the surface's.
+        easel: &'a mut Easel,
+    },
+}
+
+impl Picture<'_> {
+    /// (width, height) of what is shown of it.
+    pub fn size(&self) -> (u32, u32) {
+        match self {
+            Picture::Host(frame) => (frame.width(), frame.height()),
+            Picture::Device { surface, .. } => surface::size(surface),
+        }
+    }
+
+    /// Whether it lies on the host.
+    pub fn is_on_host(&self) -> bool {
+        matches!(self, Picture::Host(_))
+    }
+}
 
 /// Compiled passes and scratch memory of one worker.
 pub struct Painter {
+    /// Tells its passes from those of other painters.
+    number: u64,
     recipe: Recipe,
     key: Key,
     /// Most recently used last. Few: one per picture size, or clip, met lately.
     plans: Vec<(PlanKey, Vec<kernels::PixelPass>)>,
     scratch: kernels::Scratch,
+    gpu: Option<Arc<Gpu>>,
+    /// Brings host pictures to the device; made when the first one is to go there.
+    easel: Option<Easel>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,13 +74,43 @@ struct PlanKey {
     t: u32,
 }
 
+/// One pass among those of all painters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PassId {
+    painter: u64,
+    plan: PlanKey,
+    view: usize,
+}
+
 const PLANS_KEPT: usize = 256;
 
 impl Painter {
-    /// A painter for one recipe.
+    /// A painter for one recipe, whose results stay on the host.
     pub fn new(recipe: Recipe) -> Self {
+        Self::on(recipe, None)
+    }
+
+    /// A painter whose results may go to this GPU too.
+    pub fn on(recipe: Recipe, gpu: Option<Arc<Gpu>>) -> Self {
+        static PAINTERS: AtomicU64 = AtomicU64::new(0);
         let key = Key { seed: 0, epoch: 0, clip: 0, visit: 0 };
-        Self { recipe, key, plans: Vec::new(), scratch: kernels::Scratch::new() }
+        let number = PAINTERS.fetch_add(1, Ordering::Relaxed);
+        let scratch = kernels::Scratch::new();
+        Self { number, recipe, key, plans: Vec::new(), scratch, gpu, easel: None }
+    }
+
+    /// The easel by which this worker brings things to the device.
+    ///
+    /// # Errors
+    /// `Gpu` where the device has no stream to give; `Argument` for a painter without a device.
+    pub fn easel(&mut self) -> Result<&mut Easel> {
+        if self.easel.is_none() {
+            let no_gpu = || Error::Argument("a place on a device for a painter that has none".into());
+            let gpu = self.gpu.clone().ok_or_else(no_gpu)?;
+            let stream = gpu.device().stream()?;
+            self.easel = Some(Easel::new(gpu, stream));
+        }
+        Ok(self.easel.as_mut().expect("made above"))
     }
 
     /// What it makes.
@@ -52,14 +125,9 @@ impl Painter {
         }
     }
 
-    /// (width, height) of what a frame will become.
-    pub fn output_size(&mut self, frame: &Frame, turn: Turn) -> Result<(u32, u32)> {
-        self.size_of((frame.width(), frame.height()), turn)
-    }
-
-    /// [`output_size`](Self::output_size) of a picture of this size as stored.
+    /// (width, height) of what a picture of this size as stored will become.
     pub fn size_of(&mut self, size: (u32, u32), turn: Turn) -> Result<(u32, u32)> {
-        Ok(self.plan(size, turn, 0)?[0].output_size())
+        Ok(self.plan(size, turn, 0)?.1[0].output_size())
     }
 
     /// The shape of a clip of `frames` pictures of this (width, height).
@@ -72,20 +140,104 @@ impl Painter {
         self.scratch.bytes()
     }
 
-    /// Paints a frame as picture `t` of a clip.
+    /// Paints a picture as picture `t` of a clip.
     pub fn paint(
+        &mut self,
+        site: &Site,
+        picture: &mut Picture<'_>,
+        turn: Turn,
+        shape: &ClipShape,
+        target: Target<'_>,
+        t: usize,
+    ) -> Result<()> {
+        let assumed = self.recipe.assumed;
+        match (picture, target) {
+            (Picture::Host(frame), Target::Host(clip)) => {
+                with_view(site, frame, assumed, |view| self.paint_view(site, view, turn, shape, clip, (t, t)))
+            }
+            (Picture::Host(frame), Target::Device(spot)) => self.bring(site, frame, turn, shape, spot, t),
+            (Picture::Device { surface, container, easel }, Target::Device(mut spot)) => {
+                check_room(site, shape, spot.len)?;
+                spot.begin(easel.stream())?;
+                let frame = surface::frame(site, surface, *container, assumed)?;
+                self.launch(site, &frame, easel, turn, shape, spot.address, (t, t))
+            }
+            (Picture::Device { surface, container, easel }, Target::Host(clip)) => {
+                let frame = surface::frame(site, surface, *container, assumed)?;
+                let alone = ClipShape { frames: 1, ..*shape };
+                let bytes = alone.bytes().unwrap_or(0);
+                let address = easel.cross(bytes)?;
+                self.launch(site, &frame, easel, turn, &alone, address, (t, 0))?;
+                let mut staging = std::mem::take(&mut easel.staging);
+                staging.resize(bytes, 0);
+                let fetched = easel.stream().download(&mut staging, address);
+                for ((from, len), (to, _)) in
+                    alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
+                {
+                    clip[to..to + len].copy_from_slice(&staging[from..from + len]);
+                }
+                easel.staging = staging;
+                Ok(fetched?)
+            }
+        }
+    }
+
+    /// Paints a picture on the host and brings the result to the device.
+    fn bring(
         &mut self,
         site: &Site,
         frame: &Frame,
         turn: Turn,
         shape: &ClipShape,
-        clip: &mut [u8],
+        mut spot: Spot<'_>,
         t: usize,
     ) -> Result<()> {
-        with_view(site, frame, self.recipe.assumed, |view| self.paint_view(site, view, turn, shape, clip, t))
+        let alone = ClipShape { frames: 1, ..*shape };
+        let easel = self.easel()?;
+        let stream = easel.stream().clone();
+        let mut staging = std::mem::take(&mut easel.staging);
+        staging.resize(alone.bytes().unwrap_or(0), 0);
+        let assumed = self.recipe.assumed;
+        let painted = with_view(site, frame, assumed, |view| {
+            self.paint_view(site, view, turn, &alone, &mut staging, (t, 0))
+        });
+        let brought = painted.and_then(|()| {
+            check_room(site, shape, spot.len)?;
+            spot.begin(&stream)?;
+            for ((from, len), (to, _)) in alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t)) {
+                stream.upload(spot.address + to as u64, &staging[from..from + len])?;
+            }
+            Ok(())
+        });
+        if let Some(easel) = &mut self.easel {
+            easel.staging = staging;
+        }
+        brought
     }
 
-    /// [`paint`](Self::paint) for planes from anywhere.
+    /// Enqueues what makes picture `t` of a clip from a frame on the device, as picture `place` of what lies at `to`.
+    #[expect(clippy::too_many_arguments, reason = "where from, by what, where to")]
+    fn launch(
+        &mut self,
+        site: &Site,
+        frame: &kernels::DeviceFrame,
+        easel: &mut Easel,
+        turn: Turn,
+        shape: &ClipShape,
+        address: u64,
+        (t, place): (usize, usize),
+    ) -> Result<()> {
+        let painter = self.number;
+        let (plan, passes) = self.plan((frame.width, frame.height), turn, t)?;
+        for (view, pass) in passes.iter().enumerate() {
+            check_size(site, pass.output_size(), shape)?;
+            let slot = shape.device_slot(address, view, place);
+            easel.run(site, PassId { painter, plan, view }, pass, frame, slot)?;
+        }
+        Ok(())
+    }
+
+    /// Paints planes from anywhere on the host as picture `t` of a clip, at the place of picture `place`.
     pub fn paint_view(
         &mut self,
         site: &Site,
@@ -93,13 +245,13 @@ impl Painter {
         turn: Turn,
         shape: &ClipShape,
         clip: &mut [u8],
-        t: usize,
+        (t, place): (usize, usize),
     ) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let painted = self.plan((view.width, view.height), turn, t).and_then(|passes| {
+        let painted = self.plan((view.width, view.height), turn, t).and_then(|(_, passes)| {
             for (number, pass) in passes.iter_mut().enumerate() {
                 check_size(site, pass.output_size(), shape)?;
-                pass.run(view, &mut shape.slot(clip, number, t), &mut scratch)
+                pass.run(view, &mut shape.slot(clip, number, place), &mut scratch)
                     .map_err(|e| Error::Unsupported { site: site.clone(), what: e.to_string() })?;
             }
             Ok(())
@@ -114,7 +266,7 @@ impl Painter {
     /// As painting them would report.
     pub fn alike(
         &mut self,
-        frame: &Frame,
+        size: (u32, u32),
         turn: Turn,
         (a, t): (Key, usize),
         (b, u): (Key, usize),
@@ -122,16 +274,20 @@ impl Painter {
         if !self.recipe.is_random() {
             return Ok(true);
         }
-        let size = (frame.width(), frame.height());
         self.begin(a);
-        let first = self.plan(size, turn, t)?.to_vec();
+        let first = self.plan(size, turn, t)?.1.to_vec();
         self.begin(b);
-        let second = self.plan(size, turn, u)?;
+        let second = self.plan(size, turn, u)?.1;
         Ok(first.iter().zip(second.iter()).all(|(one, other)| one.makes_the_same(other)))
     }
 
     /// The passes for a picture, one per view, moved to the end of the list.
-    fn plan(&mut self, size: (u32, u32), turn: Turn, t: usize) -> Result<&mut [kernels::PixelPass]> {
+    fn plan(
+        &mut self,
+        size: (u32, u32),
+        turn: Turn,
+        t: usize,
+    ) -> Result<(PlanKey, &mut [kernels::PixelPass])> {
         let t = if self.recipe.is_per_frame() { t as u32 } else { 0 };
         let wanted = PlanKey { size, turn, key: self.key, t };
         match self.plans.iter().position(|(known, _)| *known == wanted) {
@@ -153,8 +309,17 @@ impl Painter {
                 self.plans.push((wanted, passes));
             }
         }
-        Ok(&mut self.plans.last_mut().expect("just pushed").1)
+        Ok((wanted, &mut self.plans.last_mut().expect("just pushed").1))
     }
+}
+
+/// Nobody else looks whether a clip fits where kernels write it.
+fn check_room(site: &Site, shape: &ClipShape, len: usize) -> Result<()> {
+    if shape.bytes().is_some_and(|bytes| bytes <= len) {
+        return Ok(());
+    }
+    let reason = format!("a clip of {shape:?} was given {len} bytes of the device");
+    Err(Error::Internal { site: site.clone(), reason })
 }
 
 fn check_size(site: &Site, size: (u32, u32), shape: &ClipShape) -> Result<()> {

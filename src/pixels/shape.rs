@@ -2,7 +2,9 @@
 //! Out: dimensions, bytes, and the places of single pictures among them.
 //! Never: touches memory, but to turn a clip of codes into one of elements.
 
-use framespool_kernels::{Channels, Dtype, Expand, OutSlot};
+use framespool_kernels::{Channels, DeviceExpand, DeviceSlot, Dtype, Expand, Launch, OutSlot};
+
+use crate::error::{Error, Result};
 
 /// Order of a batch's dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +98,46 @@ impl ClipShape {
         }
     }
 
+    /// What turns a clip of codes at `codes` into its elements at `out`, both in device memory.
+    ///
+    /// # Errors
+    /// `Argument` for a clip beyond what one launch can do.
+    pub(super) fn expand_on_device(
+        &self,
+        expand: &DeviceExpand,
+        codes: u64,
+        tables: u64,
+        out: u64,
+    ) -> Result<Launch> {
+        let channels = self.channels.count();
+        let turns = self.layout == Layout::Nthwc || channels == 1;
+        let plane = match self.layout {
+            _ if turns => self.views.max(1) * self.frames * self.height * self.width * channels,
+            Layout::Ncthw => self.frames * self.height * self.width,
+            _ => self.height * self.width,
+        };
+        let all = self.views.max(1) * self.frames * self.height * self.width * channels;
+        let planes = u32::try_from(all / plane.max(1)).unwrap_or(u32::MAX);
+        expand
+            .launch(codes, (plane as u64, planes), (channels, turns), tables, out)
+            .map_err(|e| Error::Argument(e.to_string()))
+    }
+
     /// Where frame `t` of a view goes in the clip's bytes.
     pub(super) fn slot<'a>(&self, clip: &'a mut [u8], view: usize, t: usize) -> OutSlot<'a> {
+        let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
+        let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
+        OutSlot { data, channel_stride, row_stride, column_stride }
+    }
+
+    /// The same for a clip at this address of a device.
+    pub(super) fn device_slot(&self, address: u64, view: usize, t: usize) -> DeviceSlot {
+        let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
+        let address = address + (first * self.dtype.bytes()) as u64;
+        DeviceSlot { address, channel_stride, row_stride, column_stride }
+    }
+
+    fn strides(&self, view: usize, t: usize) -> Strides {
         let (h, w) = (self.height, self.width);
         let channels = self.channels.count();
         let plane = h * w;
@@ -107,9 +147,16 @@ impl ClipShape {
             Layout::Ncthw => (t * plane, self.frames * plane, w, 1),
         };
         let first = first + view * self.frames * plane * channels;
-        let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
-        OutSlot { data, channel_stride, row_stride, column_stride }
+        Strides { first, channel_stride, row_stride, column_stride }
     }
+}
+
+/// Where a picture's elements lie, in elements.
+struct Strides {
+    first: usize,
+    channel_stride: usize,
+    row_stride: usize,
+    column_stride: usize,
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub fn with_view<R>(
     }
     let planes = planes(site, frame, &layout)?;
     let shift = layout.components[0].shift;
-    f(&view(frame, layout.depth, shift, planes, colour(site, &layout, tags, assumed)?))
+    f(&view(frame, layout.depth, shift, planes, colour(site, layout.rgb, tags, assumed)?))
 }
 
 fn unsupported(site: &Site, what: &str) -> Error {
@@ -88,8 +88,8 @@ fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Pla
 
 /// Matrix and range of a picture: the stream's, else the container's (libavcodec has merged them), else BT.601
 /// limited.
-fn colour(site: &Site, layout: &PixelLayout, tags: ColourTags, assumed: Assumed) -> Result<Colour> {
-    if layout.rgb {
+pub(super) fn colour(site: &Site, rgb: bool, tags: ColourTags, assumed: Assumed) -> Result<Colour> {
+    if rgb {
         return Ok(Colour { matrix: Matrix::Rgb, range: assumed.range.unwrap_or(Range::Full) });
     }
     let full = tags.full_range.unwrap_or(false);

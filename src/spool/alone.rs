@@ -7,15 +7,16 @@ use std::sync::Arc;
 use super::desk::Ticket;
 use super::errand::{blank, facts, PartCanvas, Work};
 use super::library::Library;
+use super::road::Road;
 use super::stats::Meter;
 use super::{ClipFacts, OnError, SpoolConfig};
-use crate::batch::Slab;
+use crate::batch::{Part, Slab};
 use crate::error::{Error, Result};
 use crate::order::rng::{purpose, Key};
 use crate::order::Slot;
-use crate::pixels::ClipShape;
+use crate::pixels::{ClipShape, Painter};
 use crate::units::DisplayIndex;
-use crate::video::{Canvas, GrowingCanvas, Workbench};
+use crate::video::{Canvas, Workbench};
 
 /// Replacements tried for one clip before its error is raised after all.
 const ATTEMPTS: usize = 64;
@@ -26,15 +27,18 @@ pub(super) type Made = (ClipFacts, Option<(Slab, ClipShape)>);
 /// Makes clips one by one.
 pub(super) struct Alone {
     bench: Workbench,
+    /// Fills blank frames on a device.
+    painter_of_blanks: Painter,
     config: Arc<SpoolConfig>,
     library: Arc<Library>,
     meter: Arc<Meter>,
 }
 
 impl Alone {
-    pub fn new(config: &Arc<SpoolConfig>, library: &Arc<Library>, meter: &Arc<Meter>) -> Self {
+    pub fn new(config: &Arc<SpoolConfig>, library: &Arc<Library>, meter: &Arc<Meter>, road: &Road) -> Self {
         Self {
-            bench: Workbench::with_threads(config.recipe.clone(), config.frame_threads()),
+            painter_of_blanks: Painter::on(config.recipe.clone(), road.home.clone()),
+            bench: Workbench::on(config.recipe.clone(), config.frame_threads(), road.home.clone()),
             config: config.clone(),
             library: library.clone(),
             meter: meter.clone(),
@@ -47,6 +51,7 @@ impl Alone {
             counts: std::mem::take(&mut self.bench.decoder.counts),
             times: std::mem::take(&mut self.bench.decoder.times),
             bytes_read: std::mem::take(&mut self.bench.bytes_read),
+            decoded_by_gpu: 0,
         });
     }
 
@@ -113,7 +118,7 @@ impl Alone {
         let sample = self.library.sample(&index, key)?;
         let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
         self.meter.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
-        let mut growing = GrowingCanvas::default();
+        let mut growing = self.bench.canvas();
         let part = ticket.part.take().zip(self.config.clip_shape());
         let mut fixed = part.map(|(part, shape)| PartCanvas { part, shape });
         let canvas: &mut dyn Canvas = match &mut fixed {
@@ -121,15 +126,16 @@ impl Alone {
             None => &mut growing,
         };
         let mut reader = self.library.reader(&video);
-        let made = self.bench.make(&mut reader, &frames, key, canvas, watch);
+        let mut made = self.bench.make(&mut reader, &frames, key, canvas, watch);
         if made.is_ok() {
             self.library.keep_reader(reader);
             if self.config.sampling.leaves_blank() {
-                blank(canvas, &sample.mask);
+                made = blank(canvas, &sample.mask, &mut self.painter_of_blanks);
             }
         }
         ticket.part = fixed.map(|f| f.part);
         made?;
-        Ok((facts(&index, &self.library, ticket.slot, clip, sample), growing.into_clip()))
+        ticket.part.as_mut().map_or(Ok(()), Part::settle)?;
+        Ok((facts(&index, &self.library, ticket.slot, clip, sample), growing.into_clip()?))
     }
 }

@@ -9,18 +9,23 @@ use std::time::{Duration, Instant};
 
 use super::budget::{Budget, Reserved};
 use super::errand::Errand;
+use super::road::Road;
 use super::stats::Meter;
 use super::window::{HeldClip, Position, State, Window};
 use super::{ClipFacts, Outcome, SpoolConfig};
-use crate::batch::{Lent, Part, Slab};
+use crate::batch::{Lent, Part, Pool, Slab};
 use crate::decode::FrameDecoder;
 use crate::error::{Error, Result};
 use crate::media::CodecParams;
 use crate::order::Slot;
 use crate::pixels::ClipShape;
+use crate::video::AnyDecoder;
 
 /// Errands that may be parked at a time, unless there are many lanes: each holds a file open and perhaps a decoder.
 const PARKED: usize = 8;
+
+/// Blocks of device memory that are kept for clips to come: getting fresh ones makes the whole device wait.
+const WAITING_KEPT: usize = 64;
 
 /// "Nothing is urgent."
 const NOTHING: Position = Position::MAX;
@@ -116,6 +121,9 @@ pub(super) struct Desk {
     /// Passes up to this one are over.
     forgotten: AtomicU64,
     pub budget: Arc<Budget>,
+    pub road: Arc<Road>,
+    /// Memory of clips that wait, where they do so on a device.
+    pub waiting: Arc<Pool>,
     meter: Arc<Meter>,
     threads: usize,
     /// Threads of one decoder.
@@ -123,7 +131,8 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub fn new(config: &SpoolConfig, meter: Arc<Meter>) -> Self {
+    pub fn new(config: &SpoolConfig, road: Arc<Road>, meter: Arc<Meter>) -> Self {
+        let home = road.home.as_ref().map(|gpu| gpu.device().clone());
         Self {
             state: Mutex::default(),
             work: Condvar::new(),
@@ -131,8 +140,10 @@ impl Desk {
             urgent: AtomicU64::new(NOTHING),
             forgotten: AtomicU64::new(0),
             budget: Budget::new(config.memory_budget),
+            waiting: Pool::on(home.clone(), if home.is_some() { WAITING_KEPT } else { 0 }),
             meter,
-            threads: config.threads as usize,
+            threads: (config.threads + road.lanes()) as usize,
+            road,
             frame_threads: config.frame_threads(),
         }
     }
@@ -183,6 +194,7 @@ impl Desk {
         state.pass = None;
         state.parked.clear();
         state.decoders.clear();
+        self.road.close();
         self.forgotten.store(u64::MAX, Ordering::Release);
         self.work.notify_all();
         self.whole.notify_all();
@@ -367,18 +379,25 @@ impl Desk {
         }
     }
 
-    /// A decoder, if possible one that is open for these parameters.
-    pub fn decoder(&self, params: &CodecParams) -> FrameDecoder {
+    /// A decoder, if possible one that is open for these parameters; one of the GPU's if that is asked for and can be had.
+    pub fn decoder(&self, params: &CodecParams, by_gpu: bool) -> AnyDecoder {
+        if let Some(decoder) = by_gpu.then(|| self.road.decoder(params, &self.meter)).flatten() {
+            return decoder;
+        }
         let mut state = self.lock();
-        match state.decoders.iter().rposition(|d| d.fits(params)) {
+        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.fits(params)) {
             Some(at) => state.decoders.remove(at),
             None => FrameDecoder::with_threads(self.frame_threads),
-        }
+        })
     }
 
     /// Keeps a decoder for the next video like the last one; as many as there are lanes.
-    pub fn keep_decoder(&self, mut decoder: FrameDecoder) {
+    pub fn keep_decoder(&self, mut decoder: AnyDecoder) {
         decoder.stop();
+        let decoder = match decoder {
+            AnyDecoder::Software(decoder) => decoder,
+            AnyDecoder::Hardware(lane) => return self.road.keep(lane),
+        };
         let mut state = self.lock();
         if !state.closed {
             state.decoders.push(decoder);

@@ -105,7 +105,7 @@ impl Epoch {
     ) -> Result<Batch> {
         let Some(&first) = with.order.batch(self.epoch, number).first() else { return Err(error) };
         let slot = Slot { padding: true, ..first };
-        let mut alone = Alone::new(with.config, with.library, with.meter);
+        let mut alone = Alone::new(with.config, with.library, with.meter, &with.desk.road);
         let mut ticket = Ticket { position: 0, slot, part: None, due: true };
         let made = alone.stand_in(self.epoch, &mut ticket, error, watch);
         alone.count_work();
@@ -151,11 +151,15 @@ impl Epoch {
             let memory = match with.config.clip_shape() {
                 None => None,
                 Some(shape) => {
-                    let lent = shape.bytes().and_then(|bytes| Slab::lend(&self.pool, clips, bytes));
-                    Some(lent.ok_or_else(|| {
+                    let too_large = || {
                         Error::Argument(format!(
                             "a batch of {clips} clips of {shape:?} does not fit into memory"
                         ))
+                    };
+                    let bytes = shape.bytes().ok_or_else(too_large)?;
+                    Some(Slab::lend(&self.pool, clips, bytes).map_err(|error| match error {
+                        Error::Argument(_) => too_large(),
+                        other => other,
                     })?)
                 }
             };
@@ -198,20 +202,30 @@ fn assemble(open: OpenBatch, with: &Tools<'_>) -> Result<Assembled> {
         None => Pixels::Ragged(ragged),
         Some((lent, shape)) => {
             let slab = lent.collect().ok().expect("lanes drop their part before they report");
-            Pixels::Even(close_gaps(slab, &shape, &kept), shape)
+            Pixels::Even(close_gaps(slab, &shape, &kept)?, shape)
         }
     };
     Ok(Assembled::Batch(Batch { pixels, clips: facts }))
 }
 
 /// Moves the kept clips together.
-fn close_gaps(mut slab: Slab, shape: &ClipShape, kept: &[usize]) -> Slab {
+fn close_gaps(mut slab: Slab, shape: &ClipShape, kept: &[usize]) -> Result<Slab> {
     let clip_bytes = shape.bytes().unwrap_or(0);
-    for (to, &from) in kept.iter().enumerate() {
-        if to != from {
-            slab.bytes_mut().copy_within(from * clip_bytes..(from + 1) * clip_bytes, to * clip_bytes);
+    let moves: Vec<_> = kept.iter().enumerate().filter(|(to, &from)| *to != from).collect();
+    if let Some(device) = slab.device().filter(|_| !moves.is_empty()).cloned() {
+        let stream = device.stream()?;
+        slab.rework(&stream, |address, stream| {
+            // One clip's length apart at least, so none is copied over itself.
+            moves.iter().try_for_each(|(to, &from)| {
+                let at = |clip: usize| address + (clip * clip_bytes) as u64;
+                Ok(stream.copy(at(*to), at(from), clip_bytes)?)
+            })
+        })?;
+    } else if let Some(bytes) = slab.bytes_mut() {
+        for (to, &from) in moves {
+            bytes.copy_within(from * clip_bytes..(from + 1) * clip_bytes, to * clip_bytes);
         }
     }
     slab.truncate(kept.len() * clip_bytes);
-    slab
+    Ok(slab)
 }

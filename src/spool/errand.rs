@@ -12,18 +12,17 @@ use super::desk::{Desk, Pixels, Ticket};
 use super::stats::Meter;
 use super::window::Position;
 use super::ClipFacts;
-use crate::batch::Part;
-use crate::decode::{Counts, FrameDecoder, Step, Times};
+use crate::batch::{Part, Target};
+use crate::decode::{Counts, Step, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
-use crate::ffmpeg::Frame;
 use crate::index::VideoIndex;
 use crate::order::rng::Key;
 use crate::order::Slot;
-use crate::pixels::{ClipShape, Painter};
+use crate::pixels::{ClipShape, Painter, Picture};
 use crate::plan::Run;
 use crate::units::{DecodeIndex, DisplayIndex};
-use crate::video::{Canvas, GrowingCanvas};
+use crate::video::{AnyDecoder, Canvas, GrowingCanvas};
 
 pub(super) use group::{facts, plan, Planned, Rules};
 
@@ -33,6 +32,8 @@ pub(super) struct Painters {
     pub batch: Painter,
     /// Clips that wait, where they do so in another form.
     pub kept: Option<Painter>,
+    /// The lane is one of those that decode by the GPU.
+    pub by_gpu: bool,
 }
 
 /// Where a clip is painted.
@@ -106,7 +107,7 @@ pub(super) struct Errand {
     epoch: u64,
     index: Arc<VideoIndex>,
     reader: PacketReader,
-    decoder: Option<FrameDecoder>,
+    decoder: Option<AnyDecoder>,
     /// Runs to come, the most urgent first.
     runs: VecDeque<Run>,
     /// The run that the decoder is in.
@@ -126,6 +127,8 @@ pub(super) struct Work {
     pub counts: Counts,
     pub times: Times,
     pub bytes_read: u64,
+    /// Pictures among those decoded that the GPU decoded.
+    pub decoded_by_gpu: u64,
 }
 
 impl Errand {
@@ -202,7 +205,7 @@ impl Errand {
                 return Ok(Progress::Preempted);
             }
             if self.current.is_none() {
-                match self.next_run(desk, meter) {
+                match self.next_run(desk, meter, painters.by_gpu) {
                     Ok(true) => {}
                     Ok(false) => return Ok(Progress::Done),
                     Err(error) => {
@@ -215,16 +218,20 @@ impl Errand {
             let Self { decoder, reader, index, clips, wanted, .. } = self;
             let decoder = decoder.as_mut().expect("given when the run began");
             let mut painted = Vec::new();
-            let step = decoder.step(reader, &watch, &mut |packet, frame| {
-                painted.extend(paint(painters, index, clips, &wanted[&packet], frame));
+            let step = decoder.step(reader, &watch, &mut |packet, mut picture| {
+                painted.extend(paint(painters, index, clips, &wanted[&packet], &mut picture));
                 Ok(())
             });
-            let finished = self.settle(painted, desk);
+            let finished = self.settle(painted, painters, desk);
             match step {
                 Ok(Step::More) => {}
                 Ok(Step::Done) => self.current = None,
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(error) => self.run_failed(error, desk)?,
+                Err(error) => {
+                    if let Err(error) = self.go_on_by_cpu(error, desk, meter, work) {
+                        self.run_failed(error, desk)?;
+                    }
+                }
             }
             if finished || self.current.is_none() {
                 due = self.due();
@@ -246,7 +253,7 @@ impl Errand {
     }
 
     /// Begins the next run that somebody still wants. False if there is none.
-    fn next_run(&mut self, desk: &Desk, meter: &Meter) -> Result<bool> {
+    fn next_run(&mut self, desk: &Desk, meter: &Meter, by_gpu: bool) -> Result<bool> {
         while let Some(mut run) = self.runs.pop_front() {
             let (clips, wanted) = (&self.clips, &self.wanted);
             let takers = |at: &DecodeIndex| wanted[at].iter().map(|w| w.0).filter(|&c| clips[c].is_some());
@@ -261,12 +268,38 @@ impl Errand {
             let ends = run.wanted.iter().map(|&at| self.index.last_part_of(at)).max();
             run.end = ends.unwrap_or(last);
             let index = &self.index;
-            let decoder = self.decoder.get_or_insert_with(|| desk.decoder(&index.info.params));
+            let decoder = self.decoder.get_or_insert_with(|| desk.decoder(&index.info.params, by_gpu));
             self.current = Some(run.clone());
-            decoder.begin(index, run)?;
+            match decoder.begin(index, run.clone()) {
+                Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
+                    if decoder.is_hardware() =>
+                {
+                    desk.road.left_to_cpu(&index.info.params, &error, meter);
+                    self.decoder.take().into_iter().for_each(|d| desk.keep_decoder(d));
+                    self.decoder.insert(desk.decoder(&index.info.params, false)).begin(index, run)?;
+                }
+                begun => begun?,
+            }
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Where the GPU gave a run up, the CPU does what is left of it. Any other error comes back.
+    fn go_on_by_cpu(&mut self, error: Error, desk: &Desk, meter: &Meter, work: &mut Work) -> Result<()> {
+        let params = &self.index.info.params;
+        let left = self.decoder.as_ref().and_then(|decoder| decoder.left_to_cpu(&error));
+        let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
+        if left.is_some() || (by_gpu && matches!(error, Error::Internal { .. })) {
+            desk.road.left_to_cpu(params, &error, meter);
+        }
+        let (Some(left), Some(run)) = (left, &mut self.current) else { return Err(error) };
+        if let Some(mut decoder) = self.decoder.take() {
+            work.take(&mut decoder);
+            desk.keep_decoder(decoder);
+        }
+        *run = Run::rest_of(run, left, &self.index);
+        self.decoder.insert(desk.decoder(params, false)).begin(&self.index, run.clone())
     }
 
     /// The run that was under way came to nothing further: the clips that it still owed frames to are made by
@@ -288,7 +321,7 @@ impl Errand {
     }
 
     /// Counts painted frames and hands over the clips that are whole. Returns whether one was, or one was lost.
-    fn settle(&mut self, painted: Vec<(usize, Result<()>)>, desk: &Desk) -> bool {
+    fn settle(&mut self, painted: Vec<(usize, Result<()>)>, painters: &mut Painters, desk: &Desk) -> bool {
         let mut changed = false;
         for (number, result) in painted {
             let slot = &mut self.clips[number];
@@ -303,7 +336,7 @@ impl Errand {
             if clip.missing == 0 {
                 changed = true;
                 let clip = slot.take().expect("just seen");
-                finish(clip, self.blank, self.generation, desk);
+                finish(clip, self.blank, self.generation, painters, desk);
             }
         }
         changed
@@ -311,28 +344,34 @@ impl Errand {
 }
 
 impl Work {
-    fn take(&mut self, decoder: &mut FrameDecoder) {
-        self.counts += std::mem::take(&mut decoder.counts);
-        self.times += std::mem::take(&mut decoder.times);
+    fn take(&mut self, decoder: &mut AnyDecoder) {
+        let (counts, times) = decoder.take_work();
+        self.decoded_by_gpu += if decoder.is_hardware() { counts.pictures_decoded } else { 0 };
+        self.counts += counts;
+        self.times += times;
     }
 }
 
 /// Hands a whole clip over.
-fn finish(mut clip: Clip, blanks: bool, generation: u64, desk: &Desk) {
-    if blanks {
-        blank(clip.place.canvas(), &clip.facts.mask);
-    }
-    let pixels = match clip.place {
-        Place::Batch(canvas) => {
+fn finish(mut clip: Clip, blanks: bool, generation: u64, painters: &mut Painters, desk: &Desk) {
+    let position = clip.position;
+    let mask = &clip.facts.mask;
+    let blanked = if blanks { blank(clip.place.canvas(), mask, &mut painters.batch) } else { Ok(()) };
+    let pixels = blanked.and_then(|()| match clip.place {
+        Place::Batch(mut canvas) => {
+            let settled = canvas.part.settle();
             drop(canvas); // before it is told: the batch is whole when all parts are back
-            Pixels::InBatch
+            settled.map(|()| Some(Pixels::InBatch))
         }
-        Place::Own(canvas, reserved) => match canvas.into_clip() {
-            Some((slab, shape)) => Pixels::Own(slab, shape, reserved),
-            None => return, // a clip without frames: sampling makes none
-        },
-    };
-    desk.made(generation, clip.position, clip.facts, pixels);
+        Place::Own(canvas, reserved) => {
+            Ok(canvas.into_clip()?.map(|(slab, shape)| Pixels::Own(slab, shape, reserved)))
+        }
+    });
+    match pixels {
+        Ok(Some(pixels)) => desk.made(generation, position, clip.facts, pixels),
+        Ok(None) => {} // a clip without frames: sampling makes none
+        Err(error) => desk.failed(generation, position, error),
+    }
 }
 
 /// Paints one frame for all who want it: once for those who want the same pixels. Returns what became of each.
@@ -341,9 +380,10 @@ fn paint(
     index: &VideoIndex,
     clips: &mut [Option<Clip>],
     takers: &[(usize, usize)],
-    frame: &Frame,
+    picture: &mut Picture<'_>,
 ) -> Vec<(usize, Result<()>)> {
     let turn = index.info.turn;
+    let size = picture.size();
     let mut done: Vec<(usize, usize)> = Vec::new();
     let mut results = Vec::with_capacity(takers.len());
     for &(number, t) in takers {
@@ -354,19 +394,19 @@ fn paint(
             Some(kept) if waits => kept,
             _ => &mut painters.batch,
         };
-        let paint_one = |painter: &mut Painter, clip: &mut Clip| -> Result<()> {
+        let mut paint_one = |painter: &mut Painter, clip: &mut Clip| -> Result<()> {
             painter.begin(key);
             let shape = match clip.shape {
                 Some(shape) => shape,
                 None => {
-                    let size = painter.output_size(frame, turn).map_err(|e| e.of_video(&index.site))?;
+                    let size = painter.size_of(size, turn).map_err(|e| e.of_video(&index.site))?;
                     *clip.shape.insert(painter.shape(clip.facts.indices.len(), size))
                 }
             };
             clip.place.check_room(&shape)?;
             let site = index.site_of(DisplayIndex(clip.facts.indices[t] as u32));
-            let bytes = clip.place.canvas().bytes(&shape)?;
-            painter.paint(&site, frame, turn, &shape, bytes, t)
+            let target = clip.place.canvas().target(&shape)?;
+            painter.paint(&site, picture, turn, &shape, target, t)
         };
         let shape = clip.shape;
         let few = takers.len() <= FEW;
@@ -378,11 +418,15 @@ fn paint(
             // Comparing what is drawn takes compiling it: not for every pair of many.
             let worth_it = |other| few || other == key || !painter.recipe().is_random();
             let other = other.filter(|&other| worth_it(other));
-            other.is_some_and(|other| painter.alike(frame, turn, (other, u), (key, t)).unwrap_or(false))
+            other.is_some_and(|other| painter.alike(size, turn, (other, u), (key, t)).unwrap_or(false))
         };
-        let result = match done.iter().find(&mut same).copied() {
+        let copied = match done.iter().find(&mut same).copied() {
             Some(from) => copy(clips, from, (number, t)),
-            None => paint_one(painter, clips[number].as_mut().expect("just seen")),
+            None => Ok(false),
+        };
+        let result = match copied {
+            Ok(false) => paint_one(painter, clips[number].as_mut().expect("just seen")),
+            copied => copied.map(|_| ()),
         };
         if result.is_ok() {
             done.push((number, t));
@@ -392,40 +436,50 @@ fn paint(
     results
 }
 
-/// Copies picture `t` of one clip to picture `u` of another.
-fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, usize)) -> Result<()> {
+/// Copies picture `t` of one clip to picture `u` of another. False where they lie on a device: there painting once more costs
+/// what copying would.
+fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, usize)) -> Result<bool> {
     if from == to {
         let clip = clips[to].as_mut().expect("has painted it");
         let shape = clip.shape.expect("has painted it");
-        let bytes = clip.place.canvas().bytes(&shape)?;
+        let Target::Host(bytes) = clip.place.canvas().target(&shape)? else { return Ok(false) };
         for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
             bytes.copy_within(a..a + len, b);
         }
-        return Ok(());
+        return Ok(true);
     }
     let [Some(from), Some(to)] = clips.get_disjoint_mut([from, to]).expect("two different clips") else {
-        return Ok(()); // one of them was given up
+        return Ok(true); // one of them was given up
     };
     let shape = from.shape.expect("has painted it");
     to.place.check_room(&shape)?;
+    let Target::Host(source) = from.place.canvas().target(&shape)? else { return Ok(false) };
     to.shape = Some(shape);
-    let source = from.place.canvas().bytes(&shape)?;
-    let target = to.place.canvas().bytes(&shape)?;
+    let Target::Host(target) = to.place.canvas().target(&shape)? else { return Ok(false) };
     for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
         target[b..b + len].copy_from_slice(&source[a..a + len]);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Fills the frames that are not real with zeros.
-pub(super) fn blank(canvas: &mut dyn Canvas, mask: &[bool]) {
-    let Some(shape) = canvas.shape().filter(|_| mask.iter().any(|&real| !real)) else { return };
-    let Ok(bytes) = canvas.bytes(&shape) else { return };
-    for t in (0..mask.len()).filter(|&t| !mask[t]) {
-        for (start, len) in shape.frame_stretches(t) {
-            bytes[start..start + len].fill(0);
+///
+/// # Errors
+/// `Gpu` where the clip lies on a device that does not take the order.
+pub(super) fn blank(canvas: &mut dyn Canvas, mask: &[bool], painter: &mut Painter) -> Result<()> {
+    let Some(shape) = canvas.shape().filter(|_| mask.iter().any(|&real| !real)) else { return Ok(()) };
+    let blanks = (0..mask.len()).filter(|&t| !mask[t]).flat_map(|t| shape.frame_stretches(t));
+    match canvas.target(&shape)? {
+        Target::Host(bytes) => blanks.for_each(|(start, len)| bytes[start..start + len].fill(0)),
+        Target::Device(mut spot) => {
+            let stream = painter.easel()?.stream().clone();
+            spot.begin(&stream)?;
+            for (start, len) in blanks {
+                stream.fill(spot.address + start as u64, 0, len)?;
+            }
         }
     }
+    Ok(())
 }
 
 /// A clip's place in a batch of even clips.
@@ -435,14 +489,14 @@ pub(super) struct PartCanvas {
 }
 
 impl Canvas for PartCanvas {
-    fn bytes(&mut self, shape: &ClipShape) -> Result<&mut [u8]> {
+    fn target(&mut self, shape: &ClipShape) -> Result<Target<'_>> {
         if *shape != self.shape {
             return Err(Error::Argument(format!(
                 "a clip came out as {}x{} where the transforms promise {}x{}",
                 shape.width, shape.height, self.shape.width, self.shape.height
             )));
         }
-        Ok(self.part.bytes_mut())
+        Ok(self.part.target())
     }
 
     fn shape(&self) -> Option<ClipShape> {

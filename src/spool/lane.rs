@@ -12,12 +12,13 @@ use super::alone::Alone;
 use super::desk::{Desk, Group, Job, Pixels, Ticket};
 use super::errand::{self, Errand, Painters, Planned, Progress, Rules};
 use super::library::Library;
+use super::road::{DecoderChoice, Road};
 use super::stats::Meter;
 use super::window::HeldClip;
 use super::SpoolConfig;
-use crate::batch::Part;
+use crate::batch::{Part, Target};
 use crate::error::{Error, Result};
-use crate::pixels::{ClipShape, Expand, Painter};
+use crate::pixels::{ClipShape, DeviceExpand, Expand, Painter};
 
 /// All lanes.
 pub(super) struct Lanes {
@@ -28,14 +29,23 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub fn start(config: &Arc<SpoolConfig>, library: Arc<Library>, meter: Arc<Meter>) -> Result<Self> {
-        let desk = Arc::new(Desk::new(config, meter.clone()));
+        let gpu = config.gpu;
+        let road = Arc::new(Road::open(gpu.device, gpu.decoder, gpu.lanes, &meter)?);
+        meter.add(|s| s.nvdec_lanes = road.lanes());
+        let desk = Arc::new(Desk::new(config, road.clone(), meter.clone()));
         let mut lanes = Self { desk: desk.clone(), threads: Vec::new(), made_in: std::process::id() };
-        for n in 0..config.threads {
+        // Lanes of the CPU beside the GPU's only where that was not ruled out.
+        let by_cpu = if gpu.decoder == DecoderChoice::Nvdec { 0 } else { config.threads };
+        for n in 0..by_cpu + road.lanes() {
+            let by_gpu = n < road.lanes();
             let lane = Lane {
                 // Two of them, so that a clip made by itself never disturbs what is compiled for an errand.
-                painters: painters(config),
+                painters: painters(config, &road, by_gpu),
+                by_gpu,
+                road: road.clone(),
                 expand: config.kept_as().map(|(_, expand)| expand),
-                alone: Alone::new(config, &library, &meter),
+                expand_on_device: config.kept_as().map(|(_, expand)| expand.for_device()),
+                alone: Alone::new(config, &library, &meter, &road),
                 shape: config.clip_shape(),
                 kept_shape: config.kept_as().map_or(config.clip_shape(), |(recipe, _)| {
                     config.clip_shape().map(|shape| ClipShape { dtype: recipe.dtype, ..shape })
@@ -45,7 +55,9 @@ impl Lanes {
                 meter: meter.clone(),
                 desk: desk.clone(),
             };
-            let thread = Builder::new().name(format!("spool-lane-{n}")).spawn(move || lane.work());
+            let thread = Builder::new()
+                .name(format!("spool-{}-{n}", if by_gpu { "nvdec" } else { "lane" }))
+                .spawn(move || lane.work());
             lanes.threads.push(thread.map_err(|e| {
                 Error::Argument(format!("thread {n} of {} cannot be started: {e}; use fewer", config.threads))
             })?);
@@ -74,8 +86,12 @@ impl Drop for Lanes {
 
 struct Lane {
     painters: Painters,
+    /// It is one of those that decode by the GPU.
+    by_gpu: bool,
+    road: Arc<Road>,
     /// Makes elements of clips that waited as codes.
     expand: Option<Expand>,
+    expand_on_device: Option<DeviceExpand>,
     alone: Alone,
     shape: Option<ClipShape>,
     kept_shape: Option<ClipShape>,
@@ -85,19 +101,24 @@ struct Lane {
     desk: Arc<Desk>,
 }
 
-fn painters(config: &SpoolConfig) -> Painters {
-    let batch = Painter::new(config.recipe.clone());
-    Painters { batch, kept: config.kept_as().map(|(recipe, _)| Painter::new(recipe)) }
+fn painters(config: &SpoolConfig, road: &Road, by_gpu: bool) -> Painters {
+    let painter = |recipe| Painter::on(recipe, road.home.clone());
+    let kept = config.kept_as().map(|(recipe, _)| painter(recipe));
+    Painters { batch: painter(config.recipe.clone()), kept, by_gpu }
 }
 
 impl Lane {
     fn work(mut self) {
+        if let Some(gpu) = self.road.gpu() {
+            // Calls find it so, and need not change it back and forth. Should it fail, they say so themselves.
+            let _ = gpu.device().make_current();
+        }
         while let Some(job) = self.desk.next() {
             let begun = Instant::now();
             let hostages = job.tickets();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.do_job(job))) {
-                self.painters = painters(&self.config);
-                self.alone = Alone::new(&self.config, &self.library, &self.meter);
+                self.painters = painters(&self.config, &self.road, self.by_gpu);
+                self.alone = Alone::new(&self.config, &self.library, &self.meter, &self.road);
                 for (generation, position, clip) in hostages {
                     self.desk.failed(generation, position, self.internal(clip, &*panic));
                 }
@@ -125,30 +146,54 @@ impl Lane {
 
     /// Copies a held clip into its batch.
     fn place(&mut self, generation: u64, position: u64, held: HeldClip, mut part: Part) {
-        let bytes = part.bytes_mut();
-        let kept = held.slab.bytes();
-        let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
-        let fits = bytes_of(self.shape) == Some(bytes.len()) && bytes_of(self.kept_shape) == Some(kept.len());
-        match (&self.expand, self.shape) {
-            _ if !fits => {}
-            (Some(expand), Some(shape)) => shape.expand(expand, kept, bytes),
-            _ => bytes.copy_from_slice(kept),
-        }
+        let placed = self.place_bytes(&held, &mut part);
         drop(part); // before it is told: the batch is whole when all parts are back
-        if fits {
-            self.meter.add(|s| s.clip_store_hits += 1);
-            self.desk.made(generation, position, held.facts, Pixels::InBatch);
-        } else {
-            let reason = format!("a clip of {} bytes was kept for a place of another size", kept.len());
-            let site = self.library.site(held.facts.video_id);
-            self.desk.failed(generation, position, Error::Internal { site, reason });
+        match placed {
+            Ok(()) => {
+                self.meter.add(|s| s.clip_store_hits += 1);
+                self.desk.made(generation, position, held.facts, Pixels::InBatch);
+            }
+            Err(error) => self.desk.failed(generation, position, error),
         }
+    }
+
+    fn place_bytes(&mut self, held: &HeldClip, part: &mut Part) -> Result<()> {
+        let kept = held.slab.len();
+        let misfit = || Error::Internal {
+            site: self.library.site(held.facts.video_id),
+            reason: format!("a clip of {kept} bytes was kept for a place of another size"),
+        };
+        let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
+        let (have, need) = (bytes_of(self.kept_shape), bytes_of(self.shape));
+        match (part.target(), held.slab.bytes()) {
+            (Target::Host(bytes), Some(kept)) if have == Some(kept.len()) && need == Some(bytes.len()) => {
+                match (&self.expand, self.shape) {
+                    (Some(expand), Some(shape)) => shape.expand(expand, kept, bytes),
+                    _ => bytes.copy_from_slice(kept),
+                }
+            }
+            (Target::Device(mut spot), None) if have == Some(kept) && need == Some(spot.len) => {
+                let easel = self.painters.batch.easel()?;
+                let stream = easel.stream().clone();
+                spot.begin(&stream)?;
+                held.slab.written().iter().try_for_each(|event| stream.wait(event))?;
+                match (&self.expand_on_device, self.shape) {
+                    (Some(expand), Some(shape)) => {
+                        easel.expand(expand, &shape, held.slab.address(), spot.address)?;
+                    }
+                    _ => stream.copy(spot.address, held.slab.address(), kept)?,
+                }
+                held.slab.read_until(stream.record()?);
+            }
+            _ => return Err(misfit()),
+        }
+        part.settle()
     }
 
     /// Plans what one video has for all who wait for it, and begins with it.
     fn start(&mut self, group: Group) {
         let (generation, epoch) = (group.generation, group.epoch);
-        if group.tickets.len() == 1 && group.tickets[0].due {
+        if group.tickets.len() == 1 && group.tickets[0].due && !self.by_gpu {
             // Nobody to share with: the plain road.
             return group.tickets.into_iter().for_each(|t| self.make_alone(generation, epoch, t));
         }
@@ -185,7 +230,7 @@ impl Lane {
             Ok(Err(Error::Interrupted)) => return,
             // Each clip by itself will say what is wrong.
             Ok(Err(_)) | Err(_) => {
-                self.painters = painters(&self.config);
+                self.painters = painters(&self.config, &self.road, self.by_gpu);
                 errand.into_tickets()
             }
         };
@@ -209,7 +254,7 @@ impl Lane {
             }
             Ok(Err(error)) => self.desk.failed(generation, position, error),
             Err(panic) => {
-                self.alone = Alone::new(&self.config, &self.library, &self.meter);
+                self.alone = Alone::new(&self.config, &self.library, &self.meter, &self.road);
                 self.desk.failed(generation, position, self.internal(slot.clip, &*panic));
             }
         }

@@ -33,6 +33,12 @@ pub struct Stats {
     pub memory_budget: u64,
     /// Most bytes that were kept at one time.
     pub clip_store_peak_bytes: u64,
+    /// Threads that decode by the GPU; 0 where it does not decode.
+    pub nvdec_lanes: u32,
+    /// Pictures among those given to decoders that were given to the GPU's.
+    pub pictures_decoded_by_gpu: u64,
+    /// Why the GPU left work to the CPU, and how often.
+    pub left_to_cpu: BTreeMap<String, u64>,
     /// Videos indexed (again, if their index had to make room).
     pub videos_indexed: u64,
     /// Videos whose index was found in the store.
@@ -61,6 +67,9 @@ pub struct Stats {
 
 /// Videos whose failures are told apart; of any beyond, only the kinds are counted.
 const MOST_FAILURES: usize = 1 << 16;
+
+/// Reasons that are told apart: some name packets, of which there may be many.
+const MOST_REASONS: usize = 64;
 
 /// What failed of one video.
 #[derive(Clone, Debug)]
@@ -101,6 +110,15 @@ impl Meter {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// The GPU left work to the CPU for this reason.
+    pub(super) fn left_to_cpu(&self, reason: &str) {
+        self.add(|s| {
+            let full = s.left_to_cpu.len() >= MOST_REASONS && !s.left_to_cpu.contains_key(reason);
+            let reason = if full { "other reasons" } else { reason };
+            *s.left_to_cpu.entry(reason.to_owned()).or_default() += 1;
+        });
+    }
+
     pub(super) fn busy(&self, time: Duration) {
         self.add(|s| s.lane_busy_seconds += time.as_secs_f64());
     }
@@ -115,6 +133,7 @@ impl Meter {
     pub(super) fn work(&self, work: &Work) {
         self.add(|s| {
             s.decoding += work.counts;
+            s.pictures_decoded_by_gpu += work.decoded_by_gpu;
             s.times += work.times;
             s.bytes_read += work.bytes_read;
         });

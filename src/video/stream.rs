@@ -13,7 +13,7 @@ use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 use super::{Canvas, GrowingCanvas, Video, Workbench};
 use crate::batch::Slab;
 use crate::error::{Error, Result};
-use crate::pixels::{ClipShape, Recipe};
+use crate::pixels::ClipShape;
 use crate::plan;
 use crate::units::DisplayIndex;
 
@@ -32,14 +32,14 @@ pub struct FrameStream {
 }
 
 impl FrameStream {
-    /// Starts decoding, with this many threads.
-    pub fn start(video: &Video, recipe: Recipe, threads: u32) -> Result<Self> {
+    /// Starts decoding at this workbench.
+    pub fn start(video: &Video, bench: Workbench) -> Result<Self> {
         let (sender, frames) = bounded(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let (video, stopped) = (video.clone(), stop.clone());
         let thread = Builder::new()
             .name("video-stream".into())
-            .spawn(move || produce(&video, Workbench::with_threads(recipe, threads), &sender, &stopped))
+            .spawn(move || produce(&video, bench, &sender, &stopped))
             .map_err(|e| {
                 Error::Argument(format!("no thread can be started: {e}; raise the process limit"))
             })?;
@@ -83,18 +83,18 @@ fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, s
     let watch = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
     let turn = index.info.turn;
     let mut reader = video.reader();
+    let pool = bench.pool.clone();
     let mut early: BTreeMap<u32, Picture> = BTreeMap::new();
     let mut next = 0;
     for run in plan::runs(index, &all) {
-        let Workbench { decoder, painter, .. } = &mut bench;
-        let done = decoder.run(&mut reader, &run, &watch, |packet, frame| {
+        let done = bench.run(&mut reader, run, &watch, &mut |painter, packet, picture| {
             let number = place[packet.at()];
-            let (width, height) = painter.output_size(frame, turn).map_err(|e| e.of_video(&index.site))?;
-            let shape = painter.shape(1, (width, height));
-            let mut canvas = GrowingCanvas::default();
+            let size = painter.size_of(picture.size(), turn).map_err(|e| e.of_video(&index.site))?;
+            let shape = painter.shape(1, size);
+            let mut canvas = GrowingCanvas::of(pool.clone());
             let site = index.site_of(DisplayIndex(number));
-            painter.paint(&site, frame, turn, &shape, canvas.bytes(&shape)?, 0)?;
-            early.extend(canvas.into_clip().map(|picture| (number, picture)));
+            painter.paint(&site, picture, turn, &shape, canvas.target(&shape)?, 0)?;
+            early.extend(canvas.into_clip()?.map(|picture| (number, picture)));
             while let Some(picture) = early.remove(&next) {
                 next += 1;
                 out.send(Ok(picture)).map_err(|_| Error::Interrupted)?;

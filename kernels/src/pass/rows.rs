@@ -5,7 +5,7 @@
 use super::{grow, Grid, PixelPass, Scratch, Source};
 use crate::resample::SampleFormat;
 use crate::simd::{Blocks, BLOCK_ROWS};
-use crate::view::{FrameView, Sheet};
+use crate::view::{FrameView, Plane, Sheet};
 
 impl PixelPass {
     /// Fills `scratch.components` with row j; rows are asked for from the first to the last.
@@ -93,7 +93,7 @@ impl PixelPass {
     }
 
     /// The vertical pass of one row of a sheet.
-    fn blend(&self, frame: &FrameView<'_>, sheet: &Sheet<'_>, grid: &Grid, j: usize, dst: &mut [i16]) {
+    fn blend(&self, frame: &FrameView<'_>, sheet: &Sheet<Plane<'_>>, grid: &Grid, j: usize, dst: &mut [i16]) {
         let (first_row, weights) = grid.rows.taps_at(j);
         let stride = sheet.plane.stride_bytes;
         let first_column = grid.columns.first as usize * sheet.step * frame.sample_bytes();

@@ -5,6 +5,7 @@
 mod accuracy;
 mod accuracy_changes;
 mod claims;
+mod damage;
 mod equality;
 mod extremes;
 mod finishes;

@@ -50,6 +50,11 @@ impl Reader {
         !self.sequences.is_empty() && self.sequences.values().all(|s| s.order_declared)
     }
 
+    /// Whether all known sequences, of which there is at least one, consist of frames.
+    pub fn declares_frames_only(&self) -> bool {
+        !self.sequences.is_empty() && self.sequences.values().all(|s| s.frames_only)
+    }
+
     fn allows_drops(&self, sequence: &Sequence) -> bool {
         (sequence.order_declared || self.order_known) && !sequence.gaps
     }

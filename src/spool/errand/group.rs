@@ -108,7 +108,7 @@ pub(in super::super) fn plan(
             wanted.entry(index.frames[frame.at()].packet).or_default().push((number, t));
         }
         all.extend_from_slice(&wish.frames);
-        clips.push(Some(wish.into_clip(rules, &index, reserved)));
+        clips.push(Some(wish.into_clip(rules, &index, desk, reserved)));
     }
     let urgency = |run: &Run| {
         let takers = run.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
@@ -201,11 +201,17 @@ fn wish(rules: &Rules<'_>, index: &Arc<VideoIndex>, epoch: u64, ticket: Ticket) 
 }
 
 impl Wish {
-    fn into_clip(self, rules: &Rules<'_>, index: &VideoIndex, reserved: Option<Reserved>) -> Clip {
+    fn into_clip(
+        self,
+        rules: &Rules<'_>,
+        index: &VideoIndex,
+        desk: &Desk,
+        reserved: Option<Reserved>,
+    ) -> Clip {
         let Ticket { position, slot, part, due } = self.ticket;
         let place = match part.zip(rules.shape) {
             Some((part, shape)) => Place::Batch(PartCanvas { part, shape }),
-            None => Place::Own(GrowingCanvas::default(), reserved),
+            None => Place::Own(GrowingCanvas::of(desk.waiting.clone()), reserved),
         };
         let mut packets: Vec<_> = self.frames.iter().map(|f| index.frames[f.at()].packet).collect();
         packets.sort_unstable();

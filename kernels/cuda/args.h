@@ -1,0 +1,141 @@
+// In: nothing. Out: what the host hands to a kernel: one struct by value, and the records that its addresses lead to.
+// Never: holds padding, pointers or anything whose size depends on the machine: `src/device/args.rs` writes the same bytes, and a
+// test there reads the FIELD_IS_AT lines below.
+
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+
+// A block makes a tile of this many pixels, one thread each.
+const u32 TILE_WIDTH = 32;
+const u32 TILE_HEIGHT = 8;
+const u32 TILE = TILE_WIDTH * TILE_HEIGHT;
+
+// Words that are read and written together, at addresses of their own size.
+struct alignas(8) Words2 {
+  u32 words[2];
+};
+struct alignas(16) Words4 {
+  u32 words[4];
+};
+
+// The samples of one position of an axis.
+struct Span {
+  u32 start;
+  u32 count;
+};
+
+// The weights of an axis. Rows: weight k of position j at [j * taps + k], `taps` being a multiple of 4 and the rest zero; columns: at [k * positions + i], so that
+// neighbouring threads read neighbouring weights.
+struct Axis {
+  u64 spans;    // Span of each position
+  u64 weights;  // u16
+  u32 taps;
+  u32 positions;
+};
+
+// One plane: samples of one to three components, `step` samples apart.
+struct Sheet {
+  u64 address;
+  u64 stride_bytes;
+  u32 first;        // component here
+  u32 components;   // here: 1, or the last 2, or all 3
+  u32 offsets[3];   // of each of these inside a step
+  u32 step;
+  u32 row_samples;  // in a row, all components counted
+  u32 grid;         // 0: the axes of luma, 1: those of chroma
+  u32 chunk;        // most columns that a block holds at a time
+  u32 pitch;        // samples from row to row of what it holds: a multiple of 4
+  u32 aligned;      // rows begin on multiples of 4 bytes
+  u32 unused;
+};
+
+// A mask (CONTRACT.md, step 6).
+struct Mask {
+  u64 limit;
+  u64 key;
+  u32 area;         // see Area
+  u32 paint;        // see Paint
+  u32 rect[4];      // first column, first row, last column + 1, last row + 1
+  u32 step_x[2];
+  u32 step_y[2];
+  u32 start[2];
+  u32 elements[3];  // bytes of an element of each channel
+  u32 unused;
+};
+
+enum Area { HOLE = 0, GRID = 1 };
+enum Paint { FLAT = 0, NOISE = 1 };
+enum Place { PLACED = 0, WARP_NEAREST = 1, WARP_BILINEAR = 2 };
+enum Dtype { CODES = 0, HALF = 1, BFLOAT = 2, FLOAT = 3 };
+
+// How a block stores its elements, so that neighbouring threads store to neighbouring places: the order, and whether whole tiles can be
+// stored in words of four codes, the channels side by side or each by itself.
+enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2, WORDS_SIDE_BY_SIDE = 4, WORDS_BY_CHANNEL = 8 };
+
+// The argument of framespool_pixels, framespool_window and framespool_finish.
+struct PixelArgs {
+  Sheet sheets[3];
+  Axis columns[2];          // of luma and chroma
+  Axis rows[2];
+  u64 sums;                 // 3 u64: the sum of each component over the window
+  u64 components;           // i16: the window's components, plane by plane
+  u64 slot;                 // element (0, 0, 0)
+  u64 elements;             // 3 x 256 elements of code values
+  u64 masks;                // Mask
+  i64 origin;               // element of pixel (0, 0) of the canvas in stored axes
+  i64 step_i;               // from column to column
+  i64 step_j;               // from row to row
+  i64 channel_stride;
+  i64 to_x[3];              // of a warp, to stored axes
+  i64 to_y[3];
+  i64 bias_constant[3];
+  i64 fill_constant[3];
+  i64 bias_of_mean[9];
+  i64 fill_of_mean[9];
+  i32 factors[9];
+  i32 zero[3];
+  i32 bias[3];              // where no mean is needed
+  i32 fill[3];
+  u32 colour_shift;
+  u32 sheet_count;
+  u32 component_count;      // 1 or 3
+  u32 depth_bits;
+  u32 word_shift;
+  u32 single;               // no position has more than one tap
+  u32 needs_mean;
+  u32 place;                // see Place
+  u32 window[2];            // width and height, in stored axes
+  u32 canvas[2];
+  u32 corner[2];            // of the window on the canvas
+  i32 show_x[3];            // displayed column of canvas pixel (i, j): [0] i + [1] j + [2]
+  i32 show_y[3];
+  u32 output_width;         // as displayed
+  u32 channels;             // 1 or 3
+  u32 dtype;                // see Dtype
+  u32 order;                // see Order
+  u32 mask_count;
+  u32 held_bytes;           // of shared memory for the chunk of rows, a multiple of 16
+};
+
+// The argument of framespool_expand.
+struct ExpandArgs {
+  u64 codes;
+  u64 out;
+  u64 elements;       // 3 x 256
+  u64 plane;          // codes of one channel after another; all of them where channels take turns
+  u32 planes;
+  u32 plane_step;     // blocks down the grid
+  u32 channels;
+  u32 first_channel;
+  u32 take_turns;     // code n is of channel first_channel + n mod channels, else that of its plane
+  u32 dtype;
+  u32 aligned;        // four codes and four elements can be moved at a time
+  u32 unused;
+};

@@ -1,0 +1,56 @@
+// In: bits. Out: other bits, the same on every machine: elements of noise, and the sums of the vertical pass.
+// Never: uses floating point, but for one product that is rounded once.
+
+#pragma once
+
+#include "args.h"
+#include "block.h"
+
+inline u32 least(u32 a, u32 b) { return a < b ? a : b; }
+inline u32 most(u32 a, u32 b) { return a > b ? a : b; }
+
+// The bits of a number, not too large for half precision, rounded to nearest even.
+inline u32 half_of(float value) {
+  const u32 bits = bits_of(value);
+  const u32 sign = bits >> 16 & 0x8000u;
+  const u32 exponent = bits >> 23 & 255u;
+  u32 kept, cut;
+  if (exponent >= 113) {
+    kept = ((exponent - 112) << 23) | (bits & 0x7FFFFFu);
+    cut = 13;
+  } else if (exponent >= 102) {
+    // Below the smallest normal number the leading bit is written out.
+    kept = (bits & 0x7FFFFFu) | 0x800000u;
+    cut = 126 - exponent;
+  } else {
+    return sign;
+  }
+  const u32 half = 1u << (cut - 1);
+  const u32 odd = kept >> cut & 1u;
+  return sign | ((kept + half - 1 + odd) >> cut);
+}
+
+// The same for bfloat16, which has the exponents of single precision.
+inline u32 bfloat_of(float value) {
+  const u32 bits = bits_of(value);
+  return (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+}
+
+// SplitMix64 at place n.
+inline u64 random_at(u64 key, u64 n) {
+  u64 h = key + (n + 1) * 0x9E3779B97F4A7C15ull;
+  h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9ull;
+  h = (h ^ h >> 27) * 0x94D049BB133111EBull;
+  return h ^ h >> 31;
+}
+
+// The element of 64 random bits (CONTRACT.md, step 6).
+inline u32 noise_element(u32 dtype, u64 random) {
+  if (dtype == CODES) return static_cast<u32>(random) & 255u;
+  const u32 low = static_cast<u32>(random), high = static_cast<u32>(random >> 32);
+  const u32 sum = (low & 0xFFFFu) + (low >> 16) + (high & 0xFFFFu) + (high >> 16);
+  const float value = static_cast<float>(static_cast<i32>(sum) - 131070) * (1.0f / 37837.2f);
+  if (dtype == HALF) return half_of(value);
+  if (dtype == BFLOAT) return bfloat_of(value);
+  return bits_of(value);
+}

@@ -1,0 +1,89 @@
+// In: the threads of one block. Out: phases, between which all of them wait for each other, and what each keeps from phase to phase.
+// Never: compiled for a CPU: there `shim/block.h` stands in, which runs a phase for one thread after the other.
+
+#pragma once
+
+#ifndef __CUDACC_RTC__
+#include "shim/block.h"
+#else
+
+#include "args.h"
+
+// The block that runs, as kernels see it.
+struct Block {
+  u32 x, y;
+  unsigned char* shared;
+
+  template <class Body>
+  void phase(Body body) {
+    body(threadIdx.x, threadIdx.y);
+    __syncthreads();
+  }
+};
+
+// What every thread has for itself.
+template <class T>
+struct Own {
+  T mine;
+  explicit Own(T first) : mine(first) {}
+  T& of(u32, u32) { return mine; }
+};
+
+template <class T>
+inline const T* at(u64 address) {
+  return reinterpret_cast<const T*>(address);
+}
+
+template <class T>
+inline T load(const T* from) {
+  return __ldg(from);
+}
+inline Span load(const Span* from) {
+  const uint2 span = __ldg(reinterpret_cast<const uint2*>(from));
+  return Span{span.x, span.y};
+}
+inline u32 load_word(const void* from) { return __ldg(static_cast<const u32*>(from)); }
+inline Words2 load_words(const void* from) {
+  const uint2 words = __ldg(static_cast<const uint2*>(from));
+  return Words2{{words.x, words.y}};
+}
+
+template <class T>
+inline void store(u64 address, T value) {
+  *reinterpret_cast<T*>(address) = value;
+}
+inline void store_words(u64 address, u32 a, u32 b) { *reinterpret_cast<uint2*>(address) = make_uint2(a, b); }
+inline void store_words(u64 address, u32 a, u32 b, u32 c, u32 d) {
+  *reinterpret_cast<uint4*>(address) = make_uint4(a, b, c, d);
+}
+inline void keep_words(i16* to, u32 a, u32 b) { *reinterpret_cast<uint2*>(to) = make_uint2(a, b); }
+inline void keep_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
+
+inline void add_to(u64 address, u64 value) { atomicAdd(reinterpret_cast<u64*>(address), value); }
+
+inline u32 bits_of(float value) { return __float_as_uint(value); }
+
+// The bytes of `a` (numbers 0 to 3) and `b` (4 to 7) that the four lowest digits of `which` name, lowest first.
+inline u32 bytes_of(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }
+
+// sum + two 16-bit numbers times the two lower, or the two upper, bytes.
+inline u32 dot_low(u32 pair, u32 bytes, u32 sum) {
+  u32 result;
+  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
+  return result;
+}
+inline u32 dot_high(u32 pair, u32 bytes, u32 sum) {
+  u32 result;
+  asm("dp2a.hi.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
+  return result;
+}
+
+// At least four blocks fit a multiprocessor: 64 registers a thread.
+#define KERNEL(name, Args, body)                                                               \
+  extern "C" __global__ void __launch_bounds__(TILE, 4) name(const __grid_constant__ Args args) { \
+    extern __shared__ __align__(16) unsigned char shared[];                                    \
+    Block block{blockIdx.x, blockIdx.y, shared};                                               \
+    body(block, args);                                                                         \
+  }
+
+#endif

@@ -1,0 +1,288 @@
+//! In: the random formats, geometries, colours, masks, dtypes and layouts of the tests of the CPU.
+//! Out: the kernels equal the integer twin byte for byte, in gaps too.
+//! Never: allows a tolerance.
+
+use framespool_kernels::*;
+use proptest::prelude::*;
+
+use crate::host::{run, UNTOUCHED};
+use crate::strategies::{canvased, formats, placed, warped, whole};
+use crate::strategies_finish::{colours, finishes, layouts};
+use crate::support::{config, gray, noise, Format, Picture};
+
+/// The bytes of a slot of these strides, as the oracle has them.
+fn expected(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    finish: &Finish,
+    strides: [usize; 3],
+) -> (usize, Result<Vec<u8>, PassError>) {
+    let (width, height) = geometry.output_size();
+    let lengths = [finish.channels.count(), height as usize, width as usize];
+    let bytes = finish.dtype.bytes();
+    let at = |place: [usize; 3]| place.iter().zip(strides).map(|(at, stride)| at * stride).sum::<usize>();
+    let length = (at(lengths.map(|length| length - 1)) + 1) * bytes;
+    let slot = oracle::twin(frame, geometry, finish).map(|image| {
+        let mut slot = vec![UNTOUCHED; length];
+        let mut elements = oracle::elements(&image, finish).into_iter();
+        for y in 0..lengths[1] {
+            for x in 0..lengths[2] {
+                for channel in 0..lengths[0] {
+                    let place = at([channel, y, x]) * bytes;
+                    slot[place..place + bytes].copy_from_slice(&elements.next().unwrap());
+                }
+            }
+        }
+        slot
+    });
+    (length, slot)
+}
+
+/// Same bytes, or the same refusal.
+fn equal(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    finish: &Finish,
+    strides: [usize; 3],
+    lead: usize,
+) -> Result<(), TestCaseError> {
+    let (bytes, expected) = expected(frame, geometry, finish, strides);
+    let pass = PixelPass::new(*geometry, finish.clone()).unwrap();
+    let got = run(&pass, frame, strides, bytes, lead);
+    if let (Ok(got), Ok(expected)) = (&got, &expected) {
+        let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
+        prop_assert!(wrong.is_none(), "byte {:?} of {}", wrong, bytes);
+    }
+    prop_assert_eq!(got.is_ok(), expected.is_ok());
+    prop_assert_eq!(got.err(), expected.err());
+    Ok(())
+}
+
+/// Channels last, without gaps.
+fn packed(geometry: &Geometry) -> [usize; 3] {
+    [1, 3 * geometry.output_size().0 as usize, 3]
+}
+
+/// Planes on multiples of 16, of 4, and on any byte.
+fn leads() -> BoxedStrategy<usize> {
+    prop_oneof![3 => Just(0), 1 => Just(4), 1 => 0usize..16].boxed()
+}
+
+proptest! {
+    #![proptest_config(config(800))]
+
+    #[test]
+    fn kernels_equal_the_integer_twin(
+        (format, geometry) in formats().prop_flat_map(whole),
+        seed in any::<u64>(),
+        lead in leads(),
+    ) {
+        equal(&noise(format, seed).view(), &geometry, &Finish::plain(Dtype::U8), packed(&geometry), lead)?;
+    }
+
+    #[test]
+    fn kernels_equal_the_integer_twin_in_other_colours_on_a_canvas(
+        (format, geometry) in formats().prop_flat_map(canvased),
+        finish in colours(),
+        seed in any::<u64>(),
+        lead in leads(),
+    ) {
+        equal(&noise(format, seed).view(), &geometry, &finish, packed(&geometry), lead)?;
+    }
+
+    #[test]
+    fn kernels_equal_the_integer_twin_through_an_affine_map(
+        (format, geometry) in formats().prop_flat_map(warped),
+        finish in colours(),
+        plain in any::<bool>(),
+        seed in any::<u64>(),
+        lead in leads(),
+    ) {
+        let finish = if plain { Finish { fill: finish.fill, ..Finish::plain(Dtype::U8) } } else { finish };
+        equal(&noise(format, seed).view(), &geometry, &finish, packed(&geometry), lead)?;
+    }
+
+    #[test]
+    fn every_layout_dtype_and_mask_gives_the_elements_of_the_twin(
+        ((format, geometry), finish) in formats().prop_flat_map(placed)
+            .prop_flat_map(|case| (Just(case), finishes(case.1.output_size()))),
+        layout in layouts(),
+        seed in any::<u64>(),
+        lead in leads(),
+    ) {
+        let (width, height) = geometry.output_size();
+        let strides = layout.strides([finish.channels.count(), height as usize, width as usize]);
+        equal(&noise(format, seed).view(), &geometry, &finish, strides, lead)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    /// More columns than a block holds at a time: horizontal sums go on from chunk to chunk.
+    #[test]
+    fn kernels_equal_the_integer_twin_on_long_sides_and_fine_grids(
+        length in prop_oneof![1u32..3000, 3000u32..20_000, 60_000u32..=65_535],
+        grid in prop_oneof![1u32..20, 60_000u32..=65_535],
+        (start, end) in prop_oneof![Just((0.0, 0.999_999)), (0.0f64..1.0, 0.0f64..1.0)],
+        resized in prop_oneof![Just(1), 2u32..10, 1u32..=65_535],
+        (first, count) in (0.0f64..1.0, 1u32..40),
+        filter in prop_oneof![2 => Just(Filter::Triangle), 1 => Just(Filter::Bilinear), 1 => Just(Filter::Nearest)],
+        (mirror, quarter_turns_cw, tall) in (any::<bool>(), 0u8..4, any::<bool>()),
+        format in formats(),
+        seed in any::<u64>(),
+        lead in leads(),
+    ) {
+        let fine = length * grid;
+        let part = |share: f64| (share * f64::from(fine)) as u32;
+        let (start, end) = (part(start).min(part(end)), part(start).max(part(end)) + 1);
+        let first = (first * f64::from(resized)) as u32;
+        let window = (first, count.min(resized - first));
+        let size = if tall { (1, length) } else { (length, 1) };
+        let format = Format { width: size.0, height: size.1, padding_bytes: 0, ..format };
+        let turned = tall != (quarter_turns_cw % 2 == 1);
+        let pick = |along: u32, across: u32| if turned { (across, along) } else { (along, across) };
+        let ((x, y), (width, height)) = (pick(start, 0), pick(end - start, 1));
+        let (corner, sides) = (pick(window.0, 0), pick(window.1, 1));
+        let geometry = Geometry {
+            orientation: Orientation { mirror, quarter_turns_cw },
+            crop: Rect { x, y, width, height },
+            grid: pick(grid, 1),
+            resized: pick(resized, 1),
+            window: Rect { x: corner.0, y: corner.1, width: sides.0, height: sides.1 },
+            filter,
+            ..Geometry::whole(1, 1)
+        };
+        equal(&noise(format, seed).view(), &geometry, &Finish::plain(Dtype::U8), packed(&geometry), lead)?;
+    }
+}
+
+#[test]
+fn kernels_equal_the_integer_twin_on_large_windows() {
+    // Several tiles each way, the last ones cut; all samples nearly white.
+    let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
+    let picture =
+        Picture::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
+    let contrast = ColourMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColourMap::linear([[0.2, 0.1, 0.3]; 3]) };
+    let finish = Finish { colour: contrast, ..Finish::plain(Dtype::U8) };
+    let (slow, fast) = (1 << (POSITION_BITS - 3), 3 << POSITION_BITS);
+    let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
+    let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
+    for place in [Place::Whole, Place::Warp(warp)] {
+        let geometry = Geometry { place, ..Geometry::whole(400, 300) };
+        equal(&picture.view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+    }
+}
+
+#[test]
+fn kernels_equal_the_integer_twin_on_wide_pictures_of_every_arrangement() {
+    // Chunks in two dimensions at once: many rows, many columns, several tiles.
+    use crate::support::Arrangement::{Gray, PackedRgb, Planar, PlanarRgb, SemiPlanar};
+    let arrangements = [Gray, Planar, SemiPlanar, PlanarRgb, PackedRgb(3), PackedRgb(6)];
+    for (n, arrangement) in arrangements.into_iter().enumerate() {
+        for depth_bits in [8, 10].into_iter().filter(|&d| d == 8 || !matches!(arrangement, PackedRgb(_))) {
+            let format = Format { arrangement, depth_bits, padding_bytes: 2, ..Format::i420(5001, 37) };
+            let geometry = Geometry {
+                crop: Rect { x: 3, y: 1, width: 4990, height: 35 },
+                resized: (70, 19),
+                window: Rect { x: 1, y: 0, width: 67, height: 19 },
+                place: Place::Canvas { size: (80, 30), x: 5, y: 7 },
+                flip_horizontal: n % 2 == 1,
+                ..Geometry::whole(1, 1)
+            };
+            let finish = Finish { fill: Fill::constant([9.0, 99.0, 199.0]), ..Finish::plain(Dtype::F16) };
+            equal(&noise(format, 7).view(), &geometry, &finish, packed(&geometry), 4 * n).unwrap();
+        }
+    }
+}
+
+#[test]
+fn kernels_equal_the_integer_twin_where_fill_fades_in() {
+    // One strong row leaves the others 7 bits of fraction: here rounding by cover shows.
+    let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
+    let fill = Fill::constant([1.0, 2.0, 3.0]);
+    let finish = Finish { colour: ColourMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
+    let to_x = [1 << (POSITION_BITS - 10), 0, 0];
+    let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };
+    let geometry = Geometry { place: Place::Warp(warp), ..Geometry::whole(1, 1) };
+    equal(&gray(1, 1, &[0]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+}
+
+#[test]
+fn whole_tiles_of_codes_equal_the_twin_in_every_layout() {
+    // Where four codes are stored at a time, and where strides or addresses forbid it.
+    for (width, height) in [(64, 24), (72, 27), (70, 24)] {
+        let picture = noise(Format { padding_bytes: 0, ..Format::i420(width, height) }, 3);
+        for (channels, quarter_turns_cw, flip_horizontal) in [
+            (Channels::Three, 0, false),
+            (Channels::Three, 0, true),
+            (Channels::Three, 1, false),
+            (Channels::One, 0, false),
+            (Channels::One, 2, true),
+        ] {
+            let orientation = Orientation { mirror: false, quarter_turns_cw };
+            let size = if quarter_turns_cw == 1 { (height, width) } else { (width, height) };
+            let geometry = Geometry { orientation, flip_horizontal, ..Geometry::whole(size.0, size.1) };
+            let finish = Finish { channels, ..Finish::plain(Dtype::U8) };
+            let (w, h) = (size.0 as usize, size.1 as usize);
+            for gap in [0, 1, 4] {
+                let by_channel = [w * h + 4 * h + gap, w + 4, 1];
+                let padded = [(w + gap) * h, w + gap, 1];
+                let together = [1, 3 * w + gap, 3];
+                for (strides, lead) in
+                    [(by_channel, 0), (padded, 0), (together, 0), (together, 1), (padded, 2)]
+                {
+                    equal(&picture.view(), &geometry, &finish, strides, lead).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_grid_masks_phases_below_its_limit_and_not_the_limit_itself() {
+    let geometry = Geometry { resized: (40, 12), window: Rect::sized(40, 12), ..Geometry::whole(1, 1) };
+    for limit in [0, 3, (1 << 32) - 1, 1 << 32] {
+        // Phases are column and row, less one.
+        let grid = Grid { step_x: [1, 0], step_y: [0, 1], start: [u32::MAX; 2], limit };
+        let masks = vec![Mask { area: Area::Grid(grid), paint: Paint::Code([1, 2, 3]) }];
+        let finish = Finish { masks, ..Finish::plain(Dtype::U8) };
+        equal(&gray(1, 1, &[99]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+    }
+}
+
+#[test]
+fn a_million_elements_of_noise_equal_the_twin_in_every_dtype() {
+    // Ties of rounding to 16 bits are one number in thousands.
+    let place = Place::Canvas { size: (700, 500), x: 3, y: 3 };
+    let geometry = Geometry { place, ..Geometry::whole(1, 1) };
+    for (key, dtype) in [Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32].into_iter().enumerate() {
+        let masks = vec![Mask { area: Area::Hole(Rect::sized(700, 500)), paint: Paint::Noise(key as u64) }];
+        let finish = Finish { masks, ..Finish::plain(dtype) };
+        equal(&gray(1, 1, &[0]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+    }
+}
+
+/// A sanity check, not a measurement of anything that will run on a GPU.
+#[test]
+#[ignore = "prints a time"]
+fn sixteen_frames_of_a_training_clip() {
+    let format = Format {
+        arrangement: crate::support::Arrangement::SemiPlanar,
+        padding_bytes: 128,
+        ..Format::i420(1920, 1080)
+    };
+    let picture = noise(format, 1);
+    let geometry = Geometry {
+        crop: Rect { x: 420, y: 0, width: 1080, height: 1080 },
+        resized: (224, 224),
+        window: Rect::sized(224, 224),
+        ..Geometry::whole(1, 1)
+    };
+    let pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).unwrap();
+    let began = std::time::Instant::now();
+    for _ in 0..16 {
+        run(&pass, &picture.view(), packed(&geometry), 224 * 224 * 3, 0).unwrap();
+    }
+    println!("{:.0} ms", began.elapsed().as_secs_f64() * 1e3);
+}

@@ -1,0 +1,21 @@
+//! In: made-up pictures, and the CUDA kernels compiled as C++ (feature `shim`).
+//! Out: proof that they equal the contract byte for byte, write nothing else, and refuse what the pass on the CPU refuses.
+//! Never: needs a GPU. What only a GPU can show is in ../../cuda/README.md.
+
+mod equality;
+mod expand;
+mod host;
+mod refusals;
+
+#[allow(dead_code)] // shared with the tests of the CPU
+#[path = "../pixel_pass/damage.rs"]
+mod damage;
+#[allow(dead_code)]
+#[path = "../pixel_pass/strategies.rs"]
+mod strategies;
+#[allow(dead_code)]
+#[path = "../pixel_pass/strategies_finish.rs"]
+mod strategies_finish;
+#[allow(dead_code)]
+#[path = "../pixel_pass/support.rs"]
+mod support;

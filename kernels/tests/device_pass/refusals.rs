@@ -1,0 +1,158 @@
+//! In: requests that contradict themselves.
+//! Out: the refusals of the CPU, and those that only a device has.
+//! Never: a panic, or a launch for a refused request.
+
+use framespool_kernels::*;
+use proptest::prelude::*;
+
+use crate::damage::{damage_finish, damage_frame, damage_geometry, damage_slot, damages};
+use crate::host::{args_bytes, refusal, run, UNTOUCHED};
+use crate::strategies::{formats, placed};
+use crate::strategies_finish::{finishes, layouts};
+use crate::support::{config, noise, Format};
+
+proptest! {
+    #![proptest_config(config(1500))]
+
+    #[test]
+    fn what_the_cpu_refuses_is_refused_and_what_it_makes_is_made(
+        ((format, geometry), finish) in formats().prop_flat_map(placed)
+            .prop_flat_map(|case| (Just(case), finishes(case.1.output_size()))),
+        damages in damages(),
+        slot in prop::option::weighted(0.2, damages()),
+        layout in layouts(),
+        seed in any::<u64>(),
+    ) {
+        let picture = noise(format, seed);
+        let (mut frame, mut geometry, mut finish) = (picture.view(), geometry, finish);
+        for &damage in &damages {
+            damage_geometry(&mut geometry, damage);
+            damage_finish(&mut finish, damage);
+            damage_frame(&mut frame, damage);
+        }
+        let Ok(mut pass) = PixelPass::new(geometry, finish.clone()) else { return Ok(()) };
+        let (width, height) = pass.output_size();
+        let small = u64::from(width) * u64::from(height) <= 1 << 17;
+        let lengths = [finish.channels.count(), height as usize, width as usize];
+        let mut strides = layout.strides(lengths);
+        let last = |axis: usize| strides[axis] * (lengths[axis] - 1);
+        let elements = if small { last(0) + last(1) + last(2) + 1 } else { 0 };
+        let mut length = elements * finish.dtype.bytes();
+        for &damage in slot.iter().flatten() {
+            damage_slot(&mut length, &mut strides, damage);
+        }
+        let mut data = vec![UNTOUCHED; length];
+        let [channel_stride, row_stride, column_stride] = strides;
+        let mut out = OutSlot { data: &mut data, channel_stride, row_stride, column_stride };
+        let on_cpu = pass.run(&frame, &mut out, &mut Scratch::new()).map(|()| data);
+        let got = run(&pass, &frame, strides, length, 0);
+        prop_assert_eq!(got.is_ok(), on_cpu.is_ok(), "{:?} {:?}", got.err(), on_cpu.err());
+        let faults = damages.len() + slot.map_or(0, |slot| slot.len());
+        match (got, on_cpu) {
+            (Ok(got), Ok(on_cpu)) => prop_assert!(got == on_cpu),
+            // Of several faults each road may meet another one first.
+            (got, on_cpu) if faults == 1 => prop_assert_eq!(got, on_cpu),
+            _ => {}
+        }
+    }
+}
+
+fn format() -> DeviceFormat {
+    let picture = noise(Format { padding_bytes: 0, ..Format::i420(16, 8) }, 1);
+    let format = picture.view().format();
+    format
+}
+
+fn frame(addresses: [u64; 3], strides: [usize; 3]) -> DeviceFrame {
+    let plane = |n: usize| DevicePlane { address: addresses[n], stride_bytes: strides[n] };
+    let FrameOf { width, height, depth_bits, shift, colour, .. } = format();
+    let planes =
+        DevicePlanes::Yuv { planes: [plane(0), plane(1), plane(2)], log2_chroma_w: 1, log2_chroma_h: 1 };
+    DeviceFrame { width, height, depth_bits, shift, planes, colour }
+}
+
+#[test]
+fn frames_and_addresses_that_do_not_fit_are_refused() {
+    let geometry = Geometry::whole(16, 8);
+    let pass = PixelPass::new(geometry, Finish::plain(Dtype::F32)).unwrap().for_device(&format()).unwrap();
+    assert_eq!(pass.scratch_bytes(), 0);
+    let good = frame([0x1000, 0x2000, 0x3001], [16, 8, 8]);
+    let slot = DeviceSlot { address: 0x8000, channel_stride: 1, row_stride: 48, column_stride: 3 };
+    let launches =
+        |frame: &DeviceFrame, tables, slot| pass.launches(frame, tables, 0, slot).map(|all| all.len());
+    assert_eq!(launches(&good, 0x4000, slot), Ok(1));
+    assert_eq!(
+        launches(&frame([0x1000, 0x2000, 0x3000], [16, 7, 8]), 0x4000, slot),
+        Err(PassError::StrideShort { plane: 1, stride_bytes: 7, row_bytes: 8 })
+    );
+    assert_eq!(
+        launches(&frame([0x1000, 0x2000, u64::MAX - 20], [16, 8, 8]), 0x4000, slot),
+        Err(PassError::PlaneShort { plane: 2, have_bytes: 20, need_bytes: 32 })
+    );
+    let other = DeviceFrame { width: 15, ..good };
+    assert_eq!(launches(&other, 0x4000, slot), Err(PassError::OtherFormat));
+    assert!(PassError::OtherFormat.to_string().contains("make one for it"));
+    let refused = launches(&good, 0x4008, slot).unwrap_err();
+    assert_eq!(refused, PassError::Unaligned { what: "tables", address: 0x4008, alignment: 16 });
+    assert_eq!(refused.to_string(), "tables lies at 0x4008 in device memory, which must be a multiple of 16");
+    assert_eq!(
+        launches(&good, 0x4000, DeviceSlot { address: 0x8002, ..slot }),
+        Err(PassError::Unaligned { what: "slot", address: 0x8002, alignment: 4 })
+    );
+    let (channel_stride, row_stride, column_stride) = (1, 3, 3);
+    assert_eq!(
+        launches(&good, 0x4000, DeviceSlot { row_stride, ..slot }),
+        Err(PassError::SlotOverlaps { channel_stride, row_stride, column_stride })
+    );
+    for stride in [usize::MAX, usize::MAX / 2, 1 << 62] {
+        let far = launches(&good, 0x4000, DeviceSlot { row_stride: stride, ..slot });
+        assert!(matches!(far, Err(PassError::SlotShort { .. })), "{far:?}");
+    }
+}
+
+#[test]
+fn scratch_must_be_aligned_and_sums_are_cleared_where_a_mean_is_taken() {
+    let mean = ColourMap { mean: [[0.1; 3]; 3], ..ColourMap::IDENTITY };
+    let warp = Warp { size: (4, 4), to_x: [0; 3], to_y: [0; 3], interpolation: Interpolation::Nearest };
+    let warped = Geometry { place: Place::Warp(warp), ..Geometry::whole(16, 8) };
+    let slot = DeviceSlot { address: 0x8000, channel_stride: 1, row_stride: 48, column_stride: 3 };
+    let good = frame([0x1000, 0x2000, 0x3000], [16, 8, 8]);
+    let plain = Finish::plain(Dtype::U8);
+    for (geometry, finish, cleared) in
+        [(Geometry::whole(16, 8), Finish { colour: mean, ..plain.clone() }, true), (warped, plain, false)]
+    {
+        let pass = PixelPass::new(geometry, finish).unwrap().for_device(&format()).unwrap();
+        assert_eq!(pass.scratch_bytes(), 32 + 3 * 16 * 8 * 2);
+        let launches = pass.launches(&good, 0, 0x5000, slot).unwrap();
+        let kernels: Vec<_> = launches.iter().map(|launch| (launch.kernel, launch.clear)).collect();
+        let clear = cleared.then_some((0x5000, 32));
+        assert_eq!(kernels, [("framespool_window", clear), ("framespool_finish", None)]);
+        let refused = pass.launches(&good, 0, 0x5004, slot);
+        assert_eq!(
+            refused.unwrap_err(),
+            PassError::Unaligned { what: "scratch", address: 0x5004, alignment: 16 }
+        );
+    }
+}
+
+#[test]
+fn windows_too_large_to_be_held_are_refused() {
+    let whole = Geometry::whole(65_535, 65_535);
+    let mean = ColourMap { mean: [[0.1; 3]; 3], ..ColourMap::IDENTITY };
+    let pass = PixelPass::new(whole, Finish { colour: mean, ..Finish::plain(Dtype::U8) }).unwrap();
+    let format = DeviceFormat { width: 65_535, height: 65_535, planes: PlanesOf::Gray(NoPlane), ..format() };
+    let refused = pass.for_device(&format).map(|_| ());
+    assert_eq!(refused, Err(PassError::WindowTooLarge { width: 65_535, height: 65_535 }));
+}
+
+#[test]
+fn kernels_of_other_names_and_blocks_of_other_sizes_are_refused() {
+    assert_eq!(args_bytes("framespool_nothing"), 0);
+    assert_eq!(refusal("framespool_nothing", [32, 8, 1]), 1);
+    for kernel in ["framespool_pixels", "framespool_window", "framespool_finish", "framespool_expand"] {
+        assert!(args_bytes(kernel) > 0);
+        assert_eq!(refusal(kernel, [256, 1, 1]), 2);
+        assert_eq!(refusal(kernel, [32, 8, 1]), 0);
+        assert!(PTX.contains(&format!(".entry {kernel}(")), "{kernel} is not in the PTX");
+    }
+}

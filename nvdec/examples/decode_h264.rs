@@ -1,0 +1,63 @@
+//! In: an H.264 elementary stream (Annex B, frames only), 8 bit 4:2:0.
+//! Out: its pictures as NV12 on standard output, in display order; what the session did on standard error.
+//! Never: more than a look at the library: the loader does this with an index and only the pictures that are wanted.
+//!
+//! `cargo run -p framespool-nvdec --example decode_h264 -- clip.h264 | md5sum`
+
+use std::io::Write;
+
+use framespool_nvdec::cuda::Device;
+use framespool_nvdec::session::{Codec, Session, Surface, Unit};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let path = std::env::args_os().nth(1).ok_or("usage: decode_h264 FILE.h264")?;
+    let stream = std::fs::read(path)?;
+    let device = Device::open(0)?;
+    let mut session = Session::new(&device)?;
+    let reader = session.stream().clone();
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut each = |_id: u32, surface: &Surface| -> Result<(), Box<dyn std::error::Error>> {
+        let (display, pitch) = (surface.display, surface.pitch_bytes);
+        let mut plane =
+            |address: u64, rows: std::ops::Range<u32>| -> Result<(), Box<dyn std::error::Error>> {
+                let mut bytes = vec![0; pitch * rows.len()];
+                reader.download(&mut bytes, address + u64::from(rows.start) * pitch as u64)?;
+                for row in bytes.chunks(pitch) {
+                    out.write_all(&row[display.left as usize..display.right as usize])?;
+                }
+                Ok(())
+            };
+        plane(surface.address, display.top..display.bottom)?;
+        plane(surface.chroma_address[0], display.top / 2..display.bottom.div_ceil(2))
+    };
+    session.begin(Codec::H264, &[])?;
+    for (id, data) in (0..).zip(access_units(&stream)) {
+        let order = i64::from(id);
+        let unit = Unit { data, id, order, wanted: true, decode: true, whole_picture: true, shows: 1 };
+        session.feed(&unit, &mut each)?;
+    }
+    session.finish(&mut each)?;
+    eprintln!("{device:?}: {:?}", session.counts());
+    Ok(())
+}
+
+/// The stream in pieces of one frame each: a frame ends where, after a slice, another one's first slice begins or something that comes
+/// before slices.
+fn access_units(stream: &[u8]) -> Vec<&[u8]> {
+    let is_start = |at: &usize| stream[*at..].starts_with(&[0, 0, 1]);
+    let starts: Vec<usize> = (0..stream.len().saturating_sub(4)).filter(is_start).collect();
+    let (mut units, mut begin, mut has_slice) = (Vec::new(), 0, false);
+    for start in starts {
+        let (kind, first) = (stream[start + 3] & 0x1f, stream[start + 4] & 0x80 != 0);
+        let is_slice = matches!(kind, 1 | 2 | 5);
+        if has_slice && (matches!(kind, 6..=9) || (is_slice && first)) {
+            // The zero before belongs to the start code of four bytes.
+            let end = start - usize::from(stream[start - 1] == 0);
+            units.push(&stream[begin..end]);
+            (begin, has_slice) = (end, false);
+        }
+        has_slice |= is_slice;
+    }
+    units.push(&stream[begin..]);
+    units
+}

@@ -1,0 +1,146 @@
+//! In: a device and what a stream is coded with.
+//! Out: whether that device decodes it, within which limits, on how many engines.
+//! Never: asks the driver twice: the question is slow.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::api::Cuvid;
+use crate::cuda::Device;
+use crate::format::{Chroma, Codec, Layout, StreamFormat};
+use crate::sys;
+use crate::Result;
+
+/// What a device can do with one codec, sampling and depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Whether it decodes it at all.
+    pub supported: bool,
+    /// How many of its engines do.
+    pub engines: u32,
+    /// The smallest width and height.
+    pub min_size: (u32, u32),
+    /// The largest width and height.
+    pub max_size: (u32, u32),
+    /// The most macroblocks (256 pixels) of a picture.
+    pub max_macroblocks: u32,
+    /// Which layouts it can write, one bit each, by [`Layout::number`].
+    pub layouts: u16,
+}
+
+/// The capabilities of a device, asked once per process.
+pub fn of(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> Result<Caps> {
+    static KNOWN: Mutex<BTreeMap<(u32, Codec, Chroma, u8), Caps>> = Mutex::new(BTreeMap::new());
+    let cuvid = Cuvid::get()?;
+    let key = (device.ordinal(), codec, chroma, depth_bits);
+    if let Some(caps) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Ok(*caps);
+    }
+    let mut answer = sys::CUVIDDECODECAPS {
+        eCodecType: codec.number(),
+        eChromaFormat: chroma.number(),
+        nBitDepthMinus8: u32::from(depth_bits.saturating_sub(8)),
+        ..Default::default()
+    };
+    // Not under the lock: two lanes may ask the same at first, which does no harm.
+    device.with_current(|| cuvid.decoder_caps(&mut answer))?;
+    let caps = Caps {
+        supported: answer.bIsSupported != 0,
+        engines: answer.nNumNVDECs.into(),
+        min_size: (answer.nMinWidth.into(), answer.nMinHeight.into()),
+        max_size: (answer.nMaxWidth, answer.nMaxHeight),
+        max_macroblocks: answer.nMaxMBCount,
+        layouts: answer.nOutputFormatMask,
+    };
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, caps);
+    Ok(caps)
+}
+
+/// How many decoding engines the device has: those for H.264, which every engine decodes.
+pub fn engines(device: &Device) -> Result<u32> {
+    Ok(of(device, Codec::H264, Chroma::C420, 8)?.engines)
+}
+
+impl Caps {
+    /// Whether a stream is within the limits.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn check(&self, format: &StreamFormat) -> Result<(), String> {
+        let (name, (width, height)) = (format.name(), format.coded_size);
+        if !self.supported {
+            return Err(format!("{name} is not decoded by this GPU"));
+        }
+        let ((min_width, min_height), (max_width, max_height)) = (self.min_size, self.max_size);
+        if width < min_width || height < min_height {
+            return Err(format!(
+                "this GPU decodes {name} from {min_width}x{min_height} on, and the pictures are {width}x{height}"
+            ));
+        }
+        if width > max_width || height > max_height {
+            return Err(format!(
+                "this GPU decodes {name} up to {max_width}x{max_height}, and the pictures are {width}x{height}"
+            ));
+        }
+        let (blocks, most) = (macroblocks((width, height)), self.max_macroblocks);
+        if blocks > u64::from(most) {
+            return Err(format!(
+                "this GPU decodes {name} up to {most} macroblocks, and pictures of {width}x{height} have {blocks}"
+            ));
+        }
+        let layout = format.layout();
+        if !self.writes(layout) {
+            return Err(format!("this GPU decodes {name}, but does not hand it out as {layout:?}"));
+        }
+        Ok(())
+    }
+
+    /// Whether pictures can be handed out in this layout.
+    pub fn writes(&self, layout: Layout) -> bool {
+        u32::from(self.layouts) >> layout.number() & 1 == 1
+    }
+
+    /// Whether a decoder can be made for pictures up to this size.
+    pub fn fits(&self, size: (u32, u32)) -> bool {
+        size.0 <= self.max_size.0
+            && size.1 <= self.max_size.1
+            && macroblocks(size) <= self.max_macroblocks.into()
+    }
+}
+
+fn macroblocks((width, height): (u32, u32)) -> u64 {
+    u64::from(width.div_ceil(16)) * u64::from(height.div_ceil(16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPS: Caps = Caps {
+        supported: true,
+        engines: 7,
+        min_size: (48, 16),
+        max_size: (4096, 4096),
+        max_macroblocks: 65536,
+        layouts: 0b11,
+    };
+
+    fn stream(codec: Codec, chroma: Chroma, depth_bits: u8, coded_size: (u32, u32)) -> StreamFormat {
+        StreamFormat { codec, chroma, depth_bits, coded_size, min_surfaces: 4 }
+    }
+
+    #[test]
+    fn what_a_gpu_lacks_is_said_in_words() {
+        let stream = |chroma, depth, size| stream(Codec::H264, chroma, depth, size);
+        let none = Caps { supported: false, ..CAPS };
+        let reason = none.check(&stream(Chroma::C420, 10, (1920, 1080))).unwrap_err();
+        assert_eq!(reason, "H.264 4:2:0 10 bit is not decoded by this GPU");
+        assert!(CAPS.check(&stream(Chroma::C420, 8, (48, 16))).is_ok());
+        assert!(CAPS.check(&stream(Chroma::C420, 8, (46, 16))).unwrap_err().contains("from 48x16 on"));
+        assert!(CAPS.check(&stream(Chroma::C420, 8, (4098, 16))).unwrap_err().contains("up to 4096x4096"));
+        let few = Caps { max_macroblocks: 8159, ..CAPS };
+        assert!(few.check(&stream(Chroma::C420, 8, (1920, 1088))).unwrap_err().contains("8160"));
+        assert!(CAPS.check(&stream(Chroma::C444, 8, (640, 480))).unwrap_err().contains("Yuv444"));
+        assert!(CAPS.check(&stream(Chroma::C420, 10, (640, 480))).is_ok());
+    }
+}

@@ -1,0 +1,49 @@
+//! In: the CUDA driver of this machine, if there is one.
+//! Out: devices, streams, events, memory and kernels as values that clean up after themselves.
+//! Never: links libcuda, panics where it is missing, or calls it in a forked child.
+
+mod calls;
+mod device;
+mod driver;
+mod event;
+mod memory;
+mod module;
+mod stream;
+
+pub use device::Device;
+pub use event::Event;
+pub use memory::Memory;
+pub use module::{Function, Module};
+pub use stream::Stream;
+
+pub(crate) use driver::Driver;
+
+use crate::Result;
+
+/// How many CUDA devices there are.
+///
+/// # Errors
+/// [`crate::Error::NoDriver`] where libcuda.so.1 cannot be opened or has no device.
+pub fn count() -> Result<u32> {
+    calls::device_count(Driver::get()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn a_missing_driver_or_device_is_an_error_not_a_panic() {
+        match (count(), Device::open(4096)) {
+            (Ok(devices), Err(Error::NoDriver { reason })) => {
+                assert!(devices > 0 && reason.contains("4096"), "{devices} devices, {reason}")
+            }
+            (Err(Error::NoDriver { reason }), Err(Error::NoDriver { reason: again })) => {
+                assert!(!reason.is_empty());
+                assert_eq!(reason, again, "it is opened once, and what came of that stays");
+            }
+            (count, open) => panic!("{count:?}, {open:?}"),
+        }
+    }
+}

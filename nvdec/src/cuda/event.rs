@@ -1,0 +1,50 @@
+//! In: a place in a stream.
+//! Out: a mark that other streams, or the host, can wait for.
+//! Never: measures time.
+
+use std::sync::Arc;
+
+use super::calls::{self, RawEvent, RawStream};
+use super::Device;
+use crate::Result;
+
+/// A mark in a stream. Clones are the same mark.
+#[derive(Clone)]
+pub struct Event(Arc<Inner>);
+
+struct Inner {
+    device: Arc<Device>,
+    raw: RawEvent,
+}
+
+impl Event {
+    pub(super) fn record(device: &Arc<Device>, stream: RawStream) -> Result<Event> {
+        device.with_current(|| {
+            let raw = calls::event_create(device.driver())?;
+            // Owned before it is recorded, so that a failure destroys it.
+            let event = Event(Arc::new(Inner { device: device.clone(), raw }));
+            calls::event_record(device.driver(), raw, stream)?;
+            Ok(event)
+        })
+    }
+
+    pub(super) fn raw(&self) -> RawEvent {
+        self.0.raw
+    }
+
+    /// Whether everything before the mark is done.
+    pub fn done(&self) -> Result<bool> {
+        self.0.device.with_current(|| calls::event_done(self.0.device.driver(), self.0.raw))
+    }
+
+    /// Waits here until everything before the mark is done.
+    pub fn synchronize(&self) -> Result<()> {
+        self.0.device.with_current(|| calls::event_synchronize(self.0.device.driver(), self.0.raw))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.device.clean_up(|driver| calls::event_destroy(driver, self.raw));
+    }
+}

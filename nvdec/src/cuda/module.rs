@@ -1,0 +1,54 @@
+//! In: kernels, loaded by a device.
+//! Out: functions to launch; they keep their module loaded.
+//! Never: knows what a kernel does.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use super::calls::{self, RawFunction, RawModule};
+use super::Device;
+use crate::{Error, Result};
+
+/// Loaded kernels.
+pub struct Module {
+    device: Arc<Device>,
+    raw: RawModule,
+}
+
+impl Module {
+    pub(super) fn new(device: Arc<Device>, raw: RawModule) -> Module {
+        Module { device, raw }
+    }
+
+    /// The kernel of this name.
+    pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
+        let text = CString::new(name).map_err(|_| Error::Misuse("a kernel's name contains a NUL byte"))?;
+        let raw = self.device.with_current(|| calls::module_function(self.device.driver(), self.raw, &text));
+        let raw = raw.map_err(|error| match error {
+            Error::Call { call, code, name: code_name, text } => {
+                Error::Call { call, code, name: code_name, text: format!("kernel {name}: {text}") }
+            }
+            other => other,
+        })?;
+        Ok(Function { _module: self.clone(), raw })
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        self.device.clean_up(|driver| calls::module_unload(driver, self.raw));
+    }
+}
+
+/// One kernel.
+#[derive(Clone)]
+pub struct Function {
+    _module: Arc<Module>,
+    raw: RawFunction,
+}
+
+impl Function {
+    pub(super) fn raw(&self) -> RawFunction {
+        self.raw
+    }
+}

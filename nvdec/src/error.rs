@@ -1,0 +1,199 @@
+//! In: what the drivers answer, and what this crate finds out by itself.
+//! Out: one error type; its variant says who must act, its text says what to do next.
+//! Never: a bare number without its name.
+
+/// The result of this crate's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call on the GPU road did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No usable driver or no device: the CPU road is the way to go.
+    #[error("no NVIDIA GPU can be used here: {reason}; decode on the CPU instead")]
+    NoDriver {
+        /// What was tried and what it answered.
+        reason: String,
+    },
+    /// There is CUDA, but not its library for video.
+    #[error("this GPU's video engines cannot be used: {reason}; decode on the CPU instead")]
+    NoVideo {
+        /// What was tried and what it answered.
+        reason: String,
+    },
+    /// CUDA was started in another process than this one.
+    #[error(
+        "CUDA was started in process {parent} and cannot be used in its forked child {child}; \
+         start the worker with multiprocessing's \"spawn\" or \"forkserver\" method, or open the GPU after the fork"
+    )]
+    Forked {
+        /// The process in which CUDA was started.
+        parent: u32,
+        /// The process that asked.
+        child: u32,
+    },
+    /// The device's memory is used up.
+    #[error(
+        "the GPU has no memory left for {what} ({bytes} bytes); lower the batch size, the prefetch or the number of lanes, \
+         or free memory held by others on this GPU"
+    )]
+    OutOfMemory {
+        /// What the memory was for.
+        what: String,
+        /// How much was asked for; estimated for decoders.
+        bytes: u64,
+    },
+    /// This GPU or driver cannot decode such a stream.
+    #[error("{reason}; decode it on the CPU instead")]
+    Unsupported {
+        /// What is not supported, in words.
+        reason: String,
+    },
+    /// The engine said that a wanted picture was not decoded cleanly.
+    #[error(
+        "the picture of unit {id} is damaged (decode status {status}: {}); decode this stretch on the CPU to learn where",
+        damage(*.status)
+    )]
+    Damaged {
+        /// The unit whose picture it is.
+        id: u32,
+        /// What `cuvidGetDecodeStatus` answered: 8 error, 9 concealed.
+        status: u32,
+    },
+    /// A wanted picture never came out.
+    #[error("the picture of unit {id} never came out of the decoder ({owed} such units); decode this stretch on the CPU instead")]
+    Missing {
+        /// The first unit, in decode order, whose picture is owed.
+        id: u32,
+        /// How many units' pictures are owed.
+        owed: u32,
+    },
+    /// Pictures and units could not be matched: nothing of this run can be trusted from here on.
+    #[error("the video parser's pictures do not match the units that it was given: {reason}; decode this stretch on the CPU instead")]
+    Mismatch {
+        /// What was expected and what came.
+        reason: String,
+    },
+    /// The parser refused a unit, or said that a callback failed although none did.
+    #[error(
+        "the video parser refused {what} ({bytes} bytes, code {code} {name}); the stream is damaged there"
+    )]
+    Refused {
+        /// What it was given, such as "unit 7".
+        what: String,
+        /// Its length.
+        bytes: usize,
+        /// The code of the driver.
+        code: i32,
+        /// Its name.
+        name: String,
+    },
+    /// The PTX of a kernel was not accepted.
+    #[error(
+        "the driver (CUDA {driver_version}) did not accept the kernels: code {code} {name}; its log: {log}"
+    )]
+    Load {
+        /// What `cuDriverGetVersion` answered, 12040 for 12.4.
+        driver_version: u32,
+        /// The code of the driver.
+        code: i32,
+        /// Its name.
+        name: String,
+        /// The log of the just-in-time compiler.
+        log: String,
+    },
+    /// The CUDA context of the process is broken for good.
+    #[error(
+        "the GPU's context is lost: {call} answered {code} {name}; every CUDA user of this process is affected, \
+         so save what you can and start the process again"
+    )]
+    Lost {
+        /// The call that said so; the cause may be an earlier one.
+        call: &'static str,
+        /// The code of the driver.
+        code: i32,
+        /// Its name.
+        name: String,
+    },
+    /// Another failure of a driver call.
+    #[error("{call} answered {code} {name}: {text}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// The code of the driver.
+        code: i32,
+        /// Its name.
+        name: String,
+        /// The driver's own words.
+        text: String,
+    },
+    /// A call came out of turn: a bug of the caller.
+    #[error("{0}")]
+    Misuse(&'static str),
+}
+
+impl Error {
+    /// Whether freeing memory and trying again may help.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Error::OutOfMemory { .. })
+    }
+
+    /// Whether nothing on this GPU will work again in this process.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Error::Lost { .. } | Error::Forked { .. })
+    }
+
+    /// Whether the stream, not the machine, is the cause, so that another road may still decode it.
+    pub fn is_about_stream(&self) -> bool {
+        matches!(
+            self,
+            Error::Unsupported { .. }
+                | Error::Damaged { .. }
+                | Error::Missing { .. }
+                | Error::Mismatch { .. }
+                | Error::Refused { .. }
+        )
+    }
+}
+
+fn damage(status: u32) -> &'static str {
+    match status {
+        8 => "error",
+        9 => "error, concealed",
+        _ => "not decoded",
+    }
+}
+
+/// An error with its cause: the loader's own says little without.
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+/// Codes after which a context never works again. The rest concern one call.
+pub(crate) fn is_sticky(code: i32) -> bool {
+    // 4 shut down, 46 device unavailable, 214 ECC, 226 NVLink, 700 illegal address, 702 timeout, 709 context destroyed,
+    // 710 device-side assert, 714 to 719 faults of a kernel.
+    matches!(code, 4 | 46 | 214 | 226 | 700 | 702 | 709 | 710 | 714..=719)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_a_kernel_are_sticky_and_bad_arguments_are_not() {
+        assert!([700, 702, 714, 715, 716, 717, 718, 719].into_iter().all(is_sticky));
+        assert!(![0, 1, 2, 201, 205, 222, 400, 600, 701, 704, 801].into_iter().any(is_sticky));
+    }
+
+    #[test]
+    fn an_error_says_the_next_step() {
+        let text = Error::Forked { parent: 7, child: 8 }.to_string();
+        assert!(text.contains("spawn") && text.contains('7') && text.contains('8'), "{text}");
+        let text = Error::Damaged { id: 3, status: 9 }.to_string();
+        assert!(text.contains("unit 3") && text.contains("concealed") && text.contains("CPU"), "{text}");
+    }
+}

@@ -1,0 +1,155 @@
+//! In: the shape of a decoder.
+//! Out: the driver's decoder of that shape, which is destroyed at the drop.
+//! Never: scales, crops or deinterlaces: pictures come out as they were coded.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::shape::{Shape, OUTPUT_SURFACES};
+use super::shelf::Make;
+use crate::api::{Cuvid, RawDecoder};
+use crate::cuda::{Device, Event, Stream};
+use crate::sys;
+use crate::Result;
+
+/// Makes decoders for a device.
+pub(crate) struct Maker {
+    cuvid: &'static Cuvid,
+    device: Arc<Device>,
+}
+
+/// A decoder of the driver. One thread at a time, any thread.
+pub(crate) struct Decoder {
+    cuvid: &'static Cuvid,
+    device: Arc<Device>,
+    raw: RawDecoder,
+    /// After the last reader of its pictures.
+    last_use: Option<Event>,
+}
+
+impl Maker {
+    pub fn new(device: &Arc<Device>) -> Result<Maker> {
+        Ok(Maker { cuvid: Cuvid::get()?, device: device.clone() })
+    }
+}
+
+impl Make for Maker {
+    type Decoder = Decoder;
+
+    fn create(&self, shape: &Shape) -> Result<Decoder> {
+        let format = &shape.format;
+        let ((width, height), (max_width, max_height)) = (format.coded_size, shape.max_size);
+        // Source and target are the whole coded picture: what is shown of it is our kernels' business, so that it cannot go stale
+        // here. Sizes are below 32768, as format.rs saw to.
+        let (right, bottom) = (width as i16, height as i16);
+        let mut info = sys::CUVIDDECODECREATEINFO {
+            ulWidth: width.into(),
+            ulHeight: height.into(),
+            ulNumDecodeSurfaces: shape.surfaces.into(),
+            CodecType: format.codec.number(),
+            ChromaFormat: format.chroma.number(),
+            ulCreationFlags: sys::cudaVideoCreate_Default.into(),
+            bitDepthMinus8: u64::from(format.depth_bits) - 8,
+            ulMaxWidth: max_width.into(),
+            ulMaxHeight: max_height.into(),
+            OutputFormat: format.layout().number(),
+            DeinterlaceMode: sys::cudaVideoDeinterlaceMode_Weave,
+            ulTargetWidth: width.into(),
+            ulTargetHeight: height.into(),
+            ulNumOutputSurfaces: OUTPUT_SURFACES.into(),
+            ..Default::default()
+        };
+        (info.display_area.right, info.display_area.bottom) = (right, bottom);
+        (info.target_rect.right, info.target_rect.bottom) = (right, bottom);
+        let raw = self.device.with_current(|| self.cuvid.create_decoder(&mut info))?;
+        Ok(Decoder { cuvid: self.cuvid, device: self.device.clone(), raw, last_use: None })
+    }
+
+    fn reconfigure(&self, decoder: &mut Decoder, shape: &Shape) -> Result<()> {
+        let (width, height) = shape.format.coded_size;
+        let (right, bottom) = (width as i16, height as i16);
+        let mut info = sys::CUVIDRECONFIGUREDECODERINFO {
+            ulWidth: width,
+            ulHeight: height,
+            ulTargetWidth: width,
+            ulTargetHeight: height,
+            ulNumDecodeSurfaces: shape.surfaces,
+            ..Default::default()
+        };
+        (info.display_area.right, info.display_area.bottom) = (right, bottom);
+        (info.target_rect.right, info.target_rect.bottom) = (right, bottom);
+        self.device.with_current(|| {
+            decoder.settle()?;
+            self.cuvid.reconfigure_decoder(decoder.raw, &mut info)
+        })
+    }
+}
+
+impl Decoder {
+    /// Later work of `stream` on this decoder's pictures comes after that of its last user.
+    pub fn adopt(&mut self, stream: &Stream) -> Result<()> {
+        match self.last_use.take() {
+            Some(event) => stream.wait(&event),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes where `stream` is: its last reader of this decoder's pictures is enqueued.
+    pub fn release(&mut self, stream: &Stream) -> Result<()> {
+        self.last_use = Some(stream.record()?);
+        Ok(())
+    }
+
+    /// Enqueues a picture for decoding.
+    ///
+    /// # Safety
+    /// `picture` is what the parser gave to the decode callback that is under way.
+    pub unsafe fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
+        // SAFETY: by this function's contract.
+        unsafe { self.cuvid.decode_picture(self.raw, picture) }
+    }
+
+    /// Waits until a picture is decoded and enqueues on `stream` its conversion. Gives address and pitch.
+    pub fn map(&mut self, index: i32, how: &MapHow, stream: &Stream) -> Result<(u64, usize)> {
+        let mut parameters = sys::CUVIDPROCPARAMS {
+            progressive_frame: how.progressive.into(),
+            top_field_first: how.top_field_first.into(),
+            unpaired_field: how.unpaired_field.into(),
+            output_stream: stream.raw() as usize as sys::CUstream,
+            ..Default::default()
+        };
+        self.cuvid.map_frame(self.raw, index, &mut parameters)
+    }
+
+    /// Ends a mapping; readers are enqueued on the stream that the picture was mapped for.
+    pub fn unmap(&mut self, address: u64) -> Result<()> {
+        self.cuvid.unmap_frame(self.raw, address)
+    }
+
+    pub fn status(&mut self, index: i32) -> Result<u32> {
+        self.cuvid.decode_status(self.raw, index)
+    }
+
+    /// Waits here for the last reader.
+    fn settle(&mut self) -> Result<()> {
+        self.last_use.take().map_or(Ok(()), |event| event.synchronize())
+    }
+}
+
+/// What a mapping must know of a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MapHow {
+    pub progressive: bool,
+    pub top_field_first: bool,
+    pub unpaired_field: bool,
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        // A forked child calls nothing; other failures cannot be told to anybody here.
+        if let Ok(_entered) = self.device.enter() {
+            let _ = self.settle();
+            let _ = self.cuvid.destroy_decoder(self.raw);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! In: what a stream needs of a decoder.
+//! Out: the decoder to make for it, what it weighs, and whether one that is there will do.
+//! Never: makes one.
+
+use crate::caps::Caps;
+use crate::format::StreamFormat;
+
+/// Surfaces beyond the stream's own need, so that pictures may wait to be mapped.
+const SPARE_SURFACES: u32 = 4;
+/// What is assumed where the parser does not say how many surfaces a stream needs.
+const UNKNOWN_MIN_SURFACES: u32 = 20;
+/// More are refused by the driver.
+const MOST_SURFACES: u32 = 32;
+/// Pictures that may be mapped at a time: with two, the next one does not wait for the readers of the one before.
+pub(crate) const OUTPUT_SURFACES: u32 = 2;
+/// A decoder's own buffers: motion vectors, bitstream. Estimated.
+const FIXED_BYTES: u64 = 32 << 20;
+
+/// Sizes that decoders are made for, so that one serves streams of many sizes. Each also stands on its side.
+const BUCKETS: [(u32, u32); 8] = [
+    (480, 288),
+    (640, 480),
+    (1280, 736),
+    (1920, 1088),
+    (2560, 1600),
+    (4096, 2304),
+    (5120, 2880),
+    (8192, 4352),
+];
+
+/// A decoder as it is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The stream that it is set up for.
+    pub format: StreamFormat,
+    /// The largest picture that it may be reconfigured for.
+    pub max_size: (u32, u32),
+    /// How many pictures it holds.
+    pub surfaces: u32,
+}
+
+/// What is to be done with a decoder so that it serves a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Nothing.
+    Keep,
+    /// Other sizes are to be set.
+    Reconfigure,
+    /// It cannot serve it.
+    Recreate,
+}
+
+/// How many pictures a decoder must hold for a stream.
+pub(crate) fn surfaces_for(min_surfaces: u32) -> u32 {
+    let min = if min_surfaces == 0 { UNKNOWN_MIN_SURFACES } else { min_surfaces };
+    (min + SPARE_SURFACES).min(MOST_SURFACES)
+}
+
+/// The largest picture of a decoder that is made for a stream: a size that others share, as far as the GPU goes.
+pub(crate) fn bucket(size: (u32, u32), caps: &Caps) -> (u32, u32) {
+    let (width, height) = size;
+    let sides = BUCKETS.into_iter().flat_map(|(long, short)| [(long, short), (short, long)]);
+    let holds = |&(w, h): &(u32, u32)| w >= width && h >= height && caps.fits((w, h));
+    sides.filter(holds).min_by_key(|&(w, h)| u64::from(w) * u64::from(h)).unwrap_or(size)
+}
+
+impl Shape {
+    /// The decoder to make for a stream.
+    pub fn of(format: &StreamFormat, caps: &Caps) -> Shape {
+        let surfaces = surfaces_for(format.min_surfaces);
+        Shape { format: *format, max_size: bucket(format.coded_size, caps), surfaces }
+    }
+
+    /// Whether a decoder of this shape serves a stream.
+    pub fn fit(&self, want: &StreamFormat) -> Fit {
+        let have = &self.format;
+        let same_kind =
+            (have.codec, have.chroma, have.depth_bits) == (want.codec, want.chroma, want.depth_bits);
+        let ((width, height), (most_wide, most_high)) = (want.coded_size, self.max_size);
+        if !same_kind
+            || width > most_wide
+            || height > most_high
+            || self.surfaces < surfaces_for(want.min_surfaces)
+        {
+            Fit::Recreate
+        } else if have.coded_size == want.coded_size {
+            Fit::Keep
+        } else {
+            Fit::Reconfigure
+        }
+    }
+
+    /// What it weighs on the device, estimated.
+    pub fn bytes(&self) -> u64 {
+        let picture = |(width, height): (u32, u32)| {
+            let pixels = u64::from(width.next_multiple_of(64)) * u64::from(height.next_multiple_of(32));
+            pixels * self.format.layout().half_bytes_per_pixel() / 2
+        };
+        FIXED_BYTES + picture(self.max_size) * u64::from(self.surfaces + OUTPUT_SURFACES)
+    }
+
+    /// "H.264 4:2:0 8 bit, 1920x1088, 12 pictures".
+    pub fn name(&self) -> String {
+        let (width, height) = self.max_size;
+        format!("{}, up to {width}x{height}, {} pictures", self.format.name(), self.surfaces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Chroma, Codec};
+
+    const CAPS: Caps = Caps {
+        supported: true,
+        engines: 1,
+        min_size: (48, 16),
+        max_size: (4096, 4096),
+        max_macroblocks: 65536,
+        layouts: 0b1111,
+    };
+
+    fn stream(coded_size: (u32, u32), min_surfaces: u32) -> StreamFormat {
+        StreamFormat { codec: Codec::H264, chroma: Chroma::C420, depth_bits: 8, coded_size, min_surfaces }
+    }
+
+    #[test]
+    fn a_decoder_holds_four_pictures_more_than_the_stream_needs() {
+        assert_eq!([4, 8, 17, 28, 31].map(surfaces_for), [8, 12, 21, 32, 32]);
+        assert_eq!(surfaces_for(0), 24, "unknown is taken for twenty");
+    }
+
+    #[test]
+    fn sizes_share_buckets_upright_and_lying_and_within_the_gpu() {
+        let of = |size| bucket(size, &CAPS);
+        assert_eq!(of((320, 240)), (480, 288));
+        assert_eq!(of((240, 320)), (288, 480));
+        assert_eq!(of((1920, 1088)), (1920, 1088));
+        assert_eq!(of((1088, 1920)), (1088, 1920));
+        assert_eq!(of((4096, 4096)), (4096, 4096), "no bucket holds it: its own size");
+        let small = Caps { max_size: (1600, 1600), ..CAPS };
+        assert_eq!(bucket((1300, 700), &small), (1300, 700), "the bucket would be larger than the GPU goes");
+    }
+
+    #[test]
+    fn a_decoder_is_kept_reconfigured_or_made_anew() {
+        let shape = Shape::of(&stream((1280, 720), 4), &CAPS);
+        assert_eq!(shape.fit(&stream((1280, 720), 4)), Fit::Keep);
+        assert_eq!(shape.fit(&stream((1280, 720), 3)), Fit::Keep, "fewer pictures are no reason");
+        assert_eq!(shape.fit(&stream((640, 480), 4)), Fit::Reconfigure);
+        assert_eq!(shape.fit(&stream((1920, 1088), 4)), Fit::Recreate, "too small");
+        assert_eq!(shape.fit(&stream((720, 1280), 4)), Fit::Recreate, "too low, though wide enough");
+        assert_eq!(
+            shape.fit(&stream((1280, 720), 5)),
+            Fit::Recreate,
+            "too few pictures: they come out of order"
+        );
+        assert_eq!(shape.fit(&StreamFormat { depth_bits: 10, ..stream((1280, 720), 4) }), Fit::Recreate);
+        assert_eq!(shape.fit(&StreamFormat { codec: Codec::Hevc, ..stream((1280, 720), 4) }), Fit::Recreate);
+        assert_eq!(
+            shape.fit(&StreamFormat { chroma: Chroma::C444, ..stream((1280, 720), 4) }),
+            Fit::Recreate
+        );
+    }
+
+    #[test]
+    fn weight_grows_with_size_depth_and_pictures() {
+        let bytes = |format: StreamFormat| Shape::of(&format, &CAPS).bytes();
+        let full_hd = bytes(stream((1920, 1088), 4));
+        // Ten pictures of 3.1 MB and the fixed part.
+        assert_eq!(full_hd, FIXED_BYTES + 1920 * 1088 * 3 / 2 * 10);
+        assert_eq!(
+            bytes(StreamFormat { depth_bits: 10, ..stream((1920, 1088), 4) }) - FIXED_BYTES,
+            2 * (full_hd - FIXED_BYTES)
+        );
+        assert!(bytes(stream((1920, 1088), 8)) > full_hd);
+    }
+}

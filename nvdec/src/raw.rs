@@ -1,0 +1,219 @@
+//! In: the units of a stream, and a number of threads.
+//! Out: how many pictures a second the engines decode when nothing is done with them: the ceiling of every loader.
+//! Never: looks at a picture, or is used outside benchmarks.
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use crate::api::Cuvid;
+use crate::cuda::Device;
+use crate::format::{Codec, Facts};
+use crate::parser::{Callbacks, Parser};
+use crate::pool::decoder::{Decoder, MapHow};
+use crate::pool::shelf::Pooled;
+use crate::pool::DecoderPool;
+use crate::session::hardware::Hardware;
+use crate::session::run::Backend;
+use crate::sys;
+use crate::{Error, Result};
+
+/// Shown pictures that wait to be mapped, as in a session.
+const MAP_LAG: usize = 3;
+
+/// What the engines did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ceiling {
+    /// Pictures decoded, by all threads together.
+    pub pictures: u64,
+    /// Pictures mapped.
+    pub mapped: u64,
+    /// Seconds from the first unit to the last picture.
+    pub seconds: f64,
+    /// Threads, each with a decoder of its own.
+    pub sessions: u32,
+}
+
+impl Ceiling {
+    /// Pictures decoded per second.
+    pub fn pictures_per_second(&self) -> f64 {
+        self.pictures as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Decodes the units over and over in `sessions` threads for about so many seconds, mapping every `map_every`-th shown picture (0: none).
+/// The first unit must be one at which decoding may start.
+///
+/// # Errors
+/// The first error of any thread.
+pub fn ceiling(
+    device: &Arc<Device>,
+    codec: Codec,
+    headers: &[u8],
+    units: &[Vec<u8>],
+    sessions: u32,
+    map_every: u32,
+    seconds: f64,
+) -> Result<Ceiling> {
+    if units.is_empty() || sessions == 0 {
+        return Err(Error::Misuse("a ceiling needs at least one unit and one session"));
+    }
+    let pool = DecoderPool::of(device)?;
+    let begin = Instant::now();
+    let until = begin + Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
+    let results: Vec<Result<(u64, u64)>> = std::thread::scope(|scope| {
+        let work = |_| {
+            let pool = &pool;
+            let run = move || one(device, pool, codec, headers, units, map_every, until);
+            Builder::new().name("nvdec-ceiling".to_owned()).spawn_scoped(scope, run)
+        };
+        let threads: Vec<_> = (0..sessions).map(work).collect();
+        let join =
+            |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<(u64, u64)>>>| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => Err(Error::Misuse("the system gave no thread for a session; use fewer")),
+            };
+        threads.into_iter().map(join).collect()
+    });
+    let mut ceiling = Ceiling { seconds: begin.elapsed().as_secs_f64(), sessions, ..Ceiling::default() };
+    for result in results {
+        let (pictures, mapped) = result?;
+        ceiling.pictures += pictures;
+        ceiling.mapped += mapped;
+    }
+    Ok(ceiling)
+}
+
+fn one(
+    device: &Arc<Device>,
+    pool: &Arc<DecoderPool>,
+    codec: Codec,
+    headers: &[u8],
+    units: &[Vec<u8>],
+    map_every: u32,
+    until: Instant,
+) -> Result<(u64, u64)> {
+    device.make_current()?;
+    let cuvid = Cuvid::get()?;
+    let hardware = Hardware { pool: pool.clone(), stream: device.stream()? };
+    let mut sink = Sink {
+        hardware,
+        codec,
+        decoder: None,
+        map_every,
+        shown: 0,
+        pending: VecDeque::new(),
+        counts: (0, 0),
+        last: None,
+        error: None,
+    };
+    while Instant::now() < until {
+        let mut parser = Parser::new(cuvid, codec)?;
+        let mut parse = |data: &[u8], flags: u32, timestamp: usize, sink: &mut Sink| {
+            let code = parser.parse(data, flags, timestamp as i64, sink)?;
+            sink.error.take().map_or(Ok(()), Err)?;
+            cuvid.driver().check("cuvidParseVideoData", code)
+        };
+        if !headers.is_empty() {
+            parse(headers, 0, 0, &mut sink)?;
+        }
+        for (place, unit) in units.iter().enumerate() {
+            parse(unit, sys::CUVID_PKT_TIMESTAMP, place, &mut sink)?;
+            sink.map_down_to(MAP_LAG)?;
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        parse(&[], sys::CUVID_PKT_ENDOFSTREAM, 0, &mut sink)?;
+        sink.map_down_to(0)?;
+    }
+    // Decoding is asynchronous: the last picture is waited for.
+    if let (Some(index), Some(decoder)) = (sink.last, &mut sink.decoder) {
+        let (address, _) = sink.hardware.map(decoder, index, &MapHow::default())?;
+        sink.hardware.unmap(decoder, address)?;
+    }
+    if let Some(decoder) = sink.decoder.take() {
+        sink.hardware.put(decoder);
+    }
+    Ok(sink.counts)
+}
+
+/// Decodes all, maps some, keeps nothing.
+struct Sink {
+    hardware: Hardware,
+    codec: Codec,
+    decoder: Option<Pooled<Decoder>>,
+    map_every: u32,
+    shown: u32,
+    pending: VecDeque<i32>,
+    /// Pictures decoded, and mapped.
+    counts: (u64, u64),
+    last: Option<i32>,
+    error: Option<Error>,
+}
+
+impl Sink {
+    fn map_down_to(&mut self, pending: usize) -> Result<()> {
+        while self.pending.len() > pending {
+            let (Some(index), Some(decoder)) = (self.pending.pop_front(), &mut self.decoder) else { break };
+            let (address, _) = self.hardware.map(decoder, index, &MapHow::default())?;
+            self.counts.1 += 1;
+            self.hardware.unmap(decoder, address)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, result: Result<c_int>) -> c_int {
+        result.unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            0
+        })
+    }
+
+    fn set_up(&mut self, format: &sys::CUVIDEOFORMAT) -> Result<c_int> {
+        let facts = Facts::read(self.codec, format)?;
+        let fits = |decoder| self.hardware.fit(decoder, &facts) == crate::pool::shape::Fit::Keep;
+        if !self.decoder.as_ref().is_some_and(fits) {
+            self.map_down_to(0)?;
+            if let Some(decoder) = self.decoder.take() {
+                self.hardware.put(decoder);
+            }
+            (self.decoder, self.last) = (Some(self.hardware.take(&facts)?.0), None);
+        }
+        Ok(self.decoder.as_ref().map_or(0, |decoder| self.hardware.surfaces(decoder) as c_int))
+    }
+
+    fn submit(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> Result<c_int> {
+        let index = picture.CurrPicIdx;
+        if let Some(place) = self.pending.iter().rposition(|&pending| pending == index) {
+            self.map_down_to(self.pending.len() - 1 - place)?;
+        }
+        let decoder = self.decoder.as_mut().ok_or(Error::Misuse("a picture came before any sequence"))?;
+        self.hardware.decode(decoder, picture)?;
+        self.counts.0 += u64::from(picture.second_field == 0);
+        self.last = Some(index);
+        Ok(1)
+    }
+}
+
+impl Callbacks for Sink {
+    fn sequence(&mut self, format: &sys::CUVIDEOFORMAT) -> c_int {
+        let result = self.set_up(format);
+        self.keep(result)
+    }
+
+    fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> c_int {
+        let result = self.submit(picture);
+        self.keep(result)
+    }
+
+    fn display(&mut self, info: &sys::CUVIDPARSERDISPINFO) -> c_int {
+        self.shown = self.shown.wrapping_add(1);
+        if self.map_every != 0 && self.shown.is_multiple_of(self.map_every) {
+            self.pending.push_back(info.picture_index);
+        }
+        1
+    }
+}

@@ -1,0 +1,220 @@
+//! In: questions about this machine's GPUs, and clips to load their engines with.
+//! Out: facts as dicts: what a GPU decodes, what the decoders of this process weigh, how fast the engines are at most.
+//! Never: needs a driver: where there is none, `gpu_reason` says why. Nor does a loader need any of this.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use framespool::demux::read::PacketReader;
+use framespool::ffmpeg::Packet;
+use framespool::gpu::{count, why_none, Gpu};
+use framespool::index::access::{Access, HardwareCodec};
+use framespool::source::FileSource;
+use framespool::units::DecodeIndex;
+use framespool::video::Video;
+use framespool::{Error, Result};
+use framespool_nvdec::caps;
+use framespool_nvdec::cuda::Device;
+use framespool_nvdec::format::{Chroma, Codec, Layout};
+use framespool_nvdec::pool::DecoderPool;
+use framespool_nvdec::raw;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors::OrRaise;
+use crate::video::{raise_own, watch};
+
+const CODECS: [Codec; 5] = [Codec::H264, Codec::Hevc, Codec::Vp8, Codec::Vp9, Codec::Av1];
+const CHROMAS: [Chroma; 4] = [Chroma::Gray, Chroma::C420, Chroma::C422, Chroma::C444];
+const DEPTHS_BITS: [u8; 3] = [8, 10, 12];
+const LAYOUTS: [(Layout, &str); 6] = [
+    (Layout::Nv12, "NV12"),
+    (Layout::P016, "P016"),
+    (Layout::Yuv444, "YUV444"),
+    (Layout::Yuv444P16, "YUV444P16"),
+    (Layout::Nv16, "NV16"),
+    (Layout::P216, "P216"),
+];
+
+/// Bytes of a clip that a ceiling holds in memory.
+const MOST_UNIT_BYTES: usize = 1 << 30;
+
+/// Why no GPU can be used; `None` where one can.
+#[pyfunction]
+pub fn gpu_reason() -> Option<String> {
+    why_none()
+}
+
+/// Facts of each GPU.
+#[pyfunction]
+pub fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let devices = PyList::empty(py);
+    for ordinal in 0..py.detach(count) {
+        devices.append(facts(py, ordinal)?)?;
+    }
+    Ok(devices)
+}
+
+fn facts(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>> {
+    let asked = py.detach(|| -> Result<_> {
+        let device = Device::open(ordinal)?;
+        let memory = device.memory()?;
+        let decodes = decodes(&device).map_err(|error| error.to_string());
+        Ok((device, memory, decodes))
+    });
+    let (device, (free_bytes, total_bytes), decodes) = asked.or_raise(py)?;
+    let dict = PyDict::new(py);
+    dict.set_item("ordinal", ordinal)?;
+    dict.set_item("name", device.name())?;
+    dict.set_item("uuid", dashed(device.uuid()))?;
+    dict.set_item("pci_bus_id", device.pci_bus_id())?;
+    dict.set_item("compute_capability", device.compute_capability())?;
+    dict.set_item("cuda_version", (device.driver_version() / 1000, device.driver_version() % 1000 / 10))?;
+    dict.set_item("free_bytes", free_bytes)?;
+    dict.set_item("total_bytes", total_bytes)?;
+    dict.set_item("video_reason", decodes.as_ref().err())?;
+    let list = PyList::empty(py);
+    let mut engines = 0;
+    for (codec, chroma, depth_bits, caps) in decodes.unwrap_or_default() {
+        engines = engines.max(caps.engines);
+        let row = PyDict::new(py);
+        row.set_item("codec", codec.name())?;
+        row.set_item("chroma", chroma.name())?;
+        row.set_item("depth_bits", depth_bits)?;
+        row.set_item("engines", caps.engines)?;
+        row.set_item("min_size", caps.min_size)?;
+        row.set_item("max_size", caps.max_size)?;
+        row.set_item("max_macroblocks", caps.max_macroblocks)?;
+        let writes = LAYOUTS.iter().filter(|(layout, _)| caps.writes(*layout)).map(|(_, name)| *name);
+        row.set_item("layouts", writes.collect::<Vec<_>>())?;
+        list.append(row)?;
+    }
+    dict.set_item("engines", engines)?;
+    dict.set_item("decodes", list)?;
+    Ok(dict)
+}
+
+/// What the device decodes; what it does not is left out.
+fn decodes(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, caps::Caps)>> {
+    let mut found = Vec::new();
+    for codec in CODECS {
+        for chroma in CHROMAS {
+            for depth_bits in DEPTHS_BITS {
+                let caps = caps::of(device, codec, chroma, depth_bits)?;
+                if caps.supported {
+                    found.push((codec, chroma, depth_bits, caps));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// As nvidia-smi writes a UUID.
+fn dashed(uuid: [u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    format!("GPU-{}", parts.join("-"))
+}
+
+/// Opens a GPU and loads the kernels: seconds for the driver with its context, and for the kernels. Both are done once per
+/// process, so that a second call takes no time.
+#[pyfunction]
+pub fn gpu_open(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
+    let opened = py.detach(|| -> Result<_> {
+        let begin = Instant::now();
+        Device::open(ordinal)?;
+        let open_seconds = begin.elapsed().as_secs_f64();
+        let begin = Instant::now();
+        Gpu::open(ordinal)?;
+        Ok((open_seconds, begin.elapsed().as_secs_f64()))
+    });
+    opened.or_raise(py)
+}
+
+/// What became of the decoders of this process.
+#[pyfunction]
+pub fn gpu_pool(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, u64>> {
+    let counts = py.detach(|| -> Result<_> { Ok(DecoderPool::of(&Device::open(ordinal)?)?.counts()) });
+    let counts = counts.or_raise(py)?;
+    Ok(HashMap::from([
+        ("created", counts.created),
+        ("reused", counts.reused),
+        ("reconfigured", counts.reconfigured),
+        ("evicted", counts.evicted),
+        ("idle", counts.idle),
+        ("bytes_estimated", counts.bytes),
+    ]))
+}
+
+/// Destroys the decoders that nobody uses; how many there were.
+#[pyfunction]
+pub fn gpu_clear_pool(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
+    py.detach(|| -> Result<_> { Ok(DecoderPool::of(&Device::open(ordinal)?)?.clear()) }).or_raise(py)
+}
+
+/// The units of a clip, from the first one at which decoding may start.
+fn units(path: &PathBuf, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
+    let watch = watch();
+    let source = Arc::new(FileSource::open(path)?);
+    let video = Video::open(source, &watch)?;
+    let index = video.index().clone();
+    let access = Access::new(&index).map_err(|what| Error::Unsupported {
+        site: index.site.clone(),
+        what: format!("on the GPU, {what}"),
+    })?;
+    let codec = match access.codec {
+        HardwareCodec::H264 => Codec::H264,
+        HardwareCodec::Hevc => Codec::Hevc,
+        HardwareCodec::Vp8 => Codec::Vp8,
+        HardwareCodec::Vp9 => Codec::Vp9,
+        HardwareCodec::Av1 => Codec::Av1,
+    };
+    let mut reader: PacketReader = video.reader();
+    let mut packet = Packet::new();
+    let (mut units, mut bytes) = (Vec::new(), 0);
+    let first = index.starts.first().copied().unwrap_or(0);
+    for at in first..index.packets.len() as u32 {
+        if units.len() == most || bytes > MOST_UNIT_BYTES {
+            break;
+        }
+        reader.read(DecodeIndex(at), at == first, &mut packet, &watch)?;
+        let mut unit = Vec::new();
+        access.unit(packet.data(), &mut unit);
+        bytes += unit.len();
+        units.push(unit);
+    }
+    Ok((codec, access.headers, units))
+}
+
+/// Decodes a clip over and over in `sessions` threads and keeps nothing: what the engines can do.
+#[pyfunction]
+pub fn gpu_ceiling<'py>(
+    py: Python<'py>,
+    ordinal: u32,
+    path: PathBuf,
+    sessions: u32,
+    seconds: f64,
+    map_every: u32,
+    most_units: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let run = py.detach(|| {
+        let (codec, headers, units) = units(&path, most_units)?;
+        let device = Device::open(ordinal)?;
+        let ceiling = raw::ceiling(&device, codec, &headers, &units, sessions, map_every, seconds)?;
+        Ok((codec, units.len(), units.iter().map(Vec::len).sum::<usize>(), ceiling))
+    });
+    let (codec, units, unit_bytes, ceiling) = raise_own(py, run)?;
+    let dict = PyDict::new(py);
+    dict.set_item("codec", codec.name())?;
+    dict.set_item("units", units)?;
+    dict.set_item("unit_bytes", unit_bytes)?;
+    dict.set_item("sessions", ceiling.sessions)?;
+    dict.set_item("pictures", ceiling.pictures)?;
+    dict.set_item("mapped", ceiling.mapped)?;
+    dict.set_item("seconds", ceiling.seconds)?;
+    dict.set_item("pictures_per_second", ceiling.pictures_per_second())?;
+    Ok(dict)
+}

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""The CUDA kernels: their PTX, and what can be said of them without a GPU.
+
+    scripts/kernels.py generate    compiles kernels/cuda/pixel_pass.cu to kernels/cuda/gen/pixel_pass.ptx
+    scripts/kernels.py check       does it again elsewhere: the committed file must be what comes out, byte for byte
+    scripts/kernels.py ptxas       assembles the PTX for GPUs that ptxas 11.8 knows; fails if a kernel spills registers
+    scripts/kernels.py ptxas all   the same with ptxas 11.8, 12.9 and 13.5, for all GPUs from sm_70 to sm_121
+    scripts/kernels.py count       instructions of each kernel in the PTX, by kind
+    scripts/kernels.py sanitize    runs kernels/tests/device_pass with the kernels under AddressSanitizer and UBSan
+
+NVRTC and ptxas come from PyPI, by name and version, into ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool};
+they are used as they lie there and installed nowhere. Only the standard library is needed, and a Python that has pip.
+"""
+
+import collections
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CUDA = ROOT / "kernels" / "cuda"
+PTX = CUDA / "gen" / "pixel_pass.ptx"
+
+# The PTX of 11.8 is understood by every driver from release 520 on, which is what this pins.
+NVRTC = ("nvidia-cuda-nvrtc-cu11", "11.8.89")
+OPTIONS = ("--gpu-architecture=compute_70", "--fmad=false", "-default-device", "--std=c++17")
+
+# Assemblers, oldest first, and the GPUs that each is asked for.
+PTXAS = (
+    (("nvidia-cuda-nvcc-cu11", "11.8.89"), (70, 72, 75, 80, 86, 87, 89, 90)),
+    (("nvidia-cuda-nvcc-cu12", "12.9.86"), (70, 75, 80, 86, 89, 90, 100, 103, 120, 121)),
+    (("nvidia-cuda-nvcc", "13.5.37"), (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)),
+)
+
+
+def say(text):
+    print(f"kernels: {text}", file=sys.stderr)
+
+
+def die(text):
+    say(text)
+    sys.exit(1)
+
+
+def package(name, version):
+    """The folder that holds this package's files, fetched if it is not there yet."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("FRAMESPOOL_CACHE") or home / "framespool")
+    folder = cache / f"{name}-{version}"
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    half_done = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cache))
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    command += ["--only-binary=:all:", "--target", str(half_done), f"{name}=={version}"]
+    say(f"fetching {name} {version}")
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        shutil.rmtree(half_done, ignore_errors=True)
+        last = (done.stderr.strip() or done.stdout.strip() or "pip said nothing").splitlines()[-1]
+        die(
+            f"{name} {version} could not be fetched: {last}. "
+            f"Put the unpacked wheel at {folder}, or run this where PyPI can be reached"
+        )
+    half_done.chmod(0o755)
+    try:
+        half_done.rename(folder)
+    except OSError:  # somebody else was faster
+        shutil.rmtree(half_done, ignore_errors=True)
+    return folder
+
+
+def one_file(folder, pattern):
+    found = sorted(folder.rglob(pattern))
+    return found[0] if found else die(f"{folder} holds no {pattern}; delete that folder and try again")
+
+
+class Nvrtc:
+    """NVRTC, loaded from its wheel."""
+
+    def __init__(self):
+        folder = package(*NVRTC)
+        # The builtins first, by path: NVRTC looks for them by name alone.
+        ctypes.CDLL(str(one_file(folder, "libnvrtc-builtins.so.*")), mode=ctypes.RTLD_GLOBAL)
+        self.lib = ctypes.CDLL(str(one_file(folder, "libnvrtc.so.*")))
+
+    def call(self, name, *args):
+        code = getattr(self.lib, name)(*args)
+        if code != 0:
+            self.lib.nvrtcGetErrorString.restype = ctypes.c_char_p
+            raise RuntimeError(f"{name}: {self.lib.nvrtcGetErrorString(code).decode()}")
+
+    def text(self, program, what):
+        size = ctypes.c_size_t()
+        self.call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self.call(f"nvrtcGet{what}", program, buffer)
+        return buffer.value.decode()
+
+    def compile(self, source, headers):
+        """PTX of `source`, whose `headers` (name to text) are given and not looked for."""
+
+        def strings(texts):
+            texts = [text.encode() for text in texts]
+            return (ctypes.c_char_p * len(texts))(*texts)
+
+        program = ctypes.c_void_p()
+        self.call(
+            "nvrtcCreateProgram",
+            ctypes.byref(program),
+            source.encode(),
+            b"pixel_pass.cu",
+            len(headers),
+            strings(headers.values()),
+            strings(headers),
+        )
+        try:
+            self.call("nvrtcCompileProgram", program, len(OPTIONS), strings(OPTIONS))
+        except RuntimeError as error:
+            die(f"{error}\n{self.text(program, 'ProgramLog')}")
+        log = self.text(program, "ProgramLog").strip()
+        if log:
+            die(f"the compiler warns, and nothing here may:\n{log}")
+        return self.text(program, "PTX")
+
+
+def compiled():
+    headers = {header.name: header.read_text() for header in sorted(CUDA.glob("*.h"))}
+    return Nvrtc().compile((CUDA / "pixel_pass.cu").read_text(), headers)
+
+
+def generate():
+    PTX.parent.mkdir(exist_ok=True)
+    PTX.write_text(compiled())
+    print(f"{PTX.relative_to(ROOT)}: {PTX.stat().st_size} bytes")
+
+
+def check():
+    if PTX.read_text() != compiled():
+        die(f"{PTX.relative_to(ROOT)} is not what its sources give; scripts/kernels.py generate makes it so")
+    print(f"{PTX.relative_to(ROOT)} is what NVRTC {NVRTC[1]} makes of its sources")
+
+
+def assemble(which, sm):
+    """(kernel, registers, static shared bytes, stack bytes, spilled bytes) of each kernel."""
+    ptxas = one_file(package(*which), "ptxas")
+    ptxas.chmod(0o755)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(ptxas), f"-arch=sm_{sm}", "-v", "-o", f"{folder}/out", str(PTX)]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        die(f"ptxas {which[1]} refuses the PTX for sm_{sm}:\n{done.stderr}")
+    rows, name, stack, spills = [], None, 0, 0
+    for line in done.stderr.splitlines():
+        if found := re.search(r"Compiling entry function '(\w+)'", line):
+            name = found[1]
+        elif found := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            stack, spills = int(found[1]), int(found[2]) + int(found[3])
+        elif found := re.search(r"Used (\d+) registers", line):
+            shared = re.search(r"(\d+) bytes smem", line)
+            rows.append((name, int(found[1]), int(shared[1]) if shared else 0, stack, spills))
+    if len(rows) != PTX.read_text().count(".entry"):
+        die(f"ptxas {which[1]} for sm_{sm} did not report every kernel:\n{done.stderr}")
+    return rows
+
+
+def ptxas(everything):
+    print(f"{'ptxas':8}  {'GPU':7} {'kernel':20} registers  shared  stack  spilled")
+    spilled = []
+    for which, machines in PTXAS if everything else PTXAS[:1]:
+        for sm in machines:
+            for kernel, registers, shared, stack, spills in assemble(which, sm):
+                print(f"{which[1]:8}  sm_{sm:<4} {kernel:20} {registers:9}  {shared:6}  {stack:5}  {spills:7}")
+                if stack or spills:
+                    spilled.append(f"{kernel} on sm_{sm}")
+    if spilled:
+        die(f"kernels that keep registers in memory: {', '.join(spilled)}")
+
+
+def count():
+    """How often each kind of instruction stands in each kernel: a loop's counts once."""
+    for kernel in re.split(r"(?=\.visible \.entry )", PTX.read_text())[1:]:
+        name = re.match(r"\.visible \.entry (\w+)", kernel)[1]
+        kinds = collections.Counter()
+        for line in kernel.splitlines():
+            if found := re.match(r"\s+(?:@!?%p\d+ )?([a-z][\w.]*)\s.*;$", line.expandtabs()):
+                kinds[found[1].split(".")[0]] += 1
+        for space in ("ld.global", "ld.shared", "st.shared", "st.global", "ld.param"):
+            kinds[space] = len(re.findall(rf"\b{space}\b", kernel))
+        print(f"{name}: {sum(number for kind, number in kinds.items() if '.' not in kind)} instructions;", end=" ")
+        print(", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items(), key=lambda kind: -kind[1])[:18]))
+
+
+def sanitize():
+    compiler = shutil.which("g++") or shutil.which("c++") or die("a C++ compiler is needed: g++")
+    preload = []
+    for library in ("libasan.so", "libubsan.so"):
+        path = subprocess.run([compiler, f"-print-file-name={library}"], capture_output=True, text=True).stdout.strip()
+        if not os.path.isabs(path):
+            die(f"{compiler} has no {library}; install the sanitizers of that compiler")
+        preload.append(os.path.realpath(path))
+    environment = dict(os.environ, CXX=compiler)
+    # The preloaded library must not come between cargo and what it starts: only the test itself runs under it.
+    build = ["cargo", "test", "-p", "framespool-kernels", "--features", "sanitize", "--test", "device_pass"]
+    done = subprocess.run([*build, "--no-run"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    found = re.search(r"Executable .*\((.*device_pass-\w+)\)", done.stderr)
+    if done.returncode != 0 or not found:
+        die(f"{' '.join(build)} failed:\n{done.stderr}")
+    environment["LD_PRELOAD"] = ":".join(preload)
+    # Rust's test harness leaves a little behind, and the kernels allocate nothing that could leak.
+    environment["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=1"
+    environment["UBSAN_OPTIONS"] = "print_stacktrace=1"
+    sys.exit(subprocess.run([ROOT / found[1]], cwd=ROOT / "kernels", env=environment).returncode)
+
+
+def main():
+    commands = {
+        ("generate",): generate,
+        ("check",): check,
+        ("ptxas",): lambda: ptxas(everything=False),
+        ("ptxas", "all"): lambda: ptxas(everything=True),
+        ("count",): count,
+        ("sanitize",): sanitize,
+    }
+    command = commands.get(tuple(sys.argv[1:]))
+    if command is None:
+        print(__doc__.strip(), file=sys.stderr)
+        sys.exit(2)
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+//! In: a number of bytes, and where they shall lie.
+//! Out: a block of host or device memory, from a pool where there is one that fits.
+//! Never: gives device memory on before those who used it last are known.
+#![allow(unsafe_code)]
+
+use std::alloc::{alloc_zeroed, dealloc, Layout};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use framespool_nvdec::cuda::{Device, Event, Memory};
+
+use crate::error::{Error, Result};
+
+/// Good for AVX-512 stores and for a GPU's copy engine.
+pub(super) const ALIGN: usize = 64;
+
+/// A block of memory that belongs to one owner at a time.
+pub(super) enum Block {
+    Host(HostBlock),
+    Device(DeviceBlock),
+}
+
+/// Host memory.
+pub(super) struct HostBlock {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+/// Device memory, with the events of those who wrote or read it last.
+pub(super) struct DeviceBlock {
+    pub memory: Memory,
+    pub used_until: Vec<Event>,
+}
+
+// SAFETY: plain memory with a single owner.
+unsafe impl Send for HostBlock {}
+// SAFETY: shared references to a block hand out no access by themselves (see Slab and Part).
+unsafe impl Sync for HostBlock {}
+
+impl HostBlock {
+    /// `None` when memory is short.
+    fn new(len: usize) -> Option<Self> {
+        // SAFETY: the layout's size is at least ALIGN, not zero.
+        let start = unsafe { alloc_zeroed(Self::layout(len)) };
+        NonNull::new(start).map(|start| Self { start, len })
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len.max(ALIGN), ALIGN).expect("a block shorter than isize::MAX")
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Drop for HostBlock {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout, freed once.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) };
+    }
+}
+
+impl Block {
+    fn len(&self) -> usize {
+        match self {
+            Block::Host(block) => block.len,
+            Block::Device(block) => block.memory.len(),
+        }
+    }
+}
+
+/// Keeps blocks for reuse: a batch's memory is the same size as the last one's, and fresh pages are slow to touch.
+#[derive(Default)]
+pub struct Pool {
+    free: Mutex<Vec<Block>>,
+    most: usize,
+    device: Option<Arc<Device>>,
+}
+
+impl Pool {
+    /// Keeps at most `most` blocks of host memory that nobody uses.
+    pub fn new(most: usize) -> Arc<Self> {
+        Self::on(None, most)
+    }
+
+    /// The same, of a device's memory where one is given.
+    pub fn on(device: Option<Arc<Device>>, most: usize) -> Arc<Self> {
+        Arc::new(Self { free: Mutex::new(Vec::new()), most, device })
+    }
+
+    /// Whose memory it is; `None` for the host's.
+    pub fn device(&self) -> Option<&Arc<Device>> {
+        self.device.as_ref()
+    }
+
+    /// # Errors
+    /// `Argument` where the host's memory is short, `Gpu` where the device's is.
+    pub(super) fn take(&self, len: usize) -> Result<Block> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        // An epoch's last batch may be smaller than the others; it need not have memory of its own.
+        let fits = |b: &Block| b.len() >= len && b.len() <= len.saturating_mul(16);
+        if let Some(at) = free.iter().position(fits) {
+            return Ok(free.swap_remove(at));
+        }
+        drop(free);
+        let Some(device) = &self.device else {
+            let short =
+                || Error::Argument(format!("no memory for {len} bytes; use a smaller batch_size or clips"));
+            return HostBlock::new(len).map(Block::Host).ok_or_else(short);
+        };
+        let memory = device.allocate(len).or_else(|error| {
+            if !error.is_out_of_memory() {
+                return Err(error);
+            }
+            // What is kept here is of another size than what is asked for now, and somebody's decoders may be idle.
+            self.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            device.allocate(len)
+        });
+        Ok(Block::Device(DeviceBlock { memory: memory?, used_until: Vec::new() }))
+    }
+
+    pub(super) fn give(&self, block: Block) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.push(block);
+        if free.len() > self.most {
+            // The oldest: if sizes have changed, it is of the size that is not asked for any more.
+            let oldest = free.remove(0);
+            drop(free); // freeing device memory waits for the device: not under the lock
+            drop(oldest);
+        }
+    }
+}

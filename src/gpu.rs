@@ -1,0 +1,96 @@
+//! In: a GPU's number.
+//! Out: that GPU with the kernels loaded, one for all loaders of the process.
+//! Never: needs a driver to be imported; where there is none, the error says so.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use framespool_kernels as kernels;
+use framespool_nvdec::cuda::{self, Device, Function, Stream};
+
+use crate::error::{Error, Result};
+
+pub use framespool_nvdec::cuda::{Event, Memory};
+
+impl From<framespool_nvdec::Error> for Error {
+    fn from(error: framespool_nvdec::Error) -> Self {
+        match error {
+            framespool_nvdec::Error::Forked { parent, child } => {
+                Error::Forked { what: "GPU", made_in: parent, used_in: child }
+            }
+            other => Error::Gpu { lost: other.is_lost(), reason: other.to_string() },
+        }
+    }
+}
+
+/// The kernels of the pixel pass.
+const KERNELS: [&str; 4] =
+    ["framespool_pixels", "framespool_window", "framespool_finish", "framespool_expand"];
+
+/// A GPU, ready to paint.
+pub struct Gpu {
+    device: Arc<Device>,
+    functions: HashMap<&'static str, Function>,
+}
+
+/// How many GPUs there are; none where there is no driver.
+pub fn count() -> u32 {
+    cuda::count().unwrap_or(0)
+}
+
+/// Why there is no GPU, if there is none.
+pub fn why_none() -> Option<String> {
+    cuda::count().err().map(|e| e.to_string())
+}
+
+impl Gpu {
+    /// Opens a GPU, or gives the one that was opened before.
+    ///
+    /// # Errors
+    /// `Gpu` without a driver or a device of this number, and where the driver refuses the kernels; `Forked`.
+    pub fn open(ordinal: u32) -> Result<Arc<Self>> {
+        // Never dropped: at the end of the process the driver may be gone before we are.
+        static OPEN: Mutex<BTreeMap<u32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
+        let device = Device::open(ordinal)?;
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gpu) = open.get(&ordinal) {
+            return Ok(gpu.clone());
+        }
+        let module = device.load(kernels::PTX)?;
+        let mut functions = HashMap::new();
+        for name in KERNELS {
+            functions.insert(name, module.function(name)?);
+        }
+        let gpu = Arc::new(Self { device, functions });
+        open.insert(ordinal, gpu.clone());
+        Ok(gpu)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Its number.
+    pub fn ordinal(&self) -> u32 {
+        self.device.ordinal()
+    }
+
+    /// Enqueues one launch.
+    pub fn launch(&self, stream: &Stream, launch: &kernels::Launch) -> Result<()> {
+        if let Some((address, bytes)) = launch.clear {
+            stream.fill(address, 0, bytes)?;
+        }
+        let function = self.functions.get(launch.kernel).ok_or_else(|| Error::Gpu {
+            reason: format!("no kernel is called {}", launch.kernel),
+            lost: false,
+        })?;
+        Ok(stream.launch(function, launch.grid, launch.block, launch.shared_bytes, &launch.args)?)
+    }
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.device.fmt(f)
+    }
+}

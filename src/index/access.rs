@@ -1,0 +1,209 @@
+//! In: a stream's parameters and its packets, as containers store them.
+//! Out: the same as a hardware parser wants them: start codes, parameter sets in band, temporal units with their delimiter.
+//! Never: hands a stream on whose pictures a hardware decoder may make otherwise than the standard says to the bit.
+
+use super::av1::{configured, kind, obus};
+use super::nal::{units, Framing};
+use super::params::listed_units;
+use super::roles::declares_frames_only;
+use super::VideoIndex;
+use crate::media::CodecKind;
+
+/// Codecs that a hardware decoder must give to the bit, by their standards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HardwareCodec {
+    /// H.264.
+    H264,
+    /// H.265.
+    Hevc,
+    /// VP8.
+    Vp8,
+    /// VP9.
+    Vp9,
+    /// AV1.
+    Av1,
+}
+
+/// How the packets of one stream become access units.
+#[derive(Debug)]
+pub struct Access {
+    /// Of which codec.
+    pub codec: HardwareCodec,
+    /// Parameter sets, to be fed first.
+    pub headers: Vec<u8>,
+    framing: Framing,
+    /// Each packet is one frame: never a field, never several frames.
+    whole: bool,
+}
+
+/// What is known of an access unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// It is exactly one frame.
+    pub whole: bool,
+    /// Pictures that it shows.
+    pub shows: u8,
+}
+
+const START_CODE: [u8; 4] = [0, 0, 0, 1];
+
+impl Access {
+    /// # Errors
+    /// The reason, in words, why this stream is left to the CPU.
+    pub fn new(index: &VideoIndex) -> Result<Self, String> {
+        let params = &index.info.params;
+        let codec = match params.codec.kind {
+            CodecKind::H264 => HardwareCodec::H264,
+            CodecKind::Hevc => HardwareCodec::Hevc,
+            CodecKind::Vp8 => HardwareCodec::Vp8,
+            CodecKind::Vp9 => HardwareCodec::Vp9,
+            CodecKind::Av1 => HardwareCodec::Av1,
+            CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Other => {
+                return Err(format!(
+                    "{}: its standard does not define pictures to the bit",
+                    params.codec.name
+                ));
+            }
+        };
+        let extradata = &params.extradata;
+        let hevc = codec == HardwareCodec::Hevc;
+        let (framing, headers) = match codec {
+            HardwareCodec::H264 | HardwareCodec::Hevc => {
+                let framing = Framing::of(hevc, extradata);
+                let sets = listed_units(hevc, framing, extradata);
+                (framing, sets.iter().flat_map(|set| [&START_CODE[..], set].concat()).collect())
+            }
+            HardwareCodec::Av1 => {
+                if film_grain(configured(extradata)) != Some(false) {
+                    return Err("av1 with film grain, which is added in one way by each decoder".into());
+                }
+                (Framing::StartCodes, configured(extradata).to_vec())
+            }
+            HardwareCodec::Vp8 | HardwareCodec::Vp9 => (Framing::StartCodes, Vec::new()),
+        };
+        let fields = codec == HardwareCodec::H264 && !declares_frames_only(extradata);
+        // A set that changes inside the stream may bring fields with it.
+        let whole = !fields && !index.changes_parameters;
+        Ok(Self { codec, headers, framing, whole })
+    }
+
+    /// Writes a packet as an access unit into `out`.
+    pub fn unit(&self, packet: &[u8], out: &mut Vec<u8>) -> Shape {
+        out.clear();
+        match self.codec {
+            HardwareCodec::H264 | HardwareCodec::Hevc => {
+                for unit in units(self.framing, packet) {
+                    out.extend_from_slice(&START_CODE);
+                    out.extend_from_slice(unit);
+                }
+                Shape { whole: self.whole, shows: 1 }
+            }
+            HardwareCodec::Vp8 => {
+                out.extend_from_slice(packet);
+                // Bit 4 of the frame tag (RFC 6386, 9.1).
+                Shape { whole: true, shows: u8::from(packet.first().is_some_and(|tag| tag & 0x10 != 0)) }
+            }
+            HardwareCodec::Vp9 => {
+                out.extend_from_slice(packet);
+                let frames = superframe(packet);
+                let shows = frames.iter().filter(|frame| shows_vp9(frame)).count();
+                Shape { whole: frames.len() == 1, shows: shows as u8 }
+            }
+            HardwareCodec::Av1 => {
+                // MP4 and Matroska leave temporal delimiters out; by them a parser tells where a unit begins.
+                if obus(packet).and_then(|list| list.first().map(|o| o.kind)) != Some(kind::DELIMITER) {
+                    out.extend_from_slice(&[kind::DELIMITER << 3 | 2, 0]);
+                }
+                out.extend_from_slice(packet);
+                Shape { whole: false, shows: 1 }
+            }
+        }
+    }
+}
+
+/// The frames of a VP9 packet (VP9 specification, annex B).
+fn superframe(packet: &[u8]) -> Vec<&[u8]> {
+    let whole = || vec![packet];
+    let Some(&marker) = packet.last().filter(|&&b| b & 0xe0 == 0xc0) else { return whole() };
+    let (bytes, frames) = (usize::from(marker >> 3 & 3) + 1, usize::from(marker & 7) + 1);
+    let Some(at) = packet.len().checked_sub(2 + bytes * frames) else { return whole() };
+    if packet[at] != marker {
+        return whole();
+    }
+    let mut rest = &packet[..at];
+    let mut out = Vec::new();
+    for size in packet[at + 1..packet.len() - 1].chunks(bytes) {
+        let size = size.iter().rev().fold(0usize, |sum, &b| sum << 8 | usize::from(b));
+        let Some((frame, tail)) = rest.split_at_checked(size) else { return whole() };
+        if size > 0 {
+            out.push(frame);
+        }
+        rest = tail;
+    }
+    out
+}
+
+/// Whether a VP9 frame is shown (6.2): `show_existing_frame` or `show_frame`.
+fn shows_vp9(frame: &[u8]) -> bool {
+    let Some(&first) = frame.first() else { return false };
+    let bit = |at: usize| frame.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
+    // Marker (2), profile (2, and a reserved bit for profile 3), then show_existing_frame, frame_type, show_frame.
+    let at = if first >> 4 & 3 == 3 { 5 } else { 4 };
+    bit(at) || bit(at + 2)
+}
+
+/// `film_grain_params_present` of a configuration's sequence header; `None` where it cannot be told.
+fn film_grain(configuration: &[u8]) -> Option<bool> {
+    let list = obus(configuration)?;
+    let header = list.iter().find(|obu| obu.kind == kind::SEQUENCE_HEADER)?;
+    super::av1::film_grain(header.payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_superframe_is_taken_apart_and_only_shown_frames_count() {
+        // Profile 0: marker 10, profile 00, show_existing 0, key 0, show_frame 0 or 1.
+        let (hidden, shown, again) = ([0b1000_0000u8, 1, 2], [0b1000_0010u8, 3], [0b1000_1000u8]);
+        let marker = 0xc0 | 2; // three frames, sizes of one byte
+        let index = [marker, 3, 2, 1, marker];
+        let packet = [&hidden[..], &shown, &again, &index].concat();
+        assert_eq!(superframe(&packet), [&hidden[..], &shown, &again]);
+        let shows: Vec<bool> = superframe(&packet).into_iter().map(shows_vp9).collect();
+        assert_eq!(shows, [false, true, true]);
+        assert_eq!(superframe(&shown), [&shown]);
+        assert!(shows_vp9(&[0b1011_0000, 0b1000_0000]), "profile 3 has a reserved bit");
+    }
+
+    #[test]
+    fn a_lying_superframe_is_one_frame() {
+        for lie in [vec![0xc1u8], vec![0xc0, 9, 0xc0], vec![1, 0xc9, 0xff, 0xff, 0xff, 0xff, 0xc9]] {
+            assert_eq!(superframe(&lie), [&lie[..]]);
+        }
+    }
+
+    #[test]
+    fn length_prefixed_units_get_start_codes() {
+        let index = {
+            let mut index = VideoIndex::sketch(&[(0, true, true)]);
+            index.info.params = crate::media::CodecParams::sketch("h264", &[1, 100, 0, 31, 0xff, 0xe0, 0]);
+            index
+        };
+        let access = Access::new(&index).unwrap();
+        let mut out = Vec::new();
+        let shape = access.unit(&[0, 0, 0, 2, 0x65, 9, 0, 0, 0, 1, 0x41], &mut out);
+        assert_eq!(out, [0, 0, 0, 1, 0x65, 9, 0, 0, 0, 1, 0x41]);
+        assert_eq!(shape, Shape { whole: false, shows: 1 }, "nothing says that there are no fields");
+    }
+
+    #[test]
+    fn codecs_that_are_not_defined_to_the_bit_stay_with_the_cpu() {
+        let mut index = VideoIndex::sketch(&[(0, true, true)]);
+        for name in ["mpeg4", "mpeg2video", "vc1", "mjpeg"] {
+            index.info.params = crate::media::CodecParams::sketch(name, &[]);
+            assert!(Access::new(&index).unwrap_err().contains(name));
+        }
+    }
+}

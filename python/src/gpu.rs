@@ -161,8 +161,10 @@ fn units(path: &PathBuf, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> 
     let source = Arc::new(FileSource::open(path)?);
     let video = Video::open(source, &watch)?;
     let index = video.index().clone();
-    let access = Access::new(&index)
-        .map_err(|what| Error::Unsupported { site: index.site.clone(), what: format!("on the GPU, {what}") })?;
+    let access = Access::new(&index).map_err(|what| Error::Unsupported {
+        site: index.site.clone(),
+        what: format!("on the GPU, {what}"),
+    })?;
     let codec = match access.codec {
         HardwareCodec::H264 => Codec::H264,
         HardwareCodec::Hevc => Codec::Hevc,

@@ -67,6 +67,7 @@ def package(name, version):
             f"{name} {version} could not be fetched: {last}. "
             f"Put the unpacked wheel at {folder}, or run this where PyPI can be reached"
         )
+    half_done.chmod(0o755)
     try:
         half_done.rename(folder)
     except OSError:  # somebody else was faster
@@ -141,9 +142,7 @@ def generate():
 
 def check():
     if PTX.read_text() != compiled():
-        die(
-            f"{PTX.relative_to(ROOT)} is not what its sources give; run scripts/kernels.py generate and commit the result"
-        )
+        die(f"{PTX.relative_to(ROOT)} is not what its sources give; scripts/kernels.py generate makes it so")
     print(f"{PTX.relative_to(ROOT)} is what NVRTC {NVRTC[1]} makes of its sources")
 
 

@@ -15,7 +15,7 @@ pub mod view;
 
 pub use draw::Drawn;
 pub use easel::Easel;
-pub use framespool_kernels::{Channels, Dtype, Expand, Filter, Normalize};
+pub use framespool_kernels::{Channels, DeviceExpand, Dtype, Expand, Filter, Normalize};
 pub use painter::{explain, Painter, Picture};
 pub use shape::{ClipShape, Layout};
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::batch::{Lent, Part, Pool, Slab, Target};
-use crate::decode::{FrameDecoder, Step};
+use crate::decode::{Counts, FrameDecoder, Step, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
@@ -170,6 +170,11 @@ impl Workbench {
     pub fn decoding_on(self, gpu: &Arc<Gpu>) -> Result<Self> {
         let lane = HardwareLane::new(gpu)?;
         Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(lane))), ..self })
+    }
+
+    /// The work of the GPU's decoder since it was asked last.
+    pub fn take_work_of_gpu(&mut self) -> (Counts, Times) {
+        self.hardware.as_mut().map(AnyDecoder::take_work).unwrap_or_default()
     }
 
     /// A canvas in the memory where its results go.

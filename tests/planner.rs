@@ -6,114 +6,12 @@ mod common;
 
 use std::sync::Arc;
 
-use framespool::order::{LastBatch, OrderConfig, Shuffle};
-use framespool::pixels::transform::{Flip, Padding, Size, Span, Target, Transform};
-use framespool::pixels::{Dtype, Filter, Layout, Normalize, Recipe};
+use common::spools::{config, deliver, items, normalized, resized_crop, shorter_side};
+use framespool::pixels::{Dtype, Layout};
 use framespool::sampling::footage::Extent;
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
 use framespool::spool::library::{Item, Place};
-use framespool::spool::stats::Stats;
-use framespool::spool::{OnError, Pixels, Spool, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
-use md5::{Digest, Md5};
-
-/// At most two small videos of each codec, container and condition: some thirty, damaged ones among them.
-fn items() -> Vec<Item> {
-    let mut seen: Vec<(String, String, bool)> = Vec::new();
-    let mut items = Vec::new();
-    for entry in common::videos() {
-        let small = entry.facts["width"].as_u64().is_some_and(|w| w <= 720);
-        let frames = entry.facts["frames_decoded"].as_u64().unwrap_or(0);
-        let kind = (entry.codec().to_owned(), entry.facts["container"].to_string(), entry.is_corrupt());
-        if small && (20..=160).contains(&frames) && seen.iter().filter(|&k| *k == kind).count() < 2 {
-            seen.push(kind);
-            let label = items.len() as i64;
-            items.push(Item {
-                place: Place::Path(entry.root.join(&entry.path)),
-                label,
-                extent: Extent::Whole,
-            });
-        }
-    }
-    items
-}
-
-fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnError) -> SpoolConfig {
-    SpoolConfig {
-        items: items.to_vec(),
-        sampling: sampling.clone(),
-        order: OrderConfig {
-            batch_size: 5,
-            shuffle: Shuffle::Full,
-            seed: 11,
-            last_batch: LastBatch::Fill,
-            ..OrderConfig::default()
-        },
-        mixture: None,
-        on_error,
-        recipe: recipe.clone(),
-        threads: 1,
-        prefetch: 0,
-        memory_budget: 0,
-        look_ahead: 0,
-        index: None,
-        gpu: framespool::spool::GpuConfig::default(),
-    }
-}
-
-/// One line for each batch: its bytes and facts hashed, or its error.
-fn deliver(config: SpoolConfig) -> (Vec<String>, Stats) {
-    let nothing = || Ok(());
-    let mut spool = Spool::start(config, &nothing).expect("starts");
-    let pass = spool.begin(2, 0).expect("begins");
-    let mut lines = Vec::new();
-    loop {
-        match spool.next_batch(pass, &nothing) {
-            Ok(None) => return (lines, spool.counter()()),
-            Err(error) => lines.push(error.to_string()),
-            Ok(Some(batch)) => {
-                let mut md5 = Md5::new();
-                match &batch.pixels {
-                    Pixels::Even(slab, _) => md5.update(slab.bytes().expect("host memory")),
-                    Pixels::Ragged(clips) => {
-                        clips.iter().for_each(|(slab, _)| md5.update(slab.bytes().expect("host memory")))
-                    }
-                }
-                let ids: Vec<u64> = batch.clips.iter().map(|c| c.clip_id).collect();
-                md5.update(format!("{:?}", batch.clips));
-                lines.push(format!("{ids:?} {:x}", md5.finalize()));
-            }
-        }
-    }
-}
-
-fn resized_crop() -> Recipe {
-    let crop = Transform::RandomResizedCrop {
-        size: Size { height: 40, width: 48 },
-        scale: Span::new(0.1, 1.0),
-        ratio: Span::new(0.75, 1.25),
-        filter: Filter::Triangle,
-    };
-    let flip = Transform::RandomFlip { flip: Flip::Horizontal, p: 0.5 };
-    Recipe::new(vec![crop, flip], Dtype::U8, Layout::Ncthw).expect("a recipe")
-}
-
-/// Elements that are no codes: they wait as codes all the same.
-fn normalized(layout: Layout, dtype: Dtype) -> Recipe {
-    let crop = Transform::RandomCrop {
-        size: Size { height: 24, width: 28 },
-        padding: Padding { left: 3, ..Padding::default() },
-        pad_if_needed: true,
-        fill: [9.0; 3],
-    };
-    let normalize = Transform::Normalize(Normalize { mean: [0.3, 0.4, 0.5], std: [0.2, 0.3, 0.4] });
-    Recipe::new(vec![crop, normalize], dtype, layout).expect("a recipe")
-}
-
-fn shorter_side() -> Recipe {
-    let resize =
-        Transform::Resize { target: Target::Shorter { size: 32, longest: None }, filter: Filter::Triangle };
-    Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
-}
+use framespool::spool::{OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
 
 #[test]
 fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {

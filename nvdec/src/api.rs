@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use libloading::Library;
 
 use crate::cuda::Driver;
+use crate::error::with_cause;
 use crate::sys;
 use crate::{Error, Result};
 
@@ -23,7 +24,7 @@ macro_rules! table {
                     // SAFETY: the header declares the symbol with this type (an Option of a function, null where it is null);
                     // the library is never closed.
                     let symbol = unsafe { library.get::<sys::$kind>($symbol) };
-                    *symbol.map_err(|error| format!("libnvcuvid.so.1 lacks a function ({error}); install a newer driver"))?
+                    *symbol.map_err(|error| format!("libnvcuvid.so.1 lacks a function ({}); install a newer driver", with_cause(&error)))?
                 },)* })
             }
         }
@@ -209,7 +210,7 @@ fn open_library() -> Result<&'static Library, String> {
         match unsafe { Library::new(name) } {
             // Never closed: the driver keeps threads and exit handlers of its own.
             Ok(library) => return Ok(Box::leak(Box::new(library))),
-            Err(error) => reason += &format!("{name}: {error}. "),
+            Err(error) => reason += &format!("{name}: {}. ", with_cause(&error)),
         }
     }
     Err(reason + "It comes with the driver; a container needs NVIDIA_DRIVER_CAPABILITIES=video or all")

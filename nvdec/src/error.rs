@@ -164,6 +164,14 @@ fn damage(status: u32) -> &'static str {
     }
 }
 
+/// An error with its cause: the loader's own says little without.
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
 /// Codes after which a context never works again. The rest concern one call.
 pub(crate) fn is_sticky(code: i32) -> bool {
     // 4 shut down, 46 device unavailable, 214 ECC, 226 NVLink, 700 illegal address, 702 timeout, 709 context destroyed,

@@ -138,3 +138,81 @@ unsafe extern "C" fn on_display(user: *mut c_void, info: *mut sys::CUVIDPARSERDI
     // SAFETY: the driver gives back `pUserData`, and an info that is good until the return, or null.
     unsafe { info.as_ref().map_or(1, |info| with_target(user, |target| target.display(info))) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Target {
+        seen: Vec<&'static str>,
+        panics: bool,
+    }
+
+    impl Callbacks for Target {
+        fn sequence(&mut self, _: &sys::CUVIDEOFORMAT) -> c_int {
+            self.seen.push("sequence");
+            12
+        }
+
+        fn decode(&mut self, _: &mut sys::CUVIDPICPARAMS) -> c_int {
+            assert!(!self.panics, "on purpose");
+            self.seen.push("decode");
+            1
+        }
+
+        fn display(&mut self, _: &sys::CUVIDPARSERDISPINFO) -> c_int {
+            self.seen.push("display");
+            0
+        }
+    }
+
+    fn link(target: &mut Target) -> Link {
+        let target: &mut dyn Callbacks = target;
+        // SAFETY: only the lifetime changes; every test's target outlives its link.
+        let target: NonNull<dyn Callbacks> = unsafe { std::mem::transmute(NonNull::from(target)) };
+        Link { target: Cell::new(Some(target)), panic: Cell::new(None) }
+    }
+
+    fn user(link: &Link) -> *mut c_void {
+        std::ptr::from_ref(link).cast_mut().cast()
+    }
+
+    #[test]
+    fn callbacks_reach_their_target_and_its_answers_come_back() {
+        let mut target = Target { seen: Vec::new(), panics: false };
+        let link = link(&mut target);
+        let (mut format, mut picture, mut info) = Default::default();
+        // SAFETY: the link and what the callbacks are given outlive the calls.
+        let answers = unsafe {
+            let answers = (on_sequence(user(&link), &mut format), on_decode(user(&link), &mut picture));
+            (answers, on_display(user(&link), &mut info))
+        };
+        assert_eq!(answers, ((12, 1), 0));
+        assert_eq!(target.seen, ["sequence", "decode", "display"]);
+    }
+
+    #[test]
+    fn a_panic_does_not_cross_c_and_is_kept() {
+        let mut target = Target { seen: Vec::new(), panics: true };
+        let link = link(&mut target);
+        // SAFETY: as above.
+        let answer = unsafe { on_decode(user(&link), &mut Default::default()) };
+        assert_eq!(answer, 0);
+        let text = link.panic.take().and_then(|panic| panic.downcast::<&str>().ok());
+        assert_eq!(text.as_deref(), Some(&"on purpose"));
+    }
+
+    #[test]
+    fn without_a_target_or_a_picture_nothing_is_called() {
+        let mut target = Target { seen: Vec::new(), panics: false };
+        let link = link(&mut target);
+        // SAFETY: as above; null is what the driver gives at an end.
+        unsafe {
+            assert_eq!(on_display(user(&link), std::ptr::null_mut()), 1, "the end of a stream");
+            assert_eq!(on_decode(user(&link), std::ptr::null_mut()), 0);
+            link.target.set(None);
+            assert_eq!(on_decode(user(&link), &mut Default::default()), 1, "muted");
+        }
+        assert!(target.seen.is_empty());
+    }
+}

@@ -215,7 +215,8 @@ impl Session {
         self.drive(&what, each, |run, each, parse| run.feed(unit, each, parse))
     }
 
-    /// Ends the pass: all pictures that are owed come. The decoder goes back to the pool.
+    /// Ends the pass: all pictures that are owed come. The decoder goes back to the pool. Only a pass that was finished vouches for
+    /// its pictures: what went wrong with one may show when a later one comes.
     pub fn finish<E: From<Error>>(
         &mut self,
         each: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
@@ -295,6 +296,11 @@ impl Session {
 }
 
 type Parse<'a> = dyn FnMut(Packet<'_>, &mut dyn crate::parser::Callbacks) -> Result<()> + 'a;
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Session>();
+};
 
 impl Drop for Session {
     fn drop(&mut self) {

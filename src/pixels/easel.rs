@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{Memory, Stream};
-use kernels::{DeviceFormat, DeviceFrame, DevicePass, DeviceSlot};
+use kernels::{DeviceExpand, DeviceFormat, DeviceFrame, DevicePass, DeviceSlot};
 
 use super::painter::PassId;
+use super::shape::ClipShape;
 use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;
 
@@ -90,11 +91,30 @@ impl Easel {
         Ok(())
     }
 
+    /// Enqueues what turns a clip of this shape that lies at `codes` as codes into its elements at `out`.
+    ///
+    /// # Errors
+    /// `Gpu` where the device does not take the order.
+    pub fn expand(&mut self, expand: &DeviceExpand, shape: &ClipShape, codes: u64, out: u64) -> Result<()> {
+        let at = self.make_room(expand.tables().len())?;
+        let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
+        self.stream.upload(address, expand.tables())?;
+        self.gpu.launch(&self.stream, &shape.expand_on_device(expand, codes, address, out)?)
+    }
+
     /// Puts tables into the ring, over those that were put there first. All who read the ring are in one stream, so nobody
     /// is overtaken.
     fn upload(&mut self, id: PassId, format: DeviceFormat, pass: DevicePass) -> Result<usize> {
-        let tables = pass.tables();
-        let len = tables.len().next_multiple_of(ALIGN).max(ALIGN);
+        let at = self.make_room(pass.tables().len())?;
+        let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
+        self.stream.upload(address, pass.tables())?;
+        self.uploaded.push(Uploaded { id, format, pass, at });
+        Ok(self.uploaded.len() - 1)
+    }
+
+    /// Where in the ring the next `bytes` bytes go; whose tables lay there is forgotten.
+    fn make_room(&mut self, bytes: usize) -> Result<usize> {
+        let len = bytes.next_multiple_of(ALIGN).max(ALIGN);
         if self.ring.as_ref().is_none_or(|ring| ring.len() < len) {
             self.uploaded.clear();
             self.next = 0;
@@ -107,10 +127,8 @@ impl Easel {
         let at = self.next;
         let end = |u: &Uploaded| u.at + u.pass.tables().len().next_multiple_of(ALIGN).max(ALIGN);
         self.uploaded.retain(|u| end(u) <= at || u.at >= at + len);
-        self.stream.upload(ring.address() + at as u64, tables)?;
         self.next = at + len;
-        self.uploaded.push(Uploaded { id, format, pass, at });
-        Ok(self.uploaded.len() - 1)
+        Ok(at)
     }
 
     /// Device memory of at least this many bytes, for a picture on its way to the host.

@@ -2,8 +2,9 @@
 //! Out: dimensions, bytes, and the places of single pictures among them.
 //! Never: touches memory, but to turn a clip of codes into one of elements.
 
-use framespool_kernels::DeviceSlot;
-use framespool_kernels::{Channels, Dtype, Expand, OutSlot};
+use framespool_kernels::{Channels, DeviceExpand, DeviceSlot, Dtype, Expand, Launch, OutSlot};
+
+use crate::error::{Error, Result};
 
 /// Order of a batch's dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,31 @@ impl ClipShape {
         for (number, (codes, clip)) in planes.enumerate() {
             expand.run(codes, (number % channels, 1), clip);
         }
+    }
+
+    /// What turns a clip of codes at `codes` into its elements at `out`, both in device memory.
+    ///
+    /// # Errors
+    /// `Argument` for a clip beyond what one launch can do.
+    pub(super) fn expand_on_device(
+        &self,
+        expand: &DeviceExpand,
+        codes: u64,
+        tables: u64,
+        out: u64,
+    ) -> Result<Launch> {
+        let channels = self.channels.count();
+        let turns = self.layout == Layout::Nthwc || channels == 1;
+        let plane = match self.layout {
+            _ if turns => self.views.max(1) * self.frames * self.height * self.width * channels,
+            Layout::Ncthw => self.frames * self.height * self.width,
+            _ => self.height * self.width,
+        };
+        let all = self.views.max(1) * self.frames * self.height * self.width * channels;
+        let planes = u32::try_from(all / plane.max(1)).unwrap_or(u32::MAX);
+        expand
+            .launch(codes, (plane as u64, planes), (channels, turns), tables, out)
+            .map_err(|e| Error::Argument(e.to_string()))
     }
 
     /// Where frame `t` of a view goes in the clip's bytes.

@@ -18,7 +18,7 @@ use super::window::HeldClip;
 use super::SpoolConfig;
 use crate::batch::{Part, Target};
 use crate::error::{Error, Result};
-use crate::pixels::{ClipShape, Expand, Painter};
+use crate::pixels::{ClipShape, DeviceExpand, Expand, Painter};
 
 /// All lanes.
 pub(super) struct Lanes {
@@ -44,6 +44,7 @@ impl Lanes {
                 by_gpu,
                 road: road.clone(),
                 expand: config.kept_as().map(|(_, expand)| expand),
+                expand_on_device: config.kept_as().map(|(_, expand)| expand.for_device()),
                 alone: Alone::new(config, &library, &meter, &road),
                 shape: config.clip_shape(),
                 kept_shape: config.kept_as().map_or(config.clip_shape(), |(recipe, _)| {
@@ -90,6 +91,7 @@ struct Lane {
     road: Arc<Road>,
     /// Makes elements of clips that waited as codes.
     expand: Option<Expand>,
+    expand_on_device: Option<DeviceExpand>,
     alone: Alone,
     shape: Option<ClipShape>,
     kept_shape: Option<ClipShape>,
@@ -107,6 +109,10 @@ fn painters(config: &SpoolConfig, road: &Road, by_gpu: bool) -> Painters {
 
 impl Lane {
     fn work(mut self) {
+        if let Some(gpu) = self.road.gpu() {
+            // Calls find it so, and need not change it back and forth. Should it fail, they say so themselves.
+            let _ = gpu.device().make_current();
+        }
         while let Some(job) = self.desk.next() {
             let begun = Instant::now();
             let hostages = job.tickets();
@@ -166,11 +172,17 @@ impl Lane {
                     _ => bytes.copy_from_slice(kept),
                 }
             }
-            (Target::Device(mut spot), None) if spot.len == kept && self.expand.is_none() => {
-                let stream = self.painters.batch.easel()?.stream().clone();
+            (Target::Device(mut spot), None) if have == Some(kept) && need == Some(spot.len) => {
+                let easel = self.painters.batch.easel()?;
+                let stream = easel.stream().clone();
                 spot.begin(&stream)?;
                 held.slab.written().iter().try_for_each(|event| stream.wait(event))?;
-                stream.copy(spot.address, held.slab.address(), kept)?;
+                match (&self.expand_on_device, self.shape) {
+                    (Some(expand), Some(shape)) => {
+                        easel.expand(expand, &shape, held.slab.address(), spot.address)?;
+                    }
+                    _ => stream.copy(spot.address, held.slab.address(), kept)?,
+                }
                 held.slab.read_until(stream.record()?);
             }
             _ => return Err(misfit()),

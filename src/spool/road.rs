@@ -100,6 +100,11 @@ impl Road {
         }
     }
 
+    /// The GPU, if one takes part.
+    pub fn gpu(&self) -> Option<&Arc<Gpu>> {
+        self.home.as_ref().or(self.sessions.as_ref().map(|s| &s.gpu))
+    }
+
     /// Threads that decode by the GPU.
     pub fn lanes(&self) -> u32 {
         self.sessions.as_ref().map_or(0, |s| s.lanes)

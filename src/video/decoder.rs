@@ -1,4 +1,5 @@
-//! In: runs. Out: their wanted pictures, from libavcodec or from a GPU's decoder, by one interface.
+//! In: runs.
+//! Out: their wanted pictures, from libavcodec or from a GPU's decoder, by one interface.
 //! Never: gives up on a run that the GPU cannot do: the CPU goes on with what is still owed, and its verdict counts.
 
 use std::sync::Arc;

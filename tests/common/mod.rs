@@ -3,6 +3,7 @@
 
 pub mod index;
 pub mod sparing;
+pub mod spools;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

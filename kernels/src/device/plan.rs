@@ -71,8 +71,8 @@ impl PixelPass {
         let mut args = PixelArgs {
             columns: [columns, chroma_columns],
             rows: [rows, chroma_rows],
-            elements: blob.elements(self.writer()),
-            masks: blob.masks(&finish.masks, self.writer()),
+            elements: if finish.dtype == Dtype::U8 { 0 } else { blob.elements(self.writer()) },
+            masks: if finish.masks.is_empty() { 0 } else { blob.masks(&finish.masks, self.writer()) },
             depth_bits: u32::from(format.depth_bits),
             word_shift: u32::from(format.shift),
             component_count: picture.ink.components() as u32,
@@ -209,21 +209,27 @@ impl Step {
         slot: &Placed,
     ) -> Launch {
         let mut args = self.args;
-        for (sheet, own) in args.sheets.iter_mut().zip(picture.sheets.iter().flatten()) {
+        // A kernel is told of no memory that it does not use.
+        let planes = picture.sheets.iter().flatten().filter(|_| self.kernel != FINISH);
+        for (sheet, own) in args.sheets.iter_mut().zip(planes) {
             let super::DevicePlane { address, stride_bytes } = own.plane;
             sheet.address = address;
             sheet.stride_bytes = stride_bytes as u64;
             sheet.aligned = u32::from(address.is_multiple_of(4) && stride_bytes.is_multiple_of(4));
         }
         for axis in args.columns.iter_mut().chain(&mut args.rows) {
-            axis.spans += tables;
-            axis.weights += tables;
+            axis.spans = axis.spans.wrapping_add(tables);
+            axis.weights = axis.weights.wrapping_add(tables);
         }
-        args.elements += tables;
-        args.masks += tables;
-        args.sums = scratch;
-        args.components = scratch.wrapping_add(SUMS_BYTES as u64);
-        args.slot = slot.address;
+        args.elements = args.elements.wrapping_add(tables);
+        args.masks = args.masks.wrapping_add(tables);
+        if self.kernel != PIXELS {
+            args.sums = scratch;
+            args.components = scratch.wrapping_add(SUMS_BYTES as u64);
+        }
+        if self.kernel != WINDOW {
+            args.slot = slot.address;
+        }
         (args.origin, args.step_i, args.step_j) = (slot.origin, slot.step_i, slot.step_j);
         args.channel_stride = slot.channel_stride;
         args.order = slot.order(&args);

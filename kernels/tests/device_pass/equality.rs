@@ -209,6 +209,37 @@ fn kernels_equal_the_integer_twin_where_fill_fades_in() {
 }
 
 #[test]
+fn whole_tiles_of_codes_equal_the_twin_in_every_layout() {
+    // Where four codes are stored at a time, and where strides or addresses forbid it.
+    for (width, height) in [(64, 24), (72, 27), (70, 24)] {
+        let picture = noise(Format { padding_bytes: 0, ..Format::i420(width, height) }, 3);
+        for (channels, quarter_turns_cw, flip_horizontal) in [
+            (Channels::Three, 0, false),
+            (Channels::Three, 0, true),
+            (Channels::Three, 1, false),
+            (Channels::One, 0, false),
+            (Channels::One, 2, true),
+        ] {
+            let orientation = Orientation { mirror: false, quarter_turns_cw };
+            let size = if quarter_turns_cw == 1 { (height, width) } else { (width, height) };
+            let geometry = Geometry { orientation, flip_horizontal, ..Geometry::whole(size.0, size.1) };
+            let finish = Finish { channels, ..Finish::plain(Dtype::U8) };
+            let (w, h) = (size.0 as usize, size.1 as usize);
+            for gap in [0, 1, 4] {
+                let by_channel = [w * h + 4 * h + gap, w + 4, 1];
+                let padded = [(w + gap) * h, w + gap, 1];
+                let together = [1, 3 * w + gap, 3];
+                for (strides, lead) in
+                    [(by_channel, 0), (padded, 0), (together, 0), (together, 1), (padded, 2)]
+                {
+                    equal(&picture.view(), &geometry, &finish, strides, lead).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_grid_masks_phases_below_its_limit_and_not_the_limit_itself() {
     let geometry = Geometry { resized: (40, 12), window: Rect::sized(40, 12), ..Geometry::whole(1, 1) };
     for limit in [0, 3, (1 << 32) - 1, 1 << 32] {

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream};
 use libloading::Library;
 
-use crate::error::is_sticky;
+use crate::error::{is_sticky, with_cause};
 use crate::{Error, Result};
 
 // Only cudarc's types are used, not its functions: those panic where the library or one of its symbols is missing, look for
@@ -24,7 +24,7 @@ macro_rules! table {
                 Ok(Table { $($field: {
                     // SAFETY: the type is that of the driver API's documentation for this symbol; the library is never closed.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol) };
-                    *symbol.map_err(|error| format!("libcuda.so.1 lacks a function ({error}); install a newer driver"))?
+                    *symbol.map_err(|error| format!("libcuda.so.1 lacks a function ({}); install a newer driver", with_cause(&error)))?
                 },)* })
             }
         }
@@ -100,7 +100,9 @@ impl Driver {
         let names = ["libcuda.so.1", "libcuda.so"];
         let library = names.iter().find_map(|name| {
             // SAFETY: the initialisers of NVIDIA's library are made to be run by dlopen at any time.
-            unsafe { Library::new(*name) }.map_err(|error| reason = format!("{reason}{name}: {error}. ")).ok()
+            unsafe { Library::new(*name) }
+                .map_err(|error| reason = format!("{reason}{name}: {}. ", with_cause(&error)))
+                .ok()
         });
         let library = library.ok_or_else(|| reason.trim_end().trim_end_matches('.').to_owned())?;
         // Never closed: the driver keeps threads and exit handlers of its own.

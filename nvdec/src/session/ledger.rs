@@ -326,7 +326,6 @@ impl Ledger {
     /// Another decoder: nothing is in its surfaces.
     pub fn forget_surfaces(&mut self) {
         self.slots.clear();
-        self.last_index = None;
     }
 
     /// Whether pictures were given to the decoder since the run began.

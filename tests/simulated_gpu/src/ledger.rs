@@ -154,6 +154,11 @@ pub fn seed() -> u64 {
     SEED.load(Ordering::Relaxed)
 }
 
+/// A mood that is never on by itself.
+pub fn mood_set(name: &str) -> bool {
+    ledger().moods.get(name).copied().unwrap_or(false)
+}
+
 /// One yes or no of the driver's unspecified behaviour: the seed's choice, or the one set by name.
 pub fn mood(name: &str) -> bool {
     if let Some(&set) = ledger().moods.get(name) {

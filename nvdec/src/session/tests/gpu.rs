@@ -48,6 +48,8 @@ pub struct FakeDecoder {
 pub struct World {
     pub log: Vec<String>,
     pub taken: u32,
+    /// How often it was asked how decoding went.
+    pub asked: u32,
     /// Decode status by label; 2 is well.
     pub status: BTreeMap<u32, u32>,
     /// The decode of this label fails.
@@ -123,6 +125,7 @@ impl Backend for Fake {
     }
 
     fn status(&mut self, decoder: &mut FakeDecoder, index: i32) -> Result<u32> {
+        self.0.borrow_mut().asked += 1;
         let label = decoder.held.get(&index).copied().unwrap_or(0);
         Ok(self.0.borrow().status.get(&label).copied().unwrap_or(2))
     }

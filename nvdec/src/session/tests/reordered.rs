@@ -31,6 +31,7 @@ fn pictures_come_in_display_order_each_for_its_unit_and_late() {
     assert_eq!(script.got, [(0, 100), (2, 102), (3, 103), (1, 101), (5, 105), (6, 106), (4, 104)]);
     let counts = script.counts();
     assert_eq!((counts.units, counts.decoded, counts.mapped, counts.unwanted), (7, 7, 7, 0));
+    assert_eq!(script.gpu.0.borrow().asked, 7, "how decoding went is asked once for each");
     assert_eq!(script.release().last().unwrap(), "put 0");
 }
 
@@ -161,6 +162,19 @@ fn two_fields_in_a_unit_are_one_picture() {
     early.feed(pair(1, 1), &[First(1, 101), Second(1, 101), Show(1, 1)]).unwrap();
     early.finish(&[]).unwrap();
     assert_eq!(early.got, [(0, 100), (1, 101)]);
+}
+
+#[test]
+fn a_unit_that_the_parser_drops_does_not_shift_the_ones_after_it() {
+    let late = |id, order| Unit { whole_picture: false, ..frame(id, order) };
+    let mut script = Script::new(Codec::H264);
+    script.feed(late(0, 0), &[Sequence(640, 480, 4)]).unwrap();
+    script.feed(Unit { wanted: false, ..late(1, 1) }, &[Decode(0, 100), Show(0, 0)]).unwrap();
+    // Unit 1's picture would come now.
+    script.feed(late(2, 2), &[]).unwrap();
+    script.feed(late(3, 3), &[Decode(1, 102), Show(1, 2)]).unwrap();
+    script.finish(&[Decode(2, 103), Show(2, 3)]).unwrap();
+    assert_eq!(script.got, [(0, 100), (2, 102), (3, 103)]);
 }
 
 /// Each field in a unit of its own: the picture belongs to both, and comes with the time of either.

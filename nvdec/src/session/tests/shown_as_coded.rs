@@ -44,6 +44,15 @@ fn av1_leaves_out_only_what_is_surely_the_needless_unit() {
 }
 
 #[test]
+fn a_picture_that_was_left_out_is_not_shown_again() {
+    let mut script = Script::new(Codec::Av1);
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Show(0, 0)]).unwrap();
+    script.feed(needless(1, 1), &[Decode(1, 101), Show(1, 1)]).unwrap();
+    let halt = error(script.feed(frame(2, 2), &[Show(1, 2)]));
+    assert!(matches!(&halt, Error::Mismatch { reason } if reason.contains("not decoded")), "{halt}");
+}
+
+#[test]
 fn a_picture_that_does_not_come_is_noticed_before_others_are_taken_for_it() {
     let mut script = Script::new(Codec::Vp9);
     script.feed(frame(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Show(0, 0)]).unwrap();

@@ -1,0 +1,175 @@
+//! In: a CUDA device, be it the simulated one.
+//! Out: what this crate promises of streams, events, memory, kernels and contexts, tried out.
+//! Never: fails where there is no driver: it says so and is over.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use framespool_nvdec::cuda::{count, Device};
+use framespool_nvdec::Error;
+
+/// One kernel, in PTX that every driver since 520 takes: each of `bytes` threads writes `value`. The simulated GPU knows it by name.
+const FILL: &str = "
+.version 7.8
+.target sm_70
+.address_size 64
+.visible .entry simulated_gpu_fill(.param .align 16 .b8 args[24])
+{
+    .reg .pred %p;
+    .reg .b32 %r<5>;
+    .reg .b64 %rd<6>;
+    ld.param.u64 %rd1, [args];
+    ld.param.u64 %rd2, [args+8];
+    ld.param.u64 %rd3, [args+16];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ntid.x;
+    mov.u32 %r3, %tid.x;
+    mad.lo.s32 %r4, %r1, %r2, %r3;
+    cvt.u64.u32 %rd4, %r4;
+    setp.ge.u64 %p, %rd4, %rd2;
+    @%p ret;
+    cvta.to.global.u64 %rd1, %rd1;
+    add.u64 %rd5, %rd1, %rd4;
+    st.global.u8 [%rd5], %rd3;
+    ret;
+}
+";
+
+fn device() -> Option<Arc<Device>> {
+    match Device::open(0) {
+        Ok(device) => Some(device),
+        Err(Error::NoDriver { reason }) => {
+            println!("skipped: {reason}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The context that is current on this thread, asked behind the crate's back.
+fn current() -> *mut c_void {
+    // SAFETY: the driver is loaded already; the out-parameter outlives the call.
+    unsafe {
+        let driver = libloading::Library::new("libcuda.so.1").expect("it is open");
+        let mut context = std::ptr::null_mut();
+        let ask = driver.get::<unsafe extern "C" fn(*mut *mut c_void) -> i32>(b"cuCtxGetCurrent\0");
+        assert_eq!(ask.expect("every driver has it")(&mut context), 0);
+        context
+    }
+}
+
+#[test]
+fn there_is_one_device_per_ordinal_and_it_says_what_it_is() {
+    let Some(device) = device() else { return };
+    assert!(Arc::ptr_eq(&device, &Device::open(0).unwrap()));
+    assert!(count().unwrap() >= 1 && !device.name().is_empty() && !device.pci_bus_id().is_empty());
+    let (free, total) = device.memory().unwrap();
+    assert!(0 < free && free <= total);
+    assert!(device.compute_capability() >= (5, 0) && device.driver_version() >= 11_080);
+}
+
+#[test]
+fn bytes_pass_through_streams_in_the_order_of_events() {
+    let Some(device) = device() else { return };
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+    let (a, b) = (device.allocate(1 << 16).unwrap(), device.allocate(1 << 16).unwrap());
+    let mut sent: Vec<u8> = (0..1 << 16).map(|i: u32| (i * 7 / 8) as u8).collect();
+    first.upload(a.address(), &sent).unwrap();
+    let kept = sent.clone();
+    sent.fill(0); // may be reused at return
+    let uploaded = first.record().unwrap();
+    second.wait(&uploaded).unwrap();
+    second.fill(b.address(), 9, 1 << 16).unwrap();
+    second.copy(b.address(), a.address(), 1 << 15).unwrap();
+    let mut got = vec![0; 1 << 16];
+    second.download(&mut got, b.address()).unwrap();
+    assert!(got[..1 << 15] == kept[..1 << 15] && got[1 << 15..].iter().all(|&byte| byte == 9));
+    uploaded.synchronize().unwrap();
+    assert!(uploaded.done().unwrap());
+    second.synchronize().unwrap();
+    device.synchronize().unwrap();
+}
+
+#[test]
+fn a_kernel_gets_its_struct_and_others_streams_wait_for_it() {
+    let Some(device) = device() else { return };
+    let stream = device.stream().unwrap();
+    let memory = device.allocate(1000).unwrap();
+    let fill = device.load(FILL).unwrap().function("simulated_gpu_fill").unwrap();
+    let args: Vec<u8> = [memory.address(), 1000, 0xab].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    stream.launch(&fill, [4, 1, 1], [256, 1, 1], 0, &args).unwrap();
+    let done = stream.record().unwrap();
+    // The default stream, as torch's consumers have it: 1. What it does afterwards is after the kernel.
+    device.wait_on_foreign(1, &done).unwrap();
+    let after = device.record_on_foreign(1).unwrap();
+    let reader = device.stream().unwrap();
+    reader.wait(&after).unwrap();
+    let mut got = vec![0; 1000];
+    reader.download(&mut got, memory.address()).unwrap();
+    assert!(got.iter().all(|&byte| byte == 0xab));
+    let missing = device.load(FILL).unwrap().function("no_such_kernel").err().expect("there is none");
+    assert!(missing.to_string().contains("no_such_kernel"), "{missing}");
+}
+
+#[test]
+fn a_thread_keeps_the_context_that_it_had() {
+    let Some(device) = device() else { return };
+    std::thread::scope(|scope| {
+        let work = || {
+            assert!(current().is_null(), "a new thread has none");
+            let memory = device.allocate(100).unwrap();
+            assert!(current().is_null());
+            assert!(!device.with_current(|| Ok::<_, Error>(current())).unwrap().is_null());
+            drop(memory);
+            assert!(current().is_null());
+            device.make_current().unwrap();
+            assert!(!current().is_null(), "unless it is one of ours");
+            drop(device.stream().unwrap());
+            assert!(!current().is_null());
+        };
+        std::thread::Builder::new().spawn_scoped(scope, work).unwrap();
+    });
+}
+
+#[test]
+fn too_much_memory_and_bad_kernels_are_told_apart() {
+    let Some(device) = device() else { return };
+    let error = device.allocate(1 << 50).err().expect("nobody has a pebibyte");
+    assert!(error.is_out_of_memory() && !error.is_lost(), "{error}");
+    assert!(matches!(&error, Error::OutOfMemory { bytes, .. } if *bytes == 1 << 50));
+    match device.load(".version 99.9\n.target sm_999\nnonsense").err() {
+        Some(Error::Load { code, .. }) => assert_ne!(code, 0),
+        other => panic!("{other:?}"),
+    }
+    assert!(device.allocate(0).unwrap().is_empty(), "no bytes are no error");
+}
+
+#[test]
+fn a_forked_child_is_told_and_calls_nothing() {
+    extern "C" {
+        fn fork() -> i32;
+        fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+        fn _exit(code: i32) -> !;
+    }
+    let Some(device) = device() else { return };
+    let (memory, stream) = (device.allocate(64).unwrap(), device.stream().unwrap());
+    stream.fill(memory.address(), 5, 64).unwrap();
+    // SAFETY: the child only drops values and asks this crate, then leaves without running exit handlers.
+    let child = unsafe { fork() };
+    if child == 0 {
+        let is_told = matches!(Device::open(0), Err(Error::Forked { .. }))
+            && matches!(device.allocate(1), Err(Error::Forked { .. }))
+            && matches!(stream.record(), Err(Error::Forked { .. }));
+        drop((memory, stream));
+        // SAFETY: see above.
+        unsafe { _exit(if is_told { 0 } else { 1 }) };
+    }
+    let mut status = -1;
+    // SAFETY: the child is ours, the out-parameter outlives the call.
+    assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was told otherwise");
+    let mut got = [0; 64];
+    stream.download(&mut got, memory.address()).unwrap();
+    assert_eq!(got, [5; 64], "the parent's memory is as it was");
+}

@@ -1,0 +1,332 @@
+//! The road over a GPU gives the bytes of the road over the CPU: every video of the corpus, and loaders of every kind; and where
+//! one call of the driver fails, the result is the same or the error is clean, with nothing left behind and nothing waiting for ever.
+//!
+//! Runs on whatever GPU there is. `tests/simulated_gpu/folder.sh` makes a simulated one; only there faults can be made.
+
+#[path = "common/mod.rs"]
+mod common;
+#[path = "gpu_road/simulated.rs"]
+mod simulated;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use common::spools::{config, deliver, items, normalized, resized_crop, shorter_side, try_deliver};
+use framespool::gpu::Gpu;
+use framespool::order::rng::Key;
+use framespool::pixels::transform::{Size, Target, Transform};
+use framespool::pixels::{Dtype, Filter, Layout, Recipe};
+use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
+use framespool::spool::library::{Item, Place};
+use framespool::spool::{DecoderChoice, GpuConfig, OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::units::DisplayIndex;
+use framespool::video::{Video, Workbench};
+use framespool::{Error, Result};
+use simulated::Simulated;
+
+/// One at a time: they count what the driver has live.
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first GPU, or `None` (with a line that says so) where there is none.
+fn gpu() -> Option<Arc<Gpu>> {
+    match Gpu::open(0) {
+        Ok(gpu) => Some(gpu),
+        Err(error) => {
+            assert!(std::env::var_os("FRAMESPOOL_GPU_TESTS").is_none(), "a GPU must be here: {error}");
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+fn small() -> Recipe {
+    let target = Target::Exact(Size { height: 48, width: 64 });
+    let resize = Transform::Resize { target, filter: Filter::Triangle };
+    Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
+}
+
+fn full_size() -> Recipe {
+    Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("a recipe")
+}
+
+/// The frames' bytes, or the error's text.
+fn frames(video: &Video, bench: &mut Workbench, wanted: &[DisplayIndex]) -> Result<Vec<u8>, String> {
+    let key = Key { seed: 1, epoch: 0, clip: 0, visit: 0 };
+    let mut canvas = bench.canvas();
+    let made = bench.make(&mut video.reader(), wanted, key, &mut canvas, &|| Ok(()));
+    made.map_err(|e| e.to_string())?;
+    let (slab, _) = canvas.into_clip().map_err(|e| e.to_string())?.expect("frames were asked for");
+    let mut bytes = vec![0; slab.len()];
+    slab.download(0, &mut bytes).map_err(|e| e.to_string())?;
+    Ok(bytes)
+}
+
+/// Frames at the begin, spread over the video, around starts in its middle, and at its end.
+fn choice(video: &Video) -> Vec<Vec<DisplayIndex>> {
+    let index = video.index();
+    let n = index.num_frames();
+    let mut some: Vec<u32> =
+        (0..n.min(24)).chain((0..12).map(|i| i * n / 12)).chain(n.saturating_sub(4)..n).collect();
+    let starts: Vec<u32> = index.key_frames().iter().map(|f| f.0).collect();
+    for &start in starts.iter().skip(1).step_by((starts.len() / 4).max(1)) {
+        some.extend(start.saturating_sub(3)..(start + 6).min(n));
+    }
+    some.sort_unstable();
+    some.dedup();
+    let alone = some.iter().rev().step_by(7).map(|&f| vec![DisplayIndex(f)]);
+    let strided: Vec<DisplayIndex> = (n / 5..n).step_by(5).take(16).map(DisplayIndex).collect();
+    let all = some.iter().copied().map(DisplayIndex).collect();
+    [all, strided].into_iter().filter(|w: &Vec<_>| !w.is_empty()).chain(alone).collect()
+}
+
+#[test]
+fn every_video_is_the_same_by_gpu_and_by_cpu() {
+    let _turn = turn();
+    let Some(gpu) = gpu() else { return };
+    let simulated = Simulated::open();
+    let (mut reasons, mut by_gpu, mut by_cpu) = (BTreeMap::<String, u32>::new(), 0, 0);
+    let (mut files, mut requests, mut decoded, mut skipped) = (0, 0, 0, 0);
+    for entry in common::videos() {
+        let Ok(source) = entry.source() else { continue };
+        let Ok(video) = Video::open(source, &|| Ok(())) else { continue };
+        let on_gpu =
+            |recipe| Workbench::on(recipe, 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+        let mut benches = vec![(Workbench::new(small()), on_gpu(small()))];
+        if entry.facts["width"].as_u64().is_some_and(|w| w <= 720) {
+            benches.push((Workbench::new(full_size()), on_gpu(full_size())));
+        }
+        for (n, (cpu, device)) in benches.iter_mut().enumerate() {
+            let choices = choice(&video);
+            let choices = if n == 0 { &choices[..] } else { &choices[..1] };
+            for wanted in choices {
+                let wanted = if n == 0 { &wanted[..] } else { &wanted[..wanted.len().min(12)] };
+                let expected = frames(&video, cpu, wanted);
+                let got = frames(&video, device, wanted);
+                let same = got == expected;
+                assert!(
+                    same,
+                    "{}: {wanted:?}: {:?} against {:?}",
+                    entry.path,
+                    got.as_ref().err(),
+                    expected.as_ref().err()
+                );
+                requests += 1;
+            }
+            let (counts, _) = device.take_work_of_gpu();
+            decoded += counts.pictures_decoded;
+            skipped += counts.pictures_skipped;
+            match device.left_to_cpu.take() {
+                None => by_gpu += 1,
+                Some(reason) => {
+                    by_cpu += 1;
+                    let text = match &reason {
+                        Error::Unsupported { what, .. } => what.clone(),
+                        other => format!("{}: {other}", entry.path),
+                    };
+                    *reasons.entry(text).or_default() += 1;
+                }
+            }
+        }
+        files += 1;
+        if let Some(simulated) = &simulated {
+            simulated.assert_clean(&entry.path);
+        }
+    }
+    println!(
+        "{files} videos, {requests} requests; benches by GPU alone {by_gpu}, with the CPU's help {by_cpu}"
+    );
+    println!("{decoded} pictures decoded by the GPU, {skipped} skipped");
+    for (reason, count) in &reasons {
+        println!("  {count:4} {reason}");
+    }
+    assert!(files == 0 || by_gpu > by_cpu, "most of the corpus is for the GPU");
+}
+
+fn on_gpu(base: &SpoolConfig, device: Option<u32>, decoder: DecoderChoice) -> SpoolConfig {
+    SpoolConfig { gpu: GpuConfig { device, decoder, lanes: Some(3) }, ..base.clone() }
+}
+
+fn rules() -> [Sampling; 2] {
+    let windows = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
+    [windows, Arc::new(Random::new(8, 4, 3, Short::Loop).expect("a rule"))]
+}
+
+#[test]
+fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
+    let _turn = turn();
+    let Some(_gpu) = gpu() else { return };
+    let simulated = Simulated::open();
+    let items = items();
+    if items.is_empty() {
+        return;
+    }
+    let [windows, random] = rules();
+    let (mut batches, mut ways) = (0, 0);
+    for (sampling, recipe, on_error) in [
+        (&windows, resized_crop(), OnError::Skip),
+        (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace),
+        (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip),
+        (&random, shorter_side(), OnError::Raise),
+    ] {
+        let base = config(&items, sampling, &recipe, on_error);
+        let (expected, _) = deliver(base.clone());
+        batches += expected.len();
+        for (device, decoder, memory_budget, look_ahead) in [
+            (Some(0), DecoderChoice::Nvdec, MEMORY_BUDGET, LOOK_AHEAD),
+            (Some(0), DecoderChoice::Auto, 8 << 20, 60),
+            (Some(0), DecoderChoice::Nvdec, 0, 0),
+            (Some(0), DecoderChoice::Cpu, MEMORY_BUDGET, LOOK_AHEAD),
+            (None, DecoderChoice::Nvdec, 8 << 20, 60),
+        ] {
+            let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {look_ahead}");
+            let base = SpoolConfig { memory_budget, look_ahead, prefetch: 2, threads: 2, ..base.clone() };
+            let (lines, stats) = deliver(on_gpu(&base, device, decoder));
+            assert_eq!(lines, expected, "{what}");
+            assert!(stats.clip_store_peak_bytes <= memory_budget, "{what}: {stats:?}");
+            let by_gpu = stats.pictures_decoded_by_gpu > 0;
+            assert_eq!(by_gpu, decoder != DecoderChoice::Cpu, "{what}: {stats:?}");
+            if let Some(simulated) = &simulated {
+                simulated.assert_clean(&what);
+            }
+            ways += 1;
+        }
+    }
+    println!("{} videos, {batches} batches, {ways} loaders", items.len());
+}
+
+/// Three short videos of three codecs.
+fn few() -> Vec<Item> {
+    let all = items();
+    let is = |item: &&Item, name: &str| matches!(&item.place, Place::Path(path) if path.to_string_lossy().contains(name));
+    let named = |name: &str| all.iter().find(|item| is(item, name)).cloned();
+    ["h264", "hevc", "vp9"].iter().filter_map(|name| named(name)).collect()
+}
+
+#[test]
+fn any_order_that_events_allow_gives_the_same() {
+    let _turn = turn();
+    let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let items = items();
+    let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
+    let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 100, prefetch: 2, threads: 2, ..base };
+    let (expected, _) = deliver(base.clone());
+    for seed in 1..=6 {
+        simulated.set_seed(seed);
+        let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec));
+        assert_eq!(lines, expected, "seed {seed}");
+        simulated.assert_clean(&format!("seed {seed}"));
+    }
+    simulated.set_seed(0);
+}
+
+/// What may fail, each time at several of its calls.
+const FUNCTIONS: [&str; 27] = [
+    "cuCtxSetCurrent",
+    "cuMemAlloc_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuStreamCreateWithPriority",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuLaunchKernel",
+    "cuMemGetInfo_v2",
+    "cuMemFree_v2",
+    "cuStreamDestroy_v2",
+    "cuEventDestroy_v2",
+    "cuvidGetDecoderCaps",
+    "cuvidCreateVideoParser",
+    "cuvidParseVideoData",
+    "cuvidDestroyVideoParser",
+    "cuvidCreateDecoder",
+    "cuvidDecodePicture",
+    "cuvidMapVideoFrame64",
+    "cuvidUnmapVideoFrame64",
+    "cuvidGetDecodeStatus",
+    "cuvidDestroyDecoder",
+];
+
+#[test]
+fn a_failing_call_gives_a_clean_error_or_the_same_result() {
+    let _turn = turn();
+    let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let items = few();
+    let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
+    let (expected, _) = deliver(base.clone());
+    let (mut same, mut errors, mut untouched) = (0, 0, 0);
+    for function in FUNCTIONS {
+        for nth in [1, 2, 3, 7, 20, 60] {
+            for (code, and_on) in [(999, ""), (2, ""), (999, "+")] {
+                let fault = format!("{function}:{nth}{and_on}={code}");
+                simulated.reset();
+                simulated.set_fault(&fault);
+                let begun = Instant::now();
+                let watch = || match begun.elapsed() > Duration::from_secs(60) {
+                    true => Err(Error::Interrupted),
+                    false => Ok(()),
+                };
+                let delivered = try_deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec), &watch);
+                let calls = simulated.calls(function);
+                simulated.set_fault("");
+                match delivered {
+                    Ok((lines, _)) if lines == expected => same += 1,
+                    Ok((lines, _)) => panic!("{fault}: other batches, and no error: {lines:?}"),
+                    Err(Error::Gpu { reason, .. }) => {
+                        assert!(!reason.is_empty());
+                        errors += 1;
+                    }
+                    Err(other) => panic!("{fault}: {other}"),
+                }
+                if calls < nth {
+                    untouched += 1;
+                }
+                simulated.assert_nothing_left(&fault);
+            }
+        }
+    }
+    println!(
+        "{} faults: {same} with the same result, {errors} with an error; {untouched} never came to it",
+        same + errors
+    );
+    simulated.reset();
+    let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec));
+    assert_eq!(lines, expected, "after all that");
+}
+
+#[test]
+fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
+    let _turn = turn();
+    let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let base = config(&few(), &rules()[1], &resized_crop(), OnError::Raise);
+    let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
+    let (expected, _) = deliver(base.clone());
+    let (mut same, mut errors) = (0, 0);
+    for megabytes in [1u64, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256] {
+        simulated.reset();
+        simulated.set_memory(megabytes << 20);
+        match try_deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec), &|| Ok(())) {
+            Ok((lines, _)) => {
+                assert_eq!(lines, expected, "{megabytes} MiB");
+                same += 1;
+            }
+            Err(Error::Gpu { reason, .. }) => {
+                assert!(reason.contains("memory"), "{megabytes} MiB: {reason}");
+                errors += 1;
+            }
+            Err(other) => panic!("{megabytes} MiB: {other}"),
+        }
+        simulated.assert_nothing_left(&format!("{megabytes} MiB"));
+    }
+    simulated.set_memory(64 << 30);
+    println!("{same} sizes were enough, {errors} were not");
+    assert!(same > 0);
+}

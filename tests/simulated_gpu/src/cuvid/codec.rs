@@ -1,0 +1,293 @@
+//! In: coded pictures, one at a time.
+//! Out: libavcodec's decoder, the pictures it took buffers for, what it complained about.
+//! Never: threads; a picture is whole when the call is back.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ptr::{null, null_mut};
+use std::sync::Once;
+
+use ffmpeg_sys_next as ffi;
+
+use super::abi;
+
+thread_local! {
+    static COMPLAINTS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Said when decoding starts at a later exact start: no damage.
+const HARMLESS: [&[u8]; 3] =
+    [b"mmco: unref short failure", b"number of reference frames", b"reference count overflow"];
+
+unsafe extern "C" fn heard(
+    _class: *mut c_void,
+    level: c_int,
+    format: *const c_char,
+    _arguments: *mut ffi::__va_list_tag,
+) {
+    if format.is_null() {
+        return;
+    }
+    // SAFETY: a format is a C string.
+    let text = unsafe { CStr::from_ptr(format) }.to_bytes();
+    let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
+    let error = level <= ffi::AV_LOG_ERROR && !HARMLESS.iter().any(|h| has(h));
+    if error || has(b"concealing") {
+        let _ = COMPLAINTS.try_with(|c| c.set(c.get() + 1));
+    }
+}
+
+/// A picture with its buffer: a reference that keeps it.
+pub struct Picture(*mut ffi::AVFrame);
+
+// SAFETY: a frame is data with atomically counted buffers; one owner uses it at a time.
+unsafe impl Send for Picture {}
+
+impl Picture {
+    pub fn empty() -> Picture {
+        // SAFETY: allocates; null (out of memory) would be seen by libavcodec, which refuses it.
+        Picture(unsafe { ffi::av_frame_alloc() })
+    }
+
+    pub fn raw(&self) -> &ffi::AVFrame {
+        // SAFETY: allocated in `empty` or `av_frame_clone`, freed in Drop.
+        unsafe { &*self.0 }
+    }
+
+    pub fn width(&self) -> usize {
+        self.raw().width.max(0) as usize
+    }
+
+    pub fn height(&self) -> usize {
+        self.raw().height.max(0) as usize
+    }
+
+    pub fn format(&self) -> i32 {
+        self.raw().format
+    }
+
+    /// One row of a plane, of so many bytes.
+    pub fn row(&self, plane: usize, row: usize, bytes: usize) -> &[u8] {
+        let frame = self.raw();
+        let stride = frame.linesize[plane] as isize;
+        assert!(bytes <= stride.unsigned_abs() && row < self.height() && !frame.data[plane].is_null());
+        // SAFETY: the row lies in the plane: its buffer has `height` rows (fewer in chroma, which callers count) of `stride` bytes.
+        unsafe { std::slice::from_raw_parts(frame.data[plane].offset(row as isize * stride), bytes) }
+    }
+}
+
+impl Clone for Picture {
+    fn clone(&self) -> Picture {
+        // SAFETY: a live frame; the clone has references of its own.
+        Picture(unsafe { ffi::av_frame_clone(self.0) })
+    }
+}
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        // SAFETY: owned, freed once.
+        unsafe { ffi::av_frame_free(&mut self.0) };
+    }
+}
+
+/// Told when the last reference to a buffer is gone.
+pub trait Watcher: Send + Sync {
+    fn freed(&self, serial: u64);
+}
+
+type Watch = std::sync::Arc<dyn Watcher>;
+
+struct Hook {
+    taken: RefCell<Vec<(u64, Picture)>>,
+    next: Cell<u64>,
+    watcher: Option<Watch>,
+}
+
+struct Ticket {
+    serial: u64,
+    inner: *mut ffi::AVBufferRef,
+    watcher: Watch,
+}
+
+unsafe extern "C" fn gone(ticket: *mut c_void, _data: *mut u8) {
+    // SAFETY: made by `Box::into_raw` in `take`; libavutil frees a buffer once.
+    let mut ticket = unsafe { Box::from_raw(ticket.cast::<Ticket>()) };
+    // SAFETY: the reference that `take` put there.
+    unsafe { ffi::av_buffer_unref(&mut ticket.inner) };
+    ticket.watcher.freed(ticket.serial);
+}
+
+unsafe extern "C" fn take(
+    context: *mut ffi::AVCodecContext,
+    frame: *mut ffi::AVFrame,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: libavcodec's own arguments.
+    let code = unsafe { ffi::avcodec_default_get_buffer2(context, frame, flags) };
+    if code < 0 {
+        return code;
+    }
+    // SAFETY: `opaque` is the hook of the `Codec` that is in a call; it is only ever shared.
+    let hook = unsafe { &*(*context).opaque.cast::<Hook>() };
+    let serial = hook.next.get();
+    hook.next.set(serial + 1);
+    if let Some(watcher) = &hook.watcher {
+        // SAFETY: the frame is fresh and has its planes' buffers; the first is put into one of ours, which frees it in the end.
+        unsafe {
+            let inner = (*frame).buf[0];
+            let ticket = Box::into_raw(Box::new(Ticket { serial, inner, watcher: watcher.clone() }));
+            let wrapped = ffi::av_buffer_create((*inner).data, (*inner).size, Some(gone), ticket.cast(), 0);
+            if wrapped.is_null() {
+                drop(Box::from_raw(ticket));
+                return -libc::ENOMEM;
+            }
+            (*frame).buf[0] = wrapped;
+        }
+        hook.taken.borrow_mut().push((serial, Picture::empty()));
+    } else {
+        // SAFETY: a live frame.
+        hook.taken.borrow_mut().push((serial, Picture(unsafe { ffi::av_frame_clone(frame) })));
+    }
+    0
+}
+
+/// What one coded picture led to.
+pub struct Decoded {
+    /// Buffers taken, in order: number, and the picture where no watcher was given.
+    pub taken: Vec<(u64, Picture)>,
+    /// Pictures that came out, in the order of display.
+    pub shown: Vec<Picture>,
+    pub complaints: u32,
+    pub refused: bool,
+}
+
+pub struct Codec {
+    context: *mut ffi::AVCodecContext,
+    hook: Box<Hook>,
+    pub direct: bool,
+}
+
+// SAFETY: one thread at a time (`&mut self`); nothing in it is bound to a thread.
+unsafe impl Send for Codec {}
+
+fn name_of(codec: i32) -> Option<&'static CStr> {
+    Some(match codec {
+        abi::H264 => c"h264",
+        abi::HEVC => c"hevc",
+        abi::VP8 => c"vp8",
+        abi::VP9 => c"vp9",
+        abi::AV1 => c"libdav1d",
+        _ => return None,
+    })
+}
+
+impl Codec {
+    /// With a watcher it is a parser's: told of freed buffers, and spared the loop filter.
+    pub fn open(codec: i32, watcher: Option<Watch>) -> Option<Codec> {
+        static LISTEN: Once = Once::new();
+        // SAFETY: a callback of the required type that any thread may call.
+        LISTEN.call_once(|| unsafe { ffi::av_log_set_callback(Some(heard)) });
+        let name = name_of(codec)?;
+        let parser = watcher.is_some();
+        let hook = Box::new(Hook { taken: RefCell::default(), next: Cell::new(0), watcher });
+        // SAFETY: a context of our own, opened before anybody sees it; the hook is boxed and outlives it (Drop frees it first).
+        unsafe {
+            let found = ffi::avcodec_find_decoder_by_name(name.as_ptr());
+            if found.is_null() {
+                return None;
+            }
+            let context = ffi::avcodec_alloc_context3(found);
+            let c = &mut *context;
+            c.thread_count = 1;
+            c.flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_OUTPUT_CORRUPT) as c_int;
+            if codec != abi::AV1 {
+                c.opaque = (&raw const *hook).cast_mut().cast();
+                c.get_buffer2 = Some(take);
+            }
+            if parser {
+                c.skip_loop_filter = ffi::AVDiscard::AVDISCARD_ALL;
+            }
+            if ffi::avcodec_open2(context, found, null_mut()) < 0 {
+                let mut context = context;
+                ffi::avcodec_free_context(&mut context);
+                return None;
+            }
+            Some(Codec { context, hook, direct: codec == abi::AV1 })
+        }
+    }
+
+    pub fn raw(&self) -> &ffi::AVCodecContext {
+        // SAFETY: allocated in `open`, freed in Drop.
+        unsafe { &*self.context }
+    }
+
+    /// So many pictures may wait to be shown, even if the stream's headers do not say so.
+    pub fn set_reorder(&mut self, reorder: u32) {
+        // SAFETY: as in `raw`, and nobody else has the context.
+        let context = unsafe { &mut *self.context };
+        context.has_b_frames = context.has_b_frames.max(reorder as c_int);
+    }
+
+    /// Decodes one coded picture; none: drains.
+    pub fn decode(&mut self, data: Option<&[u8]>) -> Decoded {
+        COMPLAINTS.with(|c| c.set(0));
+        let mut done = Decoded { taken: Vec::new(), shown: Vec::new(), complaints: 0, refused: false };
+        // SAFETY: a packet of our own around a padded copy; libavcodec makes the payload its own where it keeps it.
+        unsafe {
+            let code = match data {
+                None => ffi::avcodec_send_packet(self.context, null()),
+                Some(data) => {
+                    let mut packet = ffi::av_packet_alloc();
+                    let made = ffi::av_new_packet(packet, data.len() as c_int);
+                    let mut code = made;
+                    if made >= 0 {
+                        std::ptr::copy_nonoverlapping(data.as_ptr(), (*packet).data, data.len());
+                        code = ffi::avcodec_send_packet(self.context, packet);
+                    }
+                    ffi::av_packet_free(&mut packet);
+                    code
+                }
+            };
+            done.refused = code < 0;
+            loop {
+                let shown = Picture::empty();
+                let code = ffi::avcodec_receive_frame(self.context, shown.0);
+                if code == ffi::AVERROR(libc::EAGAIN) || code == ffi::AVERROR_EOF {
+                    break;
+                }
+                if code < 0 {
+                    done.refused = true;
+                    break;
+                }
+                done.shown.push(shown);
+            }
+        }
+        done.taken = self.hook.taken.take();
+        done.complaints = COMPLAINTS.with(Cell::get);
+        done
+    }
+
+    /// Forgets all pictures; parameter sets stay.
+    pub fn flush(&mut self) {
+        // SAFETY: open.
+        unsafe { ffi::avcodec_flush_buffers(self.context) };
+    }
+
+    /// The number under which the buffer of a shown picture was taken.
+    pub fn serial_of(picture: &Picture) -> Option<u64> {
+        let buffer = picture.raw().buf[0];
+        if buffer.is_null() {
+            return None;
+        }
+        // SAFETY: with a watcher, every picture's first buffer is ours (`take`), and its opaque a ticket that lives as long as it.
+        Some(unsafe { (*ffi::av_buffer_get_opaque(buffer).cast::<Ticket>()).serial })
+    }
+}
+
+impl Drop for Codec {
+    fn drop(&mut self) {
+        // SAFETY: owned, freed once, before the hook.
+        unsafe { ffi::avcodec_free_context(&mut self.context) };
+    }
+}

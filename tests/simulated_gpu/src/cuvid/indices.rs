@@ -1,0 +1,108 @@
+//! In: pictures that a parser's decoder holds and lets go.
+//! Out: picture indices, handed out again as early as a parser may.
+//! Never: gives out an index that a reference or a picture still to be shown has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+
+use super::codec::Watcher;
+use crate::ledger::mood;
+
+/// What is known of a picture until it is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot {
+    pub index: Option<i32>,
+    pub timestamp: i64,
+    pub progressive: bool,
+    pub top_first: bool,
+    pub one_field: bool,
+}
+
+#[derive(Default)]
+struct State {
+    count: i32,
+    free: Vec<i32>,
+    /// While a picture is decoded, what becomes free waits here: that picture may have referred to it.
+    later: Option<Vec<i32>>,
+    /// Let go before they had an index.
+    gone: BTreeSet<u64>,
+    slots: BTreeMap<u64, Slot>,
+}
+
+#[derive(Default)]
+pub struct Indices(Mutex<State>);
+
+impl Watcher for Indices {
+    fn freed(&self, serial: u64) {
+        let mut state = self.state();
+        match state.slots.remove(&serial).and_then(|slot| slot.index) {
+            Some(index) => state.put_back(index),
+            None => drop(state.gone.insert(serial)),
+        }
+    }
+}
+
+impl State {
+    fn put_back(&mut self, index: i32) {
+        if index < self.count
+            && !self.free.contains(&index)
+            && self.slots.values().all(|s| s.index != Some(index))
+        {
+            match &mut self.later {
+                Some(later) => later.push(index),
+                None => self.free.push(index),
+            }
+        }
+    }
+}
+
+impl Indices {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// From now on there are so many; those in use stay in use.
+    pub fn resize(&self, count: i32) {
+        let mut state = self.state();
+        state.count = count;
+        state.later = state.later.take().map(|_| Vec::new());
+        state.free = (0..count).rev().filter(|n| state.slots.values().all(|s| s.index != Some(*n))).collect();
+    }
+
+    /// Buffers were taken under these numbers; until `thaw` nothing becomes free.
+    pub fn freeze(&self) {
+        self.state().later.get_or_insert_default();
+    }
+
+    pub fn thaw(&self) {
+        let mut state = self.state();
+        let later = state.later.take().unwrap_or_default();
+        state.free.extend(later);
+        state.gone.clear();
+    }
+
+    /// An index for the picture; it keeps it until its buffer is freed.
+    pub fn assign(&self, serial: u64, slot: Slot) -> Option<i32> {
+        let mut state = self.state();
+        // The one that became free last, so that what was shown just now is overwritten first; or the one that is free longest.
+        let index = if mood("oldest_index") && !state.free.is_empty() {
+            state.free.remove(0)
+        } else {
+            state.free.pop()?
+        };
+        if state.gone.remove(&serial) {
+            state.put_back(index);
+        } else {
+            state.slots.insert(serial, Slot { index: Some(index), ..slot });
+        }
+        Some(index)
+    }
+
+    pub fn slot(&self, serial: u64) -> Option<Slot> {
+        self.state().slots.get(&serial).copied()
+    }
+
+    pub fn held(&self) -> usize {
+        self.state().slots.len()
+    }
+}

@@ -1,0 +1,427 @@
+//! In: packets; a parser's three callbacks.
+//! Out: sequence, decode and display callbacks in the order that NVCUVID's contract gives.
+//! Never: needs a CUDA context; keeps a bitstream valid after its callback.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use super::abi::{
+    DisplayInfo, Format, Packet, ParserParams, PicParams, AV1, DISCONTINUITY, END_OF_PICTURE, END_OF_STREAM,
+    H264, HEVC, NOTIFY_EOS, TIMESTAMP, VP8, VP9,
+};
+use super::codec::{Codec, Picture, Watcher};
+use super::format;
+use super::indices::{Indices, Slot};
+use super::unit::{self, Shape, Unit};
+use super::units::{Coded, Cutter};
+use crate::cuda::slice;
+use crate::ledger::{mood, note, violation, Code, INVALID_VALUE, NOT_SUPPORTED};
+
+/// A parser tells nobody more of a failed callback than this.
+const CALLBACK_FAILED: Code = INVALID_VALUE;
+/// AV1 pictures that keep their index: as many as there are reference slots.
+const AV1_HELD: usize = 8;
+
+struct Shown {
+    _picture: Picture,
+    slot: Slot,
+}
+
+pub struct Parser {
+    id: usize,
+    params: ParserParams,
+    cutter: Cutter,
+    codec: Codec,
+    indices: Arc<Indices>,
+    /// Announced last.
+    format: Option<Format>,
+    shape: Option<Shape>,
+    minimum: i32,
+    count: i32,
+    header_seen: bool,
+    /// A sequence header that differs came; it is announced with the next picture.
+    sequence_due: bool,
+    fed_version: u64,
+    epoch: u64,
+    /// Pictures to be shown that wait for the display delay.
+    shown: VecDeque<Shown>,
+    last: Option<(i32, super::headers::Slice)>,
+    last_timestamp: i64,
+    timestamp_step: i64,
+    hidden: i64,
+    /// VP8, VP9, AV1 without ENDOFPICTURE: the packet that waits for the next one, where the mood is such.
+    held_packet: Option<(Vec<u8>, Option<i64>)>,
+    av1_held: VecDeque<u64>,
+    av1_next: u64,
+}
+
+// SAFETY: the user's pointer is only handed back to the user's callbacks, on the thread that calls the parser.
+unsafe impl Send for Parser {}
+
+impl Parser {
+    pub fn new(id: usize, params: ParserParams) -> Result<Parser, Code> {
+        let indices = Arc::new(Indices::default());
+        indices.resize(params.decode_surfaces as i32);
+        let watcher: Arc<dyn Watcher> = indices.clone();
+        let codec = Codec::open(params.codec, Some(watcher)).ok_or(NOT_SUPPORTED)?;
+        Ok(Parser {
+            id,
+            params,
+            cutter: Cutter::new(params.codec),
+            codec,
+            indices,
+            format: None,
+            shape: None,
+            minimum: 0,
+            count: params.decode_surfaces as i32,
+            header_seen: false,
+            sequence_due: false,
+            fed_version: 0,
+            epoch: 0,
+            shown: VecDeque::new(),
+            last: None,
+            last_timestamp: 0,
+            timestamp_step: 1,
+            hidden: 0,
+            held_packet: None,
+            av1_held: VecDeque::new(),
+            av1_next: 0,
+        })
+    }
+
+    pub fn parse(&mut self, packet: &Packet) -> Result<(), Code> {
+        let payload = slice(packet.payload, packet.bytes as usize, "a packet's payload")?.to_vec();
+        let timestamp = (packet.flags & TIMESTAMP != 0).then_some(packet.timestamp);
+        let end = packet.flags & END_OF_STREAM != 0;
+        if payload.is_empty() && !end && packet.flags & DISCONTINUITY == 0 {
+            return Ok(());
+        }
+        if packet.flags & DISCONTINUITY != 0 {
+            self.discontinue();
+        }
+        let result = self.packet(&payload, timestamp, packet.flags & END_OF_PICTURE != 0, end);
+        let result =
+            result.and_then(|()| if end { self.end(packet.flags & NOTIFY_EOS != 0) } else { Ok(()) });
+        match result {
+            Err(CALLBACK_FAILED) if mood("callback_failure_hidden") => Ok(()),
+            other => other,
+        }
+    }
+
+    fn packet(&mut self, payload: &[u8], timestamp: Option<i64>, whole: bool, end: bool) -> Result<(), Code> {
+        let frames_in_packets = matches!(self.params.codec, VP8 | VP9 | AV1);
+        if let Some((held, timestamp)) = self.held_packet.take() {
+            self.push(&held, timestamp, false)?;
+        }
+        if payload.is_empty() {
+            return Ok(());
+        }
+        if frames_in_packets && !whole && !end && mood("packet_lag") {
+            self.held_packet = Some((payload.to_vec(), timestamp));
+            return Ok(());
+        }
+        self.push(payload, timestamp, whole)
+    }
+
+    fn push(&mut self, payload: &[u8], timestamp: Option<i64>, whole: bool) -> Result<(), Code> {
+        let (pictures, dropped) = self.cutter.push(payload, timestamp, whole);
+        if dropped > 0 {
+            note(format!(
+                "ENDOFPICTURE on a packet with more than one picture: {dropped} bytes of it are dropped"
+            ));
+        }
+        pictures.into_iter().try_for_each(|coded| self.picture(coded))
+    }
+
+    fn end(&mut self, notify: bool) -> Result<(), Code> {
+        let last = self.cutter.finish();
+        let result = last.map_or(Ok(()), |coded| self.picture(coded)).and_then(|()| self.drain());
+        self.header_seen = false;
+        if let (true, Some(display)) = (notify, self.params.display) {
+            // SAFETY: the callback and its user data are the caller's; null tells the end.
+            unsafe { display(self.params.user, std::ptr::null_mut()) };
+        }
+        result
+    }
+
+    fn discontinue(&mut self) {
+        self.cutter.forget();
+        self.held_packet = None;
+        self.shown.clear();
+        self.restart();
+        self.header_seen = false;
+    }
+
+    /// No picture so far is a reference any more.
+    fn restart(&mut self) {
+        self.codec.flush();
+        self.epoch += 1;
+        self.last = None;
+    }
+
+    /// Shows all that is still to be shown.
+    fn drain(&mut self) -> Result<(), Code> {
+        let done = if self.codec.direct { Vec::new() } else { self.codec.decode(None).shown };
+        let result = self.show(done, true);
+        self.shown.clear();
+        self.restart();
+        result
+    }
+
+    fn picture(&mut self, coded: Coded) -> Result<(), Code> {
+        self.header_seen |= coded.has_sequence;
+        self.sequence_due |= coded.new_sequence;
+        if coded.slices.is_empty() || !self.header_seen {
+            return Ok(()); // before the first header: not a word
+        }
+        if self.sequence_due && coded.random_access && self.format.is_some() {
+            self.drain()?;
+        }
+        let timestamp = self.timestamp(&coded);
+        if self.codec.direct {
+            return self.av1_picture(&coded, timestamp);
+        }
+        if let (H264, Some(sps)) = (self.params.codec, coded.sps) {
+            self.codec.set_reorder(sps.reorder);
+        }
+        self.indices.freeze();
+        let done = if self.fed_version == coded.version {
+            self.codec.decode(Some(&coded.data))
+        } else {
+            self.codec.decode(Some(&[coded.headers.as_slice(), &coded.data].concat()))
+        };
+        self.fed_version = coded.version;
+        // Before its own picture H.264 may take buffers for lost ones, HEVC takes them after it.
+        let mine = if self.params.codec == HEVC { done.taken.first() } else { done.taken.last() };
+        let result = self.decode(&coded, mine.map(|(serial, _)| *serial), timestamp);
+        self.indices.thaw();
+        result?;
+        if self.params.codec == VP9 {
+            self.hidden += i64::from(coded.hidden);
+        }
+        let by_packet = matches!(self.params.codec, VP8 | VP9).then_some(timestamp);
+        let delayed = self.hidden * self.timestamp_step;
+        self.show_at(done.shown, by_packet.map(|t| t + delayed))
+    }
+
+    /// A picture's own timestamp; one that has none gets a guess.
+    fn timestamp(&mut self, coded: &Coded) -> i64 {
+        let timestamp = coded.timestamp.unwrap_or(self.last_timestamp + self.timestamp_step);
+        let step = timestamp - self.last_timestamp;
+        if step > 0 {
+            self.timestamp_step = step;
+        }
+        self.last_timestamp = timestamp;
+        timestamp
+    }
+
+    fn decode(&mut self, coded: &Coded, serial: Option<u64>, timestamp: i64) -> Result<(), Code> {
+        let slice = coded.slice.unwrap_or_default();
+        let Some(serial) = serial else {
+            let paired = self.last.filter(|(_, first)| {
+                slice.field
+                    && first.field
+                    && first.bottom != slice.bottom
+                    && first.frame_num == slice.frame_num
+            });
+            return match paired {
+                Some((index, _)) => {
+                    self.last = None;
+                    self.call_decode(coded, index, true)
+                }
+                None => Ok(()), // the parser makes nothing of it: damaged, or a leading picture without its references
+            };
+        };
+        self.announce(coded)?;
+        let slot =
+            Slot { index: None, timestamp, progressive: true, top_first: !slice.bottom, one_field: false };
+        let mut index = self.indices.assign(serial, slot);
+        if index.is_none() {
+            self.show(Vec::new(), true)?;
+            self.indices.thaw();
+            index = self.indices.assign(serial, slot);
+        }
+        let index = index.unwrap_or_else(|| {
+            let (held, count, minimum) = (self.indices.held(), self.count, self.minimum);
+            let whose = if count >= minimum {
+                "the simulated parser miscounted"
+            } else {
+                "too few surfaces were returned"
+            };
+            violation(format!(
+                "parser: {held} pictures are held, {count} surfaces, {minimum} announced: {whose}"
+            ));
+            0
+        });
+        self.last = Some((index, slice));
+        self.call_decode(coded, index, false)
+    }
+
+    /// The sequence callback, where one is due.
+    fn announce(&mut self, coded: &Coded) -> Result<(), Code> {
+        let Some((format, shape)) = format::describe(self.params.codec, self.codec.raw(), coded) else {
+            return Err(NOT_SUPPORTED);
+        };
+        let repeated = mood("sequence_repeated") && coded.has_sequence && coded.random_access;
+        if self.format == Some(format) && !self.sequence_due && !repeated {
+            return Ok(());
+        }
+        self.show(Vec::new(), true)?; // what is shown already comes before
+        self.sequence_due = false;
+        (self.format, self.shape) = (Some(format), Some(shape));
+        self.minimum = i32::from(format.min_decode_surfaces);
+        let mut told = format;
+        if crate::ledger::mood_set("minimum_zero") {
+            told.min_decode_surfaces = 0;
+        }
+        let Some(callback) = self.params.sequence else { return Ok(()) };
+        // SAFETY: the caller's callback and user data; the format lives through the call.
+        let answer = unit::during_sequence(|| unsafe { callback(self.params.user, &mut told) });
+        if answer <= 0 {
+            (self.header_seen, self.format) = (false, None);
+            return Err(CALLBACK_FAILED);
+        }
+        if answer > 1 {
+            self.count = answer;
+        }
+        if answer > 32 || self.count < self.minimum {
+            violation(format!(
+                "sequence callback answered {answer}: {} surfaces for a stream that needs {}, 32 at most",
+                self.count, self.minimum
+            ));
+        }
+        self.indices.resize(self.count.min(32));
+        Ok(())
+    }
+
+    fn call_decode(&mut self, coded: &Coded, index: i32, second_field: bool) -> Result<(), Code> {
+        let (Some(shape), Some(callback)) = (self.shape, self.params.decode) else { return Ok(()) };
+        let (mut bitstream, mut offsets) = (Vec::new(), Vec::new());
+        for &(start, end) in &coded.slices {
+            offsets.push(bitstream.len() as u32);
+            if matches!(self.params.codec, H264 | HEVC) {
+                bitstream.extend_from_slice(&[0, 0, 1]);
+            }
+            bitstream.extend_from_slice(&coded.data[start..end]);
+        }
+        let slice = coded.slice.unwrap_or_default();
+        let unit = Arc::new(Unit {
+            parser: self.id,
+            epoch: self.epoch,
+            index,
+            second_field,
+            shape,
+            headers: coded.headers.clone(),
+            version: coded.version,
+            data: coded.data.clone(),
+            submitted: AtomicBool::new(false),
+        });
+        let mut params = PicParams {
+            width_mbs: shape.width.div_ceil(16) as i32,
+            height_mbs: shape.height.div_ceil(16) as i32,
+            index,
+            field: i32::from(slice.field),
+            bottom_field: i32::from(slice.bottom),
+            second_field: i32::from(second_field),
+            bytes: bitstream.len() as u32,
+            bitstream: bitstream.as_ptr(),
+            slices: offsets.len() as u32,
+            slice_offsets: offsets.as_ptr(),
+            reference: i32::from(coded.reference),
+            intra: i32::from(coded.intra),
+            reserved: [0; 30],
+            codec_specific: [0; 1024],
+        };
+        let address = bitstream.as_ptr() as usize;
+        // SAFETY: the caller's callback and user data; the parameters and what they point at live through the call.
+        let answer = unit::during(&unit, address, || unsafe { callback(self.params.user, &mut params) });
+        if !second_field || unit.submitted.load(Ordering::Relaxed) {
+            unit::set_stale(self.id, index, !unit.submitted.load(Ordering::Relaxed));
+        }
+        bitstream.fill(0xDD); // whoever kept the pointer reads this
+        offsets.fill(u32::MAX);
+        if answer == 0 {
+            Err(CALLBACK_FAILED)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn show(&mut self, pictures: Vec<Picture>, all: bool) -> Result<(), Code> {
+        self.queue(pictures, None);
+        self.call_display(if all { 0 } else { self.params.display_delay as usize })
+    }
+
+    fn show_at(&mut self, pictures: Vec<Picture>, timestamp: Option<i64>) -> Result<(), Code> {
+        self.queue(pictures, timestamp);
+        self.call_display(self.params.display_delay as usize)
+    }
+
+    fn queue(&mut self, pictures: Vec<Picture>, timestamp: Option<i64>) {
+        for picture in pictures {
+            let Some(mut slot) = Codec::serial_of(&picture).and_then(|serial| self.indices.slot(serial))
+            else {
+                continue; // made up in place of a lost one
+            };
+            let flags = picture.raw().flags;
+            slot.progressive = flags & ffmpeg_sys_next::AV_FRAME_FLAG_INTERLACED == 0;
+            slot.top_first = flags & ffmpeg_sys_next::AV_FRAME_FLAG_TOP_FIELD_FIRST != 0;
+            slot.timestamp = timestamp.unwrap_or(slot.timestamp);
+            self.shown.push_back(Shown { _picture: picture, slot });
+        }
+    }
+
+    fn call_display(&mut self, keep: usize) -> Result<(), Code> {
+        while self.shown.len() > keep {
+            let Some(Shown { _picture, slot }) = self.shown.pop_front() else { break };
+            let mut info = DisplayInfo {
+                index: slot.index.unwrap_or(0),
+                progressive_frame: i32::from(slot.progressive),
+                top_field_first: i32::from(slot.top_first),
+                repeat_first_field: if slot.one_field { -1 } else { 0 },
+                timestamp: slot.timestamp,
+            };
+            let Some(callback) = self.params.display else { continue };
+            // SAFETY: the caller's callback and user data; the info lives through the call.
+            if unsafe { callback(self.params.user, &mut info) } == 0 {
+                return Err(CALLBACK_FAILED);
+            }
+        }
+        Ok(())
+    }
+
+    /// dav1d shows what a temporal unit shows; hidden frames stay inside. Coarser than NVDEC: one decode callback a unit.
+    fn av1_picture(&mut self, coded: &Coded, timestamp: i64) -> Result<(), Code> {
+        let done = self.codec.decode(Some(&coded.data));
+        if done.shown.is_empty() {
+            return Ok(());
+        }
+        self.announce(coded)?;
+        let serial = self.av1_next;
+        self.av1_next += 1;
+        let slot = Slot { timestamp, progressive: true, top_first: true, ..Slot::default() };
+        let Some(index) = self.indices.assign(serial, slot) else {
+            violation("parser: AV1 pictures ran out of indices".into());
+            return Err(NOT_SUPPORTED);
+        };
+        self.av1_held.push_back(serial);
+        let result = self.call_decode(coded, index, false);
+        let slot = Slot { index: Some(index), ..slot };
+        self.shown.push_back(Shown { _picture: Picture::empty(), slot });
+        let result = result.and_then(|()| self.call_display(self.params.display_delay as usize));
+        if self.av1_held.len() > AV1_HELD {
+            if let Some(old) = self.av1_held.pop_front() {
+                self.indices.freed(old);
+            }
+        }
+        result
+    }
+}
+
+impl Drop for Parser {
+    fn drop(&mut self) {
+        unit::forget_parser(self.id);
+    }
+}

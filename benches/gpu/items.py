@@ -1,5 +1,5 @@
-"""Items of a check or a benchmark: each runs in a process of its own, which may crash, hang or lose its GPU without taking
-the others' answers along.
+"""Items of a check or a benchmark: each runs in a process of its own, which may crash, hang or lose its GPU without
+taking the others' answers along.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def run_here(name: str, context: Context, into: Path) -> None:
             file.flush()
 
 
-def run_apart(entry: Entry, script: Path, arguments: list[str], budget_seconds: float, extra_seconds: float) -> list[Row]:
+def run_apart(
+    entry: Entry, script: Path, arguments: list[str], budget_seconds: float, extra_seconds: float
+) -> list[Row]:
     """The parent's side: the rows that the child wrote, and one more where it did not end well."""
     with tempfile.TemporaryDirectory() as scratch:
         into = Path(scratch) / "rows"
@@ -126,7 +128,9 @@ def run_apart(entry: Entry, script: Path, arguments: list[str], budget_seconds: 
         rows = [Row(**json.loads(line)) for line in into.read_text().splitlines() if line.endswith("}")]
         if ended:
             said = " ".join(log.read_text(errors="replace").split())[-500:]
-            rows.append(Row(entry.name, "the item's process ends well", FAILED, f"{ended}. It said: {said}", item=entry.name))
+            rows.append(
+                Row(entry.name, "the item's process ends well", FAILED, f"{ended}. It said: {said}", item=entry.name)
+            )
         return rows
 
 

@@ -63,7 +63,9 @@ def differ(place: str, ours: Outcome, theirs: Outcome, into: Comparison) -> None
         if ours_bytes != theirs_bytes:
             wrong, first, worst = byte_difference(ours_bytes, theirs_bytes)
             share = wrong / max(len(theirs_bytes), 1)
-            into.note(place, f"{wrong} bytes ({share:.2%}) differ, by {worst} at most, the first is byte {first}", worst)
+            into.note(
+                place, f"{wrong} bytes ({share:.2%}) differ, by {worst} at most, the first is byte {first}", worst
+            )
 
 
 def byte_difference(a: bytes, b: bytes) -> tuple[int, int, int]:

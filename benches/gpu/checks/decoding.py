@@ -13,7 +13,8 @@ from common import Clip, clips
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 from same import Comparison, Outcome, batches, differ
 
-#: Reasons for which a sound stream may be left to the CPU. Any other means that NVDEC, or our use of it, did not deliver.
+#: Reasons for which a sound stream may be left to the CPU. Any other means that NVDEC, or our use of it, did not
+#: deliver.
 FAIR = re.compile(
     r"is not decoded by this GPU|this GPU decodes .* (from|up to) |but does not hand it out as"
     r"|its standard does not define pictures to the bit|film grain|bit luma and .* bit chroma|chroma format"
@@ -54,7 +55,7 @@ def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], 
 
 
 def every_frame(clip: Clip, dtype: str) -> Row:
-    """The whole file. A clip of the loader is one frame, so that files whose pictures change in size can be compared."""
+    """The whole file. A clip is one frame, so that files whose pictures change in size can be compared."""
     asked = f"every frame, {dtype}: NVDEC == CPU"
     ours, theirs = loaders(clip, fsp.sampling.windows(sequence_length=1), dtype=dtype)
     compared = Comparison()
@@ -139,7 +140,9 @@ def any_frame(clip: Clip, context: Context) -> Row:
     draw = random.Random(clip.name)
     small = [fsp.transforms.Resize((96, 128))]
     # Starts of all kinds (IDR, CRA, recovery points): the frame at each, and those around it.
-    around = [(f"start {k}", [i for i in range(k - 2, k + 4) if 0 <= i < len(theirs)]) for k in theirs.info.keyframes[:12]]
+    around = [
+        (f"start {k}", [i for i in range(k - 2, k + 4) if 0 <= i < len(theirs)]) for k in theirs.info.keyframes[:12]
+    ]
     for name, indices in [*demands(len(theirs), draw), *around]:
         if context.left() < 0:
             break

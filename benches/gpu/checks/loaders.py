@@ -33,9 +33,7 @@ def epochs(loader: fsp.ClipLoader, count: int = 2) -> list[str]:
 
 SAMPLINGS = {
     "windows 16": lambda: fsp.sampling.windows(sequence_length=16),
-    "random 8, stride 4": lambda: fsp.sampling.random(
-        sequence_length=8, stride=4, clips_per_video=3, short="loop"
-    ),
+    "random 8, stride 4": lambda: fsp.sampling.random(sequence_length=8, stride=4, clips_per_video=3, short="loop"),
     "segments": lambda: fsp.sampling.segments(num_segments=8, mode="random"),
 }
 

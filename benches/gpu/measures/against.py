@@ -59,7 +59,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, float]:
 
 def exhaust(loader: fsp.ClipLoader) -> None:
     # All batches go to streams of their own, so the last one to come need not be the last one to be finished.
-    last = collections.deque(loader, maxlen=8)
+    last = collections.deque(loader, maxlen=3)
     for batch in last:
         synchronize(batch)
 

@@ -99,6 +99,7 @@ def run_here(name: str, context: Context, into: Path) -> None:
                 row = Row(name, "the item runs to its end", FAILED, " ".join(text.split())[:600])
                 rows = iter(())
             row.item, row.seconds = name, round(time.monotonic() - begun, 3)
+            row.why = " ".join(row.why.split())
             begun = time.monotonic()
             file.write(json.dumps(asdict(row)) + "\n")
             file.flush()

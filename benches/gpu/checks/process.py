@@ -17,7 +17,8 @@ import os, sys, threading, time
 import framespool as fsp
 PATHS = {paths!r}
 def loader(**keywords):
-    common = dict(batch_size=2, device="cuda:0", decoder="nvdec", index=False)
+    small = [fsp.transforms.Resize((120, 160))]
+    common = dict(batch_size=2, transforms=small, device="cuda:0", decoder="nvdec", index=False)
     return fsp.ClipLoader(PATHS, fsp.sampling.windows(sequence_length=8), **(common | keywords))
 """
 
@@ -59,11 +60,7 @@ ENDS = {
     "loader dropped, batch kept": (
         "import gc\nbatch = next(iter(loader())); gc.collect(); text = batch.frames.tobytes()"
     ),
-    "an exception nobody catches": (
-        "sys.excepthook = lambda *a: None\n"
-        "import atexit; atexit.register(lambda: os._exit(0) if len(threading.enumerate()) == 1 else os._exit(9))\n"
-        "held = loader(); next(iter(held)); raise ValueError"
-    ),
+    "an exception nobody catches": "sys.excepthook = lambda *a: None\nheld = loader(); next(iter(held)); raise ValueError",
     "three loaders, two videos": (
         "held = [loader() for _ in range(3)]; its = [iter(h) for h in held]; [next(i) for i in its]\n"
         "videos = [fsp.Video(p, device='cuda:0', index=False) for p in PATHS[:2]]; frames = [v[0] for v in videos]"
@@ -101,7 +98,7 @@ def ends(context: Context) -> Iterator[Row]:
         except subprocess.TimeoutExpired:
             yield Row(name, "the process ends by itself", FAILED, "it hangs: still there after 60 s")
             continue
-        right = run.returncode == 0 and not run.stderr.strip()
+        right = run.returncode == ("raise" in program) and not run.stderr.strip()
         why = "" if right else f"code {run.returncode}: {run.stderr.strip()[-400:]}"
         yield Row(name, "the process ends by itself, silently", OK if right else FAILED, why)
 
@@ -120,10 +117,17 @@ def close(context: Context) -> Iterator[Row]:
 
     paths = [str(clip.path) for clip in clips("loader")]
     held = []
+    sampling = fsp.sampling.uniform(sequence_length=8, stride=2, clips_per_video=2)
+    small = [fsp.transforms.Resize((240, 320))]
+    keywords: dict[str, Any] = {
+        "batch_size": 4,
+        "transforms": small,
+        "device": "cuda:0",
+        "decoder": "nvdec",
+        "index": False,
+    }
     for _ in range(6):
-        loader = fsp.ClipLoader(
-            paths, fsp.sampling.windows(sequence_length=16), batch_size=4, device="cuda:0", decoder="nvdec", index=False
-        )
+        loader = fsp.ClipLoader(paths, sampling, **keywords)
         for _ in loader:
             pass
         del loader

@@ -9,13 +9,13 @@ from common import Clip, clips
 from items import FAILED, OK, Context, Row, item
 from same import Comparison, Outcome, batches, differ
 
-from checks.decoding import loaders
+from checks.decoding import loaders, out_of_time
 
 
 @item("damage", seconds=240)
 def damage(context: Context) -> Iterator[Row]:
     for clip in clips("damaged", context.match):
-        yield verdicts(clip)
+        yield out_of_time(clip.name, "each frame") if context.left() < 0 else verdicts(clip)
 
 
 def verdicts(clip: Clip) -> Row:

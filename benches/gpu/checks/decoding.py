@@ -76,9 +76,13 @@ def whole_files(context: Context, codecs: set[str]) -> Iterator[Row]:
         # Eight bits would hide what happens to the lower ones.
         for dtype in ("uint8", "float32") if deep else ("uint8",):
             if context.left() < 0:
-                yield Row(clip.name, f"every frame, {dtype}", IMPOSSIBLE, "the item's time was up; --budget gives more")
+                yield out_of_time(clip.name, f"every frame, {dtype}")
                 continue
             yield guarded(clip.name, lambda clip=clip, dtype=dtype: every_frame(clip, dtype))
+
+
+def out_of_time(name: str, asked: str) -> Row:
+    return Row(name, asked, IMPOSSIBLE, "the item's time was up; --budget gives more")
 
 
 def guarded(name: str, work: Any) -> Row:
@@ -130,7 +134,10 @@ def demands(frames: int, draw: random.Random) -> Iterator[tuple[str, list[int]]]
 def random_access(context: Context) -> Iterator[Row]:
     """One Video object, asked again and again, so that decoders are handed from one demand to the next."""
     for clip in clips("random", context.match):
-        yield guarded(clip.name, lambda clip=clip: any_frame(clip, context))
+        if context.left() < 0:
+            yield out_of_time(clip.name, "any frames in any order")
+        else:
+            yield guarded(clip.name, lambda clip=clip: any_frame(clip, context))
 
 
 def any_frame(clip: Clip, context: Context) -> Row:
@@ -162,7 +169,10 @@ def strided(context: Context) -> Iterator[Row]:
     """Random strided clips: most pictures between the wanted ones need not be decoded."""
     for clip in clips("random", context.match):
         for stride in (2, 4, 8):
-            yield guarded(clip.name, lambda clip=clip, stride=stride: random_clips(clip, stride))
+            if context.left() < 0:
+                yield out_of_time(clip.name, f"random clips, stride {stride}")
+            else:
+                yield guarded(clip.name, lambda clip=clip, stride=stride: random_clips(clip, stride))
 
 
 def random_clips(clip: Clip, stride: int) -> Row:

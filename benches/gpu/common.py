@@ -20,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 #: The repository, or the folder where a bundle was unpacked.
 ROOT = HERE.parents[1]
 NO_GPU = 3
+#: Small clips and few of them: tries the benchmarks' logic. Nothing of it is a figure.
+TRY = bool(os.environ.get("FRAMESPOOL_TRY"))
 SIMULATED = re.compile("simulated", re.IGNORECASE)
 
 # What is measured must not find an index that somebody made before, nor leave one behind.
@@ -132,6 +134,7 @@ def machine(device: Any) -> dict[str, Any]:
     return {
         "gpu": device.name,
         "simulated": is_simulated(device),
+        "tried_only": TRY,
         "cuda_version": list(device.cuda_version),
         "driver_version": smi.get("driver_version"),
         "nvidia_smi": smi,
@@ -153,12 +156,13 @@ def record_place(device: Any, kind: str, out: str | None) -> Path:
     records = (ROOT / "benches" / "record").resolve()
     if out:
         place = Path(out)
-    elif is_simulated(device):
+    elif is_simulated(device) or TRY:
         place = Path(os.environ.get("TMPDIR", "/tmp")) / f"framespool-simulated-{kind}.json"
     else:
         place = records / slug(device.name) / f"{datetime.date.today().isoformat()}-{kind}.json"
-    if is_simulated(device) and records in [place.resolve(), *place.resolve().parents]:
-        print(f"{device.name}: the driver is simulated, and its figures are kept out of {records}", file=sys.stderr)
+    if (is_simulated(device) or TRY) and records in [place.resolve(), *place.resolve().parents]:
+        why = "the driver is simulated" if is_simulated(device) else "FRAMESPOOL_TRY is set"
+        print(f"{device.name}: {why}, and the figures are kept out of {records}", file=sys.stderr)
         raise SystemExit(2)
     return place
 

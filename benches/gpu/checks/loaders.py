@@ -9,7 +9,7 @@ from typing import Any
 
 import framespool as fsp
 from common import clips
-from items import FAILED, OK, Context, Row, item
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 
 def digest(batch: fsp.Batch) -> str:
@@ -63,6 +63,9 @@ def loaders(context: Context) -> Iterator[Row]:
         want = epochs(fsp.ClipLoader(dataset, sampling(), **keywords))
         for road in roads:
             asked = f"{name}, {shuffle} shuffle, {', '.join(f'{k}={v}' for k, v in road.items())}: batches == CPU's"
+            if context.left() < 0:
+                yield Row(name, asked, IMPOSSIBLE, "the item's time was up; --budget gives more")
+                continue
             loader = fsp.ClipLoader(dataset, sampling(), **{**keywords, "device": "cuda:0", **road})
             have = epochs(loader)
             stats = loader.stats()

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import framespool as fsp
-from common import clips
+from common import TRY, clips
 from footage import Footage, full_hd
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 from timing import SIZE, epoch, measure, wrong
 
 from measures.known import ceiling_of
 
-PUBLISHED = (173, 300)
+PUBLISHED = (4, 48) if TRY else (173, 300)
+#: Frames of a dataset that is one file many times over.
+MANY = 500 if TRY else 40_000
+ENTRIES = 24 if TRY else 2000
 
 
 def maker(dataset: list[Any], sampling: Any, **keywords: Any) -> Any:
@@ -38,7 +41,7 @@ def dense(context: Context) -> Iterator[Row]:
     videos = full_hd()
     each = context.budget_seconds / max(len(videos), 1) / 6
     for video in videos:
-        make = maker(repeated(video, 40_000), fsp.sampling.windows(sequence_length=16))
+        make = maker(repeated(video, MANY), fsp.sampling.windows(sequence_length=16))
         yield measure(video.name, f"every frame, {SIZE}x{SIZE}", make, seconds=each, ceiling=ceiling_of(video.path))
 
 
@@ -49,7 +52,7 @@ def strided(context: Context) -> Iterator[Row]:
     for video in videos:
         for stride in (4, 8):
             sampling = fsp.sampling.windows(sequence_length=16, stride=stride, pad_mode="edge")
-            make = maker(repeated(video, 40_000), sampling)
+            make = maker(repeated(video, MANY), sampling)
             each = context.budget_seconds / len(videos) / 12
             asked = f"windows of 16, stride {stride}"
             yield measure(video.name, asked, make, seconds=each, ceiling=ceiling_of(video.path))
@@ -97,7 +100,7 @@ def hybrid(context: Context) -> Iterator[Row]:
     if video is None:
         yield Row("hybrid", "every frame", IMPOSSIBLE, "no 1080p H.264 here")
         return
-    make = maker(repeated(video, 40_000), fsp.sampling.windows(sequence_length=16))
+    make = maker(repeated(video, MANY), fsp.sampling.windows(sequence_length=16))
     for decoder in ("nvdec", "auto", "cpu"):
         each = context.budget_seconds / 20
         yield measure(
@@ -109,11 +112,11 @@ def hybrid(context: Context) -> Iterator[Row]:
 def short_clips(context: Context) -> Iterator[Row]:
     """One random clip of each of many short videos, as Kinetics' and Something-Something's loaders ask for."""
     files = [clip.path for clip in clips("short")]
-    dataset = [files[number % len(files)] for number in range(2000)]
+    dataset = [files[number % len(files)] for number in range(ENTRIES)]
     for stride in (1, 4):
         sampling = fsp.sampling.random(sequence_length=8, stride=stride, short="loop")
         make = maker(dataset, sampling, shuffle="full", seed=2, batch_size=16)
-        asked = f"2000 entries of {len(files)} short files, clips of 8, stride {stride}"
+        asked = f"{ENTRIES} entries of {len(files)} short files, clips of 8, stride {stride}"
         yield measure(f"stride {stride}", asked, make, seconds=context.budget_seconds / 10, ceiling=None)
 
 

@@ -9,6 +9,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use libloading::Library;
 
+pub mod demux;
+pub mod player;
+
 pub type Code = i32;
 
 pub fn library() -> &'static Library {

@@ -1,0 +1,107 @@
+//! In: a video of the corpus.
+//! Out: its packets as a parser wants them (Annex B where the codec has it), and the frames' recorded hashes.
+//! Never: decodes.
+
+use std::ffi::{CStr, CString};
+use std::path::{Path, PathBuf};
+use std::ptr::{null, null_mut};
+
+use ffmpeg_sys_next as ffi;
+
+pub struct Packet {
+    pub data: Vec<u8>,
+    pub discard: bool,
+    pub key: bool,
+}
+
+pub struct Video {
+    pub codec: i32,
+    pub headers: Vec<u8>,
+    pub packets: Vec<Packet>,
+}
+
+/// The corpus, where there is one.
+pub fn corpus() -> Option<PathBuf> {
+    let place = std::env::var_os("FRAMESPOOL_CORPUS").map(PathBuf::from);
+    let place = place.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"));
+    if place.is_dir() {
+        return Some(place);
+    }
+    assert!(std::env::var_os("CI").is_none(), "no corpus at {}; set FRAMESPOOL_CORPUS", place.display());
+    eprintln!("SKIPPED: no corpus at {}; set FRAMESPOOL_CORPUS", place.display());
+    None
+}
+
+/// Recorded hashes of a video's frames, in the order of display.
+pub fn recorded(path: &str) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(corpus()?.join("frames").join(format!("{path}.txt"))).ok()?;
+    Some(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
+}
+
+/// NVDEC's number of a codec.
+fn number(name: &str) -> Option<i32> {
+    Some(match name {
+        "h264" => 4,
+        "hevc" => 8,
+        "vp8" => 9,
+        "vp9" => 10,
+        "av1" => 11,
+        _ => return None,
+    })
+}
+
+pub fn open(path: &str) -> Option<Video> {
+    let file = CString::new(corpus()?.join(path).to_str()?).ok()?;
+    // SAFETY: libavformat's calls in the order of its documentation, on objects of our own, each freed once.
+    unsafe {
+        ffi::av_log_set_level(ffi::AV_LOG_QUIET);
+        let mut input = null_mut();
+        if ffi::avformat_open_input(&mut input, file.as_ptr(), null(), null_mut()) < 0 {
+            return None;
+        }
+        ffi::avformat_find_stream_info(input, null_mut());
+        let at = ffi::av_find_best_stream(input, ffi::AVMediaType::AVMEDIA_TYPE_VIDEO, -1, -1, null_mut(), 0);
+        let stream = *(*input).streams.add(usize::try_from(at).ok()?);
+        let par = (*stream).codecpar;
+        let codec = number(CStr::from_ptr(ffi::avcodec_get_name((*par).codec_id)).to_str().ok()?)?;
+        let filter = match codec {
+            4 => c"h264_mp4toannexb",
+            8 => c"hevc_mp4toannexb",
+            _ => c"null",
+        };
+        let mut bsf = null_mut();
+        ffi::av_bsf_alloc(ffi::av_bsf_get_by_name(filter.as_ptr()), &mut bsf);
+        ffi::avcodec_parameters_copy((*bsf).par_in, par);
+        if ffi::av_bsf_init(bsf) < 0 {
+            return None;
+        }
+        let out = (*bsf).par_out;
+        let bytes = usize::try_from((*out).extradata_size).unwrap_or(0);
+        let mut headers = Vec::new();
+        if bytes > 0 && matches!(codec, 4 | 8) {
+            headers = std::slice::from_raw_parts((*out).extradata, bytes).to_vec();
+        } else if codec == 11 && bytes > 4 && *(*out).extradata == 0x81 {
+            headers = std::slice::from_raw_parts((*out).extradata, bytes)[4..].to_vec();
+        }
+        let mut packets = Vec::new();
+        let mut packet = ffi::av_packet_alloc();
+        while ffi::av_read_frame(input, packet) >= 0 {
+            if (*packet).stream_index != at {
+                ffi::av_packet_unref(packet);
+                continue;
+            }
+            ffi::av_bsf_send_packet(bsf, packet);
+            while ffi::av_bsf_receive_packet(bsf, packet) >= 0 {
+                let data = std::slice::from_raw_parts((*packet).data, (*packet).size as usize).to_vec();
+                let discard = (*packet).flags & ffi::AV_PKT_FLAG_DISCARD != 0;
+                let key = (*packet).flags & ffi::AV_PKT_FLAG_KEY != 0;
+                packets.push(Packet { data, discard, key });
+                ffi::av_packet_unref(packet);
+            }
+        }
+        ffi::av_packet_free(&mut packet);
+        ffi::av_bsf_free(&mut bsf);
+        ffi::avformat_close_input(&mut input);
+        Some(Video { codec, headers, packets })
+    }
+}

@@ -1,0 +1,131 @@
+//! The half that stands in for libnvcuvid: whole videos through parser and decoder, compared with the hashes that the corpus records.
+#![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
+
+mod common;
+
+use common::demux::{corpus, open, recorded};
+use common::player::{Player, Settings, PLAIN};
+use common::{alone, content, context, live, stream};
+
+fn player(path: &str, settings: Settings) -> Option<(Box<Player>, Vec<String>)> {
+    let (video, wanted) = (open(path)?, recorded(path)?);
+    context();
+    let mut player = Player::new(video.codec, settings, stream());
+    player.play(&video);
+    let shown: Vec<String> = player
+        .hashes
+        .iter()
+        .zip(&player.displays)
+        .filter(|(_, (_, packet))| {
+            video.codec > 8 || !video.packets.get(*packet as usize).is_some_and(|p| p.discard)
+        })
+        .map(|(hash, _)| hash.clone())
+        .collect();
+    player.hashes = shown;
+    Some((player, wanted))
+}
+
+/// Decodes all of it, every picture mapped, and holds it against the record.
+#[track_caller]
+fn same_as_recorded(path: &str, settings: Settings) {
+    let Some((player, wanted)) = player(path, settings) else {
+        assert!(corpus().is_none(), "{path} cannot be read");
+        return;
+    };
+    assert_eq!(player.failures, Vec::<String>::new(), "{path}");
+    assert_eq!(player.hashes.len(), wanted.len(), "{path}: frames");
+    let wrong = player.hashes.iter().zip(&wanted).position(|(a, b)| a != b);
+    assert_eq!(wrong, None, "{path}: first wrong frame");
+    assert!(player.statuses.iter().all(|&s| s == 2), "{path}: {:?}", player.statuses);
+    player.close();
+    content();
+}
+
+#[test]
+fn h264_with_b_frames_and_crop_comes_out_as_recorded() {
+    let _alone = alone("");
+    for path in [
+        "video/codecs/h264_bbb_b_pyramid.mp4",
+        "video/derived/crop_334x250_h264.mp4",
+        "video/derived/h264_bframes16_pyramid_strict_640x360.mp4",
+    ] {
+        same_as_recorded(path, PLAIN);
+        same_as_recorded(path, Settings { whole: true, delay: 2, extra: 4, outputs: 3, ..PLAIN });
+    }
+}
+
+#[test]
+fn interlaced_h264_comes_out_as_recorded() {
+    let _alone = alone("");
+    same_as_recorded("video/odd/interlaced.h264", PLAIN);
+    same_as_recorded("video/odd/interlaced_mts_1080i.mts", PLAIN);
+}
+
+#[test]
+fn hevc_in_8_and_10_bits_and_444_comes_out_as_recorded() {
+    let _alone = alone("");
+    same_as_recorded("video/codecs/hevc_bbb.h265", PLAIN);
+    same_as_recorded("video/derived/hevc_hdr10_tagged_720p.mp4", Settings { whole: true, ..PLAIN });
+    same_as_recorded("video/derived/hevc_444_8bit_640x360.mp4", PLAIN);
+}
+
+#[test]
+fn vp8_and_vp9_with_hidden_frames_come_out_as_recorded() {
+    let _alone = alone("");
+    same_as_recorded("video/derived/vp8_640x360.webm", PLAIN);
+    same_as_recorded("video/action/tractor_vp9_512x288.webm", PLAIN);
+    same_as_recorded("video/codecs/vp9_show_existing_frame.ivf", PLAIN);
+    same_as_recorded("video/codecs/vp9_profile2_10bit.webm", PLAIN);
+    same_as_recorded("video/derived/odd_333x251_vp9.webm", PLAIN);
+}
+
+/// Every video of the corpus with recorded hashes that the caps allow. Long: run it by name.
+#[test]
+#[ignore = "minutes"]
+fn whole_corpus_comes_out_as_recorded() {
+    let _alone = alone("");
+    let Some(corpus) = corpus() else { return };
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let mut folders = vec![corpus.join("frames")];
+    let (mut good, mut refused, mut bad) = (0, Vec::new(), Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let path = path.strip_prefix(corpus.join("frames")).unwrap().with_extension("");
+            let path = path.to_str().unwrap();
+            if !path.contains(&only) || path.contains("long_1080p") {
+                continue;
+            }
+            let Some((player, wanted)) = player(path, PLAIN) else { continue };
+            let complaints = common::violations();
+            let wrong = player.hashes.iter().zip(&wanted).position(|(a, b)| a != b);
+            if complaints.iter().any(|c| c.contains("caps") || c.contains("not supported")) {
+                refused.push(path.to_owned());
+            } else if player.hashes.len() != wanted.len()
+                || wrong.is_some()
+                || !complaints.is_empty()
+                || !player.failures.is_empty()
+            {
+                bad.push(format!(
+                    "{path}: {} of {} frames, first wrong {wrong:?}, {:?}, {:?}",
+                    player.hashes.len(),
+                    wanted.len(),
+                    player.failures,
+                    &complaints[..complaints.len().min(3)]
+                ));
+                eprintln!("{}", bad.last().unwrap());
+            } else {
+                good += 1;
+            }
+            player.close();
+            common::control::<extern "C" fn()>("simulated_gpu_reset")();
+        }
+    }
+    eprintln!("{good} as recorded, refused: {refused:#?}, wrong: {bad:#?}");
+    assert!(bad.is_empty());
+    assert_eq!(live("decoders"), 0);
+}

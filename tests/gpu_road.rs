@@ -231,7 +231,9 @@ fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
         ] {
             let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {look_ahead}");
             let base = SpoolConfig { memory_budget, look_ahead, prefetch: 2, threads: 2, ..base.clone() };
+            let begun = Instant::now();
             let (lines, stats) = deliver(on_gpu(&base, device, decoder));
+            println!("{:6.1} s {what} {:?}", begun.elapsed().as_secs_f64(), stats.left_to_cpu.values().sum::<u64>());
             assert_eq!(lines, expected, "{what}");
             assert!(stats.clip_store_peak_bytes <= memory_budget, "{what}: {stats:?}");
             let by_gpu = stats.pictures_decoded_by_gpu > 0;

@@ -10,7 +10,7 @@ use super::shelf::Make;
 use crate::api::{Cuvid, RawDecoder};
 use crate::cuda::{Device, Event, Stream};
 use crate::sys;
-use crate::Result;
+use crate::{Error, Result};
 
 /// Makes decoders for a device.
 pub(crate) struct Maker {
@@ -23,8 +23,12 @@ pub(crate) struct Decoder {
     cuvid: &'static Cuvid,
     device: Arc<Device>,
     raw: RawDecoder,
-    /// After the last reader of its pictures.
+    /// After the last reader of its pictures, while nobody uses it.
     last_use: Option<Event>,
+    /// Where its pictures are read, while somebody does.
+    reader: Option<Arc<Stream>>,
+    /// The picture that is mapped.
+    mapped: Option<u64>,
 }
 
 impl Maker {
@@ -61,8 +65,22 @@ impl Make for Maker {
         };
         (info.display_area.right, info.display_area.bottom) = (right, bottom);
         (info.target_rect.right, info.target_rect.bottom) = (right, bottom);
-        let raw = self.device.with_current(|| self.cuvid.create_decoder(&mut info))?;
-        Ok(Decoder { cuvid: self.cuvid, device: self.device.clone(), raw, last_use: None })
+        let raw = self.device.with_current(|| self.cuvid.create_decoder(&mut info));
+        let raw = raw.map_err(|error| match error {
+            // What the capabilities promise is not always kept; 801 is CUDA_ERROR_NOT_SUPPORTED.
+            Error::Call { code: 801, .. } => {
+                Error::Unsupported { reason: format!("the driver makes no decoder for {}", shape.name()) }
+            }
+            other => other,
+        })?;
+        Ok(Decoder {
+            cuvid: self.cuvid,
+            device: self.device.clone(),
+            raw,
+            last_use: None,
+            reader: None,
+            mapped: None,
+        })
     }
 
     fn reconfigure(&self, decoder: &mut Decoder, shape: &Shape) -> Result<()> {
@@ -86,17 +104,21 @@ impl Make for Maker {
 }
 
 impl Decoder {
-    /// Later work of `stream` on this decoder's pictures comes after that of its last user.
-    pub fn adopt(&mut self, stream: &Stream) -> Result<()> {
+    /// Its pictures will be read on `stream`, after those of its last user.
+    pub fn adopt(&mut self, stream: &Arc<Stream>) -> Result<()> {
+        self.reader = Some(stream.clone());
         match self.last_use.take() {
             Some(event) => stream.wait(&event),
             None => Ok(()),
         }
     }
 
-    /// Notes where `stream` is: its last reader of this decoder's pictures is enqueued.
-    pub fn release(&mut self, stream: &Stream) -> Result<()> {
-        self.last_use = Some(stream.record()?);
+    /// Ends a use: the last reader of its pictures is enqueued.
+    pub fn release(&mut self) -> Result<()> {
+        if let Some(stream) = &self.reader {
+            self.last_use = Some(stream.record()?);
+            self.reader = None;
+        }
         Ok(())
     }
 
@@ -118,12 +140,16 @@ impl Decoder {
             output_stream: stream.raw() as usize as sys::CUstream,
             ..Default::default()
         };
-        self.cuvid.map_frame(self.raw, index, &mut parameters)
+        let (address, pitch_bytes) = self.cuvid.map_frame(self.raw, index, &mut parameters)?;
+        self.mapped = Some(address);
+        Ok((address, pitch_bytes))
     }
 
     /// Ends a mapping; readers are enqueued on the stream that the picture was mapped for.
     pub fn unmap(&mut self, address: u64) -> Result<()> {
-        self.cuvid.unmap_frame(self.raw, address)
+        self.cuvid.unmap_frame(self.raw, address)?;
+        self.mapped = None;
+        Ok(())
     }
 
     pub fn status(&mut self, index: i32) -> Result<u32> {
@@ -132,7 +158,10 @@ impl Decoder {
 
     /// Waits here for the last reader.
     fn settle(&mut self) -> Result<()> {
-        self.last_use.take().map_or(Ok(()), |event| event.synchronize())
+        if let Some(event) = self.last_use.take() {
+            event.synchronize()?;
+        }
+        self.reader.as_ref().map_or(Ok(()), |stream| stream.synchronize())
     }
 }
 
@@ -149,6 +178,9 @@ impl Drop for Decoder {
         // A forked child calls nothing; other failures cannot be told to anybody here.
         if let Ok(_entered) = self.device.enter() {
             let _ = self.settle();
+            if let Some(address) = self.mapped {
+                let _ = self.cuvid.unmap_frame(self.raw, address);
+            }
             let _ = self.cuvid.destroy_decoder(self.raw);
         }
     }

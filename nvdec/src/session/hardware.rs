@@ -32,7 +32,7 @@ impl Backend for Hardware {
 
     fn put(&mut self, mut pooled: Self::Decoder) {
         // Without the mark the next user could overtake this one's readers: then the decoder goes.
-        if pooled.decoder.release(&self.stream).is_ok() {
+        if pooled.decoder.release().is_ok() {
             self.pool.put(pooled);
         }
     }
@@ -42,8 +42,6 @@ impl Backend for Hardware {
     }
 
     fn reconfigure(&mut self, pooled: &mut Self::Decoder, facts: &Facts) -> Result<()> {
-        // Its surfaces may be laid out anew: whoever reads them must be done.
-        pooled.decoder.release(&self.stream)?;
         self.pool.reconfigure(pooled, &facts.format)
     }
 

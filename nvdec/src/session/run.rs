@@ -188,12 +188,18 @@ impl<B: Backend> Run<B> {
         // What the sequence before still owes, before its surfaces go.
         self.hand_on_all(each)?;
         if let (Some(Fit::Reconfigure), Some(decoder)) = (fit, &mut self.decoder) {
-            self.backend.reconfigure(decoder, facts)?;
-            self.counts.reconfigured += 1;
-            if self.codec.reorders() {
-                self.ledger.forget_surfaces();
+            match self.backend.reconfigure(decoder, facts) {
+                Ok(()) => {
+                    self.counts.reconfigured += 1;
+                    if self.codec.reorders() {
+                        self.ledger.forget_surfaces();
+                    }
+                    return Ok(());
+                }
+                // Another one is made, unless its pictures are still referred to.
+                Err(error) if error.is_lost() || !self.codec.reorders() => return Err(error.into()),
+                Err(_) => self.decoder = None,
             }
-            return Ok(());
         }
         if !self.codec.reorders() && self.ledger.has_submitted() {
             // Its pictures may refer to those in the decoder that would go.

@@ -23,7 +23,6 @@ pub const NO_DEVICE: Code = 100;
 pub const INVALID_DEVICE: Code = 101;
 pub const INVALID_CONTEXT: Code = 201;
 pub const MAP_FAILED: Code = 205;
-pub const NO_BINARY_FOR_GPU: Code = 209;
 pub const INVALID_PTX: Code = 218;
 pub const INVALID_SOURCE: Code = 300;
 pub const INVALID_HANDLE: Code = 400;

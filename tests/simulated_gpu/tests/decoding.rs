@@ -1,5 +1,5 @@
 //! The half that stands in for libnvcuvid: whole videos through parser and decoder, compared with the hashes that the corpus records.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
 
 mod common;
 

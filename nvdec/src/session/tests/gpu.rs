@@ -52,6 +52,8 @@ pub struct World {
     pub asked: u32,
     /// Decode status by label; 2 is well.
     pub status: BTreeMap<u32, u32>,
+    /// No decoder can be set up for another size.
+    pub rigid: bool,
     /// The decode of this label fails.
     pub failing: Option<u32>,
 }
@@ -88,6 +90,9 @@ impl Backend for Fake {
 
     fn reconfigure(&mut self, decoder: &mut FakeDecoder, facts: &Facts) -> Result<()> {
         let (width, height) = facts.format.coded_size;
+        if self.0.borrow().rigid {
+            return Err(Error::Misuse("it cannot be reconfigured"));
+        }
         decoder.shape.format = facts.format;
         self.say(format!("reconfigure {width}x{height}"));
         Ok(())

@@ -52,6 +52,17 @@ fn a_size_that_changes_within_the_stream_takes_what_is_owed_first() {
 }
 
 #[test]
+fn a_decoder_that_cannot_be_reconfigured_is_replaced_and_not_given_back() {
+    let mut script = Script::new(Codec::H264);
+    script.gpu.0.borrow_mut().rigid = true;
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Sequence(320, 240, 4), Decode(0, 101), Show(0, 1)]).unwrap();
+    script.finish(&[]).unwrap();
+    assert_eq!(script.got, [(0, 100), (1, 101)]);
+    assert_eq!(script.log(), ["take 0", "decode 100", "map 100", "take 1", "decode 101", "map 101"]);
+}
+
+#[test]
 fn a_stream_that_needs_more_surfaces_gets_another_decoder() {
     let mut script = Script::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();

@@ -15,7 +15,8 @@ pub struct Slot {
     pub timestamp: i64,
     pub progressive: bool,
     pub top_first: bool,
-    pub one_field: bool,
+    /// No picture refers to it.
+    pub disposable: bool,
 }
 
 #[derive(Default)]
@@ -37,7 +38,8 @@ impl Watcher for Indices {
         let mut state = self.state();
         match state.slots.remove(&serial).and_then(|slot| slot.index) {
             Some(index) => state.put_back(index),
-            None => drop(state.gone.insert(serial)),
+            None if state.later.is_some() => drop(state.gone.insert(serial)),
+            None => (),
         }
     }
 }
@@ -96,6 +98,20 @@ impl Indices {
             state.slots.insert(serial, Slot { index: Some(index), ..slot });
         }
         Some(index)
+    }
+
+    /// Shown, and nobody refers to it: the next picture may have its index, whatever the decoder still holds.
+    pub fn give_up(&self, index: i32) {
+        let mut state = self.state();
+        let Some(serial) =
+            state.slots.iter().find(|(_, s)| s.index == Some(index)).map(|(&serial, _)| serial)
+        else {
+            return;
+        };
+        state.slots.remove(&serial);
+        let frozen = state.later.take();
+        state.put_back(index);
+        state.later = frozen;
     }
 
     pub fn slot(&self, serial: u64) -> Option<Slot> {

@@ -235,8 +235,9 @@ impl Parser {
             };
         };
         self.announce(coded)?;
+        let disposable = self.params.codec == H264 && !coded.reference;
         let slot =
-            Slot { index: None, timestamp, progressive: true, top_first: !slice.bottom, one_field: false };
+            Slot { timestamp, progressive: true, top_first: !slice.bottom, disposable, ..Slot::default() };
         let mut index = self.indices.assign(serial, slot);
         if index.is_none() {
             self.show(Vec::new(), true)?;
@@ -380,12 +381,16 @@ impl Parser {
                 index: slot.index.unwrap_or(0),
                 progressive_frame: i32::from(slot.progressive),
                 top_field_first: i32::from(slot.top_first),
-                repeat_first_field: if slot.one_field { -1 } else { 0 },
+                repeat_first_field: 0,
                 timestamp: slot.timestamp,
             };
             let Some(callback) = self.params.display else { continue };
             // SAFETY: the caller's callback and user data; the info lives through the call.
-            if unsafe { callback(self.params.user, &mut info) } == 0 {
+            let answer = unsafe { callback(self.params.user, &mut info) };
+            if slot.disposable {
+                self.indices.give_up(info.index);
+            }
+            if answer == 0 {
                 return Err(CALLBACK_FAILED);
             }
         }

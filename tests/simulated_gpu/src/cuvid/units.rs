@@ -55,8 +55,6 @@ pub struct Coded {
     pub random_access: bool,
     pub reference: bool,
     pub intra: bool,
-    /// It only shows an earlier picture again (VP9).
-    pub shows_only: bool,
     pub hidden: bool,
     /// The parameter sets in force for it, and how often they had changed by then.
     pub headers: Arc<Vec<u8>>,
@@ -243,7 +241,7 @@ fn vp9(frame: &[u8], timestamp: Option<i64>) -> Coded {
     let shows_only = b.flag();
     let key = !shows_only && !b.flag();
     let hidden = !shows_only && !b.flag();
-    Coded { shows_only, hidden, ..whole_frame(frame, timestamp, key) }
+    Coded { hidden, ..whole_frame(frame, timestamp, key) }
 }
 
 fn whole_frame(frame: &[u8], timestamp: Option<i64>, key: bool) -> Coded {

@@ -93,8 +93,8 @@ pub fn open(path: &str) -> Option<Video> {
             ffi::av_bsf_send_packet(bsf, packet);
             while ffi::av_bsf_receive_packet(bsf, packet) >= 0 {
                 let data = std::slice::from_raw_parts((*packet).data, (*packet).size as usize).to_vec();
-                let discard = (*packet).flags & ffi::AV_PKT_FLAG_DISCARD as i32 != 0;
-                let key = (*packet).flags & ffi::AV_PKT_FLAG_KEY as i32 != 0;
+                let discard = (*packet).flags & ffi::AV_PKT_FLAG_DISCARD != 0;
+                let key = (*packet).flags & ffi::AV_PKT_FLAG_KEY != 0;
                 packets.push(Packet { data, discard, key });
                 ffi::av_packet_unref(packet);
             }

@@ -29,7 +29,6 @@ WANTED = (
     ("libx264", 250, "robot_bag_60p.mp4"),
     ("libx264", 250, "desk_drawing_25p.mp4"),
     ("libx264", 30, "robot_bag_60p.mp4"),
-    ("libx264", 30, "desk_drawing_25p.mp4"),
     ("libx265", 250, "desk_drawing_25p.mp4"),
 )
 

@@ -75,9 +75,12 @@ def reconfigured(tuning: list[Clip]) -> Row:
             before = gpu.pool()
             pairs = [key_pictures(clip.path) for _ in range(ROUNDS) for clip in (second, first)]
             if delta(before)["reconfigured"] == len(pairs):
-                steady = {clip: key_pictures(clip.path) for clip in (first, second) if key_pictures(clip.path)}
-                each = [steady[clip][0] / max(steady[clip][1], 1) for clip in (second, first)] * ROUNDS
-                extra = [ms - passes * one for (ms, passes), one in zip(pairs, each, strict=True)]
+                steady = []
+                for clip in (second, first):
+                    key_pictures(clip.path)  # reconfigures; the next one does not
+                    milliseconds, passes = key_pictures(clip.path)
+                    steady.append(milliseconds / max(passes, 1))
+                extra = [ms - passes * one for (ms, passes), one in zip(pairs, steady * ROUNDS, strict=True)]
                 figures = {"reconfigure_ms": statistics.median(extra)}
                 return Row(f"{size(first)} and {size(second)}", asked, OK, "", figures)
     return Row("reconfigure", asked, IMPOSSIBLE, f"no two of {[size(clip) for clip in tuning]} share a size bucket")

@@ -150,7 +150,7 @@ def published(context: Context) -> Iterator[Row]:
     count, length = PUBLISHED
     videos = [video for video in full_hd("h264") if video.frames >= length]
     if not videos:
-        yield Row("published", "173 x 300 frames", IMPOSSIBLE, f"no 1080p H.264 of {length} frames here")
+        yield Row("published", f"{count} x {length} frames", IMPOSSIBLE, f"no 1080p H.264 of {length} frames here")
         return
     parts = [fsp.datasets.Part(str(video.path), start_frame=0, end_frame=length) for video in videos]
     dataset = [parts[number % len(parts)] for number in range(count)]
@@ -160,13 +160,13 @@ def published(context: Context) -> Iterator[Row]:
         keywords = {} if transforms is None else {"transforms": transforms}
         make = maker(dataset, sampling, **keywords)
         if problem := wrong(make, count=1):
-            yield Row(name, "173 x 300 frames", FAILED, problem)
+            yield Row(name, f"{count} x {length} frames", FAILED, problem)
             continue
         for attempt in ("first epoch of a process, decoders made", "again"):
             run = epoch(make(), 0, context.left())
             done = run.frames >= count * length
             why = "" if done else f"stopped after {run.frames} of {count * length} frames, for time"
             figures = {**run.figures, "files": len(videos), "scaled_seconds": run.seconds * count * length / run.frames}
-            yield Row(f"{name}, {attempt}", "173 x 300 frames, batch 8, sequence_length 16", OK, why, figures)
+            yield Row(f"{name}, {attempt}", f"{count} x {length} frames, batch 8, sequence_length 16", OK, why, figures)
             if context.left() < run.seconds:
                 break

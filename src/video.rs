@@ -284,8 +284,8 @@ fn try_hardware(
                 hardware.stop();
                 let rest = match (left, &error) {
                     (Some(wanted), _) => Run::rest_of(&run, wanted, &index),
-                    // What was painted cannot be trusted either.
-                    (None, Error::Internal { .. }) => run,
+                    // What was painted may not be trusted either.
+                    (None, Error::Decode { .. } | Error::Internal { .. }) => run,
                     (None, _) => return Err(error),
                 };
                 *reason = Some(error);

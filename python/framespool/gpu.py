@@ -55,8 +55,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the engines did: ``pictures`` decoded and ``mapped`` by ``sessions`` threads in ``seconds``; ``units`` of the
-    clip were in memory, with ``unit_bytes`` together.
+    """What the engines did: ``pictures`` decoded and ``mapped`` by ``sessions`` threads in ``seconds``; ``units`` of
+    the clip were in memory, with ``unit_bytes`` together.
     """
 
     codec: str
@@ -91,8 +91,8 @@ def open_times(device: Any = "cuda:0") -> tuple[float, float]:
 
 
 def pool(device: Any = "cuda:0") -> dict[str, int]:
-    """What became of the decoders of this process: ``created``, ``reused``, ``reconfigured``, ``evicted``, ``idle`` ones
-    now, and ``bytes_estimated`` of all.
+    """What became of the decoders of this process: ``created``, ``reused``, ``reconfigured``, ``evicted``, ``idle``
+    ones now, and ``bytes_estimated`` of all.
     """
     return _framespool.gpu_pool(_ordinal(device))
 
@@ -111,8 +111,8 @@ def ceiling(
     map_every: int = 1,
     max_units: int = 2**31,
 ) -> Ceiling:
-    """Decodes a clip over and over in ``sessions`` threads for about so many seconds. Nothing is done with the pictures:
-    every ``map_every``-th is mapped (0: none). ``max_units``: takes only so many units from the clip's begin.
+    """Decodes a clip over and over in ``sessions`` threads for about so many seconds. Nothing is done with the
+    pictures: every ``map_every``-th is mapped (0: none). ``max_units``: takes only so many units from the clip's begin.
 
     Cannot be interrupted meanwhile.
     """

@@ -138,7 +138,11 @@ impl HardwareDecoder {
             return Ok(Step::More);
         }
         let over = pass.passes_over(at);
-        pass.read(at, reader, &mut self.packet, watch)?;
+        pass.read(at, reader, &mut self.packet, watch).map_err(|error| match error {
+            Error::Interrupted => error,
+            // The CPU may not need this packet, or has something to say of it.
+            other => Error::Decode { site: pass.index.site_of_packet(at), reason: other.to_string() },
+        })?;
         let spared = over || pass.spares(at, self.packet.data());
         let wanted = pass.wants(at);
         let decode = wanted || !(spared || leads);

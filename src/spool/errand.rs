@@ -290,7 +290,7 @@ impl Errand {
         let params = &self.index.info.params;
         let left = self.decoder.as_ref().and_then(|decoder| decoder.left_to_cpu(&error));
         let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
-        if left.is_some() || (by_gpu && matches!(error, Error::Internal { .. })) {
+        if left.is_some() || (by_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. })) {
             desk.road.left_to_cpu(params, &error, meter);
         }
         let (Some(left), Some(run)) = (left, &mut self.current) else { return Err(error) };

@@ -90,12 +90,14 @@ impl AnyDecoder {
         }
     }
 
-    /// After an error of a step: the packets whose pictures the CPU shall decode, and why, if that is what the error means.
+    /// After an error of a step that means that the CPU shall go on: the packets whose pictures are still owed.
+    ///
+    /// Not after damage: what became of pictures before it was noticed is for the CPU to say too, so all is to be done again.
     pub fn left_to_cpu(&self, error: &Error) -> Option<Vec<DecodeIndex>> {
         let Self::Hardware(lane) = self else { return None };
         let about_hardware = match error {
             Error::Gpu { lost, .. } => !lost,
-            Error::Unsupported { .. } | Error::Decode { .. } => true,
+            Error::Unsupported { .. } => true,
             _ => false,
         };
         let missing = lane.decoder.missing();

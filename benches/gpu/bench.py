@@ -1,0 +1,112 @@
+"""How fast is framespool on this GPU, against what its engines can do, and against others?
+
+    python benches/gpu/bench.py                              # everything that fits into --total seconds
+    python benches/gpu/bench.py --only 'ceiling|dense'       # items by regular expression; --list names them
+    python benches/gpu/bench.py --only lanes --seconds 60    # an item's budget
+
+The record is one file a day: an item that runs again takes the place of its earlier answer, and the ceilings that were
+measured stay known to the items behind, so that a machine that is lent for ten minutes at a time can be used in parts.
+Ends with 0, with 1 where an answer was wrong, with 2 where it was called wrongly, and with 3 where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import measures
+from common import devices_or_exit, is_simulated, machine, record_place, short, table, write
+from items import FAILED, IMPOSSIBLE, REGISTRY, Context, Row, run_apart, run_here, selected
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="items to run, a regular expression")
+    parser.add_argument("--list", action="store_true", help="the items and their budgets")
+    parser.add_argument("--seconds", type=float, help="seconds for each item, instead of its own budget")
+    parser.add_argument("--total", type=float, default=570, help="seconds for everything; items behind are left out")
+    parser.add_argument("--out", help="the record's file")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--budget", type=float, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse()
+    if arguments.list:
+        measures.load()
+        for entry in REGISTRY.values():
+            print(f"{entry.name:20} {entry.budget_seconds:4.0f} s")
+        return 0
+    device = devices_or_exit()[0]
+    measures.load()
+    if arguments.child:
+        run_here(arguments.child, Context(device, arguments.budget, "", time.monotonic()), arguments.into)
+        return 0
+    place = record_place(device, "bench", arguments.out)
+    print(f"{device.name}, {device.engines} NVDEC engines; the record goes to {place}")
+    if is_simulated(device):
+        print("THE DRIVER IS SIMULATED: this tries the script, and no figure says anything of any GPU.")
+    rows = run(arguments, place, machine(device))
+    print(report(rows))
+    return 1 if any(row.verdict == FAILED for row in rows) else 0
+
+
+def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> list[Row]:
+    """Runs the items; the record is written after each, so that a run that is cut off loses the last one only."""
+    from measures.known import collect
+
+    begun = time.monotonic()
+    rows: list[Row] = []
+    for entry in selected(arguments.only):
+        left = arguments.total - (time.monotonic() - begun)
+        if left < 20:
+            print(f"{entry.name:20}   left out: the {arguments.total:.0f} s of --total are up")
+            continue
+        record = earlier(place)
+        os.environ["FRAMESPOOL_CEILINGS"] = json.dumps(collect(record.get("rows", [])))
+        budget = min(arguments.seconds or entry.budget_seconds, left)
+        started = time.monotonic()
+        found = run_apart(entry, Path(__file__).resolve(), [], budget, extra_seconds=max(60.0, budget))
+        rows += found
+        kept = [row for row in record.get("rows", []) if row["item"] != entry.name]
+        stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        made = {"what": "bench", "date": stamp, "machine": facts, "rows": kept + [asdict(row) for row in found]}
+        write(place, made)
+        print(f"{entry.name:20} {time.monotonic() - started:6.1f} s  {len(found)} rows", flush=True)
+    return rows
+
+
+def earlier(place: Path) -> dict[str, Any]:
+    """What this day's record holds already."""
+    try:
+        return json.loads(place.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+FIRST = ("percent_of_ceiling", "ceiling_per_s", "pictures_per_s", "clips_per_s", "peer_over_framespool", "cores")
+
+
+def report(rows: list[Row]) -> str:
+    """The table, with what matters most in front of the other figures."""
+    lines = []
+    for row in rows:
+        keys = [key for key in FIRST if key in row.figures]
+        keys += [key for key in row.figures if key not in keys and key != "file"]
+        figures = ", ".join(f"{key} {short(row.figures[key])}" for key in keys)
+        shown = row.why if row.verdict in (FAILED, IMPOSSIBLE) else figures
+        lines.append([row.item, row.name, row.verdict, row.asked, shown])
+    return table(lines, ["item", "what", "verdict", "asked", "found"], most=260)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

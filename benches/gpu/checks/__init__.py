@@ -1,0 +1,12 @@
+"""The items of check.py."""
+
+from importlib import import_module
+
+#: In the order in which they run: what the others depend on, and what matters most, first.
+MODULES = ("facts", "decoding", "pixels", "loaders", "handover", "damage", "process", "costs", "suite")
+
+
+def load() -> None:
+    """Registers all items."""
+    for module in MODULES:
+        import_module(f"{__name__}.{module}")

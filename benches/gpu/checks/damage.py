@@ -1,0 +1,57 @@
+"""Damaged files: NVDEC conceals damage, so whatever it does, the verdict must be the CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import framespool as fsp
+from common import Clip, clips
+from items import FAILED, OK, Context, Row, item
+from same import Comparison, Outcome, batches, differ
+
+from checks.decoding import loaders, out_of_time
+
+
+@item("damage", seconds=240)
+def damage(context: Context) -> Iterator[Row]:
+    for clip in clips("damaged", context.match):
+        yield out_of_time(clip.name, "each frame") if context.left() < 0 else verdicts(clip)
+
+
+def verdicts(clip: Clip) -> Row:
+    """Frame by frame: the same bytes, or the same error at the same place."""
+    asked = "each frame or its error == CPU's"
+    sampling = fsp.sampling.windows(sequence_length=1)
+    made = []
+
+    def make() -> list[object]:
+        made.extend(loaders(clip, sampling, batch_size=1))
+        return []
+
+    compared = Comparison()
+    opened = Outcome.of(make)
+    if opened.error is not None:
+        # Neither road can know more of a file that cannot be indexed, and it was the first that was asked.
+        cpu = Outcome.of(lambda: [*fsp.ClipLoader([str(clip.path)], sampling, batch_size=1, index=False)][:0])
+        differ("opening", opened, cpu, compared)
+        return row(clip, asked, compared, {"refused": str(opened.error)[-80:]})
+    ours, theirs = made
+    if len(ours) != len(theirs):
+        return Row(clip.name, asked, FAILED, f"{len(ours)} frames against {len(theirs)}")
+    for number, ((left, _), (right, _)) in enumerate(zip(batches(ours), batches(theirs), strict=True)):
+        differ(f"frame {number}", left, right, compared)
+    stats = ours.stats()
+    figures = {
+        "frames": compared.frames,
+        "errors": compared.errors,
+        "by_gpu": stats["pictures_decoded_by_gpu"],
+        "left_to_cpu": sum(stats["left_to_cpu"].values()),
+    }
+    return row(clip, asked, compared, figures)
+
+
+def row(clip: Clip, asked: str, compared: Comparison, figures: dict[str, object]) -> Row:
+    if compared.same:
+        return Row(clip.name, asked, OK, figures=figures)
+    why = f"{compared.differing} of {compared.cases} differ; {compared.first}"
+    return Row(clip.name, asked, FAILED, why, figures)

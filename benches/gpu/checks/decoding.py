@@ -1,0 +1,190 @@
+"""NVDEC's pictures against the CPU's, through framespool itself: every frame, any frame, strided clips."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import framespool as fsp
+from common import Clip, clips
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
+from same import Comparison, Outcome, batches, differ
+
+#: Reasons for which a sound stream may be left to the CPU. Any other means that NVDEC, or our use of it, did not
+#: deliver.
+FAIR = re.compile(
+    r"is not decoded by this GPU|this GPU decodes .* (from|up to) |but does not hand it out as"
+    r"|its standard does not define pictures to the bit|film grain|bit luma and .* bit chroma|chroma format"
+)
+
+
+def loaders(clip: Clip, sampling: Any, **keywords: Any) -> tuple[fsp.ClipLoader, fsp.ClipLoader]:
+    """The same loader on NVDEC and on the CPU."""
+    common: dict[str, Any] = {"batch_size": 8, "index": False, **keywords}
+    ours = fsp.ClipLoader([str(clip.path)], sampling, device="cuda:0", decoder="nvdec", **common)
+    return ours, fsp.ClipLoader([str(clip.path)], sampling, **common)
+
+
+def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], **more: Any) -> Row:
+    """Bytes first; then whether it was NVDEC that made them."""
+    by_gpu, decoded = stats["pictures_decoded_by_gpu"], stats["pictures_decoded"]
+    reasons: dict[str, int] = stats["left_to_cpu"]
+    told = "; ".join(f"{count}x {reason}" for reason, count in reasons.items())
+    figures = {
+        "frames": compared.frames,
+        "decoded": decoded,
+        "by_gpu": by_gpu,
+        "skipped": stats["pictures_skipped"],
+        "repeated": stats["runs_repeated"],
+        **more,
+    }
+    if compared.errors:
+        figures["errors"] = compared.errors
+    if not compared.same:
+        why = f"{compared.differing} of {compared.cases} answers differ; {compared.first}"
+        return Row(name, asked, FAILED, f"{why}. {told}".strip(), {**figures, "worst": compared.worst})
+    unfair = {reason: count for reason, count in reasons.items() if not FAIR.search(reason)}
+    if unfair:
+        return Row(name, asked, FAILED, f"the same bytes, but NVDEC did not make all of them: {told}", figures)
+    if by_gpu == 0 and compared.frames:
+        return Row(name, asked, IMPOSSIBLE, told or "NVDEC decoded nothing, and nothing says why", figures)
+    return Row(name, asked, OK, told, figures)
+
+
+def every_frame(clip: Clip, dtype: str) -> Row:
+    """The whole file. A clip is one frame, so that files whose pictures change in size can be compared."""
+    asked = f"every frame, {dtype}: NVDEC == CPU"
+    ours, theirs = loaders(clip, fsp.sampling.windows(sequence_length=1), dtype=dtype)
+    compared = Comparison()
+    for (left, _), (right, batch) in itertools.zip_longest(batches(ours), batches(theirs), fillvalue=(Outcome(), None)):
+        at = batch.indices.tolist()[0][0] if batch is not None else compared.frames
+        differ(f"the batch at frame {at}", left, right, compared)
+    row = verdict(clip.name, asked, compared, ours.stats())
+    if clip.frames is not None and row.verdict == OK and not compared.errors and compared.frames != clip.frames:
+        row.verdict, row.why = FAILED, f"{compared.frames} frames, and the corpus recorded {clip.frames}"
+    return row
+
+
+def whole_files(context: Context, codecs: set[str]) -> Iterator[Row]:
+    for clip in clips("exact", context.match):
+        if clip.facts.get("codec") not in codecs:
+            continue
+        deep = "10" in str(clip.facts.get("pix_fmt")) or "12" in str(clip.facts.get("pix_fmt"))
+        # Eight bits would hide what happens to the lower ones.
+        for dtype in ("uint8", "float32") if deep else ("uint8",):
+            if context.left() < 0:
+                yield out_of_time(clip.name, f"every frame, {dtype}")
+                continue
+            yield guarded(clip.name, lambda clip=clip, dtype=dtype: every_frame(clip, dtype))
+
+
+def out_of_time(name: str, asked: str) -> Row:
+    return Row(name, asked, IMPOSSIBLE, "the item's time was up; --budget gives more")
+
+
+def guarded(name: str, work: Any) -> Row:
+    """A row, also where the road could not be opened at all."""
+    try:
+        return work()
+    except fsp.Error as error:
+        return Row(name, "the comparison runs to its end", FAILED, f"{type(error).__name__}: {error}")
+
+
+@item("decode-h264", seconds=300, checklist="1")
+def decode_h264(context: Context) -> Iterator[Row]:
+    yield from whole_files(context, {"h264"})
+
+
+@item("decode-hevc", seconds=240, checklist="1")
+def decode_hevc(context: Context) -> Iterator[Row]:
+    yield from whole_files(context, {"hevc"})
+
+
+@item("decode-vp8-vp9-av1", seconds=240, checklist="1, 7")
+def decode_web(context: Context) -> Iterator[Row]:
+    yield from whole_files(context, {"vp8", "vp9", "av1"})
+
+
+@item("decode-others", seconds=60, checklist="1")
+def decode_others(context: Context) -> Iterator[Row]:
+    """MPEG-2, MPEG-4: their inverse transforms are not defined to the bit, so NVDEC must not be asked."""
+    yield from whole_files(context, {"mpeg4", "mpeg2video"})
+
+
+def demands(frames: int, draw: random.Random) -> Iterator[tuple[str, list[int]]]:
+    """Frame numbers as people ask for them."""
+    yield "first", [0]
+    yield "last", [-1]
+    yield "one in the middle", [frames // 2]
+    for _ in range(4):
+        yield "one", [draw.randrange(frames)]
+    for stride in (1, 2, 4, 8):
+        length = min(16, (frames - 1) // stride + 1)
+        start = draw.randrange(max(frames - (length - 1) * stride, 1))
+        yield f"{length} at stride {stride}", list(range(start, start + length * stride, stride))
+    yield "backwards", list(range(min(frames, 24) - 1, -1, -5))
+    yield "repeats", [k for f in draw.sample(range(frames), min(frames, 4)) for k in (f, f)]
+    yield "scattered", [draw.randrange(frames) for _ in range(12)]
+
+
+@item("random-access", seconds=240, checklist="1, 5, 6, 7")
+def random_access(context: Context) -> Iterator[Row]:
+    """One Video object, asked again and again, so that decoders are handed from one demand to the next."""
+    for clip in clips("random", context.match):
+        if context.left() < 0:
+            yield out_of_time(clip.name, "any frames in any order")
+        else:
+            yield guarded(clip.name, lambda clip=clip: any_frame(clip, context))
+
+
+def any_frame(clip: Clip, context: Context) -> Row:
+    ours = fsp.Video(clip.path, device="cuda:0", decoder="nvdec", index=False)
+    theirs = fsp.Video(clip.path, index=False)
+    compared = Comparison()
+    draw = random.Random(clip.name)
+    small = [fsp.transforms.Resize((96, 128))]
+    # Starts of all kinds (IDR, CRA, recovery points): the frame at each, and those around it.
+    around = [
+        (f"start {k}", [i for i in range(k - 2, k + 4) if 0 <= i < len(theirs)]) for k in theirs.info.keyframes[:12]
+    ]
+    for name, indices in [*demands(len(theirs), draw), *around]:
+        if context.left() < 0:
+            break
+        for transforms in ([], small):
+            left = Outcome.of(lambda i=indices, t=transforms: ours.frames(i, transforms=t).data)
+            right = Outcome.of(lambda i=indices, t=transforms: theirs.frames(i, transforms=t).data)
+            differ(f"{name}, frames {indices[:4]}…", left, right, compared)
+    figures = {"demands": compared.cases, "frames": compared.frames}
+    asked = "any frames in any order: NVDEC == CPU"
+    if compared.same:
+        return Row(clip.name, asked, OK, figures=figures)
+    return Row(clip.name, asked, FAILED, f"{compared.differing} demands differ; {compared.first}", figures)
+
+
+@item("strided", seconds=240, checklist="4, 6")
+def strided(context: Context) -> Iterator[Row]:
+    """Random strided clips: most pictures between the wanted ones need not be decoded."""
+    for clip in clips("random", context.match):
+        for stride in (2, 4, 8):
+            if context.left() < 0:
+                yield out_of_time(clip.name, f"random clips, stride {stride}")
+            else:
+                yield guarded(clip.name, lambda clip=clip, stride=stride: random_clips(clip, stride))
+
+
+def random_clips(clip: Clip, stride: int) -> Row:
+    # Four pictures a clip: with more of them, clips would overlap and little were left to skip.
+    sampling = fsp.sampling.random(sequence_length=4, stride=stride, clips_per_video=12, short="loop")
+    ours, theirs = loaders(clip, sampling, batch_size=4, seed=stride, look_ahead=0)
+    compared = Comparison()
+    for epoch in range(2):
+        ours.set_epoch(epoch)
+        theirs.set_epoch(epoch)
+        for number, ((left, _), (right, _)) in enumerate(zip(batches(ours), batches(theirs), strict=True)):
+            differ(f"epoch {epoch}, batch {number}", left, right, compared)
+    cpu = theirs.stats()
+    more = {"cpu_decoded": cpu["pictures_decoded"], "cpu_skipped": cpu["pictures_skipped"]}
+    return verdict(clip.name, f"random clips, stride {stride}: NVDEC == CPU", compared, ours.stats(), **more)

@@ -1,0 +1,195 @@
+"""Batches in other libraries' hands: right from the first moment, and not overwritten while they are read."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+from collections.abc import Iterator
+from typing import Any
+
+import framespool as fsp
+from common import clips, version_of
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
+from same import Comparison
+
+ROUNDS = 200
+
+
+def missing(module: str) -> str | None:
+    """Why a library cannot be used."""
+    return None if importlib.util.find_spec(module) else f"{module} is not installed here"
+
+
+def torch_or_reason() -> tuple[Any, str]:
+    if why := missing("torch"):
+        return None, why
+    import torch
+
+    if not torch.cuda.is_available():
+        return None, f"torch {torch.__version__} has no CUDA, or does not find this GPU"
+    return torch, ""
+
+
+def looped(**keywords: Any) -> Iterator[fsp.Batch]:
+    """Batches without end: small, so that their memory comes round soon."""
+    dataset = [str(clip.path) for clip in clips("loader")]
+    t = fsp.transforms
+    loader = fsp.ClipLoader(
+        dataset,
+        fsp.sampling.random(sequence_length=8, stride=2, clips_per_video=4, short="loop"),
+        batch_size=2,
+        transforms=[t.RandomResizedCrop(160), t.RandomHorizontalFlip()],
+        shuffle="full",
+        seed=9,
+        prefetch=1,
+        index=False,
+        **keywords,
+    )
+    while True:
+        yield from loader
+
+
+def weights(torch: Any, count: int) -> Any:
+    """A number for each byte: a sum with them tells which byte is another one."""
+    drawn = torch.Generator().manual_seed(1)
+    return torch.randint(1, 1 << 20, (count,), generator=drawn, dtype=torch.int64)
+
+
+@item("torch-streams", seconds=240, checklist="DLPack")
+def torch_streams(context: Context) -> Iterator[Row]:
+    """Read on busy side streams, dropped at once: the reads come late, when the memory could have been used again."""
+    torch, why = torch_or_reason()
+    name, asked = "torch", f"{ROUNDS} rounds on busy side streams, tensors dropped before they are read"
+    if torch is None:
+        yield Row(name, asked, IMPOSSIBLE, why)
+        return
+    ours, theirs = looped(device="cuda:0"), looped()
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    # Work that holds a stream up for some milliseconds.
+    heavy = torch.rand(4096, 4096, device="cuda")
+    by_byte = None
+    waiting: collections.deque[tuple[int, Any, int]] = collections.deque()
+    compared = Comparison()
+    for number in range(ROUNDS):
+        right = torch.from_dlpack(next(theirs).frames).flatten().to(torch.int64)
+        if by_byte is None:
+            by_byte = weights(torch, right.numel())
+            by_byte_there = by_byte.cuda()
+            torch.cuda.synchronize()
+        frames = next(ours).frames
+        with torch.cuda.stream(streams[number % 3]):
+            busy = heavy
+            for _ in range(4):
+                busy = busy @ heavy
+            tensor = torch.from_dlpack(frames)
+            total = (tensor.flatten().to(torch.int64) * by_byte_there).sum()
+            del tensor, frames
+        waiting.append((number, total, int((right * by_byte).sum())))
+        while len(waiting) > 16:
+            settle(waiting, compared)
+    while waiting:
+        settle(waiting, compared)
+    if compared.same:
+        yield Row(name, asked, OK, figures={"rounds": compared.cases, "torch": torch.__version__})
+    else:
+        yield Row(name, asked, FAILED, f"{compared.differing} rounds differ; {compared.first}")
+
+
+def settle(waiting: Any, compared: Comparison) -> None:
+    number, total, right = waiting.popleft()
+    compared.cases += 1
+    if int(total) != right:
+        compared.note(f"round {number}", f"{int(total)} and not {right}")
+
+
+@item("torch-views", seconds=60, checklist="DLPack")
+def torch_views(context: Context) -> Iterator[Row]:
+    """What a training loop does with a batch."""
+    torch, why = torch_or_reason()
+    if torch is None:
+        yield Row("torch", "views, dtypes, lifetimes", IMPOSSIBLE, why)
+        return
+    path = clips("loader")[0].path
+    asked = "from_dlpack, .torch(), t[i], .cpu() hold the CPU's bytes"
+    for dtype in ("uint8", "float16", "bfloat16", "float32"):
+        ours = fsp.Video(path, device="cuda:0", index=False).frames([0, 3, 9], dtype=dtype).data
+        theirs = fsp.Video(path, index=False).frames([0, 3, 9], dtype=dtype).data
+        right = theirs.torch()
+        views = [torch.from_dlpack(ours), ours.torch(), torch.stack([ours[i].torch() for i in range(3)])]
+        views += [ours.cpu().torch().cuda(), torch.from_dlpack(ours).clone()]
+        same = all(view.is_cuda and torch.equal(view.cpu(), right) for view in views)
+        yield Row(dtype, asked, OK if same else FAILED, "" if same else "a view differs")
+    held = [torch.from_dlpack(batch.frames) for batch, _ in zip(looped(device="cuda:0"), range(8), strict=False)]
+    want = [torch.from_dlpack(batch.frames) for batch, _ in zip(looped(), range(8), strict=False)]
+    same = all(torch.equal(a.cpu(), b) for a, b in zip(held, want, strict=True))
+    yield Row("kept", "eight batches kept while the loader goes on, and after it is gone", OK if same else FAILED)
+
+
+CUPY = """
+import cupy, numpy, framespool as fsp
+ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).data
+right = fsp.Video(PATH, index=False).frames([0, 3, 9]).data.numpy()
+stream = cupy.cuda.Stream(non_blocking=True)
+with stream:
+    a = cupy.from_dlpack(ours).copy()
+    b = cupy.asarray(ours).copy()
+stream.synchronize()
+assert (a.get() == right).all(), "from_dlpack"
+assert (b.get() == right).all(), "asarray, by __cuda_array_interface__"
+print(cupy.__version__)
+"""
+
+JAX = """
+import jax, numpy, framespool as fsp
+ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).data
+right = fsp.Video(PATH, index=False).frames([0, 3, 9]).data.numpy()
+assert any(d.platform == "gpu" for d in jax.devices()), "JAX finds no GPU"
+assert (numpy.asarray(jax.dlpack.from_dlpack(ours)) == right).all(), "from_dlpack"
+print(jax.__version__)
+"""
+
+NUMBA = """
+from numba import cuda
+import numba, framespool as fsp
+ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).data
+right = fsp.Video(PATH, index=False).frames([0, 3, 9]).data.numpy()
+assert (cuda.as_cuda_array(ours).copy_to_host() == right).all(), "as_cuda_array"
+print(numba.__version__)
+"""
+
+
+@item("others", seconds=180, checklist="DLPack")
+def others(context: Context) -> Iterator[Row]:
+    """CuPy, JAX, Numba: each in a process of its own, since each has its own idea of the context."""
+    path = str(clips("loader")[0].path)
+    for module, program in (("cupy", CUPY), ("jax", JAX), ("numba", NUMBA)):
+        asked = f"a batch in {module} holds the CPU's bytes"
+        if why := missing(module) or missing("numpy"):
+            yield Row(module, asked, IMPOSSIBLE, why)
+            continue
+        run = python(f"PATH = {path!r}\n{program}", env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"})
+        if run.returncode == 0:
+            yield Row(module, asked, OK, figures={"version": run.stdout.strip()})
+        elif "finds no GPU" in run.stderr or version_of(module) is None:
+            yield Row(module, asked, IMPOSSIBLE, run.stderr.strip().splitlines()[-1])
+        else:
+            yield Row(module, asked, FAILED, run.stderr.strip()[-400:])
+
+
+@item("interface", seconds=30, checklist="DLPack")
+def interface(context: Context) -> Iterator[Row]:
+    """What can be seen without any library."""
+    path = clips("loader")[0].path
+    data = fsp.Video(path, device="cuda:0", index=False).frames([0, 1]).data
+    described = data.__cuda_array_interface__
+    right = (
+        data.__dlpack_device__() == (2, 0)
+        and described["shape"] == data.shape
+        and described["typestr"] == "|u1"
+        and described["data"][0] > 0
+        and data.device == "cuda:0"
+        and data.tobytes() == fsp.Video(path, index=False).frames([0, 1]).data.tobytes()
+        and data[1].tobytes() == data.cpu()[1].tobytes()
+    )
+    why = "" if right else f"{data!r}: {described}"
+    yield Row("interface", "__dlpack_device__, __cuda_array_interface__, .cpu(), t[i]", OK if right else FAILED, why)

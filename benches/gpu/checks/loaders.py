@@ -1,0 +1,93 @@
+"""Loaders: the same order and the same bytes whoever decodes, on however many lanes."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import framespool as fsp
+from common import clips
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
+
+
+def digest(batch: fsp.Batch) -> str:
+    """Everything that a batch holds."""
+    seen = hashlib.blake2b(digest_size=16)
+    for name, value in sorted(vars(batch).items()):
+        seen.update(name.encode())
+        for tensor in value if isinstance(value, list) else [value]:
+            seen.update(repr((tensor.shape, tensor.dtype)).encode())
+            seen.update(tensor.tobytes())
+    return seen.hexdigest()
+
+
+def epochs(loader: fsp.ClipLoader, count: int = 2) -> list[str]:
+    made = []
+    for epoch in range(count):
+        loader.set_epoch(epoch)
+        made += [digest(batch) for batch in loader]
+    return made
+
+
+SAMPLINGS = {
+    "windows 16": lambda: fsp.sampling.windows(sequence_length=16),
+    "random 8, stride 4": lambda: fsp.sampling.random(sequence_length=8, stride=4, clips_per_video=3, short="loop"),
+    "segments": lambda: fsp.sampling.segments(num_segments=8, mode="random"),
+}
+
+
+@item("loaders", seconds=240)
+def loaders(context: Context) -> Iterator[Row]:
+    t = fsp.transforms
+    dataset = [(str(clip.path), label) for label, clip in enumerate(clips("loader"))]
+    dataset += [(str(clip.path), 99) for clip in clips("random", "1080p|pyramid|vp9")]
+    train: dict[str, Any] = {
+        "batch_size": 4,
+        "transforms": [t.RandomResizedCrop(112), t.RandomHorizontalFlip(), t.Normalize((0.45,) * 3, (0.225,) * 3)],
+        "shuffle": "full",
+        "seed": 5,
+        "dtype": "float16",
+        "layout": "NCTHW",
+        "last_batch": "fill",
+        "index": False,
+    }
+    roads: list[dict[str, Any]] = [{"decoder": d} for d in ("auto", "nvdec", "cpu")]
+    roads += [{"decoder": "nvdec", "nvdec_lanes": n} for n in (1, 2, 28)]
+    roads += [{"decoder": "nvdec", "memory_budget": 0}, {"decoder": "nvdec", "prefetch": 6}]
+    for (name, sampling), shuffle in itertools.product(SAMPLINGS.items(), ("full", "buffer")):
+        if context.left() < 0:
+            return
+        keywords = {**train, "shuffle": shuffle}
+        want = epochs(fsp.ClipLoader(dataset, sampling(), **keywords))
+        for road in roads:
+            asked = f"{name}, {shuffle} shuffle, {', '.join(f'{k}={v}' for k, v in road.items())}: batches == CPU's"
+            if context.left() < 0:
+                yield Row(name, asked, IMPOSSIBLE, "the item's time was up; --budget gives more")
+                continue
+            loader = fsp.ClipLoader(dataset, sampling(), **{**keywords, "device": "cuda:0", **road})
+            have = epochs(loader)
+            stats = loader.stats()
+            figures = {"batches": len(have), "by_gpu": stats["pictures_decoded_by_gpu"], "lanes": stats["nvdec_lanes"]}
+            wrong = [i for i, (a, b) in enumerate(zip(have, want, strict=False)) if a != b]
+            if have == want:
+                yield Row(name, asked, OK, figures=figures)
+            else:
+                why = f"{len(wrong)} batches differ, the first is {wrong[:1]}; {len(have)} against {len(want)} batches"
+                yield Row(name, asked, FAILED, why, figures)
+
+
+@item("two-loaders", seconds=120)
+def two_loaders(context: Context) -> Iterator[Row]:
+    """Several loaders and videos of one process at a time share the decoders."""
+    dataset = [str(clip.path) for clip in clips("loader")]
+    keywords: dict[str, Any] = {"batch_size": 4, "transforms": [fsp.transforms.Resize((96, 96))], "index": False}
+    sampling = fsp.sampling.windows(sequence_length=8)
+    want = [digest(batch) for batch in fsp.ClipLoader(dataset, sampling, **keywords)]
+    gpu = {"device": "cuda:0", "decoder": "nvdec", "nvdec_lanes": 7}
+    running = [iter(fsp.ClipLoader(dataset, sampling, **keywords, **gpu)) for _ in range(3)]
+    have = [[digest(batch) for batch in turn] for turn in zip(*running, strict=True)]
+    same = have == [[each] * 3 for each in want]
+    name, asked = "three loaders in turn", "each delivers the CPU's batches"
+    yield Row(name, asked, OK if same else FAILED, "" if same else "they differ", {"batches": 3 * len(have)})

@@ -1,0 +1,206 @@
+"""Processes: fork, the interpreter's end, memory that others hold."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import framespool as fsp
+from common import clips
+from cuda import Driver
+from items import FAILED, OK, Context, Row, item, python
+from same import Comparison, Outcome, batches, differ
+
+HEAD = """
+import os, sys, threading, time
+import framespool as fsp
+PATHS = {paths!r}
+def loader(**keywords):
+    small = [fsp.transforms.Resize((120, 160))]
+    common = dict(batch_size=2, transforms=small, device="cuda:0", decoder="nvdec", index=False)
+    return fsp.ClipLoader(PATHS, fsp.sampling.windows(sequence_length=8), **(common | keywords))
+"""
+
+FORK = """
+held = loader()
+video = fsp.Video(PATHS[0], device="cuda:0", index=False)
+batch = next(iter(held))
+child = os.fork()
+if child == 0:
+    wrong = 0
+    for what, call in (
+        ("Video", lambda: video.frames([0])),
+        ("loader", lambda: next(iter(held))),
+        ("new Video", lambda: fsp.Video(PATHS[0], device="cuda:0", index=False).frames([0])),
+        ("new loader", lambda: next(iter(loader()))),
+        ("tensor", lambda: batch.frames.tobytes()),
+    ):
+        try:
+            call()
+            print(what, "worked in the child", flush=True)
+            wrong += 1
+        except fsp.ForkedError as error:
+            assert "spawn" in str(error) or "fork" in str(error), error
+        except Exception as error:
+            print(what, "raised", type(error).__name__, error, flush=True)
+            wrong += 1
+    # The CPU road is as good as ever.
+    fsp.Video(PATHS[0], index=False).frames([0])
+    os._exit(wrong)
+_, status = os.waitpid(child, 0)
+assert next(iter(held)).frames.tobytes()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+ENDS = {
+    "in the middle of an epoch": "held = loader(); it = iter(held); next(it)",
+    "with a batch in hand": "batch = next(iter(loader())); text = batch.frames.tobytes()",
+    "sys.exit in the loop": "for batch in loader(): sys.exit(0)",
+    "loader dropped, batch kept": (
+        "import gc\nbatch = next(iter(loader())); gc.collect(); text = batch.frames.tobytes()"
+    ),
+    "an exception nobody catches": (
+        "sys.excepthook = lambda *a: None\n"  # its text is not what is asked for
+        "held = loader(); next(iter(held)); raise ValueError"
+    ),
+    "three loaders, two videos": (
+        "held = [loader() for _ in range(3)]; its = [iter(h) for h in held]; [next(i) for i in its]\n"
+        "videos = [fsp.Video(p, device='cuda:0', index=False) for p in PATHS[:2]]; frames = [v[0] for v in videos]"
+    ),
+    "batches in another thread": (
+        "held = loader()\nthread = threading.Thread(target=lambda: [None for _ in held]); thread.start(); thread.join()"
+    ),
+    "with torch at work": (
+        "try:\n    import torch\n    cuda = torch.cuda.is_available()\nexcept ImportError:\n    cuda = False\n"
+        "if cuda:\n    held = loader(); t = torch.from_dlpack(next(iter(held)).frames); s = torch.cuda.Stream()\n"
+        "    with torch.cuda.stream(s):\n        u = (t.float() * 2).sum()\n"
+    ),
+}
+
+
+def head() -> str:
+    return HEAD.format(paths=[str(clip.path) for clip in clips("loader")])
+
+
+@item("fork", seconds=90)
+def fork(context: Context) -> Iterator[Row]:
+    """CUDA does not survive fork(); framespool must say so."""
+    run = python(head() + FORK)
+    right = run.returncode == 0
+    why = "" if right else f"code {run.returncode}: {run.stdout.strip()[-300:]} {run.stderr.strip()[-300:]}"
+    yield Row("fork", "the child is told, the parent goes on", OK if right else FAILED, why)
+
+
+@item("exit", seconds=240)
+def ends(context: Context) -> Iterator[Row]:
+    """No crash and no hang at the interpreter's end, whatever is still under way."""
+    for name, program in ENDS.items():
+        try:
+            run = python(head() + program, timeout=60)
+        except subprocess.TimeoutExpired:
+            yield Row(name, "the process ends by itself", FAILED, "it hangs: still there after 60 s")
+            continue
+        right = run.returncode == ("raise" in program) and not run.stderr.strip()
+        why = "" if right else f"code {run.returncode}: {run.stderr.strip()[-400:]}"
+        yield Row(name, "the process ends by itself, silently", OK if right else FAILED, why)
+
+
+@item("close", seconds=60)
+def close(context: Context) -> Iterator[Row]:
+    """What a loader took of the device's memory is given back when it goes; decoders are kept on purpose."""
+    from framespool import gpu
+
+    driver = Driver()
+
+    def used() -> int:
+        gpu.clear_pool()
+        free, total = driver.memory()
+        return total - free
+
+    paths = [str(clip.path) for clip in clips("loader")]
+    held = []
+    sampling = fsp.sampling.uniform(sequence_length=8, stride=2, clips_per_video=2)
+    small = [fsp.transforms.Resize((240, 320))]
+    keywords: dict[str, Any] = {
+        "batch_size": 4,
+        "transforms": small,
+        "device": "cuda:0",
+        "decoder": "nvdec",
+        "index": False,
+    }
+    for _ in range(6):
+        loader = fsp.ClipLoader(paths, sampling, **keywords)
+        for _ in loader:
+            pass
+        del loader
+        held.append(used())
+    figures = {"used_MB": [round(size / 1e6) for size in held]}
+    # The first round makes what the process keeps; rounds behind it must not add to it.
+    right = held[-1] <= held[1] + 32 * 2**20
+    yield Row("close", "six loaders one after another: memory stays level", OK if right else FAILED, "", figures)
+
+
+@item("memory", seconds=180)
+def memory(context: Context) -> Iterator[Row]:
+    """Somebody else holds nearly all of the device's memory: right batches, or a clear error, and no hang."""
+    driver = Driver()
+    paths = [str(clip.path) for clip in clips("bench", "1080p/")][:2]
+    keywords: dict[str, Any] = {
+        "batch_size": 2,
+        "transforms": [fsp.transforms.Resize((128, 128))],
+        "index": False,
+        "last_batch": "drop",
+    }
+    sampling = fsp.sampling.uniform(sequence_length=8, stride=2, clips_per_video=4)
+    cpu = batches(fsp.ClipLoader(paths, sampling, **keywords))
+    right = {tuple(batch.clip_ids.tolist()): outcome for outcome, batch in cpu}
+    # Small kernels and streams of the first use shall not be what fails.
+    list(fsp.ClipLoader(paths[:1], sampling, device="cuda:0", decoder="nvdec", nvdec_lanes=1, **keywords))
+    for leave_bytes in (2 << 30, 512 << 20, 128 << 20, 32 << 20, 1 << 20):
+        from framespool import gpu
+
+        gpu.clear_pool()
+        name = f"{leave_bytes >> 20} MiB left"
+        with driver.occupied(leave_bytes) as free:
+            asked = "batches == CPU's, or GpuError"
+            begun = Outcome.of(lambda: [fsp.ClipLoader(paths, sampling, device="cuda:0", **keywords)])
+            if begun.error is not None:
+                yield Row(name, asked, *clear(begun.error), {"free_MB": free / 1e6})
+                continue
+            loader = begun.tensors[0]
+            compared, errors = Comparison(), []
+            # A batch that there was no memory for is not delivered: the next one asked for is the same again.
+            for left, batch in batches(loader):
+                if left.error is not None:
+                    errors.append(left.error)
+                    continue
+                clip_ids = tuple(batch.clip_ids.tolist())
+                differ(f"clips {clip_ids}", left, right[clip_ids], compared)
+            stats = loader.stats()
+            figures = {
+                "free_MB": free / 1e6,
+                "batches": compared.cases,
+                "errors": len(errors),
+                "lanes": stats["nvdec_lanes"],
+                "by_gpu": stats["pictures_decoded_by_gpu"],
+                "left_to_cpu": sum(stats["left_to_cpu"].values()),
+            }
+            del loader, begun
+            if not compared.same:
+                yield Row(name, asked, FAILED, compared.first, figures)
+            elif errors:
+                yield Row(name, asked, *clear(errors[0]), figures)
+            else:
+                yield Row(name, asked, OK, "; ".join(stats["left_to_cpu"])[:300], figures)
+    after = fsp.ClipLoader(paths, sampling, device="cuda:0", decoder="nvdec", **keywords)
+    compared = Comparison()
+    for (left, _), (clip_ids, want) in zip(batches(after), right.items(), strict=True):
+        differ(f"clips {clip_ids}", left, want, compared)
+    yield Row("afterwards", "all is well again", OK if compared.same else FAILED, compared.first)
+
+
+def clear(error: fsp.Error) -> tuple[str, str]:
+    """Whether an error says what is the matter."""
+    told = isinstance(error, fsp.GpuError) and "memory" in str(error)
+    return OK if told else FAILED, f"{type(error).__name__}: {error}"

@@ -1,0 +1,42 @@
+"""The GPU tests of the repository, where pytest is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from common import ROOT, corpus
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
+
+
+@item("pytest", seconds=300)
+def suite(context: Context) -> Iterator[Row]:
+    folder = ROOT / "tests" / "python" / "gpu"
+    asked = "the tests in tests/python/gpu pass"
+    if not list(folder.glob("test_*.py")):
+        yield Row("pytest", asked, IMPOSSIBLE, f"no tests in {folder}")
+        return
+    if importlib.util.find_spec("pytest") is None:
+        yield Row("pytest", asked, IMPOSSIBLE, "pytest is not installed here")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = Path(scratch) / "pytest.ini"
+        settings.write_text("[pytest]\n")  # pyproject.toml names plugins that need not be here
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", str(settings)]
+        command += ["--rootdir", str(ROOT), str(folder)]
+        environment = {**os.environ, "FRAMESPOOL_CORPUS": str(corpus()), "PYTHONDONTWRITEBYTECODE": "1"}
+        run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=context.left())
+    lines = run.stdout.strip().splitlines()
+    counts = {
+        word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|skipped|error)", "".join(lines[-1:]))
+    }
+    if run.returncode == 0:
+        yield Row("pytest", asked, OK, figures=counts)
+    else:
+        yield Row("pytest", asked, FAILED, " ".join(lines[-6:])[-500:], counts)

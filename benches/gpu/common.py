@@ -1,0 +1,197 @@
+"""What check.py and bench.py share: the machine, the clips, tables and records."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+#: The repository, or the folder where a bundle was unpacked.
+ROOT = HERE.parents[1]
+NO_GPU = 3
+#: Small clips and few of them: tries the benchmarks' logic. Nothing of it is a figure.
+TRY = bool(os.environ.get("FRAMESPOOL_TRY"))
+SIMULATED = re.compile("simulated", re.IGNORECASE)
+
+# What is measured must not find an index that somebody made before, nor leave one behind.
+os.environ.setdefault("FRAMESPOOL_INDEX", "off")
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A file, with what the corpus' manifest knows of it."""
+
+    name: str
+    path: Path
+    facts: dict[str, Any]
+    #: Why it is in the list: "exact", "damaged", "bench", …
+    groups: frozenset[str]
+
+    @property
+    def frames(self) -> int | None:
+        """Number of frames that the corpus recorded."""
+        return self.facts.get("frames_decoded") if self.facts.get("frame_hashes") else None
+
+
+def corpus() -> Path | None:
+    """The corpus, or the part of it that a bundle brings."""
+    places = [os.environ.get("FRAMESPOOL_CORPUS"), ROOT / "corpus", ROOT.parent / "shared" / "corpus"]
+    return next((Path(p) for p in places if p and (Path(p) / "manifest.json").is_file()), None)
+
+
+def listed() -> list[tuple[str, frozenset[str]]]:
+    """clips.txt: a path below the corpus and the groups that it belongs to."""
+    lines = (line.split("#")[0].split() for line in (HERE / "clips.txt").read_text().splitlines())
+    return [(words[0], frozenset(words[1:])) for words in lines if words]
+
+
+def clips(group: str | None = None, match: str = "") -> list[Clip]:
+    """The clips of the list that are there, by group; `match` is a regular expression for names."""
+    place = corpus()
+    if place is None:
+        raise SystemExit("no corpus: set FRAMESPOOL_CORPUS, or run from a bundle (scripts/gpu_bundle.sh)")
+    facts = {entry["path"]: entry for entry in json.loads((place / "manifest.json").read_text())["files"]}
+    found = [Clip(name, place / name, facts.get(name, {}), groups) for name, groups in listed()]
+    return [
+        clip
+        for clip in found
+        if clip.path.is_file() and (group is None or group in clip.groups) and re.search(match, clip.name)
+    ]
+
+
+def extra() -> list[Path]:
+    """Videos that the bundle's maker added, or that the user names: long 1080p encodes for the benchmarks."""
+    place = Path(os.environ.get("FRAMESPOOL_EXTRA") or ROOT / "extra")
+    return sorted(place.glob("*.mp4")) if place.is_dir() else []
+
+
+def slug(name: str) -> str:
+    """A GPU's name as a folder's: "NVIDIA H100 80GB HBM3" is nvidia-h100-80gb-hbm3."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def devices_or_exit() -> list[Any]:
+    """The GPUs; without one the program ends here, at once, and says why."""
+    try:
+        from framespool import gpu
+    except ImportError as error:
+        print(f"framespool is not installed for {sys.executable}: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    if not (devices := gpu.devices()):
+        print(f"no GPU here, so nothing was run: {gpu.reason()}", file=sys.stderr)
+        raise SystemExit(NO_GPU)
+    return devices
+
+
+def is_simulated(device: Any) -> bool:
+    """Whether the driver is the one of tests/simulated_gpu: nothing that is measured on it says anything of a GPU."""
+    return bool(SIMULATED.search(device.name))
+
+
+def nvidia_smi(*fields: str) -> dict[str, str]:
+    """Fields of `nvidia-smi --query-gpu` for the first GPU; empty where it is not there."""
+    if not (tool := shutil.which("nvidia-smi")):
+        return {}
+    command = [tool, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        run = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        if run.returncode == 0:
+            return dict(zip(fields, (v.strip() for v in run.stdout.splitlines()[0].split(",")), strict=False))
+    return {}
+
+
+def version_of(module: str) -> str | None:
+    """The version of an installed package, without importing it."""
+    from importlib import metadata
+
+    if importlib.util.find_spec(module.split(".")[0]) is None:
+        return None
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(module)
+    return "unknown version"
+
+
+def machine(device: Any) -> dict[str, Any]:
+    """What the figures were taken on."""
+    import framespool
+
+    cpu = "unknown"
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    smi = nvidia_smi("driver_version", "clocks.video", "clocks.max.video", "mig.mode.current", "power.limit")
+    return {
+        "gpu": device.name,
+        "simulated": is_simulated(device),
+        "tried_only": TRY,
+        "cuda_version": list(device.cuda_version),
+        "driver_version": smi.get("driver_version"),
+        "nvidia_smi": smi,
+        "compute_capability": list(device.compute_capability),
+        "engines": device.engines,
+        "total_bytes": device.total_bytes,
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "framespool": framespool.__version__,
+        "packages": {m: v for m in ("torch", "cupy", "numpy", "torchcodec", "pytest") if (v := version_of(m))},
+    }
+
+
+def record_place(device: Any, kind: str, out: str | None) -> Path:
+    """Where the record goes. Ends the program where a simulated GPU's figures would land among the real ones."""
+    records = (ROOT / "benches" / "record").resolve()
+    if out:
+        place = Path(out)
+    elif is_simulated(device) or TRY:
+        place = Path(os.environ.get("TMPDIR", "/tmp")) / f"framespool-simulated-{kind}.json"
+    else:
+        place = records / slug(device.name) / f"{datetime.date.today().isoformat()}-{kind}.json"
+    if (is_simulated(device) or TRY) and records in [place.resolve(), *place.resolve().parents]:
+        why = "the driver is simulated" if is_simulated(device) else "FRAMESPOOL_TRY is set"
+        print(f"{device.name}: {why}, and the figures are kept out of {records}", file=sys.stderr)
+        raise SystemExit(2)
+    return place
+
+
+def write(place: Path, record: dict[str, Any]) -> None:
+    """Writes a record so that a reader never sees half of it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = place.with_name(place.name + ".part")
+    unfinished.write_text(json.dumps(record, indent=1, sort_keys=False) + "\n")
+    unfinished.rename(place)
+
+
+def table(rows: list[list[str]], headers: list[str], most: int = 150) -> str:
+    """Rows in columns; the last column is not padded, and long lines are cut."""
+    rows = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    lines = []
+    for row in [headers, ["-" * width for width in widths], *rows]:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        lines.append(line if len(line) <= most else line[: most - 1] + "…")
+    return "\n".join(lines)
+
+
+def short(value: Any) -> str:
+    """A figure for people."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {short(each)}" for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(short, value))
+    return str(value)

@@ -1,0 +1,70 @@
+"""Makes 1080p encodes of 300 frames with GOPs of 30 and 250 for the bundle: scripts/gpu_bundle.sh --extra FILE.
+
+    benches/peers/.venv/bin/python benches/gpu/encode.py --out target/gpu-extra
+
+The corpus' 1080p files have key frames where their authors put them (GOPs of 70 to 250). x264 and x265 with their
+defaults make the lengths that the benchmarks speak of. Runs on the machine that makes the bundle, in the peers'
+environment, whose PyAV has the encoders; framespool itself has none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+
+import av
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benches" / "peers"))
+
+from long_gop import retimed, to_and_fro  # noqa: E402
+
+FRAMES = 300
+#: Encoder, GOP, and the corpus' file that it is made of. Small ones: all of it must travel.
+WANTED = (
+    ("libx264", 250, "robot_bag_60p.mp4"),
+    ("libx264", 250, "desk_drawing_25p.mp4"),
+    ("libx264", 30, "robot_bag_60p.mp4"),
+    ("libx265", 250, "desk_drawing_25p.mp4"),
+)
+
+
+def encode(encoder: str, gop: int, source: Path, target: Path) -> None:
+    """300 frames, played to and fro so that no cut brings a key frame of its own."""
+    unfinished = target.with_suffix(".part")
+    with av.open(str(source)) as reading, av.open(str(unfinished), "w", format="mp4") as writing:
+        like = reading.streams.video[0]
+        rate = round(like.average_rate)
+        kept = list(islice(reading.decode(like), FRAMES))
+        options = {"g": str(gop), "crf": "23" if encoder == "libx264" else "28", "preset": "medium"}
+        if encoder == "libx265":
+            options["x265-params"] = f"keyint={gop}:log-level=error"
+        stream = writing.add_stream(encoder, rate=rate, options=options)
+        stream.width, stream.height, stream.pix_fmt = like.width, like.height, "yuv420p"
+        stream.time_base = stream.codec_context.time_base = Fraction(1, rate)
+        for frame in islice(retimed(to_and_fro(kept, 0), Fraction(1, rate)), FRAMES):
+            frame.pict_type = 0  # the source's would be taken as orders
+            writing.mux(stream.encode(frame))
+        writing.mux(stream.encode())
+    unfinished.rename(target)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "target" / "gpu-extra")
+    arguments = parser.parse_args()
+    corpus = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for encoder, gop, source in WANTED:
+        target = arguments.out / f"{Path(source).stem}_{encoder.removeprefix('lib')}_g{gop}.mp4"
+        if not target.exists():
+            encode(encoder, gop, corpus / "video" / "1080p" / source, target)
+        print(f"{target}: {target.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Which videos the benchmarks use, by what they are and not by what they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import framespool as fsp
+from common import TRY, clips, extra
+
+
+@dataclass(frozen=True)
+class Footage:
+    """A video with what its index says."""
+
+    path: Path
+    codec: str
+    frames: int
+    #: Mean distance between key frames.
+    gop: float
+    size: tuple[int, int]
+    #: Whether it is an encode that the bundle's maker added; else a file of the corpus as its authors made it.
+    added: bool
+
+    @property
+    def name(self) -> str:
+        return (
+            f"{self.path.name} ({self.codec}, {self.size[0]}x{self.size[1]}, {self.frames} frames, GOP {self.gop:.0f})"
+        )
+
+    @property
+    def kind(self) -> str:
+        """The GOP's length as the tables name it."""
+        return "GOP 30" if 24 <= self.gop <= 40 else "GOP 250" if self.gop >= 150 else f"GOP {self.gop:.0f}"
+
+
+def look(path: Path, added: bool) -> Footage:
+    info = fsp.Video(path, index=False).info
+    gop = info.num_frames / max(len(info.keyframes), 1)
+    return Footage(path, info.codec, info.num_frames, gop, (info.width, info.height), added)
+
+
+def full_hd(codec: str | None = None) -> list[Footage]:
+    """1080p, added encodes first."""
+    if TRY:
+        found = [look(clip.path, False) for clip in clips(match="bikes|basketball|hevc_main10_dog")]
+        return [each for each in found if codec is None or each.codec == codec]
+    found = [look(path, True) for path in extra()] + [look(clip.path, False) for clip in clips("bench")]
+    # 10 000 nearly empty pictures say nothing of decoding.
+    found = [each for each in found if min(each.size) == 1080 and each.frames < 5000]
+    return [each for each in found if codec is None or each.codec == codec]
+
+
+def typical(codec: str) -> Footage | None:
+    """One 1080p video of a codec: with the longest GOPs, and then the most frames."""
+    return max(full_hd(codec), key=lambda each: (each.added, each.kind == "GOP 250", each.frames), default=None)

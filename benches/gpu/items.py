@@ -1,0 +1,159 @@
+"""Items of a check or a benchmark: each runs in a process of its own, which may crash, hang or lose its GPU without
+taking the others' answers along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+OK = "ok"
+FAILED = "FAILED"
+IMPOSSIBLE = "not possible"
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    name: str
+    asked: str
+    verdict: str
+    #: Why it is not "ok"; may say more where it is.
+    why: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+    item: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Context:
+    """What items are given."""
+
+    device: Any
+    #: Seconds that an item may spend on what can be cut short; it says how far it came.
+    budget_seconds: float
+    match: str
+    begun: float
+
+    def left(self) -> float:
+        return self.budget_seconds - (time.monotonic() - self.begun)
+
+
+Item = Callable[[Context], Iterator[Row]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    run: Item
+    budget_seconds: float
+    #: Of nvdec.md's list of what to look at first, or "".
+    checklist: str
+
+
+REGISTRY: dict[str, Entry] = {}
+
+
+def item(name: str, *, seconds: float = 60, checklist: str = "") -> Callable[[Item], Item]:
+    """Registers an item; `seconds` is its budget."""
+
+    def register(run: Item) -> Item:
+        REGISTRY[name] = Entry(name, run, seconds, checklist)
+        return run
+
+    return register
+
+
+def selected(only: str | None) -> list[Entry]:
+    """Items whose name matches the regular expression, in the order of their registration."""
+    chosen = [entry for entry in REGISTRY.values() if not only or re.search(only, entry.name)]
+    if not chosen:
+        raise SystemExit(f"--only {only} matches no item; there are: {', '.join(REGISTRY)}")
+    return chosen
+
+
+def run_here(name: str, context: Context, into: Path) -> None:
+    """The child's side: runs one item and writes each row as a line as soon as it is there."""
+    begun = time.monotonic()
+    with into.open("a") as file:
+        rows = REGISTRY[name].run(context)
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                break
+            except Exception as error:  # an item that fails is an answer
+                text = f"{type(error).__name__}: {error}"
+                row = Row(name, "the item runs to its end", FAILED, " ".join(text.split())[:600])
+                rows = iter(())
+            row.item, row.seconds = name, round(time.monotonic() - begun, 3)
+            row.why = " ".join(row.why.split())
+            begun = time.monotonic()
+            file.write(json.dumps(asdict(row)) + "\n")
+            file.flush()
+
+
+def run_apart(
+    entry: Entry, script: Path, arguments: list[str], budget_seconds: float, extra_seconds: float
+) -> list[Row]:
+    """The parent's side: the rows that the child wrote, and one more where it did not end well."""
+    with tempfile.TemporaryDirectory() as scratch:
+        into = Path(scratch) / "rows"
+        into.touch()
+        command = [sys.executable, str(script), "--child", entry.name, "--into", str(into)]
+        command += ["--budget", str(budget_seconds), *arguments]
+        log = Path(scratch) / "log"
+        with log.open("wb") as output:
+            child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                code = child.wait(timeout=budget_seconds + extra_seconds)
+                ended = "" if code == 0 else describe(code)
+            except subprocess.TimeoutExpired:
+                ended = f"did not end in {budget_seconds + extra_seconds:.0f} s, and was stopped"
+                stop(child)
+            except BaseException:
+                stop(child)
+                raise
+        rows = [Row(**json.loads(line)) for line in into.read_text().splitlines() if line.endswith("}")]
+        if ended:
+            said = " ".join(log.read_text(errors="replace").split())[-500:]
+            rows.append(
+                Row(entry.name, "the item's process ends well", FAILED, f"{ended}. It said: {said}", item=entry.name)
+            )
+        return rows
+
+
+def describe(code: int) -> str:
+    """A process' exit status in words."""
+    if code >= 0:
+        return f"the process ended with code {code}"
+    with contextlib.suppress(ValueError):
+        return f"the process ended by {signal.Signals(-code).name}"
+    return f"the process ended by signal {-code}"
+
+
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """Ends a child that was started in a session of its own, with whatever it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def python(code: str, *, timeout: float = 120, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a fresh interpreter; a hang raises subprocess.TimeoutExpired."""
+    environment = {**os.environ, **(env or {})}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, env=environment
+    )

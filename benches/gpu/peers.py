@@ -1,0 +1,145 @@
+"""Other libraries that put frames of a video on a GPU, each by the best road that it documents.
+
+A peer's answer passes where each frame is near the right one (mean absolute difference over RGB at full size at most
+TOLERANCE: colour conversions differ) and nearer to it than to its neighbours, so that an index off by one is found.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import framespool as fsp
+
+TOLERANCE = 3.0
+#: Every so many rows and columns are compared.
+STEP = 4
+
+Clip = tuple[str, Sequence[int]]
+
+
+class Peer:
+    """Random clips by display indices, on the GPU, resized there."""
+
+    name = ""
+    module = ""
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why it cannot be used here."""
+        for module in ("torch", cls.module):
+            try:
+                if importlib.util.find_spec(module) is None:
+                    return f"{module} is not installed here"
+            except ModuleNotFoundError:
+                return f"{module} is not installed here"
+        import torch
+
+        return None if torch.cuda.is_available() else "torch finds no GPU"
+
+    def __init__(self, threads: int, size: int) -> None:
+        self.threads, self.size = threads, size
+        self.local = threading.local()
+        self.pool = ThreadPoolExecutor(threads)
+
+    def version(self) -> str:
+        from importlib import metadata
+
+        return metadata.version(self.name)
+
+    def open(self, path: str) -> Any:
+        raise NotImplementedError
+
+    def read(self, reader: Any, indices: Sequence[int]) -> Any:
+        """A tensor (T, 3, H, W), uint8, on the GPU."""
+        raise NotImplementedError
+
+    def reader(self, path: str) -> Any:
+        """Each thread keeps one reader for each file open: opening anew would cost more."""
+        kept = self.local.__dict__.setdefault("readers", {})
+        if path not in kept:
+            kept[path] = self.open(path)
+        return kept[path]
+
+    def clip(self, clip: Clip) -> Any:
+        import torch
+
+        stream = self.local.__dict__.setdefault("stream", None) or torch.cuda.Stream()
+        self.local.stream = stream
+        with torch.cuda.stream(stream):
+            frames = self.read(self.reader(clip[0]), clip[1])
+            small = torch.nn.functional.interpolate(
+                frames.float(), (self.size, self.size), mode="bilinear", antialias=True
+            )
+            return small.round_().clamp_(0, 255).to(torch.uint8)
+
+    def run(self, clips: Sequence[Clip]) -> Iterator[Any]:
+        """All clips in order; what runs ahead is bounded."""
+        waiting = []
+        for clip in clips:
+            waiting.append(self.pool.submit(self.clip, clip))
+            if len(waiting) > 2 * self.threads:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
+
+    def wrong(self, clip: Clip) -> str:
+        """Whether a clip at full size shows the right frames."""
+        import torch
+
+        path, indices = clip
+        video = fsp.Video(path, index=False)
+        wanted = sorted({i for index in indices for i in (index - 1, index, index + 1) if 0 <= i < len(video)})
+        right = {i: torch.from_dlpack(video[i]).float()[::STEP, ::STEP] for i in wanted}
+        frames = self.read(self.open(path), indices).permute(0, 2, 3, 1).float().cpu()[:, ::STEP, ::STEP]
+        for index, frame in zip(indices, frames, strict=True):
+            if frame.shape != right[index].shape:
+                return f"frame {index} is {tuple(frame.shape)} and not {tuple(right[index].shape)} (each {STEP}th)"
+            off = {i: float((frame - right[i]).abs().mean()) for i in (index - 1, index, index + 1) if i in right}
+            if off[index] > TOLERANCE:
+                return f"frame {index} differs by {off[index]:.2f} in the mean; {TOLERANCE} would pass"
+            # Where hardly anything moves, neighbours look alike.
+            if off[index] > min(off.values()) + 0.5:
+                return f"frame {index} looks like frame {min(off, key=off.__getitem__)}"
+        return ""
+
+
+class TorchCodec(Peer):
+    """VideoDecoder on "cuda", exact seeking; its newer NVDEC backend where it has one."""
+
+    name = module = "torchcodec"
+
+    def open(self, path: str) -> Any:
+        from torchcodec import decoders
+
+        if hasattr(decoders, "set_cuda_backend"):
+            with decoders.set_cuda_backend("beta"):
+                return decoders.VideoDecoder(path, device="cuda", num_ffmpeg_threads=1)
+        return decoders.VideoDecoder(path, device="cuda", num_ffmpeg_threads=1)
+
+    def read(self, reader: Any, indices: Sequence[int]) -> Any:
+        return reader.get_frames_at(list(indices)).data
+
+
+class PyNvVideoCodec(Peer):
+    """SimpleDecoder with RGB output in device memory."""
+
+    name = module = "PyNvVideoCodec"
+
+    def open(self, path: str) -> Any:
+        import PyNvVideoCodec as nvc
+
+        return nvc.SimpleDecoder(path, gpu_id=0, use_device_memory=True, output_color_type=nvc.OutputColorType.RGBP)
+
+    def read(self, reader: Any, indices: Sequence[int]) -> Any:
+        import torch
+
+        frames = reader.get_batch_frames_by_index(list(indices))
+        # Its surfaces are used again at the next call.
+        return torch.stack([torch.from_dlpack(frame) for frame in frames])
+
+
+PEERS = (TorchCodec, PyNvVideoCodec)

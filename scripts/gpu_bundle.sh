@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Packs what a machine with an NVIDIA driver and Python needs to try framespool there: no network, no FFmpeg, no Rust.
+#
+#   scripts/gpu_bundle.sh [--wheel FILE] [--extra FILE]... [--peers FOLDER] [--out FILE]
+#
+#   --wheel   the wheel to pack (default: the one in target/wheels, which scripts/setup.sh wheel builds if it must)
+#   --extra   another video for the benchmarks, as often as wanted: long 1080p encodes (benches/gpu/encode.py makes some)
+#   --peers   a folder of wheels of other libraries (torchcodec, PyNvVideoCodec, …) to be installed too
+#   --out     default: target/gpu-bundle.tar
+#
+# There: tar -xf gpu-bundle.tar && framespool-gpu/run.sh            (check, then bench; run.sh --help says more)
+# The corpus' clips go into the bundle only, with their frame records; benches/gpu/clips.txt says which.
+set -euo pipefail
+here=$PWD
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+MOST_BYTES=60000000
+wheel='' out=$root/target/gpu-bundle.tar peers='' extra=()
+say() { printf 'gpu-bundle: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+absolute() { case $1 in /*) echo "$1" ;; *) echo "$here/$1" ;; esac; }
+while [ $# -gt 0 ]; do
+  case $1 in
+  --wheel | --extra | --peers | --out)
+    [ $# -ge 2 ] || die "$1 needs a value"
+    value=$(absolute "$2")
+    case $1 in --wheel) wheel=$value ;; --extra) extra+=("$value") ;; --peers) peers=$value ;; --out) out=$value ;; esac
+    shift 2
+    ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+done
+cd "$root"
+
+if [ -z "$wheel" ]; then
+  scripts/setup.sh wheel
+  wheel=$(compgen -G 'target/wheels/framespool-*.whl' | head -n 1) || die "no wheel in target/wheels"
+fi
+[ -f "$wheel" ] || die "no wheel at $wheel"
+corpus=${FRAMESPOOL_CORPUS:-$root/../shared/corpus}
+[ -f "$corpus/manifest.json" ] || die "no corpus at $corpus; FRAMESPOOL_CORPUS says where it is"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bundle=$work/framespool-gpu
+mkdir -p "$bundle"/{wheels,benches,tests/python,corpus,extra}
+cp "$wheel" "$bundle/wheels/"
+[ -z "$peers" ] || cp "$peers"/*.whl "$bundle/wheels/"
+cp -r benches/gpu "$bundle/benches/gpu"
+cp docs/gpu-verification.md "$bundle/" 2>/dev/null || true
+if [ -d tests/python/gpu ]; then
+  cp -r tests/python/gpu "$bundle/tests/python/gpu"
+  cp tests/python/conftest.py "$bundle/tests/python/"
+fi
+find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
+for file in ${extra[@]+"${extra[@]}"}; do
+  cp "$file" "$bundle/extra/"
+done
+
+# The list's clips with their records, and the manifest's lines about them.
+python3 - "$corpus" benches/gpu/clips.txt "$bundle/corpus" <<'PYTHON'
+import json, shutil, sys
+from pathlib import Path
+
+corpus, listed, target = map(Path, sys.argv[1:])
+names = [words[0] for line in listed.read_text().splitlines() if (words := line.split("#")[0].split())]
+manifest = json.loads((corpus / "manifest.json").read_text())
+known = {entry["path"]: entry for entry in manifest["files"]}
+for name in names:
+    if name not in known:
+        raise SystemExit(f"gpu-bundle: {name} of {listed} is not in the corpus")
+    for source in (Path(name), Path("frames") / f"{name.removeprefix('video/')}.txt", Path("frames") / f"{name}.txt"):
+        if (corpus / source).is_file():
+            (target / source).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(corpus / source, target / source)
+kept = {key: value for key, value in manifest.items() if key != "files"} | {"files": [known[name] for name in names]}
+(target / "manifest.json").write_text(json.dumps(kept, indent=1))
+print(f"gpu-bundle: {len(names)} clips", file=sys.stderr)
+PYTHON
+
+cat >"$bundle/run.sh" <<'RUN'
+#!/usr/bin/env bash
+# Tries framespool on this machine's GPU: run.sh [check|bench|all|python] [arguments of the program]
+#
+#   run.sh                                 check, then bench
+#   run.sh check --only decode             items by regular expression (--list names them)
+#   run.sh bench --only 'ceiling|dense'
+#   run.sh python -c '…'                   the interpreter that has framespool
+#
+# Needs Python 3.11 or newer and an NVIDIA driver; no network. OUT names the folder for records (default: beside this file).
+# Ends with 3 where there is no GPU.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+what=${1:-all}
+[ $# -eq 0 ] || shift
+case $what in check | bench | all | python) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+export FRAMESPOOL_CORPUS=$here/corpus FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+
+place=${FRAMESPOOL_VENV:-$here/.venv}
+python=$place/bin/python
+if ! "$python" -c 'import framespool' 2>/dev/null; then
+  # --system-site-packages: torch and whatever else is there stays usable. ensurepip may be missing, so pip comes from outside too.
+  host=$(command -v python3) || { echo "run.sh: no python3 here" >&2; exit 2; }
+  "$host" -m venv --system-site-packages "$place" 2>/dev/null || "$host" -m venv --system-site-packages --without-pip "$place"
+  # A venv of a venv does not see the outer one's packages: name them.
+  site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  "$host" -c 'import sysconfig; print(sysconfig.get_path("purelib")); print(sysconfig.get_path("platlib"))' | sort -u >"$site/outer.pth"
+  "$python" -m pip --version >/dev/null 2>&1 || { echo "run.sh: no pip for $python" >&2; exit 2; }
+  "$python" -m pip install --quiet --no-index --no-deps --no-warn-script-location --disable-pip-version-check "$here"/wheels/*.whl
+fi
+[ "$what" = python ] && exec "$python" "$@"
+
+run() {
+  local name=$1 code=0
+  shift
+  local out=()
+  [ -z "${OUT:-}" ] || out=(--out "$OUT/$name.json")
+  "$python" "$here/benches/gpu/$name.py" ${out[@]+"${out[@]}"} "$@" || code=$?
+  return $code
+}
+case $what in
+check | bench) run "$what" "$@" ;;
+all)
+  code=0
+  run check "$@" || code=$?
+  [ $code -le 1 ] || exit $code # no GPU, or not a thing that bench could do better
+  run bench "$@" || code=$?
+  exit $code
+  ;;
+esac
+RUN
+chmod +x "$bundle/run.sh"
+
+mkdir -p "$(dirname "$out")"
+tar --sort=name --owner=0 --group=0 --numeric-owner -C "$work" -cf "$out.part" framespool-gpu
+bytes=$(stat -c %s "$out.part")
+if [ "$bytes" -gt "$MOST_BYTES" ]; then
+  du -ak "$bundle" | sort -rn | head -n 20 >&2
+  rm -f "$out.part"
+  die "the bundle would be $bytes bytes, and $MOST_BYTES are the most: take clips out of benches/gpu/clips.txt, or fewer --extra"
+fi
+mv "$out.part" "$out"
+say "$(basename "$wheel"), ${#extra[@]} extra videos"
+echo "$out: $bytes bytes ($((bytes * 100 / MOST_BYTES)) % of what may travel)"

@@ -32,6 +32,9 @@ pub const ILLEGAL_ADDRESS: Code = 700;
 pub const NOT_SUPPORTED: Code = 801;
 pub const UNKNOWN: Code = 999;
 
+/// More of them are not kept: one mistake in a loop says nothing new.
+const VIOLATIONS: usize = 2000;
+
 /// Errors after which the process' context is gone: every later call says the same.
 const STICKY: [Code; 8] = [700, 702, 710, 714, 715, 716, 717, 719];
 
@@ -124,7 +127,10 @@ pub fn violation(text: String) {
     if variable("LOUD").is_some() {
         eprintln!("simulated GPU: {text}");
     }
-    ledger().violations.push(text);
+    let mut ledger = ledger();
+    if ledger.violations.len() < VIOLATIONS {
+        ledger.violations.push(text);
+    }
 }
 
 /// Misuse for which the call fails too.

@@ -183,7 +183,7 @@ fn name_of(codec: i32) -> Option<&'static CStr> {
 }
 
 impl Codec {
-    /// With a watcher it is a parser's: told of freed buffers, and spared the loop filter.
+    /// With a watcher it is a parser's: told of freed buffers, and spared what makes pictures good.
     pub fn open(codec: i32, watcher: Option<Watch>) -> Option<Codec> {
         static LISTEN: Once = Once::new();
         // SAFETY: a callback of the required type that any thread may call.
@@ -207,6 +207,7 @@ impl Codec {
             }
             if parser {
                 c.skip_loop_filter = ffi::AVDiscard::AVDISCARD_ALL;
+                c.error_concealment = 0; // nobody looks at its pictures
             }
             if ffi::avcodec_open2(context, found, null_mut()) < 0 {
                 let mut context = context;

@@ -72,6 +72,11 @@ pub fn record(
         p.from < to && from < p.to && p.access.clashes(touch.access) && !clock.covers(p.stream, p.place)
     });
     let rival = rival.map(|p| format!("{} (operation {} of stream {})", p.label, p.place, p.stream));
-    past.push(Past { from, to, access: touch.access, stream, place, label: label.to_owned() });
+    // What comes behind the same stream's later one comes behind this one too: one entry for each range is enough.
+    let same = |p: &&mut Past| (p.from, p.to, p.access, p.stream) == (from, to, touch.access, stream);
+    match past.iter_mut().find(same) {
+        Some(earlier) => earlier.place = place,
+        None => past.push(Past { from, to, access: touch.access, stream, place, label: label.to_owned() }),
+    }
     rival
 }

@@ -67,8 +67,8 @@ class ClipLoader:
     :func:`framespool.sampling.custom`).
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
-    last, and is given the frames of each batch on the consumer's thread. ``device``: where batches land: ``"cpu"``, or a GPU,
-    ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"`` (with a GPU, its NVDEC engines and the
+    last, and is given the frames of each batch on the consumer's thread. ``device``: where batches land: ``"cpu"``, or a
+    GPU, ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"`` (with a GPU, its NVDEC engines and the
     CPU's threads side by side; what NVDEC cannot decode exactly, or not at all, is left to the CPU with the same
     result, and :meth:`stats` says why in ``left_to_cpu``), ``"cpu"``, or ``"nvdec"`` (no CPU threads beside it).
     ``nvdec_lanes``: how many passes NVDEC decodes at a time; by default three for each engine, fewer where the GPU's

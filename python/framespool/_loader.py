@@ -68,11 +68,11 @@ class ClipLoader:
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
     last, and is given the frames of each batch on the consumer's thread. ``device``: where
-    batches land: ``"cpu"``, or a GPU, ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"`` (with
-    a GPU, its NVDEC engines and the CPU's threads side by side; what NVDEC cannot decode exactly, or not at all, is left
-    to the CPU with the same result, and :meth:`stats` says why), ``"cpu"``, or ``"nvdec"`` (no CPU threads beside it).
-    ``nvdec_lanes``: how many passes NVDEC decodes at a time; by default three for each engine, fewer where the GPU's
-    memory is short. ``shuffle``:
+    batches land: ``"cpu"``, or a GPU, ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"``
+    (with a GPU, its NVDEC engines and the CPU's threads side by side; what NVDEC cannot decode exactly, or not at all,
+    is left to the CPU with the same result, and :meth:`stats` says why), ``"cpu"``, or ``"nvdec"`` (no CPU threads
+    beside it). ``nvdec_lanes``: how many passes NVDEC decodes at a time; by default three for each engine, fewer where
+    the GPU's memory is short. ``shuffle``:
     ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than 1.5 times
     ``initial_fill`` places, so that clips that are neighbours in the dataset still come near each other) or ``False``.
     ``shard_id`` of ``num_shards``: this rank's part; all ranks get the same number of batches of the same sizes. The

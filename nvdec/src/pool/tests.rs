@@ -1,4 +1,6 @@
-//! The pool's rules on decoders that are only counted.
+//! In: decoders that are only counted.
+//! Out: which of them the pool keeps, gives, changes and evicts.
+//! Never: needs a driver.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

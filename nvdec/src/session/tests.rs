@@ -1,4 +1,6 @@
-//! Runs on scripts: what a parser calls back, and a GPU whose pictures are labels.
+//! In: scripts of what a parser calls back, and a GPU whose pictures are labels.
+//! Out: what a run makes of them.
+//! Never: needs a driver.
 
 mod gpu;
 mod reordered;

@@ -60,7 +60,7 @@ def test_batches_are_the_same_wherever_they_land_and_whoever_decodes(asl):
 def test_what_nvdec_does_not_decode_exactly_is_left_to_the_cpu_and_told(videos):
     files = [str(p) for p in sorted((videos / "codecs").glob("*mpeg4*"))][:3]
     assert files
-    rule = fsp.sampling.uniform(4)
+    rule = fsp.sampling.uniform(sequence_length=4)
     size = [fsp.transforms.Resize((32, 32))]
     expected = batches(fsp.ClipLoader(files, rule, batch_size=2, transforms=size, num_threads=1))
     made = fsp.ClipLoader(files, rule, batch_size=2, transforms=size, device="cuda:0", decoder="nvdec")
@@ -129,7 +129,7 @@ def test_a_device_that_is_not_there_is_named(path, device):
 def test_the_interpreter_ends_cleanly_with_batches_in_hand(asl, end):
     code = f"""
 import framespool as fsp
-loader = fsp.ClipLoader({asl[:4]!r}, fsp.sampling.uniform(4), batch_size=2, device="cuda:0",
+loader = fsp.ClipLoader({asl[:4]!r}, fsp.sampling.uniform(sequence_length=4), batch_size=2, device="cuda:0",
                         transforms=[fsp.transforms.Resize((16, 16))], num_threads=1)
 batch = next(iter(loader))
 capsule = batch.frames.__dlpack__(stream=1)

@@ -1,4 +1,6 @@
-//! The GPU and the parser of the scripts.
+//! In: what a run asks of a GPU and of a parser.
+//! Out: answers from a script, and a record of what was asked.
+//! Never: needs a driver.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,6 @@
-//! H.264 and HEVC: pictures that are shown in another order than they are decoded.
+//! In: H.264 and HEVC: pictures that are shown in another order than they are decoded.
+//! Out: who owns which picture.
+//! Never: needs a driver.
 
 use super::gpu::*;
 use crate::format::Codec;

@@ -1,4 +1,6 @@
-//! Sequence headers: the first one, the same one again, and another one within a stream.
+//! In: sequence headers: the first one, the same one again, and another one within a stream.
+//! Out: which decoder is used.
+//! Never: needs a driver.
 
 use super::gpu::*;
 use crate::format::{Codec, Facts, Rect4};

@@ -1,4 +1,6 @@
-//! VP8, VP9 and AV1: pictures are shown in coding order, some more than once, and timestamps are not to be trusted.
+//! In: VP8, VP9 and AV1: pictures shown in coding order, some more than once, with wrong timestamps.
+//! Out: who owns which picture.
+//! Never: needs a driver.
 
 use super::gpu::*;
 use crate::format::Codec;

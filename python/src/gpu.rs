@@ -156,7 +156,7 @@ pub fn gpu_clear_pool(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
 }
 
 /// The units of a clip, from the first one at which decoding may start.
-fn units(path: &PathBuf, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
+fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
     let watch = watch();
     let source = Arc::new(FileSource::open(path)?);
     let video = Video::open(source, &watch)?;

@@ -34,7 +34,7 @@ pub(super) fn frame(
         Chroma::C444 => (0, 0),
     };
     // A crop of half a chroma sample cannot be said by an address.
-    if shown.left % (1 << log2_w) != 0 || shown.top % (1 << log2_h) != 0 {
+    if !(shown.left.is_multiple_of(1 << log2_w) && shown.top.is_multiple_of(1 << log2_h)) {
         return Err(unsupported(format!("a picture that begins at ({}, {})", shown.left, shown.top)));
     }
     let bytes = u64::from(surface.depth_bits > 8) + 1;

@@ -57,6 +57,7 @@ struct Sessions {
 #[derive(Default)]
 struct State {
     /// Nobody uses them; most recently used last.
+    #[expect(clippy::vec_box, reason = "they go from hand to hand")]
     free: Vec<Box<HardwareLane>>,
     /// No more than this: the device had no room for another.
     most: Option<usize>,

@@ -40,6 +40,7 @@ impl HardwareLane {
 }
 
 /// Whatever decodes.
+#[expect(clippy::large_enum_variant, reason = "few, and they go from hand to hand")]
 pub enum AnyDecoder {
     /// libavcodec.
     Software(FrameDecoder),

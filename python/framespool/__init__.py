@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framespool import datasets, errors, sampling, transforms
+from framespool import datasets, errors, gpu, sampling, transforms
 from framespool._framespool import Tensor, __version__
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
@@ -57,6 +57,7 @@ __all__ = [
     "__version__",
     "datasets",
     "errors",
+    "gpu",
     "sampling",
     "transforms",
 ]

@@ -67,10 +67,10 @@ class ClipLoader:
     :func:`framespool.sampling.custom`).
 
     ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
-    last, and is given the frames of each batch on the consumer's thread. ``device``: where batches land: ``"cpu"``, or a GPU,
-    ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"`` (with a GPU, its NVDEC engines and the
-    CPU's threads side by side; what NVDEC cannot decode exactly, or not at all, is left to the CPU with the same
-    result, and :meth:`stats` says why in ``left_to_cpu``), ``"cpu"``, or ``"nvdec"`` (no CPU threads beside it).
+    last, and is given the frames of each batch on the consumer's thread. ``device``: where
+    batches land: ``"cpu"``, or a GPU, ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"`` (with
+    a GPU, its NVDEC engines and the CPU's threads side by side; what NVDEC cannot decode exactly, or not at all, is left
+    to the CPU with the same result, and :meth:`stats` says why), ``"cpu"``, or ``"nvdec"`` (no CPU threads beside it).
     ``nvdec_lanes``: how many passes NVDEC decodes at a time; by default three for each engine, fewer where the GPU's
     memory is short. ``shuffle``:
     ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than 1.5 times
@@ -366,7 +366,8 @@ class ClipLoader:
         training loop has not taken it) and ``lane_starved_seconds`` (nothing to do). ``consumer_wait_seconds``: how
         long the training loop waited; large means that the loader is the bottleneck. Indices: ``index_hits`` videos
         were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says what keeps indices
-        from being kept, or is ``None``.
+        from being kept, or is ``None``. GPU: ``nvdec_lanes``, ``pictures_decoded_by_gpu`` (among
+        ``pictures_decoded``), and ``left_to_cpu``: why NVDEC left work to the CPU, and how often.
         """
         return self._spool.stats()
 

@@ -76,9 +76,10 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, or the bytes of a file. ``device``: where frames land, ``"cpu"`` or ``"cuda:0"``; ``decoder``:
+    ``source``: a path, or the bytes of a file. ``device``: where frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``:
     ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can decode the video exactly), ``"cpu"`` or
-    ``"nvdec"``: the frames are the same. ``num_threads``: threads that decode the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a DataLoader.
+    ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode the frames of one call; all cores by
+    default. Give 1 where many videos are read at once, as in workers of a DataLoader.
 
     ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
     again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,

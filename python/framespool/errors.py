@@ -68,7 +68,7 @@ class ForkedError(Error, RuntimeError):
 
 
 class GpuError(Error, RuntimeError):
-    """The GPU or its driver refused or failed: no driver, no device of that number, no memory left, a call that failed."""
+    """The GPU or its driver refused or failed: no driver, no such device, no memory left, a call that failed."""
 
 
 class InterruptedReadError(Error):

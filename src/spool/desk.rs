@@ -46,6 +46,8 @@ pub(super) struct Group {
     pub epoch: u64,
     pub video: u32,
     pub tickets: Vec<Ticket>,
+    /// Making it together with others, or by the GPU, failed.
+    pub alone: bool,
 }
 
 /// Something to do.
@@ -447,7 +449,7 @@ impl Desks {
             Some(Ticket { position, slot: entry.slot, part, due: position < open_end })
         };
         let tickets = positions.into_iter().filter_map(take).collect();
-        Some(Job::Start(Group { generation, epoch, video, tickets }))
+        Some(Job::Start(Group { generation, epoch, video, tickets, alone }))
     }
 }
 

@@ -193,7 +193,7 @@ impl Lane {
     /// Plans what one video has for all who wait for it, and begins with it.
     fn start(&mut self, group: Group) {
         let (generation, epoch) = (group.generation, group.epoch);
-        if group.tickets.len() == 1 && group.tickets[0].due && !self.by_gpu {
+        if group.tickets.len() == 1 && group.tickets[0].due && (group.alone || !self.by_gpu) {
             // Nobody to share with: the plain road.
             return group.tickets.into_iter().for_each(|t| self.make_alone(generation, epoch, t));
         }

@@ -5,10 +5,10 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=../../scripts/env.sh
 source "$here/../../scripts/env.sh"
 target=${CARGO_TARGET_DIR:-$here/../../target}
-cargo build --quiet --manifest-path "$here/../../Cargo.toml" --profile quick -p simulated-gpu >&2
+cargo build --quiet --manifest-path "$here/../../Cargo.toml" --profile test ${CI:+--locked} -p simulated-gpu >&2
 mkdir -p "$target/simulated_gpu"
 target=$(cd "$target" && pwd)
 for name in libcuda.so libcuda.so.1 libnvcuvid.so libnvcuvid.so.1; do
-  ln -sfn ../quick/libsimulated_gpu.so "$target/simulated_gpu/$name"
+  ln -sfn ../debug/libsimulated_gpu.so "$target/simulated_gpu/$name"
 done
 echo "$target/simulated_gpu"

@@ -61,7 +61,7 @@ pub(in super::super) fn plan(
     meter: &Meter,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<Planned> {
-    let Group { generation, epoch, video, tickets } = group;
+    let Group { generation, epoch, video, tickets, .. } = group;
     let mut planned = Planned { errand: None, returned: Vec::new(), alone: Vec::new() };
     let opened = match rules.library.open(video, meter, watch) {
         Ok(opened) => opened,

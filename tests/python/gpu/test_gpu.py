@@ -1,0 +1,155 @@
+"""Frames and batches on a GPU, real or simulated: the same bytes as on the CPU, and hand-over by the rules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _gpu():
+    reason = fsp.gpu.reason()
+    if reason is not None:
+        assert not os.environ.get("FRAMESPOOL_GPU_TESTS"), f"a GPU must be here: {reason}"
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def path(videos) -> str:
+    return str(videos / "derived" / "tiny_34x26_h264.mp4")
+
+
+def batches(loader: fsp.ClipLoader) -> list[tuple[bytes, list[int], str]]:
+    return [(b.frames.cpu().tobytes(), b.clip_ids.tolist(), b.frames.device) for b in loader]
+
+
+def loader(asl, **more) -> fsp.ClipLoader:
+    T = fsp.transforms
+    transforms = [T.RandomResizedCrop(48), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.25] * 3)]
+    rule = fsp.sampling.random(sequence_length=8, stride=3, clips_per_video=2)
+    more = {"layout": "NCTHW", "dtype": "float16", "num_threads": 1, **more}
+    return fsp.ClipLoader(asl, rule, batch_size=4, transforms=transforms, shuffle="full", seed=5, **more)
+
+
+@pytest.mark.parametrize("decoder", ["auto", "cpu", "nvdec"])
+def test_frames_of_a_video_are_the_same(path, decoder):
+    video, other = fsp.Video(path), fsp.Video(path, device="cuda:0", decoder=decoder)
+    frames, others = video.frames([0, 7, 7, -1]).data, other.frames([0, 7, 7, -1]).data
+    assert others.device == "cuda:0" and others.shape == frames.shape
+    assert others.cpu().tobytes() == others.tobytes() == frames.tobytes()
+    assert others[1].tolist() == frames[1].tolist()
+    assert [f.tobytes() for f in other] == [f.tobytes() for f in video]
+
+
+def test_batches_are_the_same_wherever_they_land_and_whoever_decodes(asl):
+    expected = batches(loader(asl))
+    for more in [{"device": "cuda"}, {"device": "cuda:0", "decoder": "nvdec", "nvdec_lanes": 2}, {"decoder": "nvdec"}]:
+        made = loader(asl, **more)
+        got = batches(made)
+        assert [g[:2] for g in got] == [e[:2] for e in expected], more
+        assert {g[2] for g in got} == {"cuda:0" if "device" in more else "cpu"}
+        stats = made.stats()
+        assert stats["nvdec_lanes"] > 0 and stats["pictures_decoded_by_gpu"] > 0 and not stats["left_to_cpu"]
+
+
+def test_what_nvdec_does_not_decode_exactly_is_left_to_the_cpu_and_told(videos):
+    files = [str(p) for p in sorted((videos / "codecs").glob("*mpeg4*"))][:3]
+    assert files
+    rule = fsp.sampling.uniform(4)
+    size = [fsp.transforms.Resize((32, 32))]
+    expected = batches(fsp.ClipLoader(files, rule, batch_size=2, transforms=size, num_threads=1))
+    made = fsp.ClipLoader(files, rule, batch_size=2, transforms=size, device="cuda:0", decoder="nvdec")
+    assert [b[:2] for b in batches(made)] == [e[:2] for e in expected]
+    assert any("to the bit" in reason for reason in made.stats()["left_to_cpu"])
+
+
+def test_a_tensor_on_a_gpu_is_handed_over_by_the_rules(path):
+    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).data
+    assert tensor.__dlpack_device__() == (2, 0) and "cuda:0" in repr(tensor)
+    for stream in [None, -1, 1, 2]:
+        capsule = tensor.__dlpack__(stream=stream, max_version=(1, 0))
+        assert "dltensor_versioned" in repr(capsule)
+    assert '"dltensor"' in repr(tensor.__dlpack__(stream=1))
+    with pytest.raises(BufferError, match="stream"):
+        tensor.__dlpack__(stream=0)
+    with pytest.raises(BufferError, match="needs a copy"):
+        tensor.__dlpack__(dl_device=(1, 0), copy=False)
+    with pytest.raises(TypeError, match="cpu"):
+        tensor.numpy()
+    host = np.from_dlpack(tensor.cpu())
+    assert host.tobytes() == tensor.tobytes()
+    interface = tensor.__cuda_array_interface__
+    assert interface["version"] == 3 and interface["typestr"] == "|u1" and interface["shape"] == tensor.shape
+    assert interface["stream"] == 1 and interface["strides"] is None and interface["data"][1] is False
+    first, second = tensor[0].__cuda_array_interface__["data"][0], tensor[1].__cuda_array_interface__["data"][0]
+    assert second - first == tensor.nbytes // 3
+    assert not hasattr(tensor.cpu(), "__cuda_array_interface__")
+
+
+def test_memory_lives_as_long_as_its_takers(path):
+    video = fsp.Video(path, device="cuda:0")
+    expected = fsp.Video(path).frames(range(4)).data.tobytes()
+    taken = [video.frames(range(4)).data for _ in range(6)]
+    capsules = [t.__dlpack__(stream=1, max_version=(1, 0)) for t in taken]
+    part = taken[0][2]
+    del taken[1:]
+    for _ in range(8):
+        video.frames(range(10, 14))
+    assert taken[0].tobytes() == expected
+    assert part.tobytes() == expected[len(part.tobytes()) * 2 :][: part.nbytes]
+    del capsules
+
+
+def test_blank_frames_and_skipped_clips_are_the_same(asl, bad_file):
+    data = [*asl[:3], (bad_file, 9), *asl[3:5]]
+    rule = fsp.sampling.windows(sequence_length=40, stride=2, step=60, pad_mode="constant")
+    size = [fsp.transforms.Resize((24, 32))]
+
+    def make(**more):
+        made = fsp.ClipLoader(
+            data, rule, batch_size=3, transforms=size, on_error="skip", shuffle="full", num_threads=1, **more
+        )
+        return [(b.frames.cpu().tobytes(), b.mask.tolist(), b.clip_ids.tolist()) for b in made]
+
+    assert make(device="cuda:0") == make()
+
+
+@pytest.mark.parametrize("device", ["cuda:77", "gpu", "cuda:-1", "cuda:x"])
+def test_a_device_that_is_not_there_is_named(path, device):
+    with pytest.raises(fsp.Error, match=device.replace("-", r"\-")):
+        fsp.Video(path, device=device)
+
+
+@pytest.mark.parametrize("end", ["pass", "del loader, batch", "import gc; del loader; gc.collect()"])
+def test_the_interpreter_ends_cleanly_with_batches_in_hand(asl, end):
+    code = f"""
+import framespool as fsp
+loader = fsp.ClipLoader({asl[:4]!r}, fsp.sampling.uniform(4), batch_size=2, device="cuda:0",
+                        transforms=[fsp.transforms.Resize((16, 16))], num_threads=1)
+batch = next(iter(loader))
+capsule = batch.frames.__dlpack__(stream=1)
+{end}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_forked_child_is_told(path):
+    code = f"""
+import os, sys, framespool as fsp
+fsp.Video({path!r}, device="cuda:0").frames([0])
+if os.fork() == 0:
+    try:
+        fsp.Video({path!r}, device="cuda:0")
+    except fsp.ForkedError as error:
+        os._exit(7 if "spawn" in str(error) else 8)
+    os._exit(9)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7, done.stderr

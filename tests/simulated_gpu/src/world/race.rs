@@ -75,7 +75,10 @@ pub fn record(
     // What comes behind the same stream's later one comes behind this one too: one entry for each range is enough.
     let same = |p: &&mut Past| (p.from, p.to, p.access, p.stream) == (from, to, touch.access, stream);
     match past.iter_mut().find(same) {
-        Some(earlier) => earlier.place = place,
+        Some(earlier) => {
+            earlier.place = place;
+            label.clone_into(&mut earlier.label);
+        }
         None => past.push(Past { from, to, access: touch.access, stream, place, label: label.to_owned() }),
     }
     rival

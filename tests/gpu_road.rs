@@ -208,8 +208,8 @@ fn one_of_each() -> Vec<Item> {
         let kind = (entry.codec().to_owned(), entry.is_corrupt());
         let damaged = seen.iter().filter(|(_, corrupt)| *corrupt).count();
         let by_gpu = ["h264", "hevc", "vp8", "vp9", "mpeg4"].contains(&entry.codec());
-        let is_new = !seen.contains(&kind) && !(kind.1 && damaged >= 2);
-        if is_small && by_gpu && is_new && (20..=130).contains(&frames) {
+        let is_known = seen.contains(&kind) || (kind.1 && damaged >= 2);
+        if is_small && by_gpu && !is_known && (20..=130).contains(&frames) {
             seen.push(kind);
             let place = Place::Path(entry.root.join(&entry.path));
             items.push(Item { place, label: items.len() as i64, extent: Extent::Whole });

@@ -174,7 +174,7 @@ mod tests {
         let shows: Vec<bool> = superframe(&packet).into_iter().map(shows_vp9).collect();
         assert_eq!(shows, [false, true, true]);
         assert_eq!(superframe(&shown), [&shown]);
-        assert!(shows_vp9(&[0b1011_0000, 0b1000_0000]), "profile 3 has a reserved bit");
+        assert!(shows_vp9(&[0b1011_0001]) && !shows_vp9(&[0b1011_0010]), "profile 3 has a reserved bit");
     }
 
     #[test]

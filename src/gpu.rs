@@ -10,8 +10,6 @@ use framespool_nvdec::cuda::{self, Device, Function, Stream};
 
 use crate::error::{Error, Result};
 
-pub use framespool_nvdec::cuda::{Event, Memory};
-
 impl From<framespool_nvdec::Error> for Error {
     fn from(error: framespool_nvdec::Error) -> Self {
         match error {

@@ -159,7 +159,12 @@ impl Video {
         match (self.decoder, &self.gpu) {
             (DecoderChoice::Cpu, _) | (DecoderChoice::Auto, None) => Ok(bench),
             (DecoderChoice::Nvdec, None) => bench.decoding_on(&Gpu::open(0)?),
-            (DecoderChoice::Nvdec | DecoderChoice::Auto, Some(gpu)) => bench.decoding_on(gpu),
+            (DecoderChoice::Nvdec, Some(gpu)) => bench.decoding_on(gpu),
+            // A GPU without a decoder that can be used still takes what the CPU decodes.
+            (DecoderChoice::Auto, Some(gpu)) => {
+                let plain = Workbench::on(bench.recipe().clone(), self.threads, self.gpu.clone());
+                bench.decoding_on(gpu).or(Ok(plain))
+            }
         }
     }
 

@@ -63,11 +63,6 @@ impl HardwareDecoder {
         self.session.stream()
     }
 
-    /// What the session did so far.
-    pub fn session_counts(&self) -> framespool_nvdec::session::Counts {
-        self.session.counts()
-    }
-
     /// Begins a run; one that is under way is given up.
     ///
     /// # Errors

@@ -177,7 +177,7 @@ pub struct Ask {
     pub exact: bool,
 }
 
-/// Decodes pictures one after another: keeps libjpeg's decompressor and the memory of the samples. One per worker.
+/// Decodes pictures one after another: keeps the memory of the samples, and nothing else of a picture. One per worker.
 #[derive(Default)]
 pub struct StillDecoder {
     decompressor: Option<Decompressor>,

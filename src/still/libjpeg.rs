@@ -255,7 +255,8 @@ mod tests {
         let mut decompressor = Decompressor::new().unwrap();
         let mut layouts = std::collections::BTreeSet::new();
         let files = files();
-        for (path, bytes) in &files {
+        // libjpeg would not shrink a lossless picture; `jpeg::refuse` keeps those away.
+        for (path, bytes) in files.iter().filter(|(path, _)| !path.to_string_lossy().contains("lossless")) {
             for (shrink, exact) in [1, 2, 4, 8].into_iter().flat_map(|k| [(k, false), (k, true)]) {
                 let terms = Terms { shrink, exact, scan_limit: 100, memory_bytes: 1 << 30 };
                 let Ok(opened) = decompressor.open(bytes, terms) else { continue };

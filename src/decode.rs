@@ -6,6 +6,7 @@ mod ahead;
 mod counts;
 mod hardware;
 mod pass;
+mod still;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,6 +21,7 @@ use crate::units::DecodeIndex;
 
 pub use counts::{Counts, Times};
 pub use hardware::HardwareDecoder;
+pub use still::{StillPicture, StillReader};
 use pass::Pass;
 
 /// Packets below which a run is not worth several threads.

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod sampling;
 pub mod source;
 pub mod spool;
+pub mod still;
 pub mod units;
 pub mod video;
 

@@ -32,6 +32,8 @@ pub enum CodecKind {
     Mpeg4,
     /// MPEG-1 and MPEG-2 video.
     Mpeg12,
+    /// A file that is one picture (JPEG, PNG), read by `still`. Never what a container's stream is, whatever it calls itself.
+    Still,
     /// Anything else.
     Other,
 }

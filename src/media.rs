@@ -163,6 +163,18 @@ pub struct StreamInfo {
     pub frame_rate: Option<(u32, u32)>,
 }
 
+impl StreamInfo {
+    /// (width, height) of pictures as shown, by what the container states.
+    pub fn shown_size(&self) -> (u32, u32) {
+        let (width, height) = (self.params.width, self.params.height);
+        if self.turn.swaps_sides() {
+            (height, width)
+        } else {
+            (width, height)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 //! Never: keeps frames.
 
 mod decoder;
+mod many;
 mod stream;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use crate::source::ByteSource;
 use crate::units::{DecodeIndex, DisplayIndex};
 
 pub use decoder::{AnyDecoder, HardwareLane};
+pub use many::{decode_stills, StillFile};
 pub use stream::{FrameStream, Picture};
 
 /// An opened video: its bytes and its index.

@@ -11,6 +11,7 @@ from framespool import _framespool
 from framespool._check import choice, device_number, whole
 from framespool._framespool import Tensor
 from framespool._index import place
+from framespool.datasets import Frames
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
@@ -76,8 +77,8 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, or the bytes of a file. ``device``: where frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``:
-    ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can decode the video exactly), ``"cpu"`` or
+    ``source``: a path, the bytes of a file, or a folder of pictures (:class:`framespool.datasets.Frames`). ``device``:
+    where frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can decode the video exactly), ``"cpu"`` or
     ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode the frames of one call; all cores by
     default. Give 1 where many videos are read at once, as in workers of a DataLoader.
 
@@ -95,7 +96,7 @@ class Video:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes,
+        source: str | os.PathLike[str] | bytes | Frames,
         *,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
@@ -104,8 +105,8 @@ class Video:
     ) -> None:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
-        if not isinstance(source, (str, bytes, os.PathLike)):
-            raise ArgumentError(f"source must be a path or bytes, got {type(source).__name__}")
+        if not isinstance(source, (str, bytes, os.PathLike, Frames)):
+            raise ArgumentError(f"source must be a path, bytes or datasets.Frames, got {type(source).__name__}")
         self._source = source
         self.device = "cpu" if number is None else f"cuda:{number}"
         self.decoder = decoder

@@ -13,7 +13,7 @@ use super::{ByteSource, FileSource, Identity};
 use crate::error::{Error, Result, Site};
 
 /// Which files of a folder are the frames of a video.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FrameFolder {
     /// The folder.
     pub folder: PathBuf,

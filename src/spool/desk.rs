@@ -14,9 +14,9 @@ use super::stats::Meter;
 use super::window::{HeldClip, Position, State, Window};
 use super::{ClipFacts, Outcome, SpoolConfig};
 use crate::batch::{Lent, Part, Pool, Slab};
-use crate::decode::FrameDecoder;
+use crate::decode::{FrameDecoder, StillReader};
 use crate::error::{Error, Result};
-use crate::media::CodecParams;
+use crate::media::{CodecKind, CodecParams};
 use crate::order::Slot;
 use crate::pixels::ClipShape;
 use crate::video::AnyDecoder;
@@ -387,6 +387,7 @@ impl Desk {
 
     /// A decoder, if possible one that is open for these parameters; one of the GPU's if that is asked for and can be had.
     pub fn decoder(&self, params: &CodecParams, by_gpu: bool) -> AnyDecoder {
+        let by_gpu = by_gpu && params.codec.kind != CodecKind::Still;
         if let Some(decoder) = by_gpu.then(|| self.road.decoder(params, &self.meter)).flatten() {
             return decoder;
         }

@@ -11,7 +11,7 @@ from framespool import _framespool, sampling
 from framespool._check import choice, flag, whole
 from framespool._framespool import Tensor
 from framespool._running import Common, Loader, cores
-from framespool.datasets import Dataset, Frames, Mixture, Part, as_dataset
+from framespool.datasets import Dataset, FrameFolder, Mixture, Part, as_dataset
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split, steps
@@ -60,9 +60,9 @@ class ImageLoader(Loader[ImageBatch]):
     it, byte for byte, before the transforms see it.
 
     ``masks``: maps of labels, one for each entry of the dataset, in its order: PNG files of one channel or with a
-    palette (whose indices are the labels). They are moved exactly as their images are, each pixel taking the label of the
-    nearest one, and come as ``batch.masks``; ``mask_fill`` is the label where there is no picture. An image and its
-    mask must have the same size. Masks need ``on_error="raise"``.
+    palette (whose indices are the labels). They are moved exactly as their images are, each pixel taking the label of
+    the nearest one, and come as ``batch.masks``; ``mask_fill`` is the label where there is no picture. An image and
+    its mask must have the same size. Masks need ``on_error="raise"``.
 
     ``layout``: ``"NHWC"`` or ``"NCHW"``. ``device="cuda:0"``: batches land on that GPU.
     """
@@ -96,7 +96,7 @@ class ImageLoader(Loader[ImageBatch]):
         choice("layout", layout, tuple(_LAYOUTS))
         images = as_dataset(dataset)
         for place, (source, _) in enumerate(images.entries):
-            if isinstance(source, (Part, Frames)):
+            if isinstance(source, (Part, FrameFolder)):
                 raise ArgumentError(
                     f"dataset entry {place}: an image is a file or bytes, got {source!r}; see ClipLoader"
                 )

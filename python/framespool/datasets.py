@@ -18,11 +18,11 @@ from framespool import _framespool
 from framespool._check import number, several, whole
 from framespool.errors import ArgumentError
 
-__all__ = ["Dataset", "Frames", "Mixture", "Part", "file_list", "folder", "frame_folders", "images", "mix"]
+__all__ = ["Dataset", "FrameFolder", "Mixture", "Part", "file_list", "folder", "frame_folders", "images", "mix"]
 
 
 @dataclass(frozen=True)
-class Frames:
+class FrameFolder:
     """A folder of pictures, one for each frame of a video: it stands for a video wherever one is wanted.
 
     ``folder``: where they are. ``pattern``: name of a frame's file, with ``{}``, ``{:05}``, ``%d`` or ``%05d`` in place
@@ -78,7 +78,7 @@ class Part:
     share its index, and decoding where they lie close; bytes share neither, and are copied for each part.
     """
 
-    source: str | os.PathLike[str] | bytes | Frames
+    source: str | os.PathLike[str] | bytes | FrameFolder
     start_frame: int | None = None
     end_frame: int | None = None
     start_seconds: float | None = None
@@ -110,7 +110,7 @@ class Part:
 
 
 #: A path, the bytes of a video, a folder of frames, or a part of any.
-Source = str | os.PathLike[str] | bytes | Frames | Part
+Source = str | os.PathLike[str] | bytes | FrameFolder | Part
 
 
 class Dataset(Sequence[tuple[Source, int]]):
@@ -244,7 +244,7 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:
-    if isinstance(entry, (str, bytes, os.PathLike, Frames, Part)):
+    if isinstance(entry, (str, bytes, os.PathLike, FrameFolder, Part)):
         return (entry, -1)
     try:
         source, label = entry
@@ -255,9 +255,9 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         ) from None
     if not -(2**63) <= label < 2**63:
         raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
-    if not isinstance(source, (str, bytes, os.PathLike, Frames, Part)):
+    if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Part)):
         raise ArgumentError(
-            f"dataset entry {number}: a path, Frames, a Part or bytes is wanted, got {type(source).__name__}"
+            f"dataset entry {number}: a path, a FrameFolder, a Part or bytes is wanted, got {type(source).__name__}"
         )
     return (source, label)
 
@@ -269,7 +269,7 @@ def _key_of(entry: Any) -> tuple[str, str] | None:
         entry, bounds = entry.get("path"), entry.get("part", {})
     if isinstance(entry, Part):
         entry, bounds = entry.source, entry.bounds()
-    if isinstance(entry, Frames):
+    if isinstance(entry, FrameFolder):
         entry = entry.folder
     if entry is None or isinstance(entry, bytes):
         return None
@@ -337,7 +337,7 @@ def frame_folders(
 
     Every folder that holds pictures is a video; labels 0, 1, … by the sorted names of the sub-folders of ``root``.
     Where these hold the pictures themselves, they are unlabelled videos (label -1). ``pattern`` and ``fps`` as in
-    :class:`Frames`. Raises as :func:`folder`.
+    :class:`FrameFolder`. Raises as :func:`folder`.
     """
     found, classes = _framespool.read_folder(root, list(_PICTURES))
     folders: dict[str, int] = {}
@@ -347,7 +347,9 @@ def frame_folders(
         folder = os.path.dirname(os.fspath(path))
         flat &= os.path.dirname(os.path.abspath(folder)) == base
         folders.setdefault(folder, label)
-    entries = [(Frames(folder, pattern=pattern, fps=fps), -1 if flat else label) for folder, label in folders.items()]
+    entries = [
+        (FrameFolder(folder, pattern=pattern, fps=fps), -1 if flat else label) for folder, label in folders.items()
+    ]
     return Dataset(entries, () if flat else classes)
 
 

@@ -28,7 +28,7 @@ use crate::order::word;
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
 
-/// A path, bytes, or `framespool.datasets.Frames`.
+/// A path, bytes, or `framespool.datasets.FrameFolder`.
 #[derive(FromPyObject)]
 pub enum Source {
     Bytes(Vec<u8>),
@@ -36,7 +36,7 @@ pub enum Source {
     Frames(Frames),
 }
 
-/// `framespool.datasets.Frames`; the Python package has checked the numbers.
+/// `framespool.datasets.FrameFolder`; the Python package has checked the numbers.
 #[derive(FromPyObject)]
 pub struct Frames {
     folder: PathBuf,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::batch::{Lent, Part, Pool, Slab, Target};
-use crate::decode::{Counts, FrameDecoder, Step, StillReader, Times};
+use crate::decode::{Counts, FrameDecoder, Step, StillPicture, StillReader, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
@@ -261,7 +261,8 @@ impl Workbench {
         let Self { decoder, still, hardware, painter, left_to_cpu, .. } = self;
         if reader.index().info.params.codec.kind == CodecKind::Still {
             still.begin(&reader.index().clone(), run);
-            let mut taken = |packet, picture| each(painter, packet, &mut Decoded::Still(picture));
+            let mut taken =
+                |packet, picture: StillPicture<'_>| each(painter, packet, &mut Decoded::Still(picture));
             while still.step(reader, watch, &mut taken)? == Step::More {}
             return Ok(());
         }

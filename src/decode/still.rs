@@ -13,11 +13,39 @@ use crate::error::{Result, Site};
 use crate::index::VideoIndex;
 use crate::limits::Limits;
 use crate::plan::Run;
+use crate::source::{ByteSource, Identity};
 use crate::still::{self, Ask, Header, StillDecoder};
 use crate::units::DecodeIndex;
 
 /// Largest file whose memory is kept for the next one.
 const KEPT_BYTES: usize = 16 << 20;
+
+/// A file that was read.
+struct Held<'a> {
+    name: &'a Arc<str>,
+    bytes: &'a [u8],
+}
+
+impl ByteSource for Held<'_> {
+    fn name(&self) -> &Arc<str> {
+        self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let behind = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default();
+        let read = behind.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&behind[..read]);
+        Ok(read)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::Memory(self.bytes.as_ptr() as usize, self.bytes.len())
+    }
+}
 
 /// A picture's file in memory, and what decodes it.
 pub struct StillPicture<'a> {
@@ -96,7 +124,7 @@ impl StillReader {
         }
         reader.fetch(at, &mut self.file)?;
         let site = reader.site_of_file(at);
-        let header = still::header_of(&site, &self.file, &self.limits)?;
+        let header = still::header(&Held { name: &site.file, bytes: &self.file }, &self.limits)?;
         let have = Instant::now();
         self.times.reading += have - begun;
         self.counts.pictures_decoded += 1;

@@ -147,13 +147,14 @@ impl Painter {
     /// # Errors
     /// `Argument` for a size that the transforms cannot be applied to.
     pub fn size_of_picture(&mut self, picture: &Picture<'_>, turn: Turn) -> Result<(u32, u32)> {
-        let shrinks = matches!(picture, Picture::Still(_)) && self.shrinks_stills();
+        let shrinks = matches!(picture, Picture::Still(still) if self.shrinks(still));
         Ok(self.plan(picture.size(), turn, 0, shrinks)?.passes[0].output_size())
     }
 
-    /// Whether pictures' files may be decoded smaller than they are.
-    fn shrinks_stills(&self) -> bool {
-        !self.recipe.exact && self.recipe.label_fill.is_none()
+    /// Whether a picture may be decoded smaller than it is.
+    fn shrinks(&self, still: &StillPicture<'_>) -> bool {
+        let as_wanted = !self.recipe.exact && self.recipe.label_fill.is_none();
+        as_wanted && still.header().can_shrink(Shrink::Half)
     }
 
     /// The shape of a clip of `frames` pictures of this (width, height).
@@ -303,7 +304,7 @@ impl Painter {
         let (exact, labels) = (self.recipe.exact, self.recipe.label_fill.is_some());
         let assumed = self.recipe.assumed;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let shrinks = self.shrinks_stills();
+        let shrinks = self.shrinks(still);
         let painted = self.plan(still.size(), turn, t, shrinks).and_then(|plan| {
             let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels })?;
             if !matches!(view.planes, kernels::Planes::PackedRgb { .. } | kernels::Planes::PlanarRgb(_)) {
@@ -354,7 +355,7 @@ impl Painter {
                 let compile = |(geometry, finish): (kernels::Geometry, kernels::Finish)| {
                     let smaller = match shrink {
                         Shrink::Whole => Some(geometry),
-                        less => shrink::in_smaller(&geometry, size, less.factor()),
+                        less => shrink::in_smaller(&geometry, size, less.divisor()),
                     };
                     let fits = smaller.ok_or_else(|| Error::Argument(format!("a crop of {geometry:?} is too fine")))?;
                     kernels::PixelPass::new(fits, finish).map_err(|e| Error::Argument(e.to_string()))

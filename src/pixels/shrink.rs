@@ -11,7 +11,7 @@ const MARGIN: u64 = 2;
 
 /// The smallest decoding that serves all of these.
 pub(super) fn enough<'a>(geometries: impl Iterator<Item = &'a Geometry> + Clone) -> Shrink {
-    let serves = |shrink: &Shrink| geometries.clone().all(|geometry| leaves_enough(geometry, shrink.factor()));
+    let serves = |shrink: &Shrink| geometries.clone().all(|geometry| leaves_enough(geometry, shrink.divisor()));
     [Shrink::Eighth, Shrink::Quarter, Shrink::Half].into_iter().find(serves).unwrap_or(Shrink::Whole)
 }
 

@@ -21,8 +21,8 @@ use crate::units::DecodeIndex;
 
 pub use counts::{Counts, Times};
 pub use hardware::HardwareDecoder;
-pub use still::{StillPicture, StillReader};
 use pass::Pass;
+pub use still::{StillPicture, StillReader};
 
 /// Packets below which a run is not worth several threads.
 const FEW: u32 = 6;

@@ -2,7 +2,7 @@
 //! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
@@ -370,8 +370,8 @@ fn hand_over(py: Python<'_>, batch: spool::Batch) -> PyResult<Bound<'_, PyDict>>
     put("pts_seconds", Tensor::copied(times.into_iter(), vec![n, t], Element::F64))?;
     let mask: Vec<_> = filled(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
     put("mask", Tensor::copied(mask.into_iter(), vec![n, t], Element::Bool))?;
-    let sizes = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(|side| i64::from(side).to_ne_bytes());
-    put("sizes", Tensor::copied(sizes, vec![n, 2], Element::I64))?;
+    let sizes: Vec<_> = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
+    put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], Element::I64))?;
     match batch.pixels {
         Pixels::Even(slab, shape) => {
             let dims = [&[n], &shape.dims()[..]].concat();

@@ -63,14 +63,8 @@ fn index(
         colour: ColourTags::default(),
         reorder: None,
     };
-    let info = StreamInfo {
-        stream: 0,
-        params,
-        time_base,
-        turn: header.turn,
-        sample_aspect: None,
-        frame_rate: None,
-    };
+    let info =
+        StreamInfo { stream: 0, params, time_base, turn: header.turn, sample_aspect: None, frame_rate: None };
     Ok(VideoIndex {
         container: if packets.len() == 1 { name.into() } else { format!("folder of {name}") },
         end_pts: packets.len() as i64,

@@ -357,7 +357,8 @@ impl Painter {
                         Shrink::Whole => Some(geometry),
                         less => shrink::in_smaller(&geometry, size, less.divisor()),
                     };
-                    let fits = smaller.ok_or_else(|| Error::Argument(format!("a crop of {geometry:?} is too fine")))?;
+                    let fits = smaller
+                        .ok_or_else(|| Error::Argument(format!("a crop of {geometry:?} is too fine")))?;
                     kernels::PixelPass::new(fits, finish).map_err(|e| Error::Argument(e.to_string()))
                 };
                 let passes = drawn.into_iter().map(compile).collect::<Result<Vec<_>>>()?;

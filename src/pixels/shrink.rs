@@ -11,7 +11,8 @@ const MARGIN: u64 = 2;
 
 /// The smallest decoding that serves all of these.
 pub(super) fn enough<'a>(geometries: impl Iterator<Item = &'a Geometry> + Clone) -> Shrink {
-    let serves = |shrink: &Shrink| geometries.clone().all(|geometry| leaves_enough(geometry, shrink.divisor()));
+    let serves =
+        |shrink: &Shrink| geometries.clone().all(|geometry| leaves_enough(geometry, shrink.divisor()));
     [Shrink::Eighth, Shrink::Quarter, Shrink::Half].into_iter().find(serves).unwrap_or(Shrink::Whole)
 }
 
@@ -32,8 +33,7 @@ fn leaves_enough(geometry: &Geometry, factor: u32) -> bool {
 /// A smaller picture begins where the picture does and ends at or behind its end, in the middle of a pixel: seen from
 /// the other side, as a turned picture is, it begins before it.
 pub(super) fn in_smaller(geometry: &Geometry, stored: (u32, u32), factor: u32) -> Option<Geometry> {
-    let (mirror, turns) =
-        (geometry.orientation.mirror, geometry.orientation.quarter_turns_cw % 4);
+    let (mirror, turns) = (geometry.orientation.mirror, geometry.orientation.quarter_turns_cw % 4);
     let (from_right, from_bottom) = match turns {
         0 => (mirror, false),
         1 => (true, mirror),

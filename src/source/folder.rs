@@ -172,7 +172,11 @@ fn split(pattern: &str) -> Option<(&str, usize, &str)> {
     let (before, width, after) = match pattern.split_once('{') {
         Some((before, rest)) => {
             let (inside, after) = rest.split_once('}')?;
-            (before, inside.strip_prefix(':').or_else(|| inside.is_empty().then_some(""))?.trim_end_matches('d'), after)
+            (
+                before,
+                inside.strip_prefix(':').or_else(|| inside.is_empty().then_some(""))?.trim_end_matches('d'),
+                after,
+            )
         }
         None => {
             let (before, rest) = pattern.split_once('%')?;

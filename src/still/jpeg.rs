@@ -57,10 +57,10 @@ pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
             }
             0xe0 => seen.jfif |= len >= 14 && head.exactly(content, 5)? == b"JFIF\0",
             0xe1 if len >= 6 => {
-                if head.up_to(content, 6)? == b"Exif\0\0" && seen.exif.len() + len <= EXIF_BYTES {
-                    // Data that does not fit into one segment goes on in the next.
-                    seen.exif.extend_from_slice(head.up_to(content + 6, len - 6)?);
-                }
+                // Data that does not fit into one segment goes on in the next.
+                let is_exif = head.up_to(content, 6)? == b"Exif\0\0" && seen.exif.len() + len <= EXIF_BYTES;
+                let more = if is_exif { head.up_to(content + 6, len - 6)? } else { &[] };
+                seen.exif.extend_from_slice(more);
             }
             0xee if len >= 12 => {
                 let adobe = head.up_to(content, 12)?;

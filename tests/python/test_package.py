@@ -60,7 +60,7 @@ def test_readme_snippets_run(tmp_path, monkeypatch, videos):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number % 5 + 1}.jpg").symlink_to(photo)
     (tmp_path / "frames").mkdir()
-    for number in range(1, 5):
+    for number in range(1, 9):
         Image.new("RGB", (32, 16), (number, 0, 0)).save(tmp_path / "frames" / f"img_{number:05}.png")
     monkeypatch.chdir(tmp_path)
     namespace = {}

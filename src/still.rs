@@ -117,6 +117,11 @@ impl Header {
         (self.width.div_ceil(shrink.divisor()), self.height.div_ceil(shrink.divisor()))
     }
 
+    /// Whether its pixels may be labels: one number each, of 8 bits at most.
+    pub fn holds_labels(&self) -> bool {
+        matches!(self.kind, Kind::Gray | Kind::GrayAlpha | Kind::Palette) && self.sample_bits <= 8
+    }
+
     /// Whether it can be decoded at this size.
     pub fn can_shrink(&self, shrink: Shrink) -> bool {
         shrink == Shrink::Whole || self.format == Format::Jpeg
@@ -175,6 +180,8 @@ pub struct Ask {
     /// To the byte what Pillow's `Image.open(file).convert("RGB")` gives, which interpolates chroma, rather than planes
     /// as stored.
     pub exact: bool,
+    /// Numbers as stored, of a palette too: they are labels.
+    pub labels: bool,
 }
 
 /// Decodes pictures one after another: keeps the memory of the samples, and nothing else of a picture. One per worker.
@@ -203,11 +210,15 @@ impl StillDecoder {
     /// segment, damaged profiles, and progressive numbers in a baseline scan, all of which leave every sample right. So is the end of the
     /// file before the end marker. Of a PNG, everything up to the last byte of the picture must be right, checksums included.
     pub fn decode(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
+        if ask.labels && !header.holds_labels() {
+            let what = format!("a map of labels of {:?} and {} bits", header.kind, header.sample_bits);
+            return Err(Error::Unsupported { site: site.clone(), what });
+        }
         if !header.can_shrink(ask.shrink) {
             return Err(Error::Argument(format!("{site}: a PNG is decoded at full size only")));
         }
         match header.format {
-            Format::Png => png::decode(site, header, bytes, &mut self.memory),
+            Format::Png => png::decode(site, header, bytes, ask.labels, &mut self.memory),
             Format::Jpeg => self.decode_jpeg(site, header, bytes, ask),
         }
     }

@@ -79,6 +79,7 @@ pub(super) fn decode<'a>(
     site: &Site,
     header: &Header,
     bytes: &[u8],
+    labels: bool,
     memory: &'a mut Memory,
 ) -> Result<FrameView<'a>> {
     let limits = png::Limits { bytes: DECODER_BYTES };
@@ -95,7 +96,7 @@ pub(super) fn decode<'a>(
     {
         return Err(Error::malformed(site, "the picture is not what its header was"));
     }
-    frame(site, header, &mut reader, memory)
+    frame(site, header, &mut reader, labels, memory)
 }
 
 fn kind_of(colours: ColorType) -> Kind {
@@ -112,6 +113,7 @@ fn frame<'a>(
     site: &Site,
     header: &Header,
     reader: &mut Reader<Cursor<&[u8]>>,
+    labels: bool,
     memory: &'a mut Memory,
 ) -> Result<FrameView<'a>> {
     let (width, height) = (header.width as usize, header.height as usize);
@@ -123,6 +125,7 @@ fn frame<'a>(
     // What becomes of the samples: nothing, or a second copy in a form that the kernels read.
     let copy = match (header.kind, header.sample_bits) {
         (Kind::Gray, 8 | 16) | (Kind::Rgb | Kind::Rgba, 8) => 0,
+        (Kind::Palette, _) if labels => pixels,
         (Kind::Gray | Kind::GrayAlpha, _) => pixels * if wide { 2 } else { 1 },
         _ => pixels * if wide { 6 } else { 3 },
     };
@@ -138,7 +141,7 @@ fn frame<'a>(
             (Planes::Gray(Plane { data: samples, stride_bytes: width * 2 }), gray)
         }
         (Kind::Gray, bits) => {
-            let scale = 255 / ((1u16 << bits) - 1) as u8;
+            let scale = if labels { 1 } else { 255 / ((1u16 << bits) - 1) as u8 };
             unpack(samples, bits, width, made, |value, out: &mut [u8; 1]| out[0] = value * scale);
             (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
         }
@@ -149,6 +152,10 @@ fn frame<'a>(
         (Kind::GrayAlpha, _) => {
             swap_apart(samples, 4, 0, made);
             (Planes::Gray(Plane { data: made, stride_bytes: width * 2 }), gray)
+        }
+        (Kind::Palette, bits) if labels => {
+            unpack(samples, bits, width, made, |index, out: &mut [u8; 1]| out[0] = index);
+            (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
         }
         (Kind::Palette, bits) => {
             look_up(site, reader, samples, bits, width, made)?;

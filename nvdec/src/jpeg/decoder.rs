@@ -220,11 +220,8 @@ impl<E: Engine> Core<E> {
             };
             match begun {
                 Ok(()) => return Ok((layout, backend)),
-                // Refused by this one: begun or not, it is over before the next one writes to the same planes.
-                Err(error @ Error::Unsupported { .. }) => {
-                    self.engine.settle()?;
-                    refusal = error;
-                }
+                // Refused by this one; whatever it began is over, and the next one may write to the same planes.
+                Err(error @ Error::Unsupported { .. }) => refusal = error,
                 Err(error) => return Err(error),
             }
         }

@@ -26,8 +26,13 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 impl Header {
     pub fn read(file: &[u8]) -> Result<Header, Code> {
         let header = Header::walk(file).ok_or(BAD_JPEG)?;
-        let whole = header.width > 0 && header.height > 0 && header.factors.iter().all(|&(h, v)| h > 0 && v > 0);
-        if whole && header.components > 0 { Ok(header) } else { Err(BAD_JPEG) }
+        let whole =
+            header.width > 0 && header.height > 0 && header.factors.iter().all(|&(h, v)| h > 0 && v > 0);
+        if whole && header.components > 0 {
+            Ok(header)
+        } else {
+            Err(BAD_JPEG)
+        }
     }
 
     fn walk(file: &[u8]) -> Option<Header> {
@@ -105,7 +110,8 @@ impl Header {
     /// Whether a backend takes such a file.
     pub fn suits(&self, backend: i32) -> bool {
         let known = (0..=6).contains(&self.subsampling()) && self.depth == 8;
-        let engines = self.sof == 0xc0 && self.in_first_scan == self.components && !matches!(self.subsampling(), 4 | 5);
+        let engines =
+            self.sof == 0xc0 && self.in_first_scan == self.components && !matches!(self.subsampling(), 4 | 5);
         known && if backend == HARDWARE { engines } else { matches!(self.sof, 0xc0..=0xc2) }
     }
 }
@@ -130,8 +136,10 @@ pub fn decode(header: &Header, file: &[u8]) -> Result<Vec<Plane>, Code> {
     let plane = |component: usize| {
         let (width, height) = header.size_of(component);
         // libavcodec brings odd samplings into another shape.
-        let there = !picture.raw().data[component].is_null() && picture.raw().linesize[component] as usize >= width;
-        let samples = there.then(|| (0..height).flat_map(|row| picture.row(component, row, width)).copied().collect());
+        let there =
+            !picture.raw().data[component].is_null() && picture.raw().linesize[component] as usize >= width;
+        let samples =
+            there.then(|| (0..height).flat_map(|row| picture.row(component, row, width)).copied().collect());
         Ok(Plane { width, height, samples: samples.ok_or(JPEG_NOT_SUPPORTED)? })
     };
     (0..header.components).map(plane).collect()

@@ -3,7 +3,9 @@
 //! Never: lets a state be used, or end, while its last picture may still be under way, without saying so.
 
 use super::picture::{decode, Header};
-use super::{translated, Image, Instance, EXECUTION_FAILED, HARDWARE, INVALID_PARAMETER, JPEG_NOT_SUPPORTED, Y};
+use super::{
+    translated, Image, Instance, EXECUTION_FAILED, HARDWARE, INVALID_PARAMETER, JPEG_NOT_SUPPORTED, Y,
+};
 use crate::ledger::{mood, refuse, violation, Code};
 use crate::world::race::{Access, StreamId, Touch};
 use crate::world::streams::{Stream, Work};
@@ -33,7 +35,10 @@ impl State {
     /// The end of it.
     pub fn end(&mut self) {
         if self.under_way(None) {
-            violation("nvjpegJpegStateDestroy while its last picture may be under way: wait on the host first".into());
+            violation(
+                "nvjpegJpegStateDestroy while its last picture may be under way: wait on the host first"
+                    .into(),
+            );
         }
         let mut world = world();
         let _ = world.synchronize_device(self.device);
@@ -70,7 +75,9 @@ impl State {
         self.belongs(instance, "nvjpegDecodeBatched")?;
         match self.batch_format {
             Some(format) => Ok(format),
-            None => refuse(INVALID_PARAMETER, "nvjpegDecodeBatched before nvjpegDecodeBatchedInitialize".into()),
+            None => {
+                refuse(INVALID_PARAMETER, "nvjpegDecodeBatched before nvjpegDecodeBatchedInitialize".into())
+            }
         }
     }
 
@@ -94,13 +101,18 @@ impl State {
         let stream = world().stream(raw_stream, self.device, call).map_err(translated)?;
         let hardware = instance.backend == HARDWARE;
         if self.under_way((!hardware).then_some(stream)) {
-            violation(format!("{call} while the state's last picture may be under way: wait on the host first"));
+            violation(format!(
+                "{call} while the state's last picture may be under way: wait on the host first"
+            ));
         }
         let (mut touches, mut writes) = (Vec::new(), Vec::new());
         for (n, plane) in planes.into_iter().enumerate() {
             let (at, pitch) = (image.channel[n], image.pitch[n]);
             if pitch < plane.width {
-                return refuse(INVALID_PARAMETER, format!("{call}: plane {n} has a pitch of {pitch} for rows of {}", plane.width));
+                return refuse(
+                    INVALID_PARAMETER,
+                    format!("{call}: plane {n} has a pitch of {pitch} for rows of {}", plane.width),
+                );
             }
             // What the header asks for: rows times pitch, the last one too.
             let bytes = pitch * plane.height;

@@ -302,7 +302,7 @@ fn damage_is_refused_and_faults_come_when_ordered() {
     // A missing end passes, as a lenient decoder lets it.
     assert_eq!(single(hybrid, state, &file[..file.len() - 2], 1, &image, s), 0);
     common::control::<extern "C" fn()>("simulated_gpu_reset_counts")();
-    set_fault("nvjpegDecode:3=8");
+    set_fault("nvjpegDecode:2=8");
     assert_eq!(single(hybrid, state, &file, 1, &image, s), 0);
     assert_eq!(single(hybrid, state, &file, 1, &image, s), 8);
     assert_eq!(single(hybrid, state, &file, 1, &image, s), 0);

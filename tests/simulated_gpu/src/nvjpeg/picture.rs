@@ -2,6 +2,8 @@
 //! Out: what their headers say; their planes, as libavcodec decodes them.
 //! Never: a plane of another size than the header's, or a file that libavcodec complains of.
 
+use ffmpeg_sys_next::AVPixelFormat as Format;
+
 use super::{BAD_JPEG, HARDWARE, JPEG_NOT_SUPPORTED};
 use crate::cuvid::abi::JPEG;
 use crate::cuvid::codec::Codec;
@@ -130,17 +132,30 @@ pub fn decode(header: &Header, file: &[u8]) -> Result<Vec<Plane>, Code> {
     let Some(picture) = done.shown.first().filter(|_| !done.refused && done.complaints == 0) else {
         return Err(BAD_JPEG);
     };
-    if (picture.width(), picture.height()) != header.size_of(0) {
+    // libavcodec brings odd samplings into another shape.
+    if (picture.width(), picture.height()) != header.size_of(0)
+        || !stored(header.subsampling(), picture.format())
+    {
         return Err(JPEG_NOT_SUPPORTED);
     }
     let plane = |component: usize| {
         let (width, height) = header.size_of(component);
-        // libavcodec brings odd samplings into another shape.
-        let there =
-            !picture.raw().data[component].is_null() && picture.raw().linesize[component] as usize >= width;
-        let samples =
-            there.then(|| (0..height).flat_map(|row| picture.row(component, row, width)).copied().collect());
-        Ok(Plane { width, height, samples: samples.ok_or(JPEG_NOT_SUPPORTED)? })
+        let samples = (0..height).flat_map(|row| picture.row(component, row, width)).copied().collect();
+        Plane { width, height, samples }
     };
-    (0..header.components).map(plane).collect()
+    Ok((0..header.components).map(plane).collect())
+}
+
+/// Whether a picture's format is that of the file.
+fn stored(subsampling: i32, format: i32) -> bool {
+    let formats = match subsampling {
+        0 => [Format::AV_PIX_FMT_YUV444P, Format::AV_PIX_FMT_YUVJ444P],
+        1 => [Format::AV_PIX_FMT_YUV422P, Format::AV_PIX_FMT_YUVJ422P],
+        2 => [Format::AV_PIX_FMT_YUV420P, Format::AV_PIX_FMT_YUVJ420P],
+        3 => [Format::AV_PIX_FMT_YUV440P, Format::AV_PIX_FMT_YUVJ440P],
+        4 => [Format::AV_PIX_FMT_YUV411P, Format::AV_PIX_FMT_YUVJ411P],
+        6 => [Format::AV_PIX_FMT_GRAY8, Format::AV_PIX_FMT_GRAY8],
+        _ => return false,
+    };
+    formats.iter().any(|&known| known as i32 == format)
 }

@@ -45,3 +45,4 @@ mod tests;
 pub use api::{available, Backend};
 pub use decoder::{JpegDecoder, PlaneAt, Planes};
 pub use facts::{ColourModel, Facts, Process};
+pub use layout::suits;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::api::Backend;
 use super::engine::{Engine, Real};
 use super::facts::Facts;
-use super::layout::{check, suits_hardware, Layout};
+use super::layout::{suits, suits_hardware, Layout};
 use crate::cuda::{Device, Stream};
 use crate::{Error, Result};
 
@@ -147,7 +147,7 @@ impl<E: Engine> Core<E> {
     }
 
     pub fn takes(&self, facts: &Facts) -> Result<(), String> {
-        check(facts)?;
+        suits(facts)?;
         match self.backends == [Backend::Hardware] && !suits_hardware(facts) {
             true => Err("the JPEG engines take baseline files of one scan, not 4:1:1 or 4:1:0".to_owned()),
             false => Ok(()),

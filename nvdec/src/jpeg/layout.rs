@@ -39,7 +39,13 @@ pub(crate) struct Layout {
 }
 
 /// Whether nvJPEG may be given such a file: 8 bits, gray or YCbCr, of a sampling that the kernels read, whole.
-pub(crate) fn check(facts: &Facts) -> Result<(), String> {
+///
+/// The library sees nothing else: its own header reader (12.4 and 13.3) divides by zero where a sampling factor is zero, and ends
+/// the process.
+///
+/// # Errors
+/// The reason, in words, why not.
+pub fn suits(facts: &Facts) -> Result<(), String> {
     let (components, depth) = (facts.components, facts.depth_bits);
     if let Process::Other(marker) = facts.process {
         return Err(format!(
@@ -102,10 +108,10 @@ impl Layout {
     /// The layout of a picture whose header and library agree.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where they do not, or `check` says no.
+    /// [`Error::Unsupported`] where they do not, or [`suits`] says no.
     pub fn of(facts: &Facts, info: &Info) -> Result<Layout> {
         let unsupported = |reason| Error::Unsupported { reason };
-        check(facts).map_err(unsupported)?;
+        suits(facts).map_err(unsupported)?;
         let planes = usize::from(facts.components);
         let known = match info.subsampling {
             subsampling::S444 => Some((0, 0)),

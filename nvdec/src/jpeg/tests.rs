@@ -7,7 +7,7 @@ mod fake;
 use super::api::Backend::{self, GpuHybrid, Hardware, Hybrid};
 use super::decoder::Core;
 use super::facts::{ColourModel, Facts, Process};
-use super::layout::{check, suits_hardware, Info, Layout};
+use super::layout::{suits, suits_hardware, Info, Layout};
 use super::sys::subsampling;
 use crate::{Error, Result};
 
@@ -121,7 +121,7 @@ fn damaged_headers_are_errors_and_no_length_panics() {
             let mut damaged = file.clone();
             damaged[at] = byte;
             if let Ok(facts) = Facts::read(&damaged) {
-                let _ = check(&facts);
+                let _ = suits(&facts);
                 let _ = facts.log2_chroma();
             }
         }
@@ -131,9 +131,9 @@ fn damaged_headers_are_errors_and_no_length_panics() {
 
 #[test]
 fn what_nvjpeg_is_not_given_is_said_in_words() {
-    let refused = |header: Header| check(&header.facts()).unwrap_err();
-    assert!(check(&Header::new((640, 480), (2, 2)).facts()).is_ok());
-    assert!(check(&Header { sof: 0xc2, ..Header::gray((640, 480)) }.facts()).is_ok());
+    let refused = |header: Header| suits(&header.facts()).unwrap_err();
+    assert!(suits(&Header::new((640, 480), (2, 2)).facts()).is_ok());
+    assert!(suits(&Header { sof: 0xc2, ..Header::gray((640, 480)) }.facts()).is_ok());
     assert!(refused(Header { sof: 0xc3, ..Header::gray((8, 8)) }).contains("SOF3"));
     assert!(refused(Header { sof: 0xc1, depth: 12, ..Header::gray((8, 8)) }).contains("12"));
     assert!(
@@ -147,11 +147,11 @@ fn what_nvjpeg_is_not_given_is_said_in_words() {
 
 #[test]
 fn engines_are_asked_about_baseline_files_of_one_scan_only() {
-    let suits = |header: Header| suits_hardware(&header.facts());
-    assert!(suits(Header::new((8, 8), (2, 2))) && suits(Header::gray((8, 8))));
-    assert!(!suits(Header { sof: 0xc2, ..Header::new((8, 8), (2, 2)) }));
-    assert!(!suits(Header { in_scan: Some(1), ..Header::new((8, 8), (2, 2)) }));
-    assert!(!suits(Header::new((8, 8), (4, 1))));
+    let may = |header: Header| suits_hardware(&header.facts());
+    assert!(may(Header::new((8, 8), (2, 2))) && may(Header::gray((8, 8))));
+    assert!(!may(Header { sof: 0xc2, ..Header::new((8, 8), (2, 2)) }));
+    assert!(!may(Header { in_scan: Some(1), ..Header::new((8, 8), (2, 2)) }));
+    assert!(!may(Header::new((8, 8), (4, 1))));
 }
 
 pub(super) fn info_of(facts: &Facts) -> Info {

@@ -1,7 +1,6 @@
 //! In: JPEG files, one after the other, of one worker.
 //! Out: each one's planes on the device, good for work in the decoder's stream until the next call.
 //! Never: writes where the host does not know that nobody reads, whatever order the library keeps (see [`super`]).
-#![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -251,9 +250,9 @@ impl<E: Engine> Core<E> {
         let (block, _) = set.memory.as_ref().map_or((0, 0), E::place);
         let (image, is_gray) = (layout.image(block), layout.planes == 1);
         set.use_ = Use::Open;
-        // SAFETY: the file's copy and the planes are the set's, which nobody uses (`wait_for`) and which is neither changed nor freed
-        // before the host has waited again: in `wait_for`, which `decode` and `drop` call first. Readers are in the stream.
-        let outcome = unsafe { self.engine.decode(&mut state, &set.file, is_gray, &image) };
+        // The file's copy and the planes are the set's, which nobody uses (`wait_for`) and which is neither changed nor freed before the
+        // host has waited again: in `wait_for`, which `decode` calls first, or in `drop`. Readers are in the stream.
+        let outcome = self.engine.decode(&mut state, &set.file, is_gray, &image);
         match outcome {
             Ok(()) => set.states.push((backend, state)),
             Err(_) => {

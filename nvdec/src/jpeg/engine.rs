@@ -30,17 +30,9 @@ pub(crate) trait Engine {
     fn allocate(&mut self, bytes: usize) -> Result<Self::Memory>;
     /// Address and length.
     fn place(memory: &Self::Memory) -> (u64, usize);
-    /// Starts decoding.
-    ///
-    /// # Safety
-    /// As for [`Nvjpeg::decode`]; the state has no work under way.
-    unsafe fn decode(
-        &mut self,
-        state: &mut Self::State,
-        file: &[u8],
-        is_gray: bool,
-        image: &Image,
-    ) -> Result<()>;
+    /// Starts decoding. The caller, [`super::decoder::Core`] alone, keeps to this: state, file and planes are nobody else's, as the host
+    /// knows, and are neither changed nor freed before the host has waited for the stream, or a mark in it, after this call.
+    fn decode(&mut self, state: &mut Self::State, file: &[u8], is_gray: bool, image: &Image) -> Result<()>;
     /// A mark behind all that the stream was given.
     fn mark(&mut self) -> Result<Self::Mark>;
     /// Waits here until all before the mark is over.
@@ -174,14 +166,15 @@ impl Engine for Real {
         (memory.address(), memory.len())
     }
 
-    unsafe fn decode(&mut self, state: &mut State, file: &[u8], is_gray: bool, image: &Image) -> Result<()> {
+    fn decode(&mut self, state: &mut State, file: &[u8], is_gray: bool, image: &Image) -> Result<()> {
         let State { nvjpeg, instance, raw, ready_for_gray, .. } = state;
         let outcome = self.device.with_current(|| {
             if instance.backend == Backend::Hardware && *ready_for_gray != Some(is_gray) {
                 nvjpeg.begin_batches(*instance, raw, is_gray)?;
                 *ready_for_gray = Some(is_gray);
             }
-            // SAFETY: by this function's contract; the stream lives as long as this value.
+            // SAFETY: by the trait's contract, which `Core` keeps (its `wait_for` comes before any use of a set, its `drop` before the end
+            // of one); the stream lives as long as this value.
             unsafe { nvjpeg.decode(*instance, raw, file, is_gray, image, self.stream.raw()) }
         });
         match outcome {

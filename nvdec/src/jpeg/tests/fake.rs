@@ -1,7 +1,6 @@
 //! In: what a decoder asks of nvJPEG.
 //! Out: a machine on paper, on which decoding begins at the call and readers end when they are waited for.
 //! Never: forgives: each use of what another still uses is written down.
-#![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -151,13 +150,7 @@ impl Engine for Fake {
         (memory.address, memory.bytes)
     }
 
-    unsafe fn decode(
-        &mut self,
-        state: &mut FakeState,
-        file: &[u8],
-        is_gray: bool,
-        image: &Image,
-    ) -> Result<()> {
+    fn decode(&mut self, state: &mut FakeState, file: &[u8], is_gray: bool, image: &Image) -> Result<()> {
         let facts = Facts::read(file)?;
         assert_eq!(is_gray, facts.components == 1);
         assert_eq!(image.channel[1] == 0, is_gray);

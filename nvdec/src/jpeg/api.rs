@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_a_reason_not_a_panic() {
-        let reason = open_library(Some("/no/such/libnvjpeg.so".into())).err().expect("there is none");
+        let reason = open_library(Some("/no/such/libnvjpeg.so".into())).expect_err("there is none");
         assert!(reason.contains(VARIABLE) && reason.contains("/no/such/libnvjpeg.so"), "{reason}");
         match (available(), available()) {
             (Ok(one), Ok(other)) => assert_eq!(one, other),

@@ -345,3 +345,9 @@ fn any_call_may_fail_and_nothing_is_touched_while_it_is_in_use() {
         fake.content();
     }
 }
+
+#[test]
+fn a_decoder_may_move_to_another_thread() {
+    fn moves<T: Send>() {}
+    moves::<super::JpegDecoder>();
+}

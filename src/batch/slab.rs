@@ -17,7 +17,7 @@ pub struct Slab {
     pool: Arc<Pool>,
     used: usize,
     /// On a device: the events after which all parts are written, and those after which whoever read them is done.
-    events: Mutex<Events>,
+    events: Mutex<Box<Events>>,
 }
 
 #[derive(Default)]
@@ -120,7 +120,7 @@ impl Slab {
         self.used = self.used.min(len);
     }
 
-    fn events(&self) -> std::sync::MutexGuard<'_, Events> {
+    fn events(&self) -> std::sync::MutexGuard<'_, Box<Events>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,7 +176,7 @@ impl Drop for Slab {
         let mut unmarked = false;
         if let Block::Device(DeviceBlock { used_until, memory }) = &mut block {
             let Events { written, mut read, readers, unmarked: unknown } =
-                std::mem::take(&mut *self.events());
+                std::mem::take(&mut **self.events());
             unmarked = unknown;
             for stream in readers {
                 match memory.device().record_on_foreign(stream) {

@@ -93,7 +93,7 @@ fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, s
                 // It was handed over already: the GPU gave the run up, and the CPU does it from its begin.
                 return Ok(());
             }
-            let size = painter.size_of(picture.size(), turn).map_err(|e| e.of_video(&index.site))?;
+            let size = painter.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
             let shape = painter.shape(1, size);
             let mut canvas = GrowingCanvas::of(pool.clone());
             let site = index.site_of(DisplayIndex(number));

@@ -38,7 +38,7 @@ pub(super) fn paint(
             let shape = match clip.shape {
                 Some(shape) => shape,
                 None => {
-                    let size = painter.size_of(size, turn).map_err(|e| e.of_video(&index.site))?;
+                    let size = painter.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
                     *clip.shape.insert(painter.shape(clip.facts.indices.len(), size))
                 }
             };

@@ -22,6 +22,7 @@ impl Simulated {
             return None;
         }
         this.reset();
+        this.set_memory(64 << 30); // a test that failed may have left little
         Some(this)
     }
 
@@ -83,8 +84,14 @@ impl Simulated {
         self.number(c"simulated_gpu_calls", Some(function))
     }
 
-    fn live(&self, kind: &str) -> u64 {
+    /// How many of `allocations`, `streams`, `events` and others there are.
+    pub fn live(&self, kind: &str) -> u64 {
         self.number(c"simulated_gpu_live_objects", Some(kind))
+    }
+
+    /// Bytes of memory that are used.
+    pub fn memory_bytes(&self) -> u64 {
+        self.number(c"simulated_gpu_memory_bytes", None)
     }
 
     /// Nothing was done that a driver forbids.

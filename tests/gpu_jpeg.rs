@@ -5,6 +5,7 @@
 
 #[path = "common/mod.rs"]
 mod common;
+#[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "gpu_road/simulated.rs"]
 mod simulated;
 

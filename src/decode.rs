@@ -6,6 +6,7 @@ mod ahead;
 mod counts;
 mod hardware;
 mod pass;
+mod still;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +22,7 @@ use crate::units::DecodeIndex;
 pub use counts::{Counts, Times};
 pub use hardware::HardwareDecoder;
 use pass::Pass;
+pub use still::{StillPicture, StillReader};
 
 /// Packets below which a run is not worth several threads.
 const FEW: u32 = 6;

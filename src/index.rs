@@ -12,6 +12,7 @@ pub mod look;
 mod nal;
 mod params;
 pub mod roles;
+pub mod still;
 pub mod store;
 
 use crate::error::{Error, Place, Result, Site};

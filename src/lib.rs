@@ -2,7 +2,7 @@
 //!
 //! The folders follow the flow, so read them in this order:
 //! `source → demux → index → sampling → order → plan → decode → pixels → batch → spool`,
-//! with the words (`error`, `units`, `media`, `limits`) and the codec library (`ffmpeg`) underneath.
+//! with the words (`error`, `units`, `media`, `limits`) and the codec libraries (`ffmpeg`, `still`) underneath.
 
 pub mod batch;
 pub mod decode;
@@ -19,6 +19,7 @@ pub mod plan;
 pub mod sampling;
 pub mod source;
 pub mod spool;
+pub mod still;
 pub mod units;
 pub mod video;
 

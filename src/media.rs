@@ -32,6 +32,8 @@ pub enum CodecKind {
     Mpeg4,
     /// MPEG-1 and MPEG-2 video.
     Mpeg12,
+    /// A file that is one picture (JPEG, PNG), read by `still`. Never what a container's stream is, whatever it calls itself.
+    Still,
     /// Anything else.
     Other,
 }
@@ -159,6 +161,18 @@ pub struct StreamInfo {
     pub sample_aspect: Option<(u32, u32)>,
     /// Frame rate the container states, used only where timestamps are missing.
     pub frame_rate: Option<(u32, u32)>,
+}
+
+impl StreamInfo {
+    /// (width, height) of pictures as shown, by what the container states.
+    pub fn shown_size(&self) -> (u32, u32) {
+        let (width, height) = (self.params.width, self.params.height);
+        if self.turn.swaps_sides() {
+            (height, width)
+        } else {
+            (width, height)
+        }
+    }
 }
 
 #[cfg(test)]

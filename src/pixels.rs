@@ -9,6 +9,7 @@ mod easel;
 mod numbers;
 mod painter;
 mod shape;
+mod shrink;
 mod surface;
 pub mod transform;
 pub mod view;
@@ -32,6 +33,8 @@ pub struct Recipe {
     channels: Channels,
     /// The picture is a map of labels, with this label outside.
     label_fill: Option<u8>,
+    /// Pictures' files are decoded whole, into the RGB that their own decoder makes.
+    exact: bool,
     /// Views that the result has a dimension for; 0 for none.
     views: usize,
     /// Element type of the result.
@@ -56,6 +59,7 @@ impl Recipe {
             assumed: Assumed::default(),
             channels: Channels::Three,
             label_fill: None,
+            exact: false,
             views: 0,
             dtype,
             layout,
@@ -84,6 +88,12 @@ impl Recipe {
     pub fn for_labels(&self, fill: u8) -> Self {
         let label_fill = Some(fill);
         Self { normalize: None, channels: Channels::One, dtype: Dtype::U8, label_fill, ..self.clone() }
+    }
+
+    /// The same, with pictures' files decoded whole and into the RGB that their decoder makes, as other libraries do, rather than
+    /// into as much of their planes as the result shows.
+    pub fn exactly(self) -> Self {
+        Self { exact: true, ..self }
     }
 
     /// The same pixels as 8-bit codes, which take a half or a quarter of the memory, and what makes the elements of them.

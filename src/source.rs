@@ -2,6 +2,8 @@
 //! Out: something that can be read at an offset, from any thread.
 //! Never: knows what the bytes mean.
 
+mod folder;
+
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -9,10 +11,16 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result, Site};
 
+pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
+
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {
     /// Name for messages, usually the path.
     fn name(&self) -> &Arc<str>;
+    /// Name of the file that holds the byte at `offset`, where a source is several files.
+    fn name_at(&self, _offset: u64) -> Arc<str> {
+        self.name().clone()
+    }
     /// Length in bytes.
     fn len(&self) -> u64;
     /// Whether there is nothing in it.

@@ -69,8 +69,10 @@ pub struct GpuConfig {
 /// What a spool is made of.
 #[derive(Clone)]
 pub struct SpoolConfig {
-    /// Videos with their labels.
+    /// Videos with their labels, or pictures.
     pub items: Vec<Item>,
+    /// Whether files are pictures (JPEG, PNG): clips of one frame.
+    pub of_pictures: bool,
     /// Rule that makes clips out of videos.
     pub sampling: Sampling,
     /// Order of clips. How many there are, and the mix, are filled in once the videos are known.
@@ -152,6 +154,8 @@ pub struct ClipFacts {
     pub pts_seconds: Vec<f64>,
     /// Whether each frame is real (not standing in for one past the end).
     pub mask: Vec<bool>,
+    /// (width, height) of the video's pictures as shown, by its index.
+    pub size: (u32, u32),
     /// The clip only fills a batch or makes ranks equal.
     pub padding: bool,
 }
@@ -244,7 +248,7 @@ impl Spool {
         // The library has them from now on: a large dataset is not kept twice.
         let items = std::mem::take(&mut config.items);
         let config = Arc::new(config);
-        let library = Library::new(items, config.sampling.clone(), config.index.clone());
+        let library = Library::new(items, config.sampling.clone(), config.of_pictures, config.index.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
         if library.num_clips() == 0 {
             return Err(Error::Argument(format!(

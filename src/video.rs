@@ -3,18 +3,20 @@
 //! Never: keeps frames.
 
 mod decoder;
+mod many;
 mod stream;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::batch::{Lent, Part, Pool, Slab, Target};
-use crate::decode::{Counts, FrameDecoder, Step, Times};
+use crate::decode::{Counts, FrameDecoder, Step, StillPicture, StillReader, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::{build, VideoIndex};
 use crate::limits::Limits;
+use crate::media::CodecKind;
 use crate::order::rng::Key;
 use crate::pixels::{ClipShape, Painter, Picture as Decoded, Recipe};
 use crate::plan::{self, Run};
@@ -22,6 +24,7 @@ use crate::source::ByteSource;
 use crate::units::{DecodeIndex, DisplayIndex};
 
 pub use decoder::{AnyDecoder, HardwareLane};
+pub use many::{decode_stills, StillFile};
 pub use stream::{FrameStream, Picture};
 
 /// An opened video: its bytes and its index.
@@ -125,7 +128,9 @@ const POOLED: usize = 4;
 /// What one worker needs to make clips: a decoder and a painter, both reused.
 pub struct Workbench {
     /// Its decoder on the CPU.
-    pub decoder: FrameDecoder,
+    decoder: FrameDecoder,
+    /// What reads files that are pictures.
+    still: StillReader,
     /// The GPU's decoder that is asked first.
     hardware: Option<AnyDecoder>,
     painter: Painter,
@@ -152,6 +157,7 @@ impl Workbench {
     pub fn on(recipe: Recipe, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
         Self {
             decoder: FrameDecoder::with_threads(threads),
+            still: StillReader::default(),
             hardware: None,
             pool: Pool::on(
                 gpu.as_ref().map(|gpu| gpu.device().clone()),
@@ -170,6 +176,15 @@ impl Workbench {
     pub fn decoding_on(self, gpu: &Arc<Gpu>) -> Result<Self> {
         let lane = HardwareLane::new(gpu)?;
         Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(lane))), ..self })
+    }
+
+    /// The work of the CPU's decoders since it was asked last.
+    pub fn take_work(&mut self) -> (Counts, Times) {
+        let mut counts = std::mem::take(&mut self.decoder.counts);
+        let mut times = std::mem::take(&mut self.decoder.times);
+        counts += std::mem::take(&mut self.still.counts);
+        times += std::mem::take(&mut self.still.times);
+        (counts, times)
     }
 
     /// The work of the GPU's decoder since it was asked last.
@@ -214,7 +229,7 @@ impl Workbench {
                     Some(shape) => shape,
                     None => {
                         let size =
-                            painter.size_of(picture.size(), turn).map_err(|e| e.of_video(&index.site))?;
+                            painter.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
                         *shape.insert(painter.shape(frames.len(), size))
                     }
                 };
@@ -243,7 +258,14 @@ impl Workbench {
         watch: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(&mut Painter, DecodeIndex, &mut Decoded<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Self { decoder, hardware, painter, left_to_cpu, .. } = self;
+        let Self { decoder, still, hardware, painter, left_to_cpu, .. } = self;
+        if reader.index().info.params.codec.kind == CodecKind::Still {
+            still.begin(&reader.index().clone(), run);
+            let mut taken =
+                |packet, picture: StillPicture<'_>| each(painter, packet, &mut Decoded::Still(picture));
+            while still.step(reader, watch, &mut taken)? == Step::More {}
+            return Ok(());
+        }
         let left = match hardware {
             Some(hardware) => {
                 let mut taken = |packet, mut picture: Decoded<'_>| each(painter, packet, &mut picture);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framespool import datasets, errors, gpu, sampling, transforms
 from framespool._framespool import Tensor, __version__
+from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
 from framespool._video import Frames, Video, VideoInfo
@@ -40,6 +41,8 @@ __all__ = [
     "FrameTimeError",
     "Frames",
     "GpuError",
+    "ImageBatch",
+    "ImageLoader",
     "InternalError",
     "InterruptedReadError",
     "LimitError",
@@ -56,6 +59,8 @@ __all__ = [
     "VideoInfo",
     "__version__",
     "datasets",
+    "decode_image",
+    "decode_images",
     "errors",
     "gpu",
     "sampling",

@@ -42,7 +42,7 @@ ffmpeg_version: str
 pixel_backend: str
 
 _Path = str | os.PathLike[str]
-_Source = str | os.PathLike[str] | bytes
+_Source = str | os.PathLike[str] | bytes | Any
 #: Where indices are kept: at the default place, nowhere, or in a folder.
 _Index = None | Literal[False] | _Path
 
@@ -252,6 +252,17 @@ def apply(
     label_fill: int | None,
 ) -> Tensor:
     """Pictures of (frames, height, width, channels), transformed; with ``label_fill`` they are maps of labels."""
+
+def decode_images(
+    sources: list[_Source],
+    steps: list[Step],
+    dtype: str,
+    layout: str,
+    exact: bool,
+    seed: int,
+    threads: int,
+) -> list[Tensor | Exception]:
+    """Pictures' files, each a Tensor of one frame or the error that it raises."""
 
 def explain_transforms(
     size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int

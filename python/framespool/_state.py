@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framespool._check import whole
-from framespool.datasets import Dataset, Mixture, Part
+from framespool.datasets import Dataset, FrameFolder, Mixture, Part
 from framespool.errors import ArgumentError
 
 #: Raised when states change what they mean.
@@ -37,6 +37,9 @@ def fingerprint(dataset: Dataset) -> str:
             frames, seconds = (entry.start_frame, entry.end_frame), (entry.start_seconds, entry.end_seconds)
             digest.update(f"{number}:{frames},{seconds};".encode())
         source = entry.source if isinstance(entry, Part) else entry
+        if isinstance(source, FrameFolder):
+            digest.update(f"{number}:{source.pattern},{source.first},{source.count},{source._fps};".encode())
+            source = source.folder
         if isinstance(source, bytes):
             names.append(hashlib.blake2b(source, digest_size=8).hexdigest())
         else:

@@ -11,6 +11,7 @@ from framespool import _framespool
 from framespool._check import choice, device_number, whole
 from framespool._framespool import Tensor
 from framespool._index import place
+from framespool.datasets import FrameFolder
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
@@ -76,10 +77,11 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, or the bytes of a file. ``device``: where frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``:
-    ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can decode the video exactly), ``"cpu"`` or
-    ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode the frames of one call; all cores by
-    default. Give 1 where many videos are read at once, as in workers of a DataLoader.
+    ``source``: a path, the bytes of a file, or a :class:`framespool.datasets.FrameFolder`. ``device``: where frames
+    land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can
+    decode the video exactly), ``"cpu"`` or ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode
+    the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a
+    DataLoader.
 
     ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
     again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
@@ -95,7 +97,7 @@ class Video:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes,
+        source: str | os.PathLike[str] | bytes | FrameFolder,
         *,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
@@ -104,8 +106,8 @@ class Video:
     ) -> None:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
-        if not isinstance(source, (str, bytes, os.PathLike)):
-            raise ArgumentError(f"source must be a path or bytes, got {type(source).__name__}")
+        if not isinstance(source, (str, bytes, os.PathLike, FrameFolder)):
+            raise ArgumentError(f"source must be a path, bytes or datasets.FrameFolder, got {type(source).__name__}")
         self._source = source
         self.device = "cpu" if number is None else f"cuda:{number}"
         self.decoder = decoder

@@ -11,13 +11,60 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, overload
 
 from framespool import _framespool
-from framespool._check import number, whole
+from framespool._check import number, several, whole
 from framespool.errors import ArgumentError
 
-__all__ = ["Dataset", "Mixture", "Part", "file_list", "folder", "mix"]
+__all__ = ["Dataset", "FrameFolder", "Mixture", "Part", "file_list", "folder", "frame_folders", "images", "mix"]
+
+
+@dataclass(frozen=True)
+class FrameFolder:
+    """A folder of pictures, one for each frame of a video: it stands for a video wherever one is wanted.
+
+    ``folder``: where they are. ``pattern``: name of a frame's file, with ``{}``, ``{:05}``, ``%d`` or ``%05d`` in place
+    of its number, such as ``"img_{:05}.jpg"``; without one every JPEG and PNG of the folder is a frame, ordered by name
+    (``f9`` before ``f10``). ``first``: number of the first frame; without a pattern, frames to leave out at the
+    beginning. ``count``: how many frames; by default up to the first number that has no file. ``fps``: frames per
+    second, an int, a float or a pair (numerator, denominator), which the files do not tell.
+
+    Frames are as large, and turned, as the first one is; one of another size is an error of its clip, unless the
+    transforms make all sizes the same.
+    """
+
+    folder: str | os.PathLike[str]
+    pattern: str | None = None
+    first: int | None = None
+    count: int | None = None
+    fps: float | tuple[int, int] = 30
+
+    def __post_init__(self) -> None:
+        if self.pattern is not None and not isinstance(self.pattern, str):
+            raise ArgumentError(f"pattern must be a string, got {self.pattern!r}")
+        first = (1 if self.pattern else 0) if self.first is None else whole("first", self.first)
+        object.__setattr__(self, "first", first)
+        if self.count is not None:
+            object.__setattr__(self, "count", whole("count", self.count, least=1))
+        pair = several(self.fps)
+        if pair is None:
+            number("fps", self.fps, above=0, most=1e6)
+        elif len(pair) != 2:
+            raise ArgumentError(f"fps must be a number or (numerator, denominator), got {self.fps!r}")
+        else:
+            object.__setattr__(self, "fps", tuple(whole("fps", part, least=1) for part in pair))
+
+    @property
+    def _fps(self) -> tuple[int, int]:
+        if isinstance(self.fps, tuple):
+            return self.fps
+        # Rates such as 29.97 are thousandths, or fractions over 1001.
+        near = Fraction(round(self.fps * 1001), 1001)
+        exact = Fraction(self.fps).limit_denominator(1000)
+        best = exact if abs(exact - Fraction(self.fps)) <= abs(near - Fraction(self.fps)) else near
+        return (best.numerator, best.denominator) if best > 0 else (1, 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +78,7 @@ class Part:
     share its index, and decoding where they lie close; bytes share neither, and are copied for each part.
     """
 
-    source: str | os.PathLike[str] | bytes
+    source: str | os.PathLike[str] | bytes | FrameFolder
     start_frame: int | None = None
     end_frame: int | None = None
     start_seconds: float | None = None
@@ -62,8 +109,8 @@ class Part:
         return f"Part({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
 
 
-#: A path, the bytes of a video, or a part of either.
-Source = str | os.PathLike[str] | bytes | Part
+#: A path, the bytes of a video, a folder of frames, or a part of any.
+Source = str | os.PathLike[str] | bytes | FrameFolder | Part
 
 
 class Dataset(Sequence[tuple[Source, int]]):
@@ -122,8 +169,13 @@ class Dataset(Sequence[tuple[Source, int]]):
 
         return Dataset([entry for entry in self.entries if not is_bad(entry[0])], self.classes)
 
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class by its name, as torchvision's datasets call it."""
+        return {name: label for label, name in enumerate(self.classes)}
+
     def __repr__(self) -> str:
-        return f"Dataset({len(self.entries)} videos, {len(self.classes)} classes)"
+        return f"Dataset({len(self.entries)} entries, {len(self.classes)} classes)"
 
 
 class Mixture(Dataset):
@@ -192,7 +244,7 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:
-    if isinstance(entry, (str, bytes, os.PathLike, Part)):
+    if isinstance(entry, (str, bytes, os.PathLike, FrameFolder, Part)):
         return (entry, -1)
     try:
         source, label = entry
@@ -203,8 +255,10 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         ) from None
     if not -(2**63) <= label < 2**63:
         raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
-    if not isinstance(source, (str, bytes, os.PathLike, Part)):
-        raise ArgumentError(f"dataset entry {number}: a path, a Part or bytes is wanted, got {type(source).__name__}")
+    if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Part)):
+        raise ArgumentError(
+            f"dataset entry {number}: a path, a FrameFolder, a Part or bytes is wanted, got {type(source).__name__}"
+        )
     return (source, label)
 
 
@@ -215,6 +269,8 @@ def _key_of(entry: Any) -> tuple[str, str] | None:
         entry, bounds = entry.get("path"), entry.get("part", {})
     if isinstance(entry, Part):
         entry, bounds = entry.source, entry.bounds()
+    if isinstance(entry, FrameFolder):
+        entry = entry.folder
     if entry is None or isinstance(entry, bytes):
         return None
     return os.path.normpath(os.fspath(entry)), ", ".join(f"{name}={value}" for name, value in bounds.items())
@@ -257,6 +313,44 @@ def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
     """
     entries, classes = _framespool.read_folder(root, None if extensions is None else list(extensions))
     return Dataset(entries, classes)
+
+
+def images(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
+    """Pictures in class folders, as torchvision's ``ImageFolder`` has them: a class per sub-folder of ``root``, labels
+    0, 1, … by sorted name (``classes``, ``class_to_idx``), the files below each, however deep, sorted by path.
+
+    Files that end in .jpg, .jpeg, .jpe, .jfif or .png, or in one of ``extensions``, in upper or lower case. A folder
+    without sub-folders gives unlabelled images (label -1). Raises as :func:`folder`.
+    """
+    entries, classes = _framespool.read_folder(root, list(_PICTURES if extensions is None else extensions))
+    return Dataset(entries, classes)
+
+
+#: What is taken for a picture unless extensions are given.
+_PICTURES = ("jpg", "jpeg", "jpe", "jfif", "png")
+
+
+def frame_folders(
+    root: str | os.PathLike[str], *, pattern: str | None = None, fps: float | tuple[int, int] = 30
+) -> Dataset:
+    """Videos that were taken apart into pictures, in class folders: ``root/class/video/img_00001.jpg``.
+
+    Every folder that holds pictures is a video; labels 0, 1, … by the sorted names of the sub-folders of ``root``.
+    Where these hold the pictures themselves, they are unlabelled videos (label -1). ``pattern`` and ``fps`` as in
+    :class:`FrameFolder`. Raises as :func:`folder`.
+    """
+    found, classes = _framespool.read_folder(root, list(_PICTURES))
+    folders: dict[str, int] = {}
+    base = os.path.abspath(os.fspath(root))
+    flat = True
+    for path, label in found:
+        folder = os.path.dirname(os.fspath(path))
+        flat &= os.path.dirname(os.path.abspath(folder)) == base
+        folders.setdefault(folder, label)
+    entries = [
+        (FrameFolder(folder, pattern=pattern, fps=fps), -1 if flat else label) for folder, label in folders.items()
+    ]
+    return Dataset(entries, () if flat else classes)
 
 
 def file_list(

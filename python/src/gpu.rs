@@ -10,7 +10,7 @@ use std::time::Instant;
 use framespool::demux::read::PacketReader;
 use framespool::ffmpeg::Packet;
 use framespool::gpu::{count, why_none, Gpu};
-use framespool::index::access::{Access, HardwareCodec};
+use framespool::index::access::Access;
 use framespool::source::FileSource;
 use framespool::units::DecodeIndex;
 use framespool::video::Video;
@@ -165,13 +165,6 @@ fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec
         site: index.site.clone(),
         what: format!("on the GPU, {what}"),
     })?;
-    let codec = match access.codec {
-        HardwareCodec::H264 => Codec::H264,
-        HardwareCodec::Hevc => Codec::Hevc,
-        HardwareCodec::Vp8 => Codec::Vp8,
-        HardwareCodec::Vp9 => Codec::Vp9,
-        HardwareCodec::Av1 => Codec::Av1,
-    };
     let mut reader: PacketReader = video.reader();
     let mut packet = Packet::new();
     let (mut units, mut bytes) = (Vec::new(), 0);
@@ -186,7 +179,7 @@ fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec
         bytes += unit.len();
         units.push(unit);
     }
-    Ok((codec, access.headers, units))
+    Ok((access.codec, access.headers, units))
 }
 
 /// Decodes a clip over and over in `sessions` threads and keeps nothing: what the engines can do.

@@ -9,16 +9,18 @@ use framespool::error::Site;
 use framespool::media::Turn;
 use framespool::order::rng::Key;
 use framespool::pixels::{explain, ClipShape, Drawn, Painter, Recipe};
-use framespool::video::{Canvas, GrowingCanvas};
+use framespool::source::MemorySource;
+use framespool::video::{decode_stills, Canvas, GrowingCanvas, StillFile};
 use framespool::{Error, Result};
 use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::errors::OrRaise;
+use crate::errors::{to_python, OrRaise};
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
+use crate::video::{raise_own, watch, Source};
 
 /// Whom random numbers belong to: seed, epoch, clip.
 type Owner = (u64, u64, u64);
@@ -83,6 +85,42 @@ fn paint(
         }
     }
     canvas.into_clip()?.ok_or_else(|| Error::Argument("the array holds no pictures".into()))
+}
+
+/// Pictures' files as tensors of one frame, or the exceptions in their places. Picture *i* draws as clip *i*.
+#[pyfunction]
+#[pyo3(signature = (sources, steps, dtype, layout, exact, seed, threads))]
+#[allow(clippy::too_many_arguments)]
+pub fn decode_images<'py>(
+    py: Python<'py>,
+    sources: Vec<Source>,
+    steps: Vec<Step>,
+    dtype: &str,
+    layout: &str,
+    exact: bool,
+    seed: u64,
+    threads: u32,
+) -> PyResult<Bound<'py, PyList>> {
+    let recipe = recipe(py, &steps, dtype, layout)?;
+    let recipe = if exact { recipe.exactly() } else { recipe };
+    let file = |(number, source)| match source {
+        Source::Path(path) => Ok(StillFile::Path(path)),
+        Source::Bytes(bytes) => Ok(StillFile::Memory(MemorySource::new(format!("images[{number}]"), bytes))),
+        Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
+    };
+    let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;
+    let decoded = raise_own(py, py.detach(|| decode_stills(&files, &recipe, seed, threads, &watch())))?;
+    let list = PyList::empty(py);
+    for picture in decoded {
+        match picture {
+            Ok((slab, shape)) => {
+                let element = Element::from(shape.dtype);
+                list.append(Py::new(py, Tensor::of(slab, shape.dims().to_vec(), element))?)?;
+            }
+            Err(error) => list.append(to_python(py, &error).into_value(py))?,
+        }
+    }
+    Ok(list)
 }
 
 /// What the transforms draw for frame `t` of a clip, for pictures of this size.

@@ -27,7 +27,7 @@ mod _framespool {
     #[pymodule_export]
     use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
     #[pymodule_export]
-    use images::{apply, explain_transforms};
+    use images::{apply, decode_images, explain_transforms};
     #[pymodule_export]
     use index::{flush_index, Index};
     #[pymodule_export]

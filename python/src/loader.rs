@@ -2,7 +2,7 @@
 //! Out: batches as tensors, and the counts.
 //! Never: holds the GIL while waiting for a batch.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
@@ -53,6 +53,15 @@ pub struct Settings {
     decoder: String,
     #[pyo3(item)]
     nvdec_lanes: Option<u32>,
+    /// Entries are pictures' files.
+    #[pyo3(item)]
+    of_pictures: bool,
+    /// Pictures' files are decoded whole, by their own decoder's colours.
+    #[pyo3(item)]
+    exact: bool,
+    /// Pictures are maps of labels, with this label outside.
+    #[pyo3(item)]
+    label_fill: Option<u8>,
 }
 
 /// An entry of a dataset: a video, or `framespool.datasets.Part`.
@@ -91,6 +100,7 @@ impl Entry {
         };
         let place = match source {
             Source::Path(path) => Place::Path(path),
+            Source::Frames(frames) => Place::Frames(Arc::new(frames.into())),
             Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
         };
         Ok((place, extent))
@@ -130,6 +140,8 @@ fn config(
     index: &Kept,
 ) -> PyResult<SpoolConfig> {
     let recipe = recipe(py, steps, &s.dtype, &s.layout)?;
+    let recipe = if s.exact { recipe.exactly() } else { recipe };
+    let recipe = s.label_fill.map_or_else(|| recipe.clone(), |fill| recipe.for_labels(fill));
     let words = || -> Result<SpoolConfig> {
         let number = |name: &str, value: i64| {
             u32::try_from(value)
@@ -141,6 +153,7 @@ fn config(
         });
         Ok(SpoolConfig {
             items: items.collect::<Result<_>>()?,
+            of_pictures: s.of_pictures,
             sampling: sampling(rule)?,
             order: order::config(s.order)?,
             mixture: s.mixture.map(|m| Mixture {
@@ -357,6 +370,8 @@ fn hand_over(py: Python<'_>, batch: spool::Batch) -> PyResult<Bound<'_, PyDict>>
     put("pts_seconds", Tensor::copied(times.into_iter(), vec![n, t], Element::F64))?;
     let mask: Vec<_> = filled(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
     put("mask", Tensor::copied(mask.into_iter(), vec![n, t], Element::Bool))?;
+    let sizes: Vec<_> = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
+    put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], Element::I64))?;
     match batch.pixels {
         Pixels::Even(slab, shape) => {
             let dims = [&[n], &shape.dims()[..]].concat();

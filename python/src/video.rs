@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use framespool::demux::read::PacketReader;
 use framespool::gpu::Gpu;
+use framespool::index::still;
 use framespool::index::store::index_of;
+use framespool::limits::Limits;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
-use framespool::source::{ByteSource, FileSource, MemorySource};
+use framespool::source::{ByteSource, FileSource, FolderSource, FrameFolder, MemorySource};
 use framespool::spool::DecoderChoice;
 use framespool::units::DisplayIndex;
 use framespool::video::{FrameStream, Video as Engine, Workbench};
@@ -26,11 +28,30 @@ use crate::order::word;
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
 
-/// A path or bytes.
+/// A path, bytes, or `framespool.datasets.FrameFolder`.
 #[derive(FromPyObject)]
 pub enum Source {
     Bytes(Vec<u8>),
     Path(PathBuf),
+    Frames(Frames),
+}
+
+/// `framespool.datasets.FrameFolder`; the Python package has checked the numbers.
+#[derive(FromPyObject)]
+pub struct Frames {
+    folder: PathBuf,
+    pattern: Option<String>,
+    first: u32,
+    count: Option<u32>,
+    #[pyo3(attribute("_fps"))]
+    fps: (u32, u32),
+}
+
+impl From<Frames> for FrameFolder {
+    fn from(frames: Frames) -> Self {
+        let Frames { folder, pattern, first, count, fps } = frames;
+        Self { folder, pattern, first, count, fps }
+    }
 }
 
 /// Signals are looked at this often while the GIL is not held.
@@ -236,6 +257,12 @@ impl Video {
                     let (index, _) = index_of(kept.store.as_deref(), &path, &source, &watch())?;
                     Engine::with_index(source, index)
                 }
+                Source::Frames(frames) => {
+                    let frames = FrameFolder::from(frames);
+                    let source = Arc::new(FolderSource::open(&frames)?);
+                    let index = still::of_folder(&source, frames.fps, &Limits::default())?;
+                    Engine::with_index(source, Arc::new(index))
+                }
                 Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch())?,
             };
             Ok((engine, gpu))
@@ -253,10 +280,7 @@ impl Video {
     fn facts(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         let index = self.engine.index();
         let info = &index.info;
-        let (mut width, mut height) = (info.params.width, info.params.height);
-        if info.turn.swaps_sides() {
-            (width, height) = (height, width);
-        }
+        let (width, height) = info.shown_size();
         let keyframes: Vec<u32> = index.key_frames().into_iter().map(|f| f.0).collect();
         let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());

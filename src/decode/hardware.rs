@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use framespool_nvdec::cuda::{Device, Stream};
-use framespool_nvdec::session::{Codec, Session, Surface, Unit};
+use framespool_nvdec::session::{Session, Surface, Unit};
 
 use super::pass::Pass;
 use super::{Counts, Step, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::Packet;
-use crate::index::access::{Access, HardwareCodec};
+use crate::index::access::Access;
 use crate::index::VideoIndex;
 use crate::plan::Run;
 use crate::units::DecodeIndex;
@@ -77,14 +77,7 @@ impl HardwareDecoder {
             self.access = Some((index.clone(), access));
         }
         let (_, access) = self.access.as_ref().expect("made above");
-        let codec = match access.codec {
-            HardwareCodec::H264 => Codec::H264,
-            HardwareCodec::Hevc => Codec::Hevc,
-            HardwareCodec::Vp8 => Codec::Vp8,
-            HardwareCodec::Vp9 => Codec::Vp9,
-            HardwareCodec::Av1 => Codec::Av1,
-        };
-        self.session.begin(codec, &access.headers)?;
+        self.session.begin(access.codec, &access.headers)?;
         self.counts.runs += 1;
         self.pass = Some(Pass::new(index.clone(), run, true, false));
         Ok(())

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::VideoIndex;
 use crate::source::ByteSource;
@@ -59,6 +59,11 @@ impl PacketReader {
         &self.index
     }
 
+    /// The file that packet `at` is in, for messages.
+    pub fn site_of_file(&self, at: DecodeIndex) -> Site {
+        Site::file(&self.source.name_at(self.index.packets[at.at()].offset))
+    }
+
     /// Bytes fetched from the source so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read + self.demuxed.as_ref().map_or(0, |d| d.demuxer.bytes_read())
@@ -100,6 +105,18 @@ impl PacketReader {
             }
         }
         packet.set_tie(at);
+        Ok(())
+    }
+
+    /// Fills `bytes` with packet `at` of a file that is read directly, and with nothing else.
+    ///
+    /// # Errors
+    /// `Truncated` where the file is shorter than when it was indexed.
+    pub fn fetch(&mut self, at: DecodeIndex, bytes: &mut Vec<u8>) -> Result<()> {
+        let record = self.index.packets[at.at()];
+        bytes.resize(record.size as usize, 0);
+        self.source.read_exact_at(&self.site_of_file(at), record.offset, bytes)?;
+        self.bytes_read += u64::from(record.size);
         Ok(())
     }
 

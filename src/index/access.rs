@@ -2,6 +2,8 @@
 //! Out: the same as a hardware parser wants them: start codes, parameter sets in band, temporal units with their delimiter.
 //! Never: hands a stream on whose pictures a hardware decoder may make otherwise than the standard says to the bit.
 
+use framespool_nvdec::session::Codec;
+
 use super::av1::{configured, kind, obus};
 use super::nal::{units, Framing};
 use super::params::listed_units;
@@ -9,26 +11,11 @@ use super::roles::declares_frames_only;
 use super::VideoIndex;
 use crate::media::CodecKind;
 
-/// Codecs that a hardware decoder must give to the bit, by their standards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HardwareCodec {
-    /// H.264.
-    H264,
-    /// H.265.
-    Hevc,
-    /// VP8.
-    Vp8,
-    /// VP9.
-    Vp9,
-    /// AV1.
-    Av1,
-}
-
 /// How the packets of one stream become access units.
 #[derive(Debug)]
 pub struct Access {
     /// Of which codec.
-    pub codec: HardwareCodec,
+    pub codec: Codec,
     /// Parameter sets, to be fed first.
     pub headers: Vec<u8>,
     framing: Framing,
@@ -53,12 +40,12 @@ impl Access {
     pub fn new(index: &VideoIndex) -> Result<Self, String> {
         let params = &index.info.params;
         let codec = match params.codec.kind {
-            CodecKind::H264 => HardwareCodec::H264,
-            CodecKind::Hevc => HardwareCodec::Hevc,
-            CodecKind::Vp8 => HardwareCodec::Vp8,
-            CodecKind::Vp9 => HardwareCodec::Vp9,
-            CodecKind::Av1 => HardwareCodec::Av1,
-            CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Other => {
+            CodecKind::H264 => Codec::H264,
+            CodecKind::Hevc => Codec::Hevc,
+            CodecKind::Vp8 => Codec::Vp8,
+            CodecKind::Vp9 => Codec::Vp9,
+            CodecKind::Av1 => Codec::Av1,
+            CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Still | CodecKind::Other => {
                 return Err(format!(
                     "{}: its standard does not define pictures to the bit",
                     params.codec.name
@@ -66,22 +53,22 @@ impl Access {
             }
         };
         let extradata = &params.extradata;
-        let hevc = codec == HardwareCodec::Hevc;
+        let hevc = codec == Codec::Hevc;
         let (framing, headers) = match codec {
-            HardwareCodec::H264 | HardwareCodec::Hevc => {
+            Codec::H264 | Codec::Hevc => {
                 let framing = Framing::of(hevc, extradata);
                 let sets = listed_units(hevc, framing, extradata);
                 (framing, sets.iter().flat_map(|set| [&START_CODE[..], set].concat()).collect())
             }
-            HardwareCodec::Av1 => {
+            Codec::Av1 => {
                 if film_grain(configured(extradata)) != Some(false) {
                     return Err("av1 with film grain, which is added in one way by each decoder".into());
                 }
                 (Framing::StartCodes, configured(extradata).to_vec())
             }
-            HardwareCodec::Vp8 | HardwareCodec::Vp9 => (Framing::StartCodes, Vec::new()),
+            Codec::Vp8 | Codec::Vp9 => (Framing::StartCodes, Vec::new()),
         };
-        let fields = codec == HardwareCodec::H264 && !declares_frames_only(extradata);
+        let fields = codec == Codec::H264 && !declares_frames_only(extradata);
         // A set that changes inside the stream may bring fields with it.
         let whole = !fields && !index.changes_parameters;
         Ok(Self { codec, headers, framing, whole })
@@ -91,25 +78,25 @@ impl Access {
     pub fn unit(&self, packet: &[u8], out: &mut Vec<u8>) -> Shape {
         out.clear();
         match self.codec {
-            HardwareCodec::H264 | HardwareCodec::Hevc => {
+            Codec::H264 | Codec::Hevc => {
                 for unit in units(self.framing, packet) {
                     out.extend_from_slice(&START_CODE);
                     out.extend_from_slice(unit);
                 }
                 Shape { whole: self.whole, shows: 1 }
             }
-            HardwareCodec::Vp8 => {
+            Codec::Vp8 => {
                 out.extend_from_slice(packet);
                 // Bit 4 of the frame tag (RFC 6386, 9.1).
                 Shape { whole: true, shows: u8::from(packet.first().is_some_and(|tag| tag & 0x10 != 0)) }
             }
-            HardwareCodec::Vp9 => {
+            Codec::Vp9 => {
                 out.extend_from_slice(packet);
                 let frames = superframe(packet);
                 let shows = frames.iter().filter(|frame| shows_vp9(frame)).count();
                 Shape { whole: frames.len() == 1, shows: shows as u8 }
             }
-            HardwareCodec::Av1 => {
+            Codec::Av1 => {
                 // MP4 and Matroska leave temporal delimiters out; by them a parser tells where a unit begins.
                 if obus(packet).and_then(|list| list.first().map(|o| o.kind)) != Some(kind::DELIMITER) {
                     out.extend_from_slice(&[kind::DELIMITER << 3 | 2, 0]);

@@ -120,7 +120,7 @@ fn presentation_order(kind: CodecKind, container: &str, known: &[Known]) -> Opti
         CodecKind::Other if known.iter().all(|k| k.fact.pts.is_some()) => {
             Some((0..known.len() as i64).collect())
         }
-        CodecKind::Other => None,
+        CodecKind::Other | CodecKind::Still => None,
     }
 }
 

@@ -72,7 +72,7 @@ impl Looker {
             CodecKind::Av1 => av1(data, container_key),
             CodecKind::Mpeg4 => self.mpeg4.look(data),
             CodecKind::Mpeg12 => mpeg12(data),
-            CodecKind::Other => Look {
+            CodecKind::Other | CodecKind::Still => Look {
                 // Leading pictures are possible (VC-1 has B pictures), so "open" is the safe word.
                 start: if container_key { Start::Open } else { Start::No },
                 shown: !data.is_empty(),

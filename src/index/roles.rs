@@ -57,7 +57,9 @@ impl Roles {
             CodecKind::Mpeg12 => Reader::Mpeg12 { mpeg2: params.codec.name == "mpeg2video" },
             CodecKind::Other if params.codec.name == "mjpeg" => Reader::Jpeg(intra::Jpeg::default()),
             CodecKind::Other if intra::stands_alone(params) => Reader::Intra,
-            CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Other => Reader::Never,
+            CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Still | CodecKind::Other => {
+                Reader::Never
+            }
         };
         Self { reader }
     }

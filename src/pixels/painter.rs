@@ -12,20 +12,25 @@ use kernels::FrameView;
 use super::draw::{Drawn, Subject};
 use super::easel::Easel;
 use super::shape::ClipShape;
+use super::shrink;
 use super::surface;
 use super::view::with_view;
 use super::Recipe;
 use crate::batch::{Spot, Target};
+use crate::decode::StillPicture;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Frame;
 use crate::gpu::Gpu;
 use crate::media::{ColourTags, Turn};
 use crate::order::rng::Key;
+use crate::still::{Ask, Shrink};
 
-/// A decoded picture, wherever it lies.
+/// A picture, wherever it lies.
 pub enum Picture<'a> {
     /// On the host.
     Host(&'a Frame),
+    /// A picture's file, of which no more is decoded than what is painted takes.
+    Still(StillPicture<'a>),
     /// On a device.
     Device {
         /// What the hardware decoder wrote.
@@ -42,13 +47,9 @@ impl Picture<'_> {
     pub fn size(&self) -> (u32, u32) {
         match self {
             Picture::Host(frame) => (frame.width(), frame.height()),
+            Picture::Still(still) => still.size(),
             Picture::Device { surface, .. } => surface::size(surface),
         }
-    }
-
-    /// Whether it lies on the host.
-    pub fn is_on_host(&self) -> bool {
-        matches!(self, Picture::Host(_))
     }
 }
 
@@ -59,7 +60,7 @@ pub struct Painter {
     recipe: Recipe,
     key: Key,
     /// Most recently used last. Few: one per picture size, or clip, met lately.
-    plans: Vec<(PlanKey, Vec<kernels::PixelPass>)>,
+    plans: Vec<Plan>,
     scratch: kernels::Scratch,
     gpu: Option<Arc<Gpu>>,
     /// Brings host pictures to the device; made when the first one is to go there.
@@ -72,6 +73,17 @@ struct PlanKey {
     turn: Turn,
     key: Key,
     t: u32,
+    /// Its decoder may make it smaller.
+    shrinks: bool,
+}
+
+/// What was compiled for one picture.
+struct Plan {
+    key: PlanKey,
+    /// How much smaller it is to be decoded.
+    shrink: Shrink,
+    /// One for each view.
+    passes: Vec<kernels::PixelPass>,
 }
 
 /// One pass among those of all painters.
@@ -127,7 +139,22 @@ impl Painter {
 
     /// (width, height) of what a picture of this size as stored will become.
     pub fn size_of(&mut self, size: (u32, u32), turn: Turn) -> Result<(u32, u32)> {
-        Ok(self.plan(size, turn, 0)?.1[0].output_size())
+        Ok(self.plan(size, turn, 0, false)?.passes[0].output_size())
+    }
+
+    /// (width, height) of what this picture will become.
+    ///
+    /// # Errors
+    /// `Argument` for a size that the transforms cannot be applied to.
+    pub fn size_of_picture(&mut self, picture: &Picture<'_>, turn: Turn) -> Result<(u32, u32)> {
+        let shrinks = matches!(picture, Picture::Still(still) if self.shrinks(still));
+        Ok(self.plan(picture.size(), turn, 0, shrinks)?.passes[0].output_size())
+    }
+
+    /// Whether a picture may be decoded smaller than it is.
+    fn shrinks(&self, still: &StillPicture<'_>) -> bool {
+        let as_wanted = !self.recipe.exact && self.recipe.label_fill.is_none();
+        as_wanted && still.header().can_shrink(Shrink::Half)
     }
 
     /// The shape of a clip of `frames` pictures of this (width, height).
@@ -155,7 +182,21 @@ impl Painter {
             (Picture::Host(frame), Target::Host(clip)) => {
                 with_view(site, frame, assumed, |view| self.paint_view(site, view, turn, shape, clip, (t, t)))
             }
-            (Picture::Host(frame), Target::Device(spot)) => self.bring(site, frame, turn, shape, spot, t),
+            (Picture::Host(frame), Target::Device(spot)) => {
+                self.bring(site, shape, spot, t, |painter, alone, staging| {
+                    with_view(site, frame, assumed, |view| {
+                        painter.paint_view(site, view, turn, alone, staging, (t, 0))
+                    })
+                })
+            }
+            (Picture::Still(still), Target::Host(clip)) => {
+                self.paint_still(site, still, turn, shape, clip, (t, t))
+            }
+            (Picture::Still(still), Target::Device(spot)) => {
+                self.bring(site, shape, spot, t, |painter, alone, staging| {
+                    painter.paint_still(site, still, turn, alone, staging, (t, 0))
+                })
+            }
             (Picture::Device { surface, container, easel }, Target::Device(mut spot)) => {
                 check_room(site, shape, spot.len)?;
                 spot.begin(easel.stream())?;
@@ -186,21 +227,17 @@ impl Painter {
     fn bring(
         &mut self,
         site: &Site,
-        frame: &Frame,
-        turn: Turn,
         shape: &ClipShape,
         mut spot: Spot<'_>,
         t: usize,
+        paint: impl FnOnce(&mut Self, &ClipShape, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let alone = ClipShape { frames: 1, ..*shape };
         let easel = self.easel()?;
         let stream = easel.stream().clone();
         let mut staging = std::mem::take(&mut easel.staging);
         staging.resize(alone.bytes().unwrap_or(0), 0);
-        let assumed = self.recipe.assumed;
-        let painted = with_view(site, frame, assumed, |view| {
-            self.paint_view(site, view, turn, &alone, &mut staging, (t, 0))
-        });
+        let painted = paint(self, &alone, &mut staging);
         let brought = painted.and_then(|()| {
             check_room(site, shape, spot.len)?;
             spot.begin(&stream)?;
@@ -228,11 +265,11 @@ impl Painter {
         (t, place): (usize, usize),
     ) -> Result<()> {
         let painter = self.number;
-        let (plan, passes) = self.plan((frame.width, frame.height), turn, t)?;
-        for (view, pass) in passes.iter().enumerate() {
+        let plan = self.plan((frame.width, frame.height), turn, t, false)?;
+        for (view, pass) in plan.passes.iter().enumerate() {
             check_size(site, pass.output_size(), shape)?;
             let slot = shape.device_slot(address, view, place);
-            easel.run(site, PassId { painter, plan, view }, pass, frame, slot)?;
+            easel.run(site, PassId { painter, plan: plan.key, view }, pass, frame, slot)?;
         }
         Ok(())
     }
@@ -248,13 +285,33 @@ impl Painter {
         (t, place): (usize, usize),
     ) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let painted = self.plan((view.width, view.height), turn, t).and_then(|(_, passes)| {
-            for (number, pass) in passes.iter_mut().enumerate() {
-                check_size(site, pass.output_size(), shape)?;
-                pass.run(view, &mut shape.slot(clip, number, place), &mut scratch)
-                    .map_err(|e| Error::Unsupported { site: site.clone(), what: e.to_string() })?;
+        let plan = self.plan((view.width, view.height), turn, t, false);
+        let painted = plan.and_then(|plan| plan.run(site, view, shape, clip, place, &mut scratch));
+        self.scratch = scratch;
+        painted
+    }
+
+    /// Decodes as much of a picture's file as painting it as picture `t` of a clip takes, and paints it.
+    fn paint_still(
+        &mut self,
+        site: &Site,
+        still: &mut StillPicture<'_>,
+        turn: Turn,
+        shape: &ClipShape,
+        clip: &mut [u8],
+        (t, place): (usize, usize),
+    ) -> Result<()> {
+        let (exact, labels) = (self.recipe.exact, self.recipe.label_fill.is_some());
+        let assumed = self.recipe.assumed;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let shrinks = self.shrinks(still);
+        let painted = self.plan(still.size(), turn, t, shrinks).and_then(|plan| {
+            let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels })?;
+            if !matches!(view.planes, kernels::Planes::PackedRgb { .. } | kernels::Planes::PlanarRgb(_)) {
+                view.colour.matrix = assumed.matrix.unwrap_or(view.colour.matrix);
             }
-            Ok(())
+            view.colour.range = assumed.range.unwrap_or(view.colour.range);
+            plan.run(site, &view, shape, clip, place, &mut scratch)
         });
         self.scratch = scratch;
         painted
@@ -275,41 +332,63 @@ impl Painter {
             return Ok(true);
         }
         self.begin(a);
-        let first = self.plan(size, turn, t)?.1.to_vec();
+        let first = self.plan(size, turn, t, false)?.passes.clone();
         self.begin(b);
-        let second = self.plan(size, turn, u)?.1;
+        let second = &self.plan(size, turn, u, false)?.passes;
         Ok(first.iter().zip(second.iter()).all(|(one, other)| one.makes_the_same(other)))
     }
 
     /// The passes for a picture, one per view, moved to the end of the list.
-    fn plan(
-        &mut self,
-        size: (u32, u32),
-        turn: Turn,
-        t: usize,
-    ) -> Result<(PlanKey, &mut [kernels::PixelPass])> {
+    fn plan(&mut self, size: (u32, u32), turn: Turn, t: usize, shrinks: bool) -> Result<&mut Plan> {
         let t = if self.recipe.is_per_frame() { t as u32 } else { 0 };
-        let wanted = PlanKey { size, turn, key: self.key, t };
-        match self.plans.iter().position(|(known, _)| *known == wanted) {
+        let wanted = PlanKey { size, turn, key: self.key, t, shrinks };
+        match self.plans.iter().position(|known| known.key == wanted) {
             Some(at) => {
                 let plan = self.plans.remove(at);
                 self.plans.push(plan);
             }
             None => {
-                let passes = (0..self.recipe.views.max(1))
-                    .map(|view| {
-                        let subject = Subject { size, turn, key: self.key, t, view };
-                        let (geometry, finish) = self.recipe.plan(&subject, None)?;
-                        kernels::PixelPass::new(geometry, finish).map_err(|e| Error::Argument(e.to_string()))
-                    })
-                    .collect::<Result<Vec<_>>>()?;
+                let draw = |view| self.recipe.plan(&Subject { size, turn, key: self.key, t, view }, None);
+                let drawn = (0..self.recipe.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
+                let geometries = drawn.iter().map(|(geometry, _)| geometry);
+                let shrink = if shrinks { shrink::enough(geometries) } else { Shrink::Whole };
+                let compile = |(geometry, finish): (kernels::Geometry, kernels::Finish)| {
+                    let smaller = match shrink {
+                        Shrink::Whole => Some(geometry),
+                        less => shrink::in_smaller(&geometry, size, less.divisor()),
+                    };
+                    let fits = smaller
+                        .ok_or_else(|| Error::Argument(format!("a crop of {geometry:?} is too fine")))?;
+                    kernels::PixelPass::new(fits, finish).map_err(|e| Error::Argument(e.to_string()))
+                };
+                let passes = drawn.into_iter().map(compile).collect::<Result<Vec<_>>>()?;
                 if self.plans.len() == PLANS_KEPT {
                     self.plans.remove(0);
                 }
-                self.plans.push((wanted, passes));
+                self.plans.push(Plan { key: wanted, shrink, passes });
             }
         }
-        Ok((wanted, &mut self.plans.last_mut().expect("just pushed").1))
+        Ok(self.plans.last_mut().expect("just pushed"))
+    }
+}
+
+impl Plan {
+    /// All views of a picture, as picture `place` of a clip.
+    fn run(
+        &mut self,
+        site: &Site,
+        view: &FrameView<'_>,
+        shape: &ClipShape,
+        clip: &mut [u8],
+        place: usize,
+        scratch: &mut kernels::Scratch,
+    ) -> Result<()> {
+        for (number, pass) in self.passes.iter_mut().enumerate() {
+            check_size(site, pass.output_size(), shape)?;
+            pass.run(view, &mut shape.slot(clip, number, place), scratch)
+                .map_err(|e| Error::Unsupported { site: site.clone(), what: e.to_string() })?;
+        }
+        Ok(())
     }
 }
 

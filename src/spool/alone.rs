@@ -47,9 +47,10 @@ impl Alone {
 
     /// Counts the work done since it was asked last.
     pub fn count_work(&mut self) {
+        let (counts, times) = self.bench.take_work();
         self.meter.work(&Work {
-            counts: std::mem::take(&mut self.bench.decoder.counts),
-            times: std::mem::take(&mut self.bench.decoder.times),
+            counts,
+            times,
             bytes_read: std::mem::take(&mut self.bench.bytes_read),
             decoded_by_gpu: 0,
         });

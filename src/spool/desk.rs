@@ -14,9 +14,9 @@ use super::stats::Meter;
 use super::window::{HeldClip, Position, State, Window};
 use super::{ClipFacts, Outcome, SpoolConfig};
 use crate::batch::{Lent, Part, Pool, Slab};
-use crate::decode::FrameDecoder;
+use crate::decode::{FrameDecoder, StillReader};
 use crate::error::{Error, Result};
-use crate::media::CodecParams;
+use crate::media::{CodecKind, CodecParams};
 use crate::order::Slot;
 use crate::pixels::ClipShape;
 use crate::video::AnyDecoder;
@@ -109,6 +109,9 @@ struct Desks {
     parked: Vec<Box<Errand>>,
     /// Decoders that nobody uses, most recently used last.
     decoders: Vec<FrameDecoder>,
+    /// The same for files that are pictures.
+    #[expect(clippy::vec_box, reason = "they go from hand to hand")]
+    stills: Vec<Box<StillReader>>,
 }
 
 /// Where lanes and the consumer meet.
@@ -196,6 +199,7 @@ impl Desk {
         state.pass = None;
         state.parked.clear();
         state.decoders.clear();
+        state.stills.clear();
         self.road.close();
         self.forgotten.store(u64::MAX, Ordering::Release);
         self.work.notify_all();
@@ -383,10 +387,14 @@ impl Desk {
 
     /// A decoder, if possible one that is open for these parameters; one of the GPU's if that is asked for and can be had.
     pub fn decoder(&self, params: &CodecParams, by_gpu: bool) -> AnyDecoder {
+        let by_gpu = by_gpu && params.codec.kind != CodecKind::Still;
         if let Some(decoder) = by_gpu.then(|| self.road.decoder(params, &self.meter)).flatten() {
             return decoder;
         }
         let mut state = self.lock();
+        if params.codec.kind == CodecKind::Still {
+            return AnyDecoder::Still(state.stills.pop().unwrap_or_default());
+        }
         AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.fits(params)) {
             Some(at) => state.decoders.remove(at),
             None => FrameDecoder::with_threads(self.frame_threads),
@@ -399,6 +407,13 @@ impl Desk {
         let decoder = match decoder {
             AnyDecoder::Software(decoder) => decoder,
             AnyDecoder::Hardware(lane) => return self.road.keep(lane),
+            AnyDecoder::Still(reader) => {
+                let mut state = self.lock();
+                if !state.closed && state.stills.len() < self.threads {
+                    state.stills.push(reader);
+                }
+                return;
+            }
         };
         let mut state = self.lock();
         if !state.closed {

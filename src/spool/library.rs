@@ -13,12 +13,13 @@ use super::{Mixture, OnError};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result, Site};
 use crate::index::store::{index_of, Store};
-use crate::index::VideoIndex;
+use crate::index::{still, VideoIndex};
+use crate::limits::Limits;
 use crate::order::rng::{purpose, Key};
 use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
-use crate::source::{ByteSource, FileSource, Identity, MemorySource};
+use crate::source::{ByteSource, FileSource, FolderSource, FrameFolder, Identity, MemorySource};
 use crate::video::Video;
 
 /// Where a video is.
@@ -28,6 +29,8 @@ pub enum Place {
     Path(PathBuf),
     /// Bytes in memory.
     Memory(MemorySource),
+    /// Pictures of a folder, one for each frame.
+    Frames(Arc<FrameFolder>),
 }
 
 /// One video of a dataset.
@@ -56,6 +59,8 @@ pub struct Library {
     /// For each item the first one of the same file, where items are parts of files: their clips may share decoding.
     files: Option<Vec<u32>>,
     sampling: Sampling,
+    /// Files are pictures, not videos.
+    of_pictures: bool,
     /// Clips up to and including each video; `None` where each video yields the same number.
     clips_up_to: Option<Vec<u64>>,
     clips_each: u64,
@@ -74,12 +79,28 @@ struct Kept {
 }
 
 impl Library {
-    pub(super) fn new(items: Vec<Item>, sampling: Sampling, store: Option<Arc<Store>>) -> Self {
+    pub(super) fn new(
+        items: Vec<Item>,
+        sampling: Sampling,
+        of_pictures: bool,
+        store: Option<Arc<Store>>,
+    ) -> Self {
         let clips_each = sampling.clips_each().unwrap_or(0);
         let files = items.iter().any(|item| item.extent != Extent::Whole).then(|| shared_files(&items));
         let kept = Mutex::default();
         let readers = Mutex::default();
-        Self { items, files, sampling, clips_up_to: None, clips_each, longest: 0, kept, readers, store }
+        Self {
+            items,
+            files,
+            sampling,
+            of_pictures,
+            clips_up_to: None,
+            clips_each,
+            longest: 0,
+            kept,
+            readers,
+            store,
+        }
     }
 
     /// Finds out how many clips there are, by indexing all videos where that is needed.
@@ -215,6 +236,7 @@ impl Library {
     pub(super) fn site(&self, video: u32) -> Site {
         Site::file(&match &self.items[video as usize].place {
             Place::Path(path) => Arc::from(path.to_string_lossy()),
+            Place::Frames(frames) => Arc::from(frames.folder.to_string_lossy()),
             Place::Memory(memory) => memory.name().clone(),
         })
     }
@@ -295,10 +317,17 @@ impl Library {
     /// Opens a video: with the index kept in memory, else with the stored one, else with one that is built now.
     pub fn open(&self, item: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
         let video = self.file_of(item);
+        let mut folder = None;
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
             Place::Path(path) => Arc::new(FileSource::open(path)?),
             Place::Memory(memory) => Arc::new(memory.clone()),
+            Place::Frames(frames) => folder.insert(Arc::new(FolderSource::open(frames)?)).clone(),
         };
+        if self.of_pictures && folder.is_none() {
+            // Its header is read faster than a table of indices is searched, and there may be millions.
+            let index = still::of_file(&*source, &Limits::default())?;
+            return Ok(Video::with_index(source, Arc::new(index)));
+        }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
         let identity = source.identity();
         if let Some((_, index)) = kept.filter(|(was, _)| *was == identity) {
@@ -309,6 +338,12 @@ impl Library {
                 let (index, stored) = index_of(self.store.as_deref(), path, &source, watch)?;
                 meter.add(|s| *if stored { &mut s.index_hits } else { &mut s.videos_indexed } += 1);
                 Video::with_index(source, index)
+            }
+            Place::Frames(frames) => {
+                let folder = folder.as_ref().expect("opened above");
+                let index = still::of_folder(folder, frames.fps, &Limits::default())?;
+                meter.add(|s| s.videos_indexed += 1);
+                Video::with_index(source, Arc::new(index))
             }
             Place::Memory(_) => {
                 let opened = Video::open(source, watch)?;
@@ -331,7 +366,10 @@ fn shared_files(items: &[Item]) -> Vec<u32> {
     let mut files = Vec::with_capacity(items.len());
     for (item, number) in items.iter().zip(0..) {
         files.push(match &item.place {
-            Place::Path(path) => *first.entry(path).or_insert(number),
+            Place::Path(path) => *first.entry((path.as_path(), None)).or_insert(number),
+            Place::Frames(frames) => {
+                *first.entry((frames.folder.as_path(), Some(&**frames))).or_insert(number)
+            }
             Place::Memory(_) => number,
         });
     }

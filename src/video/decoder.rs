@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::decode::{Counts, FrameDecoder, HardwareDecoder, Step, Times};
+use crate::decode::{Counts, FrameDecoder, HardwareDecoder, Step, StillReader, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
@@ -46,6 +46,8 @@ pub enum AnyDecoder {
     Software(FrameDecoder),
     /// A GPU's decoder.
     Hardware(Box<HardwareLane>),
+    /// For files that are pictures.
+    Still(Box<StillReader>),
 }
 
 impl AnyDecoder {
@@ -61,6 +63,10 @@ impl AnyDecoder {
     pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
         match self {
             Self::Software(decoder) => decoder.begin(index, run),
+            Self::Still(reader) => {
+                reader.begin(index, run);
+                Ok(())
+            }
             Self::Hardware(lane) => {
                 lane.container = index.info.params.colour;
                 lane.decoder.begin(index, run)
@@ -81,6 +87,9 @@ impl AnyDecoder {
         match self {
             Self::Software(decoder) => {
                 decoder.step(reader, watch, &mut |at, frame| each(at, Picture::Host(frame)))
+            }
+            Self::Still(still) => {
+                still.step(reader, watch, &mut |at, picture| each(at, Picture::Still(picture)))
             }
             Self::Hardware(lane) => {
                 let HardwareLane { decoder, easel, container, .. } = &mut **lane;
@@ -109,6 +118,7 @@ impl AnyDecoder {
     pub fn stop(&mut self) {
         match self {
             Self::Software(decoder) => decoder.stop(),
+            Self::Still(reader) => reader.stop(),
             Self::Hardware(lane) => lane.decoder.stop(),
         }
     }
@@ -117,6 +127,7 @@ impl AnyDecoder {
     pub fn take_work(&mut self) -> (Counts, Times) {
         let (counts, times) = match self {
             Self::Software(decoder) => (&mut decoder.counts, &mut decoder.times),
+            Self::Still(reader) => (&mut reader.counts, &mut reader.times),
             Self::Hardware(lane) => (&mut lane.decoder.counts, &mut lane.decoder.times),
         };
         (std::mem::take(counts), std::mem::take(times))

@@ -89,7 +89,7 @@ fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, s
     for run in plan::runs(index, &all) {
         let done = bench.run(&mut reader, run, &watch, &mut |painter, packet, picture| {
             let number = place[packet.at()];
-            let size = painter.size_of(picture.size(), turn).map_err(|e| e.of_video(&index.site))?;
+            let size = painter.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
             let shape = painter.shape(1, size);
             let mut canvas = GrowingCanvas::of(pool.clone());
             let site = index.site_of(DisplayIndex(number));

@@ -35,6 +35,7 @@ pub fn items() -> Vec<Item> {
 
 pub fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnError) -> SpoolConfig {
     SpoolConfig {
+        of_pictures: false,
         items: items.to_vec(),
         sampling: sampling.clone(),
         order: OrderConfig {

@@ -20,7 +20,7 @@ def test_a_folder_of_class_folders(tmp_path):
     dataset = fsp.datasets.folder(tmp_path)
     assert dataset.classes == ["jump", "run"]
     assert [(str(path), label) for path, label in dataset] == [(a, 0), (b, 1)]
-    assert len(dataset[1:]) == 1 and "2 videos" in repr(dataset)
+    assert len(dataset[1:]) == 1 and "2 entries" in repr(dataset)
 
 
 def test_an_unlabelled_folder(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import framespool as fsp
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,6 +54,14 @@ def test_readme_snippets_run(tmp_path, monkeypatch, videos):
         folder.mkdir()
         (folder / f"{name}.mkv").symlink_to(videos / "action" / "asl" / f"{name}.mkv")
     (tmp_path / "a.mp4").symlink_to(videos / "derived" / "base_640x360.mp4")
+    photos = sorted((videos.parent / "images" / "classes").rglob("*.jpg"))
+    for number, (name, photo) in enumerate([(n, p) for n in ("dog", "cat") for p in photos[:5]]):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number % 5 + 1}.jpg").symlink_to(photo)
+    (tmp_path / "frames").mkdir()
+    for number in range(1, 9):
+        Image.new("RGB", (32, 16), (number, 0, 0)).save(tmp_path / "frames" / f"img_{number:05}.png")
     monkeypatch.chdir(tmp_path)
     namespace = {}
     for n, snippet in enumerate(code):

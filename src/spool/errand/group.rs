@@ -187,6 +187,7 @@ pub(in super::super) fn facts(
         pts_seconds: sample.indices.iter().map(seconds).collect(),
         indices: sample.indices.into_iter().map(i64::from).collect(),
         mask: sample.mask,
+        size: index.info.shown_size(),
         padding: slot.padding,
     }
 }

@@ -1,0 +1,100 @@
+//! In: image files, named on the command line.
+//! Out: for each a line: md5 of the RGB bytes that exact decoding gives, size, kind, turn, file; or the error.
+//! Never: judges; `Pillow`'s bytes are compared with these outside.
+//!
+//! With `--time N` instead: milliseconds of the fastest of N decodings, as planes and exactly, at each size.
+
+use std::path::Path;
+use std::time::Instant;
+
+use framespool::error::{Result, Site};
+use framespool::limits::Limits;
+use framespool::source::{ByteSource, FileSource};
+use framespool::still::{header, Ask, Header, Shrink, StillDecoder};
+use framespool_kernels::{FrameView, Planes};
+use md5::{Digest, Md5};
+
+fn main() {
+    let mut files: Vec<String> = std::env::args().skip(1).collect();
+    let mut rounds = 0;
+    if files.first().is_some_and(|first| first == "--time") {
+        rounds = files[1].parse().expect("--time N");
+        files.drain(..2);
+    }
+    let mut decoder = StillDecoder::new();
+    for file in &files {
+        let line = read(file).and_then(|(site, header, bytes)| {
+            if rounds > 0 {
+                return time(&mut decoder, &site, &header, &bytes, rounds);
+            }
+            let view = decoder.decode(&site, &header, &bytes, Ask { exact: true, ..Ask::default() })?;
+            let sum: String = Md5::digest(rgb(&view)).iter().map(|byte| format!("{byte:02x}")).collect();
+            let (w, h, turn) = (header.width, header.height, header.turn);
+            let turn = format!("{}{}", if turn.mirror { "mirror+" } else { "" }, turn.degrees_cw());
+            Ok(format!("{sum}\t{w}x{h}\t{:?}\t{:?}\t{turn}", header.kind, header.coding))
+        });
+        match line {
+            Ok(line) => println!("{line}\t{file}"),
+            Err(error) => println!("error\t{}\t{error}\t{file}", error.kind()),
+        }
+    }
+}
+
+fn read(file: &str) -> Result<(Site, Header, Vec<u8>)> {
+    let source = FileSource::open(Path::new(file))?;
+    let site = Site::file(source.name());
+    let header = header(&source, &Limits::default())?;
+    let mut bytes = vec![0; source.len() as usize];
+    source.read_exact_at(&site, 0, &mut bytes)?;
+    Ok((site, header, bytes))
+}
+
+fn time(
+    decoder: &mut StillDecoder,
+    site: &Site,
+    header: &Header,
+    bytes: &[u8],
+    rounds: usize,
+) -> Result<String> {
+    let mut line = format!("{}x{}", header.width, header.height);
+    for exact in [false, true] {
+        for shrink in Shrink::ALL.into_iter().filter(|shrink| header.can_shrink(*shrink)) {
+            let mut best = f64::INFINITY;
+            for _ in 0..rounds {
+                let begun = Instant::now();
+                std::hint::black_box(decoder.decode(
+                    site,
+                    header,
+                    bytes,
+                    Ask { shrink, exact, labels: false },
+                )?);
+                best = best.min(begun.elapsed().as_secs_f64() * 1e3);
+            }
+            line += &format!("\t{best:.3}");
+        }
+    }
+    Ok(line)
+}
+
+/// The picture as R, G, B bytes. 16-bit samples give their upper byte.
+fn rgb(view: &FrameView<'_>) -> Vec<u8> {
+    let (w, h) = (view.width as usize, view.height as usize);
+    let wide = usize::from(view.depth_bits > 8) + 1;
+    let mut out = Vec::with_capacity(w * h * 3);
+    for y in 0..h {
+        for x in 0..w {
+            match view.planes {
+                Planes::Gray(p) => out.extend([p.data[y * p.stride_bytes + x * wide + wide - 1]; 3]),
+                Planes::PackedRgb { plane, pixel_bytes, offsets } => {
+                    let at = y * plane.stride_bytes + x * usize::from(pixel_bytes);
+                    out.extend(offsets.map(|offset| plane.data[at + usize::from(offset)]));
+                }
+                Planes::PlanarRgb(planes) => {
+                    out.extend(planes.map(|p| p.data[y * p.stride_bytes + x * wide + wide - 1]));
+                }
+                Planes::Yuv { .. } | Planes::SemiPlanar { .. } => panic!("exact pictures are gray or RGB"),
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,285 @@
+"""Pictures: batches of them, and one at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from framespool import _framespool, sampling
+from framespool._check import choice, flag, whole
+from framespool._framespool import Tensor
+from framespool._running import Common, Loader, cores
+from framespool.datasets import Dataset, FrameFolder, Mixture, Part, as_dataset
+from framespool.errors import ArgumentError
+from framespool.transforms import Transform
+from framespool.transforms._lists import finish, split, steps
+
+#: As the engine calls them: an image is a clip of one frame.
+_LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
+
+
+@dataclass(eq=False)
+class ImageBatch:
+    """Images with their facts; N of them.
+
+    ``images``: Tensor in the loader's layout and dtype, or a list of N Tensors without the dimension N where the
+    transforms do not make all the same size, or what a callable at the end of the transforms made of the Tensor.
+    ``labels``: (N,) int64. ``masks``: labels of the images' pixels, (N, H, W) uint8 or a list likewise, where the
+    loader was given masks, else ``None``. ``image_ids``: (N,) int64, places in the dataset. ``requested_ids``: (N,)
+    int64, the image that the order asked for; differs from ``image_ids`` where another one took its place.
+    ``sizes``: (N, 2) int64, height and width of each image's file, as it is shown. ``padding``: (N,) bool, true for
+    images that only fill a batch or make ranks equal.
+    """
+
+    images: Tensor | list[Tensor]
+    labels: Tensor
+    image_ids: Tensor
+    requested_ids: Tensor
+    sizes: Tensor
+    padding: Tensor
+    masks: Tensor | list[Tensor] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class ImageLoader(Loader[ImageBatch]):
+    """Streams batches of images (JPEG and PNG files) in an order that only the arguments decide.
+
+    The keywords are those of :class:`~framespool.ClipLoader`, and so are order, shards, epochs, states, errors and
+    :meth:`stats`, in which an image is a clip of one frame. ``dataset``: a :class:`~framespool.datasets.Dataset`
+    (``framespool.datasets.images`` for class folders), or a list of ``(path, label)`` or of paths; bytes may stand for
+    a path. EXIF orientation is applied; alpha is dropped; gray, CMYK and palette images become RGB.
+
+    ``exact=False``: a JPEG is decoded only as far as the result needs. Where it is made more than four times smaller,
+    libjpeg halves it while decoding (never below twice the result's size), and its chroma is resampled together with
+    its luma. Resized images then differ a little from "decode, then resize"; the README has the figures.
+    ``exact=True``: the file is decoded whole into the RGB that libjpeg-turbo, Pillow, OpenCV and torchvision make of
+    it, byte for byte, before the transforms see it.
+
+    ``masks``: maps of labels, one for each entry of the dataset, in its order: PNG files of one channel or with a
+    palette (whose indices are the labels). They are moved exactly as their images are, each pixel taking the label of
+    the nearest one, and come as ``batch.masks``; ``mask_fill`` is the label where there is no picture. An image and
+    its mask must have the same size. Masks need ``on_error="raise"``.
+
+    ``layout``: ``"NHWC"`` or ``"NCHW"``. ``device="cuda:0"``: batches land on that GPU.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | Iterable[Any],
+        *,
+        batch_size: int,
+        transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
+        masks: Sequence[str | os.PathLike[str] | bytes] | None = None,
+        mask_fill: int = 0,
+        exact: bool = False,
+        device: Any = "cpu",
+        shuffle: Literal["full", "buffer", False] = False,
+        initial_fill: int = 1024,
+        order: Literal["framespool", "dali", "torch"] = "framespool",
+        shard_id: int = 0,
+        num_shards: int = 1,
+        stick_to_shard: bool = False,
+        worker_id: int = 0,
+        num_workers: int = 1,
+        seed: int = 0,
+        last_batch: Literal["partial", "drop", "fill"] = "partial",
+        on_error: Literal["raise", "skip", "replace"] = "raise",
+        num_threads: int | None = None,
+        prefetch: int = 2,
+        layout: Literal["NHWC", "NCHW"] = "NHWC",
+        dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    ) -> None:
+        choice("layout", layout, tuple(_LAYOUTS))
+        images = as_dataset(dataset)
+        for place, (source, _) in enumerate(images.entries):
+            if isinstance(source, (Part, FrameFolder)):
+                raise ArgumentError(
+                    f"dataset entry {place}: an image is a file or bytes, got {source!r}; see ClipLoader"
+                )
+        common = Common(
+            batch_size=batch_size,
+            transforms=transforms,
+            device=device,
+            shuffle=shuffle,
+            initial_fill=initial_fill,
+            order=order,
+            shard_id=shard_id,
+            num_shards=num_shards,
+            stick_to_shard=stick_to_shard,
+            worker_id=worker_id,
+            num_workers=num_workers,
+            seed=seed,
+            last_batch=last_batch,
+            on_error=on_error,
+            num_threads=num_threads,
+            prefetch=prefetch,
+            dtype=dtype,
+        )
+        own = {
+            "layout": _LAYOUTS[layout],
+            "index": False,
+            "of_pictures": True,
+            "exact": flag("exact", exact),
+            # What is made before its turn is made for pictures that clips share; images share none.
+            "memory_budget": 0,
+            "look_ahead": 0,
+        }
+        if masks is not None and on_error != "raise":
+            raise ArgumentError(f'masks need on_error="raise", got {on_error!r}: an image and its mask fail together')
+        rule = sampling.indices([0])._rule()
+        super().__init__(images, rule, common, own)
+        self._layout = _LAYOUTS[layout]
+        if masks is not None:
+            settings = {**self._settings, "dtype": "uint8", "label_fill": whole("mask_fill", mask_fill, most=255)}
+            entries = _beside(images, masks)
+            self._companions.append(_framespool.Spool(entries, rule, self._steps, settings))
+
+    @property
+    def num_images(self) -> int:
+        """Images in the whole dataset, over all ranks."""
+        return self.num_clips
+
+    def _batch(self, made: list[dict[str, Any]]) -> ImageBatch:
+        first = made[0]
+        images = _flat(first["frames"], self._layout)
+        masks = None
+        for other in made[1:]:
+            _check_same(first, other)
+            masks = _flat(other["frames"], "NTHW")
+        return ImageBatch(
+            images=finish(self._finish, images),
+            labels=first["labels"],
+            image_ids=first["clip_ids"],
+            requested_ids=first["requested_ids"],
+            sizes=first["sizes"],
+            padding=first["padding"],
+            masks=masks,
+        )
+
+
+def _flat(frames: Any, layout: str) -> Any:
+    """Without the dimension of time."""
+    if isinstance(frames, list):
+        return [frame.drop_time(layout) for frame in frames]
+    return frames.drop_time(layout)
+
+
+def _beside(images: Dataset, masks: Sequence[Any]) -> list[Any]:
+    if isinstance(images, Mixture):
+        raise ArgumentError("masks go with a plain dataset, got a mix; use datasets added up with +")
+    if isinstance(masks, (str, bytes, os.PathLike)):
+        raise ArgumentError(f"masks must be a list, one for each image, got {masks!r}")
+    sources = [source for source, _ in as_dataset(masks).entries]
+    if len(sources) != len(images):
+        raise ArgumentError(f"masks must be one for each of the {len(images)} images, got {len(sources)}")
+    return [(mask, label) for mask, (_, label) in zip(sources, images.entries, strict=True)]
+
+
+def _check_same(images: dict[str, Any], masks: dict[str, Any]) -> None:
+    """Crops are drawn for a size: another one would have another crop."""
+    ids = images["clip_ids"].numpy()
+    for image, size, mask in zip(ids, images["sizes"].numpy(), masks["sizes"].numpy(), strict=True):
+        if tuple(size) != tuple(mask):
+            raise ArgumentError(
+                f"image {image} of the dataset has {size[1]}x{size[0]} pixels, its mask {mask[1]}x{mask[0]}; "
+                "make them the same size"
+            )
+
+
+_Source = str | os.PathLike[str] | bytes
+
+
+def decode_image(
+    source: _Source,
+    *,
+    transforms: Sequence[Transform] | None = None,
+    exact: bool = True,
+    layout: Literal["HWC", "CHW"] = "HWC",
+    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    seed: int = 0,
+) -> Any:
+    """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, or the bytes of a file.
+
+    ``exact``: byte for byte what Pillow, OpenCV and torchvision decode with libjpeg-turbo; see
+    :class:`~framespool.ImageLoader` for what is done otherwise, which is faster where the image is made smaller.
+    ``transforms``: see :mod:`framespool.transforms`; random ones draw by ``seed``.
+
+    Raises :class:`~framespool.MalformedError`, :class:`~framespool.DecodeError`,
+    :class:`~framespool.UnsupportedError`, … with the file's name and the reason.
+    """
+    wanted, function = split(transforms)
+    [image] = _decode([source], wanted, exact, layout, dtype, seed, 1)
+    if isinstance(image, Exception):
+        raise image
+    return finish(function, image)
+
+
+@overload
+def decode_images(
+    sources: Iterable[_Source],
+    *,
+    transforms: Sequence[Transform] | None = None,
+    exact: bool = True,
+    layout: Literal["HWC", "CHW"] = "HWC",
+    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    seed: int = 0,
+    num_threads: int | None = None,
+    on_error: Literal["raise"] = "raise",
+) -> list[Tensor]: ...
+@overload
+def decode_images(
+    sources: Iterable[_Source],
+    *,
+    transforms: Sequence[Transform] | None = None,
+    exact: bool = True,
+    layout: Literal["HWC", "CHW"] = "HWC",
+    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    seed: int = 0,
+    num_threads: int | None = None,
+    on_error: Literal["return"],
+) -> list[Tensor | Exception]: ...
+def decode_images(
+    sources: Iterable[_Source],
+    *,
+    transforms: Sequence[Transform] | None = None,
+    exact: bool = True,
+    layout: Literal["HWC", "CHW"] = "HWC",
+    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    seed: int = 0,
+    num_threads: int | None = None,
+    on_error: Literal["raise", "return"] = "raise",
+) -> Any:
+    """Several images at once, on ``num_threads`` threads (all cores by default): a list of Tensors in the same order.
+
+    As :func:`decode_image` for each, which it equals for every image alone but for random transforms: image *i* draws
+    as clip *i*. ``on_error``: ``"raise"`` the error of the first image that fails, or ``"return"`` errors in the places
+    of their images.
+    """
+    choice("on_error", on_error, ("raise", "return"))
+    if isinstance(sources, (str, bytes, os.PathLike)):
+        raise ArgumentError(f"sources must be a list, got {sources!r}; use decode_image for one")
+    threads = cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
+    images = _decode(list(sources), steps(transforms), exact, layout, dtype, seed, threads)
+    if on_error == "raise":
+        for image in images:
+            if isinstance(image, Exception):
+                raise image
+    return images
+
+
+def _decode(
+    sources: list[_Source], wanted: list[Any], exact: bool, layout: str, dtype: str, seed: int, threads: int
+) -> list[Any]:
+    choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
+    choice("layout", layout, ("HWC", "CHW"))
+    for place, source in enumerate(sources):
+        if not isinstance(source, (str, bytes, os.PathLike)):
+            raise ArgumentError(f"source {place} must be a path or bytes, got {type(source).__name__}")
+    engine = _LAYOUTS["N" + layout]
+    seed = whole("seed", seed, most=2**64 - 1)
+    made = _framespool.decode_images(sources, wanted, dtype, engine, flag("exact", exact), seed, threads)
+    return [image if isinstance(image, Exception) else image.drop_time(engine) for image in made]

@@ -1,0 +1,81 @@
+//! In: a picture's file, or a folder of them.
+//! Out: an index with one packet for each: the whole file.
+//! Never: reads more of a file than its header.
+
+use super::{FrameRecord, PacketRecord, VideoIndex, FRAME, NO_TIME, START};
+use crate::error::{Error, Result, Site};
+use crate::limits::Limits;
+use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo};
+use crate::source::{ByteSource, FileSource, FolderSource};
+use crate::still::{self, Format, Header};
+use crate::units::{DecodeIndex, TimeBase};
+
+/// The index of a picture's file: a video of one frame.
+///
+/// # Errors
+/// Those of [`still::header`]; `Limit` for a file that is larger than any picture.
+pub fn of_file(source: &dyn ByteSource, limits: &Limits) -> Result<VideoIndex> {
+    let site = Site::file(source.name());
+    let header = still::header(source, limits)?;
+    let whole = [(0, source.len())];
+    index(site, &header, whole.into_iter(), TimeBase::new(1, 1).expect("not zero"), limits)
+}
+
+/// The index of a folder of frames, sized and turned as its first one is.
+///
+/// # Errors
+/// As [`of_file`], of the first frame; `Argument` for a frame rate of zero.
+pub fn of_folder(source: &FolderSource, (num, den): (u32, u32), limits: &Limits) -> Result<VideoIndex> {
+    let site = Site::file(source.name());
+    let time_base = TimeBase::new(den, num)
+        .ok_or_else(|| Error::Argument(format!("a folder of frames at {num}/{den} frames per second")))?;
+    let first = source.file(0).ok_or_else(|| Error::malformed(&site, "a folder without frames"))?;
+    let header = still::header(&FileSource::open(first)?, limits)?;
+    index(site, &header, source.parts(), time_base, limits)
+}
+
+fn index(
+    site: Site,
+    header: &Header,
+    parts: impl Iterator<Item = (u64, u64)>,
+    time_base: TimeBase,
+    limits: &Limits,
+) -> Result<VideoIndex> {
+    let packet = |(number, (offset, len)): (i64, (u64, u64))| {
+        let len = Limits::check(&site, "bytes of a picture's file", len, limits.packet_bytes)?;
+        // The cap is far below 4 GiB.
+        Ok(PacketRecord { offset, order: number, dts: NO_TIME, size: len as u32, flags: START | FRAME })
+    };
+    let packets: Vec<PacketRecord> = (0..).zip(parts).map(packet).collect::<Result<_>>()?;
+    Limits::check(&site, "frames of a folder", packets.len() as u64, limits.packets)?;
+    let frames = |n: usize| FrameRecord { packet: DecodeIndex(n as u32), pts: n as i64 };
+    let name = match header.format {
+        Format::Jpeg => "jpeg",
+        Format::Png => "png",
+    };
+    let params = CodecParams {
+        codec: Codec { id: 0, name: name.into(), kind: CodecKind::Still },
+        tag: 0,
+        extradata: Vec::new(),
+        width: header.width,
+        height: header.height,
+        bits_per_coded_sample: 0,
+        colour: ColourTags::default(),
+        reorder: None,
+    };
+    let info =
+        StreamInfo { stream: 0, params, time_base, turn: header.turn, sample_aspect: None, frame_rate: None };
+    Ok(VideoIndex {
+        container: if packets.len() == 1 { name.into() } else { format!("folder of {name}") },
+        end_pts: packets.len() as i64,
+        frames: (0..packets.len()).map(frames).collect(),
+        starts: (0..packets.len() as u32).collect(),
+        packets,
+        site,
+        info,
+        direct: true,
+        preambles: Vec::new(),
+        damaged_units: 0,
+        changes_parameters: false,
+    })
+}

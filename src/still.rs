@@ -1,0 +1,306 @@
+//! In: JPEG and PNG files.
+//! Out: facts from their headers, and their pixels as the kernels read them. The only module that calls libjpeg-turbo.
+//! Never: turns or scales a picture beyond what libjpeg does while it decodes, or gives a damaged one.
+
+mod cmyk;
+mod exif;
+mod head;
+mod jpeg;
+mod libjpeg;
+mod memory;
+mod png;
+
+use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range, MAX_SIDE};
+
+use crate::error::{Error, Result, Site};
+use crate::limits::Limits;
+use crate::media::Turn;
+use crate::source::ByteSource;
+use head::Head;
+use libjpeg::{Decompressor, Facts, Layout, Refusal, Terms};
+use memory::Memory;
+
+/// Bytes from which `sniff` knows a file.
+pub const SNIFF_BYTES: usize = 8;
+
+/// Scans of one JPEG. Encoders write ten or so; each costs a pass over the picture, whatever little it holds.
+const SCANS: u16 = 100;
+/// What libjpeg may use beside the coefficients of a progressive picture.
+const LIBJPEG_BYTES: u64 = 64 << 20;
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// JPEG, with or without JFIF's or EXIF's header.
+    Jpeg,
+    /// PNG; of an animated one, the picture that everybody shows.
+    Png,
+}
+
+/// What the first bytes (`SNIFF_BYTES` do) say; `None` for anything else.
+pub fn sniff(head: &[u8]) -> Option<Format> {
+    if head.starts_with(&[0xff, 0xd8, 0xff]) {
+        Some(Format::Jpeg)
+    } else if head.starts_with(&png::SIGNATURE) {
+        Some(Format::Png)
+    } else {
+        None
+    }
+}
+
+/// What a picture's components are, as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One component.
+    Gray,
+    /// Gray and alpha.
+    GrayAlpha,
+    /// Y, Cb, Cr; horizontal and vertical sampling factor of each.
+    Ycc([(u8, u8); 3]),
+    /// R, G, B.
+    Rgb,
+    /// R, G, B and alpha.
+    Rgba,
+    /// Numbers of palette entries.
+    Palette,
+    /// C, M, Y, K.
+    Cmyk,
+    /// Y, Cb, Cr, K.
+    Ycck,
+    /// A JPEG with this many components, of which nobody says what they are.
+    Unknown(u8),
+}
+
+/// How the samples are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// JPEG baseline: SOF0.
+    Baseline,
+    /// JPEG extended sequential, Huffman: SOF1.
+    Extended,
+    /// JPEG progressive, Huffman: SOF2.
+    Progressive,
+    /// JPEG with arithmetic coding, sequential or progressive: SOF9, SOF10.
+    Arithmetic,
+    /// Lossless JPEG: SOF3, SOF11.
+    Lossless,
+    /// Hierarchical JPEG: SOF5 to SOF7, SOF13 to SOF15.
+    Hierarchical,
+    /// PNG, row by row.
+    Deflate,
+    /// PNG, interlaced.
+    DeflateInterlaced,
+}
+
+/// Facts of a file, from its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Which kind of file.
+    pub format: Format,
+    /// Width as stored, before any turn.
+    pub width: u32,
+    /// Height as stored.
+    pub height: u32,
+    /// How EXIF says that the picture is to be turned.
+    pub turn: Turn,
+    /// Its components.
+    pub kind: Kind,
+    /// Its coding.
+    pub coding: Coding,
+    /// Bits of a sample, or of a palette index.
+    pub sample_bits: u8,
+}
+
+impl Header {
+    /// Width and height of the picture decoded at `shrink`, before any turn.
+    pub fn shrunk(&self, shrink: Shrink) -> (u32, u32) {
+        (self.width.div_ceil(shrink.divisor()), self.height.div_ceil(shrink.divisor()))
+    }
+
+    /// Whether its pixels may be labels: one number each, of 8 bits at most.
+    pub fn holds_labels(&self) -> bool {
+        matches!(self.kind, Kind::Gray | Kind::GrayAlpha | Kind::Palette) && self.sample_bits <= 8
+    }
+
+    /// Whether it can be decoded at this size.
+    pub fn can_shrink(&self, shrink: Shrink) -> bool {
+        shrink == Shrink::Whole || self.format == Format::Jpeg
+    }
+}
+
+/// The header of a file: a few KiB are read, or as much as its segments before the picture take.
+pub fn header(source: &dyn ByteSource, limits: &Limits) -> Result<Header> {
+    let mut head = Head::new(source, limits);
+    let header = match sniff(head.up_to(0, SNIFF_BYTES)?) {
+        Some(Format::Jpeg) => jpeg::header(&mut head)?,
+        Some(Format::Png) => png::header(&mut head)?,
+        None if source.is_empty() => return Err(Error::malformed(head.site(), "the file is empty")),
+        None => {
+            return Err(Error::malformed(head.site(), "it begins neither like a JPEG nor like a PNG"));
+        }
+    };
+    let (width, height) = (u64::from(header.width), u64::from(header.height));
+    if width == 0 || height == 0 {
+        return Err(Error::malformed(head.site(), format!("the picture is {width}x{height}")));
+    }
+    Limits::check(head.site(), "the picture's longer side", width.max(height), u64::from(MAX_SIDE))?;
+    Limits::check(head.site(), "the picture's number of pixels", width * height, limits.picture_samples)?;
+    Ok(header)
+}
+
+/// The part of full size at which a JPEG is decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shrink {
+    /// 1
+    #[default]
+    Whole,
+    /// 1/2
+    Half,
+    /// 1/4
+    Quarter,
+    /// 1/8
+    Eighth,
+}
+
+impl Shrink {
+    /// All, from the largest picture to the smallest.
+    pub const ALL: [Self; 4] = [Self::Whole, Self::Half, Self::Quarter, Self::Eighth];
+
+    /// 1, 2, 4 or 8: sides are divided by it and rounded up.
+    pub fn divisor(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// How a picture is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ask {
+    /// Its size.
+    pub shrink: Shrink,
+    /// To the byte what Pillow's `Image.open(file).convert("RGB")` gives, which interpolates chroma, rather than planes
+    /// as stored.
+    pub exact: bool,
+    /// Numbers as stored, of a palette too: they are labels.
+    pub labels: bool,
+}
+
+/// Decodes pictures one after another: keeps libjpeg's decompressor and the memory of the samples. One per worker.
+#[derive(Default)]
+pub struct StillDecoder {
+    decompressor: Option<Decompressor>,
+    memory: Memory,
+}
+
+impl StillDecoder {
+    /// A decoder that has nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The picture of a whole file whose header is `header`, good until the next call.
+    ///
+    /// Planes are Y, Cb, Cr as stored (BT.601, full range), gray, or R, G, B: where `ask.exact` wants it, for PNG, and for JPEGs in RGB, CMYK, YCCK
+    /// or with sampling factors that the kernels have no name for. A picture shrunk by libjpeg may have finer chroma than the
+    /// whole one: libjpeg shrinks planes by different amounts where that spares it to enlarge them again.
+    ///
+    /// Damage is an error: whatever libjpeg warns of, except bytes between segments, unknown versions of JFIF and Adobe's
+    /// segment, damaged profiles, and progressive numbers in a baseline scan, all of which leave every sample right. So is the end of the
+    /// file before the end marker. Of a PNG, everything up to the last byte of the picture must be right, checksums included.
+    pub fn decode(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
+        if ask.labels && !header.holds_labels() {
+            let what = format!("a map of labels of {:?} and {} bits", header.kind, header.sample_bits);
+            return Err(Error::Unsupported { site: site.clone(), what });
+        }
+        if !header.can_shrink(ask.shrink) {
+            return Err(Error::Argument(format!("{site}: a PNG is decoded at full size only")));
+        }
+        match header.format {
+            Format::Png => png::decode(site, header, bytes, ask.labels, &mut self.memory),
+            Format::Jpeg => self.decode_jpeg(site, header, bytes, ask),
+        }
+    }
+
+    /// Gives back memory beyond what usual pictures need. The next picture does the same if it is much smaller than the last.
+    pub fn rest(&mut self) {
+        self.memory.rest();
+    }
+
+    fn decode_jpeg(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
+        jpeg::refuse(site, header)?;
+        if self.decompressor.is_none() {
+            self.decompressor = Decompressor::new();
+        }
+        let Some(decompressor) = &mut self.decompressor else {
+            return Err(Error::io(site, std::io::ErrorKind::OutOfMemory.into()));
+        };
+        let samples =
+            u64::from(header.width.next_multiple_of(32)) * u64::from(header.height.next_multiple_of(32));
+        let terms = Terms {
+            shrink: ask.shrink.divisor() as u8,
+            exact: ask.exact,
+            scan_limit: SCANS,
+            // A progressive picture's coefficients: two bytes each, four components at most.
+            memory_bytes: samples * 8 + LIBJPEG_BYTES,
+        };
+        let refuse = |refusal| refused(site, refusal, &terms);
+        let opened = decompressor.open(bytes, terms).map_err(refuse)?;
+        let facts = opened.facts().clone();
+        // What memory is lent below was found good by the limits when the header was read, for this size only.
+        if facts.full != (header.width, header.height) {
+            let (width, height) = facts.full;
+            let was = (header.width, header.height);
+            return Err(Error::malformed(
+                site,
+                format!("the picture is {width}x{height}, where its header was {}x{}", was.0, was.1),
+            ));
+        }
+        let mut sizes = [0; 3];
+        let mut strides = [0; 3];
+        let count = facts.planes().len();
+        for (n, plane) in facts.planes().iter().enumerate() {
+            strides[n] = plane.row_bytes as usize;
+            sizes[n] = strides[n] * plane.rows as usize;
+        }
+        let mut planes = self.memory.lend(site, sizes)?;
+        opened.read(&mut planes[..count], &strides[..count]).map_err(refuse)?;
+        if facts.layout == Layout::Cmyk {
+            cmyk::to_rgb(planes[0]);
+        }
+        Ok(view(&facts, planes.map(|plane| &*plane), strides))
+    }
+}
+
+fn view<'a>(facts: &Facts, data: [&'a [u8]; 3], strides: [usize; 3]) -> FrameView<'a> {
+    let plane = |n: usize| Plane { data: data[n], stride_bytes: strides[n] };
+    let chroma = facts.planes().get(1).copied().unwrap_or_default();
+    let packed = |pixel_bytes| Planes::PackedRgb { plane: plane(0), pixel_bytes, offsets: [0, 1, 2] };
+    let (planes, matrix) = match facts.layout {
+        Layout::Gray => (Planes::Gray(plane(0)), Matrix::Bt601),
+        Layout::Yuv => {
+            let (log2_chroma_w, log2_chroma_h) = (chroma.log2_w as u8, chroma.log2_h as u8);
+            let planes = [plane(0), plane(1), plane(2)];
+            (Planes::Yuv { planes, log2_chroma_w, log2_chroma_h }, Matrix::Bt601)
+        }
+        Layout::Rgb => (packed(3), Matrix::Rgb),
+        Layout::Cmyk => (packed(4), Matrix::Rgb),
+    };
+    let colour = Colour { matrix, range: Range::Full };
+    FrameView { width: facts.width, height: facts.height, depth_bits: 8, shift: 0, planes, colour }
+}
+
+fn refused(site: &Site, refusal: Refusal, terms: &Terms) -> Error {
+    let site = site.clone();
+    match refusal {
+        Refusal::Damaged(words) => Error::Decode { site, reason: format!("libjpeg says: {words}") },
+        Refusal::Unsupported(words) => Error::Unsupported { site, what: format!("'{words}' (libjpeg)") },
+        Refusal::Limit(words) if words.contains("scans") => {
+            let cap = u64::from(terms.scan_limit);
+            Error::Limit { site, what: "the number of scans", value: cap + 1, cap }
+        }
+        Refusal::Limit(_) => {
+            let cap = terms.memory_bytes;
+            Error::Limit { site, what: "the memory that libjpeg asks for, in bytes,", value: cap + 1, cap }
+        }
+        Refusal::Bug(reason) => Error::Internal { site, reason },
+    }
+}

@@ -1,0 +1,162 @@
+//! In: the segments of a JPEG file before its picture.
+//! Out: size, components, coding and turn, read by libjpeg's rules so that both see the same picture.
+//! Never: decodes a sample.
+
+use super::head::Head;
+use super::{exif, Coding, Format, Header, Kind};
+use crate::error::{Error, Result, Site};
+
+/// EXIF data beyond this is not looked at: sixteen segments.
+const EXIF_BYTES: usize = 1 << 20;
+
+#[derive(Default)]
+struct Seen {
+    frame: Option<Frame>,
+    jfif: bool,
+    /// Adobe's colour transform.
+    adobe: Option<u8>,
+    exif: Vec<u8>,
+}
+
+struct Frame {
+    coding: Coding,
+    sample_bits: u8,
+    width: u32,
+    height: u32,
+    /// Identifier, sampling factors.
+    components: Vec<(u8, u8, u8)>,
+}
+
+/// Everything up to the first scan.
+pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
+    let mut seen = Seen::default();
+    let mut offset = 2;
+    loop {
+        let (marker, at) = next_marker(head, offset)?;
+        match marker {
+            0x01 | 0xd0..=0xd7 => {
+                offset = at; // no content
+                continue;
+            }
+            0xd8 => return Err(malformed(head, at, "a second start of a picture")),
+            0xd9 => return Err(malformed(head, at, "the end, before any picture")),
+            0xda => return finish(head, at, seen),
+            _ => {}
+        }
+        let len = head.number::<2>(at)? as usize;
+        if len < 2 {
+            return Err(malformed(head, at, "a segment shorter than its own length"));
+        }
+        let (content, len) = (at + 2, len - 2);
+        match marker {
+            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
+                if seen.frame.is_some() {
+                    return Err(malformed(head, at, "a second frame header"));
+                }
+                seen.frame = Some(frame(head, marker, content, len)?);
+            }
+            0xe0 => seen.jfif |= len >= 14 && head.exactly(content, 5)? == b"JFIF\0",
+            0xe1 if len >= 6 => {
+                // Data that does not fit into one segment goes on in the next.
+                let is_exif = head.up_to(content, 6)? == b"Exif\0\0" && seen.exif.len() + len <= EXIF_BYTES;
+                let more = if is_exif { head.up_to(content + 6, len - 6)? } else { &[] };
+                seen.exif.extend_from_slice(more);
+            }
+            0xee if len >= 12 => {
+                let adobe = head.up_to(content, 12)?;
+                if adobe.len() == 12 && adobe.starts_with(b"Adobe") {
+                    seen.adobe = Some(adobe[11]);
+                }
+            }
+            _ => {}
+        }
+        offset = content + len as u64;
+    }
+}
+
+/// The next marker and the offset behind it. What lies before it belongs to nothing, as libjpeg has it.
+fn next_marker(head: &mut Head<'_>, mut offset: u64) -> Result<(u8, u64)> {
+    loop {
+        while head.number::<1>(offset)? != 0xff {
+            offset += 1;
+        }
+        while head.number::<1>(offset)? == 0xff {
+            offset += 1;
+        }
+        let code = head.number::<1>(offset)? as u8;
+        offset += 1;
+        if code != 0 {
+            return Ok((code, offset));
+        }
+    }
+}
+
+fn frame(head: &mut Head<'_>, marker: u8, at: u64, len: usize) -> Result<Frame> {
+    let coding = match marker {
+        0xc0 => Coding::Baseline,
+        0xc1 => Coding::Extended,
+        0xc2 => Coding::Progressive,
+        0xc9 | 0xca => Coding::Arithmetic,
+        0xc3 | 0xcb => Coding::Lossless,
+        _ => Coding::Hierarchical,
+    };
+    let bytes = head.exactly(at, len)?;
+    let number = |at: usize| u32::from(bytes[at]) << 8 | u32::from(bytes[at + 1]);
+    if len < 6 || len != 6 + 3 * usize::from(bytes[5]) || bytes[5] == 0 {
+        return Err(malformed(head, at, "a frame header of the wrong length"));
+    }
+    Ok(Frame {
+        coding,
+        sample_bits: bytes[0],
+        height: number(1),
+        width: number(3),
+        components: bytes[6..].chunks_exact(3).map(|c| (c[0], c[1] >> 4, c[1] & 15)).collect(),
+    })
+}
+
+fn finish(head: &Head<'_>, at: u64, seen: Seen) -> Result<Header> {
+    let Some(frame) = &seen.frame else {
+        return Err(malformed(head, at, "a scan without a frame header"));
+    };
+    Ok(Header {
+        format: Format::Jpeg,
+        width: frame.width,
+        height: frame.height,
+        turn: exif::turn(&seen.exif),
+        kind: kind(frame, &seen),
+        coding: frame.coding,
+        sample_bits: frame.sample_bits,
+    })
+}
+
+/// libjpeg's guess at what components mean: JFIF's word, Adobe's, then their names.
+fn kind(frame: &Frame, seen: &Seen) -> Kind {
+    let ycc = |c: &[(u8, u8, u8)]| Kind::Ycc([(c[0].1, c[0].2), (c[1].1, c[1].2), (c[2].1, c[2].2)]);
+    match &frame.components[..] {
+        [_] => Kind::Gray,
+        three @ [a, b, c] => match (seen.jfif, seen.adobe, [a.0, b.0, c.0]) {
+            (false, Some(0), _) | (false, None, [b'R', b'G', b'B']) => Kind::Rgb,
+            _ => ycc(three),
+        },
+        [_, _, _, _] if seen.adobe.is_none_or(|transform| transform == 0) => Kind::Cmyk,
+        [_, _, _, _] => Kind::Ycck,
+        other => Kind::Unknown(other.len() as u8),
+    }
+}
+
+/// JPEGs that are not decoded here, in words that say what they are.
+pub(super) fn refuse(site: &Site, header: &Header) -> Result<()> {
+    let bits = header.sample_bits;
+    let what = match (header.coding, header.kind) {
+        (Coding::Lossless, _) => format!("lossless JPEG ({bits} bits)"),
+        (Coding::Hierarchical, _) => "hierarchical JPEG".to_owned(),
+        _ if bits != 8 => format!("JPEG of {bits} bits a sample"),
+        (_, Kind::Unknown(count)) => format!("JPEG of {count} components"),
+        _ => return Ok(()),
+    };
+    Err(Error::Unsupported { site: site.clone(), what })
+}
+
+fn malformed(head: &Head<'_>, at: u64, what: &str) -> Error {
+    Error::malformed(head.site(), format!("JPEG with {what} at byte {at}"))
+}

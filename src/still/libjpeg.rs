@@ -1,0 +1,228 @@
+//! In: the bytes of a JPEG file and memory for its samples.
+//! Out: its samples there, or libjpeg's words for what is wrong.
+//! Never: runs Rust code from inside libjpeg, or lets libjpeg write beyond what it was lent.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_long, CStr};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+// For its static library, which holds the libjpeg interface that `libjpeg.c` calls.
+use turbojpeg_sys as _;
+
+/// One plane, as libjpeg writes it: whole blocks.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plane {
+    pub row_bytes: u32,
+    pub rows: u32,
+    pub log2_w: u32,
+    pub log2_h: u32,
+}
+
+/// The same struct as in `libjpeg.c`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct RawPicture {
+    full_width: u32,
+    full_height: u32,
+    width: u32,
+    height: u32,
+    layout: u32,
+    planes: [Plane; 3],
+}
+
+#[repr(C)]
+struct Still {
+    _opaque: [u8; 0],
+}
+
+extern "C" {
+    fn still_new() -> *mut Still;
+    fn still_free(still: *mut Still);
+    fn still_words(still: *const Still) -> *const c_char;
+    fn still_open(
+        still: *mut Still,
+        data: *const u8,
+        len: usize,
+        shrink: c_int,
+        exact: c_int,
+        scan_limit: c_int,
+        max_memory: c_long,
+        picture: *mut RawPicture,
+    ) -> c_int;
+    fn still_close(still: *mut Still);
+    fn still_read(still: *mut Still, planes: *const *mut u8, strides: *const usize) -> c_int;
+}
+
+/// What the samples are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// One plane.
+    Gray,
+    /// Y, Cb, Cr planes.
+    Yuv,
+    /// R, G, B bytes side by side.
+    Rgb,
+    /// C, M, Y, K bytes side by side, as stored.
+    Cmyk,
+}
+
+/// Sizes of an opened picture.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// As stored.
+    pub full: (u32, u32),
+    /// Shrunk.
+    pub width: u32,
+    /// Shrunk.
+    pub height: u32,
+    pub layout: Layout,
+    planes: [Plane; 3],
+}
+
+impl Facts {
+    /// The planes that there are.
+    pub fn planes(&self) -> &[Plane] {
+        &self.planes[..if self.layout == Layout::Yuv { 3 } else { 1 }]
+    }
+}
+
+/// Why libjpeg did not give the picture, in its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Damaged(String),
+    Unsupported(String),
+    Limit(String),
+    Bug(String),
+}
+
+/// What a picture may cost, and how it is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// 1, 2, 4 or 8.
+    pub shrink: u8,
+    /// RGB rather than planes.
+    pub exact: bool,
+    pub scan_limit: u16,
+    /// Of libjpeg's own, mostly the coefficients of progressive files.
+    pub memory_bytes: u64,
+}
+
+/// libjpeg's decompressor, reused from picture to picture.
+pub(super) struct Decompressor(NonNull<Still>);
+
+// SAFETY: libjpeg keeps no state outside its struct that depends on the thread; `&mut self` keeps threads apart.
+unsafe impl Send for Decompressor {}
+
+impl Decompressor {
+    /// `None` without memory for it.
+    pub fn new() -> Option<Self> {
+        // SAFETY: no arguments.
+        NonNull::new(unsafe { still_new() }).map(Self)
+    }
+
+    /// Reads the header.
+    pub fn open<'a>(&'a mut self, bytes: &'a [u8], terms: Terms) -> Result<Opened<'a>, Refusal> {
+        let mut raw = RawPicture::default();
+        // SAFETY: the decompressor is alive; libjpeg keeps the pointer to `bytes`, which `Opened` borrows until it has
+        // read or closed; `raw` is the struct that the C side fills, and outlives the call.
+        let answer = unsafe {
+            still_open(
+                self.0.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len(),
+                c_int::from(terms.shrink),
+                c_int::from(terms.exact),
+                c_int::from(terms.scan_limit),
+                c_long::try_from(terms.memory_bytes).unwrap_or(c_long::MAX),
+                &mut raw,
+            )
+        };
+        self.check(answer)?;
+        let layout = match raw.layout {
+            1 => Layout::Gray,
+            2 => Layout::Yuv,
+            3 => Layout::Rgb,
+            _ => Layout::Cmyk,
+        };
+        let facts = Facts {
+            full: (raw.full_width, raw.full_height),
+            width: raw.width,
+            height: raw.height,
+            layout,
+            planes: raw.planes,
+        };
+        Ok(Opened { still: self, facts, open: true, bytes: PhantomData })
+    }
+
+    fn check(&self, answer: c_int) -> Result<(), Refusal> {
+        if answer == 0 {
+            return Ok(());
+        }
+        // SAFETY: a NUL-terminated string inside the living struct, copied before anything writes there again.
+        let words = unsafe { CStr::from_ptr(still_words(self.0.as_ptr())) }.to_string_lossy().into_owned();
+        Err(match answer {
+            1 => Refusal::Damaged(words),
+            2 => Refusal::Unsupported(words),
+            3 => Refusal::Limit(words),
+            _ => Refusal::Bug(words),
+        })
+    }
+}
+
+impl Drop for Decompressor {
+    fn drop(&mut self) {
+        // SAFETY: made by `still_new`, freed once.
+        unsafe { still_free(self.0.as_ptr()) }
+    }
+}
+
+/// A picture whose header was read.
+pub(super) struct Opened<'a> {
+    still: &'a mut Decompressor,
+    facts: Facts,
+    open: bool,
+    bytes: PhantomData<&'a [u8]>,
+}
+
+impl Opened<'_> {
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Decodes into `planes`, one for each of the facts' planes, with its rows `strides` apart.
+    pub fn read(mut self, planes: &mut [&mut [u8]], strides: &[usize]) -> Result<Facts, Refusal> {
+        let wanted = self.facts.planes();
+        if planes.len() != wanted.len() || strides.len() != wanted.len() {
+            return Err(Refusal::Bug(format!("{} planes lent, {} needed", planes.len(), wanted.len())));
+        }
+        let mut pointers = [std::ptr::null_mut(); 3];
+        let mut distances = [0; 3];
+        for (n, plane) in wanted.iter().enumerate() {
+            let (rows, row_bytes) = (plane.rows as usize, plane.row_bytes as usize);
+            if strides[n] < row_bytes
+                || strides[n].checked_mul(rows).is_none_or(|need| need > planes[n].len())
+            {
+                return Err(Refusal::Bug(format!("plane {n} was lent {} bytes, too few", planes[n].len())));
+            }
+            pointers[n] = planes[n].as_mut_ptr();
+            distances[n] = strides[n];
+        }
+        self.open = false;
+        // SAFETY: the decompressor is open on bytes that `self` still borrows; it writes `row_bytes` into each of `rows`
+        // rows of each plane, which the loop above found to be inside the slices, and those are borrowed exclusively.
+        let answer = unsafe { still_read(self.still.0.as_ptr(), pointers.as_ptr(), distances.as_ptr()) };
+        self.still.check(answer)?;
+        Ok(self.facts.clone())
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            // SAFETY: alive, and open on a picture that nobody reads any more.
+            unsafe { still_close(self.still.0.as_ptr()) }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! In: PNG files.
+//! Out: size, components and turn from the chunks before the picture; the picture as the kernels read it.
+//! Never: applies gamma, profiles or alpha.
+
+use std::io::Cursor;
+
+use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
+use png::{ColorType, Decoder, DecodingError, Reader};
+
+use super::head::Head;
+use super::memory::Memory;
+use super::{exif, Coding, Format, Header, Kind};
+use crate::error::{Error, Result, Site};
+use crate::media::Turn;
+
+/// How every PNG begins.
+pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+
+/// EXIF data beyond this is not looked at.
+const EXIF_BYTES: usize = 1 << 16;
+/// What the decoder may use beside the picture: rows, and chunks that it keeps.
+const DECODER_BYTES: usize = 64 << 20;
+
+/// Everything up to the picture. EXIF data behind the picture is not found: that would take reading the file to its end.
+pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
+    let mut header = None;
+    let mut turn = Turn::default();
+    let mut offset = SIGNATURE.len() as u64;
+    loop {
+        let len = head.number::<4>(offset)?;
+        let name = <[u8; 4]>::try_from(head.exactly(offset + 4, 4)?).expect("four bytes");
+        let content = offset + 8;
+        match (&name, &header) {
+            (b"CgBI", None) => {
+                let what = "Apple's variant of PNG (CgBI)".to_owned();
+                return Err(Error::Unsupported { site: head.site().clone(), what });
+            }
+            (b"IHDR", None) => header = Some(ihdr(head, content, len)?),
+            (_, None) => return Err(malformed(head, offset, "another chunk where IHDR should be")),
+            (b"IDAT", Some(header)) => return Ok(Header { turn, ..header.clone() }),
+            (b"IEND", _) => return Err(malformed(head, offset, "its end before its picture")),
+            (b"eXIf", _) if len as usize <= EXIF_BYTES => {
+                turn = exif::turn(head.up_to(content, len as usize)?);
+            }
+            _ => {}
+        }
+        offset = content + u64::from(len) + 4; // and a checksum
+    }
+}
+
+fn ihdr(head: &mut Head<'_>, at: u64, len: u32) -> Result<Header> {
+    if len != 13 {
+        return Err(malformed(head, at, "an IHDR of the wrong length"));
+    }
+    let (width, height) = (head.number::<4>(at)?, head.number::<4>(at + 4)?);
+    let rest = head.exactly(at + 8, 5)?;
+    let kind = match (rest[1], rest[0]) {
+        (0, 1 | 2 | 4 | 8 | 16) => Kind::Gray,
+        (2, 8 | 16) => Kind::Rgb,
+        (3, 1 | 2 | 4 | 8) => Kind::Palette,
+        (4, 8 | 16) => Kind::GrayAlpha,
+        (6, 8 | 16) => Kind::Rgba,
+        (colours, bits) => {
+            let what = format!("colours of kind {colours} with {bits} bits, which there are not,");
+            return Err(malformed(head, at, &what));
+        }
+    };
+    let coding = if rest[4] == 0 { Coding::Deflate } else { Coding::DeflateInterlaced };
+    let sample_bits = rest[0];
+    Ok(Header { format: Format::Png, width, height, turn: Turn::default(), kind, coding, sample_bits })
+}
+
+fn malformed(head: &Head<'_>, at: u64, what: &str) -> Error {
+    Error::malformed(head.site(), format!("PNG with {what} at byte {at}"))
+}
+
+/// The picture of a whole file.
+pub(super) fn decode<'a>(
+    site: &Site,
+    header: &Header,
+    bytes: &[u8],
+    labels: bool,
+    memory: &'a mut Memory,
+) -> Result<FrameView<'a>> {
+    let limits = png::Limits { bytes: DECODER_BYTES };
+    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), limits);
+    decoder.ignore_checksums(false);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    let mut reader = decoder.read_info().map_err(|error| refused(site, error))?;
+    let info = reader.info();
+    // What memory is lent below was found good by the limits when the header was read, for this size only.
+    if (info.width, info.height) != (header.width, header.height)
+        || info.bit_depth as u8 != header.sample_bits
+        || kind_of(info.color_type) != header.kind
+    {
+        return Err(Error::malformed(site, "the picture is not what its header was"));
+    }
+    frame(site, header, &mut reader, labels, memory)
+}
+
+fn kind_of(colours: ColorType) -> Kind {
+    match colours {
+        ColorType::Grayscale => Kind::Gray,
+        ColorType::Rgb => Kind::Rgb,
+        ColorType::Indexed => Kind::Palette,
+        ColorType::GrayscaleAlpha => Kind::GrayAlpha,
+        ColorType::Rgba => Kind::Rgba,
+    }
+}
+
+fn frame<'a>(
+    site: &Site,
+    header: &Header,
+    reader: &mut Reader<Cursor<&[u8]>>,
+    labels: bool,
+    memory: &'a mut Memory,
+) -> Result<FrameView<'a>> {
+    let (width, height) = (header.width as usize, header.height as usize);
+    let pixels = width * height;
+    let wide = header.sample_bits == 16;
+    let coded = reader
+        .output_buffer_size()
+        .ok_or_else(|| Error::malformed(site, "the picture's size does not fit into memory"))?;
+    // What becomes of the samples: nothing, or a second copy in a form that the kernels read.
+    let copy = match (header.kind, header.sample_bits) {
+        (Kind::Gray, 8 | 16) | (Kind::Rgb | Kind::Rgba, 8) => 0,
+        (Kind::Palette, _) if labels => pixels,
+        (Kind::Gray | Kind::GrayAlpha, _) => pixels * if wide { 2 } else { 1 },
+        _ => pixels * if wide { 6 } else { 3 },
+    };
+    let [samples, made, _] = memory.lend(site, [coded, copy, 0])?;
+    reader.next_frame(samples).map_err(|error| refused(site, error))?;
+
+    let colour = |matrix| Colour { matrix, range: Range::Full };
+    let (gray, rgb) = (colour(Matrix::Bt601), colour(Matrix::Rgb));
+    let (planes, colour) = match (header.kind, header.sample_bits) {
+        (Kind::Gray, 8) => (Planes::Gray(Plane { data: samples, stride_bytes: width }), gray),
+        (Kind::Gray, 16) => {
+            samples.chunks_exact_mut(2).for_each(|sample| sample.swap(0, 1));
+            (Planes::Gray(Plane { data: samples, stride_bytes: width * 2 }), gray)
+        }
+        (Kind::Gray, bits) => {
+            let scale = if labels { 1 } else { 255 / ((1u16 << bits) - 1) as u8 };
+            unpack(samples, bits, width, made, |value, out: &mut [u8; 1]| out[0] = value * scale);
+            (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
+        }
+        (Kind::GrayAlpha, 8) => {
+            made.iter_mut().zip(samples.chunks_exact(2)).for_each(|(out, pair)| *out = pair[0]);
+            (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
+        }
+        (Kind::GrayAlpha, _) => {
+            swap_apart(samples, 4, 0, made);
+            (Planes::Gray(Plane { data: made, stride_bytes: width * 2 }), gray)
+        }
+        (Kind::Palette, bits) if labels => {
+            unpack(samples, bits, width, made, |index, out: &mut [u8; 1]| out[0] = index);
+            (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
+        }
+        (Kind::Palette, bits) => {
+            look_up(site, reader, samples, bits, width, made)?;
+            (packed(made, width, 3), rgb)
+        }
+        (kind, 8) => (packed(samples, width, if kind == Kind::Rgba { 4 } else { 3 }), rgb),
+        (kind, _) => {
+            let step = if kind == Kind::Rgba { 8 } else { 6 };
+            for (c, plane) in made.chunks_exact_mut(pixels * 2).enumerate() {
+                swap_apart(samples, step, c * 2, plane);
+            }
+            let plane =
+                |c: usize| Plane { data: &made[c * pixels * 2..][..pixels * 2], stride_bytes: width * 2 };
+            (Planes::PlanarRgb([plane(0), plane(1), plane(2)]), rgb)
+        }
+    };
+    let depth_bits = if wide { 16 } else { 8 };
+    Ok(FrameView { width: header.width, height: header.height, depth_bits, shift: 0, planes, colour })
+}
+
+fn packed(data: &[u8], width: usize, pixel_bytes: u8) -> Planes<'_> {
+    let plane = Plane { data, stride_bytes: width * usize::from(pixel_bytes) };
+    Planes::PackedRgb { plane, pixel_bytes, offsets: [0, 1, 2] }
+}
+
+/// One component of 16-bit pixels, `step` bytes apart, from PNG's byte order into the kernels'.
+fn swap_apart(samples: &[u8], step: usize, offset: usize, plane: &mut [u8]) {
+    for (out, pixel) in plane.chunks_exact_mut(2).zip(samples.chunks_exact(step)) {
+        out.copy_from_slice(&[pixel[offset + 1], pixel[offset]]);
+    }
+}
+
+/// Values of 1, 2, 4 or 8 bits, rows beginning on whole bytes, each made into `N` bytes by `f`.
+fn unpack<const N: usize>(
+    samples: &[u8],
+    bits: u8,
+    width: usize,
+    made: &mut [u8],
+    mut f: impl FnMut(u8, &mut [u8; N]),
+) {
+    let per_byte = 8 / usize::from(bits);
+    let mask = ((1u16 << bits) - 1) as u8;
+    let rows = made.chunks_exact_mut(width * N).zip(samples.chunks_exact(width.div_ceil(per_byte)));
+    for (out, row) in rows {
+        for (x, out) in out.chunks_exact_mut(N).enumerate() {
+            // The leftmost pixel is in the highest bits.
+            let shift = 8 - usize::from(bits) * (x % per_byte + 1);
+            f(row[x / per_byte] >> shift & mask, out.try_into().expect("N bytes"));
+        }
+    }
+}
+
+fn look_up(
+    site: &Site,
+    reader: &Reader<Cursor<&[u8]>>,
+    samples: &[u8],
+    bits: u8,
+    width: usize,
+    made: &mut [u8],
+) -> Result<()> {
+    let palette = reader.info().palette.as_deref().unwrap_or_default();
+    let mut colours = [[0; 3]; 256];
+    for (colour, entry) in colours.iter_mut().zip(palette.chunks_exact(3)) {
+        colour.copy_from_slice(entry);
+    }
+    let mut highest = 0;
+    unpack(samples, bits, width, made, |index, out: &mut [u8; 3]| {
+        highest = highest.max(index);
+        *out = colours[usize::from(index)];
+    });
+    let entries = palette.len() / 3;
+    if usize::from(highest) >= entries {
+        let reason = format!("a pixel has colour {highest} of a palette of {entries}");
+        return Err(Error::Decode { site: site.clone(), reason });
+    }
+    Ok(())
+}
+
+fn refused(site: &Site, error: DecodingError) -> Error {
+    let site = site.clone();
+    match error {
+        DecodingError::LimitsExceeded => {
+            let cap = DECODER_BYTES as u64;
+            Error::Limit {
+                site,
+                what: "the memory that the PNG decoder asks for, in bytes,",
+                value: cap + 1,
+                cap,
+            }
+        }
+        DecodingError::Parameter(error) => Error::Internal { site, reason: error.to_string() },
+        DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Error::Decode { site, reason: "the file ends within the picture".to_owned() }
+        }
+        DecodingError::IoError(error) => Error::io(&site, error),
+        DecodingError::Format(error) => {
+            Error::Decode { site, reason: format!("the PNG decoder says: {error}") }
+        }
+    }
+}

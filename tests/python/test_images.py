@@ -1,0 +1,308 @@
+"""Pictures: to the byte what Pillow decodes where that was asked for, near it where not, and batches of them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool import transforms as t
+from PIL import Image, ImageOps
+
+
+@pytest.fixture(scope="session")
+def pictures(corpus: Path) -> Path:
+    return corpus / "images"
+
+
+@pytest.fixture(scope="session")
+def photos(pictures: Path) -> fsp.datasets.Dataset:
+    return fsp.datasets.images(pictures / "classes")
+
+
+def pillow(source: Path | bytes) -> np.ndarray:
+    """What Pillow makes of a file: upright, RGB."""
+    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+
+
+def encoded(image: Image.Image, **options) -> bytes:
+    out = io.BytesIO()
+    image.save(out, **{"format": "PNG", **options})
+    return out.getvalue()
+
+
+#: What this library does not read, though Pillow may.
+UNREAD = {"lossless_12bit_grey.jpg": fsp.UnsupportedError}
+
+
+def test_exact_pixels_are_pillows_to_the_byte(pictures):
+    same, refused = 0, []
+    for path in sorted([*(pictures / "classes").rglob("*.jpg"), *(pictures / "odd").rglob("*.jp*g")]):
+        if path.name in UNREAD:
+            with pytest.raises(UNREAD[path.name], match=path.name):
+                fsp.decode_image(path)
+            refused.append(path.name)
+            continue
+        ours, theirs = fsp.decode_image(path).numpy(), pillow(path)
+        assert ours.shape == theirs.shape, path
+        assert np.array_equal(ours, theirs), (path, np.abs(ours.astype(int) - theirs).max())
+        same += 1
+    assert same >= 75 and len(refused) == 1
+    print(f"{same} files to the byte, refused: {refused}")
+
+
+def test_all_orientations_come_out_upright_from_planes_too(pictures):
+    turned = sorted((pictures / "odd").glob("exif_*.jpg"))
+    assert len(turned) >= 12
+    for path in turned:
+        ours, theirs = fsp.decode_image(path, exact=False).numpy().astype(int), pillow(path)
+        assert ours.shape == theirs.shape
+        # Chroma is repeated, where Pillow interpolates it: near, and far off if it were turned otherwise.
+        assert np.abs(ours - theirs).mean() < 2.5, path
+        small = fsp.decode_image(path, exact=False, transforms=[t.Resize((20, 20))]).numpy().astype(int)
+        pixels = fsp.decode_image(path, exact=True, transforms=[t.Resize((20, 20))]).numpy()
+        assert np.abs(small - pixels).mean() < 2.5, path
+
+
+def resized(path, size, *, exact):
+    return fsp.decode_image(path, transforms=[t.Resize((size, size))], exact=exact).numpy().astype(int)
+
+
+def test_planes_resized_are_near_pixels_resized(photos):
+    """Chroma is made larger by libjpeg and clipped where RGB is asked for; here it is resampled and clipped once,
+    which shows in the most saturated pictures."""
+    apart, means = [], []
+    for path, _ in photos:
+        difference = np.abs(resized(path, 160, exact=False) - resized(path, 160, exact=True))
+        apart.append((difference > 2).mean())
+        means.append(difference.mean())
+    print(f"mean difference {np.mean(means):.3f}, worst file {np.max(means):.3f}; beyond 2: {np.mean(apart):.4f}")
+    assert np.mean(means) < 0.45 and np.max(means) < 1.6 and np.mean(apart) < 0.03
+
+
+def test_pictures_are_shrunk_while_decoding_only_where_it_hardly_shows(photos):
+    for path, _ in photos.entries[::5]:
+        for size in (32, 64):
+            difference = np.abs(resized(path, size, exact=False) - resized(path, size, exact=True))
+            assert difference.mean() < 1.5, (path, size)
+
+
+def test_png_of_every_kind():
+    rng = np.random.default_rng(1)
+    rgb = Image.fromarray(rng.integers(0, 256, (21, 34, 3), dtype=np.uint8))
+    gray = rgb.convert("L")
+    kinds = {
+        "rgb": rgb,
+        "gray": gray,
+        "rgba": rgb.convert("RGBA"),
+        "gray and alpha": gray.convert("LA"),
+        "palette": rgb.quantize(16),
+        "small palette": rgb.quantize(3),
+        "bits": gray.convert("1"),
+    }
+    for name, image in kinds.items():
+        data = encoded(image)
+        assert np.array_equal(fsp.decode_image(data).numpy(), pillow(data)), name
+        assert np.array_equal(fsp.decode_image(data, exact=False).numpy(), pillow(data)), name
+    deep = rng.integers(0, 65536, (9, 12), dtype=np.uint16)
+    ours = fsp.decode_image(encoded(Image.fromarray(deep))).numpy()
+    assert np.abs(ours[..., 0] - deep / 257.0).max() <= 0.5 + 1e-6  # 16 bits are rounded to 8
+
+
+def test_damage_is_an_error_that_names_the_file(pictures):
+    outcomes = fsp.decode_images(sorted((pictures / "corrupt").rglob("*.jpg")), on_error="return")
+    names = [path.name for path in sorted((pictures / "corrupt").rglob("*.jpg"))]
+    for name, outcome in zip(names, outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            assert isinstance(outcome, fsp.Error) and name in str(outcome), (name, outcome)
+    failed = {name for name, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, Exception)}
+    assert {"truncated_50.jpg", "header_only.jpg", "text_named.jpg", "zero_bytes.jpg", "incomplete_image.jpg"} <= failed
+    with pytest.raises(fsp.Error, match="truncated_50"):
+        fsp.decode_images([pictures / "corrupt" / "derived" / "truncated_50.jpg"])
+
+
+def test_many_at_once_are_as_one_by_one(photos):
+    paths = [path for path, _ in photos][:12]
+    one_by_one = [fsp.decode_image(path).numpy() for path in paths]
+    for threads in (1, 2, 5):
+        for alone, together in zip(one_by_one, fsp.decode_images(paths, num_threads=threads), strict=True):
+            assert np.array_equal(alone, together.numpy())
+    data = Path(paths[0]).read_bytes()
+    assert np.array_equal(fsp.decode_image(data).numpy(), one_by_one[0])
+    chw = fsp.decode_image(data, layout="CHW", dtype="float32").numpy()
+    assert chw.shape == one_by_one[0].transpose(2, 0, 1).shape
+    assert np.array_equal((chw * 255).round().astype(np.uint8), one_by_one[0].transpose(2, 0, 1))
+
+
+def loader(photos, **keywords):
+    train = [t.RandomResizedCrop(64), t.RandomHorizontalFlip()]
+    return fsp.ImageLoader(photos, **{"batch_size": 8, "transforms": train, "shuffle": "full", "seed": 3, **keywords})
+
+
+def test_class_folders_are_read_as_torchvision_does(pictures, photos):
+    names = sorted(path.name for path in (pictures / "classes").iterdir())
+    assert photos.classes == names and photos.class_to_idx == {name: i for i, name in enumerate(names)}
+    assert len(photos) == len(list((pictures / "classes").rglob("*.jpg")))
+    assert all(Path(path).parent.name == names[label] for path, label in photos)
+
+
+def test_batches_do_not_depend_on_threads(photos):
+    def epoch(threads):
+        return [
+            (b.images.numpy().copy(), b.labels.numpy().tolist(), b.image_ids.numpy().tolist(), b.sizes.numpy().tolist())
+            for b in loader(photos, num_threads=threads)
+        ]
+
+    one, three = epoch(1), epoch(3)
+    assert len(one) == len(three) == -(-len(photos) // 8)
+    for a, b in zip(one, three, strict=True):
+        assert np.array_equal(a[0], b[0]) and a[1:] == b[1:]
+        assert a[0].dtype == np.uint8 and a[0].shape[1:] == (64, 64, 3)
+    ids = [i for batch in one for i in batch[2]]
+    assert sorted(ids) == list(range(len(photos)))
+    assert [label for batch in one for label in batch[1]] == [photos[i][1] for i in ids]
+    sizes = dict(zip(ids, (s for batch in one for s in batch[3]), strict=True))
+    assert sizes[0] == list(pillow(Path(photos[0][0])).shape[:2])
+
+
+def test_a_batch_is_what_decoding_one_by_one_gives(photos):
+    evaluation = [t.Resize(96), t.CenterCrop(80), t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
+    for exact in (True, False):
+        made = fsp.ImageLoader(
+            photos, batch_size=5, transforms=evaluation, dtype="float32", layout="NCHW", exact=exact, num_threads=2
+        )
+        batch = next(iter(made))
+        assert batch.images.shape == (5, 3, 80, 80) and len(batch) == 5 and batch.masks is None
+        for image, (path, _) in zip(batch.images.numpy(), photos, strict=False):
+            alone = fsp.decode_image(path, transforms=evaluation, dtype="float32", layout="CHW", exact=exact)
+            assert np.array_equal(image, alone.numpy())
+
+
+def test_without_a_common_size_images_are_a_list(photos):
+    batch = next(iter(fsp.ImageLoader(photos, batch_size=3, exact=True)))
+    for image, (path, _) in zip(batch.images, photos, strict=False):
+        assert np.array_equal(image.numpy(), pillow(Path(path)))
+
+
+def test_an_epoch_goes_on_where_it_was_left(photos):
+    whole = [b.images.numpy().copy() for b in loader(photos)]
+    first = loader(photos)
+    batches = iter(first)
+    for _ in range(2):
+        next(batches)
+    state = first.state_dict()
+    later = loader(photos, num_threads=1)
+    later.load_state_dict(state)
+    rest = [b.images.numpy().copy() for b in later]
+    assert len(rest) == len(whole) - 2
+    assert all(np.array_equal(a, b) for a, b in zip(rest, whole[2:], strict=True))
+    with pytest.raises(fsp.ArgumentError, match="transforms"):
+        loader(photos, transforms=[t.Resize((9, 9))]).load_state_dict(state)
+
+
+def test_bad_files_follow_the_policy(pictures, photos):
+    bad = pictures / "corrupt" / "derived" / "truncated_50.jpg"
+    entries = [*photos.entries[:3], (bad, 7), *photos.entries[3:6]]
+    keywords = {"batch_size": 7, "shuffle": False}
+    with pytest.raises(fsp.Error, match="truncated_50"):
+        next(iter(loader(entries, **keywords)))
+    skipping = loader(entries, **keywords, on_error="skip")
+    assert next(iter(skipping)).image_ids.numpy().tolist() == [0, 1, 2, 4, 5, 6]
+    [failure] = skipping.failures()
+    assert failure["path"] == str(bad) and skipping.stats()["clips_skipped"] == 1
+    replaced = next(iter(loader(entries, **keywords, on_error="replace")))
+    assert replaced.requested_ids.numpy().tolist() == list(range(7))
+    assert replaced.image_ids.numpy()[3] != 3
+
+
+def test_masks_move_with_their_images():
+    rng = np.random.default_rng(2)
+    images, masks = [], []
+    for number in range(6):
+        height, width = 60 + number, 90 - number
+        labels = (np.add.outer(np.arange(height), np.arange(width)) // 7 % 21).astype(np.uint8)
+        # The image says in its red channel what the mask says in its labels.
+        image = np.dstack([labels * 10, rng.integers(0, 256, (height, width, 2), dtype=np.uint8)])
+        images.append(encoded(Image.fromarray(image)))
+        palette = Image.fromarray(labels, mode="P") if number % 2 else Image.fromarray(labels)
+        if number % 2:
+            palette.putpalette(rng.integers(0, 256, 768, dtype=np.uint8).tobytes())
+        masks.append(encoded(palette))
+    moved = [
+        t.RandomResizedCrop(48, interpolation="nearest", antialias=False),
+        t.RandomHorizontalFlip(),
+        t.RandomRotation(20, fill=255),
+    ]
+    made = fsp.ImageLoader(
+        [(image, 0) for image in images], masks=masks, mask_fill=255, batch_size=3, transforms=moved, shuffle="full"
+    )
+    seen = 0
+    for batch in made:
+        assert batch.masks.shape == (3, 48, 48)
+        red, labels = batch.images.numpy()[..., 0].astype(int), batch.masks.numpy().astype(int)
+        assert np.array_equal(red == 255, labels == 255)
+        inside = labels != 255
+        assert np.array_equal(red[inside], labels[inside] * 10)
+        seen += inside.sum()
+    assert seen > 6 * 48 * 48 / 2
+    with pytest.raises(fsp.ArgumentError, match="make them the same size"):
+        next(iter(fsp.ImageLoader([(images[0], 0)], masks=[masks[1]], batch_size=1, transforms=moved)))
+    with pytest.raises(fsp.ArgumentError, match="one for each of the 2"):
+        fsp.ImageLoader(images[:2], masks=masks[:1], batch_size=1)
+    with pytest.raises(fsp.ArgumentError, match="on_error"):
+        fsp.ImageLoader(images, masks=masks, batch_size=1, on_error="skip")
+
+
+def test_a_folder_of_frames_is_a_video(videos, tmp_path):
+    source = fsp.Video(videos / "derived" / "base_640x360.mp4")
+    frames = source[0:20].numpy()
+    folder = tmp_path / "jump" / "v1"
+    folder.mkdir(parents=True)
+    for number, frame in enumerate(frames, 1):
+        Image.fromarray(frame).save(folder / f"img_{number:05}.png")
+    entry = fsp.datasets.FrameFolder(folder, pattern="img_{:05}.png", fps=(30000, 1001))
+    video = fsp.Video(entry)
+    assert len(video) == 20 and video.info.codec == "png" and video.info.average_fps == pytest.approx(29.97, abs=0.01)
+    assert np.array_equal(video[0:20].numpy(), frames)
+    assert np.array_equal(video.frames([7, 7, -1]).data.numpy(), frames[[7, 7, -1]])
+    assert video.frames_at([0.1]).indices == [2]
+    clips = fsp.ClipLoader([(entry, 4)], fsp.sampling.windows(sequence_length=4, stride=2), batch_size=2)
+    for batch in clips:
+        for clip, indices in zip(batch.frames, batch.indices.numpy(), strict=True):
+            assert np.array_equal(clip.numpy(), frames[indices])
+        assert set(batch.labels.numpy()) == {4}
+    part = fsp.datasets.Part(entry, start_frame=5, end_frame=9)
+    one = next(iter(fsp.ClipLoader([(part, 0)], fsp.sampling.windows(sequence_length=4), batch_size=1)))
+    assert one.indices.numpy().tolist() == [[5, 6, 7, 8]]
+    found = fsp.datasets.frame_folders(tmp_path)
+    assert found.classes == ["jump"] and [label for _, label in found] == [0]
+    assert len(fsp.Video(found[0][0])) == 20
+    # A frame that is missing in the middle is the end, unless the number of frames was given.
+    (folder / "img_00011.png").unlink()
+    assert len(fsp.Video(entry)) == 10
+    with pytest.raises(fsp.NotFoundError, match="img_00011"):
+        fsp.Video(fsp.datasets.FrameFolder(folder, pattern="img_{:05}.png", count=20))
+    (folder / "img_00003.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing else")
+    with pytest.raises(fsp.Error, match="img_00003"):
+        fsp.Video(entry)[2]
+
+
+def test_wrong_arguments_are_repeated_back(photos):
+    with pytest.raises(fsp.ArgumentError, match="NTHWC"):
+        fsp.ImageLoader(photos, batch_size=1, layout="NTHWC")
+    with pytest.raises(fsp.ArgumentError, match="exact"):
+        fsp.ImageLoader(photos, batch_size=1, exact="yes")
+    with pytest.raises(fsp.ArgumentError, match="Part"):
+        fsp.ImageLoader([fsp.datasets.Part("a.jpg")], batch_size=1)
+    with pytest.raises(fsp.ArgumentError, match="a list"):
+        fsp.decode_images("a.jpg")
+    with pytest.raises(fsp.NotFoundError, match="none.jpg"):
+        fsp.decode_image("none.jpg")
+    with pytest.raises(fsp.ArgumentError, match="pattern"):
+        fsp.Video(fsp.datasets.FrameFolder(".", pattern="frame.jpg"))
+    for wrong in ({"fps": 0}, {"count": 0}, {"pattern": 7}, {"fps": (1, 2, 3)}):
+        with pytest.raises(fsp.ArgumentError):
+            fsp.datasets.FrameFolder(".", **wrong)

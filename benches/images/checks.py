@@ -57,10 +57,12 @@ class Result:
 def pipelines(task: str) -> list[Entry]:
     aliases = {"kernel": "two taps", "note": "aliases: two pixels for each, whatever the scale"}
     by_steps = CUT_OFF if task == "augment" else ROUNDED
+    once = {"kernel": "once", "note": "of the two resizes one is made"} if task == "augment" else {}
     entries = [
-        Entry(task, "framespool", "framespool", "", NEAR),
-        Entry(task, "framespool, exact", "framespool", "exact"),
-        Entry(task, "DALI", "dali"),
+        Entry(task, "framespool", "framespool", "", NEAR, **once),
+        Entry(task, "framespool, exact", "framespool", "exact", **once),
+        # Its longer side keeps its fraction of a pixel (subpixel_scale).
+        Entry(task, "DALI", "dali", "", NEAR if task == "eval" else ROUNDED),
         Entry(task, "torchvision, tensors", "torchvision", "", by_steps, by_loader=True),
         Entry(task, "torchvision, Pillow", "torchvision", "pil", by_steps, by_loader=True),
     ]

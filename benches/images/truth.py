@@ -63,7 +63,8 @@ def rotate(picture: np.ndarray, degrees: float) -> np.ndarray:
 def expected(job: Job, path: str, kernel: str, longer: Callable[[float], int], up: bool) -> np.ndarray:
     """(H, W, 3) in code values, of a job whose draws are pinned.
 
-    Of `eval` libraries have different views: `longer` makes the longer side whole (torchvision cuts it off, DALI
+    `kernel` is that of weights(), or "once": of two resizes one is made, from the picture as it was. Of `eval`
+    libraries have different views: `longer` makes the longer side whole (torchvision cuts it off, DALI
     rounds), and where a centre crop's corner lies between two pixels, `up` takes the farther one (DALI), otherwise it
     is the even one (torchvision).
     """
@@ -80,8 +81,12 @@ def expected(job: Job, path: str, kernel: str, longer: Callable[[float], int], u
     if job.task == "train":
         return resize(picture, CROP, CROP, kernel)
     draws = job.draws
-    picture = rotate(resize(picture, ENLARGED, ENLARGED, kernel), draws.angle[0])
-    picture = resize(picture, CROP, CROP, kernel) * draws.brightness[0]
+    if kernel == "once":
+        picture = rotate(resize(picture, CROP, CROP, "triangle"), draws.angle[0])
+    else:
+        picture = rotate(resize(picture, ENLARGED, ENLARGED, kernel), draws.angle[0])
+        picture = resize(picture, CROP, CROP, kernel)
+    picture = picture * draws.brightness[0]
     picture = (draws.saturation[0] * picture + (1 - draws.saturation[0]) * (picture @ GRAY)[:, :, None]).clip(0, 255)
     if draws.grid_tile:
         covered = (np.arange(CROP) / draws.grid_tile[0]) % 1 < draws.grid_ratio

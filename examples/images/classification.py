@@ -31,7 +31,7 @@ In DALI's words:
     )
 
 Here the last batch is a shorter one by default, and iterating again is the next epoch. All steps of a list are one pass
-over the picture's pixels.
+over the pixels, in which what covers pixels comes after what moves them: so the mirror stands before the grid.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ TRAINING = [
     t.RandomRotation(20, interpolation="bilinear"),
     t.RandomResizedCrop(SIZE, scale=(0.3, 1.0)),
     t.ColorTwist(brightness=(0.6, 1.4), contrast=(0.6, 1.4), saturation=(0.6, 1.4), hue=(-20, 20)),
-    t.GridMask(tile=80, ratio=0.4, degrees=(-15, 15)),
     t.RandomHorizontalFlip(),
+    t.GridMask(tile=80, ratio=0.4, degrees=(-15, 15)),
     NORMALIZE,
 ]
 TESTING = [t.Resize(256), t.CenterCrop(SIZE), NORMALIZE]

@@ -16,22 +16,6 @@ from tasks import CROP, ENLARGED, MEAN, SHORTER, SQUARE, STD, Draws, Job
 from .base import Batch, Side, Unable, order
 
 
-def part(draws: Draws) -> list:
-    return [tf.RandomResizedCrop(CROP, scale=draws.area, ratio=draws.ratio)]
-
-
-def augmented(draws: Draws) -> list:
-    steps = [
-        tf.Resize((ENLARGED, ENLARGED)),
-        tf.RandomRotation(draws.angle, interpolation="bilinear"),
-        *part(draws),
-        tf.ColorTwist(draws.brightness, draws.contrast, draws.saturation, draws.hue),
-    ]
-    if draws.grid_tile:
-        steps.append(tf.GridMask(draws.grid_tile, draws.grid_ratio, draws.grid_angle))
-    return steps
-
-
 def transforms(job: Job) -> list:
     if job.task == "decode":
         return []
@@ -39,8 +23,28 @@ def transforms(job: Job) -> list:
         return [tf.Resize((SQUARE, SQUARE))]
     if job.task == "eval":
         return [tf.Resize(SHORTER), tf.CenterCrop(CROP), tf.Normalize(MEAN, STD)]
-    steps = part(job.draws) if job.task == "train" else augmented(job.draws)
-    return [*steps, tf.RandomHorizontalFlip(job.draws.mirror), tf.Normalize(MEAN, STD)]
+    steps = augmented(job.draws) if job.task == "augment" else moved(job.draws)
+    return [*steps, tf.Normalize(MEAN, STD)]
+
+
+def moved(draws: Draws) -> list:
+    return [
+        tf.RandomResizedCrop(CROP, scale=draws.area, ratio=draws.ratio),
+        tf.RandomHorizontalFlip(draws.mirror),
+    ]
+
+
+def augmented(draws: Draws) -> list:
+    # What covers pixels comes after what moves them: the mirror stands before the grid.
+    steps = [
+        tf.Resize((ENLARGED, ENLARGED)),
+        tf.RandomRotation(draws.angle, interpolation="bilinear"),
+        *moved(draws),
+        tf.ColorTwist(draws.brightness, draws.contrast, draws.saturation, draws.hue),
+    ]
+    if draws.grid_tile:
+        steps.append(tf.GridMask(draws.grid_tile, draws.grid_ratio, draws.grid_angle))
+    return steps
 
 
 def decoded(job: Job, exact: bool) -> Iterator[Batch]:

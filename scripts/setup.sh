@@ -139,7 +139,7 @@ ffmpeg() {
 # Everything that decides what the wheel holds, as one number.
 wheel_key() {
   {
-    find Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels nvdec datasets python \
+    find Cargo.toml Cargo.lock build.rs pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels nvdec datasets python \
       -type f ! -name '*.pyc' ! -name '*.so' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
     cargo --version
     cat .venv/ffmpeg-prefix

@@ -15,5 +15,5 @@ else
 fi
 export FRAMESPOOL_GPU_TESTS=1 FRAMESPOOL_INDEX=off
 
-cargo test ${CI:+--locked} --workspace --features framespool-kernels/shim --test device --test gpu_road
+cargo test ${CI:+--locked} --workspace --features framespool-kernels/shim --test device --test gpu_road --test gpu_jpeg
 "${python[@]}" -m pytest tests/python/gpu

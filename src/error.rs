@@ -40,6 +40,14 @@ impl Site {
     pub fn with(&self, place: Place) -> Self {
         Self { file: self.file.clone(), place }
     }
+
+    /// What is lost with a picture that could not be decoded here: a still image is alone in its file.
+    fn reach_of_damage(&self) -> &'static str {
+        match self.place {
+            Place::Whole => "",
+            _ => "frames up to the next key packet cannot be trusted, ",
+        }
+    }
 }
 
 impl fmt::Display for Site {
@@ -72,8 +80,8 @@ pub enum Error {
         /// What the system said.
         source: Arc<std::io::Error>,
     },
-    /// The bytes are not a video that can be understood.
-    #[error("{site}: {reason}; the file is damaged or not a video, skip or replace it")]
+    /// The bytes are not a video or an image that can be understood.
+    #[error("{site}: {reason}; the file is damaged or not what it seems to be, skip or replace it")]
     Malformed {
         /// Where.
         site: Site,
@@ -111,9 +119,7 @@ pub enum Error {
         what: String,
     },
     /// A picture could not be decoded exactly.
-    #[error(
-        "{site}: {reason}; frames up to the next key packet cannot be trusted, skip or replace the file"
-    )]
+    #[error("{site}: {reason}; {}skip or replace the file", site.reach_of_damage())]
     Decode {
         /// Where.
         site: Site,

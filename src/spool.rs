@@ -33,7 +33,8 @@ use stats::{Failure, Meter, Stats};
 /// What happens when a clip cannot be made because of its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The error is raised in place of the batch that the clip belongs to; the batches after it still come.
+    /// The error is raised in place of the batch that the clip belongs to; the batches after it still come. Not so where there
+    /// is no memory for a batch, which is no file's fault: see [`Spool::next_batch`].
     #[default]
     Raise,
     /// The clip is left out: its batch is shorter.
@@ -312,6 +313,12 @@ impl Spool {
 
     /// The next batch of a pass; `None` at its end, and when another pass has begun since. `watch` is called every
     /// 50 ms while waiting.
+    ///
+    /// Where memory for fewer batches than `prefetch` asks for can be had, fewer are made ahead.
+    ///
+    /// # Errors
+    /// In place of a batch, what is wrong with one of its clips (see [`OnError`]), or with the GPU that makes it. Where there is no memory
+    /// for even one batch, no batch is lost: the next call asks for the same one again.
     pub fn next_batch(&mut self, pass: u64, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
         self.check_process()?;
         let Some(epoch) = self.epoch.as_mut().filter(|e| e.generation() == pass) else { return Ok(None) };

@@ -184,7 +184,7 @@ pub struct Ask {
     pub labels: bool,
 }
 
-/// Decodes pictures one after another: keeps libjpeg's decompressor and the memory of the samples. One per worker.
+/// Decodes pictures one after another: keeps the memory of the samples, and nothing else of a picture. One per worker.
 #[derive(Default)]
 pub struct StillDecoder {
     decompressor: Option<Decompressor>,
@@ -202,6 +202,9 @@ impl StillDecoder {
     /// Planes are Y, Cb, Cr as stored (BT.601, full range), gray, or R, G, B: where `ask.exact` wants it, for PNG, and for JPEGs in RGB, CMYK, YCCK
     /// or with sampling factors that the kernels have no name for. A picture shrunk by libjpeg may have finer chroma than the
     /// whole one: libjpeg shrinks planes by different amounts where that spares it to enlarge them again.
+    ///
+    /// A pixel of a picture shrunk to 1/k covers k x k pixels of the whole one, so where a side is no multiple of k the last pixel sticks out:
+    /// positions in the whole picture are `k` times those in the shrunk one, not by the ratio of their sides.
     ///
     /// Damage is an error: whatever libjpeg warns of, except bytes between segments, unknown versions of JFIF and Adobe's
     /// segment, damaged profiles, and progressive numbers in a baseline scan, all of which leave every sample right. So is the end of the
@@ -246,13 +249,13 @@ impl StillDecoder {
         let opened = decompressor.open(bytes, terms).map_err(refuse)?;
         let facts = opened.facts().clone();
         // What memory is lent below was found good by the limits when the header was read, for this size only.
-        if facts.full != (header.width, header.height) {
-            let (width, height) = facts.full;
-            let was = (header.width, header.height);
-            return Err(Error::malformed(
-                site,
-                format!("the picture is {width}x{height}, where its header was {}x{}", was.0, was.1),
-            ));
+        if facts.full != (header.width, header.height)
+            || (facts.width, facts.height) != header.shrunk(ask.shrink)
+        {
+            let ((width, height), (was_wide, was_high)) = (facts.full, (header.width, header.height));
+            let reason =
+                format!("the picture is {width}x{height}, where its header said {was_wide}x{was_high}");
+            return Err(Error::malformed(site, reason));
         }
         let mut sizes = [0; 3];
         let mut strides = [0; 3];

@@ -5,6 +5,8 @@
 
 #[path = "common/mod.rs"]
 mod common;
+#[path = "gpu_road/mishaps.rs"]
+mod mishaps;
 #[path = "gpu_road/simulated.rs"]
 mod simulated;
 

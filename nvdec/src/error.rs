@@ -21,6 +21,12 @@ pub enum Error {
         /// What was tried and what it answered.
         reason: String,
     },
+    /// There is CUDA, but not its library for JPEG.
+    #[error("nvJPEG cannot be used here: {reason}; decode JPEG on the CPU instead")]
+    NoJpeg {
+        /// What was tried and what it answered.
+        reason: String,
+    },
     /// CUDA was started in another process than this one.
     #[error(
         "CUDA was started in process {parent} and cannot be used in its forked child {child}; \
@@ -48,6 +54,22 @@ pub enum Error {
     Unsupported {
         /// What is not supported, in words.
         reason: String,
+    },
+    /// A JPEG file that is damaged, or none.
+    #[error("not a sound JPEG file: {reason}; decode it on the CPU to learn more")]
+    BadJpeg {
+        /// Where, and what is wrong there.
+        reason: String,
+    },
+    /// A call of nvJPEG failed for a reason that lies not in the file.
+    #[error("{call} answered {status} {name}; decode JPEG on the CPU instead")]
+    Jpeg {
+        /// The call.
+        call: &'static str,
+        /// Its `nvjpegStatus_t`.
+        status: i32,
+        /// The name of that.
+        name: &'static str,
     },
     /// The engine said that a wanted picture was not decoded cleanly.
     #[error(
@@ -148,6 +170,7 @@ impl Error {
         matches!(
             self,
             Error::Unsupported { .. }
+                | Error::BadJpeg { .. }
                 | Error::Damaged { .. }
                 | Error::Missing { .. }
                 | Error::Mismatch { .. }

@@ -1,5 +1,5 @@
-//! In: access units of a video, in decode order.
-//! Out: the wanted pictures as device memory, each on a CUDA stream, for as long as a callback runs.
+//! In: access units of a video, in decode order; JPEG files.
+//! Out: the wanted pictures as device memory, each on a CUDA stream, for as long as a callback or a borrow lasts.
 //! Never: links a driver library, lets a panic cross C, or knows what pictures are for.
 
 pub mod api;
@@ -7,6 +7,7 @@ pub mod caps;
 pub mod cuda;
 mod error;
 pub mod format;
+pub mod jpeg;
 mod parser;
 pub mod pool;
 pub mod raw;

@@ -80,7 +80,9 @@ class ClipLoader(Loader[Batch]):
     :meth:`stats`, told in :meth:`failures`. All ranks deliver ``len(loader)`` batches under each: where ``"skip"``
     leaves nothing of a batch, it holds one other clip, marked in ``batch.padding``. (A rule that counts clips by the
     videos' lengths looks at all videos first; a file that fails then, on one rank only, leaves that rank with fewer
-    clips: compare ``num_clips`` over the ranks.) ``num_threads``:
+    clips: compare ``num_clips`` over the ranks.) A failing GPU is no file's fault: its
+    :class:`~framespool.errors.GpuError` is always raised, in place of the batch; only where there is no memory for a
+    whole batch none is lost, and ``next`` asks for the same one again. ``num_threads``:
     worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches made ahead.
     ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip needed
     their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is

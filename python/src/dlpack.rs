@@ -63,23 +63,27 @@ struct ManagedVersioned {
 
 const IS_COPIED: u64 = 2;
 
+/// CUDA's default stream of the thread that asks.
+const PER_THREAD: u64 = 2;
+
 /// What a capsule keeps alive: the memory, and the shape that the consumer reads through a pointer.
 struct Keep {
     memory: Arc<Slab>,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// The stream on which the consumer reads.
+    /// The stream on which the consumer reads, where it can be known again when it lets go.
     stream: Option<u64>,
 }
 
 impl Drop for Keep {
     fn drop(&mut self) {
         // The consumer has let go, but what it enqueued may still run: the memory is not written again before that is over.
-        let Some((device, stream)) = self.memory.device().zip(self.stream) else { return };
-        match device.record_on_foreign(stream) {
-            Ok(event) => self.memory.read_until(event),
-            // The stream may be gone: then all that was enqueued anywhere counts.
-            Err(_) => drop(device.synchronize()),
+        let Some(device) = self.memory.device() else { return };
+        let event = self.stream.and_then(|stream| device.record_on_foreign(stream).ok());
+        match event {
+            Some(event) => self.memory.read_until(event),
+            // Nobody knows where it reads, or the stream is gone: then all that was enqueued anywhere counts.
+            None => drop(device.synchronize()),
         }
     }
 }
@@ -99,7 +103,7 @@ pub struct Export {
     pub dtype: DlDataType,
     /// The memory is a copy made for this consumer.
     pub copied: bool,
-    /// The consumer's stream, for memory on a GPU.
+    /// The consumer's stream, for memory on a GPU; `None` where it named none.
     pub stream: Option<u64>,
 }
 
@@ -112,8 +116,9 @@ impl Export {
         let data = self.memory.pointer().wrapping_add(self.offset).cast::<c_void>();
         let ndim = self.shape.len() as i32;
         let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
-        let mut keep =
-            Box::new(Keep { memory: self.memory, shape: self.shape, strides, stream: self.stream });
+        // Whoever lets go may be another thread, whose own stream is not the one that was meant.
+        let stream = self.stream.filter(|&stream| stream != PER_THREAD);
+        let mut keep = Box::new(Keep { memory: self.memory, shape: self.shape, strides, stream });
         let (shape, strides) = (keep.shape.as_mut_ptr(), keep.strides.as_mut_ptr());
         let device = match ordinal {
             Some(device_id) => DlDevice { device_type: CUDA, device_id },

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool_nvdec::cuda::{Device, Event, Memory};
+use framespool_nvdec::pool::DecoderPool;
 
 use crate::error::{Error, Result};
 
@@ -113,8 +114,17 @@ impl Pool {
             if !error.is_out_of_memory() {
                 return Err(error);
             }
-            // What is kept here is of another size than what is asked for now, and somebody's decoders may be idle.
-            self.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            // What is kept here is of another size than what is asked for now.
+            let kept = std::mem::take(&mut *self.free.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(kept); // not under the lock
+            device.allocate(len)
+        });
+        let memory = memory.or_else(|error| {
+            // Decoders that nobody uses at the moment can be made again.
+            let idle = || DecoderPool::of(device).map_or(0, |decoders| decoders.clear());
+            if !error.is_out_of_memory() || idle() == 0 {
+                return Err(error);
+            }
             device.allocate(len)
         });
         Ok(Block::Device(DeviceBlock { memory: memory?, used_until: Vec::new() }))

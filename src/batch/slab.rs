@@ -17,7 +17,7 @@ pub struct Slab {
     pool: Arc<Pool>,
     used: usize,
     /// On a device: the events after which all parts are written, and those after which whoever read them is done.
-    events: Mutex<Events>,
+    events: Mutex<Box<Events>>,
 }
 
 #[derive(Default)]
@@ -26,6 +26,8 @@ struct Events {
     read: Vec<Event>,
     /// Streams of others that read it, whose work so far counts when it is given up.
     readers: Vec<u64>,
+    /// Somebody's work on it could not be marked: nobody knows when it is over.
+    unmarked: bool,
 }
 
 impl Slab {
@@ -118,7 +120,7 @@ impl Slab {
         self.used = self.used.min(len);
     }
 
-    fn events(&self) -> std::sync::MutexGuard<'_, Events> {
+    fn events(&self) -> std::sync::MutexGuard<'_, Box<Events>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,8 +132,10 @@ impl Slab {
     /// Work that a stream does on the whole of it: after all that was written, and before all who ask from now on.
     pub fn rework(&mut self, stream: &Stream, work: impl FnOnce(u64, &Stream) -> Result<()>) -> Result<()> {
         self.written().iter().try_for_each(|event| stream.wait(event))?;
-        work(self.address(), stream)?;
-        self.events().written = vec![stream.record()?];
+        let worked = work(self.address(), stream).and_then(|()| Ok(stream.record()?));
+        let mut events = self.events();
+        events.unmarked |= worked.is_err();
+        events.written = vec![worked?];
         Ok(())
     }
 
@@ -169,17 +173,23 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         let Some(mut block) = self.block.take() else { return };
+        let mut unmarked = false;
         if let Block::Device(DeviceBlock { used_until, memory }) = &mut block {
-            let Events { written, mut read, readers } = std::mem::take(&mut *self.events());
+            let Events { written, mut read, readers, unmarked: unknown } =
+                std::mem::take(&mut **self.events());
+            unmarked = unknown;
             for stream in readers {
                 match memory.device().record_on_foreign(stream) {
                     Ok(event) => read.push(event),
-                    Err(_) => drop(memory.device().synchronize()),
+                    Err(_) => unmarked |= memory.device().synchronize().is_err(),
                 }
             }
             // What was to be over before this content was written still counts: a part may have been left unwritten.
             used_until.extend(written.into_iter().chain(read));
             used_until.retain(|event| !event.done().unwrap_or(false));
+        }
+        if unmarked {
+            return; // freeing device memory waits for whoever uses it
         }
         self.pool.give(block);
     }
@@ -235,7 +245,9 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         // A part that was given up in the middle: its writes must still be over before the memory is used again.
-        let _ = self.settle();
+        if self.settle().is_err() {
+            self.slab.events().unmarked = true;
+        }
     }
 }
 

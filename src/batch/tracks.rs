@@ -33,9 +33,12 @@ impl Tracks {
         Ok(())
     }
 
-    /// The event after which all that was written is there; `None` where nothing was.
+    /// The event after which all that was written is there; `None` where nothing was. Where it cannot be had, what was written is
+    /// still owed one.
     pub(super) fn end(&mut self) -> Result<Option<Event>> {
-        self.last.take().map(|last| Ok(last.record()?)).transpose()
+        let event = self.last.as_ref().map(|last| last.record()).transpose()?;
+        self.last = None;
+        Ok(event)
     }
 }
 

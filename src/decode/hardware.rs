@@ -77,10 +77,20 @@ impl HardwareDecoder {
             self.access = Some((index.clone(), access));
         }
         let (_, access) = self.access.as_ref().expect("made above");
-        self.session.begin(access.codec, &access.headers)?;
+        self.session.begin(access.codec, &access.headers).map_err(|error| match error {
+            framespool_nvdec::Error::Unsupported { reason: what } => {
+                Error::Unsupported { site: index.site.clone(), what }
+            }
+            other => other.into(),
+        })?;
         self.counts.runs += 1;
         self.pass = Some(Pass::new(index.clone(), run, true, false));
         Ok(())
+    }
+
+    /// Whether the pictures of its stream are told apart by counting those that are shown.
+    pub fn counts_pictures(&self) -> bool {
+        self.access.as_ref().is_some_and(|(_, access)| !access.codec.reorders())
     }
 
     /// The wanted packets whose pictures were not handed on yet, of the run under way or the one that failed last.
@@ -194,14 +204,17 @@ fn hand_on(
     painting: &mut Duration,
 ) -> Result<(), Trouble> {
     let at = DecodeIndex(id);
-    if !pass.take(at) {
+    if !pass.wants(at) {
         return Ok(());
     }
-    counts.pictures_delivered += 1;
     let begun = Instant::now();
     let taken = each(at, surface);
     *painting += begun.elapsed();
-    taken.map_err(Trouble::Taker)
+    taken.map_err(Trouble::Taker)?;
+    // Only now: a picture that could not be painted is still owed, to be made by the CPU.
+    pass.take(at);
+    counts.pictures_delivered += 1;
+    Ok(())
 }
 
 /// What a session's trouble means for the run. `at`: the packet fed last.

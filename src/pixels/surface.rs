@@ -61,14 +61,21 @@ pub(super) fn frame(
             log2_chroma_h: log2_h,
         },
     };
-    let tags = merged(surface, container);
+    let tags = merged(surface, container).ok_or_else(|| {
+        unsupported("full range by the container alone, which this stream may contradict".into())
+    })?;
     let colour = colour(site, false, tags, assumed)?;
     Ok(DeviceFrame { width, height, depth_bits: surface.depth_bits, shift: surface.shift, planes, colour })
 }
 
-/// The stream's description, and the container's of what the stream leaves open.
-fn merged(surface: &Surface, container: ColourTags) -> ColourTags {
-    let matrix = if surface.matrix == UNSPECIFIED { container.matrix } else { surface.matrix };
-    let full_range = surface.full_range.filter(|&full| full).or(container.full_range);
-    ColourTags { matrix, full_range, ..container }
+/// The stream's description, and the container's of what the stream leaves open. `None` where it cannot be told which of them
+/// counts: the parser does not say whether a stream that is not of full range says so.
+fn merged(surface: &Surface, container: ColourTags) -> Option<ColourTags> {
+    let silent = [surface.matrix, surface.primaries, surface.transfer].iter().all(|&tag| tag == UNSPECIFIED);
+    let matrix = if silent { container.matrix } else { surface.matrix };
+    match (surface.full_range, container.full_range) {
+        (Some(true), _) => Some(ColourTags { matrix, full_range: Some(true), ..container }),
+        (_, Some(true)) => None,
+        (_, range) => Some(ColourTags { matrix, full_range: range, ..container }),
+    }
 }

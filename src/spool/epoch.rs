@@ -29,6 +29,8 @@ pub(super) struct Epoch {
     next_delivered: u64,
     /// Clips in each batch that is visible but not open.
     sizes: VecDeque<usize>,
+    /// As many batches may be open as there was memory for.
+    room: usize,
     pool: Arc<Pool>,
 }
 
@@ -49,6 +51,7 @@ impl Epoch {
             next_seen: first_batch,
             next_delivered: first_batch,
             sizes: VecDeque::new(),
+            room: usize::MAX,
             pool,
         }
     }
@@ -64,9 +67,10 @@ impl Epoch {
     pub fn next_batch(&mut self, with: &Tools<'_>, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
         watch()?;
         self.look_ahead(with);
-        self.open(with, with.config.prefetch as usize + 1)?;
+        let opened = self.open(with, with.config.prefetch as usize + 1);
         if with.desk.open_batches() == 0 {
-            return Ok(None);
+            // No batch is lost where there is no memory for it: the next call asks again, when there may be.
+            return opened.map(|()| None);
         }
         let begun = Instant::now();
         let front = loop {
@@ -80,7 +84,7 @@ impl Epoch {
         self.next_delivered += 1;
         // The lanes shall have something to do while the caller is busy with this one.
         self.look_ahead(with);
-        // Where memory is short now, the next call says so: this batch is not to be lost.
+        // Where memory is short now, the next call sees to it: this batch is not to be lost.
         let _ = self.open(with, with.config.prefetch as usize);
         let batch = match assemble(front, with)? {
             Assembled::Batch(batch) => batch,
@@ -143,8 +147,17 @@ impl Epoch {
         Some(clips)
     }
 
-    /// Opens batches until `most` are being filled.
+    /// Opens batches until `most` are being filled, or as many as there was memory for in this pass.
     fn open(&mut self, with: &Tools<'_>, most: usize) -> Result<()> {
+        let opened = self.open_all(with, most.min(self.room));
+        if opened.is_err() {
+            // Not tried again with every batch: what that costs others, such as idle decoders, it would cost each time.
+            self.room = with.desk.open_batches().max(1);
+        }
+        opened
+    }
+
+    fn open_all(&mut self, with: &Tools<'_>, most: usize) -> Result<()> {
         while with.desk.open_batches() < most {
             let next = self.sizes.front().copied().or_else(|| self.see(with));
             let Some(clips) = next else { break };

@@ -220,7 +220,7 @@ impl Errand {
                 painted.extend(paint::paint(painters, index, clips, &wanted[&packet], &mut picture));
                 Ok(())
             });
-            let finished = self.settle(painted, painters, desk);
+            let finished = self.settle(painted, painters, desk, meter);
             match step {
                 Ok(Step::More) => {}
                 Ok(Step::Done) => self.current = None,
@@ -230,6 +230,9 @@ impl Errand {
                         self.run_failed(error, desk)?;
                     }
                 }
+            }
+            if self.current.is_none() {
+                self.hand_over(painters, desk);
             }
             if finished || self.current.is_none() {
                 due = self.due();
@@ -291,6 +294,13 @@ impl Errand {
         if left.is_some() || (by_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. })) {
             desk.road.left_to_cpu(params, &error, meter);
         }
+        if by_gpu && matches!(error, Error::Internal { .. }) {
+            // It mistook pictures of this stream for each other: the runs to come are not for it either.
+            if let Some(mut decoder) = self.decoder.take() {
+                work.take(&mut decoder);
+                desk.keep_decoder(decoder);
+            }
+        }
         let (Some(left), Some(run)) = (left, &mut self.current) else { return Err(error) };
         if let Some(mut decoder) = self.decoder.take() {
             work.take(&mut decoder);
@@ -319,25 +329,45 @@ impl Errand {
     }
 
     /// Counts painted frames and hands over the clips that are whole. Returns whether one was, or one was lost.
-    fn settle(&mut self, painted: Vec<(usize, Result<()>)>, painters: &mut Painters, desk: &Desk) -> bool {
+    fn settle(
+        &mut self,
+        painted: Vec<(usize, Result<()>)>,
+        painters: &mut Painters,
+        desk: &Desk,
+        meter: &Meter,
+    ) -> bool {
+        let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
+        let vouches_late = self.decoder.as_ref().is_some_and(AnyDecoder::vouches_late);
         let mut changed = false;
         for (number, result) in painted {
             let slot = &mut self.clips[number];
             let Some(clip) = slot else { continue };
-            if result.is_err() {
+            if let Err(error) = result {
+                if by_gpu && matches!(error, Error::Unsupported { .. }) {
+                    desk.road.left_to_cpu(&self.index.info.params, &error, meter);
+                }
                 let failed = slot.take().map(Clip::into_ticket);
                 desk.give_back(self.generation, failed.into_iter().collect(), true);
                 changed = true;
                 continue;
             }
             clip.missing -= 1;
-            if clip.missing == 0 {
+            if clip.missing == 0 && !vouches_late {
                 changed = true;
                 let clip = slot.take().expect("just seen");
                 finish(clip, self.blank, self.generation, painters, desk);
             }
         }
         changed
+    }
+
+    /// Hands over the clips that are whole and waited for the end of the run.
+    fn hand_over(&mut self, painters: &mut Painters, desk: &Desk) {
+        for slot in &mut self.clips {
+            if let Some(clip) = slot.take_if(|clip| clip.missing == 0) {
+                finish(clip, self.blank, self.generation, painters, desk);
+            }
+        }
     }
 }
 

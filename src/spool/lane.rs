@@ -59,7 +59,8 @@ impl Lanes {
                 .name(format!("spool-{}-{n}", if by_gpu { "nvdec" } else { "lane" }))
                 .spawn(move || lane.work());
             lanes.threads.push(thread.map_err(|e| {
-                Error::Argument(format!("thread {n} of {} cannot be started: {e}; use fewer", config.threads))
+                let threads = by_cpu + road.lanes();
+                Error::Argument(format!("thread {n} of {threads} cannot be started: {e}; use fewer"))
             })?);
         }
         Ok(lanes)

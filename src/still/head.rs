@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn every_piece_is_the_sources_own_wherever_windows_end() {
-        let bytes: Vec<u8> = (0..3 * WINDOW_BYTES + 5).map(|n| ((n * 7) >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..3 * WINDOW_BYTES + 5).map(|n| (n * 7 / 8) as u8).collect();
         let source = MemorySource::new("m", bytes.clone());
         let mut head = Head::new(&source, &Limits::default());
         for offset in (0..bytes.len()).step_by(1021).chain([0, WINDOW_BYTES - 1, 7, 2 * WINDOW_BYTES]) {

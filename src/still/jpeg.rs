@@ -56,12 +56,7 @@ pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
                 seen.frame = Some(frame(head, marker, content, len)?);
             }
             0xe0 => seen.jfif |= len >= 14 && head.exactly(content, 5)? == b"JFIF\0",
-            0xe1 if len >= 6 => {
-                // Data that does not fit into one segment goes on in the next.
-                let is_exif = head.up_to(content, 6)? == b"Exif\0\0" && seen.exif.len() + len <= EXIF_BYTES;
-                let more = if is_exif { head.up_to(content + 6, len - 6)? } else { &[] };
-                seen.exif.extend_from_slice(more);
-            }
+            0xe1 => read_exif(head, content, len, &mut seen.exif)?,
             0xee if len >= 12 => {
                 let adobe = head.up_to(content, 12)?;
                 if adobe.len() == 12 && adobe.starts_with(b"Adobe") {
@@ -89,6 +84,15 @@ fn next_marker(head: &mut Head<'_>, mut offset: u64) -> Result<(u8, u64)> {
             return Ok((code, offset));
         }
     }
+}
+
+fn read_exif(head: &mut Head<'_>, at: u64, len: usize, exif: &mut Vec<u8>) -> Result<()> {
+    const NAME: &[u8] = b"Exif\0\0";
+    if len >= NAME.len() && head.up_to(at, NAME.len())? == NAME && exif.len() + len <= EXIF_BYTES {
+        // Data that does not fit into one segment goes on in the next.
+        exif.extend_from_slice(head.up_to(at + NAME.len() as u64, len - NAME.len())?);
+    }
+    Ok(())
 }
 
 fn frame(head: &mut Head<'_>, marker: u8, at: u64, len: usize) -> Result<Frame> {

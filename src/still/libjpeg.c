@@ -137,32 +137,26 @@ struct still *still_new(void)
   still->errors.emit_message = on_message;
   still->errors.output_message = on_output;
   still->cinfo.client_data = still;
-  if (setjmp(still->back)) {
-    jpeg_destroy_decompress(&still->cinfo);
-    free(still);
-    return NULL;
-  }
-  jpeg_create_decompress(&still->cinfo);
   still->progress.progress_monitor = on_progress;
-  still->cinfo.progress = &still->progress;
   return still;
-}
-
-void still_free(struct still *still)
-{
-  if (!still) return;
-  jpeg_destroy_decompress(&still->cinfo);
-  free(still);
 }
 
 const char *still_words(const struct still *still) { return still->words; }
 
-/* Forgets the picture and gives its memory back. */
+/* Forgets the picture, tables included. libjpeg's own way to go on (`jpeg_abort`) keeps Huffman and quantisation tables for files without any,
+ * so that a picture that lost its own would come out differently after each other one. Making a decompressor anew costs some allocations. */
 static int done(struct still *still, int answer)
 {
-  /* Frees and resets only, so it cannot fail; but if it did, the jump would need somewhere to go. */
-  if (!setjmp(still->back)) jpeg_abort_decompress(&still->cinfo);
+  jpeg_destroy_decompress(&still->cinfo);
   return answer;
+}
+
+void still_close(struct still *still) { done(still, ANSWER_OK); }
+
+void still_free(struct still *still)
+{
+  done(still, ANSWER_OK);
+  free(still);
 }
 
 /* The power of two by which `whole` is a multiple of `part`: 0, 1, 2; -1 for anything else. */
@@ -267,7 +261,8 @@ static void arrange(struct still *still, int shrink, int exact)
   picture->height = cinfo->output_height;
 }
 
-/* Reads the header of `data`, which must stay until `still_read` or `still_close`, and arranges the output. `shrink`: 1, 2, 4, 8. */
+/* Reads the header of `data`, which must stay until `still_read` or `still_close`, and arranges the output. `shrink`: 1, 2, 4, 8.
+ * Nothing is open before, and nothing after an answer that is not ANSWER_OK. */
 int still_open(struct still *still, const uint8_t *data, size_t len, int shrink, int exact, int scan_limit, long max_memory,
                struct still_picture *picture)
 {
@@ -275,6 +270,8 @@ int still_open(struct still *still, const uint8_t *data, size_t len, int shrink,
   still->words[0] = 0;
   still->scan_limit = scan_limit;
   if (setjmp(still->back)) return done(still, still->answer);
+  jpeg_create_decompress(cinfo);
+  cinfo->progress = &still->progress;
   cinfo->mem->max_memory_to_use = max_memory;
   jpeg_mem_src(cinfo, data, len);
   jpeg_read_header(cinfo, TRUE);
@@ -282,9 +279,6 @@ int still_open(struct still *still, const uint8_t *data, size_t len, int shrink,
   *picture = still->picture;
   return ANSWER_OK;
 }
-
-/* Forgets a picture that was opened and is not going to be read. */
-void still_close(struct still *still) { done(still, ANSWER_OK); }
 
 static void read_planes(struct still *still, uint8_t *const *planes, const size_t *strides)
 {
@@ -326,5 +320,5 @@ int still_read(struct still *still, uint8_t *const *planes, const size_t *stride
     read_rows(still, planes[0], strides[0]);
   /* Reads up to the end marker: a file that lacks it is cut off, even where the last sample was in it. */
   jpeg_finish_decompress(cinfo);
-  return ANSWER_OK;
+  return done(still, ANSWER_OK);
 }

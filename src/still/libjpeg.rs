@@ -109,7 +109,7 @@ pub(super) struct Terms {
     pub memory_bytes: u64,
 }
 
-/// libjpeg's decompressor, reused from picture to picture.
+/// libjpeg's decompressor. Nothing of a picture, tables included, stays for the next.
 pub(super) struct Decompressor(NonNull<Still>);
 
 // SAFETY: libjpeg keeps no state outside its struct that depends on the thread; `&mut self` keeps threads apart.
@@ -224,5 +224,121 @@ impl Drop for Opened<'_> {
             // SAFETY: alive, and open on a picture that nobody reads any more.
             unsafe { still_close(self.still.0.as_ptr()) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every JPEG of the corpus, the damaged ones included; none where there is no corpus.
+    fn files() -> Vec<(std::path::PathBuf, Vec<u8>)> {
+        let corpus = std::env::var_os("FRAMESPOOL_CORPUS").map(std::path::PathBuf::from);
+        let corpus =
+            corpus.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus").into());
+        let mut folders = vec![corpus.join("images")];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.path().is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    found.push((entry.path(), std::fs::read(entry.path()).unwrap()));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn libjpeg_writes_the_planes_it_was_lent_and_nothing_beside_them() {
+        let mut decompressor = Decompressor::new().unwrap();
+        let mut layouts = std::collections::BTreeSet::new();
+        let files = files();
+        // libjpeg would not shrink a lossless picture; `jpeg::refuse` keeps those away.
+        for (path, bytes) in files.iter().filter(|(path, _)| !path.to_string_lossy().contains("lossless")) {
+            for (shrink, exact) in [1, 2, 4, 8].into_iter().flat_map(|k| [(k, false), (k, true)]) {
+                let terms = Terms { shrink, exact, scan_limit: 100, memory_bytes: 1 << 30 };
+                let Ok(opened) = decompressor.open(bytes, terms) else { continue };
+                let facts = opened.facts().clone();
+                drop(opened);
+                let k = u32::from(shrink);
+                assert_eq!((facts.width, facts.height), (facts.full.0.div_ceil(k), facts.full.1.div_ceil(k)));
+                for plane in facts.planes() {
+                    let wide = match facts.layout {
+                        Layout::Gray | Layout::Yuv => 1,
+                        Layout::Rgb => 3,
+                        Layout::Cmyk => 4,
+                    };
+                    assert!(plane.row_bytes >= facts.width.div_ceil(1 << plane.log2_w) * wide, "{path:?}");
+                    assert!(plane.rows >= facts.height.div_ceil(1 << plane.log2_h), "{path:?}");
+                }
+                // Rows further apart than they are long, and one more of them than needed.
+                let strides: Vec<usize> = facts.planes().iter().map(|p| p.row_bytes as usize + 7).collect();
+                let rows: Vec<usize> = facts.planes().iter().map(|p| p.rows as usize).collect();
+                let mut twice = Vec::new();
+                for canary in [0x5a, 0xa5] {
+                    let mut planes: Vec<Vec<u8>> = strides
+                        .iter()
+                        .zip(&rows)
+                        .map(|(stride, rows)| vec![canary; stride * (rows + 1)])
+                        .collect();
+                    let Ok(opened) = decompressor.open(bytes, terms) else { panic!("it opened before") };
+                    let mut lent: Vec<&mut [u8]> = planes.iter_mut().map(|plane| &mut plane[..]).collect();
+                    if opened.read(&mut lent, &strides).is_err() {
+                        continue;
+                    }
+                    for (n, plane) in planes.iter().enumerate() {
+                        for (y, row) in plane.chunks(strides[n]).enumerate() {
+                            let begin = if y < rows[n] { strides[n] - 7 } else { 0 };
+                            assert!(
+                                row[begin..].iter().all(|b| *b == canary),
+                                "{path:?}, plane {n}, row {y}"
+                            );
+                        }
+                    }
+                    twice.push(planes);
+                    layouts.insert(facts.layout as u8);
+                }
+                // What the picture shows was written: it does not depend on what was there before.
+                for (n, plane) in facts.planes().iter().enumerate().filter(|_| twice.len() == 2) {
+                    let wide = strides[n] - 7 - (plane.row_bytes as usize - wide_of(&facts, plane));
+                    for y in 0..facts.height.div_ceil(1 << plane.log2_h) as usize {
+                        let row = y * strides[n]..y * strides[n] + wide;
+                        assert_eq!(
+                            twice[0][n][row.clone()],
+                            twice[1][n][row],
+                            "{path:?}, plane {n}, row {y}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(files.is_empty() || layouts.len() == 4, "{layouts:?}");
+    }
+
+    fn wide_of(facts: &Facts, plane: &Plane) -> usize {
+        match facts.layout {
+            Layout::Gray | Layout::Yuv => facts.width.div_ceil(1 << plane.log2_w) as usize,
+            Layout::Rgb | Layout::Cmyk => plane.row_bytes as usize,
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_before_libjpeg_is_asked() {
+        let Some((_, bytes)) = files().into_iter().find(|(path, _)| path.ends_with("grey_hopper.jpg")) else {
+            return;
+        };
+        let mut decompressor = Decompressor::new().unwrap();
+        let terms = Terms { shrink: 1, exact: true, scan_limit: 100, memory_bytes: 1 << 30 };
+        let mut memory = vec![0; 128 * 128];
+        for (len, stride) in [(128 * 128 - 1, 128), (128 * 128, 127), (128 * 128, usize::MAX)] {
+            let opened = decompressor.open(&bytes, terms).map_err(|e| format!("{e:?}")).unwrap();
+            let refusal = opened.read(&mut [&mut memory[..len]], &[stride]).unwrap_err();
+            assert!(matches!(refusal, Refusal::Bug(_)), "{refusal:?}");
+        }
+        let opened = decompressor.open(&bytes, terms).map_err(|e| format!("{e:?}")).unwrap();
+        opened.read(&mut [&mut memory], &[128]).unwrap();
+        assert!(memory.iter().any(|sample| *sample != 0));
     }
 }

@@ -9,7 +9,7 @@ use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
-use crate::media::ColourTags;
+use crate::media::{CodecKind, CodecParams, ColourTags};
 use crate::pixels::{Easel, Picture};
 use crate::plan::Run;
 use crate::units::DecodeIndex;
@@ -36,6 +36,15 @@ impl HardwareLane {
     /// The same, holding this for as long as it lives.
     pub fn with_seat(self, seat: Arc<()>) -> Self {
         Self { seat: Some(seat), ..self }
+    }
+}
+
+/// What a container says of colour, as far as libavcodec heeds it: streams of HEVC, VP8, VP9 and AV1 speak for themselves, also by
+/// saying nothing.
+fn container(params: &CodecParams) -> ColourTags {
+    match params.codec.kind {
+        CodecKind::H264 => params.colour,
+        _ => ColourTags::default(),
     }
 }
 
@@ -68,7 +77,7 @@ impl AnyDecoder {
                 Ok(())
             }
             Self::Hardware(lane) => {
-                lane.container = index.info.params.colour;
+                lane.container = container(&index.info.params);
                 lane.decoder.begin(index, run)
             }
         }
@@ -112,6 +121,12 @@ impl AnyDecoder {
         };
         let missing = lane.decoder.missing();
         (about_hardware && !missing.is_empty()).then_some(missing)
+    }
+
+    /// Whether only the end of a run shows that none of its pictures was taken for another: a GPU's decoder tells those of VP8, VP9
+    /// and AV1 apart by counting them, and one that never comes may be missed late.
+    pub fn vouches_late(&self) -> bool {
+        matches!(self, Self::Hardware(lane) if lane.decoder.counts_pictures())
     }
 
     /// Gives up the run that is under way, if there is one.

@@ -89,6 +89,10 @@ fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, s
     for run in plan::runs(index, &all) {
         let done = bench.run(&mut reader, run, &watch, &mut |painter, packet, picture| {
             let number = place[packet.at()];
+            if number < next {
+                // It was handed over already: the GPU gave the run up, and the CPU does it from its begin.
+                return Ok(());
+            }
             let size = painter.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
             let shape = painter.shape(1, size);
             let mut canvas = GrowingCanvas::of(pool.clone());

@@ -65,6 +65,15 @@ impl Entry {
 
 /// All videos of the corpus, or none where it is missing.
 pub fn videos() -> Vec<Entry> {
+    entries("video/")
+}
+
+/// The corpus's images.
+pub fn images() -> Vec<Entry> {
+    entries("images/")
+}
+
+fn entries(folder: &str) -> Vec<Entry> {
     let Some(root) = corpus() else { return Vec::new() };
     let text = std::fs::read_to_string(root.join("manifest.json")).expect("manifest");
     let manifest: serde_json::Value = serde_json::from_str(&text).expect("manifest is JSON");
@@ -72,7 +81,7 @@ pub fn videos() -> Vec<Entry> {
         .as_array()
         .expect("files")
         .iter()
-        .filter(|f| f["path"].as_str().is_some_and(|p| p.starts_with("video/")))
+        .filter(|f| f["path"].as_str().is_some_and(|p| p.starts_with(folder)))
         .map(|f| Entry { root: root.clone(), path: f["path"].as_str().unwrap().to_owned(), facts: f.clone() })
         .collect()
 }

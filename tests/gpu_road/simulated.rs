@@ -22,6 +22,7 @@ impl Simulated {
             return None;
         }
         this.reset();
+        this.set_memory(64 << 30); // a test that failed may have left little
         Some(this)
     }
 
@@ -72,6 +73,7 @@ impl Simulated {
     }
 
     /// How much memory there is.
+    #[allow(dead_code)]
     pub fn set_memory(&self, bytes: u64) {
         // SAFETY: the type is that of `control.rs`.
         unsafe { self.function::<extern "C" fn(u64)>(c"simulated_gpu_set_memory")(bytes) }
@@ -82,8 +84,14 @@ impl Simulated {
         self.number(c"simulated_gpu_calls", Some(function))
     }
 
-    fn live(&self, kind: &str) -> u64 {
+    /// How many of `allocations`, `streams`, `events` and others there are.
+    pub fn live(&self, kind: &str) -> u64 {
         self.number(c"simulated_gpu_live_objects", Some(kind))
+    }
+
+    /// Bytes of memory that are used.
+    pub fn memory_bytes(&self) -> u64 {
+        self.number(c"simulated_gpu_memory_bytes", None)
     }
 
     /// Nothing was done that a driver forbids.
@@ -110,5 +118,11 @@ impl Simulated {
         DecoderPool::of(gpu.device()).expect("there are engines").clear();
         let kinds = ["streams", "events", "mapped", "parsers", "decoders", "allocations"];
         kinds.map(|kind| (kind, self.live(kind))).to_vec()
+    }
+
+    /// What of nvJPEG's is live, but for its instances, which last.
+    #[allow(dead_code)]
+    pub fn left_of_jpeg(&self) -> Vec<(&'static str, u64)> {
+        ["jpeg_states", "jpeg_headers"].map(|kind| (kind, self.live(kind))).to_vec()
     }
 }

@@ -8,7 +8,7 @@ target=${CARGO_TARGET_DIR:-$here/../../target}
 cargo build --quiet --manifest-path "$here/../../Cargo.toml" --profile test ${CI:+--locked} -p simulated-gpu >&2
 mkdir -p "$target/simulated_gpu"
 target=$(cd "$target" && pwd)
-for name in libcuda.so libcuda.so.1 libnvcuvid.so libnvcuvid.so.1; do
+for name in libcuda.so libcuda.so.1 libnvcuvid.so libnvcuvid.so.1 libnvjpeg.so.12; do
   ln -sfn ../debug/libsimulated_gpu.so "$target/simulated_gpu/$name"
 done
 echo "$target/simulated_gpu"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import framespool as fsp
 import numpy as np
@@ -117,6 +120,63 @@ def test_blank_frames_and_skipped_clips_are_the_same(asl, bad_file):
         return [(b.frames.cpu().tobytes(), b.mask.tolist(), b.clip_ids.tolist()) for b in made]
 
     assert make(device="cuda:0") == make()
+
+
+def simulated() -> ctypes.CDLL:
+    """The simulated driver, which counts its calls."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    if not hasattr(driver, "simulated_gpu_calls"):
+        pytest.skip("needs the simulated GPU")
+    driver.simulated_gpu_calls.restype = ctypes.c_uint64
+    return driver
+
+
+@pytest.mark.parametrize(("stream", "waits"), [(None, 0), (1, 0), (2, 1), (-1, 1)])
+def test_a_consumer_whose_stream_cannot_be_known_is_waited_for_when_it_lets_go(path, stream, waits):
+    driver = simulated()
+    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).data
+    held = [tensor.__dlpack__(stream=stream, max_version=(1, 0))]
+    before = driver.simulated_gpu_calls(b"cuCtxSynchronize")
+    # Another thread's default stream is another stream.
+    other = threading.Thread(target=held.clear)
+    other.start()
+    other.join()
+    assert driver.simulated_gpu_calls(b"cuCtxSynchronize") - before == waits
+
+
+@pytest.mark.parametrize("decoder", ["auto", "nvdec"])
+def test_a_gpu_without_its_library_for_video_takes_what_the_cpu_decodes(path, decoder, tmp_path):
+    simulated()
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    driver = next(file for folder in folders if (file := Path(folder) / "libcuda.so.1").exists())
+    (tmp_path / "libcuda.so.1").symlink_to(driver.resolve())
+    code = f"""
+import framespool as fsp
+assert fsp.gpu.reason() is None
+expected = fsp.Video({path!r})
+try:
+    video = fsp.Video({path!r}, device="cuda:0", decoder={decoder!r})
+    frames = video.frames([0, 5, 2]).data
+except fsp.GpuError as error:
+    print("GpuError", error)
+else:
+    assert frames.device == "cuda:0"
+    assert frames.tobytes() == expected.frames([0, 5, 2]).data.tobytes()
+    assert [f.tobytes() for f in video] == [f.tobytes() for f in expected]
+    size = [fsp.transforms.Resize((16, 16))]
+    rule = fsp.sampling.uniform(sequence_length=4)
+    loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device="cuda:0", decoder={decoder!r})
+    assert [b.frames.device for b in loader] == ["cuda:0"]
+    print("frames", *loader.stats()["left_to_cpu"])
+"""
+    more = {"LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=os.environ | more
+    )
+    assert done.returncode == 0, done.stderr
+    # Who asks for NVDEC by name is told; the default goes on without it, and says why.
+    assert done.stdout.startswith("frames" if decoder == "auto" else "GpuError"), done.stdout
+    assert "libnvcuvid" in done.stdout
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "gpu", "cuda:-1", "cuda:x"])

@@ -102,13 +102,16 @@ pub extern "C" fn simulated_gpu_calls(function: *const c_char) -> u64 {
     ledger().calls_of(&function)
 }
 
-/// Of `contexts`, `allocations`, `pinned`, `mapped`, `streams`, `events`, `modules`, `decoders`, `parsers`; null or empty: all but contexts.
+/// Of `contexts`, `allocations`, `pinned`, `mapped`, `streams`, `events`, `modules`, `decoders`, `parsers`, `jpeg_instances`, `jpeg_states`,
+/// `jpeg_headers`; null or empty: all but contexts and nvJPEG's instances, which are as lasting.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_live_objects(kind: *const c_char) -> u64 {
     let kind = given(kind);
     let mut live = world().census().live;
     live.extend(crate::cuvid::census());
-    let counts = |name: &str| if kind.is_empty() { name != "contexts" } else { name == kind };
+    live.extend(crate::nvjpeg::census());
+    let lasting = ["contexts", "jpeg_instances"];
+    let counts = |name: &str| if kind.is_empty() { !lasting.contains(&name) } else { name == kind };
     live.iter().filter(|(name, _)| counts(name)).map(|(_, count)| count).sum()
 }
 

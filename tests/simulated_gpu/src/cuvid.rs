@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-mod abi;
+pub mod abi;
 mod bits;
 mod caps;
-mod codec;
+pub mod codec;
 mod convert;
 mod decoder;
 mod format;

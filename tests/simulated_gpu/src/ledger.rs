@@ -73,16 +73,27 @@ pub fn ledger() -> MutexGuard<'static, Ledger> {
     LEDGER.get_or_init(from_environment).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Every exported function of the two drivers goes through here.
+/// Every exported function of the drivers goes through here.
 pub fn entry(name: &'static str, call: impl FnOnce() -> Result<(), Code>) -> Code {
+    entry_of(name, |code| code, call)
+}
+
+/// As `entry`, for a library with codes of its own: `translate` puts into them what is said for it here. What the call itself answers
+/// and faults made on purpose are in its codes already.
+pub fn entry_of(
+    name: &'static str,
+    translate: fn(Code) -> Code,
+    call: impl FnOnce() -> Result<(), Code>,
+) -> Code {
     let pid = std::process::id();
     match OWNER.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => (),
         Err(owner) if owner == pid => (),
-        Err(_) => return NOT_INITIALIZED, // a forked child; its copy of our locks may be held by a thread that it does not have
+        // A forked child; its copy of our locks may be held by a thread that it does not have.
+        Err(_) => return translate(NOT_INITIALIZED),
     }
     if OVER.load(Ordering::Relaxed) {
-        return DEINITIALIZED;
+        return translate(DEINITIALIZED);
     }
     if let Some(code) = ledger().count(name) {
         lose_if_sticky(code);
@@ -90,7 +101,7 @@ pub fn entry(name: &'static str, call: impl FnOnce() -> Result<(), Code>) -> Cod
     }
     let lost = LOST.load(Ordering::Relaxed);
     if lost != 0 && !name.starts_with("cuGetError") {
-        return lost;
+        return translate(lost);
     }
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => 0,
@@ -102,7 +113,7 @@ pub fn entry(name: &'static str, call: impl FnOnce() -> Result<(), Code>) -> Cod
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
             violation(format!("{name}: the simulated GPU itself panicked: {text}"));
-            UNKNOWN
+            translate(UNKNOWN)
         }
     }
 }

@@ -5,6 +5,8 @@
 use std::ffi::c_void;
 
 pub const H264: i32 = 4;
+/// Not among the caps: cuvid's own JPEG is a road of its own. Here for nvJPEG.
+pub const JPEG: i32 = 5;
 pub const HEVC: i32 = 8;
 pub const VP8: i32 = 9;
 pub const VP9: i32 = 10;

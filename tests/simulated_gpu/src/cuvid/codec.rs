@@ -174,6 +174,7 @@ unsafe impl Send for Codec {}
 fn name_of(codec: i32) -> Option<&'static CStr> {
     Some(match codec {
         abi::H264 => c"h264",
+        abi::JPEG => c"mjpeg",
         abi::HEVC => c"hevc",
         abi::VP8 => c"vp8",
         abi::VP9 => c"vp9",

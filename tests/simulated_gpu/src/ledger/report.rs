@@ -32,7 +32,8 @@ pub fn at_exit() {
 /// The report as it stands.
 pub fn text() -> String {
     let census: Census = world().census();
-    let decoding = crate::cuvid::census();
+    let mut decoding = crate::cuvid::census();
+    decoding.extend(crate::nvjpeg::census());
     let ledger = ledger();
     let mut out = String::from("{\n");
     let _ = writeln!(out, "  \"violations\": {},", list(&ledger.violations));

@@ -1,0 +1,449 @@
+//! JPEG files through nvJPEG: on the simulated GPU the planes are libavcodec's to the byte, on a real one nearly; late streams, any
+//! order that events leave open, several workers, and any call made to fail.
+//!
+//! Runs on whatever GPU there is. `tests/simulated_gpu/folder.sh` makes a simulated one; only there faults can be made.
+
+#[path = "common/mod.rs"]
+mod common;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "gpu_road/simulated.rs"]
+mod simulated;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use framespool::error::Site;
+use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
+use framespool::gpu::Gpu;
+use framespool::media::{Codec, CodecKind, CodecParams, ColourTags};
+use framespool_nvdec::cuda::{Device, Memory, Stream};
+use framespool_nvdec::jpeg::{Backend, Facts, JpegDecoder};
+use framespool_nvdec::{Error, Result};
+use simulated::Simulated;
+
+/// One at a time: they count what the driver has live.
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first GPU with nvJPEG, or `None` (with a line that says so) where there is none.
+fn device() -> Option<Arc<Device>> {
+    let found = Device::open(0).and_then(|device| framespool_nvdec::jpeg::available().map(|_| device));
+    match found {
+        Ok(device) => Some(device),
+        // It comes not with the driver, so a GPU may well be without.
+        Err(error @ Error::NoJpeg { .. }) if Simulated::open().is_none() => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => {
+            assert!(
+                std::env::var_os("FRAMESPOOL_GPU_TESTS").is_none(),
+                "a GPU with nvJPEG must be here: {error}"
+            );
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+/// JPEG files of these folders of the corpus, each with its bytes.
+fn files(folders: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let Some(corpus) = common::corpus() else { return Vec::new() };
+    let mut waiting: Vec<PathBuf> = folders.iter().map(|folder| corpus.join("images").join(folder)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(folder).expect("the corpus has it") {
+            let path = entry.expect("it can be listed").path();
+            let is_jpeg = path.extension().is_some_and(|e| e == "jpg" || e == "jpeg");
+            match path.is_dir() {
+                true => waiting.push(path),
+                false if is_jpeg => {
+                    files.push((name(&corpus, &path), std::fs::read(&path).expect("it can be read")))
+                }
+                false => (),
+            }
+        }
+    }
+    files.sort();
+    assert!(!files.is_empty(), "no JPEG files in {folders:?}");
+    files
+}
+
+fn name(corpus: &Path, path: &Path) -> String {
+    path.strip_prefix(corpus).expect("it lies there").display().to_string()
+}
+
+/// Some of them: smaller, and of different kinds.
+fn some(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
+    let mut some: Vec<_> = files.iter().filter(|(_, bytes)| bytes.len() < 150_000).cloned().collect();
+    let step = (some.len() / count).max(1);
+    some = some.into_iter().step_by(step).take(count).collect();
+    some
+}
+
+/// The planes' samples without padding, by libavcodec.
+fn by_ffmpeg(file: &[u8]) -> Vec<u8> {
+    let codec = Codec {
+        id: ffmpeg_sys_next::AVCodecID::AV_CODEC_ID_MJPEG as u32,
+        name: "mjpeg".into(),
+        kind: CodecKind::from_name("mjpeg"),
+    };
+    let colour = ColourTags { primaries: 2, transfer: 2, matrix: 2, full_range: None };
+    let params = CodecParams {
+        codec,
+        tag: 0,
+        extradata: Vec::new(),
+        width: 0,
+        height: 0,
+        bits_per_coded_sample: 0,
+        colour,
+        reorder: None,
+    };
+    let mut decoder = Decoder::open(&Site::file(&"a JPEG file".into()), &params, 1).expect("a decoder");
+    let mut packet = Packet::new();
+    packet.allocate(file.len()).expect("memory").copy_from_slice(file);
+    decoder.send(&packet).expect("a good file");
+    let mut frame = Frame::new();
+    assert_eq!(decoder.receive(&mut frame), Ok(Received::Frame));
+    let mut samples = Vec::new();
+    frame.raw_planes(|row| samples.extend_from_slice(row));
+    samples
+}
+
+/// Planes copied to memory of their own, in the decoder's stream: what a reader sees that runs later.
+struct Kept {
+    memory: Memory,
+    /// Offset, pitch, width and height of each plane.
+    planes: Vec<(usize, usize, usize, usize)>,
+    backend: Backend,
+}
+
+fn keep(device: &Arc<Device>, decoder: &mut JpegDecoder, file: &[u8]) -> Result<Kept> {
+    let stream = decoder.stream().clone();
+    let planes = decoder.decode(file)?;
+    let (log2_w, log2_h) = planes.log2_chroma.unwrap_or((0, 0));
+    let (mut bytes, mut kept) = (0, Vec::new());
+    for plane in 0..if planes.log2_chroma.is_some() { 3 } else { 1 } {
+        let (w, h) = if plane == 0 { (0, 0) } else { (log2_w, log2_h) };
+        let (width, height) =
+            (planes.width.div_ceil(1 << w) as usize, planes.height.div_ceil(1 << h) as usize);
+        kept.push((bytes, planes.planes[plane].pitch_bytes, width, height));
+        bytes += planes.planes[plane].pitch_bytes * height;
+    }
+    let memory = device.allocate(bytes)?;
+    for (plane, (offset, pitch, _, height)) in kept.iter().enumerate() {
+        stream.copy(memory.address() + *offset as u64, planes.planes[plane].address, pitch * height)?;
+    }
+    Ok(Kept { memory, planes: kept, backend: planes.backend })
+}
+
+impl Kept {
+    fn samples(&self, stream: &Stream) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.memory.len()];
+        stream.download(&mut bytes, self.memory.address())?;
+        let rows = self.planes.iter().flat_map(|&(offset, pitch, width, height)| {
+            (0..height).map(move |row| offset + row * pitch..offset + row * pitch + width)
+        });
+        Ok(rows.flat_map(|row| bytes[row].to_vec()).collect())
+    }
+}
+
+/// Equal on the simulated GPU; on a real one the inverse transform is another.
+#[track_caller]
+fn same(what: &str, got: &[u8], wanted: &[u8], exact: bool) {
+    assert_eq!(got.len(), wanted.len(), "{what}: samples");
+    if exact {
+        let wrong = got.iter().zip(wanted).position(|(a, b)| a != b);
+        assert_eq!(wrong, None, "{what}: first wrong sample");
+        return;
+    }
+    let differences = got.iter().zip(wanted).map(|(a, b)| u64::from(a.abs_diff(*b)));
+    let (sum, most) = differences.fold((0, 0), |(sum, most): (u64, u64), d| (sum + d, most.max(d)));
+    assert!(most <= 6 && sum * 2 <= got.len() as u64, "{what}: off by up to {most}, {sum} in all");
+}
+
+/// Decodes all of them without a wait between, then looks. Gives how many each backend took.
+fn decode_all(
+    device: &Arc<Device>,
+    decoder: &mut JpegDecoder,
+    files: &[(String, Vec<u8>)],
+    exact: bool,
+) -> [usize; 2] {
+    let mut taken = [0; 2];
+    for part in files.chunks(8) {
+        let kept: Vec<_> =
+            part.iter().map(|(name, file)| (name, file, keep(device, decoder, file))).collect();
+        for (name, file, outcome) in kept {
+            let kept = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+            same(name, &kept.samples(decoder.stream()).unwrap(), &by_ffmpeg(file), exact);
+            taken[usize::from(kept.backend != Backend::Hardware)] += 1;
+        }
+    }
+    taken
+}
+
+/// What of the GPU is live but not lasting.
+fn left(simulated: &Simulated) -> Vec<(&'static str, u64)> {
+    let gpu = Gpu::open(0).expect("it is open");
+    let mut left = simulated.left(&gpu);
+    left.extend(simulated.left_of_jpeg());
+    left
+}
+
+#[test]
+fn every_good_file_comes_out_as_ffmpeg_decodes_it() {
+    let _turn = turn();
+    let Some(device) = device() else { return };
+    let simulated = Simulated::open();
+    let files = files(&["classes"]);
+    let mut decoder = JpegDecoder::new(&device).unwrap();
+    let [hardware, software] = decode_all(&device, &mut decoder, &files, simulated.is_some());
+    println!("{} files: {hardware} by the engines, {software} by the hybrid", files.len());
+    let suited =
+        |file: &[u8]| Facts::read(file).unwrap().process == framespool_nvdec::jpeg::Process::Baseline;
+    if decoder.engines().unwrap() > 0 {
+        assert_eq!(hardware, files.iter().filter(|(_, file)| suited(file)).count());
+    } else {
+        assert_eq!(hardware, 0);
+    }
+    for backend in [Backend::Hybrid, Backend::GpuHybrid] {
+        let mut decoder = JpegDecoder::with(&device, &[backend]).unwrap();
+        assert_eq!(decode_all(&device, &mut decoder, &some(&files, 12), simulated.is_some())[0], 0);
+    }
+    if let Some(simulated) = simulated {
+        simulated.assert_clean("all files");
+    }
+}
+
+#[test]
+fn odd_files_come_out_or_are_refused_in_words() {
+    let _turn = turn();
+    let Some(device) = device() else { return };
+    let simulated = Simulated::open();
+    let mut decoder = JpegDecoder::new(&device).unwrap();
+    let (mut good, mut refused) = (0, Vec::new());
+    for (name, file) in files(&["odd"]) {
+        match keep(&device, &mut decoder, &file) {
+            Ok(kept) => {
+                same(&name, &kept.samples(decoder.stream()).unwrap(), &by_ffmpeg(&file), simulated.is_some());
+                good += 1;
+            }
+            Err(error) => {
+                assert!(error.is_about_stream() && error.to_string().contains("CPU"), "{name}: {error}");
+                refused.push(format!("{name}: {error}"));
+            }
+        }
+    }
+    println!("{good} came out, refused: {refused:#?}");
+    assert!(
+        good >= 25
+            && refused.iter().any(|r| r.contains("cmyk"))
+            && refused.iter().any(|r| r.contains("12bit"))
+    );
+    for (name, file) in files(&["corrupt"]) {
+        // Damage may pass: what nvJPEG does not notice. It must not harm, nor the next file.
+        if let Err(error) = keep(&device, &mut decoder, &file) {
+            assert!(error.is_about_stream(), "{name}: {error}");
+        }
+    }
+    decode_all(&device, &mut decoder, &some(&files(&["classes"]), 6), simulated.is_some());
+    if let Some(simulated) = simulated {
+        simulated.assert_clean("odd files");
+    }
+}
+
+#[test]
+fn any_order_that_events_leave_open_gives_the_same() {
+    let _turn = turn();
+    let (Some(device), Some(simulated)) = (device(), Simulated::open()) else { return };
+    let files = some(&files(&["classes", "odd/derived"]), 10);
+    let files: Vec<_> =
+        files.into_iter().filter(|(_, file)| Facts::read(file).is_ok_and(|f| f.depth_bits == 8)).collect();
+    let mut decoder = JpegDecoder::new(&device).unwrap();
+    let files: Vec<_> =
+        files.into_iter().filter(|(_, file)| decoder.takes(&Facts::read(file).unwrap()).is_ok()).collect();
+    assert!(files.len() > 5, "{}", files.len());
+    for seed in 0..24 {
+        simulated.set_seed(seed);
+        decode_all(&device, &mut decoder, &files, true);
+        simulated.assert_clean(&format!("seed {seed}"));
+    }
+    simulated.set_seed(0);
+}
+
+#[test]
+fn workers_do_not_meet() {
+    let _turn = turn();
+    let Some(device) = device() else { return };
+    let simulated = Simulated::open();
+    let files = some(&files(&["classes"]), 12);
+    for seed in [0, 5, 11] {
+        if let Some(simulated) = &simulated {
+            simulated.set_seed(seed);
+        }
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                let (device, files, exact) = (&device, &files, simulated.is_some());
+                let work = move || {
+                    let mut decoder = JpegDecoder::new(device).unwrap();
+                    let mut mine = files.clone();
+                    mine.rotate_left(worker * 3);
+                    decode_all(device, &mut decoder, &mine, exact);
+                };
+                std::thread::Builder::new()
+                    .name(format!("worker {worker}"))
+                    .spawn_scoped(scope, work)
+                    .unwrap();
+            }
+        });
+    }
+    if let Some(simulated) = simulated {
+        simulated.set_seed(0);
+        simulated.assert_clean("four workers");
+    }
+}
+
+#[test]
+fn one_failing_call_costs_one_file_at_most() {
+    let _turn = turn();
+    let (Some(device), Some(simulated)) = (device(), Simulated::open()) else { return };
+    let mut files = some(&files(&["classes"]), 3);
+    files.push(
+        self::files(&["odd"]).into_iter().find(|(name, _)| name.ends_with("grey_progressive.jpg")).unwrap(),
+    );
+    let wanted: Vec<Vec<u8>> = files.iter().map(|(_, file)| by_ffmpeg(file)).collect();
+    let before = {
+        drop(JpegDecoder::new(&device)); // instances are made
+        left(&simulated)
+    };
+    let functions = [
+        ("nvjpegJpegStateCreate", 5),
+        ("nvjpegJpegStateCreate", 6),
+        ("nvjpegJpegStreamCreate", 6),
+        ("nvjpegJpegStreamParseHeader", 4),
+        ("nvjpegJpegStreamParseHeader", 3),
+        ("nvjpegDecodeBatchedSupported", 9),
+        ("nvjpegGetImageInfo", 3),
+        ("nvjpegGetImageInfo", 8),
+        ("nvjpegDecodeBatchedInitialize", 6),
+        ("nvjpegDecodeBatched", 3),
+        ("nvjpegDecodeBatched", 4),
+        ("nvjpegDecodeBatched", 5),
+        ("nvjpegDecodeBatched", 6),
+        ("nvjpegDecode", 10),
+        ("nvjpegDecode", 8),
+        ("cuMemAlloc_v2", 2),
+        ("cuEventCreate", 2),
+        ("cuEventRecord", 400),
+        ("cuEventSynchronize", 999),
+        ("cuStreamSynchronize", 999),
+        ("cuCtxSetCurrent", 201),
+        ("cuStreamCreateWithPriority", 2),
+    ];
+    for (function, code) in functions {
+        for call in 1..=6 {
+            simulated.reset();
+            simulated.set_fault(&format!("{function}:{call}={code}"));
+            let outcome = JpegDecoder::new(&device).map(|mut decoder| {
+                let mut bad = Vec::new();
+                for ((name, file), wanted) in files.iter().zip(&wanted).cycle().take(8) {
+                    let samples =
+                        keep(&device, &mut decoder, file).and_then(|kept| kept.samples(decoder.stream()));
+                    match samples {
+                        Ok(samples) => same(name, &samples, wanted, true),
+                        Err(error) => bad.push(error),
+                    }
+                }
+                bad
+            });
+            let hit = simulated.calls(function) >= call;
+            let what = format!("{function} answers {code} at call {call}");
+            match outcome {
+                Ok(bad) => {
+                    assert!(bad.len() <= 1, "{what}: {bad:?}");
+                    // Some are made up for: another backend, a question asked again.
+                    let refusal =
+                        ["Supported", "ParseHeader", "Batched"].iter().any(|part| function.contains(part));
+                    let mended = refusal && matches!(code, 4 | 9) || function.starts_with("cu");
+                    assert!(!hit || !bad.is_empty() || mended, "{what}: nobody was told");
+                    assert!(
+                        bad.iter().all(|error| !error.to_string().is_empty() && !error.is_lost()),
+                        "{what}: {bad:?}"
+                    );
+                }
+                Err(error) => assert!(hit, "{what}: {error}"),
+            }
+            simulated.set_fault("");
+            simulated.assert_clean(&what);
+            assert_eq!(left(&simulated), before, "{what}");
+        }
+    }
+    simulated.reset();
+}
+
+#[test]
+fn a_lost_context_is_told_and_ends_cleanly() {
+    let _turn = turn();
+    let (Some(device), Some(simulated)) = (device(), Simulated::open()) else { return };
+    let files = some(&files(&["classes"]), 3);
+    let mut decoder = JpegDecoder::new(&device).unwrap();
+    decode_all(&device, &mut decoder, &files, true);
+    simulated.reset();
+    simulated.set_fault("cuEventSynchronize:1=700");
+    let outcomes: Vec<_> = (0..4).map(|_| keep(&device, &mut decoder, &files[0].1).map(drop)).collect();
+    assert!(outcomes.iter().any(|outcome| matches!(outcome, Err(error) if error.is_lost())), "{outcomes:?}");
+    assert!(matches!(keep(&device, &mut decoder, &files[0].1), Err(Error::Lost { .. })));
+    drop(decoder);
+    simulated.reset();
+}
+
+#[test]
+fn a_gpu_without_engines_uses_the_hybrid() {
+    const INNER: &str = "FRAMESPOOL_TEST_WITHOUT_ENGINES";
+    if std::env::var_os(INNER).is_some() {
+        let _turn = turn();
+        let Some(device) = device() else { return };
+        let mut decoder = JpegDecoder::new(&device).unwrap();
+        assert_eq!((decoder.backends(), decoder.engines().unwrap()), ([Backend::Hybrid].as_slice(), 0));
+        let files = some(&files(&["classes"]), 6);
+        assert_eq!(decode_all(&device, &mut decoder, &files, true), [0, files.len()]);
+        let error = JpegDecoder::with(&device, &[Backend::Hardware]).err().expect("there are no engines");
+        assert!(matches!(&error, Error::Unsupported { .. }), "{error}");
+        return;
+    }
+    let _turn = turn();
+    if device().is_none() || Simulated::open().is_none() {
+        return;
+    }
+    // Instances last as long as the process: it takes another one.
+    let this = std::env::current_exe().unwrap();
+    let test = ["--exact", "a_gpu_without_engines_uses_the_hybrid", "--nocapture"];
+    let mut command = std::process::Command::new(this);
+    let done =
+        command.args(test).env(INNER, "1").env("FRAMESPOOL_SIMULATED_JPEG_ENGINES", "0").output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        done.status.success() && text.contains("1 passed"),
+        "{text}{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+#[test]
+fn a_missing_library_is_a_reason() {
+    const INNER: &str = "FRAMESPOOL_TEST_WITHOUT_NVJPEG";
+    if std::env::var_os(INNER).is_some() {
+        let Ok(device) = Device::open(0) else { return };
+        let error = JpegDecoder::new(&device).err().expect("the file is not there");
+        assert!(matches!(&error, Error::NoJpeg { reason } if reason.contains("/no/such/file.so")), "{error}");
+        assert!(error.to_string().contains("CPU") && device.stream().is_ok(), "the rest of CUDA works");
+        return;
+    }
+    let test = ["--exact", "a_missing_library_is_a_reason", "--nocapture"];
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let done =
+        command.args(test).env(INNER, "1").env("FRAMESPOOL_NVJPEG", "/no/such/file.so").output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}

@@ -1,0 +1,364 @@
+//! In: a simulated GPU on which one thing goes wrong in the middle of another.
+//! Out: what was begun comes out as if nothing had happened, or the error loses nothing.
+//! Never: runs on a GPU that does not let itself be broken.
+
+use framespool::batch::{Pool, Slab, Target as Spot};
+use framespool::index::VideoIndex;
+use framespool::media::ColourTags;
+use framespool::source::{FileSource, MemorySource};
+use framespool::spool::Spool;
+use framespool::video::FrameStream;
+
+use super::*;
+
+fn open(item: &Item) -> Video {
+    let Place::Path(path) = &item.place else { panic!("a path") };
+    let source = Arc::new(FileSource::open(path).expect("it is there"));
+    Video::open(source, &|| Ok(())).expect("a video")
+}
+
+fn first(video: &Video, frames: u32) -> Vec<DisplayIndex> {
+    (0..video.index().num_frames().min(frames)).map(DisplayIndex).collect()
+}
+
+#[test]
+fn a_picture_that_the_gpu_could_not_paint_is_painted_by_the_cpu() {
+    let _turn = turn();
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let mut helped = 0;
+    for item in few() {
+        let video = open(&item);
+        let wanted = first(&video, 12);
+        let expected = frames(&video, &mut Workbench::new(small()), &wanted).expect("a sound video");
+        for fault in (1..12).map(|nth| format!("cuLaunchKernel:{nth}=999")) {
+            simulated.reset();
+            let bench = Workbench::on(small(), 1, Some(gpu.clone()));
+            let mut bench = bench.decoding_on(&gpu).expect("a session");
+            simulated.set_fault(&fault);
+            let got = frames(&video, &mut bench, &wanted);
+            simulated.set_fault("");
+            assert!(got.as_ref() == Ok(&expected), "{fault}: {:?}", got.err());
+            helped += u32::from(bench.left_to_cpu.is_some());
+        }
+    }
+    simulated.assert_clean("launches that fail");
+    assert!(helped > 0, "some launch failed");
+}
+
+#[test]
+fn a_stream_of_frames_that_the_gpu_gives_up_goes_on_and_keeps_nothing() {
+    let _turn = turn();
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    for item in few() {
+        let video = open(&item);
+        simulated.reset();
+        let expected = all_frames(&video, Workbench::new(full_size()), &mut |_| {});
+        let bench = Workbench::on(full_size(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+        simulated.set_fault(&format!("cuvidParseVideoData:{}=999", expected.len() * 2 / 3));
+        let mut most = 0;
+        let got = all_frames(&video, bench, &mut |at| {
+            if at + 2 > expected.len() {
+                most = most.max(simulated.live("allocations"));
+            }
+        });
+        simulated.set_fault("");
+        assert_eq!(got, expected);
+        assert!(most < 20, "{most} blocks for {} frames at the end", expected.len());
+    }
+    simulated.assert_clean("streams of frames");
+}
+
+/// A digest of each frame; `seen` is told how many there were so far, while the stream lives.
+fn all_frames(video: &Video, bench: Workbench, seen: &mut dyn FnMut(usize)) -> Vec<String> {
+    let mut stream = FrameStream::start(video, bench).expect("a thread");
+    let mut digests = Vec::new();
+    while let Some((slab, _)) = stream.next(&|| Ok(())).expect("a frame") {
+        let mut bytes = vec![0; slab.len()];
+        slab.download(0, &mut bytes).expect("bytes");
+        digests.push(common::digest(&bytes));
+        seen(digests.len());
+    }
+    digests
+}
+
+#[test]
+fn what_a_container_says_of_colour_counts_as_it_does_for_the_cpu() {
+    let _turn = turn();
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let mut by_gpu = 0;
+    for item in one_of_each().iter().filter(|item| !is_named(item, "/corrupt/") && !is_named(item, "mpeg4")) {
+        let plain = open(item);
+        for matrix in [2, 1, 9] {
+            for full_range in [None, Some(false), Some(true)] {
+                let mut index: VideoIndex = (**plain.index()).clone();
+                index.info.params.colour =
+                    ColourTags { primaries: matrix, transfer: matrix, matrix, full_range };
+                let Place::Path(path) = &item.place else { panic!("a path") };
+                let source = Arc::new(FileSource::open(path).expect("it is there"));
+                let video = Video::with_index(source, Arc::new(index));
+                let wanted = first(&video, 4);
+                let expected = frames(&video, &mut Workbench::new(full_size()), &wanted);
+                let bench = Workbench::on(full_size(), 1, Some(gpu.clone()));
+                let mut bench = bench.decoding_on(&gpu).expect("a session");
+                let got = frames(&video, &mut bench, &wanted);
+                by_gpu += u32::from(bench.left_to_cpu.is_none());
+                assert!(got == expected, "{}: {matrix} {full_range:?}", video.index().site.file);
+            }
+        }
+    }
+    simulated.assert_clean("colours");
+    assert!(by_gpu > 10, "{by_gpu} by the GPU alone");
+}
+
+#[test]
+fn memory_is_not_written_again_while_writers_that_nobody_could_mark_are_at_it() {
+    let _turn = turn();
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let device = gpu.device().clone();
+    let pool = Pool::on(Some(device.clone()), 4);
+    let (old, new) = (device.stream().expect("a stream"), device.stream().expect("a stream"));
+    let len = 1 << 16;
+    let write = |stream, byte| {
+        let (lent, mut parts) = Slab::lend(&pool, 1, len).expect("memory");
+        let Spot::Device(mut spot) = parts[0].target() else { panic!("memory of the device") };
+        spot.begin(stream).expect("nobody to wait for");
+        stream.fill(spot.address, byte, len).expect("an order taken");
+        (lent, parts)
+    };
+    let (lent, mut parts) = write(&old, 1);
+    simulated.set_fault("cuEventRecord:1+=999");
+    assert!(parts[0].settle().is_err());
+    drop((parts, lent));
+    simulated.set_fault("");
+    let (lent, mut parts) = write(&new, 2);
+    parts[0].settle().expect("marked");
+    drop(parts);
+    let slab = lent.collect().ok().expect("its part is back");
+    let mut bytes = vec![0; len];
+    for _ in 0..2 {
+        slab.download(0, &mut bytes).expect("bytes");
+        assert!(bytes.iter().all(|&b| b == 2), "the writer of before came after");
+        old.synchronize().expect("done");
+    }
+    drop(slab);
+    simulated.assert_clean("a part that was given up");
+}
+
+/// The numbers of a batch's clips, and a digest of its bytes.
+type Told = (Vec<u64>, String);
+
+fn told(batch: &framespool::spool::Batch) -> Told {
+    let framespool::spool::Pixels::Even(slab, _) = &batch.pixels else { panic!("clips of one shape") };
+    let mut bytes = vec![0; slab.len()];
+    slab.download(0, &mut bytes).expect("bytes");
+    (batch.clips.iter().map(|c| c.clip_id).collect(), common::digest(&bytes))
+}
+
+#[test]
+fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
+    let _turn = turn();
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    let base = config(&few(), &rules()[0], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let base = SpoolConfig { prefetch: 2, ..base };
+    let start = |config| {
+        let mut spool = Spool::start(config, &|| Ok(())).expect("a spool");
+        let pass = spool.begin(0, 0).expect("a pass");
+        (spool, pass)
+    };
+    let mut expected = Vec::new();
+    let (mut spool, pass) = start(base.clone());
+    while let Some(batch) = spool.next_batch(pass, &|| Ok(())).expect("a batch") {
+        expected.push(told(&batch));
+    }
+    assert!(expected.len() > 4);
+    let (mut spool, pass) = start(on_gpu(&base, Some(0), DecoderChoice::Cpu));
+    simulated.left(&gpu);
+    let batch_bytes = 5 * 6 * 3 * 24 * 28 * 4;
+    simulated.set_memory(simulated.memory_bytes() + batch_bytes * 3 / 2);
+    let mut errors = 0;
+    let mut got = Vec::new();
+    let mut held = None;
+    loop {
+        match spool.next_batch(pass, &|| Ok(())) {
+            Ok(Some(batch)) => {
+                got.push(told(&batch));
+                // Every other one is still in the consumer's hands when the next is asked for.
+                held = (got.len() % 2 == 0).then_some(batch);
+            }
+            Ok(None) => break,
+            Err(Error::Gpu { reason, .. }) => {
+                assert!(reason.contains("memory") && held.is_some(), "after {} batches: {reason}", got.len());
+                held = None;
+                errors += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    simulated.set_memory(64 << 30);
+    assert_eq!(got, expected);
+    assert!(errors > 0, "memory was short");
+    drop(spool);
+    simulated.assert_clean("memory for one batch");
+}
+
+#[test]
+fn idle_decoders_make_room_for_a_batch() {
+    let _turn = turn();
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    simulated.left(&gpu);
+    let before = simulated.memory_bytes();
+    let video = open(&few()[0]);
+    let mut bench = Workbench::on(small(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+    frames(&video, &mut bench, &first(&video, 3)).expect("frames");
+    drop(bench);
+    let idle = simulated.memory_bytes() - before;
+    assert!(idle > 4096, "a decoder is kept: {idle} bytes");
+    simulated.set_memory(simulated.memory_bytes());
+    let lent = Slab::lend(&Pool::on(Some(gpu.device().clone()), 1), 1, idle as usize / 2);
+    simulated.set_memory(64 << 30);
+    assert!(lent.is_ok(), "{:?}", lent.err());
+}
+
+#[test]
+fn two_loaders_at_a_time_share_the_decoders() {
+    let _turn = turn();
+    let (Some(gpu), simulated) = (gpu(), Simulated::open()) else { return };
+    let bases = [
+        config(&one_of_each(), &rules()[1], &resized_crop(), OnError::Skip),
+        config(&few(), &rules()[0], &normalized(Layout::Ntchw, Dtype::F16), OnError::Raise),
+    ];
+    let bases = bases.map(|base| SpoolConfig { look_ahead: 40, memory_budget: 4 << 20, prefetch: 1, ..base });
+    let expected = bases.each_ref().map(|base| deliver(base.clone()).0);
+    for seed in 0..3 {
+        if let Some(simulated) = &simulated {
+            simulated.set_seed(seed);
+        }
+        let made =
+            || framespool_nvdec::pool::DecoderPool::of(gpu.device()).expect("engines").counts().created;
+        let before = made();
+        let got = std::thread::scope(|scope| {
+            let loaders = bases.each_ref().map(|base| {
+                let base = on_gpu(base, Some(0), DecoderChoice::Nvdec);
+                scope.spawn(move || deliver(base))
+            });
+            loaders.map(|loader| loader.join().expect("no panic"))
+        });
+        for ((lines, stats), expected) in got.iter().zip(&expected) {
+            assert_eq!(lines, expected, "seed {seed}");
+            assert!(stats.pictures_decoded_by_gpu > 0, "{stats:?}");
+        }
+        println!("seed {seed}: {} decoders made", made() - before);
+        if let Some(simulated) = &simulated {
+            simulated.assert_clean(&format!("two loaders, seed {seed}"));
+        }
+    }
+    if let Some(simulated) = &simulated {
+        simulated.set_seed(0);
+    }
+}
+
+/// Runs a test of this file in a process of its own, whose GPU is made by these variables.
+fn apart(test: &str, variables: &[(&str, &str)]) {
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", &format!("mishaps::{test}"), "--nocapture"]);
+    let done =
+        command.envs(variables.iter().copied()).env("FRAMESPOOL_GPU_APART", test).output().expect("runs");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// Whether this is the process that [`apart`] made for this test.
+fn is_apart(test: &str) -> bool {
+    std::env::var("FRAMESPOOL_GPU_APART").is_ok_and(|name| name == test)
+}
+
+#[test]
+fn the_second_gpu_does_what_the_first_does() {
+    let name = "the_second_gpu_does_what_the_first_does";
+    if !is_apart(name) {
+        if gpu().is_some() && Simulated::open().is_some() {
+            apart(name, &[("FRAMESPOOL_SIMULATED_DEVICES", "2")]);
+        }
+        return;
+    }
+    assert!(gpu().is_some());
+    let simulated = Simulated::open().expect("it was there a moment ago");
+    assert_eq!(framespool::gpu::count(), 2);
+    let base = config(&few(), &rules()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let base = SpoolConfig { prefetch: 1, look_ahead: 20, memory_budget: 1 << 20, ..base };
+    let (expected, _) = deliver(base.clone());
+    for seed in 0..3 {
+        simulated.set_seed(seed);
+        for device in [1, 0, 1] {
+            let (lines, stats) = deliver(on_gpu(&base, Some(device), DecoderChoice::Auto));
+            assert_eq!(lines, expected, "cuda:{device}");
+            assert!(stats.pictures_decoded_by_gpu > 0, "cuda:{device}: {stats:?}");
+        }
+        // Both at a time, and each thread's batches in their own memory.
+        std::thread::scope(|scope| {
+            let both = [0, 1].map(|device| {
+                let base = on_gpu(&base, Some(device), DecoderChoice::Nvdec);
+                scope.spawn(move || deliver(base).0)
+            });
+            for loader in both {
+                assert_eq!(loader.join().expect("no panic"), expected);
+            }
+        });
+    }
+    let second = Gpu::open(1).expect("it was open");
+    let mut spool = Spool::start(on_gpu(&base, Some(1), DecoderChoice::Auto), &|| Ok(())).expect("a spool");
+    let pass = spool.begin(0, 0).expect("a pass");
+    let batch = spool.next_batch(pass, &|| Ok(())).expect("a batch").expect("a batch");
+    let framespool::spool::Pixels::Even(slab, _) = &batch.pixels else { panic!("clips of one shape") };
+    assert_eq!(slab.device().map(|device| device.ordinal()), Some(second.ordinal()));
+    drop((batch, spool));
+    simulated.assert_clean("the second GPU");
+}
+
+#[test]
+fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
+    let name = "clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu";
+    if !is_apart(name) {
+        if gpu().is_some() && Simulated::open().is_some() {
+            apart(name, &[("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1")]);
+        }
+        return;
+    }
+    assert!(gpu().is_some());
+    let simulated = Simulated::open().expect("it was there a moment ago");
+    let Some(path) = common::corpus().map(|root| root.join("video/codecs/av1_10bit_hdr_426x240.webm")) else {
+        return;
+    };
+    let mut bytes = std::fs::read(&path).expect("in the corpus");
+    let sound =
+        Video::open(Arc::new(MemorySource::new("sound", bytes.clone())), &|| Ok(())).expect("a video");
+    // A picture in the middle of a group becomes padding.
+    let packets = &sound.index().packets;
+    let starts: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].is_start()).collect();
+    println!("{} packets, starts {:?}", packets.len(), &starts[..starts.len().min(5)]);
+    let hole = (10..60).find(|&at| packets[at].size > 200 && !packets[at].is_start()).expect("a picture");
+    let hole = packets[hole];
+    let place = &mut bytes[hole.offset as usize..][..hole.size as usize];
+    let payload = place.len() - 5;
+    place.fill(0);
+    place[0] = 15 << 3 | 2;
+    for (n, byte) in place[1..5].iter_mut().enumerate() {
+        *byte = (payload >> (7 * n)) as u8 & 0x7f | if n < 3 { 0x80 } else { 0 };
+    }
+    let folder = std::env::temp_dir().join(format!("framespool-av1-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("hole.webm");
+    std::fs::write(&file, &bytes).expect("written");
+    let items = [Item { place: Place::Path(file), label: 0, extent: Extent::Whole }];
+    let windows: Sampling = Arc::new(Windows::new(4, 1, Some(4), Pad::Constant).expect("a rule"));
+    let base = config(&items, &windows, &small(), OnError::Skip);
+    let base = SpoolConfig { look_ahead: 60, memory_budget: 8 << 20, ..base };
+    let (expected, _) = deliver(base.clone());
+    let (lines, stats) = deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec));
+    println!("{:?}", stats.left_to_cpu);
+    let _ = std::fs::remove_dir_all(&folder);
+    assert_eq!(lines, expected);
+    assert!(stats.pictures_decoded_by_gpu > 0 && !stats.left_to_cpu.is_empty(), "{stats:?}");
+    simulated.assert_clean("a hole in AV1");
+}

@@ -1,0 +1,312 @@
+//! The part that stands in for libnvjpeg: planes as libavcodec gives them, the hardware's disorder, one violation for each misuse.
+#![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
+
+mod common;
+
+use common::demux::corpus;
+use common::{allocate, alone, complained, content, context, live, set_fault, stream, violations};
+
+const POISON: u8 = 0xDB;
+const HYBRID: i32 = 1;
+const HARDWARE: i32 = 3;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Image {
+    channel: [usize; 4],
+    pitch: [usize; 4],
+}
+
+/// A file's bytes; `None` without the corpus.
+fn file(path: &str) -> Option<Vec<u8>> {
+    Some(std::fs::read(corpus()?.join("images").join(path)).unwrap())
+}
+
+fn baseline() -> Option<Vec<u8>> {
+    file("odd/subsampling_420-odd-both.jpg")
+}
+
+fn instance(backend: i32) -> usize {
+    let mut handle = 0usize;
+    let null = std::ptr::null::<u8>();
+    let code = call!(nvjpegCreateEx(backend => i32, null => *const u8, null => *const u8, 0 => u32, &mut handle => *mut usize));
+    assert_eq!(code, 0);
+    handle
+}
+
+fn state(instance: usize) -> usize {
+    let mut state = 0usize;
+    assert_eq!(call!(nvjpegJpegStateCreate(instance => usize, &mut state => *mut usize)), 0);
+    state
+}
+
+fn destroy(state: usize) -> i32 {
+    call!(nvjpegJpegStateDestroy(state => usize))
+}
+
+fn info(instance: usize, file: &[u8]) -> (i32, i32, i32, [i32; 4], [i32; 4]) {
+    let (mut components, mut subsampling, mut widths, mut heights) = (0, 0, [0; 4], [0; 4]);
+    let code = call!(nvjpegGetImageInfo(instance => usize, file.as_ptr() => *const u8, file.len() => usize,
+        &mut components => *mut i32, &mut subsampling => *mut i32, widths.as_mut_ptr() => *mut i32, heights.as_mut_ptr() => *mut i32));
+    (code, components, subsampling, widths, heights)
+}
+
+/// Room for the planes of a file, one behind the other.
+fn room(instance: usize, file: &[u8]) -> (Image, usize, usize) {
+    let (_, components, _, widths, heights) = info(instance, file);
+    let mut image = Image::default();
+    let bytes: i32 = (0..components as usize).map(|c| (widths[c] + 5) * heights[c]).sum();
+    let base = allocate(bytes as usize);
+    let mut at = base;
+    for c in 0..components as usize {
+        (image.channel[c], image.pitch[c]) = (at, widths[c] as usize + 5);
+        at += image.pitch[c] * heights[c] as usize;
+    }
+    (image, base, bytes as usize)
+}
+
+fn begin(instance: usize, state: usize, format: i32) -> i32 {
+    call!(nvjpegDecodeBatchedInitialize(instance => usize, state => usize, 1 => i32, 1 => i32, format => i32))
+}
+
+fn batched(instance: usize, state: usize, file: &[u8], image: &Image, stream: usize) -> i32 {
+    let (data, length, mut image) = (file.as_ptr(), file.len(), *image);
+    call!(nvjpegDecodeBatched(instance => usize, state => usize, &data => *const *const u8, &length => *const usize,
+        &mut image => *mut Image, stream => usize))
+}
+
+fn single(instance: usize, state: usize, file: &[u8], format: i32, image: &Image, stream: usize) -> i32 {
+    let mut image = *image;
+    call!(nvjpegDecode(instance => usize, state => usize, file.as_ptr() => *const u8, file.len() => usize, format => i32,
+        &mut image => *mut Image, stream => usize))
+}
+
+fn download(from: usize, bytes: usize, stream: usize) -> Vec<u8> {
+    let mut to = vec![0u8; bytes];
+    let code = call!(cuMemcpyDtoHAsync_v2(to.as_mut_ptr() => *mut u8, from => usize, bytes => usize, stream => usize));
+    assert_eq!(code, 0);
+    to
+}
+
+fn copy(to: usize, from: usize, bytes: usize, stream: usize) -> i32 {
+    call!(cuMemcpyDtoDAsync_v2(to => usize, from => usize, bytes => usize, stream => usize))
+}
+
+fn synchronize(stream: usize) -> i32 {
+    call!(cuStreamSynchronize(stream => usize))
+}
+
+/// Races were written down, one for each plane at most, and nothing else.
+#[track_caller]
+fn raced() {
+    let all = violations();
+    assert!((1..=3).contains(&all.len()) && all.iter().all(|v| v.contains("race")), "{all:#?}");
+    common::control::<extern "C" fn()>("simulated_gpu_reset")();
+}
+
+fn free(address: usize) {
+    assert_eq!(call!(cuMemFree_v2(address => usize)), 0);
+}
+
+#[test]
+fn software_writes_behind_what_the_stream_holds_and_late() {
+    let _alone = alone("");
+    let Some(file) = baseline() else { return };
+    context();
+    let (instance, s) = (instance(HYBRID), stream());
+    let state = state(instance);
+    let (image, base, bytes) = room(instance, &file);
+    let kept = allocate(bytes);
+    // A reader that has not run yet: it must see what was there before the picture.
+    assert_eq!(copy(kept, base, bytes, s), 0);
+    assert_eq!(single(instance, state, &file, 1, &image, s), 0);
+    let planes = download(base, bytes, s);
+    assert_eq!(download(kept, bytes, s), vec![POISON; bytes]);
+    assert!(planes.iter().filter(|&&b| b == POISON).count() < bytes / 4);
+    content();
+    // One state, one stream: the next picture may follow at once. Another stream must be told.
+    assert_eq!(single(instance, state, &file, 1, &image, s), 0);
+    content();
+    let other = stream();
+    assert_eq!(single(instance, state, &file, 1, &image, other), 0);
+    assert!(violations().iter().any(|v| v.contains("may be under way")), "{:?}", violations());
+    common::control::<extern "C" fn()>("simulated_gpu_reset")();
+    assert_eq!([synchronize(s), synchronize(other), destroy(state)], [0; 3]);
+    content();
+    free(base);
+    free(kept);
+}
+
+#[test]
+fn hardware_writes_at_once_whatever_the_stream_holds() {
+    let _alone = alone("jpeg_late=0,jpeg_wide=0");
+    let Some(file) = baseline() else { return };
+    context();
+    let (instance, s) = (instance(HARDWARE), stream());
+    let state = state(instance);
+    let (image, base, bytes) = room(instance, &file);
+    let kept = allocate(bytes);
+    assert_eq!(begin(instance, state, 1), 0);
+    assert_eq!(copy(kept, base, bytes, s), 0);
+    assert_eq!(batched(instance, state, &file, &image, s), 0);
+    raced();
+    // The reader, enqueued first, saw the picture: that is the trap. The picture itself is whole behind the call.
+    let planes = download(base, bytes, s);
+    assert!(
+        download(kept, bytes, s) == planes && planes.iter().filter(|&&b| b == POISON).count() < bytes / 4
+    );
+    // With a wait on the host there is no trap; one of the stream for an event does not help.
+    assert_eq!(copy(kept, base, bytes, s), 0);
+    assert_eq!(synchronize(s), 0);
+    assert_eq!(batched(instance, state, &file, &image, s), 0);
+    content();
+    assert_eq!(synchronize(s), 0);
+    let (t, mut event) = (stream(), 0usize);
+    assert_eq!(copy(kept, base, bytes, s), 0);
+    assert_eq!(call!(cuEventCreate(&mut event => *mut usize, 2 => u32)), 0);
+    assert_eq!(call!(cuEventRecord(event => usize, s => usize)), 0);
+    assert_eq!(call!(cuStreamWaitEvent(t => usize, event => usize, 0 => u32)), 0);
+    assert_eq!(batched(instance, state, &file, &image, t), 0);
+    raced();
+    assert_eq!(
+        [synchronize(s), synchronize(t), call!(cuEventDestroy_v2(event => usize)), destroy(state)],
+        [0; 4]
+    );
+    content();
+    free(base);
+    free(kept);
+}
+
+#[test]
+fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
+    let _alone = alone("jpeg_late=1");
+    let Some(file) = baseline() else { return };
+    context();
+    let (instance, s) = (instance(HARDWARE), stream());
+    let state = state(instance);
+    let (image, base, _) = room(instance, &file);
+    assert_eq!(begin(instance, state, 1), 0);
+    assert_eq!(batched(instance, state, &file, &image, s), 0);
+    // Another stream is not in order with it; its own is.
+    assert_eq!(download(base, 100, stream()), vec![POISON; 100]);
+    raced();
+    assert!(download(base, 100, s).iter().any(|&b| b != POISON));
+    content();
+    assert_eq!(destroy(state), 0);
+    content();
+    free(base);
+}
+
+#[test]
+fn rows_are_written_up_to_the_pitch_where_the_mood_is_so() {
+    let Some(file) = baseline() else { return };
+    for (mood, padding) in [("jpeg_wide=0", POISON), ("jpeg_wide=1", 0xa7)] {
+        let _alone = alone(mood);
+        context();
+        let (instance, s) = (instance(HYBRID), stream());
+        let state = state(instance);
+        let (image, base, _) = room(instance, &file);
+        assert_eq!(single(instance, state, &file, 1, &image, s), 0);
+        let row = download(base, image.pitch[0], s);
+        assert_eq!(row[image.pitch[0] - 5..], [padding; 5]);
+        assert_eq!(destroy(state), 0);
+        free(base);
+        content();
+    }
+}
+
+#[test]
+fn headers_are_read_and_backends_take_what_they_take() {
+    let _alone = alone("");
+    let (Some(odd), Some(progressive), Some(wide)) =
+        (baseline(), file("odd/grey_progressive.jpg"), file("odd/subsampling_411-non-multiple-4-width.jpg"))
+    else {
+        return;
+    };
+    context();
+    let (hardware, hybrid) = (instance(HARDWARE), instance(HYBRID));
+    let (code, components, subsampling, widths, heights) = info(hybrid, &odd);
+    assert_eq!((code, components, subsampling), (0, 3, 2));
+    assert_eq!((widths[1], heights[1]), ((widths[0] + 1) / 2, (heights[0] + 1) / 2));
+    assert_eq!(info(hybrid, &odd[..100]).0, 3, "half a header is bad");
+    assert_eq!(info(hybrid, b"no JPEG at all").0, 3);
+    let refused = |instance: usize, file: &[u8]| {
+        let (mut header, mut refused) = (0usize, -1);
+        assert_eq!(call!(nvjpegJpegStreamCreate(instance => usize, &mut header => *mut usize)), 0);
+        let code = call!(nvjpegJpegStreamParseHeader(instance => usize, file.as_ptr() => *const u8, file.len() => usize, header => usize));
+        assert_eq!(code, 0);
+        let code =
+            call!(nvjpegDecodeBatchedSupported(instance => usize, header => usize, &mut refused => *mut i32));
+        assert_eq!((code, call!(nvjpegJpegStreamDestroy(header => usize))), (0, 0));
+        refused != 0
+    };
+    assert!(!refused(hardware, &odd) && refused(hardware, &progressive) && refused(hardware, &wide));
+    assert!(!refused(hybrid, &progressive) && !refused(hybrid, &wide));
+    // Asked in spite of that, it says so.
+    let (state, s) = (state(hardware), stream());
+    let (image, base, _) = room(hardware, &progressive);
+    assert_eq!(begin(hardware, state, 2), 0);
+    assert_eq!(batched(hardware, state, &progressive, &image, s), 4);
+    assert_eq!(destroy(state), 0);
+    free(base);
+    content();
+}
+
+#[test]
+fn misuse_is_written_down() {
+    let _alone = alone("");
+    let Some(file) = baseline() else { return };
+    context();
+    let (hardware, hybrid, s) = (instance(HARDWARE), instance(HYBRID), stream());
+    let state = state(hardware);
+    let (image, base, bytes) = room(hardware, &file);
+    assert_eq!(batched(hardware, state, &file, &image, s), 2);
+    complained("before nvjpegDecodeBatchedInitialize");
+    assert_eq!(begin(hybrid, state, 1), 2);
+    complained("another instance");
+    assert_eq!(begin(hardware, state, 1), 0);
+    let narrow = Image { pitch: [8; 4], ..image };
+    assert_eq!(batched(hardware, state, &file, &narrow, s), 2);
+    complained("pitch of 8");
+    let last = Image { channel: [base, base + bytes - 10, base, 0], ..image };
+    assert_eq!(batched(hardware, state, &file, &last, s), 6);
+    complained("plane 1");
+    assert_eq!(batched(hardware, state, &file, &image, s), 0);
+    assert_eq!(destroy(state), 0);
+    complained("may be under way");
+    assert_eq!(destroy(state), 2);
+    complained("no such object");
+    // Without a context.
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(info(hybrid, &file).0, 6));
+    });
+    complained("without a current context");
+    free(base);
+    assert_eq!((live("jpeg_states"), live("jpeg_headers")), (0, 0));
+}
+
+#[test]
+fn damage_is_refused_and_faults_come_when_ordered() {
+    let _alone = alone("");
+    let Some(file) = baseline() else { return };
+    context();
+    let (hybrid, s) = (instance(HYBRID), stream());
+    let state = state(hybrid);
+    let (image, base, _) = room(hybrid, &file);
+    // More Huffman codes of each length than there can be.
+    let mut damaged = file.clone();
+    let table = damaged.windows(2).position(|pair| pair == [0xff, 0xc4]).unwrap();
+    damaged[table + 5..table + 21].fill(0xff);
+    assert_eq!(single(hybrid, state, &damaged, 1, &image, s), 3);
+    assert_eq!(single(hybrid, state, &file[..file.len() / 2], 1, &image, s), 3);
+    // A missing end passes, as a lenient decoder lets it.
+    assert_eq!(single(hybrid, state, &file[..file.len() - 2], 1, &image, s), 0);
+    common::control::<extern "C" fn()>("simulated_gpu_reset_counts")();
+    set_fault("nvjpegDecode:2=8");
+    assert_eq!(single(hybrid, state, &file, 1, &image, s), 0);
+    assert_eq!(single(hybrid, state, &file, 1, &image, s), 8);
+    assert_eq!(single(hybrid, state, &file, 1, &image, s), 0);
+    assert_eq!([synchronize(s), destroy(state)], [0; 2]);
+    free(base);
+    content();
+}

@@ -1,0 +1,601 @@
+//! In: the corpus's images, PNGs made here, and both of them damaged.
+//! Out: proof that pictures come out right at every size, that damage is an error that names its file, and that nothing panics or hangs.
+//! Never: needs another decoder; what Pillow makes of the corpus is recorded in `still_exact.txt`.
+
+mod common;
+#[path = "still/pngs.rs"]
+mod pngs;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use common::{digest, images, Entry};
+use framespool::error::{Error, Result, Site};
+use framespool::limits::Limits;
+use framespool::media::Turn;
+use framespool::source::{ByteSource, MemorySource};
+use framespool::still::{header, sniff, Ask, Coding, Format, Header, Kind, Shrink, StillDecoder};
+use framespool_kernels::{
+    Dtype, Finish, FrameView, Geometry, OutSlot, PixelPass, Planes, Range, Rect, Scratch,
+};
+
+/// A PLTE chunk of two entries.
+const SHORT_PALETTE: [u8; 18] = [0, 0, 0, 6, 80, 76, 84, 69, 1, 2, 3, 4, 5, 6, 149, 83, 111, 72];
+
+const EXACT: Ask = Ask { shrink: Shrink::Whole, exact: true, labels: false };
+
+/// What `decode` takes, from bytes.
+struct File {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl File {
+    fn new(name: &str, bytes: Vec<u8>) -> Self {
+        Self { name: name.to_owned(), bytes }
+    }
+
+    fn of(entry: &Entry) -> Self {
+        Self::new(&entry.path, std::fs::read(entry.root.join(&entry.path)).expect("readable"))
+    }
+
+    fn header(&self) -> Result<Header> {
+        header(&MemorySource::new(self.name.as_str(), self.bytes.clone()), &Limits::default())
+    }
+
+    fn decode<'a>(&self, decoder: &'a mut StillDecoder, ask: Ask) -> Result<FrameView<'a>> {
+        let site = Site::file(&self.name.as_str().into());
+        decoder.decode(&site, &self.header()?, &self.bytes, ask)
+    }
+
+    /// Digest of everything that comes out, or the error's words.
+    fn outcome(&self, decoder: &mut StillDecoder, ask: Ask) -> String {
+        match self.decode(decoder, ask) {
+            Ok(view) => digest(&samples(&view)),
+            Err(error) => {
+                assert!(error.to_string().contains(&self.name), "an error without its file: {error}");
+                assert!(!matches!(error, Error::Internal { .. }), "{error}");
+                error.to_string()
+            }
+        }
+    }
+}
+
+fn every_ask() -> impl Iterator<Item = Ask> {
+    let both = |shrink| [false, true].map(|exact| Ask { shrink, exact, labels: false });
+    Shrink::ALL.into_iter().flat_map(both)
+}
+
+/// Rows of all planes without what lies between them.
+fn samples(view: &FrameView<'_>) -> Vec<u8> {
+    let (w, h) = (view.width as usize, view.height as usize);
+    let bytes = usize::from(view.depth_bits > 8) + 1;
+    let mut out = Vec::new();
+    let mut rows = |plane: framespool_kernels::Plane<'_>, row: usize, rows: usize| {
+        (0..rows).for_each(|y| out.extend_from_slice(&plane.data[y * plane.stride_bytes..][..row]));
+    };
+    match view.planes {
+        Planes::Gray(plane) => rows(plane, w * bytes, h),
+        Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
+            rows(planes[0], w, h);
+            let (w, h) = (w.div_ceil(1 << log2_chroma_w), h.div_ceil(1 << log2_chroma_h));
+            planes[1..].iter().for_each(|plane| rows(*plane, w, h));
+        }
+        Planes::PlanarRgb(planes) => planes.into_iter().for_each(|plane| rows(plane, w * bytes, h)),
+        Planes::PackedRgb { plane, pixel_bytes, .. } => {
+            let wide = usize::from(pixel_bytes);
+            let packed: Vec<u8> = (0..h)
+                .flat_map(|y| plane.data[y * plane.stride_bytes..][..w * wide].chunks(wide))
+                .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]) // the fourth byte means nothing
+                .collect();
+            return packed;
+        }
+        Planes::SemiPlanar { .. } => panic!("no still has planes of this kind"),
+    }
+    out
+}
+
+/// The picture as the kernels see it, resized to `size`. A pixel of a picture shrunk to 1/k covers k x k of the whole one,
+/// so that the whole one's sides, in units of 1/k, are what is resized: the last pixel may stick out.
+fn painted(view: &FrameView<'_>, whole: (u32, u32), k: u32, size: (u32, u32)) -> Vec<u8> {
+    let geometry = Geometry {
+        crop: Rect::sized(whole.0, whole.1),
+        grid: (k, k),
+        resized: size,
+        window: Rect::sized(size.0, size.1),
+        ..Geometry::whole(view.width, view.height)
+    };
+    let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).expect("a plain pass");
+    let mut pixels = vec![0; size.0 as usize * size.1 as usize * 3];
+    pass.run(view, &mut OutSlot::hwc(&mut pixels, size.0 as usize), &mut Scratch::new())
+        .expect("the kernels read it");
+    pixels
+}
+
+/// Mean difference of values.
+fn distance(a: &[u8], b: &[u8]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let sum: u64 = a.iter().zip(b).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    sum as f64 / a.len() as f64
+}
+
+fn turn_of(orientation: u64) -> Turn {
+    let (mirror, quarter_turns_cw) = match orientation {
+        2 => (true, 0),
+        3 => (false, 2),
+        4 => (true, 2),
+        5 => (true, 3),
+        6 => (false, 1),
+        7 => (true, 1),
+        8 => (false, 3),
+        _ => (false, 0),
+    };
+    Turn { mirror, quarter_turns_cw }
+}
+
+fn sound() -> Vec<Entry> {
+    images().into_iter().filter(|entry| entry.facts["pillow_decodes"] == true).collect()
+}
+
+#[test]
+fn headers_say_what_the_manifest_says() {
+    for entry in images() {
+        let file = File::of(&entry);
+        let facts = &entry.facts;
+        let header = match file.header() {
+            Ok(header) => header,
+            Err(error) => {
+                assert_ne!(facts["pillow_decodes"], true, "{error}");
+                continue;
+            }
+        };
+        let path = &entry.path;
+        assert_eq!(u64::from(header.width), facts["width"].as_u64().unwrap_or_default(), "{path}");
+        assert_eq!(u64::from(header.height), facts["height"].as_u64().unwrap_or_default(), "{path}");
+        if facts["exif_broken"] != true {
+            assert_eq!(header.turn, turn_of(facts["exif_orientation"].as_u64().unwrap_or(1)), "{path}");
+        }
+        if header.format == Format::Png {
+            assert_eq!((header.kind, header.coding), (Kind::Rgb, Coding::Deflate));
+            continue;
+        }
+        let process = match header.coding {
+            Coding::Baseline => "baseline",
+            Coding::Extended => "extended",
+            Coding::Progressive => "progressive",
+            Coding::Lossless => "lossless",
+            other => panic!("{path}: {other:?}"),
+        };
+        assert_eq!(facts["process"], process, "{path}");
+        assert_eq!(facts["precision"], header.sample_bits, "{path}");
+        if let Kind::Ycc(factors) = header.kind {
+            let factors = factors.map(|(h, v)| format!("{h}x{v}"));
+            assert_eq!(facts["sampling"], serde_json::json!(factors), "{path}");
+        }
+        let mode = match header.kind {
+            Kind::Gray => "L",
+            Kind::Ycc(_) | Kind::Rgb => "RGB",
+            _ => "CMYK",
+        };
+        assert!(facts["pillow_mode"] == mode || facts["pillow_mode"].is_null(), "{path}: {mode}");
+    }
+}
+
+#[test]
+fn a_picture_is_decoded_where_pillow_decodes_it_and_refused_by_name_elsewhere() {
+    let mut decoder = StillDecoder::new();
+    let entries = images();
+    let (mut decoded, mut refused) = (0, 0);
+    for entry in &entries {
+        let file = File::of(entry);
+        for ask in every_ask() {
+            let outcome = match file.header() {
+                Ok(header) if !header.can_shrink(ask.shrink) => continue,
+                _ => file.decode(&mut decoder, ask),
+            };
+            match outcome {
+                Ok(_) => {
+                    assert_eq!(entry.facts["pillow_decodes"], true, "{}: decoded", entry.path);
+                    decoded += 1;
+                }
+                Err(error) => {
+                    assert_eq!(entry.facts["pillow_decodes"], false, "{error}");
+                    assert!(error.to_string().contains(&entry.path), "{error}");
+                    assert!(error.blames_file() && !matches!(error, Error::Internal { .. }), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(entries.is_empty() || decoded > 600 && refused > 60, "{decoded} decoded, {refused} refused");
+}
+
+#[test]
+fn exact_pictures_are_pillows_to_the_byte() {
+    let table: BTreeMap<&str, &str> = include_str!("still_exact.txt")
+        .lines()
+        .map(|l| l.split_once(' ').unwrap())
+        .map(|(h, p)| (p, h))
+        .collect();
+    let mut decoder = StillDecoder::new();
+    let entries = sound();
+    for entry in &entries {
+        let view = File::of(entry).decode(&mut decoder, EXACT).expect("sound");
+        let mut rgb = samples(&view);
+        if matches!(view.planes, Planes::Gray(_)) {
+            rgb = rgb.into_iter().flat_map(|value| [value; 3]).collect();
+        }
+        assert_eq!(digest(&rgb), table[entry.path.as_str()], "{}", entry.path);
+    }
+    assert!(entries.is_empty() || entries.len() == table.len());
+}
+
+#[test]
+fn every_size_and_arrangement_shows_the_same_picture() {
+    let mut decoder = StillDecoder::new();
+    let mut seen = BTreeMap::new();
+    // What is filed as corrupt and decodes all the same is noise.
+    for entry in sound().into_iter().filter(|entry| !entry.is_corrupt()) {
+        let file = File::of(&entry);
+        let header = file.header().unwrap();
+        let sides = (header.width, header.height);
+        let small = (header.width.div_ceil(8), header.height.div_ceil(8));
+        let whole = painted(&file.decode(&mut decoder, EXACT).unwrap(), sides, 1, small);
+        for ask in every_ask().filter(|ask| header.can_shrink(ask.shrink)) {
+            let view = file.decode(&mut decoder, ask).unwrap();
+            let k = ask.shrink.divisor();
+            assert_eq!((view.width, view.height), (header.width.div_ceil(k), header.height.div_ceil(k)));
+            assert_eq!((view.width, view.height), header.shrunk(ask.shrink));
+            assert_eq!(view.colour.range, Range::Full);
+            if let (Planes::Yuv { log2_chroma_w, log2_chroma_h, .. }, Shrink::Whole) =
+                (view.planes, ask.shrink)
+            {
+                let Kind::Ycc([y, u, _]) = header.kind else { panic!("{}: {:?}", entry.path, header.kind) };
+                assert_eq!((u.0 << log2_chroma_w, u.1 << log2_chroma_h), y, "{}", entry.path);
+                *seen.entry((log2_chroma_w, log2_chroma_h)).or_insert(0) += 1;
+            }
+            assert!(!ask.exact || !matches!(view.planes, Planes::Yuv { .. }));
+            let far = distance(&painted(&view, sides, k, small), &whole);
+            // libjpeg takes the mean of k x k pixels where the kernels' filter reaches further.
+            let most = match ask.shrink {
+                Shrink::Whole => 1.5,
+                Shrink::Half => 2.5,
+                Shrink::Quarter => 4.0,
+                Shrink::Eighth => 7.0,
+            };
+            assert!(far < most, "{} {ask:?}: {far:.2} from the whole picture", entry.path);
+        }
+    }
+    // 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1, 4:1:0, and 2x4.
+    let all = [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)];
+    assert!(seen.is_empty() || seen.keys().copied().eq(all), "{seen:?}");
+}
+
+#[test]
+fn pictures_that_differ_only_in_how_they_are_turned_look_the_same_once_turned() {
+    let mut decoder = StillDecoder::new();
+    let mut shown: Vec<Vec<u8>> = Vec::new();
+    for entry in images().into_iter().filter(|entry| entry.path.contains("/exif_landscape_")) {
+        let file = File::of(&entry);
+        let turn = file.header().unwrap().turn;
+        let view = file.decode(&mut decoder, EXACT).unwrap();
+        let (w, h) = if turn.swaps_sides() { (40, 60) } else { (60, 40) };
+        let mut rows: Vec<Vec<[u8; 3]>> = painted(&view, (view.width, view.height), 1, (w, h))
+            .chunks(w as usize * 3)
+            .map(|row| row.chunks(3).map(|p| [p[0], p[1], p[2]]).collect())
+            .collect();
+        if turn.mirror {
+            rows.iter_mut().for_each(|row| row.reverse());
+        }
+        for _ in 0..turn.quarter_turns_cw {
+            rows = (0..rows[0].len()).map(|x| rows.iter().rev().map(|row| row[x]).collect()).collect();
+        }
+        shown.push(rows.into_iter().flatten().flatten().collect());
+    }
+    if let [one, other] = &shown[..] {
+        let far = distance(one, other);
+        assert!(far < 3.0, "{far:.2} apart");
+    }
+    assert!(shown.len() == 2 || images().is_empty());
+}
+
+#[test]
+fn a_picture_does_not_depend_on_what_the_decoder_did_before() {
+    let entries = images();
+    let files: Vec<File> = entries.iter().map(File::of).collect();
+    for ask in [EXACT, Ask::default(), Ask { shrink: Shrink::Quarter, ..Ask::default() }] {
+        let fresh: Vec<_> = files.iter().map(|file| file.outcome(&mut StillDecoder::new(), ask)).collect();
+        let mut kept = StillDecoder::new();
+        for (n, file) in files.iter().enumerate().rev().chain(files.iter().enumerate().skip(40)) {
+            assert_eq!(file.outcome(&mut kept, ask), fresh[n], "{}", file.name);
+            if n % 7 == 0 {
+                kept.rest();
+            }
+        }
+    }
+}
+
+/// Small files of different kinds.
+fn small_files() -> Vec<File> {
+    let names = [
+        "odd/grey_hopper.jpg",
+        "odd/qtables_16bit.jpg",
+        "odd/subsampling_422-odd-width.jpg",
+        "odd/exif_sideways_bench.jpg",
+        "odd/non_interleaved_444.jpg",
+        "odd/cmyk_flower.jpg",
+        "odd/exif_xmp_1x1.jpg",
+        "odd/grey_progressive.jpg",
+        "odd/restarts_bicycles.jpg",
+        "odd/misnamed_png.jpeg",
+    ];
+    let mut files: Vec<File> = images()
+        .iter()
+        .filter(|entry| names.iter().any(|name| entry.path.ends_with(name)))
+        .map(File::of)
+        .collect();
+    assert!(files.is_empty() || files.len() == names.len());
+    files.push(File::new("made.png", pngs::encoded(png::ColorType::Rgba, png::BitDepth::Sixteen, 9, 7).0));
+    files.push(File::new(
+        "made-palette.png",
+        pngs::encoded(png::ColorType::Indexed, png::BitDepth::Four, 9, 7).0,
+    ));
+    files
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
+    let mut kept = StillDecoder::new();
+    for File { name, bytes } in small_files() {
+        // Up to the last byte without which something is missing: the end marker, or the end of a PNG's last IDAT.
+        let end = if bytes.starts_with(&[0xff, 0xd8]) {
+            bytes.windows(2).rposition(|two| two == [0xff, 0xd9]).unwrap() + 1
+        } else {
+            let idat = bytes.windows(4).rposition(|four| four == b"IDAT").unwrap();
+            idat + 7 + u32::from_be_bytes(bytes[idat - 4..idat].try_into().unwrap()) as usize
+        };
+        // Every 97th byte; of long files some hundred.
+        for cut in (0..end).step_by(97 * (end / 20_000).max(1)).chain([end - 1, end]) {
+            let file = File::new(&name, bytes[..cut].to_vec());
+            let begun = Instant::now();
+            let outcome = file.outcome(&mut kept, Ask::default());
+            assert!(outcome.contains(&name), "{name} cut to {cut} of {} bytes: decoded", bytes.len());
+            if cut % 5 == 0 {
+                assert_eq!(outcome, file.outcome(&mut StillDecoder::new(), Ask::default()));
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20));
+        }
+    }
+}
+
+/// SplitMix64: a sequence that never changes.
+struct Sequence(u64);
+
+impl Sequence {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ z >> 31) % n.max(1) as u64) as usize
+    }
+}
+
+#[test]
+fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
+    let mut sequence = Sequence(7);
+    let mut kept = StillDecoder::new();
+    let (mut decoded, mut refused) = (0, 0);
+    for File { name, bytes } in small_files() {
+        for round in 0..150 {
+            let mut file = File::new(&name, bytes.clone());
+            // Half of the damage goes where numbers size things.
+            let reach = if round % 2 == 0 { bytes.len().min(700) } else { bytes.len() };
+            for _ in 0..1 + sequence.below(6) {
+                let at = sequence.below(reach);
+                match round % 3 {
+                    0 => file.bytes[at] ^= 1 << sequence.below(8),
+                    1 => file.bytes[at] = 0xff,
+                    _ => file.bytes[at] = sequence.below(256) as u8,
+                }
+            }
+            let ask = every_ask().nth(sequence.below(8)).unwrap();
+            let begun = Instant::now();
+            let outcome = file.outcome(&mut kept, ask);
+            assert!(begun.elapsed() < Duration::from_secs(20), "{name}, round {round}");
+            assert_eq!(outcome, file.outcome(&mut StillDecoder::new(), ask), "{name}, round {round}");
+            if outcome.contains(&name) {
+                refused += 1;
+            } else {
+                decoded += 1;
+            }
+        }
+    }
+    assert!(decoded > 100 && refused > 100 || images().is_empty(), "{decoded} decoded, {refused} refused");
+}
+
+#[test]
+fn a_harmless_complaint_does_not_hide_damage_that_follows() {
+    for entry in sound().iter().filter(|entry| entry.path.ends_with("odd/grey_hopper.jpg")) {
+        let mut file = File::of(entry);
+        let want = file.outcome(&mut StillDecoder::new(), EXACT);
+        // Bytes behind the first segment that belong to none: libjpeg warns, and goes on.
+        let at = 4 + usize::from(file.bytes[5]);
+        file.bytes.splice(at..at, [1, 2, 3]);
+        assert_eq!(file.outcome(&mut StillDecoder::new(), EXACT), want);
+        file.bytes.truncate(file.bytes.len() * 3 / 4);
+        let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
+        assert!(outcome.contains("Premature end") && outcome.contains("skip or replace"), "{outcome}");
+    }
+}
+
+#[test]
+fn what_would_cost_too_much_is_refused_before_it_does() {
+    for entry in sound().iter().filter(|entry| entry.path.ends_with("odd/non_interleaved_444.jpg")) {
+        let mut file = File::of(entry);
+        let limits = Limits { picture_samples: 510 * 532 - 1, ..Limits::default() };
+        let source = MemorySource::new("big.jpg", file.bytes.clone());
+        assert!(matches!(header(&source, &limits), Err(Error::Limit { .. })));
+        // A scan that comes two hundred times, each as cheap to store as it likes and a whole pass to decode.
+        let scans: Vec<usize> = (0..file.bytes.len() - 1)
+            .filter(|at| file.bytes[*at] == 0xff && file.bytes[at + 1] == 0xda)
+            .collect();
+        let scan = file.bytes[scans[0]..scans[1]].to_vec();
+        for _ in 0..200 {
+            file.bytes.splice(scans[0]..scans[0], scan.iter().copied());
+        }
+        let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
+        assert!(outcome.contains("number of scans is 101"), "{outcome}");
+    }
+    // A PNG that says it is 65535 x 65535.
+    let (mut bytes, _) = pngs::encoded(png::ColorType::Grayscale, png::BitDepth::One, 8, 8);
+    bytes[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
+    let error = File::new("bomb.png", bytes).header().unwrap_err();
+    assert!(matches!(error, Error::Limit { .. }), "{error}");
+}
+
+#[test]
+fn a_file_that_changed_after_its_header_was_read_is_an_error() {
+    let png = |w, h| File::new("a.png", pngs::encoded(png::ColorType::Rgb, png::BitDepth::Eight, w, h).0);
+    let site = Site::file(&"a.png".into());
+    let mut decoder = StillDecoder::new();
+    let error = decoder.decode(&site, &png(5, 5).header().unwrap(), &png(500, 500).bytes, EXACT).unwrap_err();
+    assert!(matches!(error, Error::Malformed { .. }), "{error}");
+    let sound = sound();
+    let find = |end: &str| sound.iter().find(|entry| entry.path.ends_with(end)).map(File::of);
+    if let (Some(small), Some(large)) = (find("grey_hopper.jpg"), find("grey_flower.jpg")) {
+        let error = decoder.decode(&site, &small.header().unwrap(), &large.bytes, EXACT).unwrap_err();
+        assert!(error.to_string().contains("2268x1512"), "{error}");
+    }
+}
+
+#[test]
+fn decoders_in_several_threads_agree() {
+    let files: Vec<File> = small_files();
+    let alone: Vec<_> = files.iter().map(|f| f.outcome(&mut StillDecoder::new(), EXACT)).collect();
+    std::thread::scope(|scope| {
+        for start in 0..4 {
+            let (files, alone) = (&files, &alone);
+            scope.spawn(move || {
+                let mut decoder = StillDecoder::new();
+                for n in (0..files.len() * 3).map(|n| (n + start) % files.len()) {
+                    assert_eq!(files[n].outcome(&mut decoder, EXACT), alone[n], "{}", files[n].name);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn formats_are_told_by_their_first_bytes() {
+    assert_eq!(sniff(b"\xff\xd8\xff\xe0rest"), Some(Format::Jpeg));
+    assert_eq!(sniff(b"\x89PNG\r\n\x1a\nrest"), Some(Format::Png));
+    for other in [&b""[..], b"\xff\xd8", b"\x89PNG\n", b"GIF89a", b"RIFF....WEBP", b"\0\0\0\x18ftypavif"] {
+        assert_eq!(sniff(other), None);
+    }
+    let error = File::new("a.txt", b"hello".to_vec()).header().unwrap_err();
+    assert!(error.to_string().contains("a.txt") && matches!(error, Error::Malformed { .. }), "{error}");
+}
+
+#[test]
+fn a_header_costs_a_few_reads_of_a_few_kilobytes() {
+    struct Counting(MemorySource, std::sync::atomic::AtomicUsize);
+    impl ByteSource for Counting {
+        fn name(&self) -> &std::sync::Arc<str> {
+            self.0.name()
+        }
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+            let read = self.0.read_at(offset, buffer)?;
+            self.1.fetch_add(read, std::sync::atomic::Ordering::Relaxed);
+            Ok(read)
+        }
+        fn identity(&self) -> framespool::source::Identity {
+            self.0.identity()
+        }
+    }
+    for entry in sound().iter().filter(|entry| entry.path.contains("/classes/")) {
+        let source = Counting(MemorySource::new("m", File::of(entry).bytes), 0.into());
+        header(&source, &Limits::default()).unwrap();
+        let read = source.1.into_inner();
+        assert!(read <= 48 << 10, "{}: {read} bytes", entry.path);
+    }
+}
+
+#[test]
+fn pngs_of_every_kind_give_their_values() {
+    let mut decoder = StillDecoder::new();
+    let mut kinds = 0;
+    for (colours, bits) in pngs::combinations() {
+        for (width, height) in [(1, 1), (3, 2), (7, 9), (8, 8), (33, 17)] {
+            let plain = pngs::encoded(colours, bits, width, height);
+            let interlaced = pngs::interlaced(colours, bits, width, height, &[]);
+            for ((bytes, values), coding) in
+                [(plain, Coding::Deflate), (interlaced, Coding::DeflateInterlaced)]
+            {
+                let file = File::new("made.png", bytes);
+                assert_eq!(file.header().unwrap().coding, coding);
+                let view =
+                    file.decode(&mut decoder, EXACT).unwrap_or_else(|e| panic!("{colours:?} {bits:?}: {e}"));
+                assert_eq!((view.width, view.height), (width, height));
+                assert_eq!(view.depth_bits, if bits == png::BitDepth::Sixteen { 16 } else { 8 });
+                let samples = samples(&view);
+                let want = wanted(colours, bits, &values);
+                assert!(samples == want, "{colours:?} {bits:?} {width}x{height} {coding:?}");
+                painted(&view, (width, height), 1, (width, height));
+                kinds += 1;
+            }
+        }
+    }
+    assert_eq!(kinds, 15 * 5 * 2);
+}
+
+/// What `samples` must give for these values: without alpha, 16 bits as planes of little-endian words.
+fn wanted(colours: png::ColorType, bits: png::BitDepth, values: &[u16]) -> Vec<u8> {
+    use png::{BitDepth, ColorType};
+    let pixels = values.chunks(colours.samples());
+    if colours == ColorType::Indexed {
+        let palette = pngs::palette(1 << bits as usize);
+        return values.iter().flat_map(|index| palette[usize::from(*index)]).collect();
+    }
+    let colour = match colours {
+        ColorType::Grayscale | ColorType::GrayscaleAlpha => 1,
+        _ => 3,
+    };
+    match bits {
+        BitDepth::Sixteen => {
+            (0..colour).flat_map(|c| pixels.clone().flat_map(move |pixel| pixel[c].to_le_bytes())).collect()
+        }
+        BitDepth::Eight => pixels.flat_map(|pixel| pixel[..colour].iter().map(|v| *v as u8)).collect(),
+        _ => values.iter().map(|v| (u32::from(*v) * 255 / ((1 << bits as u32) - 1)) as u8).collect(),
+    }
+}
+
+#[test]
+fn a_png_may_say_how_it_is_turned_and_damage_in_it_is_an_error() {
+    use png::{BitDepth, ColorType};
+    let exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x05\0\0\0\0\0\0";
+    let made = |chunks: &[(&[u8; 4], &[u8])]| {
+        File::new("made.png", pngs::interlaced(ColorType::Rgb, BitDepth::Eight, 9, 5, chunks).0)
+    };
+    assert_eq!(made(&[(b"eXIf", exif)]).header().unwrap().turn, turn_of(5));
+    assert_eq!(made(&[(b"tEXt", exif)]).header().unwrap().turn, Turn::default());
+    let mut file = made(&[]);
+    let at = file.bytes.windows(4).position(|four| four == b"IDAT").unwrap() + 20;
+    file.bytes[at] ^= 1;
+    let error = file.outcome(&mut StillDecoder::new(), EXACT);
+    assert!(error.contains("PNG decoder says") && error.contains("skip or replace the file"), "{error}");
+    // Apple's variant has a chunk before the first.
+    let mut apple = made(&[]).bytes;
+    apple.splice(8..8, *b"\0\0\0\x04CgBI\x50\0\x20\x02\x2b\xd5\xb3\x7f");
+    let error = File::new("apple.png", apple).header().unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    // A pixel beyond the palette.
+    let (mut bytes, _) = pngs::encoded(ColorType::Indexed, BitDepth::Four, 9, 9);
+    let at = bytes.windows(4).position(|four| four == b"PLTE").unwrap();
+    let crc = at + 4 + 48;
+    bytes.splice(at - 4..crc + 4, SHORT_PALETTE);
+    let error = File::new("short.png", bytes).outcome(&mut StillDecoder::new(), EXACT);
+    assert!(error.contains("of a palette of 2"), "{error}");
+}

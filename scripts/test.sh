@@ -35,7 +35,7 @@ source scripts/env.sh
 export FRAMESPOOL_INDEX=off
 
 locked=${CI:+--locked}
-python_code="python tests/python demo benches scripts"
+python_code="python tests/python demo benches examples scripts"
 stubtest=(python -m mypy.stubtest --mypy-config-file pyproject.toml framespool)
 [ -f tests/python/stubtest-allowlist.txt ] && stubtest+=(--allowlist tests/python/stubtest-allowlist.txt)
 

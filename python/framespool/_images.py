@@ -141,7 +141,8 @@ class ImageLoader(Loader[ImageBatch]):
         super().__init__(images, rule, common, own)
         self._layout = _LAYOUTS[layout]
         if masks is not None:
-            settings = {**self._settings, "dtype": "uint8", "label_fill": whole("mask_fill", mask_fill, most=255)}
+            # The dtype is the images': the engine makes uint8 of masks, and leaves out what needs another (Normalize).
+            settings = {**self._settings, "label_fill": whole("mask_fill", mask_fill, most=255)}
             entries = _beside(images, masks)
             self._companions.append(_framespool.Spool(entries, rule, self._steps, settings))
 

@@ -1,0 +1,167 @@
+"""Which lines there are, what is expected of each, and whether it gives that.
+
+Three checks of a line: with all chance pinned, its pixels against float64 arithmetic and its labels against the files';
+for random tasks, what it draws, read back from a picture of coordinates; and two batches as they are timed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pictures
+import truth
+from processes import Failed, Worker
+from tasks import BATCH, Job, geometry_only, pinned, timed
+
+# Images of each set that are compared, and draws that are read back.
+COMPARED = 6
+DRAWS = 192
+
+# Mean absolute difference from the truth, in code values. Rounding once gives 0.25; a shift by one pixel, on these
+# pictures at 224x224, 7.
+SAME = 0.0
+ROUNDED = 0.75
+# Colours are cut off to 8 bits after each step, not rounded.
+CUT_OFF = 1.25
+# Chroma is repeated, not interpolated, or libjpeg made a smaller picture first.
+NEAR = 2.5
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a task's tables."""
+
+    task: str
+    label: str
+    side: str
+    variant: str = ""
+    tolerance: float = ROUNDED
+    kernel: str = "triangle"
+    # Whether PyTorch's DataLoader makes the batches, so that a number of workers must be found.
+    by_loader: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    text: str
+    wrong: bool = False
+
+    def __str__(self) -> str:
+        return f"WRONG {self.text}" if self.wrong else self.text
+
+
+def pipelines(task: str) -> list[Entry]:
+    aliases = {"kernel": "two taps", "note": "aliases: two pixels for each, whatever the scale"}
+    by_steps = CUT_OFF if task == "augment" else ROUNDED
+    once = {"kernel": "once", "note": "of the two resizes one is made"} if task == "augment" else {}
+    entries = [
+        Entry(task, "framespool", "framespool", "", NEAR, **once),
+        Entry(task, "framespool, exact", "framespool", "exact", **once),
+        # Its longer side keeps its fraction of a pixel (subpixel_scale).
+        Entry(task, "DALI", "dali", "", NEAR if task == "eval" else ROUNDED),
+        Entry(task, "torchvision, tensors", "torchvision", "", by_steps, by_loader=True),
+        Entry(task, "torchvision, Pillow", "torchvision", "pil", by_steps, by_loader=True),
+    ]
+    if task == "train":
+        part = Entry(task, "DALI, image_random_crop", "dali", "part", note="decodes the rows that it needs")
+        entries.insert(3, part)
+    if task != "augment":
+        entries += [
+            Entry(task, "Pillow", "pillow", "", by_loader=True),
+            Entry(task, "Pillow, draft", "pillow", "draft", NEAR, by_loader=True),
+        ]
+    entries += [
+        Entry(task, "OpenCV", "opencv", "", by_loader=True, **aliases),
+        Entry(task, "simplejpeg, OpenCV", "opencv", "simplejpeg", by_loader=True, **aliases),
+        Entry(task, "simplejpeg scaled, OpenCV area", "opencv", "scaled", NEAR, "area", by_loader=True),
+    ]
+    if task != "augment":
+        entries.append(Entry(task, "SPDL", "spdl", "", NEAR))
+    return entries
+
+
+ENTRIES: dict[str, list[Entry]] = {task: pipelines(task) for task in ("train", "augment", "eval", "square")}
+ENTRIES["decode"] = [
+    Entry("decode", "framespool", "framespool", "", NEAR, note="decode_images, a batch a call"),
+    Entry("decode", "framespool, exact", "framespool", "exact", SAME),
+    Entry("decode", "framespool, ImageLoader", "framespool", "loader", NEAR),
+    Entry("decode", "framespool, ImageLoader, exact", "framespool", "loader exact", SAME),
+    Entry("decode", "DALI", "dali"),
+    Entry("decode", "torchvision.io", "torchvision"),
+    Entry("decode", "Pillow", "pillow"),
+    Entry("decode", "simplejpeg", "opencv", "simplejpeg"),
+    Entry("decode", "simplejpeg, fast", "opencv", "fast", NEAR, note="fast IDCT, no fancy upsampling"),
+    Entry("decode", "OpenCV", "opencv"),
+    Entry("decode", "SPDL", "spdl", "", NEAR, note="FFmpeg's decoder and swscale"),
+]
+
+
+def check(worker: Worker, entry: Entry, source: Path, folder: Path) -> dict[str, Result]:
+    """By the name of each check, until one fails."""
+    results: dict[str, Result] = {}
+    steps = {"pixels": pixels, "draws": draws, "batches": batches}
+    if timed(entry.task) is None:
+        del steps["draws"]
+    for name, step in steps.items():
+        try:
+            results[name] = step(worker, entry, source, folder)
+        except (Failed, ValueError) as error:
+            results[name] = Result(str(error), wrong=True)
+        if results[name].wrong:
+            break
+    return results
+
+
+def images_of(worker: Worker, job: Job, count: int) -> tuple[list[np.ndarray], list[int]]:
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "answer.npz"
+        worker.ask({"do": "check", "job": job.to_json(), "count": count, "path": str(path)})
+        with np.load(path) as saved:
+            return [saved[name] for name in sorted(saved.files) if name != "labels"], saved["labels"].tolist()
+
+
+def pixels(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
+    """All chance pinned; pictures go one by one, since what pins a part of them depends on their shape."""
+    apart = []
+    for name in pictures.SETS:
+        files = pictures.make(name, source, folder, 1)
+        for file in files[:: max(1, len(files) // COMPARED)][:COMPARED]:
+            height, width = truth.rgb(file[0]).shape[:2]
+            fixed = pinned(entry.task, width / height)
+            job = Job(entry.task, [file], entry.variant, batch=1, shuffle=False, draws=fixed)
+            (image,), labels = images_of(worker, job, 1)
+            if labels != [file[1]]:
+                raise ValueError(f"label {labels} for {file[1]}")
+            apart.append(truth.difference(job, image, file[0], entry.kernel))
+    mean, largest = float(np.mean([mean for mean, _ in apart])), max(most for _, most in apart)
+    return Result(f"off by {mean:.2f} (max {largest:.0f})", wrong=not mean <= entry.tolerance)
+
+
+def draws(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
+    """What is drawn for one picture again and again."""
+    plain = geometry_only(timed(entry.task))
+    files = [(pictures.coordinates(folder), 0)] * DRAWS
+    job = Job(entry.task, files, entry.variant, batch=BATCH, draws=plain, seed=7)
+    images, _ = images_of(worker, job, DRAWS)
+    trouble = truth.fair_dice(plain, [truth.read_back(job, image) for image in images])
+    return Result(trouble or "fair dice", wrong=bool(trouble))
+
+
+def batches(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
+    """Two batches as they are timed: type, shape, an order that is not the files', plausible values."""
+    files = pictures.make("imagenet", source, folder, 3 * BATCH)
+    job = Job(entry.task, files, entry.variant, draws=timed(entry.task), seed=3)
+    images, labels = images_of(worker, job, 2 * BATCH)
+    if len(images) != 2 * BATCH:
+        raise ValueError(f"{len(images)} images in two batches")
+    if labels == [label for _, label in files[: len(labels)]]:
+        raise ValueError("the order is that of the files")
+    got = np.stack([truth.code_values(job, image).mean(axis=(0, 1)) for image in images]).mean(axis=0)
+    whole = np.stack([truth.rgb(path).mean(axis=(0, 1)) for path, _ in files[:41]]).mean(axis=0)
+    # A grid takes a sixth, rotation a tenth; otherwise another part of the same pictures is seen.
+    apart = float(np.abs(got - whole * (0.75 if entry.task == "augment" else 1)).max())
+    return Result(f"mean off by {apart:.0f}", wrong=apart > 30)

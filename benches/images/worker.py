@@ -1,0 +1,102 @@
+"""One side in its own process: takes lines of JSON on stdin, answers each with a line of JSON.
+
+    {"do": "check", "job": {...}, "count": n, "path": p}   the job's first n images and labels into the .npz file p
+    {"do": "prepare", "job": {...}, "batches": n}          begins the job and takes n batches, which are not timed
+    {"do": "go", "batches": n}                             times the next n batches, then ends the job
+
+Between "go" and the next "prepare" nothing of the job is left that could run beside another side's turn.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import os
+import sys
+import time
+
+import numpy as np
+import sides
+from tasks import Job
+
+
+def cpu_seconds() -> float:
+    """Of this process and of the worker processes that it has now. What ended ones took is not in it, so none may end
+    between two readings."""
+    # The clock of another process, as clock_getcpuclockid() numbers it.
+    clocks = [(~child.pid << 3) | 2 for child in multiprocessing.active_children()]
+    return time.process_time() + sum(map(time.clock_gettime, clocks))
+
+
+def peak_bytes() -> int:
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+class Worker:
+    def __init__(self, name: str) -> None:
+        self.side = sides.load(name)
+        self.running = None
+
+    def check(self, job: Job, count: int, path: str) -> dict:
+        images, labels = [], []
+        batches = self.side.batches(job)
+        for batch, of in batches:
+            images += self.side.arrays(batch)
+            labels += np.asarray(of).reshape(-1).tolist()
+            if len(images) >= count:
+                break
+        batches.close()
+        named = {f"image_{number:04}": image for number, image in enumerate(images[:count])}
+        np.savez(path, labels=np.array(labels[:count], np.int64), **named)
+        return {"images": len(named)}
+
+    def prepare(self, job: Job, batches: int) -> dict:
+        self.running = self.side.batches(job)
+        for _ in range(batches):
+            next(self.running)
+        return {}
+
+    def go(self, batches: int) -> dict:
+        images, cpu, start = 0, cpu_seconds(), time.perf_counter()
+        for _ in range(batches):
+            images += len(next(self.running)[1])
+        wall, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+        self.running.close()
+        self.running = None
+        # Loaders that are held by cycles end here, not in the next side's turn.
+        gc.collect()
+        return {"images": images, "wall_s": wall, "cpu_s": cpu, "peak_bytes": peak_bytes()}
+
+
+def main() -> None:
+    # Libraries that print to stdout must not break the protocol.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(fields: dict) -> None:
+        print(json.dumps(fields), file=answers, flush=True)
+
+    try:
+        worker = Worker(sys.argv[1])
+        answer({"version": worker.side.version()})
+    except Exception as error:  # noqa: BLE001 - whatever an import raises is the answer
+        answer({"error": f"{type(error).__name__}: {error}"})
+        return
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if request["do"] == "go":
+                answer(worker.go(request["batches"]))
+            else:
+                request["job"] = Job.from_json(request["job"])
+                answer(getattr(worker, request.pop("do"))(**request))
+        except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
+            answer({"error": f"{type(error).__name__}: {error}"})
+    # Not the interpreter's own end: some libraries hang in it.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

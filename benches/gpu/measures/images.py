@@ -13,7 +13,7 @@ from common import TRY, clips
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 #: Each file so many times: every entry is read and decoded.
-TIMES = 4 if TRY else 60
+TIMES = 8 if TRY else 60
 
 
 def rate(made: fsp.ImageLoader) -> tuple[float, float]:

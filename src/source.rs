@@ -5,7 +5,7 @@
 mod folder;
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
 pub trait ByteSource: Send + Sync {
     /// Name for messages, usually the path.
     fn name(&self) -> &Arc<str>;
-    /// Name of the file that holds the byte at `offset`, where a source is several files.
-    fn name_at(&self, _offset: u64) -> Arc<str> {
+    /// Name of one of its files, where a source is several: they are its packets, and numbered as these are.
+    fn name_of_part(&self, _number: usize) -> Arc<str> {
         self.name().clone()
     }
     /// Length in bytes.
@@ -75,19 +75,23 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Opens `path`. A directory or a missing file is an error at once, not at the first read.
+    /// Opens `path`. A directory or a missing file is an error at once, not at the first read; so is a named pipe, for
+    /// whose writer nobody waits.
     pub fn open(path: &Path) -> Result<Self> {
         let name: Arc<str> = path.to_string_lossy().into();
         let site = Site::file(&name);
-        let file = File::open(path).map_err(|e| Error::io(&site, e))?;
+        // Without the flag, opening a pipe waits for a writer; with regular files it changes nothing.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let file = file.map_err(|e| Error::io(&site, e))?;
         let meta = file.metadata().map_err(|e| Error::io(&site, e))?;
         if !meta.is_file() {
-            let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
-            let source = std::io::Error::new(
-                std::io::ErrorKind::InvalidInput,
-                format!("is {what}; give a video file"),
-            );
-            return Err(Error::io(&site, source));
+            let what = match meta.is_dir() {
+                true => {
+                    "is a directory; give a file, or framespool.datasets.FrameFolder for a folder of frames"
+                }
+                false => "is not a regular file; give a file",
+            };
+            return Err(Error::io(&site, std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
         }
         let ns = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
         let identity = Identity::File {
@@ -241,6 +245,22 @@ mod tests {
     #[test]
     fn a_missing_file_and_a_directory_are_told_apart() {
         assert!(matches!(FileSource::open(Path::new("no/such.mp4")), Err(Error::NotFound { .. })));
-        assert!(matches!(FileSource::open(Path::new("src")), Err(Error::Io { .. })));
+        let error = FileSource::open(Path::new("src")).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }));
+        assert!(error.to_string().contains("FrameFolder"), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_is_refused_at_once() {
+        let path = std::env::temp_dir().join(format!("framespool-pipe-{}", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of coreutils");
+        let (tell, told) = std::sync::mpsc::channel();
+        let pipe = path.clone();
+        std::thread::spawn(move || tell.send(FileSource::open(&pipe).map(|_| ())));
+        let opened = told.recv_timeout(std::time::Duration::from_secs(20));
+        std::fs::remove_file(path).unwrap();
+        let error = opened.expect("opening waits for a writer").unwrap_err();
+        assert!(error.to_string().contains("not a regular file"), "{error}");
     }
 }

@@ -61,7 +61,7 @@ impl PacketReader {
 
     /// The file that packet `at` is in, for messages.
     pub fn site_of_file(&self, at: DecodeIndex) -> Site {
-        Site::file(&self.source.name_at(self.index.packets[at.at()].offset))
+        Site::file(&self.source.name_of_part(at.at()))
     }
 
     /// Bytes fetched from the source so far.

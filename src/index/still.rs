@@ -30,7 +30,13 @@ pub fn of_folder(source: &FolderSource, (num, den): (u32, u32), limits: &Limits)
     let time_base = TimeBase::new(den, num)
         .ok_or_else(|| Error::Argument(format!("a folder of frames at {num}/{den} frames per second")))?;
     let first = source.file(0).ok_or_else(|| Error::malformed(&site, "a folder without frames"))?;
-    let header = still::header(&FileSource::open(first)?, limits)?;
+    let header = still::header(&FileSource::open(&first)?, limits)?;
+    if let Some((number, (_, len))) =
+        source.parts().enumerate().find(|(_, part)| part.1 > limits.packet_bytes)
+    {
+        let site = Site::file(&source.name_of_part(number));
+        Limits::check(&site, "bytes of a picture's file", len, limits.packet_bytes)?;
+    }
     index(site, &header, source.parts(), time_base, limits)
 }
 

@@ -3,9 +3,15 @@
 //! Never: keeps a file open: a clip needs a few of hundreds.
 
 use std::cmp::Ordering;
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::mem::size_of;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -34,53 +40,107 @@ pub const PICTURE_EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "jpe", "jfif", "png"];
 /// Most frames of a folder: nine hours at 30 frames a second.
 const MOST: u32 = 1_000_000;
 
+/// How long nobody must have touched a folder before its times are trusted to tell that it is unchanged: file systems
+/// count time in steps, the coarsest in use of two seconds.
+const SETTLED: Duration = Duration::from_secs(3);
+
 /// The files of a folder, one after another.
 pub struct FolderSource {
     name: Arc<str>,
-    files: Vec<PathBuf>,
+    folder: PathBuf,
+    /// Names inside the folder.
+    files: Vec<OsString>,
     /// Where each begins, and after the last one where it ends.
     begins: Vec<u64>,
     identity: Identity,
+    /// The folder itself before its files were listed; `None` where it cannot tell whether the list still holds.
+    stamp: Option<Stamp>,
+    /// A file was met that is not as long as it was.
+    changed: AtomicBool,
+}
+
+/// A folder, and when names in it changed: device, inode, and two times with their nanoseconds.
+type Stamp = (u64, u64, [(i64, i64); 2]);
+
+fn stamp(about: &Metadata) -> Stamp {
+    let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
+    (about.dev(), about.ino(), times)
 }
 
 impl FolderSource {
     /// Finds the files, without opening them.
     ///
     /// # Errors
-    /// `NotFound` for a missing folder or frame, `Argument` for a pattern without a number, `NoVideo` where there is no frame.
+    /// `NotFound` for a missing folder or frame, and for a link that leads nowhere; `Argument` for a pattern without a
+    /// number, and for numbers that are too large; `Malformed` where there is no frame; `Io` for what is no file.
     pub fn open(frames: &FrameFolder) -> Result<Self> {
         let name: Arc<str> = frames.folder.to_string_lossy().into();
         let site = Site::file(&name);
         let about = std::fs::metadata(&frames.folder).map_err(|e| Error::io(&site, e))?;
-        let files = match &frames.pattern {
-            Some(pattern) => numbered(frames, pattern)?,
-            None => listed(frames, &site)?,
+        if !about.is_dir() {
+            return Err(refused(&site, "is a file; give the folder that holds the frames"));
+        }
+        // Asked before anything is listed: a change meanwhile must not look like the one before.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let stamp = settled(about.mtime().max(about.ctime()), now).then(|| stamp(&about));
+        let mut found = match &frames.pattern {
+            Some(pattern) => Self::collect(frames, name, &about, numbered(frames, pattern)?, true)?,
+            None => Self::collect(frames, name, &about, listed(frames, &site)?.into_iter(), false)?,
         };
-        let mut begins = Vec::with_capacity(files.len() + 1);
-        let mut state = Xxh3::new();
-        let mut end = 0u64;
-        let mut kept = Vec::with_capacity(files.len());
-        for file in files {
-            let meta = match std::fs::metadata(&file) {
-                Ok(meta) if meta.is_file() => meta,
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound && frames.count.is_none() => break,
-                Err(e) => return Err(Error::io(&Site::file(&file.to_string_lossy().into()), e)),
-                Ok(_) => continue,
+        // An empty file is likely to be filled yet, of which the folder's times tell nothing.
+        found.stamp = stamp.filter(|_| found.parts().all(|(_, len)| len > 0));
+        Ok(found)
+    }
+
+    /// Takes the files one by one. `ends`: they end where one is missing, unless their number is given.
+    fn collect(
+        frames: &FrameFolder,
+        name: Arc<str>,
+        about: &Metadata,
+        candidates: impl Iterator<Item = OsString>,
+        ends: bool,
+    ) -> Result<Self> {
+        let (mut files, mut begins, mut end, mut state) = (Vec::new(), Vec::new(), 0u64, Xxh3::new());
+        for file in candidates {
+            let path = frames.folder.join(&file);
+            let site = || Site::file(&path.to_string_lossy().into());
+            let meta = match std::fs::metadata(&path) {
+                Ok(meta) => meta,
+                Err(e) => {
+                    // A link that leads nowhere is there all the same.
+                    let missing =
+                        e.kind() == ErrorKind::NotFound && std::fs::symlink_metadata(&path).is_err();
+                    if missing && ends && frames.count.is_none() {
+                        break;
+                    }
+                    return Err(Error::io(&site(), e));
+                }
             };
+            if !meta.is_file() {
+                let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
+                return Err(refused(
+                    &site(),
+                    format!("is {what}, but is named like a frame; move it elsewhere"),
+                ));
+            }
+            if files.len() == MOST as usize {
+                return Err(too_many(&format!("'{name}' holds more than {MOST} frames")));
+            }
             begins.push(end);
             end = end.saturating_add(meta.len());
             for number in [meta.ino() as i64, meta.len() as i64, meta.mtime(), meta.mtime_nsec()] {
                 state.update(&number.to_le_bytes());
             }
-            kept.push(file);
+            files.push(file);
         }
         begins.push(end);
-        if kept.is_empty() {
+        if files.is_empty() {
             let what = match &frames.pattern {
                 Some(pattern) => format!("no file '{pattern}' with the number {}", frames.first),
                 None => format!("no file that ends in {}", PICTURE_EXTENSIONS.join(", ")),
             };
-            return Err(Error::malformed(&site, format!("a folder of frames without frames: {what}")));
+            let reason = format!("a folder of frames without frames: {what}");
+            return Err(Error::malformed(&Site::file(&name), reason));
         }
         // A folder's own times say only that names changed; what is in the files is in the digest.
         let identity = Identity::File {
@@ -91,7 +151,22 @@ impl FolderSource {
             ctime_ns: 0,
             start: 0,
         };
-        Ok(Self { name, files: kept, begins, identity })
+        let folder = frames.folder.clone();
+        Ok(Self { name, folder, files, begins, identity, stamp: None, changed: AtomicBool::new(false) })
+    }
+
+    /// Whether no file came, went or was renamed since the files were listed, as far as the folder's own times tell: one
+    /// question to the system, where listing asks one for each file. Files that changed in place are noticed when
+    /// they are read; from then on the list does not hold any more.
+    pub fn is_current(&self) -> bool {
+        let now = || std::fs::metadata(&self.folder).ok().map(|about| stamp(&about));
+        !self.changed.load(Relaxed) && self.stamp.is_some() && now() == self.stamp
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let each = size_of::<OsString>() + size_of::<u64>();
+        self.files.iter().map(|file| file.capacity() + each).sum::<usize>() + size_of::<Self>()
     }
 
     /// Where each file begins, and its length in bytes.
@@ -105,9 +180,43 @@ impl FolderSource {
     }
 
     /// A file of the folder by itself.
-    pub fn file(&self, number: usize) -> Option<&Path> {
-        self.files.get(number).map(PathBuf::as_path)
+    pub fn file(&self, number: usize) -> Option<PathBuf> {
+        self.files.get(number).map(|file| self.folder.join(file))
     }
+
+    /// Opens a file that must be as long as it was.
+    fn open_part(&self, path: &Path, offset: u64, len: u64) -> Result<FileSource> {
+        let file = FileSource::open(path).inspect_err(|_| self.changed.store(true, Relaxed))?;
+        let site = Site::file(file.name());
+        let now = file.len();
+        if now != len {
+            self.changed.store(true, Relaxed);
+        }
+        match now.cmp(&len) {
+            Ordering::Less => Err(Error::Truncated { site, offset, end: len, len: now }),
+            Ordering::Equal => Ok(file),
+            Ordering::Greater => Err(refused(
+                &site,
+                format!("has {now} bytes, and had {len} when its folder was listed: it changed since; open the folder anew"),
+            )),
+        }
+    }
+}
+
+/// Whether a change in the second `last` lies so far back that another one would have another time.
+fn settled(last: i64, now: Duration) -> bool {
+    u64::try_from(last).is_ok_and(|last| now.saturating_sub(SETTLED).as_secs() > last)
+}
+
+/// What is there, but not what is wanted.
+fn refused(site: &Site, reason: impl Into<String>) -> Error {
+    Error::io(site, std::io::Error::new(ErrorKind::InvalidInput, reason.into()))
+}
+
+fn too_many(what: &str) -> Error {
+    Error::Argument(format!(
+        "{what}; at most {MOST} are possible, so give a count, and the rest as another folder"
+    ))
 }
 
 impl ByteSource for FolderSource {
@@ -115,8 +224,8 @@ impl ByteSource for FolderSource {
         &self.name
     }
 
-    fn name_at(&self, offset: u64) -> Arc<str> {
-        self.files.get(self.number_at(offset)).map_or(self.name.clone(), |path| path.to_string_lossy().into())
+    fn name_of_part(&self, number: usize) -> Arc<str> {
+        self.file(number).map_or(self.name.clone(), |path| path.to_string_lossy().into())
     }
 
     fn len(&self) -> u64 {
@@ -128,15 +237,16 @@ impl ByteSource for FolderSource {
         while done < buffer.len() {
             let at = offset + done as u64;
             let number = self.number_at(at);
-            let Some(path) = self.files.get(number) else { break };
-            let file = FileSource::open(path)?;
-            let within = at - self.begins[number];
-            let most = (self.begins[number + 1] - at).min((buffer.len() - done) as u64) as usize;
+            let Some(path) = self.file(number) else { break };
+            let (begin, end) = (self.begins[number], self.begins[number + 1]);
+            let within = at - begin;
+            let file = self.open_part(&path, within, end - begin)?;
+            let most = (end - at).min((buffer.len() - done) as u64) as usize;
             let read = file.read_at(within, &mut buffer[done..done + most])?;
             if read < most {
-                let end = within + most as u64;
-                let site = Site::file(file.name());
-                return Err(Error::Truncated { site, offset: within, end, len: file.len() });
+                self.changed.store(true, Relaxed);
+                let (site, end) = (Site::file(file.name()), within + most as u64);
+                return Err(Error::Truncated { site, offset: within, end, len: within + read as u64 });
             }
             done += read;
         }
@@ -148,59 +258,82 @@ impl ByteSource for FolderSource {
     }
 }
 
-/// Files by number; the caller stops at the first that is missing.
-fn numbered(frames: &FrameFolder, pattern: &str) -> Result<Vec<PathBuf>> {
-    let (before, width, after) = split(pattern).ok_or_else(|| {
-        Error::Argument(format!(
-            "pattern '{pattern}' must hold one number: '{{:05}}', '{{}}', '%05d' or '%d', as in 'img_{{:05}}.jpg'"
-        ))
-    })?;
-    let name = |number: u32| frames.folder.join(format!("{before}{number:0width$}{after}"));
-    let many = frames.count.unwrap_or(MOST).min(u32::MAX - frames.first);
-    if many > MOST {
-        return Err(Error::Argument(format!("{many} frames in a folder; at most {MOST} are possible")));
-    }
-    match frames.count {
-        Some(count) => Ok((0..count).map(|n| name(frames.first + n)).collect()),
-        // One question to the system for each file, and one for the first that is missing.
-        None => Ok((0..many).map(|n| name(frames.first + n)).take_while(|path| path.exists()).collect()),
-    }
+/// Names by number, made as they are asked for; who asks stops at the first that is missing.
+fn numbered(frames: &FrameFolder, pattern: &str) -> Result<impl Iterator<Item = OsString>> {
+    let (before, width, after) = split(pattern)?;
+    let first = frames.first;
+    let last = match frames.count {
+        Some(0) => return Err(Error::Argument("a folder of frames with count=0; give at least 1".into())),
+        Some(count) if count > MOST => return Err(too_many(&format!("{count} frames in a folder"))),
+        Some(count) => first.checked_add(count - 1).ok_or_else(|| {
+            let most = u32::MAX;
+            Error::Argument(format!(
+                "{count} frames from number {first} on; frames are numbered up to {most}"
+            ))
+        })?,
+        None => u32::MAX,
+    };
+    let (before, after) = (before.to_owned(), after.to_owned());
+    Ok((first..=last).map(move |number| format!("{before}{number:0width$}{after}").into()))
 }
 
 /// What stands before the number, its width, and what stands after it.
-fn split(pattern: &str) -> Option<(&str, usize, &str)> {
-    let (before, width, after) = match pattern.split_once('{') {
+fn split(pattern: &str) -> Result<(&str, usize, &str)> {
+    let wrong = |why: &str| {
+        Error::Argument(format!(
+            "pattern '{pattern}' must hold one number: '{{:05}}', '{{}}', '%05d' or '%d', as in 'img_{{:05}}.jpg'{why}"
+        ))
+    };
+    let parts = || match pattern.split_once('{') {
         Some((before, rest)) => {
             let (inside, after) = rest.split_once('}')?;
-            (
-                before,
-                inside.strip_prefix(':').or_else(|| inside.is_empty().then_some(""))?.trim_end_matches('d'),
-                after,
-            )
+            let width = match inside.strip_prefix(':') {
+                Some(width) => width.strip_suffix('d').unwrap_or(width),
+                None => inside.is_empty().then_some("")?,
+            };
+            Some((before, width, after))
         }
         None => {
             let (before, rest) = pattern.split_once('%')?;
             let (width, after) = rest.split_once('d')?;
-            (before, width, after)
+            Some((before, width, after))
         }
     };
-    let width = if width.is_empty() { 0 } else { width.parse().ok().filter(|&w| w <= 20)? };
+    let (before, width, after) = parts().ok_or_else(|| wrong(""))?;
     let one = !after.contains(['{', '%']) && !before.contains('/') && !after.contains('/');
-    one.then_some((before, width, after))
+    if !one || !width.bytes().all(|c| c.is_ascii_digit()) {
+        return Err(wrong(""));
+    }
+    let digits = if width.is_empty() { Some(0) } else { width.parse().ok().filter(|&w| w <= 20) };
+    let digits = digits.ok_or_else(|| wrong("; the width is at most 20"))?;
+    if !width.is_empty() && !width.starts_with('0') {
+        // It would stand for spaces in front of the number, which nobody has in names.
+        return Err(wrong(&format!("; write {{:0{width}}} or %0{width}d for numbers of {width} digits")));
+    }
+    Ok((before, digits, after))
 }
 
-/// All pictures of a folder, by name.
-fn listed(frames: &FrameFolder, site: &Site) -> Result<Vec<PathBuf>> {
+/// Names of all pictures of a folder, in order. Folders, and names that begin with a dot, are no pictures.
+fn listed(frames: &FrameFolder, site: &Site) -> Result<Vec<OsString>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&frames.folder).map_err(|e| Error::io(site, e))? {
-        let path = entry.map_err(|e| Error::io(site, e))?.path();
-        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        if extension.is_some_and(|e| PICTURE_EXTENSIONS.contains(&e.as_str())) {
-            files.push(path);
+        let entry = entry.map_err(|e| Error::io(site, e))?;
+        let name = entry.file_name();
+        let extension = Path::new(&name).extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        let picture = extension.is_some_and(|e| PICTURE_EXTENSIONS.contains(&e.as_str()));
+        if !picture || name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        // What cannot be looked at is kept: it is an error that names it if its turn comes.
+        let kind = match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => std::fs::metadata(entry.path()).map(|meta| meta.file_type()),
+            kind => kind,
+        };
+        if kind.map_or(true, |kind| kind.is_file()) {
+            files.push(name);
         }
     }
-    let bytes = |path: &PathBuf| path.file_name().map(|n| n.as_encoded_bytes().to_vec()).unwrap_or_default();
-    files.sort_by_cached_key(|path| Natural(bytes(path)));
+    files.sort_by_cached_key(|name| Natural(name.as_encoded_bytes().to_vec()));
     let skip = frames.first as usize;
     let many = frames.count.map_or(usize::MAX, |count| count as usize);
     Ok(files.into_iter().skip(skip).take(many).collect())
@@ -246,15 +379,145 @@ impl PartialOrd for Natural {
 mod tests {
     use super::*;
 
+    /// A folder for one test, which goes with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str, files: &[(&str, &[u8])]) -> Self {
+            let path = std::env::temp_dir().join(format!("framespool-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir_all(&path).unwrap();
+            for (file, bytes) in files {
+                std::fs::write(path.join(file), bytes).unwrap();
+            }
+            Self(path)
+        }
+
+        fn frames(&self, pattern: Option<&str>) -> FrameFolder {
+            let first = u32::from(pattern.is_some());
+            let pattern = pattern.map(str::to_owned);
+            FrameFolder { folder: self.0.clone(), pattern, first, count: None, fps: (30, 1) }
+        }
+
+        /// Sizes of the frames.
+        fn sizes(&self, pattern: Option<&str>) -> Vec<u64> {
+            FolderSource::open(&self.frames(pattern)).unwrap().parts().map(|part| part.1).collect()
+        }
+
+        /// What is said of it.
+        fn error(&self, pattern: Option<&str>) -> Error {
+            FolderSource::open(&self.frames(pattern)).map(|_| ()).unwrap_err()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
     #[test]
     fn patterns_hold_one_number() {
-        assert_eq!(split("img_{:05}.jpg"), Some(("img_", 5, ".jpg")));
-        assert_eq!(split("img_{:05d}.jpg"), Some(("img_", 5, ".jpg")));
-        assert_eq!(split("{}.png"), Some(("", 0, ".png")));
-        assert_eq!(split("f%06d"), Some(("f", 6, "")));
-        assert_eq!(split("%d.jpg"), Some(("", 0, ".jpg")));
-        for wrong in ["img.jpg", "a{x}.jpg", "{}{}", "%s", "{:99}", "a/{}.jpg", "{", "%d%d"] {
-            assert_eq!(split(wrong), None, "{wrong}");
+        assert_eq!(split("img_{:05}.jpg").unwrap(), ("img_", 5, ".jpg"));
+        assert_eq!(split("img_{:05d}.jpg").unwrap(), ("img_", 5, ".jpg"));
+        assert_eq!(split("{}.png").unwrap(), ("", 0, ".png"));
+        assert_eq!(split("{:d}.png").unwrap(), ("", 0, ".png"));
+        assert_eq!(split("f%06d").unwrap(), ("f", 6, ""));
+        assert_eq!(split("%d.jpg").unwrap(), ("", 0, ".jpg"));
+        let signs = ["%+5d", "{:+05}", "{:05dd}", "{d}", "{:0x5}", "% 5d", "%-5d", "{: 5}"];
+        let forms = ["img.jpg", "a{x}.jpg", "{}{}", "%s", "{:099}", "a/{}.jpg", "{", "%d%d", "{0}"];
+        for wrong in signs.into_iter().chain(forms) {
+            assert!(matches!(split(wrong), Err(Error::Argument(_))), "{wrong}");
+        }
+        for spaces in ["{:5}", "%5d", "{:5d}"] {
+            let error = split(spaces).unwrap_err().to_string();
+            assert!(error.contains("write {:05} or %05d"), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_bounded_before_any_file_is_looked_for() {
+        let folder = Folder::new("bounds", &[("1.jpg", b"a"), ("4294967295.jpg", b"bc")]);
+        let open = |first, count| {
+            let frames = FrameFolder { first, count, ..folder.frames(Some("{}.jpg")) };
+            FolderSource::open(&frames).map(|source| source.parts().count())
+        };
+        for (first, count) in [(1, u32::MAX), (1, MOST + 1), (u32::MAX, 2), (u32::MAX - 5, 7), (1, 0)] {
+            assert!(matches!(open(first, Some(count)), Err(Error::Argument(_))), "{first}, {count}");
+        }
+        // The last number of all has a file, and nothing comes after it.
+        assert_eq!(open(u32::MAX, Some(1)).unwrap(), 1);
+        assert_eq!(open(u32::MAX, None).unwrap(), 1);
+        // A million promised, and the second is missing: it is found missing at once.
+        let missing = open(1, Some(MOST)).unwrap_err();
+        assert!(matches!(&missing, Error::NotFound { site } if site.file.ends_with("/2.jpg")), "{missing}");
+    }
+
+    #[test]
+    fn what_is_no_frame_is_left_out_or_named() {
+        let folder =
+            Folder::new("odd", &[("1.jpg", b"a"), ("2.jpg", b"bc"), ("._1.jpg", b"x"), ("a.txt", b"")]);
+        std::fs::create_dir(folder.0.join("3.jpg")).unwrap();
+        assert_eq!(folder.sizes(None), [1, 2]);
+        let directory = folder.error(Some("{}.jpg")).to_string();
+        assert!(directory.contains("3.jpg: is a directory"), "{directory}");
+        std::fs::remove_dir(folder.0.join("3.jpg")).unwrap();
+        assert_eq!(folder.sizes(Some("{}.jpg")), [1, 2]);
+        // A link to a frame is one; a link that leads nowhere is neither a frame nor the end.
+        std::os::unix::fs::symlink("2.jpg", folder.0.join("3.jpg")).unwrap();
+        assert_eq!(folder.sizes(None), [1, 2, 2]);
+        assert_eq!(folder.sizes(Some("{}.jpg")), [1, 2, 2]);
+        std::os::unix::fs::symlink("gone", folder.0.join("4.jpg")).unwrap();
+        for pattern in [None, Some("{}.jpg")] {
+            let error = folder.error(pattern);
+            assert!(matches!(&error, Error::NotFound { site } if site.file.ends_with("/4.jpg")), "{error}");
+        }
+        // A link to itself is an error that is no missing file.
+        std::fs::remove_file(folder.0.join("4.jpg")).unwrap();
+        std::os::unix::fs::symlink("4.jpg", folder.0.join("4.jpg")).unwrap();
+        for pattern in [None, Some("{}.jpg")] {
+            let error = folder.error(pattern);
+            assert!(matches!(&error, Error::Io { site, .. } if site.file.ends_with("/4.jpg")), "{error}");
+        }
+        let file = FrameFolder { folder: folder.0.join("1.jpg"), ..folder.frames(None) };
+        let error = FolderSource::open(&file).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("is a file; give the folder that holds the frames"), "{error}");
+    }
+
+    #[test]
+    fn a_list_holds_until_the_folder_changes() {
+        let folder = Folder::new("kept", &[("1.jpg", b"abc"), ("2.jpg", b"defg")]);
+        let open = || {
+            let mut source = FolderSource::open(&folder.frames(None)).unwrap();
+            // The folder was made just now, so its times are not trusted yet.
+            assert!(!source.is_current());
+            source.stamp = Some(stamp(&std::fs::metadata(&folder.0).unwrap()));
+            assert!(source.is_current());
+            source
+        };
+        let source = open();
+        std::fs::write(folder.0.join("3.jpg"), b"more").unwrap();
+        assert!(!source.is_current(), "a file was added");
+        let source = open();
+        std::fs::remove_file(folder.0.join("3.jpg")).unwrap();
+        assert!(!source.is_current(), "a file was removed");
+        for (bytes, told) in [(&b"longer"[..], "changed since"), (b"no", "truncated")] {
+            std::fs::write(folder.0.join("1.jpg"), b"abc").unwrap();
+            let source = open();
+            std::fs::write(folder.0.join("1.jpg"), bytes).unwrap();
+            assert!(source.is_current(), "the folder's times tell nothing of what is in its files");
+            assert_eq!(source.read_at(3, &mut [0; 4]).unwrap(), 4, "the other file is as it was");
+            let error = source.read_at(0, &mut [0; 3]).unwrap_err().to_string();
+            assert!(error.contains("1.jpg") && error.contains(told), "{error}");
+            assert!(!source.is_current(), "once noticed, the files are listed again");
+        }
+    }
+
+    #[test]
+    fn times_are_trusted_once_another_change_would_show() {
+        assert!(settled(100, Duration::from_secs(104)));
+        for (last, now) in [(100, 103), (100, 100), (100, 90), (-5, 100), (0, 0)] {
+            assert!(!settled(last, Duration::from_secs(now)), "{last} at {now}");
         }
     }
 
@@ -267,29 +530,23 @@ mod tests {
 
     #[test]
     fn files_lie_one_after_another() {
-        let folder = std::env::temp_dir().join(format!("framespool-folder-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        for (number, bytes) in [(1, &b"abc"[..]), (2, b""), (3, b"defg"), (5, b"lost")] {
-            std::fs::write(folder.join(format!("img_{number:05}.jpg")), bytes).unwrap();
-        }
-        let frames = FrameFolder {
-            folder: folder.clone(),
-            pattern: Some("img_{:05}.jpg".into()),
-            first: 1,
-            count: None,
-            fps: (30, 1),
-        };
+        let [one, two, three, five] = [1, 2, 3, 5].map(|number| format!("img_{number:05}.jpg"));
+        let files: [(&str, &[u8]); 4] = [(&one, b"abc"), (&two, b""), (&three, b"defg"), (&five, b"lost")];
+        let folder = Folder::new("lie", &files);
+        let frames = folder.frames(Some("img_{:05}.jpg"));
         let source = FolderSource::open(&frames).unwrap();
         assert_eq!(source.parts().collect::<Vec<_>>(), [(0, 3), (3, 0), (3, 4)]);
         let mut buffer = [0; 9];
         assert_eq!(source.read_at(2, &mut buffer).unwrap(), 5);
         assert_eq!(&buffer[..5], b"cdefg");
         assert_eq!(source.read_at(99, &mut buffer).unwrap(), 0);
+        // The empty file has the number of its packet, though no byte is its own.
+        assert!(source.name_of_part(1).ends_with(&two), "{}", source.name_of_part(1));
+        assert!(source.stamp.is_none());
         // A number that is missing where it was promised is an error; without a pattern there are no gaps.
         let promised = FrameFolder { count: Some(4), ..frames.clone() };
         assert!(matches!(FolderSource::open(&promised), Err(Error::NotFound { .. })));
         let all = FrameFolder { pattern: None, first: 0, ..frames };
         assert_eq!(FolderSource::open(&all).unwrap().parts().count(), 4);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

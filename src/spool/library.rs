@@ -71,9 +71,24 @@ pub struct Library {
     store: Option<Arc<Store>>,
 }
 
+/// The index of a video, and of which state of it.
+#[derive(Clone)]
+struct Known {
+    identity: Identity,
+    index: Arc<VideoIndex>,
+    /// Where it is a folder of frames, its files: to look at all of them takes longer than to read a clip.
+    folder: Option<Arc<FolderSource>>,
+}
+
+impl Known {
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.folder.as_ref().map_or(0, |folder| folder.memory_bytes())
+    }
+}
+
 #[derive(Default)]
 struct Kept {
-    indices: HashMap<u32, (Identity, Arc<VideoIndex>)>,
+    indices: HashMap<u32, Known>,
     oldest_first: VecDeque<u32>,
     bytes: usize,
 }
@@ -318,20 +333,32 @@ impl Library {
     pub fn open(&self, item: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
         let video = self.file_of(item);
         let mut folder = None;
+        let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
             Place::Path(path) => Arc::new(FileSource::open(path)?),
             Place::Memory(memory) => Arc::new(memory.clone()),
-            Place::Frames(frames) => folder.insert(Arc::new(FolderSource::open(frames)?)).clone(),
+            Place::Frames(frames) => {
+                if let Some(Known { index, folder: Some(folder), .. }) = known() {
+                    if folder.is_current() {
+                        return Ok(Video::with_index(folder, index));
+                    }
+                }
+                folder.insert(Arc::new(FolderSource::open(frames)?)).clone()
+            }
         };
         if self.of_pictures && folder.is_none() {
             // Its header is read faster than a table of indices is searched, and there may be millions.
             let index = still::of_file(&*source, &Limits::default())?;
             return Ok(Video::with_index(source, Arc::new(index)));
         }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
         let identity = source.identity();
-        if let Some((_, index)) = kept.filter(|(was, _)| *was == identity) {
-            return Ok(Video::with_index(source, index));
+        if let Some(known) = known().filter(|known| known.identity == identity) {
+            let again = Video::with_index(source, known.index.clone());
+            if folder.is_some() {
+                // The folder was touched, but holds what it did: from now on the new list is asked.
+                self.keep(video, Known { folder, ..known });
+            }
+            return Ok(again);
         }
         let opened = match &self.items[video as usize].place {
             Place::Path(path) => {
@@ -351,12 +378,12 @@ impl Library {
                 opened
             }
         };
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(
-            video,
-            identity,
-            opened.index().clone(),
-        );
+        self.keep(video, Known { identity, index: opened.index().clone(), folder });
         Ok(opened)
+    }
+
+    fn keep(&self, video: u32, known: Known) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(video, known);
     }
 }
 
@@ -377,9 +404,9 @@ fn shared_files(items: &[Item]) -> Vec<u32> {
 }
 
 impl Kept {
-    fn keep(&mut self, video: u32, identity: Identity, index: Arc<VideoIndex>) {
-        let bytes = index.memory_bytes();
-        if let Some((_, old)) = self.indices.remove(&video) {
+    fn keep(&mut self, video: u32, known: Known) {
+        let bytes = known.memory_bytes();
+        if let Some(old) = self.indices.remove(&video) {
             self.bytes -= old.memory_bytes();
             self.oldest_first.retain(|&v| v != video);
         }
@@ -388,12 +415,12 @@ impl Kept {
         }
         while self.bytes + bytes > INDEX_BUDGET {
             let Some(oldest) = self.oldest_first.pop_front() else { break };
-            if let Some((_, old)) = self.indices.remove(&oldest) {
+            if let Some(old) = self.indices.remove(&oldest) {
                 self.bytes -= old.memory_bytes();
             }
         }
         self.bytes += bytes;
-        self.indices.insert(video, (identity, index));
+        self.indices.insert(video, known);
         self.oldest_first.push_back(video);
     }
 }

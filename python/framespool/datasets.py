@@ -7,6 +7,7 @@ may stand for a path.
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,10 +27,14 @@ class FrameFolder:
     """A folder of pictures, one for each frame of a video: it stands for a video wherever one is wanted.
 
     ``folder``: where they are. ``pattern``: name of a frame's file, with ``{}``, ``{:05}``, ``%d`` or ``%05d`` in place
-    of its number, such as ``"img_{:05}.jpg"``; without one every JPEG and PNG of the folder is a frame, ordered by name
-    (``f9`` before ``f10``). ``first``: number of the first frame; without a pattern, frames to leave out at the
-    beginning. ``count``: how many frames; by default up to the first number that has no file. ``fps``: frames per
-    second, an int, a float or a pair (numerator, denominator), which the files do not tell.
+    of its number, such as ``"img_{:05}.jpg"``; without one every JPEG and PNG of the folder whose name does not begin
+    with a dot is a frame, ordered by name (``f9`` before ``f10``). ``first``: number of the first frame; without a
+    pattern, frames to leave out at the beginning. ``count``: how many frames; by default up to the first number that
+    has no file. ``fps``: frames per second, an int, a float (29.97 and the like stand for the exact rates over 1001) or
+    a pair (numerator, denominator), which the files do not tell.
+
+    A loader lists the files again only when the folder changes; a file that is not as long as it was listed is an error
+    of its clip.
 
     Frames are as large, and turned, as the first one is; one of another size is an error of its clip, unless the
     transforms make all sizes the same.
@@ -42,6 +47,8 @@ class FrameFolder:
     fps: float | tuple[int, int] = 30
 
     def __post_init__(self) -> None:
+        if not isinstance(self.folder, (str, os.PathLike)):
+            raise ArgumentError(f"folder must be a path, got {self.folder!r}")
         if self.pattern is not None and not isinstance(self.pattern, str):
             raise ArgumentError(f"pattern must be a string, got {self.pattern!r}")
         first = (1 if self.pattern else 0) if self.first is None else whole("first", self.first)
@@ -50,7 +57,7 @@ class FrameFolder:
             object.__setattr__(self, "count", whole("count", self.count, least=1))
         pair = several(self.fps)
         if pair is None:
-            number("fps", self.fps, above=0, most=1e6)
+            _rate(number("fps", self.fps, above=0, most=1e6))
         elif len(pair) != 2:
             raise ArgumentError(f"fps must be a number or (numerator, denominator), got {self.fps!r}")
         else:
@@ -60,11 +67,31 @@ class FrameFolder:
     def _fps(self) -> tuple[int, int]:
         if isinstance(self.fps, tuple):
             return self.fps
-        # Rates such as 29.97 are thousandths, or fractions over 1001.
-        near = Fraction(round(self.fps * 1001), 1001)
-        exact = Fraction(self.fps).limit_denominator(1000)
-        best = exact if abs(exact - Fraction(self.fps)) <= abs(near - Fraction(self.fps)) else near
-        return (best.numerator, best.denominator) if best > 0 else (1, 1)
+        return _rate(float(self.fps))
+
+    @property
+    def _which(self) -> dict[str, Any]:
+        """What tells it from other videos in the same folder, as lists of failures have it."""
+        return {"pattern": self.pattern, "first": self.first, "count": self.count}
+
+
+def _rate(fps: float) -> tuple[int, int]:
+    """Frames per second as a fraction of numbers of 32 bits."""
+    if fps.is_integer():
+        return int(fps), 1
+    value = Fraction(fps)
+    # 29.97 and 23.976 are rounded: rates over 1001 are meant. Others are not that close to one.
+    ntsc = Fraction(round(value * 1001 / 1000) * 1000, 1001)
+    if 1 <= value <= 1000 and abs(ntsc - value) <= value / 500_000:
+        return ntsc.numerator, ntsc.denominator
+    # The larger of both numbers decides how large the other one may be.
+    large = value if value >= 1 else 1 / value
+    finest = (2**32 - 1) // math.ceil(large)
+    near = large.limit_denominator(max(1, min(finest, 10**6)))
+    rate = near if value >= 1 else 1 / near
+    if max(rate.numerator, rate.denominator) >= 2**32 or abs(rate - value) > value / 10_000:
+        raise ArgumentError(f"fps={fps!r} is no fraction of 32-bit numbers; give (numerator, denominator)")
+    return rate.numerator, rate.denominator
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +192,11 @@ class Dataset(Sequence[tuple[Source, int]]):
 
         def is_bad(source: Source) -> bool:
             key = _key_of(source)
-            return key is not None and (key in bad or (key[0], "") in bad)
+            if key is None:
+                return False
+            path, frames, bounds = key
+            # What is said of a folder without saying which of its frames is said of all.
+            return any((path, f, b) in bad for f in (frames, "") for b in (bounds, ""))
 
         return Dataset([entry for entry in self.entries if not is_bad(entry[0])], self.classes)
 
@@ -262,21 +293,27 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
     return (source, label)
 
 
-def _key_of(entry: Any) -> tuple[str, str] | None:
-    """File and bounds of an entry, or of what is told of a failure; ``None`` for what is in memory."""
+def _key_of(entry: Any) -> tuple[str, str, str] | None:
+    """File, frames of a folder, and bounds of an entry, or of what is told of a failure; ``None`` for what is in
+    memory. What is not told is empty."""
+    frames: Any = {}
     bounds: Any = {}
     if isinstance(entry, Mapping):
-        entry, bounds = entry.get("path"), entry.get("part", {})
+        entry, frames, bounds = entry.get("path"), entry.get("frames", {}), entry.get("part", {})
     if isinstance(entry, Part):
         entry, bounds = entry.source, entry.bounds()
     if isinstance(entry, FrameFolder):
-        entry = entry.folder
+        entry, frames = entry.folder, entry._which
     if entry is None or isinstance(entry, bytes):
         return None
-    return os.path.normpath(os.fspath(entry)), ", ".join(f"{name}={value}" for name, value in bounds.items())
+    return os.path.normpath(os.fspath(entry)), _told(frames), _told(bounds)
 
 
-def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+def _told(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
+
+
+def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():

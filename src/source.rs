@@ -255,9 +255,10 @@ mod tests {
         let path = std::env::temp_dir().join(format!("framespool-pipe-{}", std::process::id()));
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of coreutils");
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = crossbeam_channel::bounded(1);
         let pipe = path.clone();
-        std::thread::spawn(move || tell.send(FileSource::open(&pipe).map(|_| ())));
+        let open = move || tell.send(FileSource::open(&pipe).map(|_| ()));
+        std::thread::Builder::new().name("opens-a-pipe".into()).spawn(open).unwrap();
         let opened = told.recv_timeout(std::time::Duration::from_secs(20));
         std::fs::remove_file(path).unwrap();
         let error = opened.expect("opening waits for a writer").unwrap_err();

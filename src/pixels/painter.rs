@@ -254,21 +254,24 @@ impl Painter {
             return Ok(Some(spot));
         }
         let Some(gpu) = &self.gpu else { return Ok(Some(spot)) };
-        let Some(mut lane) = self.nvjpeg.take(gpu, &mut self.report) else { return Ok(Some(spot)) };
-        let frame = match lane.decode(still, self.recipe.assumed)? {
-            Ok(frame) => frame,
+        let Some(mut lane) = self.nvjpeg.take(gpu)? else { return Ok(Some(spot)) };
+        let decoded = lane.decode(still, self.recipe.assumed);
+        let painted = decoded.and_then(|decoded| match decoded {
+            Ok(frame) => {
+                check_room(site, shape, spot.len)?;
+                spot.begin(lane.easel.stream())?;
+                self.launch(site, &frame, &mut lane.easel, turn, shape, spot.address, (t, t))?;
+                self.report.decoded += 1;
+                Ok(None)
+            }
             Err(reason) => {
                 self.report.left_to_cpu.push(reason);
-                self.nvjpeg = Nvjpeg::Ready(lane);
-                return Ok(Some(spot));
+                Ok(Some(spot))
             }
-        };
-        check_room(site, shape, spot.len)?;
-        spot.begin(lane.easel.stream())?;
-        let launched = self.launch(site, &frame, &mut lane.easel, turn, shape, spot.address, (t, t));
+        });
+        // Whatever happened: who decodes an image must not depend on what became of others.
         self.nvjpeg = Nvjpeg::Ready(lane);
-        self.report.decoded += 1;
-        launched.map(|()| None)
+        painted
     }
 
     /// Paints a picture on the host and brings the result to the device.

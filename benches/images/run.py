@@ -27,10 +27,9 @@ from tasks import TASKS, Job, timed
 
 #: Worker processes that a DataLoader may have, by the threads of the others.
 WORKERS = {1: (0, 1), 2: (0, 1, 2, 4)}
-# Batches before the timed ones: more than any side makes ahead.
-WARM_UP = 8
-# Images that a side may make ahead and that nobody takes, in batches.
-AHEAD = 8
+# Batches that a side makes ahead: framespool's and DALI's two, SPDL's, and of each worker of a DataLoader two.
+AHEAD = 4
+AHEAD_BY_WORKER = 2
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,11 @@ class Line:
     workers: int = 0
     notes: list[str] = field(default_factory=list)
     turns: list[dict] = field(default_factory=list)
+
+    @property
+    def warm_up(self) -> int:
+        """Batches before the timed ones: all that is made ahead is then replaced as it is taken."""
+        return max(AHEAD, AHEAD_BY_WORKER * self.workers) + 1
 
     @property
     def label(self) -> str:
@@ -100,8 +104,8 @@ class Run:
         self.versions[side] = worker.version
         return worker
 
-    def jobs(self, table: Table, line: Line, batches: int, warm_up: int) -> list[Job]:
-        count = (warm_up + batches + AHEAD) * self.arguments.batch * table.shards
+    def jobs(self, table: Table, line: Line, batches: int) -> list[Job]:
+        count = (2 * line.warm_up + batches) * self.arguments.batch * table.shards
         job = Job(
             table.task,
             pictures.make(table.pictures, self.arguments.pictures, self.folder, count),
@@ -119,7 +123,7 @@ class Run:
         rates = {}
         for line.workers in WORKERS[table.threads]:
             batches = max(2, self.arguments.batches // 3)
-            rates[line.workers] = turn(workers, self.jobs(table, line, batches, WARM_UP), batches, WARM_UP)
+            rates[line.workers] = turn(workers, self.jobs(table, line, batches), batches, line.warm_up)
         line.workers = max(rates, key=lambda count: rates[count]["images_per_s"])
         listed = ", ".join(f"{count}: {rate['images_per_s']:.0f}" for count, rate in rates.items())
         line.notes.append(f"images/s by workers: {listed}")
@@ -143,8 +147,8 @@ class Run:
         for _ in range(self.arguments.rounds):
             for line in list(order):
                 try:
-                    jobs = self.jobs(table, line, batches, WARM_UP)
-                    line.turns.append(turn(workers[line.entry.side], jobs, batches, WARM_UP))
+                    jobs = self.jobs(table, line, batches)
+                    line.turns.append(turn(workers[line.entry.side], jobs, batches, line.warm_up))
                 except Failed as error:
                     self.left_out[f"{line.entry.label}, {table.title}"] = str(error)
                     order.remove(line)

@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-PYTHON_CODE := python tests/python demo benches scripts
+PYTHON_CODE := python tests/python demo benches examples scripts
 # A folder of videos for `make demo`.
 VIDEOS ?=
 

@@ -6,6 +6,7 @@ mod colours;
 mod draft;
 mod draw;
 mod easel;
+mod jpeg;
 mod numbers;
 mod painter;
 mod shape;
@@ -17,6 +18,7 @@ pub mod view;
 pub use draw::Drawn;
 pub use easel::Easel;
 pub use framespool_kernels::{Channels, DeviceExpand, Dtype, Expand, Filter, Normalize};
+pub use jpeg::JpegReport;
 pub use painter::{explain, Painter, Picture};
 pub use shape::{ClipShape, Layout};
 

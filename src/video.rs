@@ -18,7 +18,7 @@ use crate::index::{build, VideoIndex};
 use crate::limits::Limits;
 use crate::media::CodecKind;
 use crate::order::rng::Key;
-use crate::pixels::{ClipShape, Painter, Picture as Decoded, Recipe};
+use crate::pixels::{ClipShape, JpegReport, Painter, Picture as Decoded, Recipe};
 use crate::plan::{self, Run};
 use crate::source::ByteSource;
 use crate::units::{DecodeIndex, DisplayIndex};
@@ -176,6 +176,16 @@ impl Workbench {
     pub fn decoding_on(self, gpu: &Arc<Gpu>) -> Result<Self> {
         let lane = HardwareLane::new(gpu)?;
         Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(lane))), ..self })
+    }
+
+    /// The same, JPEG files decoded by nvJPEG.
+    pub fn by_nvjpeg(self) -> Self {
+        Self { painter: self.painter.by_nvjpeg(), ..self }
+    }
+
+    /// What nvJPEG did since this was asked last.
+    pub fn take_report(&mut self) -> JpegReport {
+        self.painter.take_report()
     }
 
     /// The work of the CPU's decoders since it was asked last.

@@ -64,7 +64,11 @@ class ImageLoader(Loader[ImageBatch]):
     the nearest one, and come as ``batch.masks``; ``mask_fill`` is the label where there is no picture. An image and
     its mask must have the same size. Masks need ``on_error="raise"``.
 
-    ``layout``: ``"NHWC"`` or ``"NCHW"``. ``device="cuda:0"``: batches land on that GPU.
+    ``layout``: ``"NHWC"`` or ``"NCHW"``. ``device="cuda:0"``: batches land on that GPU. ``decoder``: ``"auto"`` and
+    ``"cpu"`` decode on the CPU, to the same bytes as without a GPU. ``"nvjpeg"`` decodes JPEG files on that GPU, as far
+    as NVIDIA's library is there (in the CUDA toolkit and in PyTorch's wheels, not in the driver) and takes them;
+    progressive and odd ones, PNG, ``exact=True`` and masks are the CPU's, and :meth:`stats` says why. JPEG leaves its
+    inverse transform open: nvJPEG's samples differ from the CPU's by a little.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class ImageLoader(Loader[ImageBatch]):
         mask_fill: int = 0,
         exact: bool = False,
         device: Any = "cpu",
+        decoder: Literal["auto", "cpu", "nvjpeg"] = "auto",
         shuffle: Literal["full", "buffer", False] = False,
         initial_fill: int = 1024,
         order: Literal["framespool", "dali", "torch"] = "framespool",
@@ -94,6 +99,7 @@ class ImageLoader(Loader[ImageBatch]):
         dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
+        choice("decoder", decoder, ("auto", "cpu", "nvjpeg"))
         images = as_dataset(dataset)
         for place, (source, _) in enumerate(images.entries):
             if isinstance(source, (Part, FrameFolder)):
@@ -122,6 +128,7 @@ class ImageLoader(Loader[ImageBatch]):
         own = {
             "layout": _LAYOUTS[layout],
             "index": False,
+            "decoder": "cpu" if decoder == "auto" else decoder,
             "of_pictures": True,
             "exact": flag("exact", exact),
             # What is made before its turn is made for pictures that clips share; images share none.

@@ -84,8 +84,12 @@ pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T
 
 /// Who decodes, by name.
 pub fn choice(decoder: &str) -> framespool::Result<DecoderChoice> {
-    let choices =
-        [("auto", DecoderChoice::Auto), ("cpu", DecoderChoice::Cpu), ("nvdec", DecoderChoice::Nvdec)];
+    let choices = [
+        ("auto", DecoderChoice::Auto),
+        ("cpu", DecoderChoice::Cpu),
+        ("nvdec", DecoderChoice::Nvdec),
+        ("nvjpeg", DecoderChoice::Nvjpeg),
+    ];
     word("decoder", decoder, &choices)
 }
 
@@ -178,7 +182,7 @@ impl Video {
     fn workbench(&self, recipe: Recipe) -> framespool::Result<Workbench> {
         let bench = Workbench::on(recipe, self.threads, self.gpu.clone());
         match (self.decoder, &self.gpu) {
-            (DecoderChoice::Cpu, _) | (DecoderChoice::Auto, None) => Ok(bench),
+            (DecoderChoice::Cpu | DecoderChoice::Nvjpeg, _) | (DecoderChoice::Auto, None) => Ok(bench),
             (DecoderChoice::Nvdec, None) => bench.decoding_on(&Gpu::open(0)?),
             (DecoderChoice::Nvdec, Some(gpu)) => bench.decoding_on(gpu),
             // A GPU without a decoder that can be used still takes what the CPU decodes.

@@ -11,6 +11,7 @@ use kernels::FrameView;
 
 use super::draw::{Drawn, Subject};
 use super::easel::Easel;
+use super::jpeg::{JpegReport, Nvjpeg};
 use super::shape::ClipShape;
 use super::shrink;
 use super::surface;
@@ -65,6 +66,9 @@ pub struct Painter {
     gpu: Option<Arc<Gpu>>,
     /// Brings host pictures to the device; made when the first one is to go there.
     easel: Option<Easel>,
+    /// Decodes JPEG files on the device.
+    nvjpeg: Nvjpeg,
+    report: JpegReport,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,7 +112,18 @@ impl Painter {
         let key = Key { seed: 0, epoch: 0, clip: 0, visit: 0 };
         let number = PAINTERS.fetch_add(1, Ordering::Relaxed);
         let scratch = kernels::Scratch::new();
-        Self { number, recipe, key, plans: Vec::new(), scratch, gpu, easel: None }
+        let (nvjpeg, report) = (Nvjpeg::Off, JpegReport::default());
+        Self { number, recipe, key, plans: Vec::new(), scratch, gpu, easel: None, nvjpeg, report }
+    }
+
+    /// The same, with nvJPEG for JPEG files whose results go to the device. Its samples are near the CPU's, not the same.
+    pub fn by_nvjpeg(self) -> Self {
+        Self { nvjpeg: Nvjpeg::Wanted, ..self }
+    }
+
+    /// What nvJPEG did since this was asked last.
+    pub fn take_report(&mut self) -> JpegReport {
+        std::mem::take(&mut self.report)
     }
 
     /// The easel by which this worker brings things to the device.
@@ -193,6 +208,8 @@ impl Painter {
                 self.paint_still(site, still, turn, shape, clip, (t, t))
             }
             (Picture::Still(still), Target::Device(spot)) => {
+                let left = self.paint_by_nvjpeg(site, still, turn, shape, spot, t)?;
+                let Some(spot) = left else { return Ok(()) };
                 self.bring(site, shape, spot, t, |painter, alone, staging| {
                     painter.paint_still(site, still, turn, alone, staging, (t, 0))
                 })
@@ -221,6 +238,37 @@ impl Painter {
                 Ok(fetched?)
             }
         }
+    }
+
+    /// Decodes a picture's file on the device and paints it there. The place comes back where the CPU is to do it.
+    fn paint_by_nvjpeg<'a>(
+        &mut self,
+        site: &Site,
+        still: &StillPicture<'_>,
+        turn: Turn,
+        shape: &ClipShape,
+        mut spot: Spot<'a>,
+        t: usize,
+    ) -> Result<Option<Spot<'a>>> {
+        if self.recipe.exact || self.recipe.label_fill.is_some() {
+            return Ok(Some(spot));
+        }
+        let Some(gpu) = &self.gpu else { return Ok(Some(spot)) };
+        let Some(mut lane) = self.nvjpeg.take(gpu, &mut self.report) else { return Ok(Some(spot)) };
+        let frame = match lane.decode(still, self.recipe.assumed)? {
+            Ok(frame) => frame,
+            Err(reason) => {
+                self.report.left_to_cpu.push(reason);
+                self.nvjpeg = Nvjpeg::Ready(lane);
+                return Ok(Some(spot));
+            }
+        };
+        check_room(site, shape, spot.len)?;
+        spot.begin(lane.easel.stream())?;
+        let launched = self.launch(site, &frame, &mut lane.easel, turn, shape, spot.address, (t, t));
+        self.nvjpeg = Nvjpeg::Ready(lane);
+        self.report.decoded += 1;
+        launched.map(|()| None)
     }
 
     /// Paints a picture on the host and brings the result to the device.

@@ -9,7 +9,7 @@ use super::errand::{blank, facts, PartCanvas, Work};
 use super::library::Library;
 use super::road::Road;
 use super::stats::Meter;
-use super::{ClipFacts, OnError, SpoolConfig};
+use super::{ClipFacts, DecoderChoice, OnError, SpoolConfig};
 use crate::batch::{Part, Slab};
 use crate::error::{Error, Result};
 use crate::order::rng::{purpose, Key};
@@ -36,9 +36,10 @@ pub(super) struct Alone {
 
 impl Alone {
     pub fn new(config: &Arc<SpoolConfig>, library: &Arc<Library>, meter: &Arc<Meter>, road: &Road) -> Self {
+        let bench = Workbench::on(config.recipe.clone(), config.frame_threads(), road.home.clone());
         Self {
             painter_of_blanks: Painter::on(config.recipe.clone(), road.home.clone()),
-            bench: Workbench::on(config.recipe.clone(), config.frame_threads(), road.home.clone()),
+            bench: if config.gpu.decoder == DecoderChoice::Nvjpeg { bench.by_nvjpeg() } else { bench },
             config: config.clone(),
             library: library.clone(),
             meter: meter.clone(),
@@ -48,12 +49,14 @@ impl Alone {
     /// Counts the work done since it was asked last.
     pub fn count_work(&mut self) {
         let (counts, times) = self.bench.take_work();
+        let report = self.bench.take_report();
         self.meter.work(&Work {
             counts,
             times,
             bytes_read: std::mem::take(&mut self.bench.bytes_read),
-            decoded_by_gpu: 0,
+            decoded_by_gpu: report.decoded,
         });
+        report.left_to_cpu.iter().for_each(|reason| self.meter.left_to_cpu(reason));
     }
 
     /// Makes a clip, or under `Replace` one in its place.

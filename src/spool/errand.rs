@@ -174,6 +174,9 @@ impl Errand {
         if let Some(decoder) = &mut self.decoder {
             work.take(decoder);
         }
+        let report = painters.batch.take_report();
+        work.decoded_by_gpu += report.decoded;
+        report.left_to_cpu.iter().for_each(|reason| meter.left_to_cpu(reason));
         if !matches!(progress, Ok(Progress::Preempted)) {
             self.decoder.take().into_iter().for_each(|d| desk.keep_decoder(d));
         }

@@ -103,7 +103,15 @@ struct Lane {
 }
 
 fn painters(config: &SpoolConfig, road: &Road, by_gpu: bool) -> Painters {
-    let painter = |recipe| Painter::on(recipe, road.home.clone());
+    let by_nvjpeg = config.gpu.decoder == DecoderChoice::Nvjpeg;
+    let painter = |recipe| {
+        let painter = Painter::on(recipe, road.home.clone());
+        if by_nvjpeg {
+            painter.by_nvjpeg()
+        } else {
+            painter
+        }
+    };
     let kept = config.kept_as().map(|(recipe, _)| painter(recipe));
     Painters { batch: painter(config.recipe.clone()), kept, by_gpu }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use framespool_nvdec::caps;
+use framespool_nvdec::{caps, jpeg};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::stats::Meter;
@@ -24,6 +24,8 @@ pub enum DecoderChoice {
     Cpu,
     /// The GPU, but for what it cannot decode.
     Nvdec,
+    /// For pictures' files: nvJPEG, but for what it does not take.
+    Nvjpeg,
 }
 
 /// Lanes for each decoding engine: one decodes while others wait for pictures to be mapped, or for bytes to be read.
@@ -87,6 +89,15 @@ impl Road {
         let decoding = match (choice, &home) {
             (DecoderChoice::Cpu, _) | (DecoderChoice::Auto, None) => {
                 return Ok(Self { home, sessions: None })
+            }
+            (DecoderChoice::Nvjpeg, None) => {
+                return Err(Error::Argument(
+                    "decoder=\"nvjpeg\" decodes into a GPU's memory; give device=\"cuda:0\" with it".into(),
+                ))
+            }
+            (DecoderChoice::Nvjpeg, Some(_)) => {
+                jpeg::available()?;
+                return Ok(Self { home, sessions: None });
             }
             (_, Some(gpu)) => gpu.clone(),
             (DecoderChoice::Nvdec, None) => Gpu::open(0)?,

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 #: In the order in which they run: what the others depend on, and what matters most, first.
-MODULES = ("facts", "decoding", "pixels", "loaders", "handover", "damage", "process", "costs", "suite")
+MODULES = ("facts", "decoding", "pixels", "loaders", "handover", "damage", "images", "process", "costs", "suite")
 
 
 def load() -> None:

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 #: In the order in which they run: the ceiling is what the others are compared with.
-MODULES = ("ceiling", "loading", "costs", "against")
+MODULES = ("ceiling", "loading", "costs", "images", "against")
 
 
 def load() -> None:

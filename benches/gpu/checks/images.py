@@ -1,0 +1,114 @@
+"""Images: the CPU's bytes where it decodes, nvJPEG's near them, and always the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import framespool as fsp
+import numpy as np
+from common import clips
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
+
+#: Levels by which an inverse transform of nvJPEG's may differ from libjpeg's, after the conversion to RGB.
+MOST, MEAN = 16, 0.6
+
+
+def loader(files: list[str], **more: Any) -> fsp.ImageLoader:
+    return fsp.ImageLoader(files, **{"batch_size": 4, **more})
+
+
+def pictures(made: fsp.ImageLoader) -> list[np.ndarray]:
+    """The images of one epoch, on the host."""
+    found: list[np.ndarray] = []
+    for batch in made:
+        images = batch.images
+        each = images if isinstance(images, list) else [images[i] for i in range(len(batch))]
+        found += [image.cpu().numpy() for image in each]
+    return found
+
+
+def nvjpeg(files: list[str], **more: Any) -> fsp.ImageLoader:
+    return loader(files, device="cuda:0", decoder="nvjpeg", **more)
+
+
+def unusable() -> str | None:
+    """Why nvJPEG cannot be used here."""
+    try:
+        nvjpeg([str(clips("photo")[0].path)])
+    except fsp.GpuError as error:
+        return str(error)
+    return None
+
+
+@item("jpeg", seconds=120)
+def jpeg(context: Context) -> Iterator[Row]:
+    photos, odd = ([str(clip.path) for clip in clips(group)] for group in ("photo", "odd"))
+    resized = {"transforms": [fsp.transforms.Resize((224, 224))]}
+    for name, more in (("full size", {}), ("resized", resized), ("exact", {"exact": True, **resized})):
+        want, have = pictures(loader(photos + odd, **more)), pictures(loader(photos + odd, device="cuda:0", **more))
+        wrong = [i for i, (a, b) in enumerate(zip(have, want, strict=True)) if not np.array_equal(a, b)]
+        asked = f"{name}: images decoded by the CPU == those without a GPU"
+        yield Row(name, asked, FAILED if wrong else OK, f"images {wrong[:4]} differ" if wrong else "")
+    if reason := unusable():
+        yield Row("nvJPEG", "nvJPEG decodes", IMPOSSIBLE, reason)
+        return
+    for group, files in (("photo", photos), ("odd", odd)):
+        made = nvjpeg(files)
+        have, want = pictures(made), pictures(loader(files))
+        stats = made.stats()
+        far = []
+        worst, means = 0, []
+        for path, a, b in zip(files, have, want, strict=True):
+            difference = np.abs(a.astype(int) - b)
+            worst, means = max(worst, int(difference.max())), [*means, float(difference.mean())]
+            if difference.max() > MOST or difference.mean() > MEAN:
+                far.append(path.rsplit("/", 1)[-1])
+        figures = {"worst": worst, "mean": max(means), "by_gpu": stats["pictures_decoded_by_gpu"]}
+        told = sum(stats["left_to_cpu"].values()) + stats["pictures_decoded_by_gpu"] == len(files)
+        right = not far and told and (group == "odd" or stats["pictures_decoded_by_gpu"] > 0)
+        why = f"far off: {far[:4]}; left to the CPU: {stats['left_to_cpu']}"
+        asked = f"{group}: nvJPEG's images within {MOST} levels and {MEAN} in the mean of the CPU's"
+        yield Row(group, asked, OK if right else FAILED, why if stats["left_to_cpu"] or far else "", figures)
+    for clip in clips("broken"):
+        try:
+            pictures(nvjpeg([str(clip.path)]))
+        except fsp.Error as error:
+            named = clip.path.name in str(error)
+            yield Row(clip.name, "a damaged file is an error that names it", OK if named else FAILED, str(error))
+        else:
+            yield Row(clip.name, "a damaged file is an error that names it", FAILED, "it was delivered")
+
+
+@item("jpeg-order", seconds=120)
+def order(context: Context) -> Iterator[Row]:
+    """Planes that are written too early, or read too late, show as images that are not always the same."""
+    if reason := unusable():
+        yield Row("order", "nvJPEG decodes", IMPOSSIBLE, reason)
+        return
+    photos = [str(clip.path) for clip in clips("photo")] * 6
+    t = fsp.transforms
+    keywords: dict[str, Any] = {
+        "batch_size": 8,
+        "transforms": [t.RandomResizedCrop(224), t.RandomHorizontalFlip(), t.Normalize((0.45,) * 3, (0.225,) * 3)],
+        "shuffle": "full",
+        "dtype": "float16",
+        "layout": "NCHW",
+    }
+    want: list[list[np.ndarray]] = []
+    for threads in (1, 2, 8, 16):
+        made = nvjpeg(photos, num_threads=threads, **keywords)
+        wrong, rounds = 0, 0
+        for epoch in range(3):
+            if context.left() < 0:
+                break
+            made.set_epoch(epoch)
+            have = pictures(made)
+            if threads == 1:
+                want.append(have)
+            elif epoch < len(want):
+                wrong += sum(not np.array_equal(a, b) for a, b in zip(have, want[epoch], strict=True))
+            rounds += 1
+        figures = {"epochs": rounds, "images": rounds * len(photos), "by_gpu": made.stats()["pictures_decoded_by_gpu"]}
+        asked = f"{threads} threads: the images of one thread"
+        yield Row(f"{threads} threads", asked, FAILED if wrong else OK, f"{wrong} differ" if wrong else "", figures)

@@ -1,0 +1,71 @@
+"""Images: batches a second by nvJPEG and by the CPU, for the loader that training scripts use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+import framespool as fsp
+import numpy as np
+from common import TRY, clips
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
+
+#: Each file so many times: every entry is read and decoded.
+TIMES = 8 if TRY else 60
+
+
+def rate(made: fsp.ImageLoader) -> tuple[float, float]:
+    """Images a second over one epoch, without its first two batches, and cores in use meanwhile."""
+    seen, begun, used = 0, 0.0, 0.0
+    for number, batch in enumerate(made):
+        if number >= 2:
+            seen += len(batch)
+        elif number == 1:
+            begun, used = time.perf_counter(), time.process_time()
+    batch.images.cpu()  # everything before it is over
+    wall = time.perf_counter() - begun
+    return seen / wall, (time.process_time() - used) / wall
+
+
+@item("images", seconds=120)
+def images(context: Context) -> Iterator[Row]:
+    """JPEG photographs to 224x224: nvJPEG against the CPU's decoder, batches on the device in both."""
+    photos = [str(clip.path) for clip in clips("photo")]
+    t = fsp.transforms
+    keywords: dict[str, Any] = {
+        "batch_size": 32,
+        "transforms": [t.RandomResizedCrop(224), t.RandomHorizontalFlip(), t.Normalize((0.45,) * 3, (0.225,) * 3)],
+        "dtype": "float16",
+        "layout": "NCHW",
+        "shuffle": "full",
+        "device": "cuda:0",
+    }
+    try:
+        fsp.ImageLoader(photos, decoder="nvjpeg", **keywords)
+    except fsp.GpuError as error:
+        yield Row("images", "nvJPEG decodes", IMPOSSIBLE, str(error))
+        return
+    plain = {**keywords, "transforms": [t.Resize((224, 224))], "dtype": "uint8", "shuffle": False}
+    roads = [fsp.ImageLoader(photos, **plain, decoder=decoder) for decoder in ("cpu", "nvjpeg")]
+    first, second = (next(iter(road)).images.cpu().numpy().astype(int) for road in roads)
+    apart = float(np.abs(first - second).mean())
+    if apart > 0.6:
+        yield Row("images", "nvJPEG's images are near the CPU's", FAILED, f"{apart:.2f} levels apart in the mean")
+        return
+    for threads in (1, 2, 4, 8, 16):
+        found: dict[str, list[tuple[float, float]]] = {"cpu": [], "nvjpeg": []}
+        while len(found["cpu"]) < 3 and context.left() > 0:
+            for decoder, rates in found.items():
+                rates.append(rate(fsp.ImageLoader(photos * TIMES, decoder=decoder, num_threads=threads, **keywords)))
+        if not found["cpu"]:
+            yield Row(f"{threads} threads", "images/s", IMPOSSIBLE, "the item's time was up; --budget gives more")
+            continue
+        figures: dict[str, Any] = {}
+        for decoder, rates in found.items():
+            figures[f"{decoder} images/s"] = round(median(r for r, _ in rates), 1)
+            figures[f"{decoder} cores"] = round(median(c for _, c in rates), 2)
+        ratios = [gpu / cpu for (gpu, _), (cpu, _) in zip(found["nvjpeg"], found["cpu"], strict=True)]
+        figures["ratio"] = round(median(ratios), 2)
+        yield Row(f"{threads} threads", "random resized crops of 224, float16", OK, figures=figures)

@@ -1,0 +1,99 @@
+"""Batches of images on a GPU, real or simulated: the CPU's bytes, or nvJPEG's near them."""
+
+from __future__ import annotations
+
+import os
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool import transforms as t
+
+
+@pytest.fixture(autouse=True)
+def _gpu():
+    reason = fsp.gpu.reason()
+    if reason is not None:
+        assert not os.environ.get("FRAMESPOOL_GPU_TESTS"), f"a GPU must be here: {reason}"
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def photos(corpus) -> fsp.datasets.Dataset:
+    return fsp.datasets.Dataset(fsp.datasets.images(corpus / "images" / "classes").entries[:14])
+
+
+def loader(photos, **more) -> fsp.ImageLoader:
+    train = [t.RandomResizedCrop(64), t.RandomHorizontalFlip()]
+    return fsp.ImageLoader(photos, **{"batch_size": 4, "transforms": train, "shuffle": "full", "seed": 2, **more})
+
+
+def epoch(made: fsp.ImageLoader) -> tuple[np.ndarray, list[int]]:
+    batches = [(b.images.cpu().numpy(), b.image_ids.tolist()) for b in made]
+    return np.concatenate([images for images, _ in batches]), [i for _, ids in batches for i in ids]
+
+
+@pytest.mark.parametrize("more", [{}, {"exact": True}, {"dtype": "float16", "layout": "NCHW"}])
+def test_batches_decoded_by_the_cpu_are_the_same(photos, more):
+    expected, ids = epoch(loader(photos, **more))
+    made = loader(photos, device="cuda:0", **more)
+    assert next(iter(made)).images.device == "cuda:0"
+    got, same = epoch(made)
+    assert same == epoch(loader(photos, **more, num_threads=1))[1] or same != ids  # the next epoch is another order
+    made.set_epoch(0)
+    got, same = epoch(made)
+    assert same == ids and np.array_equal(got, expected)
+    assert made.stats()["pictures_decoded_by_gpu"] == 0
+
+
+def nvjpeg(photos, **more) -> fsp.ImageLoader:
+    try:
+        return loader(photos, device="cuda:0", decoder="nvjpeg", **more)
+    except fsp.GpuError as error:
+        if os.environ.get("FRAMESPOOL_GPU") == "real":
+            pytest.skip(f"no nvJPEG: {error}")
+        raise
+
+
+def test_nvjpegs_batches_are_near_the_cpus_and_always_the_same(photos):
+    expected, ids = epoch(loader(photos))
+    made = nvjpeg(photos, num_threads=2)
+    got, same = epoch(made)
+    stats = made.stats()
+    assert same == ids and stats["pictures_decoded_by_gpu"] == len(photos) and not stats["left_to_cpu"]
+    difference = np.abs(got.astype(int) - expected)
+    assert difference.mean() < 0.6 and difference.max() <= 24
+    for threads in (1, 3):
+        again, _ = epoch(nvjpeg(photos, num_threads=threads))
+        assert np.array_equal(again, got)
+
+
+def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(corpus, photos):
+    odd = corpus / "images" / "odd"
+    names = ["derived/progressive_photo.jpg", "cmyk_pil.jpg", "exif_rotate_90.jpg", "subsampling_440.jpg"]
+    files = [odd / name for name in names]
+    size = [t.Resize((40, 40))]
+    made = nvjpeg(files, transforms=size, shuffle=False)
+    got, _ = epoch(made)
+    expected, _ = epoch(loader(files, transforms=size, shuffle=False))
+    assert np.abs(got.astype(int) - expected).mean() < 1
+    left = made.stats()["left_to_cpu"]
+    assert left and made.stats()["pictures_decoded_by_gpu"] >= 1
+    assert sum(left.values()) + made.stats()["pictures_decoded_by_gpu"] == len(files)
+    # With pixels asked for to the byte the CPU decodes, without a word.
+    exact = nvjpeg(files, transforms=size, shuffle=False, exact=True)
+    assert np.array_equal(epoch(exact)[0], epoch(loader(files, transforms=size, shuffle=False, exact=True))[0])
+    assert exact.stats()["pictures_decoded_by_gpu"] == 0
+
+
+def test_damage_is_an_error_whoever_decodes(corpus, photos):
+    bad = corpus / "images" / "corrupt" / "derived" / "truncated_50.jpg"
+    with pytest.raises(fsp.Error, match="truncated_50"):
+        next(iter(nvjpeg([bad])))
+    skipped = nvjpeg([*photos.entries[:3], (bad, 1)], shuffle=False, on_error="skip")
+    assert next(iter(skipped)).image_ids.tolist() == [0, 1, 2]
+
+
+def test_nvjpeg_needs_a_gpu_to_decode_to(photos):
+    with pytest.raises(fsp.ArgumentError, match="cuda:0"):
+        loader(photos, decoder="nvjpeg")

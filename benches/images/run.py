@@ -30,6 +30,8 @@ WORKERS = {1: (0, 1), 2: (0, 1, 2, 4)}
 # Batches that a side makes ahead: framespool's and DALI's two, SPDL's, and of each worker of a DataLoader two.
 AHEAD = 4
 AHEAD_BY_WORKER = 2
+# Batches that decide about a number of workers, at least: whole rounds of the most workers.
+CALIBRATION = 8
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Line:
 
     @property
     def warm_up(self) -> int:
-        """Batches before the timed ones: all that is made ahead is then replaced as it is taken."""
+        """Batches before the timed ones. All that was made ahead is among them, so that the timed ones are made while
+        the clock runs."""
         return max(AHEAD, AHEAD_BY_WORKER * self.workers) + 1
 
     @property
@@ -67,11 +70,11 @@ class Line:
 def turn(workers: list[Worker], jobs: list[Job], batches: int, warm_up: int) -> dict:
     """All shards are made ready, then start together; the turn's wall time is that of the slowest."""
     for worker, job in zip(workers, jobs, strict=True):
-        worker.send({"do": "prepare", "job": job.to_json(), "batches": warm_up})
+        worker.send({"do": "prepare", "job": job.to_json()})
     for worker in workers:
         worker.answer()
     for worker in workers:
-        worker.send({"do": "go", "batches": batches})
+        worker.send({"do": "go", "warm_up": warm_up, "batches": batches})
     answers = [worker.answer() for worker in workers]
     images = sum(answer["images"] for answer in answers)
     return {
@@ -105,7 +108,7 @@ class Run:
         return worker
 
     def jobs(self, table: Table, line: Line, batches: int) -> list[Job]:
-        count = (2 * line.warm_up + batches) * self.arguments.batch * table.shards
+        count = (1 + 2 * line.warm_up + batches) * self.arguments.batch * table.shards
         job = Job(
             table.task,
             pictures.make(table.pictures, self.arguments.pictures, self.folder, count),
@@ -122,7 +125,7 @@ class Run:
         """The number of workers that gives the most images a second."""
         rates = {}
         for line.workers in WORKERS[table.threads]:
-            batches = max(2, self.arguments.batches // 3)
+            batches = max(CALIBRATION, self.arguments.batches // 2)
             rates[line.workers] = turn(workers, self.jobs(table, line, batches), batches, line.warm_up)
         line.workers = max(rates, key=lambda count: rates[count]["images_per_s"])
         listed = ", ".join(f"{count}: {rate['images_per_s']:.0f}" for count, rate in rates.items())
@@ -208,7 +211,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sides", type=words, help="framespool,dali,torchvision,pillow,opencv,spdl (default: all)")
     parser.add_argument("--baseline", default="framespool", help="the line that ratios are to (default framespool)")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each line (default 7)")
-    parser.add_argument("--batches", type=int, default=16, help="timed batches of a turn (default 16)")
+    parser.add_argument(
+        "--batches",
+        type=int,
+        default=16,
+        help="timed batches of a turn (default 16; multiples of 4 are fair to 4 workers)",
+    )
     parser.add_argument("--batch", type=int, default=32, help="images of a batch (default 32)")
     parser.add_argument("--check", action="store_true", help="check answers and time nothing")
     parser.add_argument("--notes", action="store_true", help="also tell what was tried for each line")

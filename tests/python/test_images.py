@@ -133,6 +133,10 @@ def test_many_at_once_are_as_one_by_one(photos):
             assert np.array_equal(alone, together.numpy())
     data = Path(paths[0]).read_bytes()
     assert np.array_equal(fsp.decode_image(data).numpy(), one_by_one[0])
+    # RGB that is wanted as it is is copied; a transform that does nothing takes it through the pass.
+    height, width = one_by_one[0].shape[:2]
+    passed = fsp.decode_image(data, transforms=[t.Resize((height, width))]).numpy()
+    assert np.array_equal(passed, one_by_one[0])
     chw = fsp.decode_image(data, layout="CHW", dtype="float32").numpy()
     assert chw.shape == one_by_one[0].transpose(2, 0, 1).shape
     assert np.array_equal((chw * 255).round().astype(np.uint8), one_by_one[0].transpose(2, 0, 1))

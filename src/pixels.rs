@@ -173,6 +173,13 @@ impl Recipe {
         self.steps.iter().any(|step| step.transform.is_random())
     }
 
+    /// Whether RGB bytes of an upright picture are the result as they are.
+    fn is_plain(&self) -> bool {
+        let bytes =
+            self.dtype == Dtype::U8 && self.layout == Layout::Nthwc && self.channels == Channels::Three;
+        bytes && self.steps.is_empty()
+    }
+
     fn is_per_frame(&self) -> bool {
         self.steps.iter().any(|step| step.per_frame && step.transform.is_random())
     }

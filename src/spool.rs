@@ -216,7 +216,7 @@ impl Spool {
     /// are indexed first, by all threads; `watch` is called meanwhile and stops it by an error.
     pub fn start(mut config: SpoolConfig, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
         if config.items.is_empty() {
-            return Err(Error::Argument("the dataset is empty; give at least one video".into()));
+            return Err(Error::Argument("the dataset is empty; give at least one file".into()));
         }
         if u32::try_from(config.items.len()).is_err() {
             return Err(Error::Argument(format!(
@@ -394,7 +394,8 @@ impl Spool {
     fn check_process(&self) -> Result<()> {
         let used_in = std::process::id();
         if used_in != self.made_in {
-            return Err(Error::Forked { what: "ClipLoader", made_in: self.made_in, used_in });
+            let what = if self.config.of_pictures { "ImageLoader" } else { "ClipLoader" };
+            return Err(Error::Forked { what, made_in: self.made_in, used_in });
         }
         Ok(())
     }

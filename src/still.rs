@@ -48,6 +48,24 @@ pub fn sniff(head: &[u8]) -> Option<Format> {
     }
 }
 
+/// Bytes from which `other_format` knows one.
+const OTHER_BYTES: usize = 12;
+
+/// Kinds of pictures that are not read here, by their first bytes.
+fn other_format(head: &[u8]) -> Option<&'static str> {
+    let at = |place: usize, text: &[u8]| head.get(place..).is_some_and(|rest| rest.starts_with(text));
+    match () {
+        () if at(0, b"RIFF") && at(8, b"WEBP") => Some("WebP"),
+        () if at(0, b"GIF8") => Some("GIF"),
+        () if at(0, b"BM") => Some("BMP"),
+        () if at(0, b"II*\0") || at(0, b"MM\0*") => Some("TIFF"),
+        () if at(4, b"ftypavif") || at(4, b"ftypheic") || at(4, b"ftypmif1") => Some("HEIF or AVIF"),
+        () if at(0, b"\0\0\0\x0cjP  ") => Some("JPEG 2000"),
+        () if at(0, b"\xff\x0a") || at(0, b"\0\0\0\x0cJXL ") => Some("JPEG XL"),
+        () => None,
+    }
+}
+
 /// What a picture's components are, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -119,7 +137,10 @@ impl Header {
 
     /// Whether its pixels may be labels: one number each, of 8 bits at most.
     pub fn holds_labels(&self) -> bool {
-        matches!(self.kind, Kind::Gray | Kind::GrayAlpha | Kind::Palette) && self.sample_bits <= 8
+        // A gray JPEG's values are near what was stored, and labels must be it.
+        self.format == Format::Png
+            && matches!(self.kind, Kind::Gray | Kind::GrayAlpha | Kind::Palette)
+            && self.sample_bits <= 8
     }
 
     /// Whether it can be decoded at this size.
@@ -136,6 +157,10 @@ pub fn header(source: &dyn ByteSource, limits: &Limits) -> Result<Header> {
         Some(Format::Png) => png::header(&mut head)?,
         None if source.is_empty() => return Err(Error::malformed(head.site(), "the file is empty")),
         None => {
+            if let Some(name) = other_format(head.up_to(0, OTHER_BYTES)?) {
+                let what = format!("a picture in {name}, where JPEG and PNG are read,");
+                return Err(Error::Unsupported { site: head.site().clone(), what });
+            }
             return Err(Error::malformed(head.site(), "it begins neither like a JPEG nor like a PNG"));
         }
     };
@@ -211,7 +236,8 @@ impl StillDecoder {
     /// file before the end marker. Of a PNG, everything up to the last byte of the picture must be right, checksums included.
     pub fn decode(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
         if ask.labels && !header.holds_labels() {
-            let what = format!("a map of labels of {:?} and {} bits", header.kind, header.sample_bits);
+            let what =
+                "a mask that is no PNG of one channel or with a palette, of 8 bits at most,".to_owned();
             return Err(Error::Unsupported { site: site.clone(), what });
         }
         if !header.can_shrink(ask.shrink) {

@@ -27,10 +27,11 @@ from tasks import TASKS, Job, timed
 
 #: Worker processes that a DataLoader may have, by the threads of the others.
 WORKERS = {1: (0, 1), 2: (0, 1, 2, 4)}
-# Batches before the timed ones: more than any side makes ahead.
-WARM_UP = 8
-# Images that a side may make ahead and that nobody takes, in batches.
-AHEAD = 8
+# Batches that a side makes ahead: framespool's and DALI's two, SPDL's, and of each worker of a DataLoader two.
+AHEAD = 4
+AHEAD_BY_WORKER = 2
+# Batches that decide about a number of workers, at least: whole rounds of the most workers.
+CALIBRATION = 8
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ class Line:
     turns: list[dict] = field(default_factory=list)
 
     @property
+    def warm_up(self) -> int:
+        """Batches before the timed ones. All that was made ahead is among them, so that the timed ones are made while
+        the clock runs."""
+        return max(AHEAD, AHEAD_BY_WORKER * self.workers) + 1
+
+    @property
     def label(self) -> str:
         return self.entry.label + (f", {self.workers} workers" if self.entry.by_loader else "")
 
@@ -63,11 +70,11 @@ class Line:
 def turn(workers: list[Worker], jobs: list[Job], batches: int, warm_up: int) -> dict:
     """All shards are made ready, then start together; the turn's wall time is that of the slowest."""
     for worker, job in zip(workers, jobs, strict=True):
-        worker.send({"do": "prepare", "job": job.to_json(), "batches": warm_up})
+        worker.send({"do": "prepare", "job": job.to_json()})
     for worker in workers:
         worker.answer()
     for worker in workers:
-        worker.send({"do": "go", "batches": batches})
+        worker.send({"do": "go", "warm_up": warm_up, "batches": batches})
     answers = [worker.answer() for worker in workers]
     images = sum(answer["images"] for answer in answers)
     return {
@@ -100,8 +107,8 @@ class Run:
         self.versions[side] = worker.version
         return worker
 
-    def jobs(self, table: Table, line: Line, batches: int, warm_up: int) -> list[Job]:
-        count = (warm_up + batches + AHEAD) * self.arguments.batch * table.shards
+    def jobs(self, table: Table, line: Line, batches: int) -> list[Job]:
+        count = (1 + 2 * line.warm_up + batches) * self.arguments.batch * table.shards
         job = Job(
             table.task,
             pictures.make(table.pictures, self.arguments.pictures, self.folder, count),
@@ -118,8 +125,8 @@ class Run:
         """The number of workers that gives the most images a second."""
         rates = {}
         for line.workers in WORKERS[table.threads]:
-            batches = max(2, self.arguments.batches // 3)
-            rates[line.workers] = turn(workers, self.jobs(table, line, batches, WARM_UP), batches, WARM_UP)
+            batches = max(CALIBRATION, self.arguments.batches // 2)
+            rates[line.workers] = turn(workers, self.jobs(table, line, batches), batches, line.warm_up)
         line.workers = max(rates, key=lambda count: rates[count]["images_per_s"])
         listed = ", ".join(f"{count}: {rate['images_per_s']:.0f}" for count, rate in rates.items())
         line.notes.append(f"images/s by workers: {listed}")
@@ -143,8 +150,8 @@ class Run:
         for _ in range(self.arguments.rounds):
             for line in list(order):
                 try:
-                    jobs = self.jobs(table, line, batches, WARM_UP)
-                    line.turns.append(turn(workers[line.entry.side], jobs, batches, WARM_UP))
+                    jobs = self.jobs(table, line, batches)
+                    line.turns.append(turn(workers[line.entry.side], jobs, batches, line.warm_up))
                 except Failed as error:
                     self.left_out[f"{line.entry.label}, {table.title}"] = str(error)
                     order.remove(line)
@@ -204,7 +211,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sides", type=words, help="framespool,dali,torchvision,pillow,opencv,spdl (default: all)")
     parser.add_argument("--baseline", default="framespool", help="the line that ratios are to (default framespool)")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each line (default 7)")
-    parser.add_argument("--batches", type=int, default=16, help="timed batches of a turn (default 16)")
+    parser.add_argument(
+        "--batches",
+        type=int,
+        default=16,
+        help="timed batches of a turn (default 16; multiples of 4 are fair to 4 workers)",
+    )
     parser.add_argument("--batch", type=int, default=32, help="images of a batch (default 32)")
     parser.add_argument("--check", action="store_true", help="check answers and time nothing")
     parser.add_argument("--notes", action="store_true", help="also tell what was tried for each line")

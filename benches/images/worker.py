@@ -1,8 +1,8 @@
 """One side in its own process: takes lines of JSON on stdin, answers each with a line of JSON.
 
     {"do": "check", "job": {...}, "count": n, "path": p}   the job's first n images and labels into the .npz file p
-    {"do": "prepare", "job": {...}, "batches": n}          begins the job and takes n batches, which are not timed
-    {"do": "go", "batches": n}                             times the next n batches, then ends the job
+    {"do": "prepare", "job": {...}}                        begins the job and takes its first batch
+    {"do": "go", "warm_up": m, "batches": n}               takes m batches, times the next n, then ends the job
 
 Between "go" and the next "prepare" nothing of the job is left that could run beside another side's turn.
 """
@@ -52,13 +52,15 @@ class Worker:
         np.savez(path, labels=np.array(labels[:count], np.int64), **named)
         return {"images": len(named)}
 
-    def prepare(self, job: Job, batches: int) -> dict:
+    def prepare(self, job: Job) -> dict:
         self.running = self.side.batches(job)
-        for _ in range(batches):
-            next(self.running)
+        next(self.running)
         return {}
 
-    def go(self, batches: int) -> dict:
+    def go(self, warm_up: int, batches: int) -> dict:
+        # Here and not in prepare(): while another shard is still made ready, this one goes on making batches ahead.
+        for _ in range(warm_up):
+            next(self.running)
         images, cpu, start = 0, cpu_seconds(), time.perf_counter()
         for _ in range(batches):
             images += len(next(self.running)[1])
@@ -88,7 +90,7 @@ def main() -> None:
         request = json.loads(line)
         try:
             if request["do"] == "go":
-                answer(worker.go(request["batches"]))
+                answer(worker.go(request["warm_up"], request["batches"]))
             else:
                 request["job"] = Job.from_json(request["job"])
                 answer(getattr(worker, request.pop("do"))(**request))

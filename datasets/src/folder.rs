@@ -55,7 +55,7 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
             video.path.display()
         ))),
         (None, None) => Err(Error::Argument(format!(
-            "{} holds no videos, looked for files ending in .{}; check the folder, or give extensions",
+            "{} holds no such files, looked for ones ending in .{}; check the folder, or give extensions",
             root.display(),
             extensions.join(" .")
         ))),

@@ -17,6 +17,7 @@ __all__ = [
     "Video",
     "__version__",
     "apply",
+    "decode_images",
     "clips_in",
     "cores",
     "explain_transforms",

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from framespool import _framespool, sampling
+from framespool import _framespool, _state, sampling
 from framespool._check import choice, flag, whole
 from framespool._framespool import Tensor
 from framespool._running import Common, Loader, cores
 from framespool.datasets import Dataset, FrameFolder, Mixture, Part, as_dataset
-from framespool.errors import ArgumentError
+from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split, steps
 
 #: As the engine calls them: an image is a clip of one frame.
 _LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
+#: Counts of :meth:`ImageLoader.stats` that masks add to.
+_SHARED = ("pictures_decoded", "pictures_delivered", "runs", "bytes_read")
 
 
 @dataclass(eq=False)
@@ -62,13 +65,15 @@ class ImageLoader(Loader[ImageBatch]):
     ``masks``: maps of labels, one for each entry of the dataset, in its order: PNG files of one channel or with a
     palette (whose indices are the labels). They are moved exactly as their images are, each pixel taking the label of
     the nearest one, and come as ``batch.masks``; ``mask_fill`` is the label where there is no picture. An image and
-    its mask must have the same size. Masks need ``on_error="raise"``.
+    its mask must have the same size. What covers pixels (``RandomErasing``, ``Cutout``, ``GridMask``) and colours pass
+    masks by. Masks need ``on_error="raise"``.
 
     ``layout``: ``"NHWC"`` or ``"NCHW"``. ``device="cuda:0"``: batches land on that GPU. ``decoder``: ``"auto"`` and
     ``"cpu"`` decode on the CPU, to the same bytes as without a GPU. ``"nvjpeg"`` decodes JPEG files on that GPU, as far
     as NVIDIA's library is there (in the CUDA toolkit and in PyTorch's wheels, not in the driver) and takes them;
     progressive and odd ones, PNG, ``exact=True`` and masks are the CPU's, and :meth:`stats` says why. JPEG leaves its
-    inverse transform open: nvJPEG's samples differ from the CPU's by a little.
+    inverse transform open: nvJPEG's samples differ from the CPU's by a little. It also notices less damage: a file that
+    is cut short is an error on both, one with wrong bits inside may be delivered as it was decoded.
     """
 
     def __init__(
@@ -140,11 +145,41 @@ class ImageLoader(Loader[ImageBatch]):
         rule = sampling.indices([0])._rule()
         super().__init__(images, rule, common, own)
         self._layout = _LAYOUTS[layout]
+        self._decoding = {"exact": own["exact"], "nvjpeg": decoder == "nvjpeg"}
+        self._masks: Dataset | None = None
         if masks is not None:
             # The dtype is the images': the engine makes uint8 of masks, and leaves out what needs another (Normalize).
             settings = {**self._settings, "label_fill": whole("mask_fill", mask_fill, most=255)}
-            entries = _beside(images, masks)
-            self._companions.append(_framespool.Spool(entries, rule, self._steps, settings))
+            self._masks = _beside(images, masks)
+            self._decoding |= {"masks": _state.fingerprint(self._masks), "mask_fill": mask_fill}
+            self._companions.append(_framespool.Spool(self._masks.entries, rule, self._steps, settings))
+
+    def _more(self) -> dict[str, str]:
+        return {"images": _state.text(self._decoding)}
+
+    def failures(self) -> list[dict[str, Any]]:
+        """As :meth:`ClipLoader.failures`; where it was an image's mask that failed, ``mask`` is the mask's path, and
+        ``path`` the image's, so that both are left out by :meth:`Dataset.without`."""
+        found = super().failures()
+        for spool in self._companions:
+            for image, path, kind, message, clips in spool.failures():
+                source = self.dataset.entries[image][0]
+                own = None if isinstance(source, bytes) else os.fspath(source)  # type: ignore[arg-type]
+                failure = {"video_id": image, "path": own, "kind": kind, "message": message, "clips": clips}
+                found.append({**failure, "mask": path})
+        return found
+
+    def stats(self) -> dict[str, Any]:
+        """As :meth:`ClipLoader.stats`, of the images; work, bytes, seconds and errors with those of their masks, which
+        have as many threads again."""
+        stats = super().stats()
+        for spool in self._companions:
+            for name, value in spool.stats().items():
+                if name in _SHARED or name.endswith("_seconds"):
+                    stats[name] += value
+                elif name == "errors":
+                    stats[name] = dict(Counter(stats[name]) + Counter(value))
+        return stats
 
     @property
     def num_images(self) -> int:
@@ -176,20 +211,25 @@ def _flat(frames: Any, layout: str) -> Any:
     return frames.drop_time(layout)
 
 
-def _beside(images: Dataset, masks: Sequence[Any]) -> list[Any]:
+def _beside(images: Dataset, masks: Sequence[Any]) -> Dataset:
     if isinstance(images, Mixture):
         raise ArgumentError("masks go with a plain dataset, got a mix; use datasets added up with +")
     if isinstance(masks, (str, bytes, os.PathLike)):
         raise ArgumentError(f"masks must be a list, one for each image, got {masks!r}")
     sources = [source for source, _ in as_dataset(masks).entries]
+    for place, source in enumerate(sources):
+        if isinstance(source, (Part, FrameFolder)):
+            raise ArgumentError(f"mask {place}: a mask is a file or bytes, got {source!r}")
     if len(sources) != len(images):
         raise ArgumentError(f"masks must be one for each of the {len(images)} images, got {len(sources)}")
-    return [(mask, label) for mask, (_, label) in zip(sources, images.entries, strict=True)]
+    return Dataset([(mask, label) for mask, (_, label) in zip(sources, images.entries, strict=True)])
 
 
 def _check_same(images: dict[str, Any], masks: dict[str, Any]) -> None:
     """Crops are drawn for a size: another one would have another crop."""
     ids = images["clip_ids"].numpy()
+    if ids.tolist() != masks["clip_ids"].tolist():
+        raise InternalError(f"images {ids.tolist()} came with the masks of {masks['clip_ids'].tolist()}; report this")
     for image, size, mask in zip(ids, images["sizes"].numpy(), masks["sizes"].numpy(), strict=True):
         if tuple(size) != tuple(mask):
             raise ArgumentError(
@@ -198,7 +238,7 @@ def _check_same(images: dict[str, Any], masks: dict[str, Any]) -> None:
             )
 
 
-_Source = str | os.PathLike[str] | bytes
+_Source = str | os.PathLike[str] | bytes | Any
 
 
 def decode_image(
@@ -210,7 +250,8 @@ def decode_image(
     dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
 ) -> Any:
-    """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, or the bytes of a file.
+    """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, or the bytes of a file
+    (also a bytearray, memoryview or uint8 array).
 
     ``exact``: byte for byte what Pillow, OpenCV and torchvision decode with libjpeg-turbo; see
     :class:`~framespool.ImageLoader` for what is done otherwise, which is faster where the image is made smaller.
@@ -279,15 +320,26 @@ def decode_images(
     return images
 
 
+def _file(place: int, source: Any) -> Any:
+    """A path, or bytes; what is like bytes is copied, since others may write to it meanwhile."""
+    if isinstance(source, (str, bytes, os.PathLike)):
+        return source
+    try:
+        view = memoryview(source)
+    except TypeError:
+        raise ArgumentError(f"source {place} must be a path or bytes, got {type(source).__name__}") from None
+    if view.itemsize != 1:
+        raise ArgumentError(f"source {place} must be the bytes of a file, got elements of {view.itemsize} bytes")
+    return view.tobytes()
+
+
 def _decode(
     sources: list[_Source], wanted: list[Any], exact: bool, layout: str, dtype: str, seed: int, threads: int
 ) -> list[Any]:
     choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
     choice("layout", layout, ("HWC", "CHW"))
-    for place, source in enumerate(sources):
-        if not isinstance(source, (str, bytes, os.PathLike)):
-            raise ArgumentError(f"source {place} must be a path or bytes, got {type(source).__name__}")
+    files = [_file(place, source) for place, source in enumerate(sources)]
     engine = _LAYOUTS["N" + layout]
     seed = whole("seed", seed, most=2**64 - 1)
-    made = _framespool.decode_images(sources, wanted, dtype, engine, flag("exact", exact), seed, threads)
+    made = _framespool.decode_images(files, wanted, dtype, engine, flag("exact", exact), seed, threads)
     return [image if isinstance(image, Exception) else image.drop_time(engine) for image in made]

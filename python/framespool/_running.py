@@ -123,6 +123,8 @@ class Loader(Generic[B]):
         self._chosen_at: int | None = None
         self._most_epoch = most_epoch(common.order, common.shuffle, self.num_clips)
         self._begun: int | None = None
+        # The spools of the pass that began last, each with its own number for it.
+        self._running: list[tuple[_framespool.Spool, int]] = []
 
     def _batch(self, made: list[dict[str, Any]]) -> B:
         """A batch of what each spool made."""
@@ -156,7 +158,7 @@ class Loader(Generic[B]):
         number = whole("epoch", epoch, most=self._most_epoch)
         self._next = (number, self._next[1] if number == self._next[0] else 0)
         # The state is this epoch's from now on, unless batches of the pass under way are still taken.
-        self._chosen_at = None if self._pass is None else self._spool.next_number(self._pass[0])
+        self._chosen_at = None if self._pass is None else self._next_number()
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: the epoch, the batch that it delivers next, and what both depend on.
@@ -183,9 +185,15 @@ class Loader(Generic[B]):
         self._rest()
         self._next, self._pass = place, None
 
+    def _next_number(self) -> int | None:
+        """The batch that the pass that began last delivers next: the one at which the last of its spools is."""
+        numbers = [spool.next_number(number) for spool, number in self._running]
+        known = [number for number in numbers if number is not None]
+        return min(known) if known and len(known) == len(numbers) else None
+
     def _delivers(self) -> int | None:
         """The batch that the pass under way delivers next; ``None`` without one, or where an epoch was chosen since."""
-        batch = None if self._pass is None else self._spool.next_number(self._pass[0])
+        batch = None if self._pass is None else self._next_number()
         return None if batch == self._chosen_at else batch
 
     def _untouched(self) -> bool:
@@ -204,9 +212,13 @@ class Loader(Generic[B]):
         if self._configuration is None:
             transforms = [*self._steps, *([] if self._finish is None else [self._finish])]
             self._configuration = _state.configuration(
-                _state.fingerprint(self.dataset), self._rule, transforms, self._order, **self._numbers
+                _state.fingerprint(self.dataset), self._rule, transforms, self._order, **self._numbers, **self._more()
             )
         return self._configuration
+
+    def _more(self) -> dict[str, str]:
+        """What else decides about the batches of this kind of loader, as text."""
+        return {}
 
     def _rest(self) -> None:
         """Ends what is under way."""
@@ -215,8 +227,8 @@ class Loader(Generic[B]):
 
     def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
         """Begins a pass: its number, and its batches."""
-        numbers = [(spool, spool.begin(epoch, batch)) for spool in [self._spool, *self._companions]]
-        return numbers[0][1], Epoch(numbers, self._batch)
+        self._running = [(spool, spool.begin(epoch, batch)) for spool in [self._spool, *self._companions]]
+        return self._running[0][1], Epoch(self._running, self._batch)
 
     def __iter__(self) -> Iterator[B]:
         """Begins an epoch; an iteration that is still under way ends.
@@ -306,7 +318,7 @@ class Loader(Generic[B]):
         long the training loop waited; large means that the loader is the bottleneck. Indices: ``index_hits`` videos
         were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says what keeps indices
         from being kept, or is ``None``. GPU: ``nvdec_lanes``, ``pictures_decoded_by_gpu`` (among
-        ``pictures_decoded``), and ``left_to_cpu``: why NVDEC left work to the CPU, and how often.
+        ``pictures_decoded``), and ``left_to_cpu``: why NVDEC or nvJPEG left work to the CPU, and how often.
         """
         return self._spool.stats()
 
@@ -317,15 +329,19 @@ class Epoch(Iterator[B]):
     def __init__(self, spools: list[tuple[_framespool.Spool, int]], make: Callable[[list[dict[str, Any]]], B]) -> None:
         self._spools = spools
         self._make = make
-        #: What the first of the spools gave for the coming batch: all stay at the same place, whatever one raises.
+        #: What the first of the spools gave for the coming batch. All stay at the same place, whatever happens to one:
+        #: what the others gave is kept until the last one has given its own.
         self._given: list[dict[str, Any] | Exception | None] = []
 
     def __next__(self) -> B:
         while len(self._given) < len(self._spools):
             spool, number = self._spools[len(self._given)]
+            before = spool.next_number(number)
             try:
                 self._given.append(spool.next_batch(number))
             except Exception as error:
+                if spool.next_number(number) == before:
+                    raise  # nothing was taken: the next call asks for the same batch
                 self._given.append(error)
         given, self._given = self._given, []
         made = [batch for batch in given if isinstance(batch, dict)]

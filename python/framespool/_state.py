@@ -23,6 +23,7 @@ _WORDS = {
     "transforms": "transforms",
     "order": "the order",
     "seed": "seed",
+    "images": "how images are decoded",
     "global_batch_size": "the global batch size (batch_size x num_shards)",
 }
 
@@ -94,6 +95,9 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, most_epoch: int)
             f"the state has format {state['format']!r}, this release reads format {FORMAT}; "
             "use the release that wrote it"
         )
+    foreign = [_WORDS[key] for key in state if key in _WORDS and key not in mine]
+    if foreign:
+        raise ArgumentError(f"the state is that of another kind of loader: it says {', '.join(foreign)}")
     differ = [f"{_WORDS[key]} was {state[key]}, is {value}" for key, value in mine.items() if state[key] != value]
     if differ:
         raise ArgumentError(
@@ -108,7 +112,7 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, most_epoch: int)
 
 
 def configuration(
-    dataset: str, sampling: Any, transforms: Sequence[Any], order: Mapping[str, Any], **numbers: int
+    dataset: str, sampling: Any, transforms: Sequence[Any], order: Mapping[str, Any], **more: int | str
 ) -> dict[str, Any]:
     """What must be the same for a state to fit."""
     return {
@@ -116,5 +120,5 @@ def configuration(
         "sampling": text(sampling),
         "transforms": text(transforms),
         "order": text(order),
-        **numbers,
+        **more,
     }

@@ -356,8 +356,9 @@ def images(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
     """Pictures in class folders, as torchvision's ``ImageFolder`` has them: a class per sub-folder of ``root``, labels
     0, 1, … by sorted name (``classes``, ``class_to_idx``), the files below each, however deep, sorted by path.
 
-    Files that end in .jpg, .jpeg, .jpe, .jfif or .png, or in one of ``extensions``, in upper or lower case. A folder
-    without sub-folders gives unlabelled images (label -1). Raises as :func:`folder`.
+    Files that end in .jpg, .jpeg, .jpe, .jfif or .png, or in one of ``extensions``, in upper or lower case; others
+    (.webp, .bmp, … which torchvision lists too) are not read here
+    and not listed. A folder without sub-folders gives unlabelled images (label -1). Raises as :func:`folder`.
     """
     entries, classes = _framespool.read_folder(root, list(_PICTURES if extensions is None else extensions))
     return Dataset(entries, classes)

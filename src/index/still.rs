@@ -16,6 +16,8 @@ use crate::units::{DecodeIndex, TimeBase};
 /// Those of [`still::header`]; `Limit` for a file that is larger than any picture.
 pub fn of_file(source: &dyn ByteSource, limits: &Limits) -> Result<VideoIndex> {
     let site = Site::file(source.name());
+    // Before its header is looked for, which takes as long as there is something that might be one.
+    Limits::check(&site, "bytes of a picture's file", source.len(), limits.packet_bytes)?;
     let header = still::header(source, limits)?;
     let whole = [(0, source.len())];
     index(site, &header, whole.into_iter(), TimeBase::new(1, 1).expect("not zero"), limits)

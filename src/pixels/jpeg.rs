@@ -43,21 +43,19 @@ pub(super) struct JpegLane {
 
 impl Nvjpeg {
     /// Takes the decoder for one picture, made where there is none yet; it comes back by `self = Ready(lane)`.
-    pub fn take(&mut self, gpu: &Arc<Gpu>, report: &mut JpegReport) -> Option<Box<JpegLane>> {
-        match std::mem::take(self) {
-            Self::Off => None,
-            Self::Ready(lane) => Some(lane),
-            Self::Wanted => match JpegDecoder::new(gpu.device()) {
-                Ok(decoder) => {
-                    let easel = Easel::new(gpu.clone(), decoder.stream().clone());
-                    Some(Box::new(JpegLane { decoder, easel }))
-                }
-                Err(error) => {
-                    report.left_to_cpu.push(error.to_string());
-                    None
-                }
-            },
+    ///
+    /// # Errors
+    /// `Gpu` where it cannot be made: the CPU's samples are others, and a worker's are to be those of its neighbours.
+    pub fn take(&mut self, gpu: &Arc<Gpu>) -> Result<Option<Box<JpegLane>>> {
+        if matches!(self, Self::Wanted) {
+            let decoder = JpegDecoder::new(gpu.device())?;
+            let easel = Easel::new(gpu.clone(), decoder.stream().clone());
+            *self = Self::Ready(Box::new(JpegLane { decoder, easel }));
         }
+        Ok(match std::mem::take(self) {
+            Self::Ready(lane) => Some(lane),
+            Self::Off | Self::Wanted => None,
+        })
     }
 }
 

@@ -69,11 +69,18 @@ pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
     }
 }
 
+/// Bytes between two segments beyond which a file is not taken for a JPEG any more.
+const STRAY_BYTES: u64 = 1 << 16;
+
 /// The next marker and the offset behind it. What lies before it belongs to nothing, as libjpeg has it.
 fn next_marker(head: &mut Head<'_>, mut offset: u64) -> Result<(u8, u64)> {
+    let begin = offset;
     loop {
         while head.number::<1>(offset)? != 0xff {
             offset += 1;
+            if offset - begin > STRAY_BYTES {
+                return Err(malformed(head, begin, "nothing that could be a segment"));
+            }
         }
         while head.number::<1>(offset)? == 0xff {
             offset += 1;

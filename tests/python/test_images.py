@@ -8,6 +8,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool import _running
 from framespool import transforms as t
 from PIL import Image, ImageOps
 
@@ -132,6 +133,10 @@ def test_many_at_once_are_as_one_by_one(photos):
             assert np.array_equal(alone, together.numpy())
     data = Path(paths[0]).read_bytes()
     assert np.array_equal(fsp.decode_image(data).numpy(), one_by_one[0])
+    # RGB that is wanted as it is is copied; a transform that does nothing takes it through the pass.
+    height, width = one_by_one[0].shape[:2]
+    passed = fsp.decode_image(data, transforms=[t.Resize((height, width))]).numpy()
+    assert np.array_equal(passed, one_by_one[0])
     chw = fsp.decode_image(data, layout="CHW", dtype="float32").numpy()
     assert chw.shape == one_by_one[0].transpose(2, 0, 1).shape
     assert np.array_equal((chw * 255).round().astype(np.uint8), one_by_one[0].transpose(2, 0, 1))
@@ -254,6 +259,129 @@ def test_masks_move_with_their_images():
         fsp.ImageLoader(images[:2], masks=masks[:1], batch_size=1)
     with pytest.raises(fsp.ArgumentError, match="on_error"):
         fsp.ImageLoader(images, masks=masks, batch_size=1, on_error="skip")
+
+
+def squares(count: int, side: int = 24) -> tuple[list[bytes], list[bytes]]:
+    """Images of one colour each, and masks of one label each that say which image they belong to."""
+    images = [encoded(Image.new("RGB", (side, side), (number, 0, 0))) for number in range(count)]
+    return images, [encoded(Image.new("L", (side, side), number)) for number in range(count)]
+
+
+def test_an_image_and_its_mask_stay_together_whatever_one_raises(tmp_path):
+    images, masks = squares(6)
+    lost = tmp_path / "lost.png"
+    masks[2] = lost
+    whole = [t.CenterCrop(24)]
+    made = fsp.ImageLoader([(image, 0) for image in images], masks=masks, batch_size=1, transforms=whole)
+    seen, errors = [], []
+    batches = iter(made)
+    for _ in range(6):
+        try:
+            batch = next(batches)
+        except fsp.NotFoundError as error:
+            errors.append(str(error))
+        else:
+            assert batch.images.numpy()[0, 0, 0, 0] == batch.masks.numpy()[0, 0, 0] == batch.image_ids.numpy()[0]
+            seen += batch.image_ids.tolist()
+    assert seen == [0, 1, 3, 4, 5] and len(errors) == 1 and "lost.png" in errors[0]
+    [failure] = made.failures()
+    assert failure["mask"] == str(lost) and failure["video_id"] == 2 and made.stats()["errors"] == {"not_found": 1}
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+class Stubborn:
+    """A spool that fails now and then, with its batch taken or not."""
+
+    def __init__(self, numbers, fails):
+        self.at, self.numbers, self.fails = 0, numbers, list(fails)
+
+    def next_number(self, _pass):
+        return self.at
+
+    def next_batch(self, _pass):
+        if self.fails and self.fails[0][0] == self.at:
+            _, kind, takes = self.fails.pop(0)
+            self.at += takes
+            raise kind
+        if self.at == self.numbers:
+            return None
+        self.at += 1
+        return {"batch": self.at - 1}
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
+def test_spools_that_go_along_never_come_apart(kind):
+    first = Stubborn(6, [(2, kind, 0), (4, kind, 1 if kind is RuntimeError else 0)])
+    second = Stubborn(6, [(1, kind, 0), (1, kind, 0), (3, RuntimeError, 1)])
+    epoch = _running.Epoch([(first, 1), (second, 2)], lambda made: [m["batch"] for m in made])
+    got = []
+    while True:
+        try:
+            got.append(next(epoch))
+        except StopIteration:
+            break
+        except BaseException as error:
+            assert not isinstance(error, AssertionError)
+            # What is counted as delivered is what the last of them has given.
+            assert min(first.at, second.at) >= len(got)
+    assert all(a == b for a, b in got)
+    lost = {3, 4} if kind is RuntimeError else {3}
+    assert [a for a, _ in got] == [n for n in range(6) if n not in lost]
+
+
+def test_a_state_knows_how_images_are_decoded():
+    images, masks = squares(5)
+    entries = [(image, 0) for image in images]
+
+    def make(**more):
+        return fsp.ImageLoader(entries, batch_size=1, **more)
+
+    made = make()
+    next(iter(made))
+    state = made.state_dict()
+    make(num_threads=1, layout="NCHW").load_state_dict(state)
+    for more in ({"exact": True}, {"masks": masks}):
+        with pytest.raises(fsp.ArgumentError, match="how images are decoded"):
+            make(**more).load_state_dict(state)
+    both = make(masks=masks)
+    next(iter(both))
+    make(masks=masks).load_state_dict(both.state_dict())
+    for more in ({"masks": masks[::-1]}, {"masks": masks, "mask_fill": 9}):
+        with pytest.raises(fsp.ArgumentError, match="how images are decoded"):
+            make(**more).load_state_dict(both.state_dict())
+    clips = fsp.ClipLoader(entries, fsp.sampling.indices([0]), batch_size=1)
+    with pytest.raises(fsp.ArgumentError, match="another kind of loader"):
+        clips.load_state_dict(state)
+
+
+def test_masks_are_pngs_of_labels(pictures, tmp_path):
+    images, _ = squares(1)
+    gray = encoded(Image.new("L", (24, 24)), format="JPEG")
+    colour = encoded(Image.new("RGB", (24, 24)))
+    for mask in (gray, colour):
+        with pytest.raises(fsp.UnsupportedError, match="a mask that is no PNG of one channel or with a palette"):
+            next(iter(fsp.ImageLoader([(images[0], 0)], masks=[mask], batch_size=1)))
+
+
+def test_other_formats_are_called_by_their_names():
+    picture = Image.new("RGB", (9, 9))
+    for name in ("GIF", "BMP", "TIFF", "WEBP"):
+        with pytest.raises(fsp.UnsupportedError, match=f"(?i)a picture in {name}, where JPEG and PNG are read"):
+            fsp.decode_image(encoded(picture, format=name))
+
+
+def test_bytes_of_any_kind_are_read():
+    data = encoded(Image.new("RGB", (5, 4), (1, 2, 3)))
+    for source in (bytearray(data), memoryview(data), np.frombuffer(data, dtype=np.uint8)):
+        assert fsp.decode_image(source).numpy().tolist() == [[[1, 2, 3]] * 5] * 4
+    with pytest.raises(fsp.ArgumentError, match="elements of 8 bytes"):
+        fsp.decode_image(np.zeros(3))
+
+
+def test_a_header_that_never_comes_is_an_error_soon():
+    with pytest.raises(fsp.MalformedError, match="nothing that could be a segment"):
+        fsp.decode_image(b"\xff\xd8\xff\xe0\0\x04\0\0" + bytes(1 << 22))
 
 
 def test_a_folder_of_frames_is_a_video(videos, tmp_path):

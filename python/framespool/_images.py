@@ -56,7 +56,7 @@ class ImageLoader(Loader[ImageBatch]):
     (``framespool.datasets.images`` for class folders), or a list of ``(path, label)`` or of paths; bytes may stand for
     a path. EXIF orientation is applied; alpha is dropped; gray, CMYK and palette images become RGB.
 
-    ``exact=False``: a JPEG is decoded only as far as the result needs. Where it is made more than four times smaller,
+    ``exact=False``: a JPEG is decoded only as far as the result needs. Where it is made four times smaller or more,
     libjpeg halves it while decoding (never below twice the result's size), and its chroma is resampled together with
     its luma. Resized images then differ a little from "decode, then resize"; the README has the figures.
     ``exact=True``: the file is decoded whole into the RGB that libjpeg-turbo, Pillow, OpenCV and torchvision make of

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from framespool._check import choice, whole
 from framespool._framespool import Tensor
-from framespool._order import check_shuffle
 from framespool._running import Common, Loader
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
@@ -132,7 +131,6 @@ class ClipLoader(Loader[Batch]):
         index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
-        check_shuffle(shuffle)
         if not isinstance(sampling, Sampling):
             if not callable(sampling):
                 raise ArgumentError(

@@ -13,13 +13,7 @@ import framespool as fsp
 import numpy as np
 import pytest
 
-
-@pytest.fixture(autouse=True)
-def _gpu():
-    reason = fsp.gpu.reason()
-    if reason is not None:
-        assert not os.environ.get("FRAMESPOOL_GPU_TESTS"), f"a GPU must be here: {reason}"
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("gpu")
 
 
 @pytest.fixture

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 from framespool import transforms as t
 
-
-@pytest.fixture(autouse=True)
-def _gpu():
-    reason = fsp.gpu.reason()
-    if reason is not None:
-        assert not os.environ.get("FRAMESPOOL_GPU_TESTS"), f"a GPU must be here: {reason}"
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("gpu")
 
 
 @pytest.fixture

@@ -1,0 +1,17 @@
+"""Shared by the tests that need a GPU, real or simulated."""
+
+from __future__ import annotations
+
+import os
+
+import framespool as fsp
+import pytest
+
+
+@pytest.fixture
+def gpu() -> None:
+    """Skips where there is no GPU; fails there if one was promised."""
+    reason = fsp.gpu.reason()
+    if reason is not None:
+        assert not os.environ.get("FRAMESPOOL_GPU_TESTS"), f"a GPU must be here: {reason}"
+        pytest.skip(reason)

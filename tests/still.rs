@@ -3,6 +3,8 @@
 //! Never: needs another decoder; what Pillow makes of the corpus is recorded in `still_exact.txt`.
 
 mod common;
+#[path = "still/damage.rs"]
+mod damage;
 #[path = "still/pngs.rs"]
 mod pngs;
 
@@ -341,131 +343,6 @@ fn small_files() -> Vec<File> {
         pngs::encoded(png::ColorType::Indexed, png::BitDepth::Four, 9, 7).0,
     ));
     files
-}
-
-#[test]
-fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
-    let mut kept = StillDecoder::new();
-    for File { name, bytes } in small_files() {
-        // Up to the last byte without which something is missing: the end marker, or the end of a PNG's last IDAT.
-        let end = if bytes.starts_with(&[0xff, 0xd8]) {
-            bytes.windows(2).rposition(|two| two == [0xff, 0xd9]).unwrap() + 1
-        } else {
-            let idat = bytes.windows(4).rposition(|four| four == b"IDAT").unwrap();
-            idat + 7 + u32::from_be_bytes(bytes[idat - 4..idat].try_into().unwrap()) as usize
-        };
-        // Every 97th byte; of long files some hundred.
-        for cut in (0..end).step_by(97 * (end / 20_000).max(1)).chain([end - 1, end]) {
-            let file = File::new(&name, bytes[..cut].to_vec());
-            let begun = Instant::now();
-            let outcome = file.outcome(&mut kept, Ask::default());
-            assert!(outcome.contains(&name), "{name} cut to {cut} of {} bytes: decoded", bytes.len());
-            if cut % 5 == 0 {
-                assert_eq!(outcome, file.outcome(&mut StillDecoder::new(), Ask::default()));
-            }
-            assert!(begun.elapsed() < Duration::from_secs(20));
-        }
-    }
-}
-
-/// SplitMix64: a sequence that never changes.
-struct Sequence(u64);
-
-impl Sequence {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) % n.max(1) as u64) as usize
-    }
-}
-
-#[test]
-fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
-    let mut sequence = Sequence(7);
-    let mut kept = StillDecoder::new();
-    let (mut decoded, mut refused) = (0, 0);
-    for File { name, bytes } in small_files() {
-        for round in 0..150 {
-            let mut file = File::new(&name, bytes.clone());
-            // Half of the damage goes where numbers size things.
-            let reach = if round % 2 == 0 { bytes.len().min(700) } else { bytes.len() };
-            for _ in 0..1 + sequence.below(6) {
-                let at = sequence.below(reach);
-                match round % 3 {
-                    0 => file.bytes[at] ^= 1 << sequence.below(8),
-                    1 => file.bytes[at] = 0xff,
-                    _ => file.bytes[at] = sequence.below(256) as u8,
-                }
-            }
-            let ask = every_ask().nth(sequence.below(8)).unwrap();
-            let begun = Instant::now();
-            let outcome = file.outcome(&mut kept, ask);
-            assert!(begun.elapsed() < Duration::from_secs(20), "{name}, round {round}");
-            assert_eq!(outcome, file.outcome(&mut StillDecoder::new(), ask), "{name}, round {round}");
-            if outcome.contains(&name) {
-                refused += 1;
-            } else {
-                decoded += 1;
-            }
-        }
-    }
-    assert!(decoded > 100 && refused > 100 || images().is_empty(), "{decoded} decoded, {refused} refused");
-}
-
-#[test]
-fn a_harmless_complaint_does_not_hide_damage_that_follows() {
-    for entry in sound().iter().filter(|entry| entry.path.ends_with("odd/grey_hopper.jpg")) {
-        let mut file = File::of(entry);
-        let want = file.outcome(&mut StillDecoder::new(), EXACT);
-        // Bytes behind the first segment that belong to none: libjpeg warns, and goes on.
-        let at = 4 + usize::from(file.bytes[5]);
-        file.bytes.splice(at..at, [1, 2, 3]);
-        assert_eq!(file.outcome(&mut StillDecoder::new(), EXACT), want);
-        file.bytes.truncate(file.bytes.len() * 3 / 4);
-        let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
-        assert!(outcome.contains("Premature end") && outcome.contains("skip or replace"), "{outcome}");
-    }
-}
-
-#[test]
-fn what_would_cost_too_much_is_refused_before_it_does() {
-    for entry in sound().iter().filter(|entry| entry.path.ends_with("odd/non_interleaved_444.jpg")) {
-        let mut file = File::of(entry);
-        let limits = Limits { picture_samples: 510 * 532 - 1, ..Limits::default() };
-        let source = MemorySource::new("big.jpg", file.bytes.clone());
-        assert!(matches!(header(&source, &limits), Err(Error::Limit { .. })));
-        // A scan that comes two hundred times, each as cheap to store as it likes and a whole pass to decode.
-        let scans: Vec<usize> = (0..file.bytes.len() - 1)
-            .filter(|at| file.bytes[*at] == 0xff && file.bytes[at + 1] == 0xda)
-            .collect();
-        let scan = file.bytes[scans[0]..scans[1]].to_vec();
-        for _ in 0..200 {
-            file.bytes.splice(scans[0]..scans[0], scan.iter().copied());
-        }
-        let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
-        assert!(outcome.contains("number of scans is 101"), "{outcome}");
-    }
-    // A PNG that says it is 65535 x 65535.
-    let (mut bytes, _) = pngs::encoded(png::ColorType::Grayscale, png::BitDepth::One, 8, 8);
-    bytes[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
-    let error = File::new("bomb.png", bytes).header().unwrap_err();
-    assert!(matches!(error, Error::Limit { .. }), "{error}");
-}
-
-#[test]
-fn a_file_that_changed_after_its_header_was_read_is_an_error() {
-    let png = |w, h| File::new("a.png", pngs::encoded(png::ColorType::Rgb, png::BitDepth::Eight, w, h).0);
-    let site = Site::file(&"a.png".into());
-    let mut decoder = StillDecoder::new();
-    let error = decoder.decode(&site, &png(5, 5).header().unwrap(), &png(500, 500).bytes, EXACT).unwrap_err();
-    assert!(matches!(error, Error::Malformed { .. }), "{error}");
-    let sound = sound();
-    let find = |end: &str| sound.iter().find(|entry| entry.path.ends_with(end)).map(File::of);
-    if let (Some(small), Some(large)) = (find("grey_hopper.jpg"), find("grey_flower.jpg")) {
-        let error = decoder.decode(&site, &small.header().unwrap(), &large.bytes, EXACT).unwrap_err();
-        assert!(error.to_string().contains("2268x1512"), "{error}");
-    }
 }
 
 #[test]

@@ -20,7 +20,8 @@ use crate::units::DecodeIndex;
 /// Largest file whose memory is kept for the next one.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// A file that was read.
+/// A file that was read: its header is looked at again, since it may have changed since it was indexed, and each frame of a
+/// folder has its own.
 struct Held<'a> {
     name: &'a Arc<str>,
     bytes: &'a [u8],

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use framespool_kernels::{Colour, DeviceFrame, DevicePlane, DevicePlanes, Matrix, Range};
-use framespool_nvdec::jpeg::{Facts, JpegDecoder};
+use framespool_nvdec::jpeg::JpegDecoder;
+use framespool_nvdec::Error;
 
 use super::easel::Easel;
 use super::view::Assumed;
@@ -73,14 +74,10 @@ impl JpegLane {
         if still.header().format != Format::Jpeg {
             return Ok(Err("PNG: the GPU has no decoder for it".into()));
         }
-        let suits =
-            Facts::read(still.bytes()).map_err(|e| e.to_string()).and_then(|f| self.decoder.takes(&f));
-        if let Err(reason) = suits {
-            return Ok(Err(reason));
-        }
         let planes = match self.decoder.decode(still.bytes()) {
             Ok(planes) => planes,
             Err(error) if error.is_lost() => return Err(error.into()),
+            Err(Error::Unsupported { reason }) => return Ok(Err(reason)),
             Err(error) => return Ok(Err(error.to_string())),
         };
         let plane = |n: usize| DevicePlane {

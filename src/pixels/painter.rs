@@ -2,6 +2,8 @@
 //! Out: their pixels in the clip's place of a batch, for every view, on the host or a device.
 //! Never: compiles what it compiled a moment ago, or draws other numbers for the same clip.
 
+mod still;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use crate::ffmpeg::Frame;
 use crate::gpu::Gpu;
 use crate::media::{ColourTags, Turn};
 use crate::order::rng::Key;
-use crate::still::{Ask, Shrink};
+use crate::still::Shrink;
 
 /// A picture, wherever it lies.
 pub enum Picture<'a> {
@@ -166,12 +168,6 @@ impl Painter {
         Ok(self.plan(picture.size(), turn, 0, shrinks)?.passes[0].output_size())
     }
 
-    /// Whether a picture may be decoded smaller than it is.
-    fn shrinks(&self, still: &StillPicture<'_>) -> bool {
-        let as_wanted = !self.recipe.exact && self.recipe.label_fill.is_none();
-        as_wanted && still.header().can_shrink(Shrink::Half)
-    }
-
     /// The shape of a clip of `frames` pictures of this (width, height).
     pub fn shape(&self, frames: usize, (width, height): (u32, u32)) -> ClipShape {
         self.recipe.shape(frames, (width, height))
@@ -240,40 +236,6 @@ impl Painter {
         }
     }
 
-    /// Decodes a picture's file on the device and paints it there. The place comes back where the CPU is to do it.
-    fn paint_by_nvjpeg<'a>(
-        &mut self,
-        site: &Site,
-        still: &StillPicture<'_>,
-        turn: Turn,
-        shape: &ClipShape,
-        mut spot: Spot<'a>,
-        t: usize,
-    ) -> Result<Option<Spot<'a>>> {
-        if self.recipe.exact || self.recipe.label_fill.is_some() {
-            return Ok(Some(spot));
-        }
-        let Some(gpu) = &self.gpu else { return Ok(Some(spot)) };
-        let Some(mut lane) = self.nvjpeg.take(gpu)? else { return Ok(Some(spot)) };
-        let decoded = lane.decode(still, self.recipe.assumed);
-        let painted = decoded.and_then(|decoded| match decoded {
-            Ok(frame) => {
-                check_room(site, shape, spot.len)?;
-                spot.begin(lane.easel.stream())?;
-                self.launch(site, &frame, &mut lane.easel, turn, shape, spot.address, (t, t))?;
-                self.report.decoded += 1;
-                Ok(None)
-            }
-            Err(reason) => {
-                self.report.left_to_cpu.push(reason);
-                Ok(Some(spot))
-            }
-        });
-        // Whatever happened: who decodes an image must not depend on what became of others.
-        self.nvjpeg = Nvjpeg::Ready(lane);
-        painted
-    }
-
     /// Paints a picture on the host and brings the result to the device.
     fn bring(
         &mut self,
@@ -338,36 +300,6 @@ impl Painter {
         let mut scratch = std::mem::take(&mut self.scratch);
         let plan = self.plan((view.width, view.height), turn, t, false);
         let painted = plan.and_then(|plan| plan.run(site, view, shape, clip, place, &mut scratch));
-        self.scratch = scratch;
-        painted
-    }
-
-    /// Decodes as much of a picture's file as painting it as picture `t` of a clip takes, and paints it.
-    fn paint_still(
-        &mut self,
-        site: &Site,
-        still: &mut StillPicture<'_>,
-        turn: Turn,
-        shape: &ClipShape,
-        clip: &mut [u8],
-        (t, place): (usize, usize),
-    ) -> Result<()> {
-        let (exact, labels) = (self.recipe.exact, self.recipe.label_fill.is_some());
-        let assumed = self.recipe.assumed;
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let shrinks = self.shrinks(still);
-        let plain = self.recipe.is_plain();
-        let painted = self.plan(still.size(), turn, t, shrinks).and_then(|plan| {
-            let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels })?;
-            if !matches!(view.planes, kernels::Planes::PackedRgb { .. } | kernels::Planes::PlanarRgb(_)) {
-                view.colour.matrix = assumed.matrix.unwrap_or(view.colour.matrix);
-            }
-            view.colour.range = assumed.range.unwrap_or(view.colour.range);
-            if plain && turn == Turn::default() && copied(&view, shape, clip, place) {
-                return Ok(());
-            }
-            plan.run(site, &view, shape, clip, place, &mut scratch)
-        });
         self.scratch = scratch;
         painted
     }
@@ -445,30 +377,6 @@ impl Plan {
         }
         Ok(())
     }
-}
-
-/// Copies RGB that is wanted as it is. False where that cannot be: the pass does it, to the same bytes.
-fn copied(view: &FrameView<'_>, shape: &ClipShape, clip: &mut [u8], place: usize) -> bool {
-    let kernels::Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] } = view.planes else {
-        return false;
-    };
-    let as_they_are = view.depth_bits == 8 && view.colour.range == kernels::Range::Full;
-    let (width, height) = (view.width as usize, view.height as usize);
-    let row_bytes = width * 3;
-    let [(start, len)] = shape.frame_stretches(place)[..] else { return false };
-    let Some(target) = clip.get_mut(start..start + len) else { return false };
-    let fits = (shape.width, shape.height) == (width, height)
-        && len == row_bytes * height
-        && row_bytes > 0
-        && plane.stride_bytes >= row_bytes
-        && plane.data.len() >= plane.stride_bytes * (height - 1) + row_bytes;
-    if !(as_they_are && fits) {
-        return false;
-    }
-    for (to, from) in target.chunks_exact_mut(row_bytes).zip(plane.data.chunks(plane.stride_bytes)) {
-        to.copy_from_slice(&from[..row_bytes]);
-    }
-    true
 }
 
 /// Nobody else looks whether a clip fits where kernels write it.

@@ -145,6 +145,11 @@ impl FolderSource {
             let reason = format!("a folder of frames without frames: {what}");
             return Err(Error::malformed(&Site::file(&name), reason));
         }
+        if frames.count.is_some_and(|count| files.len() < count as usize) {
+            let (found, count, first) = (files.len(), frames.count.unwrap_or_default(), frames.first);
+            let reason = format!("{found} pictures from place {first} on, where {count} were promised");
+            return Err(Error::malformed(&Site::file(&name), reason));
+        }
         // A folder's own times say only that names changed; what is in the files is in the digest.
         let identity = Identity::File {
             device: about.dev(),
@@ -404,9 +409,15 @@ mod tests {
         assert!(source.name_of_part(1).ends_with(&two), "{}", source.name_of_part(1));
         assert!(source.stamp.is_none());
         // A number that is missing where it was promised is an error; without a pattern there are no gaps.
-        let promised = FrameFolder { count: Some(4), ..frames.clone() };
-        assert!(matches!(FolderSource::open(&promised), Err(Error::NotFound { .. })));
-        let all = FrameFolder { pattern: None, first: 0, ..frames };
+        let all = FrameFolder { pattern: None, first: 0, ..frames.clone() };
         assert_eq!(FolderSource::open(&all).unwrap().parts().count(), 4);
+        let enough = FrameFolder { count: Some(2), ..all.clone() };
+        assert_eq!(FolderSource::open(&enough).unwrap().parts().count(), 2);
+        assert!(matches!(
+            FolderSource::open(&FrameFolder { count: Some(99), ..all }),
+            Err(Error::Malformed { .. })
+        ));
+        let promised = FrameFolder { count: Some(4), ..frames };
+        assert!(matches!(FolderSource::open(&promised), Err(Error::NotFound { .. })));
     }
 }

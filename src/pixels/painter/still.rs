@@ -1,0 +1,111 @@
+//! In: pictures' files, undecoded, and where they are wanted.
+//! Out: as much of them decoded as that takes, painted; by nvJPEG where it was asked for and takes them.
+//! Never: lets who decodes an image depend on what became of others.
+
+use framespool_kernels as kernels;
+use kernels::FrameView;
+
+use super::super::jpeg::Nvjpeg;
+use super::{check_room, Painter};
+use crate::batch::Spot;
+use crate::decode::StillPicture;
+use crate::error::{Result, Site};
+use crate::media::Turn;
+use crate::pixels::shape::ClipShape;
+use crate::still::{Ask, Shrink};
+
+impl Painter {
+    /// Whether a picture may be decoded smaller than it is.
+    pub(super) fn shrinks(&self, still: &StillPicture<'_>) -> bool {
+        let as_wanted = !self.recipe.exact && self.recipe.label_fill.is_none();
+        as_wanted && still.header().can_shrink(Shrink::Half)
+    }
+
+    /// Decodes a picture's file on the device and paints it there. The place comes back where the CPU is to do it.
+    pub(super) fn paint_by_nvjpeg<'a>(
+        &mut self,
+        site: &Site,
+        still: &StillPicture<'_>,
+        turn: Turn,
+        shape: &ClipShape,
+        mut spot: Spot<'a>,
+        t: usize,
+    ) -> Result<Option<Spot<'a>>> {
+        if self.recipe.exact || self.recipe.label_fill.is_some() {
+            return Ok(Some(spot));
+        }
+        let Some(gpu) = &self.gpu else { return Ok(Some(spot)) };
+        let Some(mut lane) = self.nvjpeg.take(gpu)? else { return Ok(Some(spot)) };
+        let decoded = lane.decode(still, self.recipe.assumed);
+        let painted = decoded.and_then(|decoded| match decoded {
+            Ok(frame) => {
+                check_room(site, shape, spot.len)?;
+                spot.begin(lane.easel.stream())?;
+                self.launch(site, &frame, &mut lane.easel, turn, shape, spot.address, (t, t))?;
+                self.report.decoded += 1;
+                Ok(None)
+            }
+            Err(reason) => {
+                self.report.left_to_cpu.push(reason);
+                Ok(Some(spot))
+            }
+        });
+        // Whatever happened: who decodes an image must not depend on what became of others.
+        self.nvjpeg = Nvjpeg::Ready(lane);
+        painted
+    }
+
+    /// Decodes as much of a picture's file as painting it as picture `t` of a clip takes, and paints it.
+    pub(super) fn paint_still(
+        &mut self,
+        site: &Site,
+        still: &mut StillPicture<'_>,
+        turn: Turn,
+        shape: &ClipShape,
+        clip: &mut [u8],
+        (t, place): (usize, usize),
+    ) -> Result<()> {
+        let (exact, labels) = (self.recipe.exact, self.recipe.label_fill.is_some());
+        let assumed = self.recipe.assumed;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let shrinks = self.shrinks(still);
+        let plain = self.recipe.is_plain();
+        let painted = self.plan(still.size(), turn, t, shrinks).and_then(|plan| {
+            let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels })?;
+            if !matches!(view.planes, kernels::Planes::PackedRgb { .. } | kernels::Planes::PlanarRgb(_)) {
+                view.colour.matrix = assumed.matrix.unwrap_or(view.colour.matrix);
+            }
+            view.colour.range = assumed.range.unwrap_or(view.colour.range);
+            if plain && turn == Turn::default() && copied(&view, shape, clip, place) {
+                return Ok(());
+            }
+            plan.run(site, &view, shape, clip, place, &mut scratch)
+        });
+        self.scratch = scratch;
+        painted
+    }
+}
+
+/// Copies RGB that is wanted as it is. False where that cannot be: the pass does it, to the same bytes.
+fn copied(view: &FrameView<'_>, shape: &ClipShape, clip: &mut [u8], place: usize) -> bool {
+    let kernels::Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] } = view.planes else {
+        return false;
+    };
+    let as_they_are = view.depth_bits == 8 && view.colour.range == kernels::Range::Full;
+    let (width, height) = (view.width as usize, view.height as usize);
+    let row_bytes = width * 3;
+    let [(start, len)] = shape.frame_stretches(place)[..] else { return false };
+    let Some(target) = clip.get_mut(start..start + len) else { return false };
+    let fits = (shape.width, shape.height) == (width, height)
+        && len == row_bytes * height
+        && row_bytes > 0
+        && plane.stride_bytes >= row_bytes
+        && plane.data.len() >= plane.stride_bytes * (height - 1) + row_bytes;
+    if !(as_they_are && fits) {
+        return false;
+    }
+    for (to, from) in target.chunks_exact_mut(row_bytes).zip(plane.data.chunks(plane.stride_bytes)) {
+        to.copy_from_slice(&from[..row_bytes]);
+    }
+    true
+}

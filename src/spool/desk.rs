@@ -2,6 +2,8 @@
 //! Out: for each lane the most urgent thing to do, together with whatever can be done on the same way.
 //! Never: lets work for a later batch come before work for an earlier one that somebody could do.
 
+mod decoders;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,10 +18,8 @@ use super::{ClipFacts, Outcome, SpoolConfig};
 use crate::batch::{Lent, Part, Pool, Slab};
 use crate::decode::{FrameDecoder, StillReader};
 use crate::error::{Error, Result};
-use crate::media::{CodecKind, CodecParams};
 use crate::order::Slot;
 use crate::pixels::ClipShape;
-use crate::video::AnyDecoder;
 
 /// Errands that may be parked at a time, unless there are many lanes: each holds a file open and perhaps a decoder.
 const PARKED: usize = 8;
@@ -96,6 +96,8 @@ struct Pass {
     open: VecDeque<OpenBatch>,
     /// Position behind the last open batch.
     open_end: Position,
+    /// Tickets of batches that are not open are left alone.
+    blind: bool,
     /// All clips are alike: batches have memory of their own.
     even: bool,
 }
@@ -133,6 +135,8 @@ pub(super) struct Desk {
     threads: usize,
     /// Threads of one decoder.
     frame_threads: u32,
+    /// Nobody looks beyond the open batches.
+    blind: bool,
 }
 
 impl Desk {
@@ -150,6 +154,7 @@ impl Desk {
             threads: (config.threads + road.lanes()) as usize,
             road,
             frame_threads: config.frame_threads(),
+            blind: config.look_ahead == 0,
         }
     }
 
@@ -174,8 +179,15 @@ impl Desk {
     /// Begins a pass; what belongs to an earlier one is given up.
     pub fn begin(&self, generation: u64, epoch: u64, even: bool) {
         let mut state = self.lock();
-        let pass =
-            Pass { generation, epoch, window: Window::default(), open: VecDeque::new(), open_end: 0, even };
+        let pass = Pass {
+            generation,
+            epoch,
+            window: Window::default(),
+            open: VecDeque::new(),
+            open_end: 0,
+            even,
+            blind: self.blind,
+        };
         state.pass = Some(pass);
         state.parked.clear();
         self.forgotten.fetch_max(generation - 1, Ordering::AcqRel);
@@ -384,46 +396,6 @@ impl Desk {
             self.changed(&state);
         }
     }
-
-    /// A decoder, if possible one that is open for these parameters; one of the GPU's if that is asked for and can be had.
-    pub fn decoder(&self, params: &CodecParams, by_gpu: bool) -> AnyDecoder {
-        let by_gpu = by_gpu && params.codec.kind != CodecKind::Still;
-        if let Some(decoder) = by_gpu.then(|| self.road.decoder(params, &self.meter)).flatten() {
-            return decoder;
-        }
-        let mut state = self.lock();
-        if params.codec.kind == CodecKind::Still {
-            return AnyDecoder::Still(state.stills.pop().unwrap_or_default());
-        }
-        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.fits(params)) {
-            Some(at) => state.decoders.remove(at),
-            None => FrameDecoder::with_threads(self.frame_threads),
-        })
-    }
-
-    /// Keeps a decoder for the next video like the last one; as many as there are lanes.
-    pub fn keep_decoder(&self, mut decoder: AnyDecoder) {
-        decoder.stop();
-        let decoder = match decoder {
-            AnyDecoder::Software(decoder) => decoder,
-            AnyDecoder::Hardware(lane) => return self.road.keep(lane),
-            AnyDecoder::Still(reader) => {
-                let mut state = self.lock();
-                if !state.closed && state.stills.len() < self.threads {
-                    state.stills.push(reader);
-                }
-                return;
-            }
-        };
-        let mut state = self.lock();
-        if !state.closed {
-            state.decoders.push(decoder);
-            let surplus = state.decoders.len().saturating_sub(self.threads);
-            let old: Vec<_> = state.decoders.drain(..surplus).collect();
-            drop(state);
-            drop(old); // closing decoders takes a while: not under the lock
-        }
-    }
 }
 
 impl Desks {
@@ -456,7 +428,11 @@ impl Desks {
             return Some(Job::Place { generation, position, held, part });
         }
         let (video, alone) = (entry.video, entry.alone);
-        let positions = if alone { vec![position] } else { pass.window.siblings(video) };
+        let mut positions = if alone { vec![position] } else { pass.window.siblings(video) };
+        if pass.blind {
+            // A batch's tickets are there a moment before it is open; who does not look ahead must not see them then.
+            positions.retain(|&sibling| sibling < open_end);
+        }
         let take = |position: Position| {
             let entry = pass.window.get(position)?;
             entry.state = State::InHand;

@@ -174,7 +174,7 @@ def test_a_file_that_changed_in_place_is_told_and_then_listed_anew(frames):
     video = fsp.Video(FrameFolder(frames))
     time.sleep(4.1)  # as above
     windows = fsp.sampling.windows(sequence_length=1)
-    loader = fsp.ClipLoader([FrameFolder(frames)], windows, batch_size=1, shuffle=False, on_error="skip")
+    loader = fsp.ClipLoader([FrameFolder(frames)], windows, batch_size=1, shuffle=False, on_error="skip", num_threads=1)
     whole = [10, 20, 30, 40, 50, 60]
     assert delivered(loader) == whole
     paint(frames / "img_00004.png", 40, (200, 100))

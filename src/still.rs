@@ -207,6 +207,9 @@ pub struct Ask {
     pub exact: bool,
     /// Numbers as stored, of a palette too: they are labels.
     pub labels: bool,
+    /// Rows of the picture at its size, the first and the one behind the last, beside which nothing will be looked at. Where it
+    /// spares work, what is there is not decoded: it holds anything, and damage there may stay unseen.
+    pub rows: Option<(u32, u32)>,
 }
 
 /// Decodes pictures one after another: keeps the memory of the samples, and nothing else of a picture. One per worker.
@@ -291,7 +294,8 @@ impl StillDecoder {
             sizes[n] = strides[n] * plane.rows as usize;
         }
         let mut planes = self.memory.lend(site, sizes)?;
-        opened.read(&mut planes[..count], &strides[..count]).map_err(refuse)?;
+        let rows = ask.rows.filter(|_| !ask.exact).map_or(0..facts.height, |(first, end)| first..end);
+        opened.read(&mut planes[..count], &strides[..count], rows).map_err(refuse)?;
         if facts.layout == Layout::Cmyk {
             cmyk::to_rgb(planes[0]);
         }

@@ -7,6 +7,8 @@ mod common;
 mod damage;
 #[path = "still/pngs.rs"]
 mod pngs;
+#[path = "still/rows.rs"]
+mod rows;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,7 +26,7 @@ use framespool_kernels::{
 /// A PLTE chunk of two entries.
 const SHORT_PALETTE: [u8; 18] = [0, 0, 0, 6, 80, 76, 84, 69, 1, 2, 3, 4, 5, 6, 149, 83, 111, 72];
 
-const EXACT: Ask = Ask { shrink: Shrink::Whole, exact: true, labels: false };
+const EXACT: Ask = Ask { shrink: Shrink::Whole, exact: true, labels: false, rows: None };
 
 /// What `decode` takes, from bytes.
 struct File {
@@ -64,7 +66,7 @@ impl File {
 }
 
 fn every_ask() -> impl Iterator<Item = Ask> {
-    let both = |shrink| [false, true].map(|exact| Ask { shrink, exact, labels: false });
+    let both = |shrink| [false, true].map(|exact| Ask { shrink, exact, ..Ask::default() });
     Shrink::ALL.into_iter().flat_map(both)
 }
 

@@ -5,6 +5,7 @@
 
 mod rows;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::colour::{Coefficients, Colour, FrameColours, Ink};
@@ -122,6 +123,11 @@ impl PixelPass {
     /// Width and height of what [`run`](Self::run) writes.
     pub fn output_size(&self) -> (u32, u32) {
         self.geometry.output_size()
+    }
+
+    /// Rows of a stored picture of this size that its result depends on; of planes with fewer rows, those that show any of them.
+    pub fn source_rows(&self, width: u32, height: u32) -> Result<Range<u32>, PassError> {
+        Ok(rows(self.geometry.stored(width, height)?).luma_span())
     }
 
     /// The geometry that was compiled.
@@ -364,7 +370,7 @@ impl PixelPass {
     }
 
     /// Turns a stretch of `scratch.components` into `scratch.rgb`.
-    fn colour_row(&self, colours: &FrameColours, part: std::ops::Range<usize>, scratch: &mut Scratch) {
+    fn colour_row(&self, colours: &FrameColours, part: Range<usize>, scratch: &mut Scratch) {
         let Scratch { components, rgb, .. } = scratch;
         let components = components.each_ref().map(|row| &row[part.clone()]);
         let mut rgb = rgb.each_mut().map(|row| &mut row[part.clone()]);
@@ -467,7 +473,8 @@ impl<'a> Source<'a> {
 }
 
 impl Grid {
-    fn new(Stored { crop, grid, resized, window, filter }: Stored, (log2_w, log2_h): (u8, u8)) -> Self {
+    fn new(stored: Stored, (log2_w, log2_h): (u8, u8)) -> Self {
+        let Stored { crop, grid, resized, window, filter } = stored;
         let columns = Axis {
             filter,
             grid: grid.0,
@@ -477,16 +484,19 @@ impl Grid {
             window_start: window.x,
             window_length: window.width,
         };
-        let rows = Axis {
-            filter,
-            grid: grid.1,
-            crop_start: crop.y,
-            crop_length: crop.height,
-            resized: resized.1,
-            window_start: window.y,
-            window_length: window.height,
-        };
-        Self { columns: AxisTable::new(columns, log2_w), rows: AxisTable::new(rows, log2_h) }
+        Self { columns: AxisTable::new(columns, log2_w), rows: AxisTable::new(rows(stored), log2_h) }
+    }
+}
+
+fn rows(Stored { crop, grid, resized, window, filter }: Stored) -> Axis {
+    Axis {
+        filter,
+        grid: grid.1,
+        crop_start: crop.y,
+        crop_length: crop.height,
+        resized: resized.1,
+        window_start: window.y,
+        window_length: window.height,
     }
 }
 

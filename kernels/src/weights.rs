@@ -2,6 +2,8 @@
 //! Out: for each output position the first sample and the 14-bit weights of the samples from there on.
 //! Never: uses floating point, so host and device tables cannot differ.
 
+use std::ops::Range;
+
 use crate::geometry::Filter;
 
 /// Weights are in units of 1 / 2^14 and sum to exactly 2^14.
@@ -119,6 +121,13 @@ impl AxisTable {
 }
 
 impl Axis {
+    /// The luma pixels that any position of the window needs.
+    pub fn luma_span(self) -> Range<u32> {
+        let (first, _) = luma_weights(self, self.window_start);
+        let (start, weights) = luma_weights(self, self.window_start + self.window_length - 1);
+        first..start + weights.len() as u32
+    }
+
     /// The luma pixel of position 0, where every position is one whole pixel.
     fn copied_from(&self) -> Option<u32> {
         let same = u64::from(self.crop_length) == u64::from(self.resized) * u64::from(self.grid);

@@ -280,15 +280,34 @@ int still_open(struct still *still, const uint8_t *data, size_t len, int shrink,
   return ANSWER_OK;
 }
 
-static void read_planes(struct still *still, uint8_t *const *planes, const size_t *strides)
+/* The rest of a picture that was left in the middle is not decoded, but it must be there: whether a file was cut off must not depend on
+ * what was wanted of it. Among coded samples a byte of 255 is followed by 0 or the number of a restart: nothing there looks like the end. */
+static void find_end(j_decompress_ptr cinfo)
+{
+  if (jpeg_input_complete(cinfo) || cinfo->unread_marker == JPEG_EOI) return;
+  const uint8_t *next = cinfo->src->next_input_byte;
+  size_t left = cinfo->src->bytes_in_buffer;
+  while (left >= 2) {
+    const uint8_t *found = memchr(next, 0xff, left - 1);
+    if (!found) break;
+    if (found[1] == JPEG_EOI) return;
+    left -= (size_t)(found + 1 - next);
+    next = found + 1;
+  }
+  WARNMS(cinfo, JWRN_JPEG_EOF);
+}
+
+/* Rows of blocks before `first` are not made into samples, and those from `end` on not even read. */
+static void read_planes(struct still *still, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
 {
   j_decompress_ptr cinfo = &still->cinfo;
   JSAMPROW rows[3][MAX_ROWS];
   JSAMPARRAY arrays[3] = {rows[0], rows[1], rows[2]};
   int lines = cinfo->max_v_samp_factor * scaled_min(cinfo);
-  for (size_t group = 0; cinfo->output_scanline < cinfo->output_height; group++) {
+  for (size_t group = 0; cinfo->output_scanline < cinfo->output_height && cinfo->output_scanline < end; group++) {
     for (int c = 0; c < cinfo->num_components; c++) {
-      const jpeg_component_info *component = &cinfo->comp_info[c];
+      jpeg_component_info *component = &cinfo->comp_info[c];
+      component->component_needed = (group + 1) * (size_t)lines > first;
       size_t count = (size_t)(component->v_samp_factor * scaled(component));
       for (size_t r = 0; r < count; r++) rows[c][r] = planes[c] + (group * count + r) * strides[c];
     }
@@ -308,17 +327,21 @@ static void read_rows(struct still *still, uint8_t *plane, size_t stride)
   }
 }
 
-/* Decodes what `still_open` arranged. Each plane has the rows that it said, `strides` apart, each at least as long as it said. */
-int still_read(struct still *still, uint8_t *const *planes, const size_t *strides)
+/* Decodes what `still_open` arranged. Each plane has the rows that it said, `strides` apart, each at least as long as it said.
+ * Of planes, what the picture's rows from `first` to before `end` show is good afterwards; of other layouts, everything. */
+int still_read(struct still *still, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
 {
   j_decompress_ptr cinfo = &still->cinfo;
   if (setjmp(still->back)) return done(still, still->answer);
   jpeg_start_decompress(cinfo);
   if (cinfo->raw_data_out)
-    read_planes(still, planes, strides);
+    read_planes(still, planes, strides, first, end);
   else
     read_rows(still, planes[0], strides[0]);
   /* Reads up to the end marker: a file that lacks it is cut off, even where the last sample was in it. */
-  jpeg_finish_decompress(cinfo);
+  if (cinfo->output_scanline < cinfo->output_height)
+    find_end(cinfo);
+  else
+    jpeg_finish_decompress(cinfo);
   return done(still, ANSWER_OK);
 }

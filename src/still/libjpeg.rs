@@ -5,6 +5,7 @@
 
 use std::ffi::{c_char, c_int, c_long, CStr};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 // For its static library, which holds the libjpeg interface that `libjpeg.c` calls.
@@ -52,7 +53,13 @@ extern "C" {
         picture: *mut RawPicture,
     ) -> c_int;
     fn still_close(still: *mut Still);
-    fn still_read(still: *mut Still, planes: *const *mut u8, strides: *const usize) -> c_int;
+    fn still_read(
+        still: *mut Still,
+        planes: *const *mut u8,
+        strides: *const usize,
+        first: usize,
+        end: usize,
+    ) -> c_int;
 }
 
 /// What the samples are.
@@ -191,8 +198,14 @@ impl Opened<'_> {
         &self.facts
     }
 
-    /// Decodes into `planes`, one for each of the facts' planes, with its rows `strides` apart.
-    pub fn read(mut self, planes: &mut [&mut [u8]], strides: &[usize]) -> Result<Facts, Refusal> {
+    /// Decodes into `planes`, one for each of the facts' planes, with its rows `strides` apart. Of gray and YUV planes only what
+    /// these rows of the picture show is promised.
+    pub fn read(
+        mut self,
+        planes: &mut [&mut [u8]],
+        strides: &[usize],
+        rows: Range<u32>,
+    ) -> Result<Facts, Refusal> {
         let wanted = self.facts.planes();
         if planes.len() != wanted.len() || strides.len() != wanted.len() {
             return Err(Refusal::Bug(format!("{} planes lent, {} needed", planes.len(), wanted.len())));
@@ -212,7 +225,10 @@ impl Opened<'_> {
         self.open = false;
         // SAFETY: the decompressor is open on bytes that `self` still borrows; it writes `row_bytes` into each of `rows`
         // rows of each plane, which the loop above found to be inside the slices, and those are borrowed exclusively.
-        let answer = unsafe { still_read(self.still.0.as_ptr(), pointers.as_ptr(), distances.as_ptr()) };
+        let answer = unsafe {
+            let (first, end) = (rows.start as usize, rows.end as usize);
+            still_read(self.still.0.as_ptr(), pointers.as_ptr(), distances.as_ptr(), first, end)
+        };
         self.still.check(answer)?;
         Ok(self.facts.clone())
     }
@@ -285,7 +301,7 @@ mod tests {
                         .collect();
                     let Ok(opened) = decompressor.open(bytes, terms) else { panic!("it opened before") };
                     let mut lent: Vec<&mut [u8]> = planes.iter_mut().map(|plane| &mut plane[..]).collect();
-                    if opened.read(&mut lent, &strides).is_err() {
+                    if opened.read(&mut lent, &strides, 0..facts.height).is_err() {
                         continue;
                     }
                     for (n, plane) in planes.iter().enumerate() {
@@ -334,11 +350,11 @@ mod tests {
         let mut memory = vec![0; 128 * 128];
         for (len, stride) in [(128 * 128 - 1, 128), (128 * 128, 127), (128 * 128, usize::MAX)] {
             let opened = decompressor.open(&bytes, terms).map_err(|e| format!("{e:?}")).unwrap();
-            let refusal = opened.read(&mut [&mut memory[..len]], &[stride]).unwrap_err();
+            let refusal = opened.read(&mut [&mut memory[..len]], &[stride], 0..128).unwrap_err();
             assert!(matches!(refusal, Refusal::Bug(_)), "{refusal:?}");
         }
         let opened = decompressor.open(&bytes, terms).map_err(|e| format!("{e:?}")).unwrap();
-        opened.read(&mut [&mut memory], &[128]).unwrap();
+        opened.read(&mut [&mut memory], &[128], 0..128).unwrap();
         assert!(memory.iter().any(|sample| *sample != 0));
     }
 }

@@ -6,7 +6,7 @@ use framespool_kernels as kernels;
 use kernels::FrameView;
 
 use super::super::jpeg::Nvjpeg;
-use super::{check_room, Painter};
+use super::{check_room, Painter, Plan};
 use crate::batch::Spot;
 use crate::decode::StillPicture;
 use crate::error::{Result, Site};
@@ -71,7 +71,8 @@ impl Painter {
         let shrinks = self.shrinks(still);
         let plain = self.recipe.is_plain();
         let painted = self.plan(still.size(), turn, t, shrinks).and_then(|plan| {
-            let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels })?;
+            let rows = plan.rows(still.header().shrunk(plan.shrink));
+            let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels, rows })?;
             if !matches!(view.planes, kernels::Planes::PackedRgb { .. } | kernels::Planes::PlanarRgb(_)) {
                 view.colour.matrix = assumed.matrix.unwrap_or(view.colour.matrix);
             }
@@ -83,6 +84,19 @@ impl Painter {
         });
         self.scratch = scratch;
         painted
+    }
+}
+
+impl Plan {
+    /// The rows of a picture of this size that any view is made from. `None` where that is to be found out when it is painted.
+    fn rows(&self, (width, height): (u32, u32)) -> Option<(u32, u32)> {
+        let mut spans = self.passes.iter().map(|pass| pass.source_rows(width, height));
+        let first = spans.next()?.ok()?;
+        let all = spans.try_fold(first, |all, span| {
+            let span = span.ok()?;
+            Some(all.start.min(span.start)..all.end.max(span.end))
+        })?;
+        Some((all.start, all.end))
     }
 }
 

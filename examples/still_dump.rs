@@ -66,7 +66,7 @@ fn time(
                     site,
                     header,
                     bytes,
-                    Ask { shrink, exact, labels: false },
+                    Ask { shrink, exact, ..Ask::default() },
                 )?);
                 best = best.min(begun.elapsed().as_secs_f64() * 1e3);
             }

@@ -57,38 +57,53 @@ pub(crate) struct Repeat {
 impl AxisTable {
     /// The table for samples that each cover `2^log2` luma pixels.
     pub fn new(axis: Axis, log2: u8) -> Self {
-        let lists: Vec<_> = (0..axis.window_length)
-            .map(|position| folded(axis, axis.window_start + position, log2))
-            .collect();
-        let longest = lists.iter().map(|(_, weights)| weights.len()).max().unwrap_or(1);
-        let taps = longest.next_multiple_of(TAP_GROUP);
+        // A picture with a crop of its own has a table of its own: no memory is asked for by position.
+        let positions = axis.window_length as usize;
+        let (mut starts, mut counts) = (Vec::with_capacity(positions), Vec::with_capacity(positions));
+        let (mut luma, mut all) = (Vec::new(), Vec::new());
+        for position in 0..axis.window_length {
+            let first_luma = luma_weights(axis, axis.window_start + position, &mut luma);
+            let before = all.len();
+            starts.push(fold(first_luma, &luma, log2, &mut all));
+            counts.push((all.len() - before) as u32);
+        }
+        let taps = (counts.iter().copied().max().unwrap_or(1) as usize).next_multiple_of(TAP_GROUP);
         let mut table = Self {
             repeat: axis.copied_from().map(|start| Repeat { first_luma: start + axis.window_start, log2 }),
-            starts: lists.iter().map(|&(start, _)| start).collect(),
-            counts: lists.iter().map(|(_, weights)| weights.len() as u32).collect(),
-            weights: vec![0; taps * lists.len()],
+            weights: vec![0; taps * positions],
             taps,
             // Filters move forward, so the first position starts first and the last ends last.
-            first: lists.first().map_or(0, |&(start, _)| start),
-            end: lists.last().map_or(0, |(start, weights)| start + weights.len() as u32),
+            first: starts.first().copied().unwrap_or(0),
+            end: starts.last().zip(counts.last()).map_or(0, |(start, count)| start + count),
+            starts,
+            counts,
             pairs: Vec::new(),
             pair_weights: Vec::new(),
         };
         if table.repeat.is_none() {
-            table.pair_up(&lists);
+            table.pair_up(&all);
         }
-        for (row, (_, weights)) in table.weights.chunks_exact_mut(taps).zip(&lists) {
+        let mut rest = &all[..];
+        for (row, &count) in table.weights.chunks_exact_mut(taps).zip(&table.counts) {
+            let (weights, behind) = rest.split_at(count as usize);
             row[..weights.len()].copy_from_slice(weights);
+            rest = behind;
         }
         table
     }
 
-    fn pair_up(&mut self, lists: &[(u32, Vec<i16>)]) {
-        for (start, weights) in lists {
+    /// `all`: the weights of one position after another.
+    fn pair_up(&mut self, all: &[i16]) {
+        self.pairs.reserve(self.starts.len());
+        self.pair_weights.reserve(all.len() / 2 + self.starts.len());
+        let mut behind = all;
+        for (start, &count) in self.starts.iter().zip(&self.counts) {
+            let (weights, others) = behind.split_at(count as usize);
+            behind = others;
             let offset = start - self.first;
             let begin = self.pair_weights.len();
             // A position that starts inside a pair leaves its first half out.
-            let mut rest = &weights[..];
+            let mut rest = weights;
             if offset % 2 == 1 {
                 self.pair_weights.push(i32::from(weights[0]) << 16);
                 rest = &weights[1..];
@@ -123,8 +138,9 @@ impl AxisTable {
 impl Axis {
     /// The luma pixels that any position of the window needs.
     pub fn luma_span(self) -> Range<u32> {
-        let (first, _) = luma_weights(self, self.window_start);
-        let (start, weights) = luma_weights(self, self.window_start + self.window_length - 1);
+        let mut weights = Vec::new();
+        let first = luma_weights(self, self.window_start, &mut weights);
+        let start = luma_weights(self, self.window_start + self.window_length - 1, &mut weights);
         first..start + weights.len() as u32
     }
 
@@ -135,29 +151,33 @@ impl Axis {
     }
 }
 
-/// Luma weights of a position, summed over the luma pixels that each sample covers:
-/// exactly "repeat the sample, then resize", in one step.
-fn folded(axis: Axis, position: u32, log2: u8) -> (u32, Vec<i16>) {
-    let (first_luma, luma) = luma_weights(axis, position);
+/// Appends the luma weights of a position, summed over the luma pixels that each sample covers: exactly "repeat the sample, then
+/// resize", in one step. Gives the first sample.
+fn fold(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>) -> u32 {
     let start = first_luma >> log2;
     let end = (first_luma + luma.len() as u32 - 1) >> log2;
-    let mut weights = vec![0i16; (end - start + 1) as usize];
+    let before = weights.len();
+    weights.resize(before + (end - start + 1) as usize, 0);
     for (luma_index, weight) in (first_luma..).zip(luma) {
-        weights[((luma_index >> log2) - start) as usize] += weight;
+        weights[before + ((luma_index >> log2) - start) as usize] += weight;
     }
-    (start, weights)
+    start
 }
 
-/// The first luma pixel that matters and the weights from there on (CONTRACT.md, step 1). Weights become 14-bit by rounding their
-/// running sum, so they add up by construction and thousands of small ones lose nothing.
-fn luma_weights(axis: Axis, position: u32) -> (u32, Vec<i16>) {
+/// The first luma pixel that matters; the weights from there on go into `weights` (CONTRACT.md, step 1). Weights become 14-bit by
+/// rounding their running sum, so they add up by construction and thousands of small ones lose nothing.
+fn luma_weights(axis: Axis, position: u32, weights: &mut Vec<i16>) -> u32 {
+    weights.clear();
     let Axis { filter, grid, crop_start, crop_length, resized, .. } = axis;
     let [a, n, m, g, r] = [crop_start, crop_length, resized, grid, position].map(i64::from);
     // All below in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep it within 62 bits.
     let centre = 2 * a * m + (2 * r + 1) * n;
     let pixel = 2 * m * g;
     let reach = match filter {
-        Filter::Nearest => return ((centre / pixel) as u32, vec![1 << WEIGHT_BITS]),
+        Filter::Nearest => {
+            weights.push(1 << WEIGHT_BITS);
+            return (centre / pixel) as u32;
+        }
         Filter::Triangle => 2 * n.max(m * g),
         Filter::Bilinear => 2 * m * g,
     };
@@ -167,12 +187,11 @@ fn luma_weights(axis: Axis, position: u32) -> (u32, Vec<i16>) {
     let end = (-(half - centre - reach).div_euclid(pixel)).min((a + n + g - 1) / g);
     let raw = |x: i64| reach - ((2 * x + 1) * half - centre).abs();
     let total: i128 = (first..end).map(|x| i128::from(raw(x))).sum();
-    let mut weights = Vec::with_capacity((end - first) as usize);
     match i64::try_from(total << (WEIGHT_BITS + 2)) {
-        Ok(_) => weigh(&mut weights, (first..end).map(raw), total as i64),
-        Err(_) => weigh_wide(&mut weights, (first..end).map(raw), total),
+        Ok(_) => weigh(weights, (first..end).map(raw), total as i64),
+        Err(_) => weigh_wide(weights, (first..end).map(raw), total),
     }
-    (first as u32, weights)
+    first as u32
 }
 
 /// Raw weights to 14 bits by the rounded running sum.
@@ -292,7 +311,8 @@ mod tests {
         assert_eq!(narrow, wide);
         // The largest that can come up.
         let huge = Axis { grid: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, 3) };
-        let (_, weights) = luma_weights(huge, 1);
+        let mut weights = Vec::new();
+        luma_weights(huge, 1, &mut weights);
         assert_eq!(weights.iter().map(|&w| i32::from(w)).sum::<i32>(), 1 << 14);
     }
 }

@@ -12,7 +12,8 @@ from framespool import _framespool, _state, sampling
 from framespool._check import choice, flag, whole
 from framespool._framespool import Tensor
 from framespool._running import Common, Loader, cores
-from framespool.datasets import Dataset, FrameFolder, Mixture, Part, as_dataset
+from framespool.datasets import Dataset, FrameFolder, Mixture, Part
+from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split, steps

@@ -13,7 +13,8 @@ from framespool import _framespool, _state
 from framespool._check import choice, device_number, flag, size, whole
 from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
-from framespool.datasets import FrameFolder, Mixture, Part, as_dataset
+from framespool.datasets import FrameFolder, Mixture, Part
+from framespool.datasets._dataset import as_dataset
 from framespool.transforms._lists import split
 
 B = TypeVar("B")

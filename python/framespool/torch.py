@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from framespool import _framespool
 from framespool._check import whole
 from framespool._loader import ClipLoader
-from framespool.datasets import as_dataset
+from framespool.datasets._dataset import as_dataset
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:

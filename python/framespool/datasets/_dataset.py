@@ -1,0 +1,214 @@
+"""Lists of labelled sources, unions and mixes of them."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from framespool._check import number, whole
+from framespool.datasets._sources import FrameFolder, Part, Source
+from framespool.errors import ArgumentError
+
+
+class Dataset(Sequence[tuple[Source, int]]):
+    """Videos with integer labels.
+
+    ``entries``: pairs of (path or bytes, label); -1 stands for "no label". ``classes``: names of the labels, empty
+    where there are none.
+    """
+
+    def __init__(self, entries: Iterable[tuple[Source, int]], classes: Sequence[str] = ()) -> None:
+        self.entries: list[tuple[Source, int]] = [_entry(i, entry) for i, entry in enumerate(entries)]
+        self.classes: list[str] = list(classes)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Source, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Dataset: ...
+    def __getitem__(self, index: int | slice) -> tuple[Source, int] | Dataset:
+        if isinstance(index, slice):
+            return Dataset(self.entries[index], self.classes)
+        return self.entries[index]
+
+    def __iter__(self) -> Iterator[tuple[Source, int]]:
+        return iter(self.entries)
+
+    def __add__(self, other: Dataset) -> Dataset:
+        """Both, one after the other. ``classes`` are kept where they are the same."""
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return Dataset(self.entries + other.entries, self.classes if self.classes == other.classes else ())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return self.entries == other.entries and self.classes == other.classes
+
+    def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
+        """The dataset without some files: those of a list that :meth:`ClipLoader.write_quarantine` wrote, or of an
+        iterable of paths, of parts, or of what :meth:`ClipLoader.failures` returns. A file goes with all its parts;
+        where only a part of it is at fault, only that.
+
+        Clips of what remains are numbered anew, so this is another dataset: its order is its own, and states of loaders
+        over the old one do not fit it.
+        """
+        if isinstance(quarantine, (str, os.PathLike)):
+            bad = set(_read_quarantine(quarantine))
+        else:
+            bad = {key for key in map(_key_of, quarantine) if key is not None}
+
+        def is_bad(source: Source) -> bool:
+            key = _key_of(source)
+            if key is None:
+                return False
+            path, frames, bounds = key
+            # What is said of a folder without saying which of its frames is said of all.
+            return any((path, f, b) in bad for f in (frames, "") for b in (bounds, ""))
+
+        return Dataset([entry for entry in self.entries if not is_bad(entry[0])], self.classes)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class by its name, as torchvision's datasets call it."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    def __repr__(self) -> str:
+        return f"Dataset({len(self.entries)} entries, {len(self.classes)} classes)"
+
+
+class Mixture(Dataset):
+    """Several datasets, mixed by weight; made by :func:`mix`. A slice of it is a plain dataset, without weights."""
+
+    def __init__(
+        self, datasets: Sequence[Dataset], weights: Sequence[float], replacement: bool, epoch_clips: int | None
+    ) -> None:
+        classes = datasets[0].classes
+        super().__init__(
+            (entry for dataset in datasets for entry in dataset.entries),
+            classes if all(dataset.classes == classes for dataset in datasets) else (),
+        )
+        self.lengths = [len(dataset) for dataset in datasets]
+        self.weights = list(weights)
+        self.replacement = replacement
+        self.epoch_clips = epoch_clips
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mixture):
+            return NotImplemented
+        mine = (self.lengths, self.weights, self.replacement, self.epoch_clips)
+        return mine == (other.lengths, other.weights, other.replacement, other.epoch_clips) and super().__eq__(other)
+
+    def __add__(self, other: Dataset) -> Dataset:
+        raise ArgumentError("a mix cannot be added to; give mix() the other dataset too, with its weight")
+
+    def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Mixture:
+        """See :meth:`Dataset.without`; the weights stay."""
+        if not isinstance(quarantine, (str, os.PathLike)):
+            quarantine = list(quarantine)
+        parts, begin = [], 0
+        for length in self.lengths:
+            parts.append(Dataset(self.entries[begin : begin + length], self.classes).without(quarantine))
+            begin += length
+        return Mixture(parts, self.weights, self.replacement, self.epoch_clips)
+
+
+def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> Mixture:
+    """Datasets to be mixed by weight: ``mix((a, 0.7), (b, 0.3))``. It needs ``shuffle="full"``.
+
+    In an epoch, and in any long stretch of it, clips of the datasets come in proportion to the weights (positive, in
+    any unit). Without ``replacement`` the clips of a dataset come equally often, to within one, and in another order
+    each time (see :class:`framespool.Mix` for the exact rule); with it every draw is independent. A clip that comes
+    again in the same epoch is sampled and augmented anew. ``epoch_clips``: clips of an epoch over all ranks, as many as
+    all datasets have by default. ``video_ids`` and ``clip_ids`` count through the datasets one after another. ``a + b``
+    is a plain union instead, each clip once. ``classes`` are kept where they are the same in all.
+    """
+    if not datasets:
+        raise ArgumentError("mix needs at least one (dataset, weight), got none")
+    parts, weights = [], []
+    for place, pair in enumerate(datasets):
+        try:
+            dataset, weight = pair
+        except (TypeError, ValueError):
+            raise ArgumentError(f"mix takes pairs of (dataset, weight), got {pair!r} at place {place}") from None
+        part = as_dataset(dataset)
+        if isinstance(part, Mixture):
+            raise ArgumentError(f"a mix cannot be mixed again, got one at place {place}; list its datasets instead")
+        if not len(part):
+            raise ArgumentError(f"the dataset at place {place} is empty; leave it out")
+        parts.append(part)
+        weights.append(number("weight", weight, above=0))
+    most = None if epoch_clips is None else whole("epoch_clips", epoch_clips, least=1, most=2**62)
+    return Mixture(parts, weights, bool(replacement), most)
+
+
+def _entry(number: int, entry: Any) -> tuple[Source, int]:
+    if isinstance(entry, (str, bytes, os.PathLike, FrameFolder, Part)):
+        return (entry, -1)
+    try:
+        source, label = entry
+        label = operator.index(label)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"dataset entry {number} must be (path, label) with an integer label, got {entry!r}"
+        ) from None
+    if not -(2**63) <= label < 2**63:
+        raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
+    if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Part)):
+        raise ArgumentError(
+            f"dataset entry {number}: a path, a FrameFolder, a Part or bytes is wanted, got {type(source).__name__}"
+        )
+    return (source, label)
+
+
+def _key_of(entry: Any) -> tuple[str, str, str] | None:
+    """File, frames of a folder, and bounds of an entry, or of what is told of a failure; ``None`` for what is in
+    memory. What is not told is empty."""
+    frames: Any = {}
+    bounds: Any = {}
+    if isinstance(entry, Mapping):
+        entry, frames, bounds = entry.get("path"), entry.get("frames", {}), entry.get("part", {})
+    if isinstance(entry, Part):
+        entry, bounds = entry.source, entry.bounds()
+    if isinstance(entry, FrameFolder):
+        entry, frames = entry.folder, entry._which
+    if entry is None or isinstance(entry, bytes):
+        return None
+    return os.path.normpath(os.fspath(entry)), _told(frames), _told(bounds)
+
+
+def _told(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
+
+
+def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
+    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                bad = _key_of(json.loads(line))
+            except (ValueError, TypeError, AttributeError):
+                bad = None
+            if bad is None:
+                raise ArgumentError(
+                    f'{os.fspath(path)}, line {number}: an object with a "path" is wanted, got {line.strip()[:80]!r}'
+                )
+            yield bad
+
+
+def as_dataset(dataset: Any) -> Dataset:
+    """``dataset`` itself, or a list of ``(path, label)`` or of paths made into one."""
+    if isinstance(dataset, Dataset):
+        return dataset
+    if isinstance(dataset, (str, bytes, os.PathLike)):
+        raise ArgumentError(
+            f"dataset must be a Dataset or a list of (path, label), got {dataset!r}; "
+            "use framespool.datasets.folder(...) for a folder"
+        )
+    return Dataset(dataset)

@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::media::Turn;
 use crate::source::ByteSource;
 use head::Head;
-use libjpeg::{Decompressor, Facts, Layout, Refusal, Terms};
+use libjpeg::{Decompressor, Facts, Layout, Opened, Refusal, Terms};
 use memory::Memory;
 
 /// Bytes from which `sniff` knows a file.
@@ -252,40 +252,38 @@ impl StillDecoder {
         }
     }
 
+    /// Decodes a JPEG exactly, into rows of R, G, B that follow each other without a gap: what [`decode`](Self::decode) gives, without
+    /// a copy of it. `false`, and nothing done, where libjpeg makes no such rows of it, or they do not fill `rgb`.
+    pub fn decode_into(
+        &mut self,
+        site: &Site,
+        header: &Header,
+        bytes: &[u8],
+        rgb: &mut [u8],
+    ) -> Result<bool> {
+        let row_bytes = header.width as usize * 3;
+        let has_rows = header.format == Format::Jpeg && matches!(header.kind, Kind::Ycc(_) | Kind::Rgb);
+        if !has_rows || rgb.len() != row_bytes * header.height as usize {
+            return Ok(false);
+        }
+        let ask = Ask { exact: true, ..Ask::default() };
+        let (opened, terms) = open(&mut self.decompressor, site, header, bytes, ask)?;
+        if opened.facts().layout != Layout::Rgb {
+            return Ok(false);
+        }
+        let rows = 0..header.height;
+        opened.read(&mut [rgb], &[row_bytes], rows).map_err(|refusal| refused(site, refusal, &terms))?;
+        Ok(true)
+    }
+
     /// Gives back memory beyond what usual pictures need. The next picture does the same if it is much smaller than the last.
     pub fn rest(&mut self) {
         self.memory.rest();
     }
 
     fn decode_jpeg(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
-        jpeg::refuse(site, header)?;
-        if self.decompressor.is_none() {
-            self.decompressor = Decompressor::new();
-        }
-        let Some(decompressor) = &mut self.decompressor else {
-            return Err(Error::io(site, std::io::ErrorKind::OutOfMemory.into()));
-        };
-        let samples =
-            u64::from(header.width.next_multiple_of(32)) * u64::from(header.height.next_multiple_of(32));
-        let terms = Terms {
-            shrink: ask.shrink.divisor() as u8,
-            exact: ask.exact,
-            scan_limit: SCANS,
-            // A progressive picture's coefficients: two bytes each, four components at most.
-            memory_bytes: samples * 8 + LIBJPEG_BYTES,
-        };
-        let refuse = |refusal| refused(site, refusal, &terms);
-        let opened = decompressor.open(bytes, terms).map_err(refuse)?;
+        let (opened, terms) = open(&mut self.decompressor, site, header, bytes, ask)?;
         let facts = opened.facts().clone();
-        // What memory is lent below was found good by the limits when the header was read, for this size only.
-        if facts.full != (header.width, header.height)
-            || (facts.width, facts.height) != header.shrunk(ask.shrink)
-        {
-            let ((width, height), (was_wide, was_high)) = (facts.full, (header.width, header.height));
-            let reason =
-                format!("the picture is {width}x{height}, where its header said {was_wide}x{was_high}");
-            return Err(Error::malformed(site, reason));
-        }
         let mut sizes = [0; 3];
         let mut strides = [0; 3];
         let count = facts.planes().len();
@@ -295,12 +293,50 @@ impl StillDecoder {
         }
         let mut planes = self.memory.lend(site, sizes)?;
         let rows = ask.rows.filter(|_| !ask.exact).map_or(0..facts.height, |(first, end)| first..end);
-        opened.read(&mut planes[..count], &strides[..count], rows).map_err(refuse)?;
+        opened
+            .read(&mut planes[..count], &strides[..count], rows)
+            .map_err(|refusal| refused(site, refusal, &terms))?;
         if facts.layout == Layout::Cmyk {
             cmyk::to_rgb(planes[0]);
         }
         Ok(view(&facts, planes.map(|plane| &*plane), strides))
     }
+}
+
+/// A JPEG whose header libjpeg has read, and found as long ago.
+fn open<'a>(
+    decompressor: &'a mut Option<Decompressor>,
+    site: &Site,
+    header: &Header,
+    bytes: &'a [u8],
+    ask: Ask,
+) -> Result<(Opened<'a>, Terms)> {
+    jpeg::refuse(site, header)?;
+    if decompressor.is_none() {
+        *decompressor = Decompressor::new();
+    }
+    let Some(decompressor) = decompressor else {
+        return Err(Error::io(site, std::io::ErrorKind::OutOfMemory.into()));
+    };
+    let samples =
+        u64::from(header.width.next_multiple_of(32)) * u64::from(header.height.next_multiple_of(32));
+    let terms = Terms {
+        shrink: ask.shrink.divisor() as u8,
+        exact: ask.exact,
+        scan_limit: SCANS,
+        // A progressive picture's coefficients: two bytes each, four components at most.
+        memory_bytes: samples * 8 + LIBJPEG_BYTES,
+    };
+    let opened = decompressor.open(bytes, terms).map_err(|refusal| refused(site, refusal, &terms))?;
+    let facts = opened.facts();
+    // The memory that it will be read into was found good by the limits when the header was read, for this size only.
+    if facts.full != (header.width, header.height) || (facts.width, facts.height) != header.shrunk(ask.shrink)
+    {
+        let ((width, height), (was_wide, was_high)) = (facts.full, (header.width, header.height));
+        let reason = format!("the picture is {width}x{height}, where its header said {was_wide}x{was_high}");
+        return Err(Error::malformed(site, reason));
+    }
+    Ok((opened, terms))
 }
 
 fn view<'a>(facts: &Facts, data: [&'a [u8]; 3], strides: [usize; 3]) -> FrameView<'a> {

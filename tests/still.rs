@@ -224,9 +224,19 @@ fn exact_pictures_are_pillows_to_the_byte() {
     let mut decoder = StillDecoder::new();
     let entries = sound();
     for entry in &entries {
-        let view = File::of(entry).decode(&mut decoder, EXACT).expect("sound");
-        let mut rgb = samples(&view);
-        if matches!(view.planes, Planes::Gray(_)) {
+        let file = File::of(entry);
+        let view = file.decode(&mut decoder, EXACT).expect("sound");
+        let (site, header) = (Site::file(&file.name.as_str().into()), file.header().unwrap());
+        let packed = matches!(view.planes, Planes::PackedRgb { pixel_bytes: 3, .. });
+        let comes_in_rows = packed && header.format == Format::Jpeg;
+        let (mut rgb, gray) = (samples(&view), matches!(view.planes, Planes::Gray(_)));
+        let mut into = vec![7; rgb.len()];
+        let decoded = decoder.decode_into(&site, &header, &file.bytes, &mut into).expect("sound");
+        assert_eq!(decoded, comes_in_rows, "{}", entry.path);
+        assert!(into == rgb || !decoded, "{}: decoded in place it differs", entry.path);
+        let short = decoder.decode_into(&site, &header, &file.bytes, &mut into[1..]).expect("sound");
+        assert!(!short, "{}: rows that do not fit", entry.path);
+        if gray {
             rgb = rgb.into_iter().flat_map(|value| [value; 3]).collect();
         }
         assert_eq!(digest(&rgb), table[entry.path.as_str()], "{}", entry.path);

@@ -23,7 +23,8 @@ pub(super) enum Block {
 
 /// Host memory.
 pub(super) struct HostBlock {
-    start: NonNull<u8>,
+    /// As allocated.
+    base: NonNull<u8>,
     len: usize,
 }
 
@@ -42,23 +43,26 @@ impl HostBlock {
     /// `None` when memory is short.
     fn new(len: usize) -> Option<Self> {
         // SAFETY: the layout's size is at least ALIGN, not zero.
-        let start = unsafe { alloc_zeroed(Self::layout(len)) };
-        NonNull::new(start).map(|start| Self { start, len })
+        let base = unsafe { alloc_zeroed(Self::layout(len)?) };
+        NonNull::new(base).map(|base| Self { base, len })
     }
 
-    fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len.max(ALIGN), ALIGN).expect("a block shorter than isize::MAX")
+    /// Room to begin at a multiple of ALIGN. The allocator is not asked for that: it would write zeros into fresh pages, which hold nothing else.
+    fn layout(len: usize) -> Option<Layout> {
+        Layout::from_size_align(len.checked_add(ALIGN)?, 1).ok()
     }
 
     pub fn start(&self) -> *mut u8 {
-        self.start.as_ptr()
+        let base = self.base.as_ptr();
+        base.wrapping_add(base.addr().wrapping_neg() % ALIGN)
     }
 }
 
 impl Drop for HostBlock {
     fn drop(&mut self) {
+        let layout = Self::layout(self.len).expect("as when it was allocated");
         // SAFETY: allocated in `new` with the same layout, freed once.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) };
+        unsafe { dealloc(self.base.as_ptr(), layout) };
     }
 }
 

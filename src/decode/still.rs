@@ -73,6 +73,17 @@ impl StillPicture<'_> {
         self.bytes
     }
 
+    /// Its exact pixels, in rows of R, G, B without a gap; `false` where they do not come so, or not as many.
+    ///
+    /// # Errors
+    /// Those of [`StillDecoder::decode_into`].
+    pub fn decode_into(&mut self, rgb: &mut [u8]) -> Result<bool> {
+        let begun = Instant::now();
+        let decoded = self.decoder.decode_into(&self.site, &self.header, self.bytes, rgb);
+        *self.decoding += begun.elapsed();
+        decoded
+    }
+
     /// Its pixels.
     ///
     /// # Errors

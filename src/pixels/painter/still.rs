@@ -69,15 +69,21 @@ impl Painter {
         let assumed = self.recipe.assumed;
         let mut scratch = std::mem::take(&mut self.scratch);
         let shrinks = self.shrinks(still);
-        let plain = self.recipe.is_plain();
+        let as_it_is = self.recipe.is_plain() && turn == Turn::default();
         let painted = self.plan(still.size(), turn, t, shrinks).and_then(|plan| {
+            let mut slot = if as_it_is { plain_slot(still.size(), shape, clip, place) } else { None };
+            if let Some(slot) = slot.as_deref_mut().filter(|_| exact && assumed.range.is_none()) {
+                if still.decode_into(slot)? {
+                    return Ok(());
+                }
+            }
             let rows = plan.rows(still.header().shrunk(plan.shrink));
             let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels, rows })?;
             if !matches!(view.planes, kernels::Planes::PackedRgb { .. } | kernels::Planes::PlanarRgb(_)) {
                 view.colour.matrix = assumed.matrix.unwrap_or(view.colour.matrix);
             }
             view.colour.range = assumed.range.unwrap_or(view.colour.range);
-            if plain && turn == Turn::default() && copied(&view, shape, clip, place) {
+            if slot.is_some_and(|slot| copied(&view, slot)) {
                 return Ok(());
             }
             plan.run(site, &view, shape, clip, place, &mut scratch)
@@ -100,25 +106,33 @@ impl Plan {
     }
 }
 
+/// The bytes of picture `place`, where they are to be R, G, B in rows without a gap, of a picture of this size.
+fn plain_slot<'a>(
+    (width, height): (u32, u32),
+    shape: &ClipShape,
+    clip: &'a mut [u8],
+    place: usize,
+) -> Option<&'a mut [u8]> {
+    let [(start, len)] = shape.frame_stretches(place)[..] else { return None };
+    let (width, height) = (width as usize, height as usize);
+    let fits = (shape.width, shape.height) == (width, height) && len == width * height * 3 && len > 0;
+    clip.get_mut(start..start + len).filter(|_| fits)
+}
+
 /// Copies RGB that is wanted as it is. False where that cannot be: the pass does it, to the same bytes.
-fn copied(view: &FrameView<'_>, shape: &ClipShape, clip: &mut [u8], place: usize) -> bool {
+fn copied(view: &FrameView<'_>, slot: &mut [u8]) -> bool {
     let kernels::Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] } = view.planes else {
         return false;
     };
     let as_they_are = view.depth_bits == 8 && view.colour.range == kernels::Range::Full;
-    let (width, height) = (view.width as usize, view.height as usize);
-    let row_bytes = width * 3;
-    let [(start, len)] = shape.frame_stretches(place)[..] else { return false };
-    let Some(target) = clip.get_mut(start..start + len) else { return false };
-    let fits = (shape.width, shape.height) == (width, height)
-        && len == row_bytes * height
-        && row_bytes > 0
-        && plane.stride_bytes >= row_bytes
-        && plane.data.len() >= plane.stride_bytes * (height - 1) + row_bytes;
-    if !(as_they_are && fits) {
+    let (row_bytes, height) = (view.width as usize * 3, view.height as usize);
+    let whole = plane.stride_bytes >= row_bytes
+        && plane.data.len() >= plane.stride_bytes * (height - 1) + row_bytes
+        && slot.len() == row_bytes * height;
+    if !(as_they_are && whole) {
         return false;
     }
-    for (to, from) in target.chunks_exact_mut(row_bytes).zip(plane.data.chunks(plane.stride_bytes)) {
+    for (to, from) in slot.chunks_exact_mut(row_bytes).zip(plane.data.chunks(plane.stride_bytes)) {
         to.copy_from_slice(&from[..row_bytes]);
     }
     true

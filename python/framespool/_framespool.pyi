@@ -33,6 +33,7 @@ __all__ = [
     "pixel_backend",
     "read_file_list",
     "read_folder",
+    "read_space_list",
     "sample",
 ]
 
@@ -242,6 +243,16 @@ def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[s
 
 def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[list[tuple[str, int]], list[str]]:
     """(path, label) pairs and class names of a list file."""
+
+#: A part, (unit, start, end), in "frames" or in "seconds".
+_Part = tuple[str, Any, Any]
+#: Frames of a folder: pattern, first, count, fps.
+_Frames = tuple[str, int, int | None, tuple[int, int]]
+#: Entries, class names, columns, and notes of what was left out.
+_Found = tuple[list[tuple[str, int, _Part | None, _Frames | None]], list[str], dict[str, list[Any]], list[str]]
+
+def read_space_list(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
+    """What a list of paths with labels says."""
 
 def apply(
     pixels: Any,

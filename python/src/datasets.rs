@@ -1,18 +1,81 @@
-//! In: a folder or a list file.
-//! Out: (path, label) pairs and class names.
+//! In: folders, lists and annotations.
+//! Out: entries, class names, columns, and notes of what was left out.
 //! Never: opens a video.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets as datasets;
+use framespool_datasets::{self as datasets, Bounds, Column, Dataset, Entry, FrameList, Value};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
 
 use crate::errors::OrRaise;
 
-type Listing = (Vec<(PathBuf, i64)>, Vec<String>);
+type Listing = (Vec<(OsString, i64)>, Vec<String>);
 
-fn listing(dataset: datasets::Dataset) -> Listing {
-    (dataset.entries.into_iter().map(|e| (e.path, e.label)).collect(), dataset.classes)
+fn listing(dataset: Dataset) -> Listing {
+    let entries = dataset.entries.into_iter().map(|e| (e.path.into_os_string(), e.label)).collect();
+    (entries, dataset.classes)
+}
+
+/// `("frames" | "seconds", start, end)`.
+type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// `(pattern, first, count, fps)`.
+type Frames = (String, u32, Option<u32>, (u32, u32));
+type Found<'py> = (
+    Vec<(OsString, i64, Option<Part<'py>>, Option<Frames>)>,
+    Vec<String>,
+    Bound<'py, PyDict>,
+    Vec<String>,
+);
+
+fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult<Found<'py>> {
+    let Dataset { entries, classes, columns, notes } = dataset.or_raise(py)?;
+    let entry = |Entry { path, label, part, frames, .. }: Entry| {
+        let frames = frames.map(|FrameList { pattern, first, count, fps }| (pattern, first, count, fps));
+        Ok((path.into_os_string(), label, part.map(|bounds| part_of(py, bounds)).transpose()?, frames))
+    };
+    let entries = entries.into_iter().map(entry).collect::<PyResult<_>>()?;
+    let table = PyDict::new(py);
+    for Column { name, values } in columns {
+        let values = values.into_iter().map(|value| object(py, value)).collect::<PyResult<Vec<_>>>()?;
+        table.set_item(name, PyList::new(py, values)?)?;
+    }
+    Ok((entries, classes, table, notes))
+}
+
+fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
+    Ok(match bounds {
+        Bounds::Frames { start, end } => {
+            ("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any())
+        }
+        Bounds::Seconds { start, end } => {
+            ("seconds", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any())
+        }
+    })
+}
+
+/// A value as Python's json module would have it.
+fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        Value::Missing => py.None().into_bound(py),
+        Value::Flag(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
+        Value::Integer(number) => number.into_pyobject(py)?.into_any(),
+        Value::Large(number) => number.into_pyobject(py)?.into_any(),
+        Value::Number(number) => number.into_pyobject(py)?.into_any(),
+        Value::Text(text) => text.into_pyobject(py)?.into_any(),
+        Value::List(items) => {
+            let items = items.into_iter().map(|item| object(py, item)).collect::<PyResult<Vec<_>>>()?;
+            PyList::new(py, items)?.into_any()
+        }
+        Value::Map(items) => {
+            let map = PyDict::new(py);
+            for (name, item) in items {
+                map.set_item(name, object(py, item)?)?;
+            }
+            map.into_any()
+        }
+    })
 }
 
 /// Videos of a folder, of a list file, or the one video, and the folder that they start from.
@@ -34,4 +97,16 @@ pub fn read_file_list(
     delimiter: Option<String>,
 ) -> PyResult<Listing> {
     py.detach(|| datasets::file_list(&path, root.as_deref(), delimiter.as_deref())).or_raise(py).map(listing)
+}
+
+#[pyfunction]
+pub fn read_space_list(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    delimiter: Option<String>,
+    multi_label: bool,
+) -> PyResult<Found<'_>> {
+    let read = || datasets::space_list(&path, root.as_deref(), delimiter.as_deref(), multi_label);
+    found(py, py.detach(read))
 }

@@ -23,7 +23,7 @@ mod _framespool {
     use super::*;
 
     #[pymodule_export]
-    use datasets::{find_videos, read_file_list, read_folder};
+    use datasets::{find_videos, read_file_list, read_folder, read_space_list};
     #[pymodule_export]
     use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
     #[pymodule_export]

@@ -1,9 +1,10 @@
 """Lists of labelled videos, or of parts of videos.
 
 A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, or a :class:`Part` of a video,
-may stand for a path.
+may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
 """
 
+from framespool.datasets._annotations import space_list
 from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
 from framespool.datasets._sources import FrameFolder, Part
@@ -18,4 +19,5 @@ __all__ = [
     "frame_folders",
     "images",
     "mix",
+    "space_list",
 ]

@@ -1,0 +1,110 @@
+"""Lists that other codebases read become datasets: sources, labels, classes, and columns for the rest."""
+
+from __future__ import annotations
+
+import pickle
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool import _state
+from framespool.datasets import Dataset, FrameFolder, Part, mix
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+# --- columns
+
+
+@pytest.fixture
+def table() -> Dataset:
+    return Dataset([("a", 0), ("b", 1), ("c", 1)], ["x", "y"], {"id": ["1", "2", "3"], "labels": [[0], [1, 2], []]})
+
+
+def test_columns_go_along_with_their_entries(table):
+    assert table[1:].columns == {"id": ["2", "3"], "labels": [[1, 2], []]} and table[1:].classes == ["x", "y"]
+    assert table[::-2].columns["id"] == ["3", "1"]
+    assert table.without(["b"]).columns["id"] == ["1", "3"]
+    assert table.subset([2, 0, 2]).entries == [("c", 1), ("a", 0), ("c", 1)]
+    assert table.subset(np.array([-1, 0])).columns["id"] == ["3", "1"]
+    assert table.subset([]).columns == {"id": [], "labels": []}
+    assert "columns id, labels" in repr(table)
+    again = pickle.loads(pickle.dumps(table))
+    assert again == table and again.columns == table.columns
+    assert table != Dataset(table.entries, table.classes)
+
+
+def test_a_union_has_all_columns(table):
+    other = Dataset([("d", 0)], ["x", "y"], {"id": ["4"], "seconds": [1.5]})
+    both = table + other
+    assert both.columns == {
+        "id": ["1", "2", "3", "4"],
+        "labels": [[0], [1, 2], [], None],
+        "seconds": [None, None, None, 1.5],
+    }
+    assert both.classes == ["x", "y"] and len((both + Dataset([])).columns["id"]) == 4
+
+
+def test_entries_are_chosen_by_what_the_list_says(table):
+    seen = []
+    kept = table.filter(lambda source, label, row: seen.append((source, label, row)) or label == 1 and row["labels"])
+    assert kept.entries == [("b", 1)] and kept.columns == {"id": ["2"], "labels": [[1, 2]]}
+    assert seen[0] == ("a", 0, {"id": "1", "labels": [0]}) and len(seen) == 3
+    plain = Dataset([("a", 0), ("b", 1)])
+    assert plain.filter(lambda source, label, row: source == "b" and row == {}).entries == [("b", 1)]
+
+
+def test_a_mix_keeps_its_weights_and_its_columns(table):
+    mixed = mix((table, 3), ([("d", 0), ("e", 1)], 1))
+    assert mixed.columns["id"] == ["1", "2", "3", None, None]
+    assert pickle.loads(pickle.dumps(mixed)) == mixed
+    kept = mixed.filter(lambda source, label, row: label == 1)
+    assert (kept.lengths, kept.weights) == ([2, 1], [3, 1]) and kept.columns["id"] == ["2", "3", None]
+    assert mixed.without(["e", "a"]).lengths == [2, 1] and mixed.without(["a"]).columns["id"] == ["2", "3", None, None]
+    assert type(mixed[1:4]) is Dataset and mixed[1:4].columns["id"] == ["2", "3", None]
+
+
+def test_columns_change_no_state(table):
+    assert _state.fingerprint(table) == _state.fingerprint(Dataset(table.entries))
+    assert _state.fingerprint(table) != _state.fingerprint(table.subset([0, 2, 1]))
+
+
+def test_wrong_columns_and_choices_are_repeated_back(table):
+    with pytest.raises(fsp.ArgumentError, match="column 'id' must have one value per entry, got 1 for 2"):
+        Dataset([("a", 0), ("b", 1)], columns={"id": ["1"]})
+    for wrong, text in ((3, "index 3 is out of range: the dataset has 3"), (-4, "-4"), (True, "True"), ("a", "'a'")):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            table.subset([wrong])
+    with pytest.raises(fsp.ArgumentError, match=r"predicate must be a function of \(source, label, row\), got 3"):
+        table.filter(3)
+
+
+# --- lists of paths
+
+
+def test_lists_with_several_labels(tmp_path):
+    path = write(tmp_path / "train.csv", "a.mp4,3,5\nsub/b.mp4,0\nc.mp4\n")
+    dataset = fsp.datasets.space_list(path, delimiter=",", multi_label=True)
+    assert dataset.entries == [(f"{tmp_path}/{name}", -1) for name in ("a.mp4", "sub/b.mp4", "c.mp4")]
+    assert dataset.columns == {"labels": [[3, 5], [0], []]}
+    spaced = fsp.datasets.space_list(write(tmp_path / "train.txt", "my a.mp4 3\nb.mp4 4\n"), root="/data")
+    assert spaced.entries == [("/data/my a.mp4", 3), ("/data/b.mp4", 4)] and spaced.columns == {}
+
+
+def test_lists_that_are_no_utf_8_say_what_they_are(tmp_path):
+    for text, message in (
+        (
+            "ok.mp4 1\ncafé.mp4 2\n".encode("cp1252"),
+            "line 2: is not UTF-8 text: byte 4 of the line is 0xE9, which is 'é'",
+        ),
+        ("a.mp4 1\n".encode("utf-16"), "line 1: is UTF-16"),
+        (b"a.mp4 1\rb.mp4 2\r", "line 1: has a carriage return inside"),
+    ):
+        for read in (fsp.datasets.space_list, fsp.datasets.file_list):
+            with pytest.raises(fsp.ArgumentError, match=message):
+                read(write(tmp_path / "list.txt", text))
+    assert len(fsp.datasets.space_list(write(tmp_path / "list.txt", "\ufeffa.mp4 1\r\n\r\n"))) == 1

@@ -5,6 +5,8 @@
 mod file_list;
 mod find;
 mod folder;
+mod gluon_list;
+mod rawframes;
 mod space_list;
 mod text;
 mod value;
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;
+pub use gluon_list::gluon_list;
+pub use rawframes::{rawframes, FrameField};
 pub use space_list::space_list;
 pub use value::{Column, Value};
 

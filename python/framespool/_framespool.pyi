@@ -33,6 +33,8 @@ __all__ = [
     "pixel_backend",
     "read_file_list",
     "read_folder",
+    "read_gluon_list",
+    "read_rawframes",
     "read_space_list",
     "sample",
 ]
@@ -253,6 +255,12 @@ _Found = tuple[list[tuple[str, int, _Part | None, _Frames | None]], list[str], d
 
 def read_space_list(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
     """What a list of paths with labels says."""
+
+def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: list[str]) -> _Found:
+    """What a list of folders of frames says."""
+
+def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _Found:
+    """What a list of paths with durations and labels says."""
 
 def apply(
     pixels: Any,

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets::{self as datasets, Bounds, Column, Dataset, Entry, FrameList, Value};
+use framespool_datasets::{self as datasets, Bounds, Column, Dataset, Entry, FrameField, FrameList, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -42,6 +42,10 @@ fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult
         table.set_item(name, PyList::new(py, values)?)?;
     }
     Ok((entries, classes, table, notes))
+}
+
+fn frame_list((pattern, first, count, fps): Frames) -> FrameList {
+    FrameList { pattern, first, count, fps }
 }
 
 fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
@@ -109,4 +113,29 @@ pub fn read_space_list(
 ) -> PyResult<Found<'_>> {
     let read = || datasets::space_list(&path, root.as_deref(), delimiter.as_deref(), multi_label);
     found(py, py.detach(read))
+}
+
+#[pyfunction]
+pub fn read_rawframes(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    frames: Frames,
+    columns: Vec<String>,
+) -> PyResult<Found<'_>> {
+    let read = || {
+        let fields = columns.iter().map(|name| FrameField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
+        datasets::rawframes(&path, root.as_deref(), &frame_list(frames), &fields)
+    };
+    found(py, py.detach(read))
+}
+
+#[pyfunction]
+pub fn read_gluon_list(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    extension: Option<String>,
+) -> PyResult<Found<'_>> {
+    found(py, py.detach(|| datasets::gluon_list(&path, root.as_deref(), extension.as_deref())))
 }

@@ -108,3 +108,56 @@ def test_lists_that_are_no_utf_8_say_what_they_are(tmp_path):
             with pytest.raises(fsp.ArgumentError, match=message):
                 read(write(tmp_path / "list.txt", text))
     assert len(fsp.datasets.space_list(write(tmp_path / "list.txt", "\ufeffa.mp4 1\r\n\r\n"))) == 1
+
+
+# --- frames of videos
+
+
+def test_lists_of_folders_of_frames(tmp_path):
+    path = write(tmp_path / "train.txt", "a/v 58 3\nmy clip 29 0\n")
+    dataset = fsp.datasets.rawframes(path, root="/data", fps=29.97)
+    assert dataset.entries == [
+        (FrameFolder("/data/a/v", pattern="img_{:05}.jpg", first=1, count=58, fps=(30000, 1001)), 3),
+        (FrameFolder("/data/my clip", pattern="img_{:05}.jpg", first=1, count=29, fps=(30000, 1001)), 0),
+    ]
+    mixed = write(tmp_path / "pretrain.txt", "v.mp4 0 -1\nframes/v 9601 300\n")
+    dataset = fsp.datasets.rawframes(mixed, root="/data", pattern="%06d.png", columns=("start", "total"))
+    folder = FrameFolder("/data/frames/v", pattern="%06d.png", first=9601, count=300)
+    assert dataset.entries == [("/data/v.mp4", -1), (folder, -1)]
+    labels = fsp.datasets.rawframes(write(tmp_path / "l.txt", "v 10 1 2\n"), columns=["total", "labels"])
+    assert labels.columns == {"labels": [[1, 2]]} and labels[0][1] == -1
+    for wrong, text in (
+        ({"columns": ("length",)}, "got 'length'"),
+        ({"columns": "total"}, "columns must be a list"),
+        ({"columns": ("label",)}, "columns must have total"),
+        ({"fps": 0}, "fps"),
+        ({"first": -1}, "first"),
+        ({"pattern": None}, "pattern"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.rawframes(path, **wrong)
+    with pytest.raises(fsp.ArgumentError, match="line 2: frames from number 1 on, 0 in all"):
+        fsp.datasets.rawframes(write(tmp_path / "bad.txt", "a 1 1\nb 0 1\n"))
+
+
+def test_folders_of_frames_from_a_list_are_played(tmp_path):
+    from PIL import Image
+
+    for number in range(3, 9):
+        file = tmp_path / "v" / f"{number:06}.png"
+        file.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (16, 12), (10 * number,) * 3).save(file)
+    dataset = fsp.datasets.rawframes(
+        write(tmp_path / "list.txt", "v 4 3\n"), pattern="{:06}.png", columns=("start", "total")
+    )
+    video = fsp.Video(dataset[0][0])
+    assert [int(frame.flat[0]) for frame in video[0 : len(video)].numpy()] == [40, 50, 60]
+
+
+def test_lists_with_durations(tmp_path):
+    path = write(tmp_path / "train.csv", "k400/v1 300 2\nk400/my v.avi 250 7\n")
+    dataset = fsp.datasets.gluon_list(path, root="/data", extension="mp4")
+    assert dataset.entries == [("/data/k400/v1.mp4", 2), ("/data/k400/my v.avi", 7)]
+    assert dataset.columns == {"duration": [300, 250]}
+    with pytest.raises(fsp.ArgumentError, match="train.csv, line 1: duration 'v1' is not a number"):
+        fsp.datasets.gluon_list(write(path, "k400/v v1 2\n"))

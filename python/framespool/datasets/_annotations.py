@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from framespool import _framespool
+from framespool._check import several, whole
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sources import FrameFolder, Part, Source
+from framespool.errors import ArgumentError
 
 _Path = str | os.PathLike[str]
+_Fps = float | tuple[int, int]
 
 
 def _dataset(found: Any) -> Dataset:
@@ -39,6 +43,14 @@ def _source(path: str, part: tuple[str, Any, Any] | None, frames: tuple[str, int
     return Part(source, start_seconds=start, end_seconds=end)
 
 
+def _frames(pattern: str, first: int, fps: _Fps) -> tuple[str, int, int | None, tuple[int, int]]:
+    """The frames of folders, checked as :class:`FrameFolder` checks them."""
+    if not isinstance(pattern, str):
+        raise ArgumentError(f"pattern must be a string, got {pattern!r}")
+    checked = FrameFolder("", pattern=pattern, first=first, fps=fps)
+    return pattern, whole("first", checked.first), None, checked._fps
+
+
 def space_list(
     path: _Path, *, root: _Path | None = None, delimiter: str | None = None, multi_label: bool = False
 ) -> Dataset:
@@ -50,3 +62,39 @@ def space_list(
     number of its own (``clip 7``) cannot be told from one with another label.
     """
     return _dataset(_framespool.read_space_list(path, root, delimiter, multi_label))
+
+
+def rawframes(
+    path: _Path,
+    *,
+    root: _Path | None = None,
+    pattern: str = "img_{:05}.jpg",
+    first: int = 1,
+    fps: _Fps = 30,
+    columns: Sequence[str] = ("total", "label"),
+) -> Dataset:
+    """Videos that were taken apart into pictures: ``folder total_frames label`` on each line, as mmaction2 and
+    VideoMAEv2 have it. Entries are :class:`FrameFolder`.
+
+    ``columns``: what stands behind the folder, whole numbers all: ``"total"`` frames; ``"label"``, or ``"labels"`` for
+    one or more, which become ``columns["labels"]`` with -1 as the entry's own label; ``"start"``, the number in the
+    first file's name, or ``"offset"``, which is added to ``first``. So ``("start", "total")`` is VideoMAEv2's list for
+    pretraining, in which ``path 0 -1`` is a whole video's file, and ``("offset", "total", "label")`` mmaction2's with
+    offsets. ``pattern``, ``first`` and ``fps`` as in :class:`FrameFolder`. Relative paths start at ``root``, or at the
+    list's own folder; blank lines and lines that begin with ``#`` are passed over. Errors name the line.
+    """
+    names = several(columns)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f'columns must be a list such as ("total", "label"), got {columns!r}')
+    return _dataset(_framespool.read_rawframes(path, root, _frames(pattern, first, fps), list(names)))
+
+
+def gluon_list(path: _Path, *, root: _Path | None = None, extension: str | None = None) -> Dataset:
+    """``path duration label`` on each line, as GluonCV, VideoMAE's pretraining and TSN have it for video files.
+
+    ``columns["duration"]`` is what the list says, in its unit; nothing here depends on it. ``extension`` (such as
+    ``"mp4"``) is put behind names that have none. Relative paths start at ``root``, or at the list's own folder; blank
+    lines and lines that begin with ``#`` are passed over. Errors name the line. For folders of frames,
+    ``folder total_frames label``, see :func:`rawframes`.
+    """
+    return _dataset(_framespool.read_gluon_list(path, root, extension))

@@ -2,12 +2,16 @@
 //! One file per format, one function per file; the order of entries is the same on every machine.
 //! Never: opens a video, or leaves out an entry without saying so.
 
+mod classes;
 mod file_list;
 mod find;
 mod folder;
 mod gluon_list;
+mod kinetics;
+mod places;
 mod rawframes;
 mod space_list;
+mod table;
 mod text;
 mod value;
 
@@ -17,6 +21,8 @@ pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;
 pub use gluon_list::gluon_list;
+pub use kinetics::kinetics;
+pub use places::Missing;
 pub use rawframes::{rawframes, FrameField};
 pub use space_list::space_list;
 pub use value::{Column, Value};

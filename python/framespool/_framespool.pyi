@@ -34,6 +34,7 @@ __all__ = [
     "read_file_list",
     "read_folder",
     "read_gluon_list",
+    "read_kinetics",
     "read_rawframes",
     "read_space_list",
     "sample",
@@ -261,6 +262,11 @@ def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: li
 
 def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _Found:
     """What a list of paths with durations and labels says."""
+
+def read_kinetics(
+    annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str
+) -> _Found:
+    """What an annotation table of Kinetics says."""
 
 def apply(
     pixels: Any,

@@ -5,11 +5,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets::{self as datasets, Bounds, Column, Dataset, Entry, FrameField, FrameList, Value};
+use framespool_datasets::{self as datasets, Bounds, Column, Dataset, Entry, FrameField, FrameList, Missing, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::OrRaise;
+use crate::order::word;
 
 type Listing = (Vec<(OsString, i64)>, Vec<String>);
 
@@ -46,6 +47,11 @@ fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult
 
 fn frame_list((pattern, first, count, fps): Frames) -> FrameList {
     FrameList { pattern, first, count, fps }
+}
+
+/// What `missing=` says.
+fn missing(word_given: &str) -> framespool::Result<Missing> {
+    word("missing", word_given, &[("error", Missing::Error), ("skip", Missing::Skip)])
 }
 
 fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
@@ -138,4 +144,20 @@ pub fn read_gluon_list(
     extension: Option<String>,
 ) -> PyResult<Found<'_>> {
     found(py, py.detach(|| datasets::gluon_list(&path, root.as_deref(), extension.as_deref())))
+}
+
+#[pyfunction]
+pub fn read_kinetics<'py>(
+    py: Python<'py>,
+    annotations: PathBuf,
+    root: PathBuf,
+    extension: String,
+    split: Option<String>,
+    classes: Option<Vec<String>>,
+    missing: &str,
+) -> PyResult<Found<'py>> {
+    let missing = self::missing(missing).or_raise(py)?;
+    let read =
+        || datasets::kinetics(&annotations, &root, &extension, split.as_deref(), classes.as_deref(), missing);
+    found(py, py.detach(read))
 }

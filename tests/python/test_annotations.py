@@ -161,3 +161,34 @@ def test_lists_with_durations(tmp_path):
     assert dataset.columns == {"duration": [300, 250]}
     with pytest.raises(fsp.ArgumentError, match="train.csv, line 1: duration 'v1' is not a number"):
         fsp.datasets.gluon_list(write(path, "k400/v v1 2\n"))
+
+
+# --- datasets by their own annotations
+
+
+def test_kinetics(tmp_path):
+    rows = 'label,youtube_id,time_start,time_end,split\n"yoga",-ab,2,12,train\nair drumming,c,1003,1013,train\nyoga,d,0,10,val\n'
+    table = write(tmp_path / "train.csv", rows)
+    first = write(tmp_path / "v" / "-ab_000002_000012.mp4", "")
+    second = write(tmp_path / "v" / "air_drumming" / "c_001003_001013.mp4", "")
+    with pytest.raises(fsp.ArgumentError, match=r"train.csv, line 4: no file d_000000_000010.mp4 .*missing=\"skip\""):
+        fsp.datasets.kinetics(table, tmp_path / "v")
+    with pytest.warns(UserWarning, match="1 of 3 entries are left out") as told:
+        dataset = fsp.datasets.kinetics(table, tmp_path / "v", missing="skip")
+    assert told[0].filename == __file__
+    assert dataset.entries == [(str(first), 1), (str(second), 0)] and dataset.classes == ["air drumming", "yoga"]
+    assert dataset.columns == {
+        "youtube_id": ["-ab", "c"],
+        "time_start": [2, 1003],
+        "time_end": [12, 1013],
+        "split": ["train", "train"],
+    }
+    train = fsp.datasets.kinetics(table, tmp_path / "v", split="train", classes=["yoga", "air drumming"])
+    assert [label for _, label in train] == [0, 1]
+    test = write(tmp_path / "test.csv", "youtube_id,time_start,time_end,split\n-ab,2,12,test\n")
+    assert fsp.datasets.kinetics(test, tmp_path / "v").entries == [(str(first), -1)]
+    for wrong, text in (({"missing": "ignore"}, "ignore"), ({"classes": "yoga"}, "classes"), ({"split": "x"}, "'x'")):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.kinetics(table, tmp_path / "v", **wrong)
+    with pytest.raises(FileNotFoundError):
+        fsp.datasets.kinetics(tmp_path / "none.csv", tmp_path)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import several, whole
+from framespool._check import choice, several, whole
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sources import FrameFolder, Part, Source
 from framespool.errors import ArgumentError
@@ -49,6 +49,15 @@ def _frames(pattern: str, first: int, fps: _Fps) -> tuple[str, int, int | None, 
         raise ArgumentError(f"pattern must be a string, got {pattern!r}")
     checked = FrameFolder("", pattern=pattern, first=first, fps=fps)
     return pattern, whole("first", checked.first), None, checked._fps
+
+
+def _names(classes: Sequence[str] | None) -> list[str] | None:
+    if classes is None:
+        return None
+    names = several(classes)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"classes must be a list of names, got {classes!r}")
+    return list(names)
 
 
 def space_list(
@@ -98,3 +107,28 @@ def gluon_list(path: _Path, *, root: _Path | None = None, extension: str | None 
     ``folder total_frames label``, see :func:`rawframes`.
     """
     return _dataset(_framespool.read_gluon_list(path, root, extension))
+
+
+def kinetics(
+    annotations: _Path,
+    root: _Path,
+    *,
+    extension: str = ".mp4",
+    split: str | None = None,
+    classes: Sequence[str] | None = None,
+    missing: Literal["error", "skip"] = "error",
+) -> Dataset:
+    """Kinetics-400, -600 and -700: a table ``label,youtube_id,time_start,time_end,split`` (and ``is_cc``), and the clips.
+
+    A clip is the file ``{youtube_id}_{time_start:06}_{time_end:06}{extension}``, in ``root`` or in a folder of ``root``
+    with the name of its class, with spaces or with underscores; these folders are listed, each once. ``missing``: what
+    to do about clips that are not there, which no copy of Kinetics is without: ``"error"``, or ``"skip"`` them with a
+    warning that counts them. ``split``: only the rows of this split (``"train"``, ``"validate"``, …).
+
+    Labels are 0, 1, … by sorted class, over the whole table; ``classes`` gives the names in another order, such as
+    ``train.classes`` where a table does not have all of them. In a table without labels, as for a test split, all are
+    -1. ``columns`` has all columns of the table but ``label``. Raises :class:`~framespool.ArgumentError` with file and
+    line for what cannot be understood.
+    """
+    choice("missing", missing, ("error", "skip"))
+    return _dataset(_framespool.read_kinetics(annotations, root, extension, split, _names(classes), missing))

@@ -7,12 +7,14 @@ mod file_list;
 mod find;
 mod folder;
 mod gluon_list;
+mod hmdb51;
 mod kinetics;
 mod places;
 mod rawframes;
 mod space_list;
 mod table;
 mod text;
+mod ucf101;
 mod value;
 
 use std::path::{Path, PathBuf};
@@ -21,10 +23,12 @@ pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;
 pub use gluon_list::gluon_list;
+pub use hmdb51::hmdb51;
 pub use kinetics::kinetics;
 pub use places::Missing;
 pub use rawframes::{rawframes, FrameField};
 pub use space_list::space_list;
+pub use ucf101::ucf101;
 pub use value::{Column, Value};
 
 /// The label of a video that has none.

@@ -34,9 +34,11 @@ __all__ = [
     "read_file_list",
     "read_folder",
     "read_gluon_list",
+    "read_hmdb51",
     "read_kinetics",
     "read_rawframes",
     "read_space_list",
+    "read_ucf101",
     "sample",
 ]
 
@@ -267,6 +269,12 @@ def read_kinetics(
     annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str
 ) -> _Found:
     """What an annotation table of Kinetics says."""
+
+def read_ucf101(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
+    """What UCF101's lists say."""
+
+def read_hmdb51(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
+    """What HMDB51's lists say."""
 
 def apply(
     pixels: Any,

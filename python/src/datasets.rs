@@ -161,3 +161,25 @@ pub fn read_kinetics<'py>(
         || datasets::kinetics(&annotations, &root, &extension, split.as_deref(), classes.as_deref(), missing);
     found(py, py.detach(read))
 }
+
+#[pyfunction]
+pub fn read_ucf101(
+    py: Python<'_>,
+    annotations: PathBuf,
+    root: PathBuf,
+    split: u32,
+    train: bool,
+) -> PyResult<Found<'_>> {
+    found(py, py.detach(|| datasets::ucf101(&annotations, &root, split, train)))
+}
+
+#[pyfunction]
+pub fn read_hmdb51(
+    py: Python<'_>,
+    annotations: PathBuf,
+    root: PathBuf,
+    split: u32,
+    train: bool,
+) -> PyResult<Found<'_>> {
+    found(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
+}

@@ -192,3 +192,29 @@ def test_kinetics(tmp_path):
             fsp.datasets.kinetics(table, tmp_path / "v", **wrong)
     with pytest.raises(FileNotFoundError):
         fsp.datasets.kinetics(tmp_path / "none.csv", tmp_path)
+
+
+def test_ucf101(tmp_path):
+    write(tmp_path / "classInd.txt", "1 ApplyEyeMakeup\r\n2 Archery\r\n")
+    write(tmp_path / "trainlist01.txt", "Archery/a.avi 2\r\nApplyEyeMakeup/b.avi 1\r\n")
+    write(tmp_path / "testlist01.txt", "Archery/c.avi\r\n")
+    train = fsp.datasets.ucf101(tmp_path, "/v")
+    assert train.entries == [("/v/Archery/a.avi", 1), ("/v/ApplyEyeMakeup/b.avi", 0)]
+    assert train.classes == ["ApplyEyeMakeup", "Archery"]
+    assert fsp.datasets.ucf101(tmp_path, "/v", train=False).entries == [("/v/Archery/c.avi", 1)]
+    write(tmp_path / "trainlist02.txt", "Archery/a.avi 1\n")
+    with pytest.raises(fsp.ArgumentError, match=r"trainlist02.txt, line 1: class Archery is number 2"):
+        fsp.datasets.ucf101(tmp_path, "/v", split=2)
+    for wrong, text in (({"split": 0}, "split"), ({"train": "test"}, "train must be True or False")):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.ucf101(tmp_path, "/v", **wrong)
+
+
+def test_hmdb51(tmp_path):
+    write(tmp_path / "wave_test_split1.txt", "a.avi 1 \nb.avi 2 \nc.avi 0 \n")
+    write(tmp_path / "brush_hair_test_split1.txt", "d.avi 2 \n")
+    train, test = (fsp.datasets.hmdb51(tmp_path, "/v", train=train) for train in (True, False))
+    assert train.entries == [("/v/wave/a.avi", 1)] and train.classes == ["brush_hair", "wave"]
+    assert test.entries == [("/v/brush_hair/d.avi", 0), ("/v/wave/b.avi", 1)]
+    with pytest.raises(fsp.ArgumentError, match="_test_split2.txt"):
+        fsp.datasets.hmdb51(tmp_path, "/v", split=2)

@@ -4,7 +4,7 @@ A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; 
 may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
 """
 
-from framespool.datasets._annotations import gluon_list, kinetics, rawframes, space_list
+from framespool.datasets._annotations import gluon_list, hmdb51, kinetics, rawframes, space_list, ucf101
 from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
 from framespool.datasets._sources import FrameFolder, Part
@@ -18,9 +18,11 @@ __all__ = [
     "folder",
     "frame_folders",
     "gluon_list",
+    "hmdb51",
     "images",
     "kinetics",
     "mix",
     "rawframes",
     "space_list",
+    "ucf101",
 ]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, several, whole
+from framespool._check import choice, flag, several, whole
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sources import FrameFolder, Part, Source
 from framespool.errors import ArgumentError
@@ -132,3 +132,23 @@ def kinetics(
     """
     choice("missing", missing, ("error", "skip"))
     return _dataset(_framespool.read_kinetics(annotations, root, extension, split, _names(classes), missing))
+
+
+def ucf101(annotations: _Path, root: _Path, *, split: int = 1, train: bool = True) -> Dataset:
+    """UCF101: ``classInd.txt`` and, of split 1, 2 or 3, ``trainlist01.txt`` or ``testlist01.txt`` in ``annotations``.
+
+    Videos are ``root/Class/name.avi``. Labels are the numbers of ``classInd.txt`` less one, so they begin with 0; a
+    line whose number is not that of its class folder is an :class:`~framespool.ArgumentError` that names it.
+    """
+    split = whole("split", split, least=1, most=99)
+    return _dataset(_framespool.read_ucf101(annotations, root, split, flag("train", train)))
+
+
+def hmdb51(annotations: _Path, root: _Path, *, split: int = 1, train: bool = True) -> Dataset:
+    """HMDB51: the files ``{class}_test_split{split}.txt`` in ``annotations``, which say ``name.avi 1`` of videos for
+    training, ``2`` for testing, and ``0`` for neither.
+
+    Videos are ``root/class/name.avi``; labels are 0, 1, … by sorted class. Errors name file and line.
+    """
+    split = whole("split", split, least=1, most=99)
+    return _dataset(_framespool.read_hmdb51(annotations, root, split, flag("train", train)))

@@ -3,6 +3,7 @@
 //! Never: opens a video, or leaves out an entry without saying so.
 
 mod classes;
+mod dali_file_list;
 mod file_list;
 mod find;
 mod folder;
@@ -19,6 +20,7 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
+pub use dali_file_list::{dali_file_list, DaliUnit};
 pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;

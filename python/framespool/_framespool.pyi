@@ -31,6 +31,7 @@ __all__ = [
     "gpu_pool",
     "gpu_reason",
     "pixel_backend",
+    "read_dali_file_list",
     "read_file_list",
     "read_folder",
     "read_gluon_list",
@@ -264,6 +265,11 @@ def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: li
 
 def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _Found:
     """What a list of paths with durations and labels says."""
+
+def read_dali_file_list(
+    path: _Path, root: _Path | None, frames: bool, rounding: tuple[bool, bool, tuple[int, int]] | None
+) -> _Found:
+    """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
 
 def read_kinetics(
     annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str

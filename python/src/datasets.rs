@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets::{self as datasets, Bounds, Column, Dataset, Entry, FrameField, FrameList, Missing, Value};
+use framespool_datasets::{self as datasets, Bounds, Column, DaliUnit, Dataset, Entry, FrameField, FrameList, Missing, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -182,4 +182,21 @@ pub fn read_hmdb51(
     train: bool,
 ) -> PyResult<Found<'_>> {
     found(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
+}
+
+/// `rounding` is none for frames, and (start up, end up, fps) for seconds that become frames.
+#[pyfunction]
+pub fn read_dali_file_list(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    frames: bool,
+    rounding: Option<(bool, bool, (u32, u32))>,
+) -> PyResult<Found<'_>> {
+    let unit = match rounding {
+        _ if frames => DaliUnit::Frames,
+        None => DaliUnit::Seconds,
+        Some((start_up, end_up, fps)) => DaliUnit::Rounded { start_up, end_up, fps },
+    };
+    found(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
 }

@@ -163,6 +163,59 @@ def test_lists_with_durations(tmp_path):
         fsp.datasets.gluon_list(write(path, "k400/v v1 2\n"))
 
 
+# --- DALI
+
+
+def test_dali_lists_in_seconds(tmp_path):
+    path = write(tmp_path / "list.txt", "a.mp4 3\nb.mp4 4 0.51\nb.mp4 5 0.51 1.01\n")
+    dataset = fsp.datasets.dali_file_list(path, root="/v")
+    assert dataset.entries == [
+        ("/v/a.mp4", 3),
+        (Part("/v/b.mp4", start_seconds=0.51), 4),
+        (Part("/v/b.mp4", start_seconds=0.51, end_seconds=1.01), 5),
+    ]
+    for rounding, start, end in (
+        ("start_down_end_up", 12, 26),
+        ("start_up_end_down", 13, 25),
+        ("all_up", 13, 26),
+        ("all_down", 12, 25),
+    ):
+        dataset = fsp.datasets.dali_file_list(path, root="/v", rounding=rounding, fps=25)
+        assert dataset[2] == (Part("/v/b.mp4", start_frame=start, end_frame=end), 5)
+        assert dataset[1] == (Part("/v/b.mp4", start_frame=start), 4)
+    for wrong, text in (
+        ({"rounding": "down"}, "down"),
+        ({"rounding": "all_up"}, "needs the rate"),
+        ({"fps": 30}, "takes none"),
+        ({"rounding": "all_up", "fps": 0}, "fps"),
+        ({"frames": True, "fps": 30, "rounding": "all_up"}, "frames=True"),
+        ({"frames": True}, "line 2: frame '0.51'"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.dali_file_list(path, **wrong)
+    with pytest.warns(UserWarning, match="1 lines are left out, as DALI does.*line 2"):
+        assert len(fsp.datasets.dali_file_list(write(tmp_path / "l.txt", "a 0\na 1 2 2\n"))) == 1
+
+
+def test_dali_lists_in_frames_count_from_either_end(tmp_path, asl):
+    video = asl[0][0]
+    length = len(fsp.Video(video))
+    lines = [f"{video} 0 5 9", f"{video} 1 -6", f"{video} 2 -6 -2", f"{video} 3 4 -4", f"gone.mp4 4 7 8"]
+    dataset = fsp.datasets.dali_file_list(write(tmp_path / "list.txt", "\n".join(lines)), frames=True)
+    assert dataset.entries == [
+        (Part(video, start_frame=5, end_frame=9), 0),
+        (Part(video, start_frame=length - 6), 1),
+        (Part(video, start_frame=length - 6, end_frame=length - 2), 2),
+        (Part(video, start_frame=4, end_frame=length - 4), 3),
+        (Part(f"{tmp_path}/gone.mp4", start_frame=7, end_frame=8), 4),
+    ]
+    nothing = write(tmp_path / "nothing.txt", f"{video} 0\n{video} 1 {length - 2} -2\n")
+    with pytest.warns(UserWarning, match="1 parts have no frames and are left out"):
+        assert len(fsp.datasets.dali_file_list(nothing, frames=True)) == 1
+    with pytest.raises(fsp.ArgumentError, match=f"has {length} frames, a part from -{length + 1} to None"):
+        fsp.datasets.dali_file_list(write(tmp_path / "l.txt", f"{video} 0 -{length + 1}\n"), frames=True)
+
+
 # --- datasets by their own annotations
 
 

@@ -109,6 +109,84 @@ def gluon_list(path: _Path, *, root: _Path | None = None, extension: str | None 
     return _dataset(_framespool.read_gluon_list(path, root, extension))
 
 
+#: Whether start and end are rounded up, by DALI's words.
+_ROUNDING = {
+    "start_down_end_up": (False, True),
+    "start_up_end_down": (True, False),
+    "all_up": (True, True),
+    "all_down": (False, False),
+}
+
+
+def dali_file_list(
+    path: _Path,
+    *,
+    root: _Path | None = None,
+    frames: bool = False,
+    rounding: Literal["times", "start_down_end_up", "start_up_end_down", "all_up", "all_down"] = "times",
+    fps: _Fps | None = None,
+) -> Dataset:
+    """The ``file_list`` of DALI's video readers: ``file label [start [end]]`` on each line, no spaces in names.
+
+    Lines with a start are :class:`Part`; the end is not in it. With ``frames`` (DALI's ``file_list_frame_num=True``, or
+    ``file_list_format="frames"``) they are in frames, and a negative number counts from the end: such videos are opened
+    here, and their length looked up, no others. Without it they are seconds. With ``rounding="times"`` a part has the
+    frames that appear from start on and before end, by the file's own presentation times, which at a constant rate
+    is ``"all_up"``. DALI calculates frames by a rate instead: ``rounding`` in its words and ``fps`` give the same
+    parts, in frames. ``"start_up_end_down"`` is the default of ``readers.video``, and ``"start_down_end_up"`` that with
+    ``file_list_include_preceding_frame=True`` and the default of ``experimental.readers.video`` in DALI 2.4. Rounding
+    is exact for up to nine decimals, DALI's by floats.
+
+    Parts without frames (start is end, or nothing is left by rounding) are left out with a warning that counts them, as
+    DALI does: the order of a run that is compared with it depends on the number of entries. Blank lines and lines that
+    begin with ``#`` are passed over. Relative paths start at ``root``, or at the list's own folder. Errors name the
+    line.
+    """
+    choice("rounding", rounding, ("times", *_ROUNDING))
+    if flag("frames", frames) and (rounding != "times" or fps is not None):
+        raise ArgumentError("frames=True reads frames as they are; leave rounding and fps out")
+    if (fps is None) != (rounding == "times"):
+        raise ArgumentError(
+            f'rounding="{rounding}" with fps={fps!r}: DALI\'s rounding needs the rate, as fps=30, and rounding="times" '
+            "takes none"
+        )
+    up = None if fps is None else (*_ROUNDING[rounding], FrameFolder("", fps=fps)._fps)
+    entries, *rest = _framespool.read_dali_file_list(path, root, frames, up)
+    if not frames:
+        return _dataset((entries, *rest))
+    kept, empty = _counted_from_begin(entries)
+    notes = (
+        [f"{os.fspath(path)}: {len(empty)} parts have no frames and are left out; the first: {empty[0]}"]
+        if empty
+        else []
+    )
+    classes, columns, told = rest
+    return _dataset((kept, classes, columns, told + notes))
+
+
+def _counted_from_begin(entries: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Entries with negative frames replaced by what they stand for, and those of which nothing is left."""
+    from framespool._video import Video  # which imports the datasets
+
+    lengths: dict[str, int] = {}
+    kept, empty = [], []
+    for source, label, part, frames in entries:
+        if part is None or (part[1] >= 0 and (part[2] is None or part[2] >= 0)):
+            kept.append((source, label, part, frames))
+            continue
+        if source not in lengths:
+            lengths[source] = len(Video(source))
+        length = lengths[source]
+        start, end = (value + length if value is not None and value < 0 else value for value in part[1:])
+        if start < 0 or (end is not None and end < 0):
+            raise ArgumentError(f"{source} has {length} frames, a part from {part[1]} to {part[2]} begins before them")
+        if end is not None and end <= start:
+            empty.append(f"{source} from {part[1]} to {part[2]}")
+        else:
+            kept.append((source, label, ("frames", start, end), frames))
+    return kept, empty
+
+
 def kinetics(
     annotations: _Path,
     root: _Path,

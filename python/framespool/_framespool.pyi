@@ -36,8 +36,10 @@ __all__ = [
     "read_folder",
     "read_gluon_list",
     "read_hmdb51",
+    "read_jester",
     "read_kinetics",
     "read_rawframes",
+    "read_something_something",
     "read_space_list",
     "read_ucf101",
     "sample",
@@ -281,6 +283,16 @@ def read_ucf101(annotations: _Path, root: _Path, split: int, train: bool) -> _Fo
 
 def read_hmdb51(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
     """What HMDB51's lists say."""
+
+def read_something_something(
+    annotations: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None
+) -> _Found:
+    """What annotations of Something-Something V2 say; videos are files, or folders of ``frames``."""
+
+def read_jester(
+    list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None
+) -> _Found:
+    """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
 
 def apply(
     pixels: Any,

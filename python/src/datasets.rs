@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets::{self as datasets, Bounds, Column, DaliUnit, Dataset, Entry, FrameField, FrameList, Missing, Value};
+use framespool_datasets::{self as datasets, Bounds, Column, DaliUnit, Dataset, Entry, FrameField, FrameList, Missing, Numbered, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -52,6 +52,14 @@ fn frame_list((pattern, first, count, fps): Frames) -> FrameList {
 /// What `missing=` says.
 fn missing(word_given: &str) -> framespool::Result<Missing> {
     word("missing", word_given, &[("error", Missing::Error), ("skip", Missing::Skip)])
+}
+
+/// Files with an extension, or folders of frames.
+fn numbered(extension: Option<String>, frames: Option<Frames>) -> Numbered {
+    match (frames, extension) {
+        (Some(frames), _) => Numbered::Folders(frame_list(frames)),
+        (None, extension) => Numbered::Files(extension.unwrap_or_default()),
+    }
 }
 
 fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
@@ -199,4 +207,30 @@ pub fn read_dali_file_list(
         Some((start_up, end_up, fps)) => DaliUnit::Rounded { start_up, end_up, fps },
     };
     found(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
+}
+
+#[pyfunction]
+pub fn read_something_something(
+    py: Python<'_>,
+    annotations: PathBuf,
+    labels: PathBuf,
+    root: PathBuf,
+    extension: Option<String>,
+    frames: Option<Frames>,
+) -> PyResult<Found<'_>> {
+    let videos = numbered(extension, frames);
+    found(py, py.detach(|| datasets::something_something(&annotations, &labels, &root, &videos)))
+}
+
+#[pyfunction]
+pub fn read_jester(
+    py: Python<'_>,
+    list: PathBuf,
+    labels: PathBuf,
+    root: PathBuf,
+    extension: Option<String>,
+    frames: Option<Frames>,
+) -> PyResult<Found<'_>> {
+    let videos = numbered(extension, frames);
+    found(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
 }

@@ -25,7 +25,9 @@ mod _framespool {
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]
-    use datasets::{read_dali_file_list, read_gluon_list, read_hmdb51, read_kinetics, read_rawframes, read_space_list, read_ucf101};
+    use datasets::{read_dali_file_list, read_gluon_list, read_rawframes, read_space_list};
+    #[pymodule_export]
+    use datasets::{read_hmdb51, read_jester, read_kinetics, read_something_something, read_ucf101};
     #[pymodule_export]
     use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
     #[pymodule_export]

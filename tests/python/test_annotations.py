@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import framespool as fsp
@@ -200,7 +201,7 @@ def test_dali_lists_in_seconds(tmp_path):
 def test_dali_lists_in_frames_count_from_either_end(tmp_path, asl):
     video = asl[0][0]
     length = len(fsp.Video(video))
-    lines = [f"{video} 0 5 9", f"{video} 1 -6", f"{video} 2 -6 -2", f"{video} 3 4 -4", f"gone.mp4 4 7 8"]
+    lines = [f"{video} 0 5 9", f"{video} 1 -6", f"{video} 2 -6 -2", f"{video} 3 4 -4", "gone.mp4 4 7 8"]
     dataset = fsp.datasets.dali_file_list(write(tmp_path / "list.txt", "\n".join(lines)), frames=True)
     assert dataset.entries == [
         (Part(video, start_frame=5, end_frame=9), 0),
@@ -220,8 +221,8 @@ def test_dali_lists_in_frames_count_from_either_end(tmp_path, asl):
 
 
 def test_kinetics(tmp_path):
-    rows = 'label,youtube_id,time_start,time_end,split\n"yoga",-ab,2,12,train\nair drumming,c,1003,1013,train\nyoga,d,0,10,val\n'
-    table = write(tmp_path / "train.csv", rows)
+    rows = ['"yoga",-ab,2,12,train', "air drumming,c,1003,1013,train", "yoga,d,0,10,val"]
+    table = write(tmp_path / "train.csv", "\n".join(["label,youtube_id,time_start,time_end,split", *rows]))
     first = write(tmp_path / "v" / "-ab_000002_000012.mp4", "")
     second = write(tmp_path / "v" / "air_drumming" / "c_001003_001013.mp4", "")
     with pytest.raises(fsp.ArgumentError, match=r"train.csv, line 4: no file d_000000_000010.mp4 .*missing=\"skip\""):
@@ -271,3 +272,38 @@ def test_hmdb51(tmp_path):
     assert test.entries == [("/v/brush_hair/d.avi", 0), ("/v/wave/b.avi", 1)]
     with pytest.raises(fsp.ArgumentError, match="_test_split2.txt"):
         fsp.datasets.hmdb51(tmp_path, "/v", split=2)
+
+
+def test_something_something(tmp_path):
+    videos = [
+        {"id": "78687", "label": "closing a box", "template": "Closing [something]", "placeholders": ["a box"]},
+        {"id": "7"},
+    ]
+    train = write(tmp_path / "train.json", json.dumps(videos))
+    labels = write(tmp_path / "labels.json", '{"Opening something": "1", "Closing something": "0"}')
+    dataset = fsp.datasets.something_something(train, labels, "/v")
+    assert dataset.entries == [("/v/78687.webm", 0), ("/v/7.webm", -1)]
+    assert dataset.classes == ["Closing something", "Opening something"]
+    assert dataset.columns == {
+        "id": ["78687", "7"],
+        "label": ["closing a box", None],
+        "template": ["Closing [something]", None],
+        "placeholders": [["a box"], None],
+    }
+    folders = fsp.datasets.something_something(train, labels, "/v", pattern="{:06}.jpg", fps=24)
+    assert folders[1] == (FrameFolder("/v/7", pattern="{:06}.jpg", fps=24), -1)
+    with pytest.raises(fsp.ArgumentError, match=r"train.json, video 0 \(id 78687\): 'Closing something' is none"):
+        fsp.datasets.something_something(train, write(labels, '{"Opening something": "0"}'), "/v")
+
+
+def test_jester(tmp_path):
+    train = write(tmp_path / "train.csv", "34870;Drumming Fingers\n9;Swiping Left\n10\n")
+    labels = write(tmp_path / "labels.csv", "Swiping Left\nDrumming Fingers\n")
+    dataset = fsp.datasets.jester(train, labels, "/v")
+    assert [label for _, label in dataset] == [1, 0, -1] and dataset.classes == ["Swiping Left", "Drumming Fingers"]
+    assert dataset[0][0] == FrameFolder("/v/34870", pattern="{:05}.jpg", fps=12)
+    assert fsp.datasets.jester(train, labels, "/v", extension=".mp4")[1] == ("/v/9.mp4", 0)
+    with pytest.raises(fsp.ArgumentError, match="train.csv, line 2: 'Waving' is none of the 2 classes"):
+        fsp.datasets.jester(write(train, "7\n8;Waving\n"), labels, "/v")
+    with pytest.raises(fsp.ArgumentError, match="extension must be a string, got 3"):
+        fsp.datasets.jester(train, labels, "/v", extension=3)

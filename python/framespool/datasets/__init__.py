@@ -4,7 +4,17 @@ A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; 
 may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
 """
 
-from framespool.datasets._annotations import dali_file_list, gluon_list, hmdb51, kinetics, rawframes, space_list, ucf101
+from framespool.datasets._annotations import (
+    dali_file_list,
+    gluon_list,
+    hmdb51,
+    jester,
+    kinetics,
+    rawframes,
+    something_something,
+    space_list,
+    ucf101,
+)
 from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
 from framespool.datasets._sources import FrameFolder, Part
@@ -21,9 +31,11 @@ __all__ = [
     "gluon_list",
     "hmdb51",
     "images",
+    "jester",
     "kinetics",
     "mix",
     "rawframes",
+    "something_something",
     "space_list",
     "ucf101",
 ]

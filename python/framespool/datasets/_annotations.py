@@ -30,11 +30,11 @@ def _dataset(found: Any) -> Dataset:
     return Dataset([(_source(path, part, frames), label) for path, label, part, frames in entries], classes, columns)
 
 
-def _source(path: str, part: tuple[str, Any, Any] | None, frames: tuple[str, int, int | None, Any] | None) -> Source:
+def _source(path: str, part: tuple[str, Any, Any] | None, frames: tuple[str, int, int | None, tuple[int, int]] | None) -> Source:
     source: str | FrameFolder = path
     if frames is not None:
-        pattern, first, count, fps = frames
-        source = FrameFolder(path, pattern=pattern, first=first, count=count, fps=fps)
+        pattern, first, count, (num, den) = frames
+        source = FrameFolder(path, pattern=pattern, first=first, count=count, fps=num if den == 1 else (num, den))
     if part is None:
         return source
     unit, start, end = part
@@ -49,6 +49,13 @@ def _frames(pattern: str, first: int, fps: _Fps) -> tuple[str, int, int | None, 
         raise ArgumentError(f"pattern must be a string, got {pattern!r}")
     checked = FrameFolder("", pattern=pattern, first=first, fps=fps)
     return pattern, whole("first", checked.first), None, checked._fps
+
+
+def _kind(extension: str | None, pattern: str | None, first: int, fps: _Fps) -> tuple[Any, Any]:
+    """Files with an extension, or folders of frames, as the engine takes them."""
+    if extension is not None and not isinstance(extension, str):
+        raise ArgumentError(f"extension must be a string, got {extension!r}")
+    return extension, None if pattern is None else _frames(pattern, first, fps)
 
 
 def _names(classes: Sequence[str] | None) -> list[str] | None:
@@ -196,7 +203,7 @@ def kinetics(
     classes: Sequence[str] | None = None,
     missing: Literal["error", "skip"] = "error",
 ) -> Dataset:
-    """Kinetics-400, -600 and -700: a table ``label,youtube_id,time_start,time_end,split`` (and ``is_cc``), and the clips.
+    """Kinetics-400, -600 and -700: a table ``label,youtube_id,time_start,time_end,split`` and the clips.
 
     A clip is the file ``{youtube_id}_{time_start:06}_{time_end:06}{extension}``, in ``root`` or in a folder of ``root``
     with the name of its class, with spaces or with underscores; these folders are listed, each once. ``missing``: what
@@ -230,3 +237,45 @@ def hmdb51(annotations: _Path, root: _Path, *, split: int = 1, train: bool = Tru
     """
     split = whole("split", split, least=1, most=99)
     return _dataset(_framespool.read_hmdb51(annotations, root, split, flag("train", train)))
+
+
+def something_something(
+    annotations: _Path,
+    labels: _Path,
+    root: _Path,
+    *,
+    extension: str = ".webm",
+    pattern: str | None = None,
+    first: int = 1,
+    fps: _Fps = 12,
+) -> Dataset:
+    """Something-Something V2: ``train.json`` or another list of ``{"id", "template", …}``, and ``labels.json``.
+
+    Videos are ``root/{id}{extension}``; with a ``pattern`` they are folders ``root/{id}`` of pictures, for which
+    ``pattern``, ``first`` and ``fps`` are as in :class:`FrameFolder`. A video's class is its template without the
+    brackets, its label the number that ``labels`` gives it; one without a template, as in the test split, has -1.
+    ``columns`` has what the list says: ``id``, ``label`` (the description), ``template``, ``placeholders``.
+    """
+    return _dataset(
+        _framespool.read_something_something(annotations, labels, root, *_kind(extension, pattern, first, fps))
+    )
+
+
+def jester(
+    annotations: _Path,
+    labels: _Path,
+    root: _Path,
+    *,
+    extension: str | None = None,
+    pattern: str = "{:05}.jpg",
+    first: int = 1,
+    fps: _Fps = 12,
+) -> Dataset:
+    """Jester, and Something-Something V1: ``id;label`` on each line, and a file with one label on each line.
+
+    Videos are folders ``root/{id}`` of pictures, for which ``pattern``, ``first`` and ``fps`` are as in
+    :class:`FrameFolder`; with an ``extension`` they are files ``root/{id}{extension}``. Labels are numbered from 0 in
+    the order of their file. A line without a label, as in the test split, has -1. Errors name file and line.
+    """
+    kind = _kind(extension, pattern if extension is None else None, first, fps)
+    return _dataset(_framespool.read_jester(annotations, labels, root, *kind))

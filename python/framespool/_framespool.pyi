@@ -37,6 +37,7 @@ __all__ = [
     "read_gluon_list",
     "read_hmdb51",
     "read_jester",
+    "read_json_lines",
     "read_kinetics",
     "read_rawframes",
     "read_something_something",
@@ -272,6 +273,9 @@ def read_dali_file_list(
     path: _Path, root: _Path | None, frames: bool, rounding: tuple[bool, bool, tuple[int, int]] | None
 ) -> _Found:
     """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
+
+def read_json_lines(path: _Path, root: _Path | None, keys: tuple[str, str, str, str], in_frames: bool) -> _Found:
+    """What a file of JSON objects says; ``keys``: of the source, the label, the start and the end."""
 
 def read_kinetics(
     annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str

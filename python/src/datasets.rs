@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets::{self as datasets, Bounds, Column, DaliUnit, Dataset, Entry, FrameField, FrameList, Missing, Numbered, Value};
+use framespool_datasets::{self as datasets, Bounds, Column, DaliUnit, Dataset, Entry, FrameField, FrameList, Keys, Missing, Numbered, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -233,4 +233,18 @@ pub fn read_jester(
 ) -> PyResult<Found<'_>> {
     let videos = numbered(extension, frames);
     found(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
+}
+
+/// `keys`: of the source, the label, the start and the end.
+#[pyfunction]
+pub fn read_json_lines(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    keys: (String, String, String, String),
+    in_frames: bool,
+) -> PyResult<Found<'_>> {
+    let (source, label, start, end) = keys;
+    let keys = Keys { source, label, start, end, in_frames };
+    found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
 }

@@ -25,7 +25,7 @@ mod _framespool {
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]
-    use datasets::{read_dali_file_list, read_gluon_list, read_rawframes, read_space_list};
+    use datasets::{read_dali_file_list, read_gluon_list, read_json_lines, read_rawframes, read_space_list};
     #[pymodule_export]
     use datasets::{read_hmdb51, read_jester, read_kinetics, read_something_something, read_ucf101};
     #[pymodule_export]

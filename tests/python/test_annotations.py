@@ -307,3 +307,39 @@ def test_jester(tmp_path):
         fsp.datasets.jester(write(train, "7\n8;Waving\n"), labels, "/v")
     with pytest.raises(fsp.ArgumentError, match="extension must be a string, got 3"):
         fsp.datasets.jester(train, labels, "/v", extension=3)
+
+
+# --- JSON lines
+
+
+def test_json_lines(tmp_path):
+    rows = [
+        {"uri": "a.mp4", "label": "run", "caption": "é", "id": 2**63},
+        {"uri": "file:///b%20c.mp4", "label": "jump", "start": 1.5, "end": 4, "tags": ["x", {"y": None, "z": True}]},
+        {"uri": "/d.mp4", "end": 2.5, "caption": None},
+    ]
+    path = write(tmp_path / "list.jsonl", "\n".join(json.dumps(row) for row in rows))
+    dataset = fsp.datasets.json_lines(path)
+    assert dataset.entries == [
+        (f"{tmp_path}/a.mp4", 1),
+        (Part("/b c.mp4", start_seconds=1.5, end_seconds=4.0), 0),
+        (Part("/d.mp4", end_seconds=2.5), -1),
+    ]
+    assert dataset.classes == ["jump", "run"]
+    assert dataset.columns == {
+        "caption": ["é", None, None],
+        "id": [2**63, None, None],
+        "tags": [None, ["x", {"y": None, "z": True}], None],
+    }
+    other = write(tmp_path / "other.jsonl", '{"video": "v.mp4", "from": 3, "to": 9, "label": [1, 2]}\n')
+    frames = fsp.datasets.json_lines(other, root="/r", source="video", start="from", end="to", in_frames=True)
+    assert frames.entries == [(Part("/r/v.mp4", start_frame=3, end_frame=9), -1)]
+    assert frames.columns == {"label": [[1, 2]]}
+    for wrong, text in (
+        ({}, 'line 1: "uri" is missing'),
+        ({"source": "video", "start": "to", "end": "to"}, '"to" twice'),
+        ({"source": None}, "source must be a key"),
+        ({"source": "video", "in_frames": 1}, "in_frames"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.json_lines(other, **wrong)

@@ -32,6 +32,7 @@ __all__ = [
     "hmdb51",
     "images",
     "jester",
+    "json_lines",
     "kinetics",
     "mix",
     "rawframes",

@@ -30,7 +30,9 @@ def _dataset(found: Any) -> Dataset:
     return Dataset([(_source(path, part, frames), label) for path, label, part, frames in entries], classes, columns)
 
 
-def _source(path: str, part: tuple[str, Any, Any] | None, frames: tuple[str, int, int | None, tuple[int, int]] | None) -> Source:
+def _source(
+    path: str, part: tuple[str, Any, Any] | None, frames: tuple[str, int, int | None, tuple[int, int]] | None
+) -> Source:
     source: str | FrameFolder = path
     if frames is not None:
         pattern, first, count, (num, den) = frames
@@ -279,3 +281,29 @@ def jester(
     """
     kind = _kind(extension, pattern if extension is None else None, first, fps)
     return _dataset(_framespool.read_jester(annotations, labels, root, *kind))
+
+
+def json_lines(
+    path: _Path,
+    *,
+    root: _Path | None = None,
+    source: str = "uri",
+    label: str = "label",
+    start: str = "start",
+    end: str = "end",
+    in_frames: bool = False,
+) -> Dataset:
+    """A JSON object on each line: ``{"uri": "a.mp4", "label": 3, "start": 1.5, "end": 4.0, "caption": "…"}``.
+
+    ``source``, ``label``, ``start``, ``end``: the keys that say these; only the source must be there, a path or a
+    ``file:`` URI. Labels are whole numbers, or names, which are sorted into ``classes``; a list of whole numbers is in
+    ``columns[label]``, with -1 as the entry's own label. Parts are in seconds, or ``in_frames`` from 0, up to and
+    without the end (see :class:`Part`). All other keys become ``columns``, ``None`` where an object lacks them or has
+    ``null``. Blank lines are passed over. Relative paths start at ``root``, or at the file's own folder. Errors name
+    the line.
+    """
+    keys = (source, label, start, end)
+    for name, key in zip(("source", "label", "start", "end"), keys, strict=True):
+        if not isinstance(key, str):
+            raise ArgumentError(f"{name} must be a key of the objects, got {key!r}")
+    return _dataset(_framespool.read_json_lines(path, root, keys, flag("in_frames", in_frames)))

@@ -2,8 +2,11 @@
 //! One file per format, one function per file; the order of entries is the same on every machine.
 //! Never: opens a video, or leaves out an entry without saying so.
 
+mod activitynet;
+mod ava;
 mod classes;
 mod dali_file_list;
+mod epic_kitchens;
 mod file_list;
 mod find;
 mod folder;
@@ -17,13 +20,17 @@ mod rawframes;
 mod something_something;
 mod space_list;
 mod table;
+mod template;
 mod text;
 mod ucf101;
 mod value;
 
 use std::path::{Path, PathBuf};
 
+pub use activitynet::activitynet;
+pub use ava::{ava, Ava};
 pub use dali_file_list::{dali_file_list, DaliUnit};
+pub use epic_kitchens::{epic_kitchens, EpicKitchens};
 pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;

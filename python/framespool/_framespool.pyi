@@ -31,7 +31,10 @@ __all__ = [
     "gpu_pool",
     "gpu_reason",
     "pixel_backend",
+    "read_activitynet",
+    "read_ava",
     "read_dali_file_list",
+    "read_epic_kitchens",
     "read_file_list",
     "read_folder",
     "read_gluon_list",
@@ -274,6 +277,27 @@ def read_dali_file_list(
 ) -> _Found:
     """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
 
+def read_epic_kitchens(
+    annotations: _Path,
+    root: _Path,
+    file: str,
+    label: str | None,
+    classes: _Path | None,
+    in_frames: bool,
+    frames: _Frames | None,
+) -> _Found:
+    """What an annotation table of EPIC-KITCHENS says."""
+
+def read_activitynet(
+    annotations: _Path, root: _Path, subset: str | None, file: str, classes: list[str] | None, missing: str
+) -> _Found:
+    """What annotations in ActivityNet's format say."""
+
+def read_ava(
+    annotations: _Path, root: _Path, file: str, span_seconds: float, begin_seconds: float, missing: str
+) -> _Found:
+    """What a table of AVA says."""
+
 def read_json_lines(path: _Path, root: _Path | None, keys: tuple[str, str, str, str], in_frames: bool) -> _Found:
     """What a file of JSON objects says; ``keys``: of the source, the label, the start and the end."""
 
@@ -293,9 +317,7 @@ def read_something_something(
 ) -> _Found:
     """What annotations of Something-Something V2 say; videos are files, or folders of ``frames``."""
 
-def read_jester(
-    list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None
-) -> _Found:
+def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None) -> _Found:
     """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
 
 def apply(

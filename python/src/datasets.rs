@@ -5,7 +5,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets::{self as datasets, Bounds, Column, DaliUnit, Dataset, Entry, FrameField, FrameList, Keys, Missing, Numbered, Value};
+use framespool_datasets::{
+    self as datasets, Ava, Bounds, Column, DaliUnit, Dataset, Entry, EpicKitchens, FrameField, FrameList,
+    Keys, Missing, Numbered, Value,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -23,12 +26,8 @@ fn listing(dataset: Dataset) -> Listing {
 type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// `(pattern, first, count, fps)`.
 type Frames = (String, u32, Option<u32>, (u32, u32));
-type Found<'py> = (
-    Vec<(OsString, i64, Option<Part<'py>>, Option<Frames>)>,
-    Vec<String>,
-    Bound<'py, PyDict>,
-    Vec<String>,
-);
+type Found<'py> =
+    (Vec<(OsString, i64, Option<Part<'py>>, Option<Frames>)>, Vec<String>, Bound<'py, PyDict>, Vec<String>);
 
 fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult<Found<'py>> {
     let Dataset { entries, classes, columns, notes } = dataset.or_raise(py)?;
@@ -138,7 +137,8 @@ pub fn read_rawframes(
     columns: Vec<String>,
 ) -> PyResult<Found<'_>> {
     let read = || {
-        let fields = columns.iter().map(|name| FrameField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
+        let fields =
+            columns.iter().map(|name| FrameField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
         datasets::rawframes(&path, root.as_deref(), &frame_list(frames), &fields)
     };
     found(py, py.detach(read))
@@ -247,4 +247,59 @@ pub fn read_json_lines(
     let (source, label, start, end) = keys;
     let keys = Keys { source, label, start, end, in_frames };
     found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
+pub fn read_epic_kitchens(
+    py: Python<'_>,
+    annotations: PathBuf,
+    root: PathBuf,
+    file: String,
+    label: Option<String>,
+    classes: Option<PathBuf>,
+    in_frames: bool,
+    frames: Option<Frames>,
+) -> PyResult<Found<'_>> {
+    let frames = frames.map(frame_list);
+    let how = EpicKitchens {
+        root: &root,
+        file: &file,
+        label: label.as_deref(),
+        classes: classes.as_deref(),
+        in_frames,
+        frames: frames.as_ref(),
+    };
+    found(py, py.detach(|| datasets::epic_kitchens(&annotations, &how)))
+}
+
+#[pyfunction]
+pub fn read_activitynet<'py>(
+    py: Python<'py>,
+    annotations: PathBuf,
+    root: PathBuf,
+    subset: Option<String>,
+    file: String,
+    classes: Option<Vec<String>>,
+    missing: &str,
+) -> PyResult<Found<'py>> {
+    let missing = self::missing(missing).or_raise(py)?;
+    let read =
+        || datasets::activitynet(&annotations, &root, subset.as_deref(), &file, classes.as_deref(), missing);
+    found(py, py.detach(read))
+}
+
+#[pyfunction]
+pub fn read_ava<'py>(
+    py: Python<'py>,
+    annotations: PathBuf,
+    root: PathBuf,
+    file: String,
+    span_seconds: f64,
+    begin_seconds: f64,
+    missing: &str,
+) -> PyResult<Found<'py>> {
+    let missing = self::missing(missing).or_raise(py)?;
+    let how = Ava { root: &root, file: &file, span_seconds, begin_seconds, missing };
+    found(py, py.detach(|| datasets::ava(&annotations, &how)))
 }

@@ -25,6 +25,8 @@ mod _framespool {
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]
+    use datasets::{read_activitynet, read_ava, read_epic_kitchens};
+    #[pymodule_export]
     use datasets::{read_dali_file_list, read_gluon_list, read_json_lines, read_rawframes, read_space_list};
     #[pymodule_export]
     use datasets::{read_hmdb51, read_jester, read_kinetics, read_something_something, read_ucf101};

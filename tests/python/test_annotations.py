@@ -343,3 +343,102 @@ def test_json_lines(tmp_path):
     ):
         with pytest.raises(fsp.ArgumentError, match=text):
             fsp.datasets.json_lines(other, **wrong)
+
+
+# --- segments
+
+
+def test_epic_kitchens(tmp_path):
+    header = (
+        "narration_id,participant_id,video_id,start_timestamp,stop_timestamp,start_frame,stop_frame,verb,verb_class"
+    )
+    rows = [
+        'P01_01_0,P01,P01_01,00:00:00.14,00:01:03.37,8,202,"turn-on, off",3',
+        "e,P01,P01_01,00:00:05.00,00:00:05.00,9,8,x,1",
+    ]
+    table = write(
+        tmp_path / "train.csv", "\n".join([header + ",all_noun_classes", rows[0] + ',"[3, 4]"', rows[1] + ",[1]"])
+    )
+    with pytest.warns(UserWarning, match="1 actions end where they begin"):
+        dataset = fsp.datasets.epic_kitchens(table, "/v")
+    assert dataset.entries == [(Part("/v/P01/videos/P01_01.MP4", start_seconds=0.14, end_seconds=63.37), 3)]
+    assert dataset.columns["verb"] == ["turn-on, off"] and dataset.columns["all_noun_classes"] == [[3, 4]]
+    assert dataset.columns["start_frame"] == [8] and dataset.columns["narration_id"] == ["P01_01_0"]
+    with pytest.warns(UserWarning):
+        frames = fsp.datasets.epic_kitchens(table, "/v", label=None, pattern="frame_{:010}.jpg", fps=50)
+    folder = FrameFolder("/v/P01/rgb_frames/P01_01", pattern="frame_{:010}.jpg", fps=50)
+    assert frames.entries == [(Part(folder, start_frame=7, end_frame=202), -1)]
+    classes = write(tmp_path / "verbs.csv", "id,key\n0,take\n1,put\n2,wash\n3,open\n")
+    with pytest.warns(UserWarning):
+        named = fsp.datasets.epic_kitchens(table, "/v", classes=classes, file="{video_id}.mp4", in_frames=True)
+    assert named.classes == ["take", "put", "wash", "open"]
+    assert named.entries == [(Part("/v/P01_01.mp4", start_frame=7, end_frame=202), 3)]
+    for wrong, text in (
+        ({"label": "action"}, "label must be one of"),
+        ({"file": "{name}.mp4"}, r"asks for \{name\}"),
+        ({"file": "{video_id}.*"}, "train.csv, line 2: no video /v/P01_01"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.epic_kitchens(table, "/v", **wrong)
+
+
+def test_activitynet(tmp_path):
+    surfing, archery = ({"segment": [6.19, 17.37], "label": "Surfing"}, {"segment": [20, 30.5], "label": "Archery"})
+    database = {
+        "zz": {"duration": 82.5, "subset": "training", "annotations": [surfing, archery]},
+        "aa": {"duration": 11, "subset": "testing", "annotations": []},
+    }
+    path = write(tmp_path / "activity_net.v1-3.json", json.dumps({"database": database}))
+    dataset = fsp.datasets.activitynet(path, "/v", file="v_{id}.mp4")
+    assert dataset.entries == [
+        (Part("/v/v_zz.mp4", start_seconds=6.19, end_seconds=17.37), 1),
+        (Part("/v/v_zz.mp4", start_seconds=20, end_seconds=30.5), 0),
+        ("/v/v_aa.mp4", -1),
+    ]
+    assert dataset.classes == ["Archery", "Surfing"]
+    assert dataset.columns == {
+        "id": ["zz", "zz", "aa"],
+        "duration": [82.5, 82.5, 11],
+        "subset": ["training", "training", "testing"],
+    }
+    video = write(tmp_path / "v" / "v_zz.mkv", "")
+    training = fsp.datasets.activitynet(path, tmp_path / "v", subset="training", classes=["Surfing", "Archery"])
+    assert [(part.source, label) for part, label in training] == [(str(video), 0), (str(video), 1)]
+    with pytest.raises(fsp.ArgumentError, match=r"v_aa.\*; leave such entries out"):
+        fsp.datasets.activitynet(path, tmp_path / "v")
+    with pytest.warns(UserWarning, match="1 of 2 entries are left out"):
+        assert len(fsp.datasets.activitynet(path, tmp_path / "v", missing="skip")) == 2
+
+
+def test_ava(tmp_path):
+    rows = "-5K,0902,0.077,0.151,0.283,0.811,80,1\n-5K,0902,0.5,0.151,0.283,0.811,9,2\n-5K,0903,,,,,\n"
+    path = write(tmp_path / "ava_train_v2.2.csv", rows)
+    dataset = fsp.datasets.ava(path, "/v", file="{video_id}.mp4", begin_seconds=900)
+    assert dataset.entries == [
+        (Part("/v/-5K.mp4", start_seconds=0.5, end_seconds=3.5), -1),
+        (Part("/v/-5K.mp4", start_seconds=1.5, end_seconds=4.5), -1),
+    ]
+    assert dataset.columns == {
+        "video_id": ["-5K", "-5K"],
+        "second": [902.0, 903.0],
+        "boxes": [[[0.077, 0.151, 0.283, 0.811], [0.5, 0.151, 0.283, 0.811]], []],
+        "actions": [[80, 9], []],
+        "persons": [[1, 2], []],
+    }
+    for wrong, text in (({"span_seconds": 0}, "span_seconds"), ({}, "ava_train_v2.2.csv, line 1: no video")):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.ava(path, tmp_path, **wrong)
+
+
+def test_segments_of_a_list_are_what_a_loader_delivers(tmp_path, asl):
+    path, _ = asl[0]
+    rows = [{"uri": path, "start": s, "end": s + 8, "name": f"clip {s}", "label": s} for s in (5, 20)]
+    listing = write(tmp_path / "list.jsonl", "\n".join(map(json.dumps, rows)))
+    dataset = fsp.datasets.json_lines(listing, in_frames=True)
+    loader = fsp.ClipLoader(dataset, fsp.sampling.windows(sequence_length=8), batch_size=2)
+    (batch,) = loader
+    assert batch.indices.numpy().tolist() == [list(range(5, 13)), list(range(20, 28))]
+    assert [dataset.columns["name"][video] for video in batch.video_ids.numpy()] == ["clip 5", "clip 20"]
+    state = loader.state_dict()
+    bare = Dataset(dataset.entries, dataset.classes)
+    fsp.ClipLoader(bare, fsp.sampling.windows(sequence_length=8), batch_size=2).load_state_dict(state)

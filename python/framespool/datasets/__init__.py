@@ -5,10 +5,14 @@ may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
 """
 
 from framespool.datasets._annotations import (
+    activitynet,
+    ava,
     dali_file_list,
+    epic_kitchens,
     gluon_list,
     hmdb51,
     jester,
+    json_lines,
     kinetics,
     rawframes,
     something_something,
@@ -24,7 +28,10 @@ __all__ = [
     "FrameFolder",
     "Mixture",
     "Part",
+    "activitynet",
+    "ava",
     "dali_file_list",
+    "epic_kitchens",
     "file_list",
     "folder",
     "frame_folders",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, flag, several, whole
+from framespool._check import choice, flag, number, several, whole
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sources import FrameFolder, Part, Source
 from framespool.errors import ArgumentError
@@ -160,17 +160,13 @@ def dali_file_list(
             "takes none"
         )
     up = None if fps is None else (*_ROUNDING[rounding], FrameFolder("", fps=fps)._fps)
-    entries, *rest = _framespool.read_dali_file_list(path, root, frames, up)
-    if not frames:
-        return _dataset((entries, *rest))
-    kept, empty = _counted_from_begin(entries)
-    notes = (
-        [f"{os.fspath(path)}: {len(empty)} parts have no frames and are left out; the first: {empty[0]}"]
-        if empty
-        else []
-    )
-    classes, columns, told = rest
-    return _dataset((kept, classes, columns, told + notes))
+    entries, classes, columns, notes = _framespool.read_dali_file_list(path, root, frames, up)
+    if frames:
+        entries, empty = _counted_from_begin(entries)
+        if empty:
+            told = f"{len(empty)} parts have no frames and are left out, as DALI does; the first is {empty[0]}"
+            notes.append(f"{os.fspath(path)}: {told}")
+    return _dataset((entries, classes, columns, notes))
 
 
 def _counted_from_begin(entries: Sequence[Any]) -> tuple[list[Any], list[str]]:
@@ -307,3 +303,85 @@ def json_lines(
         if not isinstance(key, str):
             raise ArgumentError(f"{name} must be a key of the objects, got {key!r}")
     return _dataset(_framespool.read_json_lines(path, root, keys, flag("in_frames", in_frames)))
+
+
+def epic_kitchens(
+    annotations: _Path,
+    root: _Path,
+    *,
+    label: Literal["verb", "noun"] | None = "verb",
+    classes: _Path | None = None,
+    file: str | None = None,
+    in_frames: bool | None = None,
+    pattern: str | None = None,
+    fps: _Fps = 60,
+) -> Dataset:
+    """EPIC-KITCHENS: tables such as ``EPIC_100_train.csv``; each action is a :class:`Part` of its video.
+
+    ``label``: whose class is the label, ``verb_class`` or ``noun_class``; -1 with ``None``, or where the table has
+    none, as for the test split. Both are in ``columns`` with all else that the table has: ``narration_id``,
+    ``video_id``, ``narration``, ``verb``, ``noun``, ``all_noun_classes``, … ``classes``: the table of the classes,
+    ``EPIC_100_verb_classes.csv``, for their names.
+
+    ``file``: a video's path below ``root``, ``"{participant_id}/videos/{video_id}.MP4"`` by default; if it ends in
+    ``.*`` its folder is listed to find the extension. With a ``pattern``, such as ``"frame_{:010}.jpg"``, videos are
+    folders of frames (see :class:`FrameFolder` for it and ``fps``),
+    ``"{participant_id}/rgb_frames/{video_id}"`` by default. Actions go from ``start_timestamp`` up to and without
+    ``stop_timestamp``, in seconds; ``in_frames``, as with a ``pattern``, from ``start_frame``, counted from 1, up to
+    and with ``stop_frame``. Actions that end where they begin, or before, are left out with a warning. Errors name file
+    and line.
+    """
+    if label is not None:
+        choice("label", label, ("verb", "noun"))
+    folders = pattern is not None
+    name = file or ("{participant_id}/rgb_frames/{video_id}" if folders else "{participant_id}/videos/{video_id}.MP4")
+    by_frames = folders if in_frames is None else flag("in_frames", in_frames)
+    frames = None if pattern is None else _frames(pattern, 1, fps)
+    return _dataset(_framespool.read_epic_kitchens(annotations, root, name, label, classes, by_frames, frames))
+
+
+def activitynet(
+    annotations: _Path,
+    root: _Path,
+    *,
+    subset: str | None = None,
+    file: str = "v_{id}.*",
+    classes: Sequence[str] | None = None,
+    missing: Literal["error", "skip"] = "error",
+) -> Dataset:
+    """ActivityNet, and what has its format (HACS, THUMOS, FineAction): a JSON file with a ``database`` of videos and
+    their ``annotations``; each ``segment``, in seconds, is a :class:`Part` of its video.
+
+    A video without annotations, as in the testing subset, is an entry by itself, whole and with label -1. ``subset``:
+    only videos of this one (``"training"``, ``"validation"``, ``"testing"``). ``file``: a video's path below ``root``;
+    if it ends in ``.*`` its folder is listed to find the extension, and ``missing`` says what to do about videos that
+    are not there: ``"error"``, or ``"skip"`` them with a warning that counts them. Labels are 0, 1, … by sorted class,
+    over all subsets; ``classes`` gives the names in another order. ``columns`` has the video's ``id``, and what else is
+    said of it and of the segment (``duration``, ``subset``, ``url``, …). Segments that end where they begin, or before,
+    are left out with a warning. Errors name file and video.
+    """
+    choice("missing", missing, ("error", "skip"))
+    return _dataset(_framespool.read_activitynet(annotations, root, subset, file, _names(classes), missing))
+
+
+def ava(
+    annotations: _Path,
+    root: _Path,
+    *,
+    file: str = "{video_id}.*",
+    span_seconds: float = 3.0,
+    begin_seconds: float = 0.0,
+    missing: Literal["error", "skip"] = "error",
+) -> Dataset:
+    """AVA: ``video_id,second,x1,y1,x2,y2,action_id,person_id`` on each line; each key second is a :class:`Part` of its
+    video, ``span_seconds`` long, with the second in its middle.
+
+    Rows of the same video and second are one entry, with label -1. ``columns``: ``video_id``, ``second``, and of each
+    row one in ``boxes`` ((x1, y1, x2, y2) as a list, from 0 to 1), ``actions`` (numbers as in AVA's list of actions,
+    from 1) and ``persons`` (-1 where the row has none). ``begin_seconds``: the second of the movie at which the files
+    begin, such as 900 where they were cut to what is annotated. ``file`` and ``missing`` as in :func:`activitynet`.
+    Errors name file and line.
+    """
+    choice("missing", missing, ("error", "skip"))
+    span, begin = number("span_seconds", span_seconds, above=0), number("begin_seconds", begin_seconds)
+    return _dataset(_framespool.read_ava(annotations, root, file, span, begin, missing))

@@ -2,13 +2,11 @@
 //! Lines are read from the right, so names may hold spaces; the label may be missing.
 //! Never: opens a video, or takes a mistyped label for part of a name.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::sync::Arc;
 
-use framespool::error::{Error, Result, Site};
+use framespool::error::{Error, Result};
 
+use crate::text::for_each_line;
 use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 
 /// Reads `path label` per line.
@@ -22,34 +20,37 @@ use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 /// Whether the videos exist is not looked at: that would take minutes for a large list on a network disk.
 pub fn file_list(path: impl AsRef<Path>, root: Option<&Path>, delimiter: Option<&str>) -> Result<Dataset> {
     let path = path.as_ref();
+    check_delimiter(delimiter)?;
+    let root = root_of(path, root);
+    let mut dataset = Dataset::default();
+    for_each_line(path, true, |_, line| {
+        let (name, label) = parse(line, delimiter)?;
+        dataset.entries.push(Entry::new(root.join(name), label));
+        Ok(())
+    })?;
+    not_empty(path, dataset, "path label")
+}
+
+/// The folder from which relative paths of a list start.
+pub(crate) fn root_of<'a>(list: &'a Path, root: Option<&'a Path>) -> &'a Path {
+    root.or_else(|| list.parent()).unwrap_or(Path::new(""))
+}
+
+/// Refuses a delimiter between all letters.
+pub(crate) fn check_delimiter(delimiter: Option<&str>) -> Result<()> {
     if delimiter == Some("") {
         let text = "delimiter must not be empty, got \"\"; leave it out to separate fields by white space";
         return Err(Error::Argument(text.to_owned()));
     }
-    let site = Site::file(&Arc::from(path.to_string_lossy()));
-    let root = root.or_else(|| path.parent()).unwrap_or(Path::new(""));
-    let mut dataset = Dataset::default();
-    let list = BufReader::new(File::open(path).map_err(|e| Error::io(&site, e))?);
-    for (number, line) in (1u64..).zip(list.split(b'\n')) {
-        let line = line.map_err(|e| Error::io(&site, e))?;
-        let wrong = |reason: String| Error::Argument(format!("{}, line {number}: {reason}", path.display()));
-        let not_text = |_| wrong("is not UTF-8 text; save the list as UTF-8".to_owned());
-        let mut line = std::str::from_utf8(&line).map_err(not_text)?;
-        if number == 1 {
-            line = line.trim_start_matches('\u{feff}'); // some editors put a byte order mark there
-        }
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (name, label) = parse(line, delimiter).map_err(wrong)?;
-        dataset.entries.push(Entry { path: root.join(name), label, label_name: None });
-    }
+    Ok(())
+}
+
+/// The dataset, unless there is nothing in it; `line` shows what was looked for.
+pub(crate) fn not_empty(path: &Path, dataset: Dataset, line: &str) -> Result<Dataset> {
     if dataset.entries.is_empty() {
-        return Err(Error::Argument(format!(
-            "{} lists no videos; write one per line: path label",
-            path.display()
-        )));
+        let notes = dataset.notes.iter().map(|note| format!(" ({note})")).collect::<String>();
+        let text = format!("{} lists no videos{notes}; write one per line: {line}", path.display());
+        return Err(Error::Argument(text));
     }
     Ok(dataset)
 }
@@ -88,7 +89,7 @@ fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, i64), S
 }
 
 /// What a name goes on with behind a video file name and a separator, unless the name itself is one of a video.
-fn beyond<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
+pub(crate) fn beyond<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
     let is_video = |name: &str| has_extension(Path::new(name.trim()), &VIDEO_EXTENSIONS);
     if is_video(name) {
         return None;

@@ -4,10 +4,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use framespool::error::{Error, Result, Site};
+use framespool::error::{Error, Result};
 
+use crate::text::site;
 use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 
 /// Reads `root/class/…/video.mp4`: labels are the places of the sub-folders of `root`, sorted by name.
@@ -37,15 +37,15 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
         let mut videos = Vec::new();
         walk.collect(class, &mut videos)?;
         videos.sort_by(|a, b| bytes(a).cmp(bytes(b)));
-        let entry = |path| Entry { path, label, label_name: Some(name.clone()) };
+        let entry = |path| Entry { label_name: Some(name.clone()), ..Entry::new(path, label) };
         labelled.entries.extend(videos.into_iter().map(entry));
         labelled.classes.push(name);
     }
     match (unlabelled.first(), labelled.entries.first()) {
         (None, Some(_)) => Ok(labelled),
         (Some(_), None) => {
-            let entry = |path| Entry { path, label: NO_LABEL, label_name: None };
-            Ok(Dataset { entries: unlabelled.into_iter().map(entry).collect(), classes: Vec::new() })
+            let entry = |path| Entry::new(path, NO_LABEL);
+            Ok(Dataset { entries: unlabelled.into_iter().map(entry).collect(), ..Dataset::default() })
         }
         (Some(stray), Some(video)) => Err(Error::Argument(format!(
             "{} holds videos both directly ({}) and in class folders ({}); move the former into a folder of their \
@@ -131,10 +131,6 @@ impl Walk<'_> {
 
 fn real_path(folder: &Path) -> Result<PathBuf> {
     fs::canonicalize(folder).map_err(|e| Error::io(&site(folder), e))
-}
-
-fn site(path: &Path) -> Site {
-    Site::file(&Arc::from(path.to_string_lossy()))
 }
 
 fn bytes(path: &Path) -> &[u8] {

@@ -1,16 +1,50 @@
-//! In: folders and lists, as datasets are published. Out: [`Dataset`]: which videos there are, and their labels.
+//! In: folders and lists, as datasets are published. Out: [`Dataset`]: which videos there are, their labels, and what else is said.
 //! One file per format, one function per file; the order of entries is the same on every machine.
 //! Never: opens a video, or leaves out an entry without saying so.
 
+mod activitynet;
+mod ava;
+mod classes;
+mod dali_file_list;
+mod epic_kitchens;
 mod file_list;
 mod find;
 mod folder;
+mod gluon_list;
+mod hmdb51;
+mod jester;
+mod json_lines;
+mod kinetics;
+mod places;
+mod rawframes;
+mod something_something;
+mod space_list;
+mod table;
+mod template;
+mod text;
+mod ucf101;
+mod value;
 
 use std::path::{Path, PathBuf};
 
+pub use activitynet::activitynet;
+pub use ava::{ava, Ava};
+pub use dali_file_list::{dali_file_list, DaliUnit};
+pub use epic_kitchens::{epic_kitchens, EpicKitchens};
 pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;
+pub use gluon_list::gluon_list;
+pub use hmdb51::hmdb51;
+pub use jester::jester;
+pub use json_lines::{json_lines, Keys};
+pub use kinetics::kinetics;
+pub use places::Missing;
+pub use rawframes::{rawframes, FrameField};
+pub use something_something::{something_something, Numbered};
+pub use space_list::space_list;
+pub use ucf101::ucf101;
+pub use value::{Column, Value};
 
 /// The label of a video that has none.
 pub const NO_LABEL: i64 = -1;
@@ -21,8 +55,8 @@ pub const VIDEO_EXTENSIONS: [&str; 22] = [
     "ogv", "ivf", "h264", "264", "265", "hevc", "h265", "obu",
 ];
 
-/// One video of a dataset.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One video of a dataset, or a part of one.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Where it is.
     pub path: PathBuf,
@@ -30,15 +64,62 @@ pub struct Entry {
     pub label: i64,
     /// What the label means, where the dataset says so.
     pub label_name: Option<String>,
+    /// The part of the video that is meant; all of it if none is given.
+    pub part: Option<Bounds>,
+    /// The path is a folder of pictures, and these are the frames.
+    pub frames: Option<FrameList>,
+}
+
+impl Entry {
+    /// A whole video.
+    pub fn new(path: PathBuf, label: i64) -> Self {
+        Self { path, label, label_name: None, part: None, frames: None }
+    }
+}
+
+/// A part of a video, from the start up to and without the end. What is not given is the video's begin or end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bounds {
+    /// In frames, from 0; a negative number counts from the end of the video, -1 is its last frame.
+    Frames {
+        /// The first frame.
+        start: i64,
+        /// One past the last frame.
+        end: Option<i64>,
+    },
+    /// In seconds, by presentation times.
+    Seconds {
+        /// The part has the frames that appear at this time or later.
+        start: Option<f64>,
+        /// And before this time.
+        end: Option<f64>,
+    },
+}
+
+/// Which pictures of a folder are the frames of a video.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameList {
+    /// Name of a frame's file, with `{}`, `{:05}`, `%d` or `%05d` in place of its number.
+    pub pattern: String,
+    /// Number of the first frame.
+    pub first: u32,
+    /// Number of frames; up to the first number that has no file if not given.
+    pub count: Option<u32>,
+    /// Frames per second: numerator, denominator.
+    pub fps: (u32, u32),
 }
 
 /// A list of videos.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataset {
     /// The videos, in the order of the dataset.
     pub entries: Vec<Entry>,
     /// `classes[label]` is the name of the label; empty where the dataset does not name its labels.
     pub classes: Vec<String>,
+    /// What else the dataset says of its videos, each as long as `entries`.
+    pub columns: Vec<Column>,
+    /// What was left out, and why: to be shown to who asked for the dataset.
+    pub notes: Vec<String>,
 }
 
 /// Whether a file name ends in a dot and one of the extensions, in upper or lower case.

@@ -31,8 +31,21 @@ __all__ = [
     "gpu_pool",
     "gpu_reason",
     "pixel_backend",
+    "read_activitynet",
+    "read_ava",
+    "read_dali_file_list",
+    "read_epic_kitchens",
     "read_file_list",
     "read_folder",
+    "read_gluon_list",
+    "read_hmdb51",
+    "read_jester",
+    "read_json_lines",
+    "read_kinetics",
+    "read_rawframes",
+    "read_something_something",
+    "read_space_list",
+    "read_ucf101",
     "sample",
 ]
 
@@ -242,6 +255,70 @@ def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[s
 
 def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[list[tuple[str, int]], list[str]]:
     """(path, label) pairs and class names of a list file."""
+
+#: A part, (unit, start, end), in "frames" or in "seconds".
+_Part = tuple[str, Any, Any]
+#: Frames of a folder: pattern, first, count, fps.
+_Frames = tuple[str, int, int | None, tuple[int, int]]
+#: Entries, class names, columns, and notes of what was left out.
+_Found = tuple[list[tuple[str, int, _Part | None, _Frames | None]], list[str], dict[str, list[Any]], list[str]]
+
+def read_space_list(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
+    """What a list of paths with labels says."""
+
+def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: list[str]) -> _Found:
+    """What a list of folders of frames says."""
+
+def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _Found:
+    """What a list of paths with durations and labels says."""
+
+def read_dali_file_list(
+    path: _Path, root: _Path | None, frames: bool, rounding: tuple[bool, bool, tuple[int, int]] | None
+) -> _Found:
+    """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
+
+def read_epic_kitchens(
+    annotations: _Path,
+    root: _Path,
+    file: str,
+    label: str | None,
+    classes: _Path | None,
+    in_frames: bool,
+    frames: _Frames | None,
+) -> _Found:
+    """What an annotation table of EPIC-KITCHENS says."""
+
+def read_activitynet(
+    annotations: _Path, root: _Path, subset: str | None, file: str, classes: list[str] | None, missing: str
+) -> _Found:
+    """What annotations in ActivityNet's format say."""
+
+def read_ava(
+    annotations: _Path, root: _Path, file: str, span_seconds: float, begin_seconds: float, missing: str
+) -> _Found:
+    """What a table of AVA says."""
+
+def read_json_lines(path: _Path, root: _Path | None, keys: tuple[str, str, str, str], in_frames: bool) -> _Found:
+    """What a file of JSON objects says; ``keys``: of the source, the label, the start and the end."""
+
+def read_kinetics(
+    annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str
+) -> _Found:
+    """What an annotation table of Kinetics says."""
+
+def read_ucf101(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
+    """What UCF101's lists say."""
+
+def read_hmdb51(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
+    """What HMDB51's lists say."""
+
+def read_something_something(
+    annotations: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None
+) -> _Found:
+    """What annotations of Something-Something V2 say; videos are files, or folders of ``frames``."""
+
+def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None) -> _Found:
+    """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
 
 def apply(
     pixels: Any,

@@ -1,18 +1,98 @@
-//! In: a folder or a list file.
-//! Out: (path, label) pairs and class names.
+//! In: folders, lists and annotations.
+//! Out: entries, class names, columns, and notes of what was left out.
 //! Never: opens a video.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use framespool_datasets as datasets;
+use framespool_datasets::{
+    self as datasets, Ava, Bounds, Column, DaliUnit, Dataset, Entry, EpicKitchens, FrameField, FrameList,
+    Keys, Missing, Numbered, Value,
+};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
 
 use crate::errors::OrRaise;
+use crate::order::word;
 
-type Listing = (Vec<(PathBuf, i64)>, Vec<String>);
+type Listing = (Vec<(OsString, i64)>, Vec<String>);
 
-fn listing(dataset: datasets::Dataset) -> Listing {
-    (dataset.entries.into_iter().map(|e| (e.path, e.label)).collect(), dataset.classes)
+fn listing(dataset: Dataset) -> Listing {
+    let entries = dataset.entries.into_iter().map(|e| (e.path.into_os_string(), e.label)).collect();
+    (entries, dataset.classes)
+}
+
+/// `("frames" | "seconds", start, end)`.
+type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// `(pattern, first, count, fps)`.
+type Frames = (String, u32, Option<u32>, (u32, u32));
+type Found<'py> =
+    (Vec<(OsString, i64, Option<Part<'py>>, Option<Frames>)>, Vec<String>, Bound<'py, PyDict>, Vec<String>);
+
+fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult<Found<'py>> {
+    let Dataset { entries, classes, columns, notes } = dataset.or_raise(py)?;
+    let entry = |Entry { path, label, part, frames, .. }: Entry| {
+        let frames = frames.map(|FrameList { pattern, first, count, fps }| (pattern, first, count, fps));
+        Ok((path.into_os_string(), label, part.map(|bounds| part_of(py, bounds)).transpose()?, frames))
+    };
+    let entries = entries.into_iter().map(entry).collect::<PyResult<_>>()?;
+    let table = PyDict::new(py);
+    for Column { name, values } in columns {
+        let values = values.into_iter().map(|value| object(py, value)).collect::<PyResult<Vec<_>>>()?;
+        table.set_item(name, PyList::new(py, values)?)?;
+    }
+    Ok((entries, classes, table, notes))
+}
+
+fn frame_list((pattern, first, count, fps): Frames) -> FrameList {
+    FrameList { pattern, first, count, fps }
+}
+
+/// What `missing=` says.
+fn missing(word_given: &str) -> framespool::Result<Missing> {
+    word("missing", word_given, &[("error", Missing::Error), ("skip", Missing::Skip)])
+}
+
+/// Files with an extension, or folders of frames.
+fn numbered(extension: Option<String>, frames: Option<Frames>) -> Numbered {
+    match (frames, extension) {
+        (Some(frames), _) => Numbered::Folders(frame_list(frames)),
+        (None, extension) => Numbered::Files(extension.unwrap_or_default()),
+    }
+}
+
+fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
+    Ok(match bounds {
+        Bounds::Frames { start, end } => {
+            ("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any())
+        }
+        Bounds::Seconds { start, end } => {
+            ("seconds", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any())
+        }
+    })
+}
+
+/// A value as Python's json module would have it.
+fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        Value::Missing => py.None().into_bound(py),
+        Value::Flag(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
+        Value::Integer(number) => number.into_pyobject(py)?.into_any(),
+        Value::Large(number) => number.into_pyobject(py)?.into_any(),
+        Value::Number(number) => number.into_pyobject(py)?.into_any(),
+        Value::Text(text) => text.into_pyobject(py)?.into_any(),
+        Value::List(items) => {
+            let items = items.into_iter().map(|item| object(py, item)).collect::<PyResult<Vec<_>>>()?;
+            PyList::new(py, items)?.into_any()
+        }
+        Value::Map(items) => {
+            let map = PyDict::new(py);
+            for (name, item) in items {
+                map.set_item(name, object(py, item)?)?;
+            }
+            map.into_any()
+        }
+    })
 }
 
 /// Videos of a folder, of a list file, or the one video, and the folder that they start from.
@@ -34,4 +114,192 @@ pub fn read_file_list(
     delimiter: Option<String>,
 ) -> PyResult<Listing> {
     py.detach(|| datasets::file_list(&path, root.as_deref(), delimiter.as_deref())).or_raise(py).map(listing)
+}
+
+#[pyfunction]
+pub fn read_space_list(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    delimiter: Option<String>,
+    multi_label: bool,
+) -> PyResult<Found<'_>> {
+    let read = || datasets::space_list(&path, root.as_deref(), delimiter.as_deref(), multi_label);
+    found(py, py.detach(read))
+}
+
+#[pyfunction]
+pub fn read_rawframes(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    frames: Frames,
+    columns: Vec<String>,
+) -> PyResult<Found<'_>> {
+    let read = || {
+        let fields =
+            columns.iter().map(|name| FrameField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
+        datasets::rawframes(&path, root.as_deref(), &frame_list(frames), &fields)
+    };
+    found(py, py.detach(read))
+}
+
+#[pyfunction]
+pub fn read_gluon_list(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    extension: Option<String>,
+) -> PyResult<Found<'_>> {
+    found(py, py.detach(|| datasets::gluon_list(&path, root.as_deref(), extension.as_deref())))
+}
+
+#[pyfunction]
+pub fn read_kinetics<'py>(
+    py: Python<'py>,
+    annotations: PathBuf,
+    root: PathBuf,
+    extension: String,
+    split: Option<String>,
+    classes: Option<Vec<String>>,
+    missing: &str,
+) -> PyResult<Found<'py>> {
+    let missing = self::missing(missing).or_raise(py)?;
+    let read =
+        || datasets::kinetics(&annotations, &root, &extension, split.as_deref(), classes.as_deref(), missing);
+    found(py, py.detach(read))
+}
+
+#[pyfunction]
+pub fn read_ucf101(
+    py: Python<'_>,
+    annotations: PathBuf,
+    root: PathBuf,
+    split: u32,
+    train: bool,
+) -> PyResult<Found<'_>> {
+    found(py, py.detach(|| datasets::ucf101(&annotations, &root, split, train)))
+}
+
+#[pyfunction]
+pub fn read_hmdb51(
+    py: Python<'_>,
+    annotations: PathBuf,
+    root: PathBuf,
+    split: u32,
+    train: bool,
+) -> PyResult<Found<'_>> {
+    found(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
+}
+
+/// `rounding` is none for frames, and (start up, end up, fps) for seconds that become frames.
+#[pyfunction]
+pub fn read_dali_file_list(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    frames: bool,
+    rounding: Option<(bool, bool, (u32, u32))>,
+) -> PyResult<Found<'_>> {
+    let unit = match rounding {
+        _ if frames => DaliUnit::Frames,
+        None => DaliUnit::Seconds,
+        Some((start_up, end_up, fps)) => DaliUnit::Rounded { start_up, end_up, fps },
+    };
+    found(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
+}
+
+#[pyfunction]
+pub fn read_something_something(
+    py: Python<'_>,
+    annotations: PathBuf,
+    labels: PathBuf,
+    root: PathBuf,
+    extension: Option<String>,
+    frames: Option<Frames>,
+) -> PyResult<Found<'_>> {
+    let videos = numbered(extension, frames);
+    found(py, py.detach(|| datasets::something_something(&annotations, &labels, &root, &videos)))
+}
+
+#[pyfunction]
+pub fn read_jester(
+    py: Python<'_>,
+    list: PathBuf,
+    labels: PathBuf,
+    root: PathBuf,
+    extension: Option<String>,
+    frames: Option<Frames>,
+) -> PyResult<Found<'_>> {
+    let videos = numbered(extension, frames);
+    found(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
+}
+
+/// `keys`: of the source, the label, the start and the end.
+#[pyfunction]
+pub fn read_json_lines(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+    keys: (String, String, String, String),
+    in_frames: bool,
+) -> PyResult<Found<'_>> {
+    let (source, label, start, end) = keys;
+    let keys = Keys { source, label, start, end, in_frames };
+    found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
+pub fn read_epic_kitchens(
+    py: Python<'_>,
+    annotations: PathBuf,
+    root: PathBuf,
+    file: String,
+    label: Option<String>,
+    classes: Option<PathBuf>,
+    in_frames: bool,
+    frames: Option<Frames>,
+) -> PyResult<Found<'_>> {
+    let frames = frames.map(frame_list);
+    let how = EpicKitchens {
+        root: &root,
+        file: &file,
+        label: label.as_deref(),
+        classes: classes.as_deref(),
+        in_frames,
+        frames: frames.as_ref(),
+    };
+    found(py, py.detach(|| datasets::epic_kitchens(&annotations, &how)))
+}
+
+#[pyfunction]
+pub fn read_activitynet<'py>(
+    py: Python<'py>,
+    annotations: PathBuf,
+    root: PathBuf,
+    subset: Option<String>,
+    file: String,
+    classes: Option<Vec<String>>,
+    missing: &str,
+) -> PyResult<Found<'py>> {
+    let missing = self::missing(missing).or_raise(py)?;
+    let read =
+        || datasets::activitynet(&annotations, &root, subset.as_deref(), &file, classes.as_deref(), missing);
+    found(py, py.detach(read))
+}
+
+#[pyfunction]
+pub fn read_ava<'py>(
+    py: Python<'py>,
+    annotations: PathBuf,
+    root: PathBuf,
+    file: String,
+    span_seconds: f64,
+    begin_seconds: f64,
+    missing: &str,
+) -> PyResult<Found<'py>> {
+    let missing = self::missing(missing).or_raise(py)?;
+    let how = Ava { root: &root, file: &file, span_seconds, begin_seconds, missing };
+    found(py, py.detach(|| datasets::ava(&annotations, &how)))
 }

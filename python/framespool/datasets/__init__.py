@@ -1,9 +1,24 @@
 """Lists of labelled videos, or of parts of videos.
 
 A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, or a :class:`Part` of a video,
-may stand for a path.
+may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
 """
 
+from framespool.datasets._annotations import (
+    activitynet,
+    ava,
+    dali_file_list,
+    epic_kitchens,
+    gluon_list,
+    hmdb51,
+    jester,
+    json_lines,
+    kinetics,
+    rawframes,
+    something_something,
+    space_list,
+    ucf101,
+)
 from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
 from framespool.datasets._sources import FrameFolder, Part
@@ -13,9 +28,22 @@ __all__ = [
     "FrameFolder",
     "Mixture",
     "Part",
+    "activitynet",
+    "ava",
+    "dali_file_list",
+    "epic_kitchens",
     "file_list",
     "folder",
     "frame_folders",
+    "gluon_list",
+    "hmdb51",
     "images",
+    "jester",
+    "json_lines",
+    "kinetics",
     "mix",
+    "rawframes",
+    "something_something",
+    "space_list",
+    "ucf101",
 ]

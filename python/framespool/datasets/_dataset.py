@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, repeat
 from typing import Any, overload
 
 from framespool._check import number, whole
@@ -14,15 +15,30 @@ from framespool.errors import ArgumentError
 
 
 class Dataset(Sequence[tuple[Source, int]]):
-    """Videos with integer labels.
+    """Videos with integer labels, and whatever else a list says of them.
 
     ``entries``: pairs of (path or bytes, label); -1 stands for "no label". ``classes``: names of the labels, empty
-    where there are none.
+    where there are none. ``columns``: by name, a list with one value per entry, ``None`` where nothing is said; what
+    belongs to a clip of a batch is ``dataset.columns[name][video_id]`` for its entry of ``batch.video_ids``. Columns
+    change no clip and no order, and a state of a loader fits whatever they are.
     """
 
-    def __init__(self, entries: Iterable[tuple[Source, int]], classes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        entries: Iterable[tuple[Source, int]],
+        classes: Sequence[str] = (),
+        columns: Mapping[str, Iterable[Any]] | None = None,
+    ) -> None:
         self.entries: list[tuple[Source, int]] = [_entry(i, entry) for i, entry in enumerate(entries)]
         self.classes: list[str] = list(classes)
+        self.columns: dict[str, list[Any]] = {}
+        for name, values in (columns or {}).items():
+            self.columns[name] = list(values)
+            if len(self.columns[name]) != len(self.entries):
+                raise ArgumentError(
+                    f"column {name!r} must have one value per entry, got {len(self.columns[name])} "
+                    f"for {len(self.entries)} entries"
+                )
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -33,22 +49,52 @@ class Dataset(Sequence[tuple[Source, int]]):
     def __getitem__(self, index: slice) -> Dataset: ...
     def __getitem__(self, index: int | slice) -> tuple[Source, int] | Dataset:
         if isinstance(index, slice):
-            return Dataset(self.entries[index], self.classes)
+            columns = {name: values[index] for name, values in self.columns.items()}
+            return Dataset(self.entries[index], self.classes, columns)
         return self.entries[index]
 
     def __iter__(self) -> Iterator[tuple[Source, int]]:
         return iter(self.entries)
 
     def __add__(self, other: Dataset) -> Dataset:
-        """Both, one after the other. ``classes`` are kept where they are the same."""
+        """Both, one after the other. ``classes`` are kept where they are the same, columns always: entries of a dataset
+        that lacks one have ``None`` there."""
         if not isinstance(other, Dataset):
             return NotImplemented
-        return Dataset(self.entries + other.entries, self.classes if self.classes == other.classes else ())
+        classes = self.classes if self.classes == other.classes else ()
+        return Dataset(self.entries + other.entries, classes, _joined([self, other]))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
             return NotImplemented
-        return self.entries == other.entries and self.classes == other.classes
+        mine = (self.entries, self.classes, self.columns)
+        return mine == (other.entries, other.classes, other.columns)
+
+    def subset(self, indices: Iterable[int]) -> Dataset:
+        """The entries with these numbers, in this order; one may come twice. Negative numbers count from the end.
+
+        Raises :class:`~framespool.ArgumentError` for a number that the dataset does not have.
+        """
+        places = [_place(index, len(self)) for index in indices]
+        columns = {name: [values[place] for place in places] for name, values in self.columns.items()}
+        return Dataset([self.entries[place] for place in places], self.classes, columns)
+
+    def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Dataset:
+        """The entries for which ``predicate(source, label, row)`` is true; ``row`` has the entry's value of each column
+        by its name. Clips of what remains are numbered anew.
+        """
+        return self.subset(self._where(predicate))
+
+    def _where(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> list[int]:
+        if not callable(predicate):
+            raise ArgumentError(f"predicate must be a function of (source, label, row), got {predicate!r}")
+        names = list(self.columns)
+        rows: Iterable[tuple[Any, ...]] = zip(*self.columns.values(), strict=True) if names else repeat(())
+        return [
+            place
+            for place, ((source, label), row) in enumerate(zip(self.entries, rows, strict=False))
+            if predicate(source, label, dict(zip(names, row, strict=True)))
+        ]
 
     def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
         """The dataset without some files: those of a list that :meth:`ClipLoader.write_quarantine` wrote, or of an
@@ -71,7 +117,7 @@ class Dataset(Sequence[tuple[Source, int]]):
             # What is said of a folder without saying which of its frames is said of all.
             return any((path, f, b) in bad for f in (frames, "") for b in (bounds, ""))
 
-        return Dataset([entry for entry in self.entries if not is_bad(entry[0])], self.classes)
+        return self.subset([place for place, entry in enumerate(self.entries) if not is_bad(entry[0])])
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -79,11 +125,15 @@ class Dataset(Sequence[tuple[Source, int]]):
         return {name: label for label, name in enumerate(self.classes)}
 
     def __repr__(self) -> str:
-        return f"Dataset({len(self.entries)} entries, {len(self.classes)} classes)"
+        columns = f", columns {', '.join(self.columns)}" if self.columns else ""
+        return f"Dataset({len(self.entries)} entries, {len(self.classes)} classes{columns})"
 
 
 class Mixture(Dataset):
-    """Several datasets, mixed by weight; made by :func:`mix`. A slice of it is a plain dataset, without weights."""
+    """Several datasets, mixed by weight; made by :func:`mix`.
+
+    A slice or a :meth:`subset` of it is a plain dataset, without weights. Columns are joined as ``+`` joins them.
+    """
 
     def __init__(
         self, datasets: Sequence[Dataset], weights: Sequence[float], replacement: bool, epoch_clips: int | None
@@ -92,6 +142,7 @@ class Mixture(Dataset):
         super().__init__(
             (entry for dataset in datasets for entry in dataset.entries),
             classes if all(dataset.classes == classes for dataset in datasets) else (),
+            _joined(datasets),
         )
         self.lengths = [len(dataset) for dataset in datasets]
         self.weights = list(weights)
@@ -111,10 +162,17 @@ class Mixture(Dataset):
         """See :meth:`Dataset.without`; the weights stay."""
         if not isinstance(quarantine, (str, os.PathLike)):
             quarantine = list(quarantine)
-        parts, begin = [], 0
-        for length in self.lengths:
-            parts.append(Dataset(self.entries[begin : begin + length], self.classes).without(quarantine))
-            begin += length
+        return self._with([part.without(quarantine) for part in self._parts()])
+
+    def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Mixture:
+        """See :meth:`Dataset.filter`; the weights stay."""
+        return self._with([part.filter(predicate) for part in self._parts()])
+
+    def _parts(self) -> list[Dataset]:
+        ends = list(accumulate(self.lengths))
+        return [self[end - length : end] for length, end in zip(self.lengths, ends, strict=True)]
+
+    def _with(self, parts: Sequence[Dataset]) -> Mixture:
         return Mixture(parts, self.weights, self.replacement, self.epoch_clips)
 
 
@@ -145,6 +203,27 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
         weights.append(number("weight", weight, above=0))
     most = None if epoch_clips is None else whole("epoch_clips", epoch_clips, least=1, most=2**62)
     return Mixture(parts, weights, bool(replacement), most)
+
+
+def _joined(datasets: Sequence[Dataset]) -> dict[str, list[Any]]:
+    """Columns of datasets one after another; ``None`` where a dataset does not have one."""
+    names = dict.fromkeys(name for dataset in datasets for name in dataset.columns)
+    return {
+        name: [value for dataset in datasets for value in dataset.columns.get(name) or [None] * len(dataset)]
+        for name in names
+    }
+
+
+def _place(index: Any, length: int) -> int:
+    try:
+        if isinstance(index, bool):
+            raise TypeError
+        place = operator.index(index)
+    except TypeError:
+        raise ArgumentError(f"indices must be whole numbers, got {index!r}; use filter() to choose by a rule") from None
+    if not -length <= place < length:
+        raise ArgumentError(f"index {place} is out of range: the dataset has {length} entries")
+    return place % length
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:

@@ -1,0 +1,220 @@
+//! In: a table of AVA, people with their actions at key seconds, and the folder of its videos. Out: a part around each key second.
+//! Rows that speak of the same second of a video become one entry.
+//! Never: takes an action for the label of an entry, which has several.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+
+use crate::file_list::not_empty;
+use crate::places::{Absent, Missing, Places};
+use crate::table::Fields;
+use crate::template::Template;
+use crate::text::for_each_line;
+use crate::value::{shortened, Column, Value};
+use crate::{Bounds, Dataset, Entry, NO_LABEL};
+
+/// A century: times beyond are typing errors.
+const MOST_SECONDS: f64 = 4e9;
+
+/// Where AVA's videos are, and how much of them is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Ava<'a> {
+    /// The folder of the videos.
+    pub root: &'a Path,
+    /// A video's path below it, with `{video_id}`; if it ends in `.*`, its folder is listed to find it.
+    pub file: &'a str,
+    /// How long a part is; the key second is in its middle.
+    pub span_seconds: f64,
+    /// Which second of the movie the file begins with.
+    pub begin_seconds: f64,
+    /// What to do about videos that are not there.
+    pub missing: Missing,
+}
+
+/// A key second, with the rows that speak of it.
+struct Key {
+    line: u64,
+    video: String,
+    second: f64,
+    boxes: Vec<Value>,
+    actions: Vec<i64>,
+    persons: Vec<i64>,
+}
+
+/// Reads `video_id,second,x1,y1,x2,y2,action_id[,person_id]` per line, without a header.
+///
+/// Rows of the same video and second make one entry, in the order of their first rows; its label is -1. Columns:
+/// `video_id`, `second`, and, one per row, `boxes` (lists of x1, y1, x2, y2 in 0..1), `actions` and `persons`. A row that
+/// ends behind the second, or has nothing there, is a key second without boxes.
+pub fn ava(annotations: impl AsRef<Path>, how: &Ava<'_>) -> Result<Dataset> {
+    let path = annotations.as_ref();
+    let template = Template::parse(how.file, &["video_id"])?;
+    for (name, value, fits) in [
+        ("span_seconds", how.span_seconds, how.span_seconds > 0.0),
+        ("begin_seconds", how.begin_seconds, true),
+    ] {
+        if !(fits && value.is_finite()) {
+            return Err(Error::Argument(format!("{name} must be a number of seconds, got {value}")));
+        }
+    }
+    let keys = keys(path)?;
+    let (mut dataset, mut places, mut absent) = (Dataset::default(), Places::default(), Absent::default());
+    let mut kept = Vec::new();
+    for key in keys {
+        let wrong = |reason: String| crate::text::wrong(path, key.line, &reason);
+        let name = template.fill(|_| Some(key.video.clone())).map_err(wrong)?;
+        let Some(file) = template.path(how.root, &name, &mut places)? else {
+            absent.add(Some(key.line), || template.looked_for(how.root, &name));
+            continue;
+        };
+        let middle = key.second - how.begin_seconds;
+        let (start, end) = (middle - how.span_seconds / 2.0, middle + how.span_seconds / 2.0);
+        if end <= 0.0 {
+            return Err(wrong(format!(
+                "second {} is before the file begins, at second {}; correct begin_seconds",
+                key.second, how.begin_seconds
+            )));
+        }
+        let part = Some(Bounds::Seconds { start: Some(start.max(0.0)), end: Some(end) });
+        dataset.entries.push(Entry { part, ..Entry::new(file, NO_LABEL) });
+        kept.push(key);
+    }
+    dataset.notes.extend(absent.tell(path, how.missing, dataset.entries.len())?);
+    let mut column = |name: &str, value: fn(&mut Key) -> Value| {
+        dataset.columns.push(Column { name: name.to_owned(), values: kept.iter_mut().map(value).collect() });
+    };
+    column("video_id", |key| Value::Text(std::mem::take(&mut key.video)));
+    column("second", |key| Value::Number(key.second));
+    column("boxes", |key| Value::List(std::mem::take(&mut key.boxes)));
+    column("actions", |key| Value::integers(std::mem::take(&mut key.actions)));
+    column("persons", |key| Value::integers(std::mem::take(&mut key.persons)));
+    not_empty(path, dataset, "video_id,second,x1,y1,x2,y2,action_id,person_id")
+}
+
+fn keys(path: &Path) -> Result<Vec<Key>> {
+    let (mut fields, mut keys) = (Fields::new(b','), Vec::<Key>::new());
+    let mut places: HashMap<(String, u64), usize> = HashMap::new();
+    for_each_line(path, false, |line, text| {
+        let found = fields.of(text)?;
+        let [video, second, rest @ ..] = &found[..] else {
+            return Err("has one field; write: video_id,second,x1,y1,x2,y2,action_id,person_id".to_owned());
+        };
+        // Beyond, adding half a span would change nothing.
+        let second = number("second", second)?;
+        if second.abs() > MOST_SECONDS {
+            return Err(format!("second {second} is beyond any movie; at most {MOST_SECONDS} is read"));
+        }
+        let place = *places.entry((video.clone(), second.to_bits())).or_insert_with(|| {
+            let (boxes, actions, persons) = (Vec::new(), Vec::new(), Vec::new());
+            keys.push(Key { line, video: video.clone(), second, boxes, actions, persons });
+            keys.len() - 1
+        });
+        let key = &mut keys[place];
+        match rest {
+            rest if rest.iter().all(String::is_empty) => {}
+            [x1, y1, x2, y2, action, person @ ..] if person.len() <= 1 => {
+                let corners = [("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)];
+                let corners = corners.into_iter().map(|(name, text)| number(name, text).map(Value::Number));
+                key.boxes.push(Value::List(corners.collect::<Result<_, _>>()?));
+                key.actions.push(whole("action_id", action)?);
+                key.persons.push(person.first().map_or(Ok(-1), |person| whole("person_id", person))?);
+            }
+            _ => return Err(format!("has {} fields; 2, 7 or 8 are wanted", found.len())),
+        }
+        Ok(())
+    })?;
+    Ok(keys)
+}
+
+fn number(name: &str, text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| format!("{name} '{}' is not a number", shortened(text)))
+}
+
+fn whole(name: &str, text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("{name} '{}' is not a whole number", shortened(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    fn how(root: &Path) -> Ava<'_> {
+        Ava { root, file: "{video_id}.mp4", span_seconds: 3.0, begin_seconds: 0.0, missing: Missing::Error }
+    }
+
+    fn read(text: &str, how: &Ava<'_>) -> Result<Dataset> {
+        let folder = TempFolder::new();
+        ava(folder.write("t.csv", text), how)
+    }
+
+    const ROWS: &str = "-5K,0902,0.077,0.151,0.283,0.811,80,1\n-5K,0902,0.077,0.151,0.283,0.811,9,1\nz,903,,,,,\n-5K,0903,0.1,0.2,0.3,0.4,80\n";
+
+    #[test]
+    fn rows_of_a_key_second_are_one_part_around_it() {
+        let dataset = read(ROWS, &how(Path::new("/v"))).unwrap();
+        let rows: Vec<_> =
+            dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label, e.part)).collect();
+        let part = |start, end| Some(Bounds::Seconds { start: Some(start), end: Some(end) });
+        let expected = [
+            ("/v/-5K.mp4", NO_LABEL, part(900.5, 903.5)),
+            ("/v/z.mp4", NO_LABEL, part(901.5, 904.5)),
+            ("/v/-5K.mp4", NO_LABEL, part(901.5, 904.5)),
+        ];
+        assert_eq!(rows, expected);
+        let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["video_id", "second", "boxes", "actions", "persons"]);
+        let corners = Value::List([0.077, 0.151, 0.283, 0.811].map(Value::Number).to_vec());
+        assert_eq!(dataset.columns[2].values[0], Value::List(vec![corners.clone(), corners]));
+        assert_eq!(
+            dataset.columns[3].values,
+            [Value::integers([80, 9]), Value::integers([]), Value::integers([80])]
+        );
+        assert_eq!(dataset.columns[4].values[2], Value::integers([-1]));
+        assert_eq!(dataset.columns[1].values[0], Value::Number(902.0));
+    }
+
+    #[test]
+    fn files_that_are_cut_out_of_a_movie_begin_later() {
+        let cut = Ava { span_seconds: 2.0, begin_seconds: 901.5, ..how(Path::new("/v")) };
+        let dataset = read(ROWS, &cut).unwrap();
+        assert_eq!(dataset.entries[0].part, Some(Bounds::Seconds { start: Some(0.0), end: Some(1.5) }));
+        let late = Ava { begin_seconds: 904.0, ..cut };
+        assert!(read(ROWS, &late).unwrap_err().to_string().contains("line 1: second 902 is before"), "begin");
+        let wrong = Ava { span_seconds: 0.0, ..cut };
+        assert!(read(ROWS, &wrong).unwrap_err().to_string().contains("span_seconds"));
+    }
+
+    #[test]
+    fn missing_videos_are_an_error_or_a_note() {
+        let root = TempFolder::new();
+        root.write("z.mkv", "");
+        let any = Ava { file: "{video_id}.*", ..how(&root.0) };
+        let error = read(ROWS, &any).unwrap_err().to_string();
+        assert!(error.contains("t.csv, line 1: no video") && error.contains("2 of 3 are missing"), "{error}");
+        let dataset = read(ROWS, &Ava { missing: Missing::Skip, ..any }).unwrap();
+        assert_eq!((dataset.entries.len(), dataset.columns[0].values.len(), dataset.notes.len()), (1, 1, 1));
+        assert_eq!(dataset.entries[0].path, root.0.join("z.mkv"));
+    }
+
+    #[test]
+    fn a_wrong_row_is_named_by_file_and_line() {
+        for (row, part) in [
+            ("a", "has one field"),
+            ("a,902,0.1,0.2", "has 4 fields"),
+            ("a,902,0.1,0.2,0.3,0.4,80,1,2", "has 9 fields"),
+            ("a,999999999999999999990902,0.1,0.2,0.3,0.4,80", "beyond any movie"),
+            ("a,soon,0.1,0.2,0.3,0.4,80", "second 'soon'"),
+            ("a,902,0.1,0.2,left,0.4,80", "x2 'left'"),
+            ("a,902,0.1,0.2,0.3,0.4,walk", "action_id 'walk'"),
+            ("a/b,902,0.1,0.2,0.3,0.4,8", "video_id 'a/b'"),
+        ] {
+            let error = read(&format!("ok,902\n{row}\n"), &how(Path::new("/v"))).unwrap_err().to_string();
+            assert!(error.contains("t.csv, line 2: ") && error.contains(part), "{row}: {error}");
+        }
+        assert!(read("", &how(Path::new("/v"))).unwrap_err().to_string().contains("lists no videos"));
+    }
+}

@@ -1,0 +1,62 @@
+//! In: names of classes, as they turn up, or a list of them that is given. Out: their numbers.
+//! Names are sorted byte by byte, so labels are the same on every machine and in every locale.
+//! Never: gives one name two numbers, or leaves a name that is not in a given list without an error.
+
+use std::collections::{BTreeSet, HashMap};
+
+use framespool::error::{Error, Result};
+
+use crate::value::shortened;
+
+/// Names of classes, in the order of their labels, and the way back.
+pub(crate) struct Classes {
+    pub names: Vec<String>,
+    labels: HashMap<String, i64>,
+}
+
+impl Classes {
+    /// These names, sorted.
+    pub fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let names: Vec<String> = names.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect();
+        Self::numbered(names)
+    }
+
+    /// The names that are given, as they are, or else those that were found, sorted.
+    pub fn given_or<'a>(given: Option<&[String]>, found: impl Iterator<Item = &'a str>) -> Result<Self> {
+        let Some(given) = given else { return Ok(Self::sorted(found)) };
+        let classes = Self::numbered(given.to_vec());
+        if classes.labels.len() < given.len() {
+            return Err(Error::Argument("classes must differ from each other, got a name twice".to_owned()));
+        }
+        Ok(classes)
+    }
+
+    /// These names, the first with label 0.
+    pub fn numbered(names: Vec<String>) -> Self {
+        let labels = names.iter().cloned().zip(0..).collect();
+        Self { names, labels }
+    }
+
+    /// The label of a name.
+    pub fn label(&self, name: &str) -> Result<i64, String> {
+        self.labels
+            .get(name)
+            .copied()
+            .ok_or_else(|| format!("'{}' is none of the {} classes", shortened(name), self.names.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_places_in_sorted_order_unless_classes_are_given() {
+        let classes = Classes::sorted(["b", "Z", "b", "a"].into_iter());
+        assert_eq!((classes.names.join(" "), classes.label("b")), ("Z a b".to_owned(), Ok(2)));
+        let given = ["b".to_owned(), "a".to_owned()];
+        let classes = Classes::given_or(Some(&given), ["a"].into_iter()).unwrap();
+        assert_eq!((classes.label("b"), classes.label("c").unwrap_err().contains("'c'")), (Ok(0), true));
+        assert!(Classes::given_or(Some(&[given[0].clone(), given[0].clone()]), [].into_iter()).is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! In: a list in the format of DALI's video readers, `file label [start [end]]`. Out: its videos and parts of videos.
+//! Seconds become parts in seconds, or, at a rate that is given, the frames that DALI's rounding makes of them.
+//! Never: rounds without being told a rate, or leaves out a line without saying so.
+
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+
+use crate::file_list::{not_empty, root_of};
+use crate::text::for_each_line;
+use crate::value::shortened;
+use crate::{Bounds, Dataset, Entry};
+
+/// Times beyond a century are typing errors; up to there, nanoseconds of a rate's frames fit.
+const MOST_SECONDS: f64 = 4e9;
+const NANOS: f64 = 1e9;
+
+/// What start and end of a line mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DaliUnit {
+    /// Frames; negative ones count from the end.
+    Frames,
+    /// Seconds, by presentation times.
+    Seconds,
+    /// Seconds, made into frames by a constant rate.
+    Rounded {
+        /// The first frame is the next one, not the one before.
+        start_up: bool,
+        /// So is the end.
+        end_up: bool,
+        /// Frames per second: numerator, denominator.
+        fps: (u32, u32),
+    },
+}
+
+/// Reads `file label [start [end]]` per line, fields separated by white space, as DALI's `readers.video` and
+/// `experimental.readers.video` do: names hold no spaces, and the end is not part of the part.
+///
+/// - A line whose start is its end is left out, and so is one of which rounding leaves nothing: DALI leaves them out too,
+///   and the order of a run that is compared with it depends on the number of entries. A note tells how many.
+/// - Rounding is exact for times of up to nine decimals, where DALI calculates with floats.
+/// - Blank lines and lines that begin with `#` are passed over. Relative paths are relative to `root`, or else to the
+///   folder of the list.
+pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUnit) -> Result<Dataset> {
+    let path = path.as_ref();
+    if let DaliUnit::Rounded { fps: fps @ ((0, _) | (_, 0)), .. } = unit {
+        return Err(Error::Argument(format!("fps must be above 0, got {fps:?}")));
+    }
+    let root = root_of(path, root);
+    let (mut dataset, mut empty): (Dataset, Vec<u64>) = (Dataset::default(), Vec::new());
+    for_each_line(path, true, |number, line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (name, label, bounds) = match fields[..] {
+            [name, label] => (name, label, None),
+            [name, label, start] => (name, label, Some((start, None))),
+            [name, label, start, end] => (name, label, Some((start, Some(end)))),
+            _ => {
+                return Err(format!(
+                    "has {} fields; write: file label [start [end]], no spaces in names",
+                    fields.len()
+                ))
+            }
+        };
+        let label = label.parse().map_err(|_| {
+            let shown = shortened(label);
+            format!("label '{shown}' is not an integer; write: file label [start [end]], no spaces in names")
+        })?;
+        let part = match bounds {
+            None => None,
+            Some((start, end)) => match bounds_of(start, end, unit)? {
+                Some(bounds) => Some(bounds),
+                None => {
+                    empty.push(number);
+                    return Ok(());
+                }
+            },
+        };
+        dataset.entries.push(Entry { part, ..Entry::new(root.join(name), label) });
+        Ok(())
+    })?;
+    if let Some(first) = empty.first() {
+        dataset.notes.push(format!(
+            "{}: {} lines are left out, as DALI does, since their parts have no frames; the first is line {first}",
+            path.display(),
+            empty.len()
+        ));
+    }
+    not_empty(path, dataset, "file label [start [end]]")
+}
+
+/// The part, or nothing if there are no frames in it.
+fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Bounds>, String> {
+    match unit {
+        DaliUnit::Frames => {
+            let (start, end) = (frame(start)?, end.map(frame).transpose()?);
+            // Of numbers from both ends only the video's length tells the order.
+            match end.filter(|end| (start < 0) == (*end < 0)) {
+                Some(end) if end < start => {
+                    Err(format!("the part begins at frame {start} and ends at {end}"))
+                }
+                Some(end) if end == start => Ok(None),
+                _ => Ok(Some(Bounds::Frames { start, end })),
+            }
+        }
+        DaliUnit::Seconds | DaliUnit::Rounded { .. } => {
+            let (start, end) = (seconds(start)?, end.map(seconds).transpose()?);
+            match end {
+                Some(end) if end < start => {
+                    return Err(format!("the part begins at {start} s and ends at {end} s"))
+                }
+                Some(end) if end == start => return Ok(None),
+                _ => {}
+            }
+            let DaliUnit::Rounded { start_up, end_up, fps } = unit else {
+                return Ok(Some(Bounds::Seconds { start: Some(start), end }));
+            };
+            let (start, end) = (rounded(start, fps, start_up), end.map(|end| rounded(end, fps, end_up)));
+            Ok(end.is_none_or(|end| start < end).then_some(Bounds::Frames { start, end }))
+        }
+    }
+}
+
+fn frame(text: &str) -> Result<i64, String> {
+    let number = text.parse().ok().filter(|frame: &i64| frame.unsigned_abs() <= u64::from(u32::MAX));
+    number.ok_or_else(|| {
+        format!("frame '{}' is not a whole number of 32 bits; are these seconds?", shortened(text))
+    })
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number: f64 =
+        text.parse().ok().filter(|seconds: &f64| seconds.abs() <= MOST_SECONDS).ok_or_else(|| {
+            format!("time '{}' is not a number of seconds up to {MOST_SECONDS}", shortened(text))
+        })?;
+    if number < 0.0 {
+        return Err(format!("time {number} is before the video; count seconds from its begin"));
+    }
+    Ok(number)
+}
+
+/// The frame of a time at a constant rate.
+fn rounded(seconds: f64, (num, den): (u32, u32), up: bool) -> i64 {
+    // In whole nanoseconds, so that 0.1 s at 30 frames a second is frame 3 and not a hair more.
+    let ticks = (seconds * NANOS).round() as i128 * i128::from(num);
+    let tick = i128::from(den) * NANOS as i128;
+    let frame = if up { (ticks + tick - 1) / tick } else { ticks / tick };
+    i64::try_from(frame).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    fn read(text: &str, unit: DaliUnit) -> Result<Dataset> {
+        let folder = TempFolder::new();
+        dali_file_list(folder.write("list.txt", text), Some(Path::new("/r")), unit)
+    }
+
+    fn parts(dataset: &Dataset) -> Vec<Option<Bounds>> {
+        dataset.entries.iter().map(|e| e.part).collect()
+    }
+
+    #[test]
+    fn a_line_is_a_video_or_a_part_of_one() {
+        let dataset = read("a.mp4 3\nb/c.mp4\t4  1.5\n/d.mp4 5 0 2.25\n", DaliUnit::Seconds).unwrap();
+        let paths: Vec<_> = dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
+        assert_eq!(paths, [("/r/a.mp4", 3), ("/r/b/c.mp4", 4), ("/d.mp4", 5)]);
+        let seconds = |start, end| Some(Bounds::Seconds { start: Some(start), end });
+        assert_eq!(parts(&dataset), [None, seconds(1.5, None), seconds(0.0, Some(2.25))]);
+        let dataset = read("a 0 5\na 0 -10 -5\na 0 3 -1\n", DaliUnit::Frames).unwrap();
+        let frames = |start, end| Some(Bounds::Frames { start, end });
+        assert_eq!(parts(&dataset), [frames(5, None), frames(-10, Some(-5)), frames(3, Some(-1))]);
+    }
+
+    #[test]
+    fn empty_parts_are_left_out_and_told() {
+        for (text, unit) in [
+            ("a 0\na 1 2 2\na 2 0.5 0.5\n", DaliUnit::Seconds),
+            ("a 0\na 1 2 2\na 2 -3 -3\n", DaliUnit::Frames),
+        ] {
+            let dataset = read(text, unit).unwrap();
+            assert_eq!(dataset.entries.len(), 1);
+            let [note] = &dataset.notes[..] else { panic!("{:?}", dataset.notes) };
+            assert!(note.contains("2 lines are left out") && note.ends_with("line 2"), "{note}");
+        }
+        let error = read("a 1 2 2\n", DaliUnit::Frames).unwrap_err().to_string();
+        assert!(error.contains("lists no videos (") && error.contains("1 lines are left out"), "{error}");
+    }
+
+    #[test]
+    fn times_are_rounded_by_the_rate_as_told() {
+        let round = |text: &str, start_up, end_up, fps| {
+            read(text, DaliUnit::Rounded { start_up, end_up, fps }).map(|dataset| parts(&dataset)[0])
+        };
+        let frames = |start, end| Some(Bounds::Frames { start, end: Some(end) });
+        // 0.51 s is frame 12.75, 1.01 s is frame 25.25.
+        assert_eq!(round("a 0 0.51 1.01", false, true, (25, 1)).unwrap(), frames(12, 26));
+        assert_eq!(round("a 0 0.51 1.01", true, false, (25, 1)).unwrap(), frames(13, 25));
+        assert_eq!(round("a 0 0.51 1.01", true, true, (25, 1)).unwrap(), frames(13, 26));
+        assert_eq!(round("a 0 0.51 1.01", false, false, (25, 1)).unwrap(), frames(12, 25));
+        // Whole frames stay, whatever the float of 0.1 and 4.3 is.
+        assert_eq!(round("a 0 0.1 4.3", true, false, (30, 1)).unwrap(), frames(3, 129));
+        assert_eq!(round("a 0 0.1 4.3", false, true, (30, 1)).unwrap(), frames(3, 129));
+        assert_eq!(round("a 0 1 2", true, false, (30000, 1001)).unwrap(), frames(30, 59));
+        assert!(round("a 0 0.51 0.55", true, false, (25, 1)).unwrap_err().to_string().contains("left out"));
+        assert!(round("a 0 1 2", true, false, (0, 1)).unwrap_err().to_string().contains("fps"));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_by_file_and_number() {
+        use DaliUnit::{Frames, Seconds};
+        for (line, unit, part) in [
+            ("a.mp4", Seconds, "has 1 fields"),
+            ("a.mp4 0 1 2 3", Seconds, "has 5 fields"),
+            ("my video.mp4 0", Seconds, "label 'video.mp4'"),
+            ("a.mp4 0 2 1", Seconds, "begins at 2 s and ends at 1 s"),
+            ("a.mp4 0 -2", Seconds, "time -2 is before the video"),
+            ("a.mp4 0 nan", Seconds, "time 'nan'"),
+            ("a.mp4 0 0 1e300", Seconds, "time '1e300'"),
+            ("a.mp4 0 1.5", Frames, "frame '1.5'"),
+            ("a.mp4 0 5 3", Frames, "begins at frame 5 and ends at 3"),
+            ("a.mp4 0 -3 -5", Frames, "begins at frame -3 and ends at -5"),
+            ("a.mp4 0 4294967296", Frames, "frame '4294967296'"),
+        ] {
+            let error = read(&format!("ok 1\n\n{line}\n"), unit).unwrap_err().to_string();
+            assert!(error.contains("list.txt, line 3: ") && error.contains(part), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! In: an annotation table of EPIC-KITCHENS and the folder of its videos. Out: its actions, each a part of a video.
+//! Actions are bounded in seconds for videos' files, and in frames for folders of frames.
+//! Never: leaves out an action without saying so.
+
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+
+use crate::classes::Classes;
+use crate::file_list::not_empty;
+use crate::places::Places;
+use crate::table;
+use crate::template::Template;
+use crate::text::wrong;
+use crate::value::shortened;
+use crate::{Bounds, Dataset, Entry, FrameList, NO_LABEL};
+
+/// What is read of a table of EPIC-KITCHENS, and where its videos are.
+#[derive(Clone, Debug)]
+pub struct EpicKitchens<'a> {
+    /// The folder of the videos.
+    pub root: &'a Path,
+    /// A video's path below it, with `{participant_id}` and `{video_id}`.
+    pub file: &'a str,
+    /// `verb` or `noun`: whose class is the label.
+    pub label: Option<&'a str>,
+    /// The table of these classes, `id,key,…`.
+    pub classes: Option<&'a Path>,
+    /// Actions go by frames, not by seconds.
+    pub in_frames: bool,
+    /// Videos are folders with these frames.
+    pub frames: Option<&'a FrameList>,
+}
+
+/// Reads `narration_id,participant_id,video_id,…,start_timestamp,stop_timestamp,start_frame,stop_frame,…`.
+///
+/// - In seconds, an action goes from `start_timestamp` up to and without `stop_timestamp`; in frames, which the table
+///   counts from 1, from `start_frame` up to and with `stop_frame`.
+/// - The label is `verb_class` or `noun_class`; -1 if none is asked for, or the table has none, as for a test split.
+/// - All columns of the table are columns of the dataset.
+/// - Actions that end where they begin, or before, are left out, which a note tells.
+pub fn epic_kitchens(annotations: impl AsRef<Path>, how: &EpicKitchens<'_>) -> Result<Dataset> {
+    let path = annotations.as_ref();
+    let template = Template::parse(how.file, &["participant_id", "video_id"])?;
+    let class = how.label.map(|label| format!("{label}_class"));
+    let bounds =
+        if how.in_frames { ["start_frame", "stop_frame"] } else { ["start_timestamp", "stop_timestamp"] };
+    let (mut dataset, mut empty, mut names) = (Dataset::default(), Vec::new(), Vec::new());
+    dataset.columns = table::read(path, &["participant_id", "video_id", bounds[0], bounds[1]], |row| {
+        let Some(part) = (if how.in_frames { frames(row, bounds)? } else { seconds(row, bounds)? }) else {
+            empty.push(row.line);
+            return Ok(false);
+        };
+        let label = match &class {
+            Some(class) if !row.get(class).is_empty() => row.whole(class)?,
+            _ => NO_LABEL,
+        };
+        names.push((row.line, template.fill(|key| Some(row.get(key).to_owned()))?));
+        let entry = Entry::new(how.root.to_owned(), label);
+        dataset.entries.push(Entry { part: Some(part), frames: how.frames.cloned(), ..entry });
+        Ok(true)
+    })?;
+    let mut places = Places::default();
+    for (entry, (line, name)) in dataset.entries.iter_mut().zip(&names) {
+        let found = template.path(how.root, name, &mut places)?;
+        entry.path = found.ok_or_else(|| wrong(path, *line, &template.looked_for(how.root, name)))?;
+    }
+    if let Some(first) = empty.first() {
+        dataset.notes.push(format!(
+            "{}: {} actions end where they begin or before, and are left out; the first is on line {first}",
+            path.display(),
+            empty.len()
+        ));
+    }
+    if let Some(classes) = how.classes {
+        name_labels(classes, &mut dataset)?;
+    }
+    not_empty(path, dataset, "narration_id,participant_id,video_id,…")
+}
+
+fn frames(row: &table::Row<'_>, [start, stop]: [&str; 2]) -> Result<Option<Bounds>, String> {
+    let (start, stop) = (row.whole(start)?, row.whole(stop)?);
+    if start < 0 || stop > i64::from(u32::MAX) {
+        return Err(format!("an action from frame {start} to {stop} is none; frames are counted from 1"));
+    }
+    // The first frame is number 1; a few tables have an action begin at 0.
+    let bounds = Bounds::Frames { start: start.max(1) - 1, end: Some(stop) };
+    Ok((start.max(1) <= stop).then_some(bounds))
+}
+
+fn seconds(row: &table::Row<'_>, [start, stop]: [&str; 2]) -> Result<Option<Bounds>, String> {
+    let time = |name: &str| {
+        let text = row.get(name);
+        clock(text).ok_or_else(|| format!("{name} '{}' is no time; write 00:01:02.34", shortened(text)))
+    };
+    let (start, stop) = (time(start)?, time(stop)?);
+    Ok((start < stop).then_some(Bounds::Seconds { start: Some(start), end: Some(stop) }))
+}
+
+/// Seconds of `01:02:03.45`.
+fn clock(text: &str) -> Option<f64> {
+    let mut fields = text.split(':');
+    let (hours, minutes, seconds) = (fields.next()?, fields.next()?, fields.next()?);
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if fields.next().is_some() || ![hours, minutes, seconds].into_iter().all(plain) {
+        return None;
+    }
+    let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let seconds: f64 = seconds.parse().ok()?;
+    (minutes < 60 && seconds < 60.0).then(|| f64::from(hours) * 3600.0 + f64::from(minutes) * 60.0 + seconds)
+}
+
+/// Gives the labels the names that a table of classes has for them.
+fn name_labels(path: &Path, dataset: &mut Dataset) -> Result<()> {
+    let mut names = Vec::new();
+    table::read(path, &["id", "key"], |row| {
+        if row.whole("id")? != names.len() as i64 {
+            return Err(format!("class {} stands where class {} is wanted", row.get("id"), names.len()));
+        }
+        names.push(row.get("key").to_owned());
+        Ok(false)
+    })?;
+    let classes = Classes::numbered(names);
+    for entry in dataset.entries.iter_mut().filter(|entry| entry.label != NO_LABEL) {
+        let name = usize::try_from(entry.label).ok().and_then(|label| classes.names.get(label));
+        entry.label_name =
+            Some(name.cloned().ok_or_else(|| {
+                Error::Argument(format!("{} has no class {}", path.display(), entry.label))
+            })?);
+    }
+    dataset.classes = classes.names;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+    use crate::value::Value;
+
+    const HEADER: &str = "narration_id,participant_id,video_id,start_timestamp,stop_timestamp,start_frame,stop_frame,verb_class,noun_class,all_noun_classes\n";
+    const ROWS: &str = "P01_01_0,P01,P01_01,00:00:00.14,00:01:03.37,8,202,3,5,\"[5, 7]\"\nP01_01_1,P01,P01_01,01:00:04.5,01:00:06.17,262,370,6,114,[114]\n";
+
+    fn how(root: &Path) -> EpicKitchens<'_> {
+        let file = "{participant_id}/videos/{video_id}.MP4";
+        EpicKitchens { root, file, label: Some("verb"), classes: None, in_frames: false, frames: None }
+    }
+
+    fn read(rows: &str, how: &EpicKitchens<'_>) -> Result<Dataset> {
+        let folder = TempFolder::new();
+        epic_kitchens(folder.write("t.csv", format!("{HEADER}{rows}")), how)
+    }
+
+    #[test]
+    fn actions_are_parts_in_seconds_or_in_frames() {
+        let root = Path::new("/v");
+        let dataset = read(ROWS, &how(root)).unwrap();
+        let entry = &dataset.entries[0];
+        assert_eq!((entry.path.to_str(), entry.label), (Some("/v/P01/videos/P01_01.MP4"), 3));
+        assert_eq!(entry.part, Some(Bounds::Seconds { start: Some(0.14), end: Some(63.37) }));
+        assert_eq!(
+            dataset.entries[1].part,
+            Some(Bounds::Seconds { start: Some(3604.5), end: Some(3606.17) })
+        );
+        let lists = dataset.columns.iter().find(|c| c.name == "all_noun_classes").unwrap();
+        assert_eq!(lists.values, [Value::integers([5, 7]), Value::integers([114])]);
+        assert_eq!(dataset.columns.len(), 10);
+
+        let frames =
+            FrameList { pattern: "frame_{:010}.jpg".to_owned(), first: 1, count: None, fps: (60, 1) };
+        let file = "{participant_id}/{video_id}";
+        let dataset = read(
+            ROWS,
+            &EpicKitchens { file, label: Some("noun"), in_frames: true, frames: Some(&frames), ..how(root) },
+        )
+        .unwrap();
+        let entry = &dataset.entries[1];
+        assert_eq!(
+            (entry.path.to_str(), entry.label, &entry.frames),
+            (Some("/v/P01/P01_01"), 114, &Some(frames.clone()))
+        );
+        assert_eq!(entry.part, Some(Bounds::Frames { start: 261, end: Some(370) }));
+    }
+
+    #[test]
+    fn tables_without_classes_have_no_labels_and_classes_may_have_names() {
+        let folder = TempFolder::new();
+        let test =
+            "participant_id,video_id,start_timestamp,stop_timestamp\nP01,P01_11,00:00:00.00,00:00:01.89\n";
+        let dataset = epic_kitchens(folder.write("test.csv", test), &how(&folder.0)).unwrap();
+        assert_eq!(dataset.entries[0].label, NO_LABEL);
+        let classes = folder.write(
+            "verbs.csv",
+            "id,key,instances\n0,take,\"['take', 'grab']\"\n1,put,['put']\n2,wash,x\n3,open,x\n",
+        );
+        let row = ROWS.lines().next().unwrap();
+        let dataset = read(row, &EpicKitchens { classes: Some(&classes), ..how(&folder.0) }).unwrap();
+        assert_eq!((dataset.classes.len(), dataset.entries[0].label_name.as_deref()), (4, Some("open")));
+        let error =
+            read(ROWS, &EpicKitchens { classes: Some(&classes), ..how(&folder.0) }).unwrap_err().to_string();
+        assert!(error.contains("verbs.csv has no class 6"), "{error}");
+    }
+
+    #[test]
+    fn empty_actions_are_left_out_and_told() {
+        let rows = format!("{ROWS}a,P01,P01_01,00:00:05.00,00:00:05.00,9,8,1,1,[1]\n");
+        for in_frames in [false, true] {
+            let dataset = read(&rows, &EpicKitchens { in_frames, ..how(Path::new("/v")) }).unwrap();
+            assert_eq!((dataset.entries.len(), dataset.columns[0].values.len()), (2, 2));
+            assert!(
+                dataset.notes[0].contains("1 actions") && dataset.notes[0].ends_with("line 4"),
+                "{:?}",
+                dataset.notes
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_row_is_named_by_file_and_line() {
+        let row = |start, stop, frame, id| format!("a,P01,{id},{start},{stop},{frame},9,1,1,[1]\n");
+        for (row, in_frames, part) in [
+            (row("5", "00:00:06", "1", "x"), false, "start_timestamp '5' is no time"),
+            (row("00:00:05", "00:61:00", "1", "x"), false, "stop_timestamp '00:61:00'"),
+            (row("00:00:05", "00:00:-6", "1", "x"), false, "'00:00:-6'"),
+            (row("", "", "one", "x"), true, "start_frame 'one'"),
+            (row("", "", "-1", "x"), true, "from frame -1"),
+            (row("00:00:05", "00:00:06", "1", "../x"), false, "video_id '../x'"),
+        ] {
+            let error = read(&format!("{ROWS}{row}"), &EpicKitchens { in_frames, ..how(Path::new("/v")) })
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("t.csv, line 4: ") && error.contains(part), "{error}");
+        }
+        let error = read(ROWS, &EpicKitchens { file: "{video_id}.*", ..how(Path::new("/none")) })
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("t.csv, line 2: no video /none/P01_01.*"), "{error}");
+    }
+}

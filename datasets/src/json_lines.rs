@@ -1,0 +1,278 @@
+//! In: a file with a JSON object on each line. Out: the videos that they speak of, and the rest as columns.
+//! Labels are numbers, or names that are sorted and numbered.
+//! Never: fetches what a URI other than a file's points to.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+
+use crate::classes::Classes;
+use crate::file_list::{not_empty, root_of};
+use crate::text::{for_each_line, json_trouble, wrong};
+use crate::value::{shortened, Columns, Value};
+use crate::{Bounds, Dataset, Entry, NO_LABEL};
+
+/// Which keys say what.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// The path, or `file:` URI, of the video.
+    pub source: String,
+    /// Its label: a number, a name, or a list of numbers.
+    pub label: String,
+    /// Where the part begins.
+    pub start: String,
+    /// Where it ends.
+    pub end: String,
+    /// These are frames, not seconds.
+    pub in_frames: bool,
+}
+
+/// Reads an object per line.
+///
+/// - Every object needs its source; what else is missing or `null` is not said: label -1, the whole video.
+/// - Labels are whole numbers, or names: then classes are the sorted names. A list of whole numbers becomes the column
+///   of that name, and the entry's own label is -1.
+/// - A part goes from start up to and without end, in seconds or, as asked, in frames from 0.
+/// - All other keys are columns; what an object does not have is missing there.
+/// - Blank lines are passed over. Relative paths are relative to `root`, or else to the folder of the file.
+pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> Result<Dataset> {
+    let path = path.as_ref();
+    keys.check()?;
+    let root = root_of(path, root);
+    let (mut dataset, mut columns) = (Dataset::default(), Columns::default());
+    let (mut lines, mut numbered) = (Vec::new(), None);
+    for_each_line(path, false, |line, text| {
+        let object: Value = serde_json::from_str(text).map_err(|error| json_trouble(&error))?;
+        let Value::Map(items) = &object else {
+            return Err(format!("is {}, not an object with a \"{}\"", object.shown(), keys.source));
+        };
+        let file = match object.get(&keys.source) {
+            Some(Value::Text(file)) if !file.is_empty() => local(file)?,
+            other => {
+                let shown = other.map_or("missing".to_owned(), Value::shown);
+                return Err(format!("\"{}\" is {shown}, the path of a video is wanted", keys.source));
+            }
+        };
+        let mut entry = Entry::new(root.join(&*file), NO_LABEL);
+        match object.get(&keys.label) {
+            None | Some(Value::List(_)) => {}
+            Some(Value::Integer(label)) => entry.label = *label,
+            Some(Value::Text(name)) => entry.label_name = Some(name.clone()),
+            Some(other) => return Err(format!("\"{}\" is {}, no label", keys.label, other.shown())),
+        }
+        if object.get(&keys.label).is_some_and(|label| !matches!(label, Value::List(_))) {
+            let first = *numbered.get_or_insert((line, entry.label_name.is_none()));
+            if first.1 != entry.label_name.is_none() {
+                return Err(format!(
+                    "labels are numbers here and names there: line {} has the other kind",
+                    first.0
+                ));
+            }
+        }
+        entry.part = keys.part(&object)?;
+        for (name, value) in items {
+            let list = *name == keys.label && matches!(value, Value::List(_));
+            if list
+                && !matches!(value, Value::List(items) if items.iter().all(|i| matches!(i, Value::Integer(_))))
+            {
+                return Err(format!("\"{name}\" is a list of other things than whole numbers"));
+            }
+            if list || ![&keys.source, &keys.label, &keys.start, &keys.end].contains(&name) {
+                columns.set(lines.len(), name, value.clone())?;
+            }
+        }
+        dataset.entries.push(entry);
+        lines.push(line);
+        Ok(())
+    })?;
+    let classes = Classes::sorted(dataset.entries.iter().filter_map(|e| e.label_name.as_deref()));
+    for (entry, line) in dataset.entries.iter_mut().zip(&lines) {
+        if let Some(name) = &entry.label_name {
+            entry.label = classes.label(name).map_err(|reason| wrong(path, *line, &reason))?;
+        }
+    }
+    dataset.classes = classes.names;
+    dataset.columns = columns.finish(dataset.entries.len());
+    not_empty(path, dataset, &format!("{{\"{}\": \"a.mp4\"}}", keys.source))
+}
+
+impl Keys {
+    fn check(&self) -> Result<()> {
+        let names = [&self.source, &self.label, &self.start, &self.end];
+        for (place, name) in names.iter().enumerate() {
+            if names[..place].contains(name) {
+                return Err(Error::Argument(format!(
+                    "source, label, start and end must differ, got \"{name}\" twice"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The part that an object speaks of.
+    fn part(&self, object: &Value) -> Result<Option<Bounds>, String> {
+        let (start, end) = (object.get(&self.start), object.get(&self.end));
+        if start.is_none() && end.is_none() {
+            return Ok(None);
+        }
+        let bounds = if self.in_frames {
+            let frame = |name: &str, value: Option<&Value>| match value {
+                None => Ok(None),
+                Some(Value::Integer(frame)) if (0..=i64::from(u32::MAX)).contains(frame) => Ok(Some(*frame)),
+                Some(other) => Err(format!("\"{name}\" is {}, a frame from 0 on is wanted", other.shown())),
+            };
+            let (start, end) = (frame(&self.start, start)?.unwrap_or(0), frame(&self.end, end)?);
+            (end.is_none_or(|end| start < end), Bounds::Frames { start, end })
+        } else {
+            let seconds =
+                |name: &str, value: Option<&Value>| match value.map(|value| (value.as_number(), value)) {
+                    None => Ok(None),
+                    Some((Some(seconds), _)) => Ok(Some(seconds)),
+                    Some((None, other)) => {
+                        Err(format!("\"{name}\" is {}, a number of seconds is wanted", other.shown()))
+                    }
+                };
+            let (start, end) = (seconds(&self.start, start)?, seconds(&self.end, end)?);
+            let ordered = start.zip(end).is_none_or(|(start, end)| start < end);
+            (ordered, Bounds::Seconds { start, end })
+        };
+        match bounds {
+            (true, bounds) => Ok(Some(bounds)),
+            (false, _) => {
+                let shown = |value: Option<&Value>| value.map_or("0".to_owned(), Value::shown);
+                Err(format!(
+                    "\"{}\" {} is not before \"{}\" {}",
+                    self.start,
+                    shown(start),
+                    self.end,
+                    shown(end)
+                ))
+            }
+        }
+    }
+}
+
+/// A path as it is, or that of a `file:` URI.
+fn local(text: &str) -> Result<Cow<'_, str>, String> {
+    let Some((scheme, rest)) = text.split_once("://") else { return Ok(Cow::Borrowed(text)) };
+    if !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let host_and_path = rest.split_once('/').map(|(host, path)| (host, format!("/{path}")));
+    match host_and_path {
+        Some(("" | "localhost", path)) if scheme.eq_ignore_ascii_case("file") => {
+            decoded(&path).map(Cow::Owned)
+        }
+        _ => Err(format!(
+            "'{}' is on no disk of this machine; copy the file and write its path",
+            shortened(text)
+        )),
+    }
+}
+
+/// A URI's path with its `%20` and the like decoded.
+fn decoded(path: &str) -> Result<String, String> {
+    let mut pieces = path.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let code = piece.get(..2).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
+        let byte = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        bytes.push(byte.ok_or_else(|| {
+            format!("'{}' has a % that two hexadecimal digits do not follow", shortened(path))
+        })?);
+        bytes.extend(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map_err(|_| format!("'{}' does not stand for UTF-8 text", shortened(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    fn keys(in_frames: bool) -> Keys {
+        let [source, label, start, end] = ["uri", "label", "start", "end"].map(str::to_owned);
+        Keys { source, label, start, end, in_frames }
+    }
+
+    fn read(text: &str, in_frames: bool) -> Result<Dataset> {
+        let folder = TempFolder::new();
+        json_lines(folder.write("list.jsonl", text), Some(Path::new("/r")), &keys(in_frames))
+    }
+
+    #[test]
+    fn an_object_is_a_video_and_its_other_keys_are_columns() {
+        let text = concat!(
+            "{\"uri\": \"a.mp4\", \"label\": 3, \"caption\": \"é\", \"score\": 0.5}\r\n\r\n",
+            "{\"start\": 1.5, \"uri\": \"/b.mp4\", \"end\": 2, \"meta\": {\"k\": [1, null]}}\n",
+            "{\"uri\": \"file:///c%20d.mp4\", \"label\": null, \"end\": 7.25, \"caption\": null}\n",
+        );
+        let dataset = read(text, false).unwrap();
+        let rows: Vec<_> =
+            dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label, e.part)).collect();
+        let seconds = |start, end| Some(Bounds::Seconds { start, end: Some(end) });
+        let expected = [
+            ("/r/a.mp4", 3, None),
+            ("/b.mp4", NO_LABEL, seconds(Some(1.5), 2.0)),
+            ("/c d.mp4", NO_LABEL, seconds(None, 7.25)),
+        ];
+        assert_eq!(rows, expected);
+        let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["caption", "score", "meta"]);
+        assert_eq!(dataset.columns[0].values, [Value::Text("é".to_owned()), Value::Missing, Value::Missing]);
+        let meta = Value::Map(vec![("k".to_owned(), Value::List(vec![Value::Integer(1), Value::Missing]))]);
+        assert_eq!(dataset.columns[2].values, [Value::Missing, meta, Value::Missing]);
+    }
+
+    #[test]
+    fn labels_may_be_names_or_lists() {
+        let dataset = read(
+            "{\"uri\":\"a\",\"label\":\"run\"}\n{\"uri\":\"b\"}\n{\"uri\":\"c\",\"label\":\"jump\"}",
+            false,
+        )
+        .unwrap();
+        assert_eq!(dataset.classes, ["jump", "run"]);
+        assert_eq!(dataset.entries.iter().map(|e| e.label).collect::<Vec<_>>(), [1, NO_LABEL, 0]);
+        let dataset = read("{\"uri\":\"a\",\"label\":[3,4]}\n{\"uri\":\"b\",\"label\":[]}", false).unwrap();
+        assert_eq!((dataset.entries[0].label, dataset.columns[0].name.as_str()), (NO_LABEL, "label"));
+        assert_eq!(dataset.columns[0].values, [Value::integers([3, 4]), Value::integers([])]);
+    }
+
+    #[test]
+    fn parts_may_be_in_frames() {
+        let dataset = read("{\"uri\":\"a\",\"start\":3}\n{\"uri\":\"a\",\"end\":9}", true).unwrap();
+        let parts: Vec<_> = dataset.entries.iter().map(|e| e.part).collect();
+        let frames = |start, end| Some(Bounds::Frames { start, end });
+        assert_eq!(parts, [frames(3, None), frames(0, Some(9))]);
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_by_file_and_number() {
+        for (line, in_frames, part) in [
+            ("[1]", false, "is a list of 1, not an object with a \"uri\""),
+            ("{\"path\": \"a\"}", false, "\"uri\" is missing"),
+            ("{\"uri\": 3}", false, "\"uri\" is 3"),
+            ("{\"uri\": \"a\"", false, "is not JSON"),
+            ("{\"uri\": \"a\"} {\"uri\": \"b\"}", false, "is not JSON"),
+            ("{\"uri\": \"s3://bucket/a.mp4\"}", false, "'s3://bucket/a.mp4' is on no disk"),
+            ("{\"uri\": \"file://host/a.mp4\"}", false, "is on no disk"),
+            ("{\"uri\": \"file:///a%2\"}", false, "hexadecimal"),
+            ("{\"uri\": \"a\", \"label\": 1.5}", false, "\"label\" is 1.5, no label"),
+            ("{\"uri\": \"a\", \"label\": [1.5]}", false, "other things than whole numbers"),
+            ("{\"uri\": \"a\", \"label\": \"run\"}", false, "line 1 has the other kind"),
+            ("{\"uri\": \"a\", \"start\": \"1\"}", false, "\"start\" is '1'"),
+            ("{\"uri\": \"a\", \"start\": 2, \"end\": 2}", false, "\"start\" 2 is not before \"end\" 2"),
+            ("{\"uri\": \"a\", \"start\": 1.5}", true, "\"start\" is 1.5, a frame"),
+            ("{\"uri\": \"a\", \"end\": 0}", true, "\"start\" 0 is not before \"end\" 0"),
+            ("{\"uri\": \"a\", \"end\": -1}", true, "\"end\" is -1"),
+        ] {
+            let error = read(&format!("{{\"uri\": \"ok\", \"label\": 1}}\n\n{line}\n"), in_frames)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("list.jsonl, line 3: ") && error.contains(part), "{line}: {error}");
+        }
+        let twice = Keys { end: "start".to_owned(), ..keys(false) };
+        assert!(json_lines("x", None, &twice).unwrap_err().to_string().contains("\"start\" twice"));
+    }
+}

@@ -1,0 +1,218 @@
+//! In: an annotation table of Kinetics and the folder of its clips. Out: the clips, labelled by class.
+//! Clips are looked for by the names that the dataset's downloads have, in the two usual arrangements.
+//! Never: leaves out a clip that is missing without saying so.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use framespool::error::{Error, Result};
+
+use crate::classes::Classes;
+use crate::places::{Absent, Missing, Places};
+use crate::table;
+use crate::text::wrong;
+use crate::value::shortened;
+use crate::{Dataset, Entry, NO_LABEL};
+
+/// One row of the table.
+struct Clip {
+    line: u64,
+    label: String,
+    file: String,
+    wanted: bool,
+}
+
+/// Reads `label,youtube_id,time_start,time_end,split`, the tables of Kinetics-400, -600 and -700.
+///
+/// - A clip is the file `{youtube_id}_{time_start:06}_{time_end:06}{extension}` in `root`, or in a folder of `root` with
+///   the name of its class, with spaces or with underscores. These folders are listed, each once.
+/// - Labels are places in the sorted names of all classes of the table, or in `classes`. In a table without the column
+///   `label`, as that of a test split, all are -1.
+/// - `split` keeps the rows that have it in their column `split`; classes are those of the whole table still.
+/// - All columns but `label` are columns of the dataset.
+pub fn kinetics(
+    annotations: impl AsRef<Path>,
+    root: &Path,
+    extension: &str,
+    split: Option<&str>,
+    classes: Option<&[String]>,
+    missing: Missing,
+) -> Result<Dataset> {
+    let path = annotations.as_ref();
+    let (mut clips, mut splits) = (Vec::new(), BTreeSet::new());
+    let mut columns = table::read(path, &["youtube_id", "time_start", "time_end"], |row| {
+        let (start, end) = (row.whole("time_start")?, row.whole("time_end")?);
+        let id = row.get("youtube_id");
+        if id.is_empty() || id.contains(['/', '\\']) {
+            return Err(format!("youtube_id '{}' cannot be part of a file's name", shortened(id)));
+        }
+        if start < 0 || end < start {
+            return Err(format!("a clip from {start} s to {end} s is none"));
+        }
+        let file = format!("{id}_{start:06}_{end:06}{extension}");
+        if splits.len() < 16 {
+            splits.insert(row.get("split").to_owned());
+        }
+        let wanted = split.is_none_or(|split| row.get("split") == split);
+        // Some tables quote labels twice over.
+        let label = row.get("label").trim_matches('"').to_owned();
+        clips.push(Clip { line: row.line, label, file, wanted });
+        Ok(true)
+    })?;
+    if let (Some(split), false) = (split, clips.iter().any(|clip| clip.wanted)) {
+        let splits: Vec<String> = splits.into_iter().collect();
+        let text = format!("{} has no rows of split '{split}', it has {splits:?}", path.display());
+        return Err(Error::Argument(text));
+    }
+    let names = clips.iter().map(|clip| clip.label.as_str()).filter(|label| !label.is_empty());
+    let classes = Classes::given_or(classes, names)?;
+    let (mut places, mut absent, mut entries) = (Places::default(), Absent::default(), Vec::new());
+    let mut kept = vec![false; clips.len()];
+    for (clip, kept) in clips.iter().zip(&mut kept).filter(|(clip, _)| clip.wanted) {
+        let folder = match find(&mut places, root, clip)? {
+            Some(folder) => folder,
+            None => {
+                let looked =
+                    || format!("no file {} in {} or in its class folder there", clip.file, root.display());
+                absent.add(Some(clip.line), looked);
+                continue;
+            }
+        };
+        let name = Some(clip.label.clone()).filter(|label| !label.is_empty());
+        let label = name.as_deref().map_or(Ok(NO_LABEL), |name| classes.label(name));
+        let label = label.map_err(|reason| wrong(path, clip.line, &reason))?;
+        entries.push(Entry { label_name: name, ..Entry::new(folder.join(&clip.file), label) });
+        *kept = true;
+    }
+    let notes: Vec<String> = absent.tell(path, missing, entries.len())?.into_iter().collect();
+    if entries.is_empty() {
+        return Err(Error::Argument(format!("{} has a header and no rows", path.display())));
+    }
+    columns.retain(|column| column.name != "label");
+    columns.iter_mut().for_each(|column| column.keep(&kept));
+    Ok(Dataset { entries, classes: classes.names, columns, notes })
+}
+
+/// The folder that has a clip.
+fn find(places: &mut Places, root: &Path, clip: &Clip) -> Result<Option<PathBuf>> {
+    if places.has(root, &clip.file)? {
+        return Ok(Some(root.to_owned()));
+    }
+    // A label is no way out of the root.
+    if clip.label.is_empty() || clip.label.starts_with('.') || clip.label.contains(['/', '\\']) {
+        return Ok(None);
+    }
+    for class in [clip.label.clone(), clip.label.replace(' ', "_")] {
+        let folder = root.join(class);
+        if places.has(&folder, &clip.file)? {
+            return Ok(Some(folder));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+    use crate::value::Value;
+
+    const HEADER: &str = "label,youtube_id,time_start,time_end,split,is_cc\n";
+
+    fn rooted(files: &[&str], table: &str) -> (TempFolder, PathBuf) {
+        let root = TempFolder::new();
+        files.iter().for_each(|file| drop(root.write(file, "")));
+        let table = root.write("t.csv", table);
+        (root, table)
+    }
+
+    fn rows(root: &TempFolder, dataset: &Dataset) -> Vec<(String, i64)> {
+        let below = |e: &Entry| e.path.strip_prefix(&root.0).unwrap().to_str().unwrap().to_owned();
+        dataset.entries.iter().map(|e| (below(e), e.label)).collect()
+    }
+
+    #[test]
+    fn clips_are_found_in_each_arrangement_and_labelled_by_sorted_class() {
+        let table = format!("{HEADER}\"zumba, slow\",-a_1,2,12,train,0\nair drumming,b,1003,1013,train,1\nair drumming,c,7,17,val,0\n");
+        let files = [
+            "-a_1_000002_000012.mp4",
+            "air_drumming/b_001003_001013.mp4",
+            "air drumming/c_000007_000017.mp4",
+        ];
+        let (root, path) = rooted(&files, &table);
+        let dataset = kinetics(&path, &root.0, ".mp4", None, None, Missing::Error).unwrap();
+        let expected = [(files[0], 1), (files[1], 0), (files[2], 0)];
+        assert_eq!(rows(&root, &dataset), expected.map(|(file, label)| (file.to_owned(), label)));
+        assert_eq!(dataset.classes, ["air drumming", "zumba, slow"]);
+        let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["youtube_id", "time_start", "time_end", "split", "is_cc"]);
+        assert_eq!(dataset.columns[1].values[1], Value::Integer(1003));
+        let split = kinetics(&path, &root.0, ".mp4", Some("train"), None, Missing::Error).unwrap();
+        assert_eq!(
+            (rows(&root, &split).len(), split.classes.len(), split.columns[0].values.len()),
+            (2, 2, 2)
+        );
+        let given = ["x".to_owned(), "zumba, slow".to_owned(), "air drumming".to_owned()];
+        let dataset = kinetics(&path, &root.0, ".mp4", None, Some(&given), Missing::Error).unwrap();
+        assert_eq!((dataset.entries[1].label, dataset.classes), (2, given.to_vec()));
+    }
+
+    #[test]
+    fn a_table_without_labels_gives_none() {
+        let (root, path) =
+            rooted(&["a_000000_000010.webm"], "youtube_id,time_start,time_end,split\na,0.0,10.0,test\n");
+        let dataset = kinetics(&path, &root.0, ".webm", Some("test"), None, Missing::Error).unwrap();
+        assert_eq!(rows(&root, &dataset), [("a_000000_000010.webm".to_owned(), NO_LABEL)]);
+        assert!(dataset.classes.is_empty() && dataset.entries[0].label_name.is_none());
+    }
+
+    #[test]
+    fn missing_clips_are_an_error_or_a_note() {
+        let table = format!("{HEADER}x,a,0,10,train,0\ny,b,0,10,train,0\n");
+        let (root, path) = rooted(&["b_000000_000010.mp4"], &table);
+        let read = |missing| kinetics(&path, &root.0, ".mp4", None, None, missing);
+        let error = read(Missing::Error).unwrap_err().to_string();
+        assert!(
+            error.contains("t.csv, line 2: no file a_000000_000010.mp4") && error.contains("skip"),
+            "{error}"
+        );
+        let dataset = read(Missing::Skip).unwrap();
+        assert_eq!(rows(&root, &dataset), [("b_000000_000010.mp4".to_owned(), 1)]);
+        assert_eq!((dataset.classes.len(), dataset.columns[0].values.len()), (2, 1));
+        assert!(dataset.notes[0].contains("1 of 2 entries are left out"), "{:?}", dataset.notes);
+    }
+
+    #[test]
+    fn a_wrong_row_is_named_by_file_and_line() {
+        for (row, part) in [
+            ("x,a,zero,10,train,0", "time_start 'zero' is not a whole number"),
+            ("x,a,0.5,10,train,0", "'0.5'"),
+            ("x,a,10,0,train,0", "from 10 s to 0 s"),
+            ("x,../a,0,10,train,0", "'../a'"),
+            ("x,,0,10,train,0", "youtube_id ''"),
+            ("x,y,a,0,10,train,0", "has 7 fields"),
+        ] {
+            let (root, path) =
+                rooted(&["ok_000000_000010.mp4"], &format!("{HEADER}x,ok,0,10,train,0\n{row}\n"));
+            let error = kinetics(&path, &root.0, ".mp4", None, None, Missing::Error).unwrap_err().to_string();
+            assert!(error.contains("t.csv, line 3: ") && error.contains(part), "{error}");
+        }
+        let (root, path) = rooted(&["ok_000000_000010.mp4"], &format!("{HEADER}x,ok,0,10,train,0\n"));
+        let error =
+            kinetics(&path, &root.0, ".mp4", Some("valid"), None, Missing::Error).unwrap_err().to_string();
+        assert!(error.contains("no rows of split 'valid', it has [\"train\"]"), "{error}");
+        let other = ["y".to_owned()];
+        let error =
+            kinetics(&path, &root.0, ".mp4", None, Some(&other), Missing::Error).unwrap_err().to_string();
+        assert!(error.contains("line 2: 'x' is none of the 1 classes"), "{error}");
+        assert!(kinetics(root.write("e.csv", HEADER), &root.0, "", None, None, Missing::Skip).is_err());
+    }
+
+    #[test]
+    fn a_label_is_no_way_out_of_the_root() {
+        let (root, path) =
+            rooted(&["k/t.csv", "b_000000_000010.mp4"], &format!("{HEADER}..,b,0,10,train,0\n"));
+        let error = kinetics(&path, &root.0.join("k"), ".mp4", None, None, Missing::Error).unwrap_err();
+        assert!(error.to_string().contains("none of 1 files is there"), "{error}");
+    }
+}

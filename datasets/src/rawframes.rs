@@ -1,0 +1,255 @@
+//! In: a text file with the folder of a video's frames, how many there are, and a label on each line. Out: these videos.
+//! Lines are read from the right, so names of folders may hold spaces.
+//! Never: looks into a folder.
+
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+
+use crate::file_list::{not_empty, root_of};
+use crate::text::for_each_line;
+use crate::value::{shortened, Column, Value};
+use crate::{Dataset, Entry, FrameList, NO_LABEL};
+
+/// What stands in a field behind the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameField {
+    /// The number in the name of the first frame's file.
+    Start,
+    /// What is added to the number of the first frame that holds for the whole list.
+    Offset,
+    /// How many frames there are; -1 for a video's file in place of a folder.
+    Total,
+    /// The label.
+    Label,
+    /// One or more labels; nothing may follow.
+    Labels,
+}
+
+impl FrameField {
+    /// The field of a name.
+    pub fn parse(name: &str) -> Result<Self> {
+        Ok(match name {
+            "start" => Self::Start,
+            "offset" => Self::Offset,
+            "total" => Self::Total,
+            "label" => Self::Label,
+            "labels" => Self::Labels,
+            _ => {
+                return Err(Error::Argument(format!(
+                    "columns must be of start, offset, total, label and labels, got '{name}'"
+                )))
+            }
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Offset => "offset",
+            Self::Total => "total",
+            Self::Label => "label",
+            Self::Labels => "labels",
+        }
+    }
+}
+
+/// Reads `dir field field …` per line, where `fields` are whole numbers: [`FrameField::Total`] and others.
+///
+/// - mmaction2's lists have total and label, or offset, total and label; or total and labels. VideoMAEv2's for
+///   pretraining have start and total, in which `path 0 -1` is a whole video's file.
+/// - `frames` tells the names of the files, and the number of the first one where the line does not.
+/// - Several labels are in the column `labels`, a list per entry, whose own label is -1.
+/// - Blank lines and lines that begin with `#` are passed over. Relative paths are relative to `root`, or else to the
+///   folder of the list.
+pub fn rawframes(
+    path: impl AsRef<Path>,
+    root: Option<&Path>,
+    frames: &FrameList,
+    fields: &[FrameField],
+) -> Result<Dataset> {
+    let path = path.as_ref();
+    check(fields)?;
+    let several = fields.last() == Some(&FrameField::Labels);
+    let root = root_of(path, root);
+    let (mut dataset, mut lists) = (Dataset::default(), Vec::new());
+    for_each_line(path, true, |_, line| {
+        let (name, numbers) = split(line, fields, several)?;
+        let mut entry = Entry::new(root.join(name), NO_LABEL);
+        entry.label = number(fields, &numbers, FrameField::Label).unwrap_or(NO_LABEL);
+        entry.frames = frames_of(frames, fields, &numbers)?;
+        dataset.entries.push(entry);
+        lists.push(Value::integers(numbers[fields.len() - usize::from(several)..].iter().copied()));
+        Ok(())
+    })?;
+    if several {
+        dataset.columns.push(Column { name: "labels".to_owned(), values: lists });
+    }
+    not_empty(path, dataset, &shape(fields))
+}
+
+fn check(fields: &[FrameField]) -> Result<()> {
+    let times = |field| fields.iter().filter(|f| **f == field).count();
+    let clear = fields.iter().all(|f| times(*f) == 1)
+        && times(FrameField::Total) == 1
+        && times(FrameField::Start) + times(FrameField::Offset) <= 1
+        && times(FrameField::Label) + times(FrameField::Labels) <= 1
+        && (times(FrameField::Labels) == 0 || fields.last() == Some(&FrameField::Labels));
+    if clear {
+        return Ok(());
+    }
+    Err(Error::Argument(format!(
+        "columns must have total, at most one of start and offset, and at most one of label and labels (which comes \
+         last), got {:?}",
+        fields.iter().map(|f| f.name()).collect::<Vec<_>>()
+    )))
+}
+
+/// How a line looks.
+fn shape(fields: &[FrameField]) -> String {
+    fields.iter().fold("path".to_owned(), |text, field| format!("{text} {}", field.name()))
+}
+
+/// The name, and the numbers behind it.
+fn split<'a>(line: &'a str, fields: &[FrameField], several: bool) -> Result<(&'a str, Vec<i64>), String> {
+    let (mut name, mut numbers) = (line, Vec::new());
+    while several || numbers.len() < fields.len() {
+        let Some((head, tail)) = name.rsplit_once(char::is_whitespace) else { break };
+        let Ok(number) = tail.parse() else { break };
+        numbers.push(number);
+        name = head.trim_end();
+    }
+    numbers.reverse();
+    if numbers.len() < fields.len() {
+        let last = name.rsplit(char::is_whitespace).next().unwrap_or(name);
+        return Err(format!(
+            "has {} whole numbers at its end, behind '{}', where {} are wanted; write: {}",
+            numbers.len(),
+            shortened(last),
+            fields.len(),
+            shape(fields)
+        ));
+    }
+    Ok((name, numbers))
+}
+
+fn number(fields: &[FrameField], numbers: &[i64], field: FrameField) -> Option<i64> {
+    fields.iter().position(|f| *f == field).map(|place| numbers[place])
+}
+
+/// The frames that a line speaks of; none for a video's file.
+fn frames_of(
+    frames: &FrameList,
+    fields: &[FrameField],
+    numbers: &[i64],
+) -> Result<Option<FrameList>, String> {
+    let total = number(fields, numbers, FrameField::Total).unwrap_or_default();
+    let start = number(fields, numbers, FrameField::Start);
+    let offset = number(fields, numbers, FrameField::Offset);
+    if total == -1 && start.or(offset).unwrap_or_default() == 0 {
+        return Ok(None);
+    }
+    let first = start.unwrap_or(i64::from(frames.first).saturating_add(offset.unwrap_or_default()));
+    let count = u32::try_from(total).ok().filter(|count| *count > 0);
+    let first_frame = u32::try_from(first).ok();
+    match (first_frame, count) {
+        (Some(first), Some(count)) if first.checked_add(count).is_some() => {
+            Ok(Some(FrameList { first, count: Some(count), ..frames.clone() }))
+        }
+        _ => Err(format!(
+            "frames from number {first} on, {total} in all, are none of a folder; write numbers from 0 on and at least \
+             one frame, or 0 -1 for a video's file"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+    use FrameField::{Label, Labels, Offset, Start, Total};
+
+    fn read(text: &str, fields: &[FrameField]) -> Result<Dataset> {
+        let folder = TempFolder::new();
+        let frames = FrameList { pattern: "img_{:05}.jpg".to_owned(), first: 1, count: None, fps: (30, 1) };
+        rawframes(folder.write("list.txt", text), Some(Path::new("/r")), &frames, fields)
+    }
+
+    /// Path, label, (first, count).
+    type Row<'a> = (&'a str, i64, Option<(u32, Option<u32>)>);
+
+    fn rows(dataset: &Dataset) -> Vec<Row<'_>> {
+        let frames = |e: &Entry| e.frames.as_ref().map(|f| (f.first, f.count));
+        dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label, frames(e))).collect()
+    }
+
+    #[test]
+    fn folders_come_with_their_frames_and_labels() {
+        let dataset = read("# list\na/v 1 58 3\nmy clip  29\t-1\n/abs/v 300 0\r\n", &[Total, Label]).unwrap();
+        let expected = [
+            ("/r/a/v 1", 3, Some((1, Some(58)))),
+            ("/r/my clip", -1, Some((1, Some(29)))),
+            ("/abs/v", 0, Some((1, Some(300)))),
+        ];
+        assert_eq!(rows(&dataset), expected);
+        let frames = dataset.entries[0].frames.as_ref().unwrap();
+        assert_eq!((frames.pattern.as_str(), frames.fps), ("img_{:05}.jpg", (30, 1)));
+    }
+
+    #[test]
+    fn lists_may_say_where_the_frames_begin_and_mix_files_in() {
+        let dataset = read("v.mp4 0 -1\nframes/v 9601 300\nframes/w 0 29\n", &[Start, Total]).unwrap();
+        let expected = [
+            ("/r/v.mp4", -1, None),
+            ("/r/frames/v", -1, Some((9601, Some(300)))),
+            ("/r/frames/w", -1, Some((0, Some(29)))),
+        ];
+        assert_eq!(rows(&dataset), expected);
+        let dataset = read("v 100 50 7\n", &[Offset, Total, Label]).unwrap();
+        assert_eq!(rows(&dataset), [("/r/v", 7, Some((101, Some(50))))]);
+    }
+
+    #[test]
+    fn several_labels_become_a_column() {
+        let dataset = read("v 10 3 4\nw 20 5\n", &[Total, Labels]).unwrap();
+        assert_eq!(rows(&dataset), [("/r/v", -1, Some((1, Some(10)))), ("/r/w", -1, Some((1, Some(20))))]);
+        assert_eq!(dataset.columns[0].values, [Value::integers([3, 4]), Value::integers([5])]);
+        assert!(read("v 10\n", &[Total, Labels]).unwrap_err().to_string().contains("path total labels"));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_by_file_and_number() {
+        for (line, fields, part) in [
+            ("v 10", &[Total, Label][..], "has 1 whole numbers at its end, behind 'v', where 2"),
+            ("v ten 3", &[Total, Label], "behind 'ten'"),
+            ("10 3", &[Total, Label], "write: path total label"),
+            ("v 0 3", &[Total, Label], "0 in all"),
+            ("v -5 3", &[Total, Label], "-5 in all"),
+            ("v 3 -1", &[Start, Total], "from number 3 on, -1 in all"),
+            ("v -2 5", &[Start, Total], "from number -2 on"),
+            ("v 4294967295 1", &[Start, Total], "4294967295"),
+            ("v 9223372036854775807 1 0", &[Offset, Total, Label], "9223372036854775807"),
+            ("v 99999999999999999999 1", &[Total, Label], "behind '99999999999999999999'"),
+        ] {
+            let text = read(&format!("ok 1 1 1\n\n{line}\n"), fields).unwrap_err().to_string();
+            assert!(text.contains("list.txt, line 3: ") && text.contains(part), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn columns_that_leave_room_for_doubt_are_refused() {
+        for fields in [
+            &[Label][..],
+            &[Total, Total],
+            &[Labels, Total],
+            &[Start, Offset, Total],
+            &[Total, Label, Labels],
+            &[],
+        ] {
+            let text = read("v 1 1 1\n", fields).unwrap_err().to_string();
+            assert!(text.contains("columns must have total"), "{text}");
+        }
+        assert!(FrameField::parse("length").unwrap_err().to_string().contains("'length'"));
+        assert!(read("\n", &[Total]).unwrap_err().to_string().contains("path total"));
+    }
+}

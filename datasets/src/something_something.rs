@@ -1,0 +1,189 @@
+//! In: Something-Something's annotations and labels, JSON both, and the folder of its videos. Out: its videos.
+//! A video's class is its template without the brackets, as the labels have it.
+//! Never: makes up a label for a video that has no template.
+
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+
+use crate::classes::Classes;
+use crate::file_list::not_empty;
+use crate::text::json;
+use crate::value::{shortened, Columns, Value};
+use crate::{Dataset, Entry, FrameList, NO_LABEL};
+
+/// Where the videos of a dataset are that numbers them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Numbered {
+    /// Files: the number and this extension.
+    Files(String),
+    /// Folders called by the number, with these frames.
+    Folders(FrameList),
+}
+
+impl Numbered {
+    /// The video with this number.
+    pub(crate) fn entry(&self, root: &Path, id: &str, label: i64) -> Result<Entry, String> {
+        if id.is_empty() || id.starts_with('.') || id.contains(['/', '\\']) {
+            return Err(format!("id '{}' cannot be a file's name", shortened(id)));
+        }
+        Ok(match self {
+            Numbered::Files(extension) => Entry::new(root.join(format!("{id}{extension}")), label),
+            Numbered::Folders(frames) => {
+                Entry { frames: Some(frames.clone()), ..Entry::new(root.join(id), label) }
+            }
+        })
+    }
+}
+
+/// Reads `[{"id": …, "template": …}, …]` and `{"class": "number", …}`: Something-Something V2.
+///
+/// Each video's class is its template without `[` and `]`. Videos without a template, as those of the test split, have
+/// label -1. What the annotations say, `id` and `template` among it, are columns of the dataset.
+pub fn something_something(
+    annotations: impl AsRef<Path>,
+    labels: impl AsRef<Path>,
+    root: &Path,
+    videos: &Numbered,
+) -> Result<Dataset> {
+    let (path, labels) = (annotations.as_ref(), labels.as_ref());
+    let classes = classes(labels)?;
+    let Value::List(found) = json(path)? else {
+        return Err(Error::Argument(format!(
+            "{} is no list of videos; write [{{\"id\": …}}, …]",
+            path.display()
+        )));
+    };
+    let (mut dataset, mut columns) = (Dataset::default(), Columns::default());
+    for (number, video) in found.into_iter().enumerate() {
+        let id = match video.get("id") {
+            Some(Value::Text(id)) => id.clone(),
+            Some(Value::Integer(id)) => id.to_string(),
+            other => {
+                let shown = other.map_or("nothing".to_owned(), Value::shown);
+                let text = format!("{}, video {number}: id is {shown}, not text or a number", path.display());
+                return Err(Error::Argument(text));
+            }
+        };
+        let wrong =
+            |reason| Error::Argument(format!("{}, video {number} (id {id}): {reason}", path.display()));
+        let name = match video.get("template") {
+            None => None,
+            Some(Value::Text(template)) => Some(template.replace(['[', ']'], "")),
+            Some(other) => return Err(wrong(format!("template is {}, not text", other.shown()))),
+        };
+        let label = name.as_deref().map_or(Ok(NO_LABEL), |name| classes.label(name));
+        let label = label.map_err(|reason| wrong(format!("{reason} of {}", labels.display())))?;
+        let entry = videos.entry(root, &id, label).map_err(wrong)?;
+        dataset.entries.push(Entry { label_name: name, ..entry });
+        if let Value::Map(items) = video {
+            items
+                .into_iter()
+                .try_for_each(|(name, value)| columns.set(number, &name, value))
+                .map_err(wrong)?;
+        }
+    }
+    dataset.columns = columns.finish(dataset.entries.len());
+    dataset.classes = classes.names;
+    not_empty(path, dataset, "{\"id\": …}")
+}
+
+/// The classes by their numbers, which must be all from 0 on.
+fn classes(path: &Path) -> Result<Classes> {
+    let wrong = |reason: String| {
+        Error::Argument(format!(
+            "{}: {reason}; write {{\"name of a class\": \"0\", …}}, numbered from 0 on",
+            path.display()
+        ))
+    };
+    let Value::Map(items) = json(path)? else { return Err(wrong("is no object".to_owned())) };
+    let mut names: Vec<Option<String>> = vec![None; items.len()];
+    for (name, value) in items {
+        let number = match &value {
+            Value::Integer(number) => usize::try_from(*number).ok(),
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        let shown = || format!("class '{}' has number {}", shortened(&name), value.shown());
+        let place = number.and_then(|number| names.get_mut(number)).ok_or_else(|| wrong(shown()))?;
+        if place.is_some() {
+            return Err(wrong(format!("{}, as another one has", shown())));
+        }
+        *place = Some(name);
+    }
+    // As many places as names, and none of them twice: all are taken.
+    Ok(Classes::numbered(names.into_iter().flatten().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    const LABELS: &str = r#"{"Holding something next to something": "1", "Closing something": "0"}"#;
+
+    fn read(videos: &str, labels: &str, numbered: &Numbered) -> Result<Dataset> {
+        let folder = TempFolder::new();
+        something_something(
+            folder.write("train.json", videos),
+            folder.write("labels.json", labels),
+            Path::new("/v"),
+            numbered,
+        )
+    }
+
+    fn files() -> Numbered {
+        Numbered::Files(".webm".to_owned())
+    }
+
+    #[test]
+    fn classes_are_templates_without_brackets() {
+        let videos = r#"[
+            {"id": "78687", "label": "holding potato next to bottle", "template": "Holding [something] next to [something]",
+             "placeholders": ["potato", "bottle"]},
+            {"id": 42326, "template": "Closing [something]"}, {"id": "7"}]"#;
+        let dataset = read(videos, LABELS, &files()).unwrap();
+        let rows: Vec<_> = dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
+        assert_eq!(rows, [("/v/78687.webm", 1), ("/v/42326.webm", 0), ("/v/7.webm", NO_LABEL)]);
+        assert_eq!(dataset.classes, ["Closing something", "Holding something next to something"]);
+        assert_eq!(dataset.entries[0].label_name.as_deref(), Some("Holding something next to something"));
+        let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["id", "label", "template", "placeholders"]);
+        assert_eq!(dataset.columns[0].values[1], Value::Integer(42326));
+        assert_eq!(dataset.columns[3].values[1..], [Value::Missing, Value::Missing]);
+    }
+
+    #[test]
+    fn videos_may_be_folders_of_frames() {
+        let frames = FrameList { pattern: "{:05}.jpg".to_owned(), first: 1, count: None, fps: (12, 1) };
+        let dataset = read(r#"[{"id": "7"}]"#, LABELS, &Numbered::Folders(frames.clone())).unwrap();
+        assert_eq!(
+            (dataset.entries[0].path.to_str(), &dataset.entries[0].frames),
+            (Some("/v/7"), &Some(frames))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_file_and_video() {
+        for (videos, labels, part) in [
+            (
+                r#"[{"id": "7"}, {"id": "8", "template": "Opening [something]"}]"#,
+                LABELS,
+                "train.json, video 1 (id 8): 'Opening something' is none of the 2 classes",
+            ),
+            (r#"[{"template": "Closing [something]"}]"#, LABELS, "train.json, video 0: id is nothing"),
+            (r#"[{"id": "../7"}]"#, LABELS, "cannot be a file's name"),
+            (r#"[{"id": "7", "template": 3}]"#, LABELS, "template is 3, not text"),
+            ("[7]", LABELS, "video 0: id is nothing"),
+            ("{}", LABELS, "is no list of videos"),
+            ("[]", LABELS, "lists no videos"),
+            ("[{\"id\": \"7\"},\n]", LABELS, "train.json, line 2: is not JSON"),
+            ("[]", r#"{"a": "0", "b": "2"}"#, "labels.json: class 'b' has number '2'"),
+            ("[]", r#"{"a": "0", "b": "0"}"#, "as another one has"),
+            ("[]", r#"["a"]"#, "is no object"),
+        ] {
+            let error = read(videos, labels, &files()).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! In: a CSV file with a header, as tables of annotations are published. Out: its rows by the names of their columns.
+//! Fields may be quoted as RFC 4180 says, but none goes over the end of its line.
+//! Never: passes over a row that has other fields than the header.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use csv_core::ReadRecordResult;
+use framespool::error::{Error, Result};
+
+use crate::text::for_each_line;
+use crate::value::{shortened, Column};
+
+/// Fields of one line, white space around them removed.
+pub(crate) struct Fields {
+    reader: csv_core::Reader,
+    delimiter: char,
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Fields {
+    pub fn new(delimiter: u8) -> Self {
+        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        Self { reader, delimiter: char::from(delimiter), text: Vec::new(), ends: Vec::new() }
+    }
+
+    /// The fields of a line.
+    pub fn of(&mut self, line: &str) -> Result<Vec<String>, String> {
+        self.reader.reset();
+        // A field is no longer than its line, and each but the last takes a delimiter.
+        self.text.resize(line.len() + 1, 0);
+        self.ends.resize(line.matches(self.delimiter).count() + 2, 0);
+        let (mut written, mut ended) = (0, 0);
+        // The line has no line break inside, so that the record ends with the one that is fed to the parser after it.
+        for part in [line.as_bytes(), b"\n"] {
+            let (state, _, nout, nend) =
+                self.reader.read_record(part, &mut self.text[written..], &mut self.ends[ended..]);
+            (written, ended) = (written + nout, ended + nend);
+            match state {
+                ReadRecordResult::Record => return self.split(written, ended),
+                ReadRecordResult::InputEmpty => {}
+                _ => return Err("has more fields than delimiters".to_owned()),
+            }
+        }
+        Err("has a quotation mark that is not closed on its line; close it, or double it if it is part of the text".to_owned())
+    }
+
+    fn split(&self, written: usize, ended: usize) -> Result<Vec<String>, String> {
+        let text = std::str::from_utf8(&self.text[..written])
+            .map_err(|_| "has a field that is cut inside a letter")?;
+        let mut begin = 0;
+        let mut fields = Vec::with_capacity(ended);
+        for end in &self.ends[..ended] {
+            let field = text.get(begin..*end).ok_or("has a field that is cut inside a letter")?;
+            fields.push(field.trim().to_owned());
+            begin = *end;
+        }
+        Ok(fields)
+    }
+}
+
+/// One row.
+pub(crate) struct Row<'a> {
+    pub line: u64,
+    names: &'a [String],
+    fields: &'a [String],
+}
+
+impl<'a> Row<'a> {
+    /// The field of a column; empty where there is no such column.
+    pub fn get(&self, name: &str) -> &'a str {
+        self.names.iter().position(|n| n == name).map_or("", |place| &self.fields[place])
+    }
+
+    /// The field of a column as a whole number; "12.0" is one.
+    pub fn whole(&self, name: &str) -> Result<i64, String> {
+        let text = self.get(name);
+        // Tables that went through a spreadsheet or a data frame have their whole numbers as floats.
+        let digits =
+            text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map_or(text, |(d, _)| d);
+        digits.parse().map_err(|_| format!("{name} '{}' is not a whole number", shortened(text)))
+    }
+}
+
+/// Reads a table: `needed` are columns that it must have, and `read` is called with each row and says whether to keep
+/// it. Returns the columns of the rows that were kept.
+pub(crate) fn read(
+    path: &Path,
+    needed: &[&str],
+    mut read: impl FnMut(&Row<'_>) -> Result<bool, String>,
+) -> Result<Vec<Column>> {
+    let mut fields = Fields::new(b',');
+    let (mut header, mut kept): (Option<Vec<String>>, Vec<Vec<String>>) = (None, Vec::new());
+    for_each_line(path, false, |line, text| {
+        let found = fields.of(text)?;
+        let Some(names) = &header else {
+            header = Some(names_of(found, needed)?);
+            return Ok(());
+        };
+        if found.len() != names.len() {
+            return Err(format!(
+                "has {} fields where the header has {}; quote fields that hold commas",
+                found.len(),
+                names.len()
+            ));
+        }
+        if read(&Row { line, names, fields: &found })? {
+            kept.resize(names.len(), Vec::new());
+            kept.iter_mut().zip(found).for_each(|(column, field)| column.push(field));
+        }
+        Ok(())
+    })?;
+    let Some(header) = header else {
+        let text = format!("{} is empty; a header is wanted: {}", path.display(), needed.join(","));
+        return Err(Error::Argument(text));
+    };
+    Ok(header.iter().zip(kept).map(|(name, fields)| Column::of_fields(name, &fields)).collect())
+}
+
+fn names_of(mut header: Vec<String>, needed: &[&str]) -> Result<Vec<String>, String> {
+    let mut seen = HashSet::new();
+    for (number, name) in (1..).zip(&mut header) {
+        // Data frames are written with a column of row numbers, which has no name.
+        if name.is_empty() {
+            *name = format!("column {number}");
+        }
+        if !seen.insert(name.clone()) {
+            return Err(format!("two columns are called '{}'; rename one", shortened(name)));
+        }
+    }
+    let missing: Vec<&str> = needed.iter().copied().filter(|name| !seen.contains(*name)).collect();
+    if missing.is_empty() {
+        return Ok(header);
+    }
+    Err(format!("the header lacks {}, it has '{}'", missing.join(", "), shortened(&header.join(","))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+    use crate::value::Value;
+
+    fn table(text: &str) -> Result<Vec<Column>> {
+        let folder = TempFolder::new();
+        read(&folder.write("t.csv", text), &["id"], |_| Ok(true))
+    }
+
+    #[test]
+    fn fields_may_be_quoted() {
+        let columns =
+            table("\u{feff}id,\"the label\", n \r\n a ,\"one, \"\"two\"\"\",1\r\n\r\né,,2").unwrap();
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["id", "the label", "n"]);
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert_eq!(columns[0].values, [text("a"), text("é")]);
+        assert_eq!(columns[1].values, [text("one, \"two\""), Value::Missing]);
+        assert_eq!(columns[2].values, [Value::Integer(1), Value::Integer(2)]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_file_and_line() {
+        for (text, part) in [
+            ("id,x\r\n\r\na,\"b\r\n", "line 3: has a quotation mark that is not closed"),
+            ("id,x\na,b,c\n", "line 2: has 3 fields where the header has 2"),
+            ("id,x\na\n", "line 2: has 1 fields"),
+            ("id,x,id\n", "line 1: two columns are called 'id'"),
+            ("name,x\n", "line 1: the header lacks id, it has 'name,x'"),
+            ("", "t.csv is empty"),
+        ] {
+            let error = table(text).unwrap_err().to_string();
+            assert!(error.contains("t.csv") && error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_column_without_a_name_is_called_by_its_number() {
+        let columns = table(",id,\n0,a,x\n").unwrap();
+        assert_eq!((columns[0].name.as_str(), columns[2].name.as_str()), ("column 1", "column 3"));
+    }
+
+    #[test]
+    fn numbers_that_went_through_a_data_frame_are_whole() {
+        let folder = TempFolder::new();
+        let path = folder.write("t.csv", "id,n\na,12.0\nb,12.5\n");
+        let mut found = Vec::new();
+        let columns = read(&path, &["id", "n"], |row| {
+            found.push((row.line, row.whole("n").ok()));
+            Ok(row.get("id") == "b")
+        });
+        assert_eq!(found, [(2, Some(12)), (3, None)]);
+        assert_eq!(columns.unwrap()[0].values, [Value::Text("b".to_owned())]);
+    }
+}

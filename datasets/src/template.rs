@@ -1,0 +1,141 @@
+//! In: how the videos of a dataset are called, such as `{participant_id}/videos/{video_id}.MP4`. Out: their paths.
+//! A name that ends in `.*` has whichever extension of a video the file in the folder has.
+//! Never: lets what a list says lead out of the folder that the user named.
+
+use std::path::{Path, PathBuf};
+
+use framespool::error::{Error, Result};
+
+use crate::places::Places;
+use crate::value::shortened;
+
+/// A path with names in braces in place of what a list says of a video.
+pub(crate) struct Template {
+    pieces: Vec<Piece>,
+    any_extension: bool,
+}
+
+enum Piece {
+    Text(String),
+    Name(String),
+}
+
+impl Template {
+    /// `known` are the names that may stand in braces.
+    pub fn parse(text: &str, known: &[&str]) -> Result<Self> {
+        let wrong = |reason: String| Error::Argument(format!("file \"{text}\" {reason}"));
+        let (mut rest, any_extension) = match text.strip_suffix(".*") {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let mut pieces = Vec::new();
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) =
+                after.split_once('}').ok_or_else(|| wrong("has a { without a }".to_owned()))?;
+            if !known.contains(&name) {
+                return Err(wrong(format!("asks for {{{name}}}; there is {{{}}}", known.join("}, {"))));
+            }
+            pieces.push(Piece::Text(before.to_owned()));
+            pieces.push(Piece::Name(name.to_owned()));
+            rest = after;
+        }
+        pieces.push(Piece::Text(rest.to_owned()));
+        if !pieces.iter().any(|piece| matches!(piece, Piece::Name(_))) {
+            return Err(wrong(format!("is the same for all videos; it needs {{{}}}", known.join("} or {"))));
+        }
+        Ok(Self { pieces, any_extension })
+    }
+
+    /// The name of one video, without the extension if that is to be found.
+    pub fn fill(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+        let mut name = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => name.push_str(text),
+                Piece::Name(key) => {
+                    let value = value(key).unwrap_or_default();
+                    if value.is_empty() || value.starts_with('.') || value.contains(['/', '\\']) {
+                        return Err(format!("{key} '{}' cannot be part of a file's name", shortened(&value)));
+                    }
+                    name.push_str(&value);
+                }
+            }
+        }
+        Ok(name)
+    }
+
+    /// The path of a name that was filled in. Nothing if its extension is to be found and no such file is there; that a
+    /// file with a given extension is there is not looked at.
+    pub fn path(&self, root: &Path, name: &str, places: &mut Places) -> Result<Option<PathBuf>> {
+        let path = root.join(name);
+        if !self.any_extension {
+            return Ok(Some(path));
+        }
+        let (Some(folder), Some(stem)) = (path.parent(), path.file_name().and_then(|stem| stem.to_str()))
+        else {
+            return Ok(None);
+        };
+        match places.with_stem(folder, stem)? {
+            [] => Ok(None),
+            [one] => Ok(Some(folder.join(one))),
+            [one, other, ..] => Err(Error::Argument(format!(
+                "{} has both {} and {}; remove one, or give the extension in file=",
+                folder.display(),
+                one.display(),
+                other.display()
+            ))),
+        }
+    }
+
+    /// What was looked for in vain.
+    pub fn looked_for(&self, root: &Path, name: &str) -> String {
+        format!("no video {}", root.join(format!("{name}.*")).display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    const KNOWN: [&str; 2] = ["id", "part"];
+
+    #[test]
+    fn names_are_filled_in_and_extensions_found() {
+        let root = TempFolder::new();
+        ["p/v_a.mp4", "p/v_b.MKV", "p/v_c.mp4", "p/v_c.webm"]
+            .iter()
+            .for_each(|name| drop(root.write(name, "")));
+        let template = Template::parse("{part}/v_{id}.*", &KNOWN).unwrap();
+        let mut places = Places::default();
+        let mut path = |id: &str| {
+            let name = template.fill(|key| Some(if key == "id" { id } else { "p" }.to_owned())).unwrap();
+            template.path(&root.0, &name, &mut places)
+        };
+        assert_eq!(path("a").unwrap(), Some(root.0.join("p/v_a.mp4")));
+        assert_eq!(path("b").unwrap(), Some(root.0.join("p/v_b.MKV")));
+        assert_eq!(path("d").unwrap(), None);
+        assert!(path("c").unwrap_err().to_string().contains("both v_c.mp4 and v_c.webm"));
+        let fixed = Template::parse("{id}.mp4", &KNOWN).unwrap();
+        assert_eq!(
+            fixed.path(Path::new("/r"), "x.mp4", &mut Places::default()).unwrap(),
+            Some("/r/x.mp4".into())
+        );
+        assert!(template.looked_for(Path::new("/r"), "p/v_d").contains("/r/p/v_d.*"));
+    }
+
+    #[test]
+    fn templates_and_values_that_cannot_be_meant_are_refused() {
+        for (text, part) in
+            [("v.mp4", "the same for all"), ("{id", "without a }"), ("{name}.mp4", "there is {id}, {part}")]
+        {
+            let error = Template::parse(text, &KNOWN).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let template = Template::parse("{id}.mp4", &KNOWN).unwrap();
+        for value in ["", "..", "a/b", "a\\b", ".a"] {
+            assert!(template.fill(|_| Some(value.to_owned())).is_err(), "{value}");
+        }
+        assert!(template.fill(|_| None).unwrap_err().contains("id ''"));
+    }
+}

@@ -1,0 +1,168 @@
+//! In: the path of a text or JSON file. Out: its lines with their numbers, or its JSON value.
+//! What is wrong with a line becomes one error that names the file and the line.
+//! Never: reads a line or a document of any length, or guesses an encoding.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use framespool::error::{Error, Result, Site};
+
+use crate::value::Value;
+
+/// Longest line of a list: a record with a long conversation has some hundred KiB.
+const MOST_LINE_BYTES: u64 = 16 << 20;
+/// Longest JSON document, which is read into memory whole: those of large datasets have some 100 MiB.
+const MOST_DOCUMENT_BYTES: u64 = 2 << 30;
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Calls `read` with the number, from 1, and the text of each line that is not blank, white space around it removed.
+/// With `comments`, lines that begin with `#` are passed over. What `read` finds wrong becomes an error that names the line.
+pub(crate) fn for_each_line(
+    path: &Path,
+    comments: bool,
+    mut read: impl FnMut(u64, &str) -> Result<(), String>,
+) -> Result<()> {
+    let site = site(path);
+    let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(&site, e))?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let length = file.by_ref().take(MOST_LINE_BYTES + 1).read_until(b'\n', &mut line);
+        if length.map_err(|e| Error::io(&site, e))? == 0 {
+            break;
+        }
+        if line.len() as u64 > MOST_LINE_BYTES {
+            let reason =
+                format!("is longer than {} MiB; give a list with one entry per line", MOST_LINE_BYTES >> 20);
+            return Err(wrong(path, number, &reason));
+        }
+        let text = decoded(&line, number == 1).map_err(|reason| wrong(path, number, &reason))?;
+        let text = text.trim();
+        if text.is_empty() || (comments && text.starts_with('#')) {
+            continue;
+        }
+        if text.contains('\r') {
+            let reason = "has a carriage return inside; save the list with LF or CRLF at the ends of lines";
+            return Err(wrong(path, number, reason));
+        }
+        read(number, text).map_err(|reason| wrong(path, number, &reason))?;
+    }
+    Ok(())
+}
+
+/// The value in a JSON file.
+pub(crate) fn json(path: &Path) -> Result<Value> {
+    let site = site(path);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|e| Error::io(&site, e))?;
+    file.take(MOST_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Error::io(&site, e))?;
+    if bytes.len() as u64 > MOST_DOCUMENT_BYTES {
+        let text = format!("{} is larger than {} GiB; split it", path.display(), MOST_DOCUMENT_BYTES >> 30);
+        return Err(Error::Argument(text));
+    }
+    let text = decoded(&bytes, true).map_err(|reason| {
+        let valid = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
+        wrong(path, 1 + bytes[..valid].iter().filter(|b| **b == b'\n').count() as u64, &reason)
+    })?;
+    serde_json::from_str(text).map_err(|error| wrong(path, error.line() as u64, &json_trouble(&error)))
+}
+
+/// What is wrong with a JSON text, without the number of its line.
+pub(crate) fn json_trouble(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or(&text);
+    format!("is not JSON: {reason} at column {}; correct it, or write it anew", error.column())
+}
+
+/// The error for a line of a list.
+pub(crate) fn wrong(path: &Path, line: u64, reason: &str) -> Error {
+    Error::Argument(format!("{}, line {line}: {reason}", path.display()))
+}
+
+pub(crate) fn site(path: &Path) -> Site {
+    Site::file(&Arc::from(path.to_string_lossy()))
+}
+
+/// Bytes as text, without the mark that some editors put at the beginning of a file.
+fn decoded(bytes: &[u8], first: bool) -> Result<&str, String> {
+    if first && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
+        return Err("is UTF-16 text; save the file as UTF-8, e.g. iconv -f UTF-16 -t UTF-8".to_owned());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        // From 0xA0 on, Windows-1252 and ISO 8859-1 are the same.
+        let shown = match bytes[at] {
+            byte @ 0xa0.. => format!(", which is '{}' in Windows-1252 and ISO 8859-1", char::from(byte)),
+            _ => String::new(),
+        };
+        let since_break = at - bytes[..at].iter().rposition(|b| *b == b'\n').map_or(0, |p| p + 1);
+        format!(
+            "is not UTF-8 text: byte {} of the line is 0x{:02X}{shown}; save the file as UTF-8, e.g. iconv -f \
+             WINDOWS-1252 -t UTF-8",
+            since_break + 1,
+            bytes[at]
+        )
+    })?;
+    if text.contains('\0') {
+        return Err("holds a zero byte: it is UTF-16, or no text; save the file as UTF-8 text".to_owned());
+    }
+    Ok(if first { text.trim_start_matches(BYTE_ORDER_MARK) } else { text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    fn lines(content: &[u8]) -> Result<Vec<(u64, String)>> {
+        let folder = TempFolder::new();
+        let mut found = Vec::new();
+        for_each_line(&folder.write("list.txt", content), true, |number, text| {
+            found.push((number, text.to_owned()));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn lines_come_with_their_numbers_and_without_marks_ends_and_comments() {
+        let found = lines(b"\xef\xbb\xbfa\r\n\r\n# b\n  c d \t\r\ne").unwrap();
+        assert_eq!(found, [(1, "a".to_owned()), (4, "c d".to_owned()), (5, "e".to_owned())]);
+        assert_eq!(lines(b"").unwrap(), []);
+    }
+
+    #[test]
+    fn other_encodings_are_named_with_the_line_and_the_byte() {
+        for (content, parts) in [
+            (&b"ok\ncaf\xe9.mp4 1\n"[..], ["line 2", "byte 4 of the line is 0xE9", "'é'"]),
+            (b"ok\n\x80\n", ["line 2", "0x80", "iconv"]),
+            (b"\xff\xfea\0 \x001\0", ["line 1", "UTF-16", "UTF-8"]),
+            (b"ok\na\0b\n", ["line 2", "zero byte", "UTF-8"]),
+            (b"a 1\rb 2\r", ["line 1", "carriage return", "LF"]),
+        ] {
+            let error = lines(content).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_before_it_fills_memory() {
+        let error = lines(&vec![b'a'; (MOST_LINE_BYTES + 2) as usize]).unwrap_err().to_string();
+        assert!(error.contains("line 1: is longer than 16 MiB"), "{error}");
+        assert_eq!(lines(&vec![b'a'; MOST_LINE_BYTES as usize]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn json_that_cannot_be_read_names_its_line() {
+        let folder = TempFolder::new();
+        let error = |content: &[u8]| json(&folder.write("a.json", content)).unwrap_err().to_string();
+        assert!(error(b"[1,\n 2,\n]").contains("a.json, line 3: is not JSON"), "{}", error(b"[1,\n 2,\n]"));
+        assert!(error(b"[1,\n \"\xe9\"]").contains("line 2: is not UTF-8 text: byte 3"));
+        assert!(error(b"{\"a\": 1,\n\"a\": 2}").contains("line 2"), "{}", error(b"{\"a\": 1,\n\"a\": 2}"));
+        let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+        assert!(error(&deep).contains("recursion limit"), "{}", error(&deep));
+        assert_eq!(json(&folder.write("b.json", b"\xef\xbb\xbf 3")).unwrap(), Value::Integer(3));
+    }
+}

@@ -1,0 +1,287 @@
+//! In: what a list says of an entry besides its source and its label. Out: values, and columns of them.
+//! A column is as long as its dataset; what the list does not say of an entry is [`Value::Missing`].
+//! Never: changes a value, or loses the order in which a file has its keys.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+/// Most columns of a dataset: objects whose keys are data would make a column each, as long as the dataset.
+const MOST_COLUMNS: usize = 1024;
+
+/// What a list may say: JSON's values, with keys in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Missing,
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A whole number beyond [`i64::MAX`].
+    Large(u64),
+    /// Any other number.
+    Number(f64),
+    /// Text.
+    Text(String),
+    /// Several values.
+    List(Vec<Value>),
+    /// Values with names, none of them twice.
+    Map(Vec<(String, Value)>),
+}
+
+impl Value {
+    /// The value of a name, where there is one that says something.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        let Value::Map(items) = self else { return None };
+        items.iter().find(|(key, value)| key == name && *value != Value::Missing).map(|(_, value)| value)
+    }
+
+    /// A number as seconds.
+    pub(crate) fn as_number(&self) -> Option<f64> {
+        match *self {
+            Value::Integer(number) => Some(number as f64),
+            Value::Large(number) => Some(number as f64),
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A list of whole numbers.
+    pub(crate) fn integers(numbers: impl IntoIterator<Item = i64>) -> Self {
+        Value::List(numbers.into_iter().map(Value::Integer).collect())
+    }
+
+    /// The value as an error repeats it: short, whatever it is.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Value::Missing => "null".to_owned(),
+            Value::Flag(flag) => flag.to_string(),
+            Value::Integer(number) => number.to_string(),
+            Value::Large(number) => number.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::Text(text) => format!("'{}'", shortened(text)),
+            Value::List(items) => format!("a list of {}", items.len()),
+            Value::Map(items) => format!("an object of {} keys", items.len()),
+        }
+    }
+}
+
+/// Text as an error repeats it: its first 80 characters.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Json)
+    }
+}
+
+struct Json;
+
+impl<'de> Visitor<'de> for Json {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Missing)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Flag(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Integer(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(i64::try_from(number).map_or(Value::Large(number), Value::Integer))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Number(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(Value::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let (mut map, mut names) = (Vec::new(), HashSet::new());
+        while let Some((name, value)) = items.next_entry::<String, Value>()? {
+            // Most readers keep the last one and lose the others.
+            if !names.insert(name.clone()) {
+                return Err(A::Error::custom(format!("key \"{}\" is there twice", shortened(&name))));
+            }
+            map.push((name, value));
+        }
+        Ok(Value::Map(map))
+    }
+}
+
+/// What a list says of all entries under one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The name, as the file has it.
+    pub name: String,
+    /// One value per entry.
+    pub values: Vec<Value>,
+}
+
+impl Column {
+    /// A column of text fields. They are whole numbers, numbers or lists of whole numbers if all of them are, empty ones
+    /// apart, and text otherwise; an empty one is missing. What is called an id stays text.
+    pub(crate) fn of_fields(name: &str, fields: &[String]) -> Self {
+        let id = name == "id" || name.ends_with("_id");
+        let kinds: &[fn(&str) -> Option<Value>] = if id { &[] } else { &[integer, number, integer_list] };
+        let all =
+            |kind: &&fn(&str) -> Option<Value>| fields.iter().all(|f| f.is_empty() || kind(f).is_some());
+        let kind = kinds.iter().find(all);
+        let value = |field: &String| match kind {
+            _ if field.is_empty() => Value::Missing,
+            Some(kind) => kind(field).unwrap_or(Value::Missing),
+            None => Value::Text(field.clone()),
+        };
+        Column { name: name.to_owned(), values: fields.iter().map(value).collect() }
+    }
+
+    /// Keeps the values whose place is true in `kept`.
+    pub(crate) fn keep(&mut self, kept: &[bool]) {
+        let mut kept = kept.iter();
+        self.values.retain(|_| kept.next().is_some_and(|keep| *keep));
+    }
+}
+
+/// A whole number that is written as it would be: "007" is a name.
+fn integer(text: &str) -> Option<Value> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(Value::Integer(number))
+}
+
+/// A decimal number; not what else Rust takes for one ("inf", "nan").
+fn number(text: &str) -> Option<Value> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+    let padded = text
+        .trim_start_matches('-')
+        .strip_prefix('0')
+        .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit()));
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.filter(|_| plain && !padded).map(Value::Number)
+}
+
+fn integer_list(text: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let whole = matches!(&value, Value::List(items) if items.iter().all(|i| matches!(i, Value::Integer(_))));
+    whole.then_some(value)
+}
+
+/// Columns that are filled entry by entry; a name may turn up late, or not with every entry.
+#[derive(Default)]
+pub(crate) struct Columns {
+    columns: Vec<Column>,
+    places: HashMap<String, usize>,
+}
+
+impl Columns {
+    /// Sets what is said under `name` of the entry with this number; numbers come in rising order.
+    pub fn set(&mut self, entry: usize, name: &str, value: Value) -> Result<(), String> {
+        let place = match self.places.get(name) {
+            Some(&place) => place,
+            None if self.columns.len() == MOST_COLUMNS => {
+                return Err(format!(
+                    "'{}' would be column {}, and a dataset has at most {MOST_COLUMNS}; put what differs from entry to \
+                     entry under one key",
+                    shortened(name),
+                    MOST_COLUMNS + 1
+                ))
+            }
+            None => {
+                self.columns.push(Column { name: name.to_owned(), values: Vec::new() });
+                self.places.insert(name.to_owned(), self.columns.len() - 1);
+                self.columns.len() - 1
+            }
+        };
+        let values = &mut self.columns[place].values;
+        values.resize(entry, Value::Missing);
+        values.push(value);
+        Ok(())
+    }
+
+    /// The columns, as long as the dataset.
+    pub fn finish(mut self, entries: usize) -> Vec<Column> {
+        self.columns.iter_mut().for_each(|column| column.values.resize(entries, Value::Missing));
+        self.columns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(name: &str, fields: &[&str]) -> Vec<Value> {
+        Column::of_fields(name, &fields.iter().map(|f| f.to_string()).collect::<Vec<_>>()).values
+    }
+
+    #[test]
+    fn keys_keep_their_order_and_may_not_repeat() {
+        let value: Value =
+            serde_json::from_str(r#"{"b": [1, -2, 2.5], "a": null, "c": 18446744073709551615}"#).unwrap();
+        let Value::Map(items) = &value else { panic!("{value:?}") };
+        assert_eq!(items.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
+        assert_eq!(items[0].1, Value::List(vec![Value::Integer(1), Value::Integer(-2), Value::Number(2.5)]));
+        assert_eq!((value.get("a"), value.get("c")), (None, Some(&Value::Large(u64::MAX))));
+        let error = serde_json::from_str::<Value>(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string();
+        assert!(error.contains("\"a\" is there twice"), "{error}");
+    }
+
+    #[test]
+    fn fields_are_numbers_where_all_of_them_are() {
+        assert_eq!(column("n", &["1", "", "-3"]), [Value::Integer(1), Value::Missing, Value::Integer(-3)]);
+        assert_eq!(column("n", &["1", "2.5"]), [Value::Number(1.0), Value::Number(2.5)]);
+        assert_eq!(column("n", &["[3]", "[1, 2]"]), [Value::integers([3]), Value::integers([1, 2])]);
+        for text in ["007", "nan", "inf", "['door']", "00.5", "1e999", "1,2", "true"] {
+            assert_eq!(column("n", &[text]), [Value::Text(text.to_owned())]);
+        }
+        assert_eq!(column("video_id", &["12"]), [Value::Text("12".to_owned())]);
+    }
+
+    #[test]
+    fn columns_that_turn_up_late_or_end_early_are_filled_up() {
+        let mut columns = Columns::default();
+        columns.set(0, "a", Value::Integer(1)).unwrap();
+        columns.set(2, "b", Value::Integer(2)).unwrap();
+        let columns = columns.finish(4);
+        assert_eq!(columns[0].values, [Value::Integer(1), Value::Missing, Value::Missing, Value::Missing]);
+        assert_eq!(columns[1].values[1..3], [Value::Missing, Value::Integer(2)]);
+    }
+
+    #[test]
+    fn keys_that_are_data_do_not_fill_memory() {
+        let mut columns = Columns::default();
+        for name in 0..MOST_COLUMNS {
+            columns.set(name, &name.to_string(), Value::Missing).unwrap();
+        }
+        assert!(columns.set(0, "more", Value::Missing).unwrap_err().contains("1025"));
+    }
+}

@@ -1,0 +1,231 @@
+"""Videos and pictures in archives: the same batches as from plain files, and errors that name archive and member."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import shutil
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool.datasets import Dataset, Member, Part
+from PIL import Image
+
+SMALL = [fsp.transforms.Resize((32, 40))]
+KEYWORDS = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7}
+
+
+def digest(loader) -> str:
+    """Of everything in a loader's batches."""
+    md5 = hashlib.md5()
+    for batch in loader:
+        for name, tensor in sorted(vars(batch).items()):
+            if tensor is not None:
+                md5.update(f"{name}{tensor.shape}".encode() + tensor.tobytes())
+    return md5.hexdigest()
+
+
+def clips(dataset, rule=None, **keywords) -> fsp.ClipLoader:
+    return fsp.ClipLoader(dataset, rule or fsp.sampling.random(sequence_length=4, stride=3), **{**KEYWORDS, **keywords})
+
+
+def packed(archive: Path, files: list[str | Path]) -> list[Member]:
+    """The files one after another, something else around each; and where they lie."""
+    members, data = [], b"begin"
+    for path in map(Path, files):
+        content = path.read_bytes()
+        members.append(Member(archive, len(data), len(content), path.name))
+        data += content + b"between"
+    archive.write_bytes(data)
+    return members
+
+
+@pytest.fixture(scope="session")
+def photos(corpus: Path) -> list[tuple[str, int]]:
+    found = fsp.datasets.images(corpus / "images" / "classes")
+    return [(str(path), label) for path, label in found.entries[::4]]
+
+
+@pytest.fixture
+def signs(tmp_path: Path, asl) -> tuple[list[tuple[str, int]], list[tuple[Member, int]]]:
+    """Videos, and the same videos as members of an archive."""
+    members = packed(tmp_path / "a.bin", [path for path, _ in asl])
+    return asl, [(member, label) for member, (_, label) in zip(members, asl, strict=True)]
+
+
+def test_batches_are_those_of_the_plain_files_to_the_byte(signs):
+    plain, members = signs
+    rules = [None, fsp.sampling.windows(sequence_length=4, step=2), fsp.sampling.uniform(sequence_length=3)]
+    for rule in rules:
+        assert digest(clips(members, rule)) == digest(clips(plain, rule))
+
+
+def test_any_container_is_read_where_it_lies(tmp_path, corpus):
+    kinds: dict[str, Path] = {}
+    for path in sorted((corpus / "video").rglob("*.*"), key=lambda path: (path.stat().st_size, path.name)):
+        if "corrupt" not in path.parts and path.suffix not in (*kinds, ".json", ".txt", ".md", ".m4a"):
+            kinds[path.suffix] = path
+    members = packed(tmp_path / "a.bin", list(kinds.values()))
+    compared = 0
+    for path, member in zip(kinds.values(), members, strict=True):
+        theirs, ours = fsp.Video(path), fsp.Video(member)
+        last = len(theirs) - 1
+        assert ours.pts_seconds == theirs.pts_seconds and ours.info.codec == theirs.info.codec
+        for frame in sorted({0, last // 2, last}):
+            assert ours[frame].tobytes() == theirs[frame].tobytes(), (path, frame)
+            compared += 1
+        assert ours.info.path == f"{tmp_path / 'a.bin'}!{path.name}"
+    assert len(kinds) >= 8 and compared >= 20, kinds
+    print(f"{compared} frames of {len(kinds)} containers: {sorted(kinds)}")
+
+
+def test_pictures_are_those_of_the_plain_files_to_the_byte(tmp_path, photos):
+    files = [path for path, _ in photos]
+    members = packed(tmp_path / "photos.bin", files)
+    for exact in (True, False):
+        ours, theirs = fsp.decode_images(members, exact=exact), fsp.decode_images(files, exact=exact)
+        assert [one.tobytes() for one in ours] == [one.tobytes() for one in theirs]
+    assert fsp.decode_image(members[3]).tobytes() == fsp.decode_image(files[3]).tobytes()
+    labels = [label for _, label in photos]
+    loaders = [fsp.ImageLoader(list(zip(sources, labels, strict=True)), **KEYWORDS) for sources in (members, files)]
+    assert digest(loaders[0]) == digest(loaders[1])
+
+
+def test_masks_may_lie_in_archives_too(tmp_path, photos):
+    sources, masks = [path for path, _ in photos[:6]], []
+    for number, path in enumerate(sources):
+        with Image.open(path) as image:
+            mask = Image.fromarray(np.full((image.height, image.width), number, np.uint8))
+        masks.append(tmp_path / f"{number}.png")
+        mask.save(masks[-1])
+    inside = packed(tmp_path / "masks.bin", masks)
+    pictures = packed(tmp_path / "pictures.bin", sources)
+    # Turned pictures do not fit masks that are not.
+    keywords = {**KEYWORDS, "transforms": [fsp.transforms.RandomResizedCrop(24)]}
+    assert digest(fsp.ImageLoader(pictures, masks=inside, **keywords)) == digest(
+        fsp.ImageLoader(sources, masks=masks, **keywords)
+    )
+    damaged = packed(tmp_path / "damaged.bin", [*masks[:5], sources[0]])
+    loader = fsp.ImageLoader(pictures, masks=damaged, **keywords)
+    with pytest.raises(fsp.Error, match=r"damaged\.bin!"):
+        list(loader)
+    (failure,) = loader.failures()
+    assert failure["path"] == str(tmp_path / "pictures.bin") and failure["member"]["name"] == Path(sources[5]).name
+    assert len(Dataset(pictures).without([failure])) == 5
+
+
+def test_parts_of_one_member_share_its_index_and_its_decoding(signs):
+    plain, members = signs
+
+    def parts(entries):
+        return [
+            (Part(source, start_frame=start, end_frame=start + 12), label)
+            for source, label in entries[:3]
+            for start in (0, 8, 16)
+        ]
+
+    windows = fsp.sampling.windows(sequence_length=4, step=2)
+    # One thread: several may index a file at the same time, each for a part of its own.
+    ours, theirs = (clips(parts(entries), windows, num_threads=1) for entries in (members, plain))
+    assert digest(ours) == digest(theirs)
+    ours, theirs = ours.stats(), theirs.stats()
+    assert ours["videos_indexed"] == 3 and ours["gops_shared"] == theirs["gops_shared"] > 0
+    assert ours["pictures_decoded"] == theirs["pictures_decoded"]
+
+
+def test_members_of_one_archive_are_told_apart_by_their_bytes_alone(tmp_path, asl):
+    archive = tmp_path / "a.bin"
+    first, second = packed(archive, [asl[0][0], asl[1][0]])
+    nameless = Member(archive, first.offset_bytes, first.num_bytes)
+    assert nameless == first and hash(nameless) == hash(first) and nameless != second
+    part = [(Part(source, start_frame=0, end_frame=8), 0) for source in (first, nameless, second)]
+    loader = clips(part, fsp.sampling.windows(sequence_length=4), num_threads=1)
+    list(loader)
+    assert loader.stats()["videos_indexed"] == 2
+    video = fsp.Video(nameless)
+    assert video.info.path == f"{archive}!{first.offset_bytes}..{first.offset_bytes + first.num_bytes}"
+    again = pickle.loads(pickle.dumps(video))
+    assert again[3].tobytes() == fsp.Video(asl[0][0])[3].tobytes()
+    assert pickle.loads(pickle.dumps(first)) == first
+
+
+def test_a_member_is_a_path_and_two_whole_numbers():
+    for wrong in (None, 3, b"a.tar"):
+        with pytest.raises(fsp.ArgumentError, match="file must be a path"):
+            Member(wrong, 0, 1)
+    for numbers in ((-1, 1), (0, -1), (0.5, 1), (0, None), (2**63, 1)):
+        with pytest.raises(fsp.ArgumentError, match="_bytes must be"):
+            Member("a.tar", *numbers)
+    with pytest.raises(fsp.ArgumentError, match="name must be a string"):
+        Member("a.tar", 0, 1, b"a.mp4")
+    assert Member("a.tar", np.int64(5), np.uint8(7)) == Member("a.tar", 5, 7)
+    with pytest.raises(fsp.ArgumentError, match="a Member"):
+        Dataset([(3, 0)])
+    # A name that is not UTF-8, as Python has it.
+    with pytest.raises(fsp.NotFoundError, match="none.tar"):
+        fsp.Video(Member("none.tar", 0, 1, "a\udcff.mp4"))
+
+
+def test_what_fails_is_told_by_archive_and_member_and_left_out_by_them(tmp_path, asl, bad_file):
+    archive = tmp_path / "a.bin"
+    sound = packed(archive, [asl[0][0], bad_file, asl[1][0]])
+    beyond = Member(archive, sound[2].offset_bytes, sound[2].num_bytes + 100, "beyond.mkv")
+    gone = Member(tmp_path / "gone.tar", 0, 10, "x.mp4")
+    odd = Member(archive, 1, 0, "a\udcff.mp4")
+    dataset = Dataset([(source, 0) for source in (*sound, beyond, gone, Part(odd, start_frame=0))])
+    loader = clips(dataset, on_error="skip", shuffle=False)
+    list(loader)
+    failures = {failure["video_id"]: failure for failure in loader.failures()}
+    assert set(failures) == {1, 3, 4, 5}
+    for number, name in ((1, "broken.mp4"), (3, "beyond.mkv"), (5, "a\udcff.mp4")):
+        failure, member = failures[number], sound[1] if number == 1 else beyond if number == 3 else odd
+        assert failure["path"] == str(archive)
+        assert failure["member"] == {
+            "name": name,
+            "offset_bytes": member.offset_bytes,
+            "num_bytes": member.num_bytes,
+        }
+        assert f"{archive}!{name.replace(chr(0xDCFF), chr(0xFFFD))}" in failure["message"]
+    assert failures[3]["kind"] == "truncated" and failures[4]["kind"] == "not_found"
+    assert failures[4]["path"] == str(tmp_path / "gone.tar")
+    listed = tmp_path / "bad.jsonl"
+    assert loader.write_quarantine(listed) == 4
+    for quarantine in (listed, list(failures.values()), [sound[1], beyond, gone, odd]):
+        assert dataset.without(quarantine).entries == [dataset.entries[0], dataset.entries[2]]
+    # What is said of an archive is said of all its members.
+    assert dataset.without([archive]).entries == [dataset.entries[4]]
+    listed.write_text(json.dumps({"path": "a", "member": 3}) + "\n")
+    with pytest.raises(fsp.ArgumentError, match="line 1"):
+        dataset.without(listed)
+
+
+def test_a_state_fits_an_archive_that_moved_and_no_other_members(tmp_path, signs):
+    _, members = signs
+    loader = clips(members)
+    next(iter(loader))
+    state = loader.state_dict()
+    moved = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-moved")
+    there = [(Member(moved / "a.bin", m.offset_bytes, m.num_bytes), label) for m, label in members]
+    again = clips(there)
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    shifted = [(Member(m.file, m.offset_bytes + 1, m.num_bytes), label) for m, label in members]
+    with pytest.raises(fsp.ArgumentError, match="the dataset"):
+        clips(shifted).load_state_dict(state)
+
+
+def test_an_archive_that_changed_is_indexed_anew(tmp_path, asl):
+    archive = tmp_path / "a.bin"
+    members = packed(archive, [asl[0][0], asl[1][0]])
+    loader = clips(members, fsp.sampling.uniform(sequence_length=4))
+    first = digest(loader)
+    loader.set_epoch(0)
+    assert digest(loader) == first and loader.stats()["videos_indexed"] == 2
+    copy = tmp_path / "copy.bin"
+    shutil.copyfile(archive, copy)
+    copy.replace(archive)
+    loader.set_epoch(0)
+    assert digest(loader) == first and loader.stats()["videos_indexed"] == 4

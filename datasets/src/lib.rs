@@ -1,16 +1,22 @@
-//! In: folders and lists, as datasets are published. Out: [`Dataset`]: which videos there are, and their labels.
+//! In: folders, lists and archives, as datasets are published. Out: [`Dataset`] or [`Packed`]: which videos there are, and their labels.
 //! One file per format, one function per file; the order of entries is the same on every machine.
 //! Never: opens a video, or leaves out an entry without saying so.
 
+mod blocks;
 mod file_list;
 mod find;
 mod folder;
+mod packed;
+mod tar;
+mod webdataset;
 
 use std::path::{Path, PathBuf};
 
 pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;
+pub use packed::{OnError, Packed, PackedEntry, Stored, Watch};
+pub use webdataset::{webdataset, LabelIn};
 
 /// The label of a video that has none.
 pub const NO_LABEL: i64 = -1;

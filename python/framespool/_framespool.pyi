@@ -33,6 +33,7 @@ __all__ = [
     "pixel_backend",
     "read_file_list",
     "read_folder",
+    "read_webdataset",
     "sample",
 ]
 
@@ -242,6 +243,15 @@ def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[s
 
 def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[list[tuple[str, int]], list[str]]:
     """(path, label) pairs and class names of a list file."""
+
+#: Entries of archives: number of the file, first byte, length, name, label, and the bytes where they lie in no file in
+#: one piece; how many were left out; why, of the first ones.
+_Listing = tuple[list[tuple[int, int, int, str | None, int, bytes | None]], int, list[str]]
+
+def read_webdataset(
+    shards: list[str], video: list[str], label: tuple[str, list[str]] | None, on_error: str, threads: int
+) -> _Listing:
+    """Entries of tars; ``label`` is an extension, and names inside its JSON, if it is one."""
 
 def apply(
     pixels: Any,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
 import pickle
+import re
 import shutil
+import subprocess
+import tarfile
 from pathlib import Path
 
 import framespool as fsp
@@ -229,3 +234,168 @@ def test_an_archive_that_changed_is_indexed_anew(tmp_path, asl):
     copy.replace(archive)
     loader.set_epoch(0)
     assert digest(loader) == first and loader.stats()["videos_indexed"] == 4
+
+
+def add(tar: tarfile.TarFile, name: str, content: bytes | str) -> None:
+    """A file of a tar."""
+    data = content.encode() if isinstance(content, str) else content
+    about = tarfile.TarInfo(name)
+    about.size = len(data)
+    tar.addfile(about, io.BytesIO(data))
+
+
+def shard(path: Path, samples: list[dict[str, bytes | str]], form: int = tarfile.PAX_FORMAT) -> Path:
+    """A tar of samples: each a name (``__key__``) and contents by extension."""
+    with tarfile.open(path, "w", format=form) as tar:
+        for sample in samples:
+            for extension, content in sample.items():
+                if extension != "__key__":
+                    add(tar, f"{sample['__key__']}.{extension}", content)
+    return path
+
+
+def samples_of(entries) -> list[dict[str, bytes | str]]:
+    return [
+        {"__key__": f"{number:06}", "cls": f"{label}\n", "mkv": Path(path).read_bytes(), "txt": "a caption"}
+        for number, (path, label) in enumerate(entries)
+    ]
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_shards_give_the_batches_of_the_plain_files(tmp_path, asl, form):
+    samples = samples_of(asl)
+    for number in range(3):
+        shard(tmp_path / f"train-{number:03}.tar", samples[number * 5 : number * 5 + 5], form)
+    dataset = fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar")
+    assert [label for _, label in dataset] == [label for _, label in asl] and dataset.classes == []
+    assert digest(clips(dataset)) == digest(clips(asl))
+    member = dataset[7][0]
+    assert isinstance(member, Member) and member.name == "000007.mkv" and member.file == f"{tmp_path}/train-001.tar"
+    content = Path(member.file).read_bytes()[member.offset_bytes :][: member.num_bytes]
+    assert content == Path(asl[7][0]).read_bytes()
+
+
+def test_pictures_of_shards_and_their_json(tmp_path, photos):
+    samples = []
+    for n, (path, label) in enumerate(photos):
+        facts = json.dumps({"info": {"class": label}})
+        samples.append({"__key__": f"{'long/' * 40}{n}", "jpg": Path(path).read_bytes(), "json": facts})
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        path = shard(tmp_path / f"{form}.tar", samples, form)
+        dataset = fsp.datasets.webdataset([path], video="jpg", label=("json", "info", "class"))
+        assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos, **KEYWORDS))
+        assert dataset[2][0].name == f"{'long/' * 40}2.jpg"
+    unlabelled = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None)
+    assert [label for _, label in unlabelled] == [-1] * len(photos)
+
+
+def test_tars_of_tar_itself_are_read(tmp_path, asl):
+    """Folders, links, and a name in UTF-8, as the program packs a folder."""
+    folder = tmp_path / "f"
+    (folder / "ä").mkdir(parents=True)
+    for number, (path, label) in enumerate(asl[:4]):
+        shutil.copyfile(path, folder / "ä" / f"{number}.mkv")
+        (folder / "ä" / f"{number}.cls").write_text(str(label))
+    (folder / "zzz.txt").symlink_to("nowhere")
+    for form in ("v7", "oldgnu", "gnu", "ustar", "pax"):
+        archive = tmp_path / f"{form}.tar"
+        command = ["tar", f"--format={form}", "--sort=name", "-cf", str(archive), "-C", str(folder), "."]
+        subprocess.run(command, check=True)
+        dataset = fsp.datasets.webdataset(archive)
+        assert [source.name for source, _ in dataset] == [f"./ä/{n}.mkv" for n in range(4)]
+        assert digest(clips(dataset)) == digest(clips(asl[:4]))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_samples_that_lack_something_are_named_by_shard_and_key(tmp_path, asl, on_error):
+    good = samples_of(asl[:2])
+    video = good[0]["mkv"]
+    for odd, reason in [
+        ({"mkv": video}, r"has no label \(\.cls\); give label=None"),
+        ({"cls": "3"}, r"has a label but no video or picture"),
+        ({"mkv": video, "cls": "three"}, r"odd\.cls must be an integer, got 'three'"),
+    ]:
+        path = shard(tmp_path / "s.tar", [good[0], {"__key__": "odd", **odd}, good[1]])
+        if on_error == "raise":
+            with pytest.raises(fsp.ArgumentError, match=rf"s\.tar, key 'odd': {reason}"):
+                fsp.datasets.webdataset(path)
+            continue
+        with pytest.warns(UserWarning, match=rf"^1 left out: .*key 'odd': {reason}"):
+            dataset = fsp.datasets.webdataset(path, on_error="skip")
+        assert [source.name for source, _ in dataset] == ["000000.mkv", "000001.mkv"]
+
+
+def test_damaged_shards_are_told_by_byte_and_their_beginning_is_whole(tmp_path, asl):
+    path = shard(tmp_path / "s.tar", samples_of(asl[:4]), tarfile.USTAR_FORMAT)
+    sound, whole = path.read_bytes(), fsp.datasets.webdataset(path)
+    with tarfile.open(path) as tar:
+        headers = [about.offset for about in tar.getmembers()]
+    refused = 0
+    for number, header in enumerate(headers):
+        for damaged in (
+            sound[: header + 100],
+            sound[:header] + b"?" + sound[header + 1 :],
+            sound[: header + 124] + b"77777777777" + sound[header + 135 :],
+        ):
+            path.write_bytes(damaged)
+            with pytest.raises(fsp.MalformedError, match=rf"s\.tar, byte {header}: ") as raised:
+                fsp.datasets.webdataset(path)
+            assert raised.value.file == str(path)
+            if number < 2:
+                with pytest.raises(fsp.ArgumentError, match=r"nothing to load.*the first reason"):
+                    fsp.datasets.webdataset(path, on_error="skip")
+            else:
+                with pytest.warns(UserWarning, match=rf"left out: .*byte {header}"):
+                    left = fsp.datasets.webdataset(path, on_error="skip")
+                # A sample is a label, a video and a caption.
+                assert left.entries == whole.entries[: (number + 1) // 3]
+            refused += 1
+    assert refused == 36
+    gzipped = tmp_path / "s.tar.gz"
+    gzipped.write_bytes(gzip.compress(sound))
+    with pytest.raises(fsp.UnsupportedError, match="unpack it first: gunzip"):
+        fsp.datasets.webdataset(gzipped)
+
+
+def test_shards_are_named_by_patterns_and_lists(tmp_path, asl):
+    samples = samples_of(asl[:1])
+    for name in ("a-08", "a-09", "a-10", "b-08", "{c}"):
+        shard(tmp_path / f"{name}.tar", samples)
+
+    def files(shards):
+        return [Path(source.file).stem for source, _ in fsp.datasets.webdataset(shards)]
+
+    assert files(f"{tmp_path}/a-{{08..10}}.tar") == ["a-08", "a-09", "a-10"]
+    assert files(f"{tmp_path}/a-{{10..08}}.tar") == ["a-10", "a-09", "a-08"]
+    assert files(f"{tmp_path}/{{b,a}}-{{08..08}}.tar") == ["b-08", "a-08"]
+    assert files(f"{tmp_path}/{{a-09,b-08}}.tar") == ["a-09", "b-08"]
+    assert files([tmp_path / "b-08.tar", f"{tmp_path}/a-{{09..09}}.tar"]) == ["b-08", "a-09"]
+    assert files(tmp_path / "{c}.tar") == ["{c}"]  # a file of that very name
+    for wrong, reason in [
+        (f"{tmp_path}/a-{{08}}.tar", "must be a range such as"),
+        ("a-{0..9999999}.tar", "at most 1000000 files"),
+        ([], "at least one file"),
+        (3, "must be a path"),
+        ([3], "must be a path"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=reason):
+            fsp.datasets.webdataset(wrong)
+    with pytest.raises(fsp.NotFoundError, match=r"a-11\.tar"):
+        fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar")
+    with pytest.warns(UserWarning, match="2 left out.*a-11.*a-12"):
+        assert len(fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar", on_error="skip")) == 1
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path, asl):
+    path = shard(tmp_path / "s.tar", samples_of(asl[:1]))
+    for keywords, reason in [
+        ({"video": []}, "video must be a string or several"),
+        ({"video": [""]}, "none of them empty"),
+        ({"video": "."}, "at least one extension"),
+        ({"video": "mp4", "label": None}, "looked for members ending in .mp4"),
+        ({"label": ("json", 3)}, "label must be a string or several"),
+        ({"label": ()}, "label must be a string or several"),
+        ({"on_error": "replace"}, "on_error"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=re.escape(reason)):
+            fsp.datasets.webdataset(path, **keywords)

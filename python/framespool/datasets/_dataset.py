@@ -148,7 +148,7 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:
-    if isinstance(entry, (str, bytes, os.PathLike, FrameFolder, Member, Part)):
+    if isinstance(entry, (str, bytes, Member, FrameFolder, Part, os.PathLike)):
         return (entry, -1)
     try:
         source, label = entry
@@ -159,7 +159,7 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         ) from None
     if not -(2**63) <= label < 2**63:
         raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
-    if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member, Part)):
+    if not isinstance(source, (str, bytes, Member, FrameFolder, Part, os.PathLike)):
         raise ArgumentError(
             f"dataset entry {number}: a path, a FrameFolder, a Member, a Part or bytes is wanted, "
             f"got {type(source).__name__}"

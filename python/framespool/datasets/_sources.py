@@ -110,6 +110,17 @@ class Member:
         if self.name is not None and not isinstance(self.name, str):
             raise ArgumentError(f"name must be a string, got {self.name!r}")
 
+    @classmethod
+    def _listed(cls, file: str, offset_bytes: int, num_bytes: int, name: str | None) -> Member:
+        """One that a reader found, of which there may be millions: its numbers are right."""
+        member = object.__new__(cls)
+        put = object.__setattr__
+        put(member, "file", file)
+        put(member, "offset_bytes", offset_bytes)
+        put(member, "num_bytes", num_bytes)
+        put(member, "name", name)
+        return member
+
     @property
     def _which(self) -> dict[str, Any]:
         """What tells it from other members of the archive, as lists of failures have it."""

@@ -8,6 +8,7 @@ mod find;
 mod folder;
 mod packed;
 mod tar;
+mod tfrecord;
 mod webdataset;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;
 pub use packed::{OnError, Packed, PackedEntry, Stored, Watch};
+pub use tfrecord::{tfrecord, Features};
 pub use webdataset::{webdataset, LabelIn};
 
 /// The label of a video that has none.

@@ -33,6 +33,7 @@ __all__ = [
     "pixel_backend",
     "read_file_list",
     "read_folder",
+    "read_tfrecord",
     "read_webdataset",
     "sample",
 ]
@@ -252,6 +253,11 @@ def read_webdataset(
     shards: list[str], video: list[str], label: tuple[str, list[str]] | None, on_error: str, threads: int
 ) -> _Listing:
     """Entries of tars; ``label`` is an extension, and names inside its JSON, if it is one."""
+
+def read_tfrecord(
+    files: list[str], source: str, label: str | None, check: bool, on_error: str, threads: int
+) -> _Listing:
+    """Entries of TFRecord files, by the names of two features; ``check``: data is held against its checksums."""
 
 def apply(
     pixels: Any,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use framespool::source::Member;
 use framespool::Error;
 use framespool_datasets as datasets;
-use framespool_datasets::{LabelIn, OnError, Packed, Stored};
+use framespool_datasets::{Features, LabelIn, OnError, Packed, Stored};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -60,4 +60,22 @@ pub fn read_webdataset(
     let read = || datasets::webdataset(&shards, &video, &label, policy(on_error)?, threads, &watch());
     let packed = raise_own(py, py.detach(read))?;
     listing(py, &shards, packed)
+}
+
+/// `source`, `label`: names of features. `check`: data is held against its checksums.
+#[pyfunction]
+#[pyo3(signature = (files, source, label, check, on_error, threads))]
+pub fn read_tfrecord(
+    py: Python<'_>,
+    files: Vec<PathBuf>,
+    source: String,
+    label: Option<String>,
+    check: bool,
+    on_error: &str,
+    threads: u32,
+) -> PyResult<Listing> {
+    let wanted = Features { source, label, check };
+    let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &watch());
+    let packed = raise_own(py, py.detach(read))?;
+    listing(py, &files, packed)
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
+from archives_written import example, tfrecord
 from framespool.datasets import Dataset, Member, Part
 from PIL import Image
 
@@ -399,3 +400,76 @@ def test_what_cannot_be_meant_is_refused(tmp_path, asl):
     ]:
         with pytest.raises(fsp.ArgumentError, match=re.escape(reason)):
             fsp.datasets.webdataset(path, **keywords)
+
+
+def test_records_of_tensorflow_give_the_batches_of_the_plain_files(tmp_path, photos, asl):
+    records = [
+        example(image__filename=path, image__encoded=Path(path).read_bytes(), image__class__label=label, x=1.5)
+        for path, label in photos
+    ]
+    for number in range(2):
+        (tmp_path / f"train-{number}-of-2").write_bytes(tfrecord(records[number * 8 : number * 8 + 8]))
+    pattern = f"{tmp_path}/train-{{0..1}}-of-2"
+    for check in (False, True):
+        dataset = fsp.datasets.tfrecord(pattern, check=check)
+        assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos[:16], **KEYWORDS))
+    assert dataset[9][0].name == "record 1" and dataset[9][0].file == f"{tmp_path}/train-1-of-2"
+    videos = [example(video=Path(path).read_bytes(), label=[label]) for path, label in asl[:4]]
+    (tmp_path / "videos").write_bytes(tfrecord(videos))
+    dataset = fsp.datasets.tfrecord(tmp_path / "videos", source="video", label="label")
+    assert digest(clips(dataset)) == digest(clips(asl[:4]))
+    unlabelled = fsp.datasets.tfrecord([tmp_path / "videos"], source="video", label=None)
+    assert [label for _, label in unlabelled] == [-1] * 4
+
+
+def test_damaged_records_of_tensorflow_are_told_by_byte(tmp_path, photos):
+    path = tmp_path / "r"
+    pictures = [Path(path).read_bytes() for path, _ in photos[:3]]
+    records = [tfrecord([example(image__encoded=data, image__class__label=5)]) for data in pictures]
+    begin, second = len(records[0]), len(records[1])
+    sound = b"".join(records)
+    for at, reason in [
+        (begin, "length is wrong"),
+        (begin + 8, "length is wrong"),
+        (begin + second // 2, "data is wrong"),
+        (begin + second - 1, "data is wrong"),
+    ]:
+        path.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
+        with pytest.raises(fsp.MalformedError, match=rf"r, byte {begin}: the checksum of the record's {reason}"):
+            fsp.datasets.tfrecord(path, check=True)
+        with pytest.warns(UserWarning, match=f"1 left out: .*byte {begin}"):
+            left = fsp.datasets.tfrecord(path, check=True, on_error="skip")
+        # Behind a damaged length no record is found; behind damaged data it is.
+        assert len(left) == (1 if "length" in reason else 2)
+    # Unchecked, only the picture that is damaged is at fault.
+    picture = begin + records[1].index(pictures[1]) + len(pictures[1]) // 2
+    path.write_bytes(sound[:picture] + b"\xff\xd9" * 50 + sound[picture + 100 :])  # a JPEG's end, too early
+    dataset = fsp.datasets.tfrecord(path)
+    assert len(dataset) == 3
+    outcomes = fsp.decode_images([source for source, _ in dataset], on_error="return")
+    assert isinstance(outcomes[1], fsp.Error) and f"{path}!record 1" in str(outcomes[1])
+    assert outcomes[0].tobytes() == fsp.decode_image(photos[0][0]).tobytes()
+    for length in (begin + 3, begin + 100, len(sound) - 1):
+        path.write_bytes(sound[:length])
+        with pytest.raises(fsp.TruncatedError, match=r"r, byte \d+: needs bytes"):
+            fsp.datasets.tfrecord(path)
+
+
+def test_records_of_tensorflow_without_what_is_wanted_are_named(tmp_path, photos):
+    path, picture = tmp_path / "r", Path(photos[0][0]).read_bytes()
+    good = example(image__encoded=picture, image__class__label=5)
+    for odd, reason in [
+        (example(image__encoded=picture), "feature 'image/class/label' is not there"),
+        (example(image__class__label=1), "feature 'image/encoded' is not there"),
+        (example(image__encoded=picture, image__class__label=[1, 2]), "holds 2 integers"),
+        (example(image__encoded=picture, image__class__label=1.0), "holds floats"),
+        (b"", "is not there"),
+    ]:
+        path.write_bytes(tfrecord([good, odd, good]))
+        with pytest.raises(fsp.ArgumentError, match=f"r, record 1 at byte .*{reason}"):
+            fsp.datasets.tfrecord(path)
+        with pytest.warns(UserWarning, match="1 left out"):
+            assert len(fsp.datasets.tfrecord(path, on_error="skip")) == 2
+    for keywords in ({"source": ""}, {"source": 3}, {"label": ""}, {"check": 1}):
+        with pytest.raises(fsp.ArgumentError, match=next(iter(keywords))):
+            fsp.datasets.tfrecord(path, **keywords)

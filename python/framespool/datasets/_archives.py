@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, several
+from framespool._check import choice, flag, several
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sources import Member, Source
 from framespool.errors import ArgumentError
@@ -62,6 +62,40 @@ def webdataset(
         extension, *names = [label] if isinstance(label, str) else _words("label", label)
         where = (extension, names)
     return _listed(files, on_error, lambda: _framespool.read_webdataset(files, extensions, where, on_error, _threads()))
+
+
+def tfrecord(
+    files: _Paths,
+    *,
+    source: str = "image/encoded",
+    label: str | None = "image/class/label",
+    check: bool = False,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Dataset:
+    """TFRecord files of ``tf.train.Example``, as TensorFlow Datasets and the ImageNet scripts write them.
+
+    ``files``: a path, a list of them, or a pattern as in :func:`webdataset`. ``source``: the feature whose bytes are
+    the video or picture. ``label``: the feature that is its label, one integer as it stands (the ImageNet scripts count
+    from 1), or ``None``: all labels are -1. In a ``SequenceExample`` the features of its context are meant.
+
+    One entry for each record, a :class:`Member` of its file, in the order of the files and records. The checksum of
+    each record's length is always checked; with ``check`` that of its data too, for which all files are read once.
+    Files that were compressed must be unpacked first.
+
+    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a record that lacks a feature or holds something
+    else in it, naming file, record and byte; :class:`~framespool.MalformedError` (a wrong checksum, or data that is no
+    ``Example``) or :class:`~framespool.TruncatedError` for a damaged file, naming the byte;
+    :class:`~framespool.NotFoundError`. ``"skip"``: leaves such records out, and what comes behind a record whose length
+    is damaged, and warns once with their number and the first reasons. Where nothing is left,
+    :class:`~framespool.ArgumentError` is raised under both.
+    """
+    paths = _files("files", files)
+    feature = _words("source", [source])[0]
+    of_label = None if label is None else _words("label", [label])[0]
+    whole = flag("check", check)
+    return _listed(
+        paths, on_error, lambda: _framespool.read_tfrecord(paths, feature, of_label, whole, on_error, _threads())
+    )
 
 
 def _threads() -> int:

@@ -7,6 +7,7 @@ mod file_list;
 mod find;
 mod folder;
 mod packed;
+mod recordio;
 mod tar;
 mod tfrecord;
 mod webdataset;
@@ -17,6 +18,7 @@ pub use file_list::file_list;
 pub use find::find_videos;
 pub use folder::folder;
 pub use packed::{OnError, Packed, PackedEntry, Stored, Watch};
+pub use recordio::recordio;
 pub use tfrecord::{tfrecord, Features};
 pub use webdataset::{webdataset, LabelIn};
 

@@ -33,6 +33,7 @@ __all__ = [
     "pixel_backend",
     "read_file_list",
     "read_folder",
+    "read_recordio",
     "read_tfrecord",
     "read_webdataset",
     "sample",
@@ -258,6 +259,9 @@ def read_tfrecord(
     files: list[str], source: str, label: str | None, check: bool, on_error: str, threads: int
 ) -> _Listing:
     """Entries of TFRecord files, by the names of two features; ``check``: data is held against its checksums."""
+
+def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
+    """Entries of a RecordIO file, in the order of the list ``index`` if there is one."""
 
 def apply(
     pixels: Any,

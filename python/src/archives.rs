@@ -79,3 +79,17 @@ pub fn read_tfrecord(
     let packed = raise_own(py, py.detach(read))?;
     listing(py, &files, packed)
 }
+
+/// `index`: the list of records, if there is one.
+#[pyfunction]
+#[pyo3(signature = (file, index, on_error))]
+pub fn read_recordio(
+    py: Python<'_>,
+    file: PathBuf,
+    index: Option<PathBuf>,
+    on_error: &str,
+) -> PyResult<Listing> {
+    let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
+    let packed = raise_own(py, py.detach(read))?;
+    listing(py, &[file], packed)
+}

@@ -16,7 +16,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from archives_written import example, tfrecord
+from archives_written import example, packed_picture, recordio, tfrecord
 from framespool.datasets import Dataset, Member, Part
 from PIL import Image
 
@@ -473,3 +473,72 @@ def test_records_of_tensorflow_without_what_is_wanted_are_named(tmp_path, photos
     for keywords in ({"source": ""}, {"source": 3}, {"label": ""}, {"check": 1}):
         with pytest.raises(fsp.ArgumentError, match=next(iter(keywords))):
             fsp.datasets.tfrecord(path, **keywords)
+
+
+def test_records_of_mxnet_give_the_batches_of_the_plain_files(tmp_path, photos):
+    records = [
+        packed_picture(float(label) if number % 2 else [float(label), 0.25], Path(path).read_bytes(), number)
+        for number, (path, label) in enumerate(photos)
+    ]
+    data, begins = recordio(records)
+    rec, idx = tmp_path / "a.rec", tmp_path / "a.idx"
+    rec.write_bytes(data)
+    dataset = fsp.datasets.recordio(rec)
+    assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos, **KEYWORDS))
+    chosen = [5, 0, 9]
+    idx.write_text("".join(f"{number}\t{begins[number]}\n" for number in chosen))
+    dataset = fsp.datasets.recordio(rec, idx=idx)
+    some = [photos[number] for number in chosen]
+    assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(some, **KEYWORDS))
+    assert [source.name for source, _ in dataset] == ["key 5", "key 0", "key 9"]
+
+
+def test_a_picture_that_holds_the_magic_number_is_put_together(tmp_path):
+    magic = (0xCED7230A).to_bytes(4, "little")
+    picture = Image.fromarray(np.random.default_rng(3).integers(0, 256, (9, 14, 3), dtype=np.uint8))
+    plain = b""
+    for shift in range(4):
+        out = io.BytesIO()
+        picture.save(out, "JPEG", quality=90, comment=b"-" * shift + magic * 12)
+        if any(out.getvalue()[at : at + 4] == magic for at in range(0, len(out.getvalue()), 4)):
+            plain = out.getvalue()
+    assert plain
+    data, _ = recordio([packed_picture(1.0, b"x" * 9), packed_picture(7.0, plain), packed_picture(2.0, b"y")])
+    (tmp_path / "a.rec").write_bytes(data)
+    dataset = fsp.datasets.recordio(tmp_path / "a.rec")
+    assert dataset[1] == (plain, 7) and isinstance(dataset[0][0], Member)
+    assert fsp.decode_image(dataset[1][0]).tobytes() == fsp.decode_image(plain).tobytes()
+
+
+def test_damaged_records_of_mxnet_are_told_by_byte(tmp_path, photos):
+    records = [packed_picture(float(n), Path(path).read_bytes()) for n, (path, _) in enumerate(photos[:3])]
+    sound, begins = recordio(records)
+    rec, idx = tmp_path / "a.rec", tmp_path / "a.idx"
+    idx.write_text("".join(f"{number}\t{begin}\n" for number, begin in enumerate(begins)))
+    at = begins[1]
+    for damaged, reason in [
+        (sound[:at] + b"?" + sound[at + 1 :], "no record begins here"),
+        (sound[: at + 7] + b"\xff" + sound[at + 8 :], "unknown kind 7"),
+        (sound[: at + 7] + b"\x1f" + sound[at + 8 :], "needs bytes"),
+        (sound[: at + 7] + b"\x40" + sound[at + 8 :], "without the beginning"),
+    ]:
+        rec.write_bytes(damaged)
+        for keywords, remain in (({}, 1), ({"idx": idx}, 2)):
+            with pytest.raises(fsp.MalformedError, match=rf"a\.rec, byte ({at}|{at + 8}): .*{reason}"):
+                fsp.datasets.recordio(rec, **keywords)
+            with pytest.warns(UserWarning, match=f"1 left out: .*{reason}"):
+                assert len(fsp.datasets.recordio(rec, on_error="skip", **keywords)) == remain
+    rec.write_bytes(sound)
+    idx.write_text("0\t0\n1\tone\n")
+    with pytest.raises(fsp.ArgumentError, match=r"a\.idx, line 2: a key and a byte"):
+        fsp.datasets.recordio(rec, idx=idx, on_error="skip")
+    with pytest.raises(fsp.NotFoundError, match=r"none\.idx"):
+        fsp.datasets.recordio(rec, idx=tmp_path / "none.idx")
+    with pytest.raises(fsp.NotFoundError, match=r"none\.rec"):
+        fsp.datasets.recordio(tmp_path / "none.rec")
+    with pytest.raises(fsp.ArgumentError, match="rec must be a path"):
+        fsp.datasets.recordio([rec])
+    half = recordio([packed_picture(0.5, b"x")])[0]
+    rec.write_bytes(half)
+    with pytest.raises(fsp.ArgumentError, match=r"record 0 at byte 0: label 0\.5 is no integer"):
+        fsp.datasets.recordio(rec)

@@ -4,7 +4,7 @@ A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; 
 or a :class:`Part` of a video, may stand for a path.
 """
 
-from framespool.datasets._archives import tfrecord, webdataset
+from framespool.datasets._archives import recordio, tfrecord, webdataset
 from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
 from framespool.datasets._sources import FrameFolder, Member, Part
@@ -20,6 +20,7 @@ __all__ = [
     "frame_folders",
     "images",
     "mix",
+    "recordio",
     "tfrecord",
     "webdataset",
 ]

@@ -98,6 +98,35 @@ def tfrecord(
     )
 
 
+def recordio(
+    rec: str | os.PathLike[str],
+    *,
+    idx: str | os.PathLike[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Dataset:
+    """An MXNet RecordIO file of pictures, as ``im2rec`` and ``mx.recordio.pack_img`` write it.
+
+    ``rec``: its path. ``idx``: path of the list that goes with it; its records are taken, in its order. Without it all
+    records of the file are, one after another.
+
+    One entry for each record: a :class:`Member` of the file, or, for the few whose data the format takes apart because
+    it holds the format's magic number, the picture's bytes. The label is the record's, or the first of several, and
+    must be a whole number.
+
+    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a record without a picture or with another
+    label, and for a damaged list, naming file and record or line; :class:`~framespool.MalformedError` or
+    :class:`~framespool.TruncatedError` for a damaged file, or a list of another one, naming the byte;
+    :class:`~framespool.NotFoundError`. ``"skip"``: leaves such records out (without ``idx`` also what comes behind
+    damage), and warns once with their number and the first reasons. Where nothing is left, and where the list is
+    damaged, :class:`~framespool.ArgumentError` is raised under both.
+    """
+    for name, path in (("rec", rec), ("idx", idx)):
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise ArgumentError(f"{name} must be a path, got {path!r}")
+    file, index = os.fspath(rec), None if idx is None else os.fspath(idx)
+    return _listed([file], on_error, lambda: _framespool.read_recordio(file, index, on_error))
+
+
 def _threads() -> int:
     return max(_THREADS, _framespool.cores())
 

@@ -22,6 +22,8 @@ pub struct Site {
 pub enum Place {
     /// The file as a whole.
     Whole,
+    /// A byte offset.
+    Byte(u64),
     /// An MP4 box at a byte offset.
     Box(&'static str, u64),
     /// A packet, by decode index and, where packets lie in one piece, byte offset.
@@ -54,6 +56,7 @@ impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
             Place::Whole => write!(f, "{}", self.file),
+            Place::Byte(offset) => write!(f, "{}, byte {offset}", self.file),
             Place::Box(name, offset) => write!(f, "{}, box '{name}' at byte {offset}", self.file),
             Place::Packet(index, Some(offset)) => write!(f, "{}, packet {index} at byte {offset}", self.file),
             Place::Packet(index, None) => write!(f, "{}, packet {index}", self.file),

@@ -3,6 +3,7 @@
 //! Never: knows what the bytes mean.
 
 mod folder;
+mod member;
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 
 pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
+pub use member::Member;
 
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {
@@ -205,7 +207,14 @@ impl ByteSource for WindowSource {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let n = buffer.len().min(left);
-        self.inner.read_at(self.start + offset, &mut buffer[..n])
+        if n == 0 {
+            return Ok(0); // the offset may be anywhere, and the sum beyond what numbers hold
+        }
+        self.inner.read_at(self.start + offset, &mut buffer[..n]).map_err(|error| match error {
+            // What the system refused was asked for by this part.
+            Error::Io { source, .. } => Error::Io { site: Site::file(&self.name), source },
+            other => other,
+        })
     }
 
     fn identity(&self) -> Identity {
@@ -232,6 +241,7 @@ mod tests {
         assert_eq!(window.read_at(2, &mut buffer).unwrap(), 2);
         assert_eq!(&buffer[..2], b"56");
         assert_eq!(window.read_at(9, &mut buffer).unwrap(), 0);
+        assert_eq!(window.read_at(u64::MAX, &mut buffer).unwrap(), 0);
         assert!(matches!(WindowSource::new("tar!c", inner, 8, 3), Err(Error::Truncated { .. })));
     }
 

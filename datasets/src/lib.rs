@@ -1,9 +1,10 @@
-//! In: folders and lists, as datasets are published. Out: [`Dataset`]: which videos there are, their labels, and what else is said.
+//! In: folders, lists and archives, as datasets are published. Out: [`Dataset`] or [`Packed`]: which videos there are, their labels, and what else is said.
 //! One file per format, one function per file; the order of entries is the same on every machine.
 //! Never: opens a video, or leaves out an entry without saying so.
 
 mod activitynet;
 mod ava;
+mod blocks;
 mod classes;
 mod dali_file_list;
 mod epic_kitchens;
@@ -15,15 +16,20 @@ mod hmdb51;
 mod jester;
 mod json_lines;
 mod kinetics;
+mod packed;
 mod places;
 mod rawframes;
+mod recordio;
 mod something_something;
 mod space_list;
 mod table;
+mod tar;
 mod template;
 mod text;
+mod tfrecord;
 mod ucf101;
 mod value;
+mod webdataset;
 
 use std::path::{Path, PathBuf};
 
@@ -39,12 +45,16 @@ pub use hmdb51::hmdb51;
 pub use jester::jester;
 pub use json_lines::{json_lines, Keys};
 pub use kinetics::kinetics;
+pub use packed::{OnError, Packed, PackedEntry, Stored, Watch};
 pub use places::Missing;
 pub use rawframes::{rawframes, FrameField};
+pub use recordio::recordio;
 pub use something_something::{something_something, Numbered};
 pub use space_list::space_list;
+pub use tfrecord::{tfrecord, Features};
 pub use ucf101::ucf101;
 pub use value::{Column, Value};
+pub use webdataset::{webdataset, LabelIn};
 
 /// The label of a video that has none.
 pub const NO_LABEL: i64 = -1;

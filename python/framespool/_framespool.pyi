@@ -43,9 +43,12 @@ __all__ = [
     "read_json_lines",
     "read_kinetics",
     "read_rawframes",
+    "read_recordio",
     "read_something_something",
     "read_space_list",
+    "read_tfrecord",
     "read_ucf101",
+    "read_webdataset",
     "sample",
 ]
 
@@ -319,6 +322,23 @@ def read_something_something(
 
 def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None) -> _Found:
     """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
+
+#: Entries of archives: number of the file, first byte, length, name, label, and the bytes where they lie in no file in
+#: one piece; how many were left out; why, of the first ones.
+_Listing = tuple[list[tuple[int, int, int, str | None, int, bytes | None]], int, list[str]]
+
+def read_webdataset(
+    shards: list[str], video: list[str], label: tuple[str, list[str]] | None, on_error: str, threads: int
+) -> _Listing:
+    """Entries of tars; ``label`` is an extension, and names inside its JSON, if it is one."""
+
+def read_tfrecord(
+    files: list[str], source: str, label: str | None, check: bool, on_error: str, threads: int
+) -> _Listing:
+    """Entries of TFRecord files, by the names of two features; ``check``: data is held against its checksums."""
+
+def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
+    """Entries of a RecordIO file, in the order of the list ``index`` if there is one."""
 
 def apply(
     pixels: Any,

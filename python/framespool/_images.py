@@ -12,7 +12,7 @@ from framespool import _framespool, _state, sampling
 from framespool._check import choice, flag, whole
 from framespool._framespool import Tensor
 from framespool._running import Common, Loader, cores
-from framespool.datasets import Dataset, FrameFolder, Mixture, Part
+from framespool.datasets import Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
@@ -54,8 +54,9 @@ class ImageLoader(Loader[ImageBatch]):
 
     The keywords are those of :class:`~framespool.ClipLoader`, and so are order, shards, epochs, states, errors and
     :meth:`stats`, in which an image is a clip of one frame. ``dataset``: a :class:`~framespool.datasets.Dataset`
-    (``framespool.datasets.images`` for class folders), or a list of ``(path, label)`` or of paths; bytes may stand for
-    a path. EXIF orientation is applied; alpha is dropped; gray, CMYK and palette images become RGB.
+    (``framespool.datasets.images`` for class folders), or a list of ``(path, label)`` or of paths; bytes, or a
+    :class:`~framespool.datasets.Member` of an archive, may stand for a path. EXIF orientation is applied; alpha is
+    dropped; gray, CMYK and palette images become RGB.
 
     ``exact=False``: a JPEG is decoded only as far as the result needs. Where it is made four times smaller or more,
     libjpeg halves it while decoding (never below twice the result's size), and its chroma is resampled together with
@@ -84,7 +85,7 @@ class ImageLoader(Loader[ImageBatch]):
         *,
         batch_size: int,
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
-        masks: Sequence[str | os.PathLike[str] | bytes] | None = None,
+        masks: Sequence[str | os.PathLike[str] | bytes | Member] | None = None,
         mask_fill: int = 0,
         exact: bool = False,
         device: Any = "cpu",
@@ -111,7 +112,7 @@ class ImageLoader(Loader[ImageBatch]):
         for place, (source, _) in enumerate(images.entries):
             if isinstance(source, (Part, FrameFolder)):
                 raise ArgumentError(
-                    f"dataset entry {place}: an image is a file or bytes, got {source!r}; see ClipLoader"
+                    f"dataset entry {place}: an image is a file, a Member or bytes, got {source!r}; see ClipLoader"
                 )
         common = Common(
             batch_size=batch_size,
@@ -166,9 +167,11 @@ class ImageLoader(Loader[ImageBatch]):
         for spool in self._companions:
             for image, path, kind, message, clips in spool.failures():
                 source = self.dataset.entries[image][0]
+                which = {"member": source._which} if isinstance(source, Member) else {}
+                source = source.file if isinstance(source, Member) else source
                 own = None if isinstance(source, bytes) else os.fspath(source)  # type: ignore[arg-type]
                 failure = {"video_id": image, "path": own, "kind": kind, "message": message, "clips": clips}
-                found.append({**failure, "mask": path})
+                found.append({**failure, **which, "mask": path})
         return found
 
     def stats(self) -> dict[str, Any]:
@@ -221,7 +224,7 @@ def _beside(images: Dataset, masks: Sequence[Any]) -> Dataset:
     sources = [source for source, _ in as_dataset(masks).entries]
     for place, source in enumerate(sources):
         if isinstance(source, (Part, FrameFolder)):
-            raise ArgumentError(f"mask {place}: a mask is a file or bytes, got {source!r}")
+            raise ArgumentError(f"mask {place}: a mask is a file, a Member or bytes, got {source!r}")
     if len(sources) != len(images):
         raise ArgumentError(f"masks must be one for each of the {len(images)} images, got {len(sources)}")
     return Dataset([(mask, label) for mask, (_, label) in zip(sources, images.entries, strict=True)])
@@ -252,8 +255,8 @@ def decode_image(
     dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
 ) -> Any:
-    """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, or the bytes of a file
-    (also a bytearray, memoryview or uint8 array).
+    """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, a
+    :class:`framespool.datasets.Member`, or the bytes of a file (also a bytearray, memoryview or uint8 array).
 
     ``exact``: byte for byte what Pillow, OpenCV and torchvision decode with libjpeg-turbo; see
     :class:`~framespool.ImageLoader` for what is done otherwise, which is faster where the image is made smaller.
@@ -323,13 +326,13 @@ def decode_images(
 
 
 def _file(place: int, source: Any) -> Any:
-    """A path, or bytes; what is like bytes is copied, since others may write to it meanwhile."""
-    if isinstance(source, (str, bytes, os.PathLike)):
+    """A path, a member, or bytes; what is like bytes is copied, since others may write to it meanwhile."""
+    if isinstance(source, (str, bytes, os.PathLike, Member)):
         return source
     try:
         view = memoryview(source)
     except TypeError:
-        raise ArgumentError(f"source {place} must be a path or bytes, got {type(source).__name__}") from None
+        raise ArgumentError(f"source {place} must be a path, a Member or bytes, got {type(source).__name__}") from None
     if view.itemsize != 1:
         raise ArgumentError(f"source {place} must be the bytes of a file, got elements of {view.itemsize} bytes")
     return view.tobytes()

@@ -52,8 +52,9 @@ class Batch:
 class ClipLoader(Loader[Batch]):
     """Streams batches of clips out of videos, decoded by worker threads, in an order that only the arguments decide.
 
-    ``dataset``: a :class:`~framespool.datasets.Dataset`, or a list of ``(path, label)`` or of paths; bytes, or
-    a :class:`~framespool.datasets.Part` of a video, may stand for a path. ``sampling``: a rule of
+    ``dataset``: a :class:`~framespool.datasets.Dataset`, or a list of ``(path, label)`` or of paths; bytes, a
+    :class:`~framespool.datasets.Member` of an archive, or a :class:`~framespool.datasets.Part` of a video, may stand
+    for a path. ``sampling``: a rule of
     :mod:`framespool.sampling`, or a function ``fn(info, rng)`` that returns the frames of a clip (see
     :func:`framespool.sampling.custom`).
 

@@ -13,7 +13,7 @@ from framespool import _framespool, _state
 from framespool._check import choice, device_number, flag, size, whole
 from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
-from framespool.datasets import FrameFolder, Mixture, Part
+from framespool.datasets import FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset
 from framespool.transforms._lists import split
 
@@ -276,9 +276,10 @@ class Loader(Generic[B]):
     def failures(self) -> list[dict[str, Any]]:
         """What failed so far, one dict for each video: ``path`` (``None`` where there is no file), ``video_id``,
         ``kind`` and ``message`` of its first error, ``clips`` that could not be made because of it (0 where the video
-        failed when it was indexed), ``part``, the bounds, where only a part of a file is at fault, and for a
+        failed when it was indexed), ``part``, the bounds, where only a part of a file is at fault, for a
         :class:`~framespool.datasets.FrameFolder`, whose ``path`` is the folder, ``frames``: its pattern, first and
-        count. Kept for 65,536 videos; :meth:`stats` counts all.
+        count, and for a :class:`~framespool.datasets.Member`, whose ``path`` is the archive, ``member``: its name,
+        offset_bytes and num_bytes. Kept for 65,536 videos; :meth:`stats` counts all.
         """
         failures: list[dict[str, Any]] = []
         for video, path, kind, message, clips in self._spool.failures():
@@ -286,10 +287,12 @@ class Loader(Generic[B]):
             source = self.dataset.entries[video][0]
             if kind == "clip" and isinstance(source, Part):
                 failures[-1]["part"] = source.bounds()  # the file itself may be sound
-            frames = source.source if isinstance(source, Part) else source
-            if isinstance(frames, FrameFolder):
+            source = source.source if isinstance(source, Part) else source
+            if isinstance(source, FrameFolder):
                 # The message names the file; what stands in the dataset is the folder.
-                failures[-1] |= {"path": os.fspath(frames.folder), "frames": frames._which}
+                failures[-1] |= {"path": os.fspath(source.folder), "frames": source._which}
+            elif isinstance(source, Member):
+                failures[-1] |= {"path": os.fspath(source.file), "member": source._which}
         return failures
 
     def write_quarantine(self, path: str | os.PathLike[str]) -> int:

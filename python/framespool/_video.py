@@ -11,7 +11,7 @@ from framespool import _framespool
 from framespool._check import choice, device_number, whole
 from framespool._framespool import Tensor
 from framespool._index import place
-from framespool.datasets import FrameFolder
+from framespool.datasets import FrameFolder, Member
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
@@ -77,16 +77,16 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, the bytes of a file, or a :class:`framespool.datasets.FrameFolder`. ``device``: where frames
-    land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can
-    decode the video exactly), ``"cpu"`` or ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode
-    the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a
-    DataLoader.
+    ``source``: a path, the bytes of a file, a :class:`framespool.datasets.Member` of an archive, or a
+    :class:`framespool.datasets.FrameFolder`. ``device``: where frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``:
+    ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can decode the video exactly), ``"cpu"`` or
+    ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode the frames of one call; all cores by
+    default. Give 1 where many videos are read at once, as in workers of a DataLoader.
 
     ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
     again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
     else a folder in the user's cache), a folder, or ``False`` for nowhere. An index is used only while the file stays
-    as it was.
+    as it was. Those of members of archives are not kept.
 
     Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
     count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
@@ -97,7 +97,7 @@ class Video:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes | FrameFolder,
+        source: str | os.PathLike[str] | bytes | FrameFolder | Member,
         *,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
@@ -106,8 +106,10 @@ class Video:
     ) -> None:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
-        if not isinstance(source, (str, bytes, os.PathLike, FrameFolder)):
-            raise ArgumentError(f"source must be a path, bytes or datasets.FrameFolder, got {type(source).__name__}")
+        if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member)):
+            raise ArgumentError(
+                f"source must be a path, bytes, datasets.Member or datasets.FrameFolder, got {type(source).__name__}"
+            )
         self._source = source
         self.device = "cpu" if number is None else f"cuda:{number}"
         self.decoder = decoder

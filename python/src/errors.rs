@@ -23,7 +23,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         match site.place {
             Place::Packet(packet, _) => value.setattr("packet", packet)?,
             Place::Frame(frame) => value.setattr("frame", frame)?,
-            Place::Box(..) | Place::Whole => {}
+            Place::Box(..) | Place::Byte(_) | Place::Whole => {}
         }
     }
     Ok(PyErr::from_value(value))

@@ -20,7 +20,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::errors::{to_python, OrRaise};
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
-use crate::video::{raise_own, watch, Source};
+use crate::video::{raise_own, watch, Archives, Source};
 
 /// Whom random numbers belong to: seed, epoch, clip.
 type Owner = (u64, u64, u64);
@@ -103,8 +103,10 @@ pub fn decode_images<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let recipe = recipe(py, &steps, dtype, layout)?;
     let recipe = if exact { recipe.exactly() } else { recipe };
+    let mut archives = Archives::default();
     let file = |(number, source)| match source {
         Source::Path(path) => Ok(StillFile::Path(path)),
+        Source::Member(member) => Ok(StillFile::Member(archives.member(member))),
         Source::Bytes(bytes) => Ok(StillFile::Memory(MemorySource::new(format!("images[{number}]"), bytes))),
         Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
     };

@@ -3,6 +3,7 @@
 //! Never: holds logic of its own; the engine crate does, and the Python package dresses it.
 #![allow(missing_docs)] // the stub `_framespool.pyi` documents the module for its users
 
+mod archives;
 mod datasets;
 mod dlpack;
 mod errors;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 mod _framespool {
     use super::*;
 
+    #[pymodule_export]
+    use archives::{read_recordio, read_tfrecord, read_webdataset};
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]

@@ -22,7 +22,7 @@ use crate::order::{self, word};
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, with_cause, Callable, Rule};
 use crate::tensor::{Element, Tensor};
-use crate::video::{choice, raise_own, watch, Source};
+use crate::video::{choice, raise_own, watch, Archives, Source};
 
 /// Keywords of the loader that are plain numbers and words.
 #[derive(FromPyObject)]
@@ -80,7 +80,7 @@ pub enum Entry {
 
 impl Entry {
     /// Where it is, and which part of it is meant. The Python package has checked the numbers.
-    fn into_place(self, number: usize) -> Result<(Place, Extent)> {
+    fn into_place(self, number: usize, archives: &mut Archives) -> Result<(Place, Extent)> {
         let frame = |value: i64| {
             u32::try_from(value).map_err(|_| {
                 Error::Argument(format!(
@@ -100,6 +100,7 @@ impl Entry {
         };
         let place = match source {
             Source::Path(path) => Place::Path(path),
+            Source::Member(member) => Place::Member(archives.member(member)),
             Source::Frames(frames) => Place::Frames(Arc::new(frames.into())),
             Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
         };
@@ -147,8 +148,9 @@ fn config(
             u32::try_from(value)
                 .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
         };
+        let mut archives = Archives::default();
         let items = dataset.into_iter().enumerate().map(|(number, (entry, label))| {
-            let (place, extent) = entry.into_place(number)?;
+            let (place, extent) = entry.into_place(number, &mut archives)?;
             Ok(Item { place, label, extent })
         });
         Ok(SpoolConfig {

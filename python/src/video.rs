@@ -2,8 +2,9 @@
 //! Out: facts of the video and tensors of frames.
 //! Never: holds the GIL while decoding.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use framespool::limits::Limits;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
-use framespool::source::{ByteSource, FileSource, FolderSource, FrameFolder, MemorySource};
+use framespool::source::{ByteSource, FileSource, FolderSource, FrameFolder, Member, MemorySource};
 use framespool::spool::DecoderChoice;
 use framespool::units::DisplayIndex;
 use framespool::video::{FrameStream, Video as Engine, Workbench};
@@ -28,12 +29,39 @@ use crate::order::word;
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
 
-/// A path, bytes, or `framespool.datasets.FrameFolder`.
+/// A path, bytes, or `framespool.datasets.Member` or `FrameFolder`.
 #[derive(FromPyObject)]
 pub enum Source {
     Bytes(Vec<u8>),
     Path(PathBuf),
+    Member(MemberArgs),
     Frames(Frames),
+}
+
+/// `framespool.datasets.Member`; the Python package has checked the numbers.
+#[derive(FromPyObject)]
+pub struct MemberArgs {
+    file: PathBuf,
+    offset_bytes: u64,
+    num_bytes: u64,
+    name: Option<OsString>,
+}
+
+/// Paths of archives, each once however many members of it there are.
+#[derive(Default)]
+pub struct Archives(HashSet<Arc<Path>>);
+
+impl Archives {
+    /// The member, as the engine has it.
+    pub fn member(&mut self, args: MemberArgs) -> Member {
+        let MemberArgs { file, offset_bytes: offset, num_bytes: len, name } = args;
+        let file = self.0.get(file.as_path()).cloned().unwrap_or_else(|| {
+            let file: Arc<Path> = file.into();
+            self.0.insert(file.clone());
+            file
+        });
+        Member { file, offset, len, name: name.map(|name| name.to_string_lossy().into()) }
+    }
 }
 
 /// `framespool.datasets.FrameFolder`; the Python package has checked the numbers.
@@ -266,6 +294,10 @@ impl Video {
                     let source = Arc::new(FolderSource::open(&frames)?);
                     let index = still::of_folder(&source, frames.fps, &Limits::default())?;
                     Engine::with_index(source, Arc::new(index))
+                }
+                Source::Member(member) => {
+                    let member = Archives::default().member(member);
+                    Engine::open(Arc::new(member.open()?), &watch())?
                 }
                 Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch())?,
             };

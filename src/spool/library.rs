@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::order::rng::{purpose, Key};
 use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
-use crate::source::{ByteSource, FileSource, FolderSource, FrameFolder, Identity, MemorySource};
+use crate::source::{ByteSource, FileSource, FolderSource, FrameFolder, Identity, Member, MemorySource};
 use crate::video::Video;
 
 /// Where a video is.
@@ -27,6 +27,8 @@ use crate::video::Video;
 pub enum Place {
     /// A file.
     Path(PathBuf),
+    /// A file inside an archive.
+    Member(Member),
     /// Bytes in memory.
     Memory(MemorySource),
     /// Pictures of a folder, one for each frame.
@@ -251,6 +253,7 @@ impl Library {
     pub(super) fn site(&self, video: u32) -> Site {
         Site::file(&match &self.items[video as usize].place {
             Place::Path(path) => Arc::from(path.to_string_lossy()),
+            Place::Member(member) => member.label(),
             Place::Frames(frames) => Arc::from(frames.folder.to_string_lossy()),
             Place::Memory(memory) => memory.name().clone(),
         })
@@ -336,6 +339,7 @@ impl Library {
         let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
             Place::Path(path) => Arc::new(FileSource::open(path)?),
+            Place::Member(member) => Arc::new(member.open()?),
             Place::Memory(memory) => Arc::new(memory.clone()),
             Place::Frames(frames) => {
                 if let Some(Known { index, folder: Some(folder), .. }) = known() {
@@ -372,7 +376,8 @@ impl Library {
                 meter.add(|s| s.videos_indexed += 1);
                 Video::with_index(source, Arc::new(index))
             }
-            Place::Memory(_) => {
+            // Stored indices go by path and state of a whole file, which members share.
+            Place::Member(_) | Place::Memory(_) => {
                 let opened = Video::open(source, watch)?;
                 meter.add(|s| s.videos_indexed += 1);
                 opened
@@ -387,18 +392,30 @@ impl Library {
     }
 }
 
-/// For each item the first one with the same path.
+/// A file, by what tells it from others.
+#[derive(PartialEq, Eq, Hash)]
+enum FileKey<'a> {
+    Path(&'a Path),
+    /// A part of a file: its begin and length. Names do not tell: they are for messages.
+    Member(&'a Path, u64, u64),
+    Frames(&'a FrameFolder),
+}
+
+/// For each item the first one of the same file.
 fn shared_files(items: &[Item]) -> Vec<u32> {
     let mut first = HashMap::new();
     let mut files = Vec::with_capacity(items.len());
     for (item, number) in items.iter().zip(0..) {
-        files.push(match &item.place {
-            Place::Path(path) => *first.entry((path.as_path(), None)).or_insert(number),
-            Place::Frames(frames) => {
-                *first.entry((frames.folder.as_path(), Some(&**frames))).or_insert(number)
+        let key = match &item.place {
+            Place::Path(path) => FileKey::Path(path),
+            Place::Member(member) => FileKey::Member(&member.file, member.offset, member.len),
+            Place::Frames(frames) => FileKey::Frames(frames),
+            Place::Memory(_) => {
+                files.push(number);
+                continue;
             }
-            Place::Memory(_) => number,
-        });
+        };
+        files.push(*first.entry(key).or_insert(number));
     }
     files
 }

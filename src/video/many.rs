@@ -13,13 +13,15 @@ use crate::index::still;
 use crate::limits::Limits;
 use crate::order::rng::Key;
 use crate::pixels::Recipe;
-use crate::source::{ByteSource, FileSource, MemorySource};
+use crate::source::{ByteSource, FileSource, Member, MemorySource};
 use crate::units::DisplayIndex;
 
 /// A picture's file.
 pub enum StillFile {
     /// By its path.
     Path(std::path::PathBuf),
+    /// Inside an archive.
+    Member(Member),
     /// In memory.
     Memory(MemorySource),
 }
@@ -28,6 +30,7 @@ impl StillFile {
     fn name(&self) -> Arc<str> {
         match self {
             Self::Path(path) => path.to_string_lossy().into(),
+            Self::Member(member) => member.label(),
             Self::Memory(memory) => memory.name().clone(),
         }
     }
@@ -35,6 +38,7 @@ impl StillFile {
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
         Ok(match self {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
+            Self::Member(member) => Arc::new(member.open()?),
             Self::Memory(memory) => Arc::new(memory.clone()),
         })
     }

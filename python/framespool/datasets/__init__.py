@@ -1,7 +1,7 @@
 """Lists of labelled videos, or of parts of videos.
 
-A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, or a :class:`Part` of a video,
-may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
+A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, a :class:`Member` of an archive,
+or a :class:`Part` of a video, may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
 """
 
 from framespool.datasets._annotations import (
@@ -19,13 +19,15 @@ from framespool.datasets._annotations import (
     space_list,
     ucf101,
 )
+from framespool.datasets._archives import recordio, tfrecord, webdataset
 from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
-from framespool.datasets._sources import FrameFolder, Part
+from framespool.datasets._sources import FrameFolder, Member, Part
 
 __all__ = [
     "Dataset",
     "FrameFolder",
+    "Member",
     "Mixture",
     "Part",
     "activitynet",
@@ -43,7 +45,10 @@ __all__ = [
     "kinetics",
     "mix",
     "rawframes",
+    "recordio",
     "something_something",
     "space_list",
+    "tfrecord",
     "ucf101",
+    "webdataset",
 ]

@@ -10,7 +10,7 @@ from itertools import accumulate, repeat
 from typing import Any, overload
 
 from framespool._check import number, whole
-from framespool.datasets._sources import FrameFolder, Part, Source
+from framespool.datasets._sources import FrameFolder, Member, Part, Source
 from framespool.errors import ArgumentError
 
 
@@ -114,7 +114,7 @@ class Dataset(Sequence[tuple[Source, int]]):
             if key is None:
                 return False
             path, frames, bounds = key
-            # What is said of a folder without saying which of its frames is said of all.
+            # What is said of a folder or an archive without saying what in it is said of all.
             return any((path, f, b) in bad for f in (frames, "") for b in (bounds, ""))
 
         return self.subset([place for place, entry in enumerate(self.entries) if not is_bad(entry[0])])
@@ -227,7 +227,7 @@ def _place(index: Any, length: int) -> int:
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:
-    if isinstance(entry, (str, bytes, os.PathLike, FrameFolder, Part)):
+    if isinstance(entry, (str, bytes, Member, FrameFolder, Part, os.PathLike)):
         return (entry, -1)
     try:
         source, label = entry
@@ -238,24 +238,28 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         ) from None
     if not -(2**63) <= label < 2**63:
         raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
-    if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Part)):
+    if not isinstance(source, (str, bytes, Member, FrameFolder, Part, os.PathLike)):
         raise ArgumentError(
-            f"dataset entry {number}: a path, a FrameFolder, a Part or bytes is wanted, got {type(source).__name__}"
+            f"dataset entry {number}: a path, a FrameFolder, a Member, a Part or bytes is wanted, "
+            f"got {type(source).__name__}"
         )
     return (source, label)
 
 
 def _key_of(entry: Any) -> tuple[str, str, str] | None:
-    """File, frames of a folder, and bounds of an entry, or of what is told of a failure; ``None`` for what is in
-    memory. What is not told is empty."""
+    """File, what in it is meant (frames of a folder, member of an archive) and bounds of an entry, or of what is told
+    of a failure; ``None`` for what is in memory. What is not told is empty."""
     frames: Any = {}
     bounds: Any = {}
     if isinstance(entry, Mapping):
-        entry, frames, bounds = entry.get("path"), entry.get("frames", {}), entry.get("part", {})
+        member = {name: value for name, value in entry.get("member", {}).items() if name != "name"}
+        entry, frames, bounds = entry.get("path"), entry.get("frames", member), entry.get("part", {})
     if isinstance(entry, Part):
         entry, bounds = entry.source, entry.bounds()
     if isinstance(entry, FrameFolder):
         entry, frames = entry.folder, entry._which
+    if isinstance(entry, Member):
+        entry, frames = entry.file, {"offset_bytes": entry.offset_bytes, "num_bytes": entry.num_bytes}
     if entry is None or isinstance(entry, bytes):
         return None
     return os.path.normpath(os.fspath(entry)), _told(frames), _told(bounds)

@@ -1,10 +1,10 @@
-"""What an entry of a dataset may be: a path, bytes, a folder of frames, or a part of a video."""
+"""What an entry of a dataset may be: a path, bytes, a file inside another, a folder of frames, or a part of a video."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -84,6 +84,49 @@ def _rate(fps: float) -> tuple[int, int]:
     return rate.numerator, rate.denominator
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file inside a file: a member of an archive, which stands for a path wherever a video or a picture is wanted.
+
+    ``file``: path of the archive, such as a tar. ``offset_bytes``: where in it the member begins. ``num_bytes``: how
+    long it is. ``name``: what messages call it, as in ``shard.tar!a.mp4``; it does not make two members different.
+
+    It is read where it lies, so it must lie there as it is, in one piece and not compressed. Its index is kept in
+    memory as long as a loader lives, and not stored. An archive that is missing or shorter is an error of its clips.
+
+    Raises :class:`~framespool.ArgumentError` for what is no path, and for numbers below 0.
+    """
+
+    file: str | os.PathLike[str]
+    offset_bytes: int
+    num_bytes: int
+    name: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, (str, os.PathLike)):
+            raise ArgumentError(f"file must be a path, got {self.file!r}")
+        for name in ("offset_bytes", "num_bytes"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), most=2**63 - 1))
+        if self.name is not None and not isinstance(self.name, str):
+            raise ArgumentError(f"name must be a string, got {self.name!r}")
+
+    @classmethod
+    def _listed(cls, file: str, offset_bytes: int, num_bytes: int, name: str | None) -> Member:
+        """One that a reader found, of which there may be millions: its numbers are right."""
+        member = object.__new__(cls)
+        put = object.__setattr__
+        put(member, "file", file)
+        put(member, "offset_bytes", offset_bytes)
+        put(member, "num_bytes", num_bytes)
+        put(member, "name", name)
+        return member
+
+    @property
+    def _which(self) -> dict[str, Any]:
+        """What tells it from other members of the archive, as lists of failures have it."""
+        return {"name": self.name, "offset_bytes": self.offset_bytes, "num_bytes": self.num_bytes}
+
+
 @dataclass(frozen=True, repr=False)
 class Part:
     """A part of a video, which stands for a path in an entry of a dataset: ``(Part("a.mp4", start_seconds=3), label)``.
@@ -95,7 +138,7 @@ class Part:
     share its index, and decoding where they lie close; bytes share neither, and are copied for each part.
     """
 
-    source: str | os.PathLike[str] | bytes | FrameFolder
+    source: str | os.PathLike[str] | bytes | FrameFolder | Member
     start_frame: int | None = None
     end_frame: int | None = None
     start_seconds: float | None = None
@@ -126,5 +169,5 @@ class Part:
         return f"Part({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
 
 
-#: A path, the bytes of a video, a folder of frames, or a part of any.
-Source = str | os.PathLike[str] | bytes | FrameFolder | Part
+#: A path, the bytes of a video, a folder of frames, a file inside another, or a part of any.
+Source = str | os.PathLike[str] | bytes | FrameFolder | Member | Part

@@ -1,0 +1,128 @@
+//! In: a file. Out: short stretches of it, by one read where they lie together.
+//! A stretch that the file does not hold is an error with its place; callers cap how long one may be.
+//! Never: reads ahead by more than a window, or keeps more than one.
+
+use std::path::Path;
+
+use framespool::error::{Error, Place, Result, Site};
+use framespool::source::{ByteSource, FileSource};
+
+/// Bytes of a window: headers of small neighbours come with one read, and what is read for nothing before a large
+/// neighbour costs no more than the read itself.
+const WINDOW: u64 = 16 << 10;
+
+/// A file of which short stretches are wanted.
+pub(crate) struct Blocks {
+    source: FileSource,
+    /// The bytes from `begin` on that were read last.
+    window: Vec<u8>,
+    begin: u64,
+}
+
+impl Blocks {
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(Self { source: FileSource::open(path)?, window: Vec::new(), begin: 0 })
+    }
+
+    /// Length of the file.
+    pub fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// A place in the file, for messages.
+    pub fn site(&self, offset: u64) -> Site {
+        Site::file(self.source.name()).with(Place::Byte(offset))
+    }
+
+    /// What is wrong at a place.
+    pub fn damaged(&self, offset: u64, reason: impl Into<String>) -> Error {
+        Error::malformed(&self.site(offset), reason)
+    }
+
+    /// An error if the file ends before `offset + len`.
+    pub fn check(&self, offset: u64, len: u64) -> Result<()> {
+        let end = offset.saturating_add(len);
+        if end > self.len() {
+            return Err(Error::Truncated { site: self.site(offset), offset, end, len: self.len() });
+        }
+        Ok(())
+    }
+
+    /// Bytes `offset..offset + len`.
+    pub fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+        self.check(offset, len as u64)?;
+        let held =
+            offset.checked_sub(self.begin).filter(|from| from + len as u64 <= self.window.len() as u64);
+        let from = match held {
+            Some(from) => from as usize,
+            None => {
+                // Taken out, so that a read that fails leaves no window that holds something else.
+                let mut window = std::mem::take(&mut self.window);
+                let wanted = WINDOW.max(len as u64).min(self.len() - offset);
+                window.resize(wanted as usize, 0);
+                let got = self.source.read_at(offset, &mut window)?;
+                window.truncate(got);
+                if got < len {
+                    // It has become shorter since it was opened.
+                    let end = offset + len as u64;
+                    return Err(Error::Truncated {
+                        site: self.site(offset),
+                        offset,
+                        end,
+                        len: offset + got as u64,
+                    });
+                }
+                (self.window, self.begin) = (window, offset);
+                0
+            }
+        };
+        Ok(&self.window[from..from + len])
+    }
+
+    /// The `N` bytes from `offset` on.
+    pub fn array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.get(offset, N)?);
+        Ok(array)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::TempFolder;
+
+    #[test]
+    fn any_stretch_is_what_the_file_holds_there() {
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| ((i * 7919) >> 5) as u8).collect();
+        let root = TempFolder::new();
+        let mut blocks = Blocks::open(&root.write("x", &bytes)).unwrap();
+        for (offset, len) in
+            [(0, 10), (5, 5), (16_380, 8), (16_380, 70_000), (99_999, 1), (100_000, 0), (0, 100_000), (3, 0)]
+        {
+            assert_eq!(
+                blocks.get(offset as u64, len).unwrap(),
+                &bytes[offset..offset + len],
+                "{offset} {len}"
+            );
+        }
+        assert_eq!(blocks.array::<4>(50).unwrap(), bytes[50..54]);
+        for (offset, len) in [(99_999, 2), (100_001, 0), (u64::MAX, 1)] {
+            let error = blocks.get(offset, len).unwrap_err();
+            assert!(matches!(error, Error::Truncated { .. }), "{error}");
+            assert!(error.to_string().contains(&format!("x, byte {offset}: needs bytes")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_becomes_shorter_is_truncated_where_it_ends() {
+        let root = TempFolder::new();
+        let path = root.write("x", vec![1; 50_000]);
+        let mut blocks = Blocks::open(&path).unwrap();
+        assert!(blocks.get(0, 4).is_ok());
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(20_010).unwrap();
+        let error = blocks.get(20_000, 100).unwrap_err();
+        assert!(matches!(error, Error::Truncated { len: 20_010, .. }), "{error}");
+        assert!(blocks.get(20_000, 10).is_ok());
+    }
+}

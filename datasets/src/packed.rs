@@ -1,0 +1,238 @@
+//! In: files that each hold many videos or pictures, and how one of them is read.
+//! Out: where these lie, with their labels, in the order of the files, however many threads read them.
+//! Never: leaves out anything without counting it.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+
+use framespool::error::{Error, Result, Site};
+use framespool::source::Member;
+
+/// What becomes of an entry, or of the rest of a file, that is damaged or lacks something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// The first one is the result.
+    Raise,
+    /// It is left out, and counted.
+    Skip,
+}
+
+/// Where the bytes of a video or a picture are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// As they are, in a file.
+    Member(Member),
+    /// Here, since they lie in no file in one piece.
+    Joined(Vec<u8>),
+}
+
+/// One video or picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedEntry {
+    /// Where it is.
+    pub stored: Stored,
+    /// Its label, [`NO_LABEL`](crate::NO_LABEL) if it has none.
+    pub label: i64,
+}
+
+/// What files hold.
+#[derive(Debug, Default)]
+pub struct Packed {
+    /// Videos and pictures, in the order in which they lie.
+    pub entries: Vec<PackedEntry>,
+    /// How many were left out; what is lost with the rest of a damaged file counts once.
+    pub left_out: u64,
+    /// Why, of the first ones.
+    pub reasons: Vec<Error>,
+}
+
+/// Reasons that are kept: what is wrong with a thousand entries is mostly one thing.
+const REASONS: usize = 8;
+
+impl Packed {
+    /// Deals with an error: it is the result, or counted.
+    pub(crate) fn fail(&mut self, error: Error, on_error: OnError) -> Result<()> {
+        if on_error == OnError::Raise || matches!(error, Error::Interrupted) {
+            return Err(error);
+        }
+        self.left_out += 1;
+        if self.reasons.len() < REASONS {
+            self.reasons.push(error);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.entries.append(&mut other.entries);
+        self.left_out += other.left_out;
+        let room = REASONS - self.reasons.len();
+        self.reasons.extend(other.reasons.into_iter().take(room));
+    }
+}
+
+/// Called now and then; its error stops the work.
+pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
+
+/// Reads files on some threads, the caller's among them, which calls `watch`. `read` has a check of its own to call
+/// between entries; `nothing` says what was looked for, where nothing is found.
+///
+/// # Errors
+/// That of the first file, in their order, for which `read` has one; `Argument` where there is no entry at all.
+pub(crate) fn read_all(
+    files: &[PathBuf],
+    threads: u32,
+    watch: Watch,
+    nothing: &str,
+    read: impl Fn(&Arc<Path>, Watch) -> Result<Packed> + Sync,
+) -> Result<Packed> {
+    let next = AtomicUsize::new(0);
+    // Files are taken in order, so all before the one that fails are under way, and are read to their ends.
+    let (failed, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+    let done: Vec<Mutex<Option<Result<Packed>>>> = files.iter().map(|_| Mutex::new(None)).collect();
+    let work = |go_on: Watch| -> Result<()> {
+        while !failed.load(Ordering::Relaxed) {
+            go_on()?;
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(path), Some(slot)) = (files.get(at), done.get(at)) else { break };
+            let packed = catch_unwind(AssertUnwindSafe(|| read(&Arc::from(path.as_path()), go_on)));
+            let packed = packed.unwrap_or_else(|_| {
+                let site = Site::file(&path.to_string_lossy().into());
+                Err(Error::Internal { site, reason: "a panic while listing".into() })
+            });
+            if packed.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(packed);
+        }
+        Ok(())
+    };
+    let helpers = threads.min(u32::try_from(files.len()).unwrap_or(u32::MAX)).saturating_sub(1);
+    std::thread::scope(|scope| {
+        for helper in 0..helpers {
+            let named = Builder::new().name(format!("listing-{helper}"));
+            if named.spawn_scoped(scope, || work(&stopped)).is_err() {
+                break; // those that there are do it too
+            }
+        }
+        let finished = work(&|| watch().inspect_err(|_| stop.store(true, Ordering::Relaxed)));
+        if finished.is_ok() {
+            // The others may still be reading, and are to be stopped all the same.
+            while !stop.load(Ordering::Relaxed)
+                && done
+                    .iter()
+                    .take(next.load(Ordering::Relaxed))
+                    .any(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+            {
+                if watch().is_err() {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(Error::Interrupted);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+        }
+        finished
+    })?;
+    if stop.into_inner() {
+        return Err(Error::Interrupted); // whatever else was found meanwhile
+    }
+    let mut all = Packed::default();
+    for slot in done {
+        match slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(packed) => all.append(packed?),
+            None => break, // behind one that failed
+        }
+    }
+    if all.entries.is_empty() {
+        let why = all.reasons.first().map_or(String::new(), |reason| format!("; the first reason: {reason}"));
+        let first = files.first().map_or("no file at all".into(), |file| file.display().to_string());
+        return Err(Error::Argument(format!(
+            "nothing to load in {} file(s), of which the first is {first}: {nothing} ({} left out{why})",
+            files.len(),
+            all.left_out,
+        )));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(count: usize) -> Vec<PathBuf> {
+        (0..count).map(|n| PathBuf::from(format!("{n}"))).collect()
+    }
+
+    fn number(path: &Path) -> i64 {
+        path.to_str().unwrap().parse().unwrap()
+    }
+
+    fn packed(label: i64) -> Packed {
+        let entry = PackedEntry { stored: Stored::Joined(Vec::new()), label };
+        Packed { entries: vec![entry], ..Packed::default() }
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_files_whatever_the_threads() {
+        for threads in [1, 2, 7, 100] {
+            let all =
+                read_all(&files(50), threads, &|| Ok(()), "", |path, _| Ok(packed(number(path)))).unwrap();
+            let labels: Vec<i64> = all.entries.iter().map(|entry| entry.label).collect();
+            assert_eq!(labels, (0..50).collect::<Vec<i64>>());
+        }
+    }
+
+    #[test]
+    fn the_first_file_that_fails_is_the_error_whatever_the_threads() {
+        for threads in [1, 2, 7] {
+            for _ in 0..20 {
+                let read = |path: &Arc<Path>, _: Watch| match number(path) {
+                    n @ (17 | 18 | 30) => Err(Error::Argument(format!("file {n}"))),
+                    n => Ok(packed(n)),
+                };
+                let error = read_all(&files(50), threads, &|| Ok(()), "", read).unwrap_err();
+                assert_eq!(error.to_string(), "file 17");
+            }
+        }
+    }
+
+    #[test]
+    fn watching_stops_all_of_them() {
+        let patient = |path: &Arc<Path>, go_on: Watch| {
+            for _ in 0..1000 {
+                go_on()?;
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            Ok(packed(number(path)))
+        };
+        for threads in [1, 3] {
+            let begun = std::time::Instant::now();
+            let watch = || match begun.elapsed().as_millis() > 50 {
+                true => Err(Error::Interrupted),
+                false => Ok(()),
+            };
+            let error = read_all(&files(9), threads, &watch, "", patient).unwrap_err();
+            assert_eq!(error.kind(), "interrupted");
+            assert!(begun.elapsed().as_millis() < 700, "took {:?}", begun.elapsed());
+        }
+    }
+
+    #[test]
+    fn nothing_at_all_says_what_was_looked_for_and_what_was_left_out() {
+        let read = |_: &Arc<Path>, _: Watch| {
+            let mut none = Packed::default();
+            for n in 0..20 {
+                none.fail(Error::Argument(format!("reason {n}")), OnError::Skip)?;
+            }
+            Ok(none)
+        };
+        let text = read_all(&files(3), 2, &|| Ok(()), "looked for x", read).unwrap_err().to_string();
+        for part in ["3 file(s)", "looked for x", "60 left out", "reason 0"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(read_all(&[], 2, &|| Ok(()), "x", read).unwrap_err().to_string().contains("no file at all"));
+    }
+}

@@ -1,0 +1,133 @@
+//! In: an MXNet RecordIO file of packed pictures (`.rec`), and the list of its records' places (`.idx`), if there is one.
+//! Out: where the picture of each record lies, or its bytes where they were taken apart, and its labels.
+//! Never: looks for a record anywhere but where the one before ends, or where the list says.
+
+mod index;
+mod record;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framespool::error::{Error, Result};
+use framespool::limits::Limits;
+use framespool::source::Member;
+
+use crate::blocks::Blocks;
+use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
+use record::{Head, Record};
+
+/// Bytes of a picture's own header: the number of labels, one label, two numbers that tell the picture.
+const OWN_HEAD: u64 = 24;
+
+/// Reads a file: in the order of its records, or in that of the list in `index`.
+///
+/// # Errors
+/// `Malformed` or `Truncated` for a damaged file, with the byte; `Argument` for a list that is damaged or goes with another
+/// file, with the line, and for a label that is no integer. With `Skip` they are counted; without a list, what comes behind
+/// damage is lost.
+pub fn recordio(file: &Path, index: Option<&Path>, on_error: OnError, watch: Watch) -> Result<Packed> {
+    let listed = index.map(index::read).transpose()?;
+    let nothing = "looked for pictures packed by MXNet's im2rec or recordio.pack";
+    read_all(&[PathBuf::from(file)], 1, watch, nothing, |path, go_on| {
+        let mut found = Packed::default();
+        let mut blocks = match Blocks::open(path) {
+            Ok(blocks) => blocks,
+            Err(error) => {
+                found.fail(error, on_error)?;
+                return Ok(found);
+            }
+        };
+        match &listed {
+            Some(listed) => {
+                for place in listed {
+                    go_on()?;
+                    let read = Record::at(&mut blocks, place.offset).map_err(|error| place.blame(error));
+                    match read
+                        .and_then(|record| entry(&mut blocks, path, &record, &format!("key {}", place.key)))
+                    {
+                        Ok(entry) => found.entries.push(entry),
+                        Err(error) => found.fail(error, on_error)?,
+                    }
+                }
+            }
+            None => {
+                let (mut at, mut number) = (0, 0u64);
+                while at < blocks.len() {
+                    go_on()?;
+                    let record = match Record::at(&mut blocks, at) {
+                        Ok(record) => record,
+                        Err(error) => {
+                            found.fail(error, on_error)?;
+                            break; // where the next record begins is not known
+                        }
+                    };
+                    match entry(&mut blocks, path, &record, &format!("record {number}")) {
+                        Ok(entry) => found.entries.push(entry),
+                        Err(error) => found.fail(error, on_error)?,
+                    }
+                    (at, number) = (record.end, number + 1);
+                }
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// What a record is as an entry.
+fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> Result<PackedEntry> {
+    let at = record.begin;
+    let wrong = |reason: String| {
+        Error::Argument(format!(
+            "{}, {name} at byte {at}: {reason}; on_error=\"skip\" leaves out such records",
+            path.display()
+        ))
+    };
+    let short = || wrong("is too short for a picture with its labels".to_owned());
+    let (stored, label) = match &record.parts[..] {
+        [] => return Err(short()),
+        &[(offset, len)] => {
+            let head = if len < OWN_HEAD { return Err(short()) } else { Head::parse(&blocks.array(offset)?) };
+            let labels = head.labels_bytes();
+            let rest = (len - OWN_HEAD).checked_sub(labels).filter(|&rest| rest > 0).ok_or_else(short)?;
+            let label = match labels {
+                0 => head.label,
+                _ => f32::from_le_bytes(blocks.array(offset + OWN_HEAD)?),
+            };
+            let member = Member {
+                file: path.clone(),
+                offset: offset + OWN_HEAD + labels,
+                len: rest,
+                name: Some(name.into()),
+            };
+            (Stored::Member(member), label)
+        }
+        // The magic number was in the data, and taken out: this is in no place in one piece.
+        parts => {
+            let len = parts.iter().map(|&(_, len)| len + 4).sum::<u64>() - 4;
+            Limits::check(&blocks.site(at), "bytes of a record", len, Limits::default().packet_bytes)?;
+            let mut joined = Vec::new();
+            for (number, &(offset, len)) in parts.iter().enumerate() {
+                if number > 0 {
+                    joined.extend(record::MAGIC);
+                }
+                joined.extend(blocks.get(offset, len as usize)?);
+            }
+            let head = joined.first_chunk().map(Head::parse).ok_or_else(short)?;
+            let mut rest = joined.split_off(OWN_HEAD as usize);
+            let labels = usize::try_from(head.labels_bytes()).unwrap_or(usize::MAX);
+            if rest.len() <= labels {
+                return Err(short());
+            }
+            let picture = rest.split_off(labels);
+            let label = rest.first_chunk().map_or(head.label, |&first| f32::from_le_bytes(first));
+            (Stored::Joined(picture), label)
+        }
+    };
+    match label.fract() == 0.0 && label.abs() <= 16_777_216.0 {
+        true => Ok(PackedEntry { stored, label: label as i64 }),
+        false => Err(wrong(format!("label {label} is no integer"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

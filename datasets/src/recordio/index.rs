@@ -1,0 +1,69 @@
+//! In: a list of records: "key, tab, first byte" on each line.
+//! Out: these, in the order of the lines.
+//! Never: looks whether the records are there.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use framespool::error::{Error, Result, Site};
+
+/// Longest line that can be meant.
+const LONGEST_LINE: usize = 256;
+
+/// A line.
+#[derive(Debug)]
+pub struct Listed {
+    pub key: u64,
+    pub offset: u64,
+    list: Arc<str>,
+    line: u64,
+}
+
+impl Listed {
+    /// An error of the record, which may be the list's fault.
+    pub fn blame(&self, error: Error) -> Error {
+        match error {
+            Error::Malformed { site, reason } => {
+                let reason = format!("{reason} ({}, line {} says so)", self.list, self.line);
+                Error::Malformed { site, reason }
+            }
+            other => other,
+        }
+    }
+}
+
+/// # Errors
+/// `Argument` with the line; `NotFound` or `Io` for the list itself.
+pub fn read(path: &Path) -> Result<Vec<Listed>> {
+    let list: Arc<str> = path.to_string_lossy().into();
+    let failed = |error| Error::io(&Site::file(&list), error);
+    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+    let (mut listed, mut text) = (Vec::new(), Vec::new());
+    for line in 1.. {
+        text.clear();
+        let most = LONGEST_LINE as u64 + 1;
+        if reader.by_ref().take(most).read_until(b'\n', &mut text).map_err(failed)? == 0 {
+            break;
+        }
+        if text.len() <= LONGEST_LINE && text.trim_ascii().is_empty() {
+            continue;
+        }
+        let fields = std::str::from_utf8(&text).ok().filter(|text| text.len() <= LONGEST_LINE);
+        let mut fields = fields.unwrap_or_default().split_whitespace().map(|field| field.parse().ok());
+        match (fields.next(), fields.next(), fields.next()) {
+            (Some(Some(key)), Some(Some(offset)), None) => {
+                listed.push(Listed { key, offset, list: list.clone(), line });
+            }
+            _ => {
+                let shown: String = String::from_utf8_lossy(&text).trim().chars().take(40).collect();
+                return Err(Error::Argument(format!(
+                    "{list}, line {line}: a key and a byte, two whole numbers, are wanted, got '{shown}'; leave out \
+                     idx= to read the records one after another"
+                )));
+            }
+        }
+    }
+    Ok(listed)
+}

@@ -1,0 +1,180 @@
+//! In: RecordIO files written here from the format's description, whole and damaged.
+//! Out: their entries, or errors with file, record and byte.
+//! Never: needs MXNet.
+
+use super::*;
+use crate::tests::TempFolder;
+use framespool::error::Place;
+
+fn part(kind: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = [&record::MAGIC[..], &(kind << 29 | data.len() as u32).to_le_bytes(), data].concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// As the format's writer does it: data is taken apart where the magic number stands at a multiple of four.
+fn written(data: &[u8]) -> Vec<u8> {
+    let cuts: Vec<usize> =
+        (0..data.len() / 4 * 4).step_by(4).filter(|&at| data[at..at + 4] == record::MAGIC).collect();
+    let begins = std::iter::once(0).chain(cuts.iter().map(|cut| cut + 4));
+    let ends = cuts.iter().copied().chain([data.len()]);
+    let kind = |number: usize| match (number, cuts.len()) {
+        (_, 0) => 0,
+        (0, _) => 1,
+        (number, count) => 2 + u32::from(number == count),
+    };
+    begins.zip(ends).enumerate().flat_map(|(n, (begin, end))| part(kind(n), &data[begin..end])).collect()
+}
+
+fn packed(label: f32, picture: &[u8]) -> Vec<u8> {
+    [&0u32.to_le_bytes()[..], &label.to_le_bytes(), &[1; 16], picture].concat()
+}
+
+fn packed_with(labels: &[f32], picture: &[u8]) -> Vec<u8> {
+    let head = [&(labels.len() as u32).to_le_bytes()[..], &[0; 20]].concat();
+    let labels: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
+    [head, labels, picture.to_vec()].concat()
+}
+
+fn list(bytes: &[u8], index: Option<&str>, on_error: OnError) -> Result<Packed> {
+    let root = TempFolder::new();
+    let file = root.write("a.rec", bytes);
+    let index = index.map(|text| root.write("a.idx", text));
+    recordio(&file, index.as_deref(), on_error, &|| Ok(()))
+}
+
+/// (bytes, label) of each entry.
+fn found(file: &[u8], packed: &Packed) -> Vec<(Vec<u8>, i64)> {
+    let taken = |entry: &PackedEntry| match &entry.stored {
+        Stored::Member(member) => {
+            (file[member.offset as usize..][..member.len as usize].to_vec(), entry.label)
+        }
+        Stored::Joined(bytes) => (bytes.clone(), entry.label),
+    };
+    packed.entries.iter().map(taken).collect()
+}
+
+#[test]
+fn the_bytes_lie_where_the_entries_say() {
+    let pictures: Vec<Vec<u8>> = (1..40).map(|n: usize| vec![n as u8; n * 501]).collect();
+    let file: Vec<u8> =
+        pictures.iter().zip(1u8..).flat_map(|(picture, n)| written(&packed(n.into(), picture))).collect();
+    let expected: Vec<_> = pictures.into_iter().zip(1..).collect();
+    assert_eq!(found(&file, &list(&file, None, OnError::Raise).unwrap()), expected);
+}
+
+#[test]
+fn a_list_says_which_records_and_in_which_order() {
+    let records: Vec<Vec<u8>> = (0..5u8).map(|n| written(&packed(n.into(), &[n; 9]))).collect();
+    let mut begins = vec![0];
+    records.iter().for_each(|record| begins.push(begins[begins.len() - 1] + record.len()));
+    let file = records.concat();
+    let index = format!("30\t{}\n10\t{}\r\n\n20\t{}", begins[3], begins[1], begins[4]);
+    let packed = list(&file, Some(&index), OnError::Raise).unwrap();
+    assert_eq!(found(&file, &packed), [(vec![3; 9], 3), (vec![1; 9], 1), (vec![4; 9], 4)]);
+    let Stored::Member(first) = &packed.entries[0].stored else { panic!("lies in the file") };
+    assert_eq!(first.name.as_deref(), Some("key 30"));
+    // A list of another file: its places are not where records begin, or behind the end.
+    for wrong in [begins[1] + 4, begins[1] + 1, begins[5]] {
+        let index = format!("1\t{}\n2\t{wrong}\n3\t{}\n", begins[0], begins[2]);
+        let error = list(&file, Some(&index), OnError::Raise).unwrap_err();
+        assert!(error.to_string().contains(&format!("a.rec, byte {wrong}")), "{error}");
+        let packed = list(&file, Some(&index), OnError::Skip).unwrap();
+        assert_eq!((packed.entries.len(), packed.left_out), (2, 1));
+    }
+    for damaged in
+        ["1\t0\n2\tx\n", "1\t0\n2\n", "1\t0\n2\t0\t0\n", "1\t0\n-2\t0\n", "1 0\n2 99999999999999999999\n"]
+    {
+        let text = list(&file, Some(damaged), OnError::Skip).unwrap_err().to_string();
+        assert!(text.contains("a.idx, line 2: a key and a byte"), "{text}");
+    }
+    let endless = "1".repeat(1 << 20);
+    assert!(list(&file, Some(&endless), OnError::Raise).unwrap_err().to_string().contains("line 1"));
+}
+
+#[test]
+fn data_that_holds_the_magic_number_is_whole_again() {
+    let magic = record::MAGIC;
+    for picture in [
+        [&b"head"[..], &magic, b"tail"].concat(),
+        [&magic[..], &magic, b"odd", &magic].concat(),
+        [&b"x"[..], &magic].concat(), // not at a multiple of four: left in place
+        [&b"abcd"[..], &magic].concat(),
+    ] {
+        let file =
+            [written(&packed(1.0, b"before")), written(&packed(2.0, &picture)), written(&packed(3.0, b"z"))]
+                .concat();
+        let packed = list(&file, None, OnError::Raise).unwrap();
+        assert_eq!(found(&file, &packed), [(b"before".to_vec(), 1), (picture, 2), (b"z".to_vec(), 3)]);
+    }
+    // In the header itself: one of the numbers that tell the picture is the magic number.
+    let mut data = packed(5.0, b"picture");
+    data[8..12].copy_from_slice(&magic);
+    let file = written(&data);
+    assert_eq!(found(&file, &list(&file, None, OnError::Raise).unwrap()), [(b"picture".to_vec(), 5)]);
+}
+
+#[test]
+fn of_several_labels_the_first_one_counts() {
+    let file =
+        [written(&packed_with(&[7.0], b"a")), written(&packed_with(&[2.0, 0.5, -3.0], b"bb"))].concat();
+    let packed = list(&file, None, OnError::Raise).unwrap();
+    assert_eq!(found(&file, &packed), [(b"a".to_vec(), 7), (b"bb".to_vec(), 2)]);
+    let magic = f32::from_le_bytes(record::MAGIC);
+    let file = written(&packed_with(&[4.0, magic], b"joined"));
+    assert_eq!(found(&file, &list(&file, None, OnError::Raise).unwrap()), [(b"joined".to_vec(), 4)]);
+}
+
+#[test]
+fn records_that_are_no_pictures_with_a_label_are_named_or_left_out() {
+    let magic = record::MAGIC;
+    let lying = [&u32::MAX.to_le_bytes()[..], &[0; 20], b"picture"].concat();
+    for (data, reason) in [
+        (packed(0.5, b"x"), "label 0.5 is no integer"),
+        (packed(f32::NAN, b"x"), "label NaN is no integer"),
+        (packed(f32::INFINITY, b"x"), "is no integer"),
+        (packed(3e9, b"x"), "is no integer"),
+        (packed(1.0, b""), "too short"),
+        (b"short".to_vec(), "too short"),
+        (Vec::new(), "too short"),
+        ([&b"abcd"[..], &magic].concat(), "too short"),
+        ([&u32::MAX.to_le_bytes()[..], &magic, &[0; 16], &magic].concat(), "too short"),
+        (lying, "too short"),
+        (packed_with(&[1.0, 2.0], b""), "too short"),
+    ] {
+        let file =
+            [written(&packed(1.0, b"first")), written(&data), written(&packed(3.0, b"third"))].concat();
+        let text = list(&file, None, OnError::Raise).unwrap_err().to_string();
+        assert!(text.contains("a.rec, record 1 at byte 40: ") && text.contains(reason), "{reason}: {text}");
+        let packed = list(&file, None, OnError::Skip).unwrap();
+        assert_eq!((packed.entries.len(), packed.left_out), (2, 1));
+    }
+}
+
+#[test]
+fn damage_to_the_framing_is_told_with_its_byte() {
+    let first = written(&packed(1.0, b"first"));
+    let begin = first.len() as u64;
+    let of = |part: Vec<u8>| [&first[..], &part, &first].concat();
+    for (file, reason) in [
+        (of(b"nomagic!".to_vec()), "no record begins here"),
+        (of(part(2, b"x")), "without the beginning"),
+        (of(part(3, b"x")), "without the beginning"),
+        (of(part(4, b"x")), "unknown kind 4"),
+        (of(part(7, b"x")), "unknown kind 7"),
+    ] {
+        let error = list(&file, None, OnError::Raise).unwrap_err();
+        let place = error.site().map(|site| site.place.clone());
+        assert!(place == Some(Place::Byte(begin)) && error.to_string().contains(reason), "{error}");
+        let packed = list(&file, None, OnError::Skip).unwrap();
+        assert_eq!((packed.entries.len(), packed.left_out), (1, 1));
+    }
+    let text = list(&of(part(1, b"x")), None, OnError::Raise).unwrap_err().to_string();
+    assert!(text.contains(&format!("byte {}: the record before has no end", begin + 12)), "{text}");
+    let file = [&first[..], &first].concat();
+    for len in (1..file.len()).filter(|&len| len != first.len()) {
+        let error = list(&file[..len], None, OnError::Raise).unwrap_err();
+        assert!(matches!(error, Error::Truncated { .. }), "{len}: {error}");
+    }
+    assert!(matches!(list(&part(1, b"abcd"), None, OnError::Raise), Err(Error::Truncated { .. })));
+}

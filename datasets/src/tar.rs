@@ -1,0 +1,215 @@
+//! In: a tar file: POSIX ustar and pax, GNU's long names, and the older format before them.
+//! Out: one member after another, with the place of its bytes; headers are read, contents are passed by.
+//! Never: unpacks anything, or takes what a damaged header says for true.
+
+mod header;
+mod pax;
+
+use std::path::Path;
+
+use framespool::error::{Error, Result, Site};
+use framespool::limits::Limits;
+
+use crate::blocks::Blocks;
+use header::{Header, BLOCK};
+use pax::Records;
+
+/// Longest name, or pax header, that is read.
+const LONGEST_RECORD: u64 = 1 << 20;
+
+/// What a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file whose bytes lie here.
+    File,
+    /// A hard or symbolic link: its bytes lie elsewhere.
+    Link,
+    /// A file whose holes were left out: its bytes do not lie in one piece.
+    Sparse,
+    /// A part of a file that was begun in another archive.
+    Continued,
+    /// A folder, a device, what one program writes for itself.
+    Other,
+}
+
+/// A member of a tar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TarMember {
+    /// Its name; what is not UTF-8 is replaced.
+    pub name: String,
+    /// Where its header is, the first one if it has several.
+    pub header: u64,
+    /// Where its bytes begin.
+    pub offset: u64,
+    /// How many there are.
+    pub len: u64,
+    pub kind: Kind,
+}
+
+/// A tar that is being read.
+pub(crate) struct Tar {
+    blocks: Blocks,
+    /// Where the next header is; `None` behind the last one.
+    next: Option<u64>,
+}
+
+impl Tar {
+    /// # Errors
+    /// `Unsupported` for one that is compressed, `Truncated` for an empty file, and those of opening.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut blocks = Blocks::open(path)?;
+        let head = blocks.len().min(6) as usize;
+        if let Some((format, command)) = compressed(blocks.get(0, head)?) {
+            return Err(Error::Unsupported {
+                site: Site::file(&path.to_string_lossy().into()),
+                what: format!(
+                    "a tar compressed with {format}, whose members have no place of their own (unpack it first: {command}),"
+                ),
+            });
+        }
+        Ok(Self { blocks, next: Some(0) })
+    }
+
+    /// The file, for messages.
+    pub fn site(&self, offset: u64) -> Site {
+        self.blocks.site(offset)
+    }
+
+    /// The next member; `None` after the last one.
+    ///
+    /// # Errors
+    /// `Malformed` or `Truncated`, with the byte; nothing comes after them.
+    pub fn next(&mut self) -> Result<Option<TarMember>> {
+        let Some(at) = self.next.take() else { return Ok(None) };
+        let member = self.member_at(at)?;
+        self.next = member.as_ref().map(|(_, next)| *next);
+        Ok(member.map(|(member, _)| member))
+    }
+
+    /// A member's bytes, if there are no more than `cap`.
+    pub fn content(&mut self, member: &TarMember, what: &'static str, cap: u64) -> Result<&[u8]> {
+        let len = Limits::check(&self.site(member.header), what, member.len, cap)?;
+        self.blocks.get(member.offset, len as usize)
+    }
+
+    /// The member whose first header is at `first`, and where the next header is.
+    fn member_at(&mut self, first: u64) -> Result<Option<(TarMember, u64)>> {
+        let (mut at, mut records) = (first, Records::default());
+        loop {
+            let Some(header) = self.header(at)? else {
+                if at != first {
+                    return Err(self
+                        .blocks
+                        .damaged(at, "the archive ends behind a name, without its member"));
+                }
+                return Ok(None);
+            };
+            let mut offset = at + BLOCK;
+            if header.kind == b'S' {
+                offset = self.behind_sparse_map(at, &header)?;
+            }
+            let len = match header.kind {
+                // Links, devices, folders and pipes have no bytes, whatever their headers say.
+                b'1'..=b'6' => 0,
+                b'x' | b'g' | b'X' | b'L' | b'K' => header.len,
+                _ => records.len.unwrap_or(header.len),
+            };
+            self.blocks.check(offset, len)?;
+            // No overflow: the end is in the file.
+            let next = offset + len.next_multiple_of(BLOCK);
+            match header.kind {
+                b'x' | b'X' | b'g' => {
+                    let text = self.record(at, offset, len)?;
+                    let read = match header.kind {
+                        b'g' => pax::check_global(text),
+                        _ => records.read(text),
+                    };
+                    read.map_err(|reason| self.blocks.damaged(at, reason))?;
+                }
+                b'L' => records.long_name = Some(name(self.record(at, offset, len)?)),
+                b'K' => {} // where a link leads
+                kind => {
+                    let sparse = records.sparse || kind == b'S';
+                    let name = records.take_name().unwrap_or(header.name);
+                    let kind = match kind {
+                        _ if sparse => Kind::Sparse,
+                        // Old archives mark folders by their names only.
+                        0 if name.ends_with('/') => Kind::Other,
+                        0 | b'0' | b'7' => Kind::File,
+                        b'1' | b'2' => Kind::Link,
+                        b'M' => Kind::Continued,
+                        _ => Kind::Other,
+                    };
+                    let member = TarMember { name, header: first, offset, len, kind };
+                    return Ok(Some((member, next)));
+                }
+            }
+            at = next;
+        }
+    }
+
+    /// The header at a place; `None` at the end of the archive.
+    fn header(&mut self, at: u64) -> Result<Option<Header>> {
+        let block = self.blocks.array(at)?;
+        if block == [0; BLOCK as usize] {
+            self.check_end(at)?;
+            return Ok(None);
+        }
+        let header = Header::parse(&block).map_err(|reason| self.blocks.damaged(at, reason))?;
+        Ok(Some(header))
+    }
+
+    /// Looks behind the end mark, as far as archives are usually filled up: another archive that was put behind would be
+    /// lost in silence.
+    fn check_end(&mut self, at: u64) -> Result<()> {
+        const FILLING: u64 = 64 << 10;
+        let behind = FILLING.min(self.blocks.len() - at);
+        if let Some(stray) = self.blocks.get(at, behind as usize)?.iter().position(|&byte| byte != 0) {
+            let place = at + stray as u64 / BLOCK * BLOCK;
+            return Err(self.blocks.damaged(
+                place,
+                format!("there is more behind the end of the archive at byte {at}, such as another archive"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a header says of the next one: a name, or records.
+    fn record(&mut self, at: u64, offset: u64, len: u64) -> Result<&[u8]> {
+        let site = self.blocks.site(at);
+        let len = Limits::check(&site, "bytes of a name or of a pax header", len, LONGEST_RECORD)?;
+        self.blocks.get(offset, len as usize)
+    }
+
+    /// Where the bytes of one of GNU's sparse members begin: behind blocks that go on with the list of its pieces.
+    fn behind_sparse_map(&mut self, at: u64, header: &Header) -> Result<u64> {
+        let (mut offset, mut more) = (at + BLOCK, header.sparse_map_goes_on);
+        while more {
+            let block: [u8; BLOCK as usize] = self.blocks.array(offset)?;
+            more = block[504] != 0;
+            offset += BLOCK;
+        }
+        Ok(offset)
+    }
+}
+
+/// The format that a file's first bytes are of, and what undoes it.
+fn compressed(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    let formats: [(&[u8], _, _); 5] = [
+        (b"\x1f\x8b", "gzip", "gunzip"),
+        (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
+        (b"\xfd7zXZ\0", "xz", "unxz"),
+        (b"BZh", "bzip2", "bunzip2"),
+        (b"\x04\x22\x4d\x18", "lz4", "unlz4"),
+    ];
+    formats.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, format, command)| (format, command))
+}
+
+/// Text up to the first NUL.
+fn name(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

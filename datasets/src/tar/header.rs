@@ -1,0 +1,95 @@
+//! In: a block of 512 bytes.
+//! Out: what it says as a tar's header, once its checksum is right.
+//! Never: sizes anything by it.
+
+/// Everything in a tar begins at a multiple of this.
+pub const BLOCK: u64 = 512;
+
+/// A tar's header.
+pub struct Header {
+    /// With what stands before it in an archive of POSIX's format.
+    pub name: String,
+    /// Bytes that follow, for kinds that have any.
+    pub len: u64,
+    /// The letter of its kind.
+    pub kind: u8,
+    /// The list of pieces of one of GNU's sparse members goes on in the next block.
+    pub sparse_map_goes_on: bool,
+}
+
+impl Header {
+    /// What is wrong with it otherwise.
+    pub fn parse(block: &[u8; BLOCK as usize]) -> Result<Self, String> {
+        let claimed = number(&block[148..156]).ok_or("the header's checksum is not a number")?;
+        let (unsigned, signed) = sums(block);
+        // Some old programs added the bytes up as signed numbers.
+        if claimed != unsigned && i64::try_from(claimed) != Ok(signed) {
+            return Err(format!("the header's checksum is {claimed}, but its bytes add up to {unsigned}"));
+        }
+        let len = number(&block[124..136]).ok_or("the size in the header is not a number")?;
+        if len > i64::MAX as u64 {
+            return Err(format!("the size in the header is {len} bytes"));
+        }
+        let mut name = super::name(&block[..100]);
+        // GNU's own format has other things where POSIX has the beginning of the name.
+        let prefix = super::name(&block[345..500]);
+        if block[257..263] == *b"ustar\0" && !prefix.is_empty() {
+            name = format!("{prefix}/{name}");
+        }
+        Ok(Self { name, len, kind: block[156], sparse_map_goes_on: block[482] != 0 })
+    }
+}
+
+/// A number as headers have it: octal digits up to a space or NUL, or, where those are too few, bytes behind a set bit.
+fn number(field: &[u8]) -> Option<u64> {
+    match field {
+        [first, rest @ ..] if first & 0x80 != 0 => {
+            // 0xff begins a negative number.
+            let (first, rest) = (u64::from(first & 0x7f), rest.iter().map(|&byte| u64::from(byte)));
+            std::iter::once(first)
+                .chain(rest)
+                .try_fold(0u64, |sum, byte| sum.checked_mul(256)?.checked_add(byte))
+        }
+        _ => {
+            let text = field.trim_ascii_start();
+            let end = text.iter().position(|byte| matches!(byte, 0 | b' ')).unwrap_or(text.len());
+            let digit = |sum: u64, &byte: &u8| match byte {
+                b'0'..=b'7' => sum.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
+                _ => None,
+            };
+            text[..end].iter().try_fold(0, digit)
+        }
+    }
+}
+
+/// The sum of all bytes, taken as unsigned and as signed ones, with spaces in place of the checksum.
+fn sums(block: &[u8]) -> (u64, i64) {
+    let (before, behind) = (&block[..148], &block[156..]);
+    before.iter().chain(&[b' '; 8]).chain(behind).fold((0, 0), |(unsigned, signed), &byte| {
+        (unsigned + u64::from(byte), signed + i64::from(byte as i8))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_octal_or_binary() {
+        for (field, value) in [
+            (&b"00000000017\0"[..], Some(15)),
+            (b"     17 \0\0\0\0", Some(15)),
+            (b"77777777777\0", Some(0o777_7777_7777)),
+            (b"777777777777", Some(0o7777_7777_7777)),
+            (b"\0\0\0\0\0\0\0\0\0\0\0\0", Some(0)),
+            (b"\x80\0\0\0\0\0\0\0\0\x01\0\x02", Some(65538)),
+            (b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", Some(u64::MAX)),
+            (b"\x80\0\0\x01\0\0\0\0\0\0\0\0", None),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe", None),
+            (b"000000000-1\0", None),
+            (b"00000000018\0", None),
+        ] {
+            assert_eq!(number(field), value, "{field:?}");
+        }
+    }
+}

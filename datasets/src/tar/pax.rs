@@ -1,0 +1,127 @@
+//! In: a pax header: records "length key=value", one after another.
+//! Out: what they say of the next member's name, size and holes.
+//! Never: lets a record end anywhere but where its length says.
+
+/// What headers before a member's own say of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// Its size.
+    pub len: Option<u64>,
+    /// Its holes were left out.
+    pub sparse: bool,
+    /// Its name, as GNU's format has it.
+    pub long_name: Option<String>,
+    name: Option<String>,
+    sparse_name: Option<String>,
+}
+
+impl Records {
+    /// Takes up a header; what is wrong with it otherwise.
+    pub fn read(&mut self, text: &[u8]) -> Result<(), String> {
+        each(text, |key, value| {
+            let given = || Some(String::from_utf8_lossy(value).into_owned()).filter(|text| !text.is_empty());
+            match key {
+                b"path" => self.name = given(),
+                b"size" if value.is_empty() => self.len = None,
+                b"size" => self.len = Some(decimal(value).ok_or("the size in a pax header is not a number")?),
+                b"GNU.sparse.name" => self.sparse_name = given(),
+                _ => {}
+            }
+            self.sparse |= key.starts_with(b"GNU.sparse.");
+            Ok(())
+        })
+    }
+
+    /// The name that counts, if any of them is given.
+    pub fn take_name(&mut self) -> Option<String> {
+        // What pax calls a sparse member is a name for programs that do not know of holes.
+        self.sparse_name.take().or(self.name.take()).or(self.long_name.take())
+    }
+}
+
+/// A header for all members behind it: of what is read here it must say nothing, since no program writes that.
+pub fn check_global(text: &[u8]) -> Result<(), String> {
+    each(text, |key, _| match key {
+        b"path" | b"size" => {
+            Err(format!("a pax header gives all members the same {}", String::from_utf8_lossy(key)))
+        }
+        _ => Ok(()),
+    })
+}
+
+fn each(text: &[u8], mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>) -> Result<(), String> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let wrong = || format!("record at byte {} of a pax header is damaged", text.len() - rest.len());
+        let space = rest.iter().position(|&byte| byte == b' ').ok_or_else(wrong)?;
+        let len = decimal(&rest[..space]).and_then(|len| usize::try_from(len).ok()).ok_or_else(wrong)?;
+        let record = rest.get(space + 1..len).and_then(|r| r.strip_suffix(b"\n")).ok_or_else(wrong)?;
+        let equals = record.iter().position(|&byte| byte == b'=').ok_or_else(wrong)?;
+        take(&record[..equals], &record[equals + 1..])?;
+        rest = &rest[len..];
+    }
+    Ok(())
+}
+
+/// Digits alone, up to 63 bits.
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let number: u64 = std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()?;
+    Some(number).filter(|&number| number <= i64::MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8]) -> Result<Records, String> {
+        let mut records = Records::default();
+        records.read(text).map(|()| records)
+    }
+
+    #[test]
+    fn records_are_taken_by_their_lengths() {
+        let mut records = read(b"19 path=a=b\nc d.mp4\n12 size=512\n20 mtime=1234567.5\n".as_slice());
+        assert!(records.is_err(), "the first length is wrong: {records:?}");
+        records = read(b"20 path=a=b\nc d.mp4\n12 size=512\n19 mtime=1234567.5\n");
+        let mut records = records.unwrap();
+        assert_eq!((records.len, records.sparse), (Some(512), false));
+        assert_eq!(records.take_name().as_deref(), Some("a=b\nc d.mp4"));
+    }
+
+    #[test]
+    fn an_empty_value_takes_back_and_a_later_one_counts() {
+        let mut records = read(b"9 path=a\n8 path=\n9 size=7\n8 size=\n").unwrap();
+        assert_eq!((records.take_name(), records.len), (None, None));
+        let mut records = read(b"9 path=a\n9 path=b\n").unwrap();
+        assert_eq!(records.take_name().as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn damaged_records_are_told() {
+        for damaged in [
+            &b"path=a\n"[..],
+            b"9 path=a",
+            b"99999999999999999999999 path=a\n",
+            b"9 path:a\n",
+            b"0 path=a\n",
+            b"2 \n",
+            b"1 ",
+            b"9 path=a\n\0\0",
+            b"11 size=-7\n",
+            b"29 size=99999999999999999999\n",
+            b" 9 path=a\n",
+        ] {
+            assert!(read(damaged).is_err(), "{:?}", String::from_utf8_lossy(damaged));
+        }
+        assert!(check_global(b"15 comment=abc\n").is_ok());
+        assert!(check_global(b"9 path=a\n").unwrap_err().contains("same path"));
+    }
+
+    #[test]
+    fn sparse_members_are_known_by_their_keys() {
+        let mut records = read(b"22 GNU.sparse.major=1\n25 GNU.sparse.name=a.mp4\n").unwrap();
+        assert!(records.sparse);
+        assert_eq!(records.take_name().as_deref(), Some("a.mp4"));
+    }
+}

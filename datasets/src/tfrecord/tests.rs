@@ -1,0 +1,223 @@
+//! In: records written here from the format's description, whole and damaged.
+//! Out: their entries, or errors with file, record and byte.
+//! Never: needs TensorFlow.
+
+use super::*;
+use crate::tests::TempFolder;
+
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// A field with a length.
+fn field(number: u64, content: &[u8]) -> Vec<u8> {
+    [varint(number << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
+}
+
+fn bytes_list(values: &[&[u8]]) -> Vec<u8> {
+    field(1, &values.iter().flat_map(|value| field(1, value)).collect::<Vec<u8>>())
+}
+
+fn int_list(values: &[i64], packed: bool) -> Vec<u8> {
+    let numbers = values.iter().map(|&value| varint(value as u64));
+    let list: Vec<u8> = match packed {
+        true => field(1, &numbers.flatten().collect::<Vec<u8>>()),
+        false => numbers.flat_map(|number| [varint(1 << 3), number].concat()).collect(),
+    };
+    field(3, &list)
+}
+
+fn example(features: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let pairs = features
+        .iter()
+        .flat_map(|(name, feature)| field(1, &[field(1, name.as_bytes()), field(2, feature)].concat()));
+    field(1, &pairs.collect::<Vec<u8>>())
+}
+
+fn record(data: &[u8]) -> Vec<u8> {
+    let len = (data.len() as u64).to_le_bytes();
+    let sum = |bytes: &[u8]| masked(crc32c::crc32c(bytes)).to_le_bytes();
+    [&len[..], &sum(&len), data, &sum(data)].concat()
+}
+
+fn sample(picture: &[u8], label: i64) -> Vec<u8> {
+    record(&example(&[("image/encoded", bytes_list(&[picture])), ("label", int_list(&[label], true))]))
+}
+
+fn wanted(check: bool) -> Features {
+    Features { source: "image/encoded".to_owned(), label: Some("label".to_owned()), check }
+}
+
+fn list(bytes: &[u8], wanted: &Features, on_error: OnError) -> Result<Packed> {
+    let root = TempFolder::new();
+    let path = root.write("a.tfrecord", bytes);
+    tfrecord(&[path], wanted, on_error, 1, &|| Ok(()))
+}
+
+/// (bytes, label) of each entry.
+fn found(file: &[u8], packed: &Packed) -> Vec<(Vec<u8>, i64)> {
+    let taken = |entry: &PackedEntry| {
+        let Stored::Member(member) = &entry.stored else { panic!("{entry:?}") };
+        (file[member.offset as usize..][..member.len as usize].to_vec(), entry.label)
+    };
+    packed.entries.iter().map(taken).collect()
+}
+
+fn refused(bytes: &[u8], wanted: &Features) -> String {
+    list(bytes, wanted, OnError::Raise).unwrap_err().to_string()
+}
+
+#[test]
+fn checksums_are_castagnolis_and_masked() {
+    // RFC 3720, B.4.
+    assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+    assert_eq!(crc32c::crc32c(&[0xff; 32]), 0x62a8_ab43);
+    assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+    assert_eq!(masked(0), 0xa282_ead8);
+    assert_eq!(masked(0xe306_9283), 0xc78a_b0e5);
+}
+
+#[test]
+fn the_bytes_lie_where_the_entries_say() {
+    let pictures: Vec<Vec<u8>> = (0..20).map(|n: usize| vec![n as u8; n * n * 997]).collect();
+    let file: Vec<u8> =
+        pictures.iter().zip(-3..).flat_map(|(picture, label)| sample(picture, label)).collect();
+    for check in [false, true] {
+        let packed = list(&file, &wanted(check), OnError::Raise).unwrap();
+        let expected: Vec<_> = pictures.iter().cloned().zip(-3..).collect();
+        assert_eq!(found(&file, &packed), expected);
+    }
+}
+
+#[test]
+fn other_features_fields_and_writings_of_the_same_do_not_matter() {
+    let (source, unpacked) = (bytes_list(&[b"JPEG"]), int_list(&[7], false));
+    let float = field(2, &field(1, &1.5f32.to_le_bytes()));
+    for data in [
+        example(&[("label", unpacked.clone()), ("x", float), ("image/encoded", source.clone())]),
+        example(&[
+            ("image/encoded", bytes_list(&[b"old", b"older"])),
+            ("image/encoded", source.clone()),
+            ("label", unpacked.clone()),
+        ]),
+        // Features in two messages, which are one; unknown fields of each kind before, between and behind.
+        [
+            vec![9 << 3, 0x80, 1],
+            example(&[("label", unpacked.clone())]),
+            [&[9 << 3 | 1][..], &[0; 8]].concat(),
+            [&[9 << 3 | 5][..], &[0; 4]].concat(),
+            example(&[("image/encoded", source.clone())]),
+            field(2, b"lists of a SequenceExample"),
+        ]
+        .concat(),
+    ] {
+        let file = record(&data);
+        let packed = list(&file, &wanted(true), OnError::Raise).unwrap();
+        assert_eq!(found(&file, &packed), [(b"JPEG".to_vec(), 7)]);
+    }
+    let unlabelled = Features { label: None, ..wanted(true) };
+    let file = record(&example(&[("image/encoded", source)]));
+    assert_eq!(list(&file, &unlabelled, OnError::Raise).unwrap().entries[0].label, NO_LABEL);
+}
+
+#[test]
+fn records_that_lack_something_are_named_or_left_out() {
+    let source = || ("image/encoded", bytes_list(&[b"JPEG"]));
+    for (features, reason) in [
+        (vec![source()], "feature 'label' is not there, one integer is wanted"),
+        (vec![source(), ("label", int_list(&[1, 2], true))], "feature 'label' holds 2 integers"),
+        (vec![source(), ("label", bytes_list(&[b"cat"]))], "feature 'label' holds 1 strings of bytes"),
+        (vec![source(), ("label", Vec::new())], "feature 'label' is not there"),
+        (vec![("label", int_list(&[1], true))], "feature 'image/encoded' is not there, the bytes of one"),
+        (
+            vec![("image/encoded", bytes_list(&[b"a", b"b"])), ("label", int_list(&[1], false))],
+            "feature 'image/encoded' holds 2 strings of bytes",
+        ),
+    ] {
+        let file = [sample(b"first", 1), record(&example(&features)), sample(b"third", 3)].concat();
+        let text = refused(&file, &wanted(false));
+        assert!(text.contains("a.tfrecord, record 1 at byte ") && text.contains(reason), "{reason}: {text}");
+        let packed = list(&file, &wanted(false), OnError::Skip).unwrap();
+        assert_eq!((found(&file, &packed).len(), packed.left_out), (2, 1));
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_where_it_is_checked() {
+    let (one, two) = (sample(b"first", 1), sample(b"second", 2));
+    let file = [&one[..], &two].concat();
+    let begin = one.len();
+    for at in begin..file.len() {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x04;
+        let of_framing = at < begin + 12;
+        let text = refused(&damaged, &wanted(true));
+        let reason = if of_framing { "record's length is wrong" } else { "record's data is wrong" };
+        assert!(
+            text.contains(&format!("a.tfrecord, byte {begin}: ")) && text.contains(reason),
+            "{at}: {text}"
+        );
+        let packed = list(&damaged, &wanted(true), OnError::Skip).unwrap();
+        assert_eq!((packed.entries.len(), packed.left_out), (1, 1));
+        // Unchecked data never goes further than its own record.
+        let unchecked = list(&damaged, &wanted(false), OnError::Skip).unwrap();
+        assert_eq!(found(&damaged, &unchecked)[0], (b"first".to_vec(), 1));
+        assert!(unchecked.entries.len() + unchecked.left_out as usize == 2);
+    }
+    // Behind damage to data, records are found again.
+    let mut damaged = [&file[..], &two].concat();
+    damaged[begin + 20] ^= 1;
+    let packed = list(&damaged, &wanted(true), OnError::Skip).unwrap();
+    assert_eq!((packed.entries.len(), packed.left_out), (2, 1));
+}
+
+#[test]
+fn a_file_that_is_cut_short_anywhere_is_truncated() {
+    let one = sample(&[5; 300], 1);
+    let file = [&one[..], &one].concat();
+    for len in 1..file.len() {
+        if len == one.len() {
+            continue; // a whole file of one record
+        }
+        let error = list(&file[..len], &wanted(len % 2 == 0), OnError::Raise).unwrap_err();
+        assert!(matches!(error, Error::Truncated { .. }), "{len}: {error}");
+        match list(&file[..len], &wanted(true), OnError::Skip) {
+            Ok(packed) => assert_eq!((packed.entries.len(), packed.left_out), (1, 1)),
+            Err(_) => assert!(len < one.len()),
+        }
+    }
+}
+
+#[test]
+fn lengths_and_numbers_that_lie_are_refused() {
+    let sealed = |len: u64| {
+        let len = len.to_le_bytes();
+        [&len[..], &masked(crc32c::crc32c(&len)).to_le_bytes(), &[0; 64]].concat()
+    };
+    for len in [61, 1 << 40, u64::MAX - 11, u64::MAX] {
+        assert!(refused(&sealed(len), &wanted(true)).contains("truncated"));
+    }
+    for (data, reason) in [
+        (vec![10, 200, 1], "a field of 200 bytes where the record has 0 more"),
+        (
+            vec![10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+            "bytes where the record has 0 more",
+        ),
+        (vec![10, 0x80], "ends inside a number"),
+        (vec![0x80; 20], "more than ten bytes"),
+        (vec![11, 1, 2], "unknown kind 3"),
+        (vec![9, 1, 2], "a field of 8 bytes"),
+        (field(1, &field(1, &[10, 9, b'l'])), "a field of 9 bytes where the record has 1 more"),
+    ] {
+        let text = refused(&record(&data), &wanted(true));
+        assert!(text.contains("a.tfrecord, byte ") && text.contains(reason), "{reason}: {text}");
+    }
+    assert!(refused(b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0\0\0", &wanted(true)).contains("gzip"));
+    assert!(refused(b"\x78\x9c\x08\0\0\0\0\0\0\0\0\0\0\0", &wanted(true)).contains("zlib"));
+}

@@ -1,0 +1,251 @@
+//! In: shards of a WebDataset: tars in which the members of a sample are neighbours and share a name up to its first dot.
+//! Out: one entry for each sample: where its video or picture lies, and its label.
+//! Never: reads a video, or takes the label of one sample for another's.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framespool::error::{Error, Result};
+use framespool::source::Member;
+use serde_json::Value;
+
+use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
+use crate::tar::{Kind, Tar, TarMember};
+use crate::NO_LABEL;
+
+/// Longest label, and longest JSON, that is read.
+const LONGEST_LABEL: u64 = 4096;
+const LONGEST_JSON: u64 = 64 << 20;
+
+/// Where a sample's label is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelIn {
+    /// There is none.
+    Nothing,
+    /// The member with this extension is a number.
+    Text(String),
+    /// The member with this extension is JSON, and the label lies in it under these names.
+    Json(String, Vec<String>),
+}
+
+/// Reads shards.
+///
+/// - A sample's key is the name up to the first dot of its last part; what follows is the extension, whose case does not
+///   count. Names like `__meta__` and hidden files belong to no sample.
+/// - Of a sample's members, that one is meant whose extension comes first in `extensions`.
+/// - A sample without such a member is an error if it has a label, and passed over if it has none; one without
+///   a label is an error unless labels are in `Nothing`.
+///
+/// # Errors
+/// `Argument` for a sample that lacks something, `Malformed`, `Truncated` or `Unsupported` for a shard that is damaged
+/// or compressed, each with shard and key or byte. With `Skip` they are counted, and what is whole is the result.
+pub fn webdataset(
+    shards: &[PathBuf],
+    extensions: &[String],
+    label: &LabelIn,
+    on_error: OnError,
+    threads: u32,
+    watch: Watch,
+) -> Result<Packed> {
+    let lower = |text: &String| text.trim_start_matches('.').to_ascii_lowercase();
+    let extensions: Vec<String> = extensions.iter().map(lower).collect();
+    if extensions.is_empty() || extensions.iter().any(String::is_empty) {
+        return Err(Error::Argument(format!(
+            "video must name at least one extension and none may be empty, got {extensions:?}"
+        )));
+    }
+    let label = match label {
+        LabelIn::Nothing => LabelIn::Nothing,
+        LabelIn::Text(extension) => LabelIn::Text(lower(extension)),
+        LabelIn::Json(extension, names) => LabelIn::Json(lower(extension), names.clone()),
+    };
+    let nothing = format!("looked for members ending in .{}", extensions.join(" ."));
+    read_all(shards, threads, watch, &nothing, |path, go_on| {
+        let mut shard =
+            Shard { path, extensions: &extensions, label: &label, on_error, found: Packed::default() };
+        shard.read(go_on)?;
+        Ok(shard.found)
+    })
+}
+
+struct Shard<'a> {
+    path: &'a Arc<Path>,
+    extensions: &'a [String],
+    label: &'a LabelIn,
+    on_error: OnError,
+    found: Packed,
+}
+
+/// Members that share a key, as far as they matter.
+struct Sample {
+    key: String,
+    /// The member that is meant so far, and the place of its extension in the list.
+    video: Option<(usize, TarMember)>,
+    label: Option<Result<i64, String>>,
+    /// The extension that came twice.
+    twice: Option<String>,
+}
+
+impl Shard<'_> {
+    fn read(&mut self, go_on: Watch) -> Result<()> {
+        let mut tar = match Tar::open(self.path) {
+            Ok(tar) => tar,
+            Err(error) => return self.found.fail(error, self.on_error),
+        };
+        let mut sample: Option<Sample> = None;
+        loop {
+            go_on()?;
+            let member = match tar.next() {
+                Ok(Some(member)) => member,
+                Ok(None) => break,
+                Err(error) => {
+                    // The sample before is whole, or lacks something and is dealt with for that.
+                    self.found.fail(error, self.on_error)?;
+                    break;
+                }
+            };
+            let Some((key, extension)) = parts(&member.name) else { continue };
+            if sample.as_ref().is_none_or(|sample| sample.key != key) {
+                let next = Sample { key: key.to_owned(), video: None, label: None, twice: None };
+                if let Some(done) = sample.replace(next) {
+                    self.finish(done)?;
+                }
+            }
+            let Some(sample) = sample.as_mut() else { continue };
+            self.take(sample, &mut tar, member, &extension)?;
+        }
+        sample.map_or(Ok(()), |sample| self.finish(sample))
+    }
+
+    /// Takes up a member of a sample.
+    fn take(&mut self, sample: &mut Sample, tar: &mut Tar, member: TarMember, extension: &str) -> Result<()> {
+        if member.kind == Kind::Other {
+            return Ok(());
+        }
+        let of_label = match self.label {
+            LabelIn::Nothing => false,
+            LabelIn::Text(wanted) | LabelIn::Json(wanted, _) => wanted == extension,
+        };
+        if of_label && sample.label.replace(self.read_label(tar, &member)?).is_some() {
+            sample.twice = Some(extension.to_owned());
+        }
+        let Some(rank) = self.extensions.iter().position(|wanted| wanted == extension) else { return Ok(()) };
+        match &sample.video {
+            Some((before, _)) if *before == rank => sample.twice = Some(extension.to_owned()),
+            Some((before, _)) if *before < rank => {}
+            _ => sample.video = Some((rank, member)),
+        }
+        Ok(())
+    }
+
+    /// The label in a member, or what is wrong with it. What is wrong with the archive is an error.
+    fn read_label(&self, tar: &mut Tar, member: &TarMember) -> Result<Result<i64, String>> {
+        if let Some(reason) = unreadable(member) {
+            return Ok(Err(reason));
+        }
+        let (what, cap) = match self.label {
+            LabelIn::Json(..) => ("bytes of a sample's JSON", LONGEST_JSON),
+            _ => ("bytes of a label", LONGEST_LABEL),
+        };
+        let content = match tar.content(member, what, cap) {
+            Ok(content) => content,
+            Err(error @ Error::Limit { .. }) => return Ok(Err(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        Ok(match self.label {
+            LabelIn::Json(_, names) => from_json(content, names),
+            _ => from_text(content),
+        }
+        .map_err(|reason| format!("{} {reason}", member.name)))
+    }
+
+    /// Makes an entry of a sample.
+    fn finish(&mut self, sample: Sample) -> Result<()> {
+        let Sample { key, video, label, twice } = sample;
+        let wrong = |reason: String| {
+            Error::Argument(format!(
+                "{}, key '{key}': {reason}; on_error=\"skip\" leaves out such samples",
+                self.path.display()
+            ))
+        };
+        let looked_for = || format!("of .{}", self.extensions.join(" ."));
+        let made = match (video, label) {
+            (None, None) => return Ok(()), // nothing of what is looked for
+            _ if twice.is_some() => Err(wrong(format!("has two members .{}", twice.unwrap_or_default()))),
+            (None, Some(_)) => Err(wrong(format!("has a label but no video or picture ({})", looked_for()))),
+            (Some(_), None) if *self.label != LabelIn::Nothing => Err(wrong(format!(
+                "has no label ({}); give label=None if there are none",
+                match self.label {
+                    LabelIn::Text(extension) | LabelIn::Json(extension, _) => format!(".{extension}"),
+                    LabelIn::Nothing => String::new(),
+                }
+            ))),
+            (Some(_), Some(Err(reason))) => Err(wrong(reason)),
+            (Some((_, member)), label) => match unreadable(&member) {
+                Some(reason) => Err(wrong(reason)),
+                None => Ok((member, label.and_then(Result::ok).unwrap_or(NO_LABEL))),
+            },
+        };
+        match made {
+            Ok((TarMember { name, offset, len, .. }, label)) => {
+                let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
+                self.found.entries.push(PackedEntry { stored: Stored::Member(member), label });
+                Ok(())
+            }
+            Err(error) => self.found.fail(error, self.on_error),
+        }
+    }
+}
+
+/// Key and extension in lower case; `None` for what belongs to no sample.
+fn parts(name: &str) -> Option<(&str, String)> {
+    let first = name.split('/').next().unwrap_or_default();
+    let of_the_shard = first.len() >= 4 && first.starts_with("__") && first.ends_with("__");
+    let begin = name.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = begin + name[begin..].find('.')?;
+    (!of_the_shard && dot > begin).then(|| (&name[..dot], name[dot + 1..].to_ascii_lowercase()))
+}
+
+/// Why a member cannot be read where it lies.
+fn unreadable(member: &TarMember) -> Option<String> {
+    let how = match member.kind {
+        Kind::File | Kind::Other => return None,
+        Kind::Link => "is a link (pack the files themselves: tar --dereference --hard-dereference)",
+        Kind::Sparse => "is stored without its holes (pack it without --sparse)",
+        Kind::Continued => "was begun in another archive (pack it without --multi-volume)",
+    };
+    Some(format!("{} {how}", member.name))
+}
+
+fn from_text(content: &[u8]) -> Result<i64, String> {
+    let text = String::from_utf8_lossy(content);
+    let text = text.trim();
+    text.parse().map_err(|_| format!("must be an integer, got '{}'", shortened(text)))
+}
+
+fn from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
+    let json: Value = serde_json::from_slice(content).map_err(|error| format!("is no JSON: {error}"))?;
+    let mut value = &json;
+    for name in names {
+        value = value.get(name).ok_or_else(|| format!("has no {}", names.join(".")))?;
+    }
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok(),
+        other => other.as_i64(),
+    };
+    number.ok_or_else(|| {
+        format!("must have an integer for {}, got {}", names.join("."), shortened(&value.to_string()))
+    })
+}
+
+/// The beginning of a text, for messages.
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(40).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests;

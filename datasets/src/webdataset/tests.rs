@@ -1,0 +1,147 @@
+//! In: shards made here.
+//! Out: their entries, or errors with shard and key.
+//! Never: needs a tar program.
+
+use super::*;
+use crate::tar::tests::{ended, member};
+use crate::tests::TempFolder;
+
+fn shard(files: &[(&str, &str)]) -> Vec<u8> {
+    let members: Vec<_> = files.iter().map(|(name, text)| member(name, b'0', text.as_bytes())).collect();
+    ended(&members)
+}
+
+fn read(bytes: &[u8], label: &LabelIn, on_error: OnError) -> Result<Packed> {
+    let root = TempFolder::new();
+    let path = root.write("s.tar", bytes);
+    webdataset(&[path], &["mp4", "WEBM", ".jpg"].map(str::to_owned), label, on_error, 1, &|| Ok(()))
+}
+
+/// (name, label) of each entry.
+fn listed(packed: &Packed) -> Vec<(String, i64)> {
+    let named = |entry: &PackedEntry| {
+        let Stored::Member(Member { name: Some(name), .. }) = &entry.stored else { panic!("{entry:?}") };
+        (name.to_string(), entry.label)
+    };
+    packed.entries.iter().map(named).collect()
+}
+
+fn cls() -> LabelIn {
+    LabelIn::Text("cls".to_owned())
+}
+
+fn json(names: &[&str]) -> LabelIn {
+    LabelIn::Json("json".to_owned(), names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+fn owned<const N: usize>(entries: [(&str, i64); N]) -> Vec<(String, i64)> {
+    entries.map(|(name, label)| (name.to_owned(), label)).to_vec()
+}
+
+#[test]
+fn neighbours_with_the_same_key_are_a_sample() {
+    let bytes = shard(&[
+        ("__meta__/info.json", "{}"),
+        ("a.b/0.cls", "3\n"),
+        ("a.b/0.MP4", "video"),
+        ("a.b/0.txt", "caption"),
+        ("a.b/1.jpg", "a thumbnail"),
+        ("a.b/1.webm", "video"),
+        ("a.b/1.CLS", " -7 "),
+        ("a.b/._1.mp4", "what another system leaves behind"),
+        ("readme.txt", "no sample"),
+        ("2.seg.jpg", "not meant"),
+        ("2.jpg", "meant"),
+        ("2.cls", "0"),
+    ]);
+    let packed = read(&bytes, &cls(), OnError::Raise).unwrap();
+    assert_eq!(listed(&packed), owned([("a.b/0.MP4", 3), ("a.b/1.webm", -7), ("2.jpg", 0)]));
+    let Stored::Member(first) = &packed.entries[0].stored else { panic!("lies in the file") };
+    assert_eq!(&bytes[first.offset as usize..][..first.len as usize], b"video");
+    let unlabelled = read(&bytes, &LabelIn::Nothing, OnError::Raise).unwrap();
+    assert!(unlabelled.entries.len() == 3 && unlabelled.entries.iter().all(|entry| entry.label == NO_LABEL));
+}
+
+#[test]
+fn labels_may_lie_in_json() {
+    let bytes = shard(&[
+        ("0.json", r#"{"label": 5, "info": {"class": "12"}, "name": "run"}"#),
+        ("0.mp4", ""),
+        ("1.mp4", ""),
+        ("1.json", r#"{"label": -1, "info": {"class": 3.5}}"#),
+    ]);
+    let packed = read(&bytes, &json(&["label"]), OnError::Raise).unwrap();
+    assert_eq!(listed(&packed), owned([("0.mp4", 5), ("1.mp4", -1)]));
+    let nested = json(&["info", "class"]);
+    let text = read(&bytes, &nested, OnError::Raise).unwrap_err().to_string();
+    for part in ["s.tar, key '1'", "1.json must have an integer for info.class, got 3.5", "on_error=\"skip\""]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let packed = read(&bytes, &nested, OnError::Skip).unwrap();
+    assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 12)]), 1));
+    let text = read(&bytes, &json(&["name"]), OnError::Raise).unwrap_err().to_string();
+    assert!(text.contains("\"run\""), "{text}");
+    let text = read(&bytes, &json(&["none", "at", "all"]), OnError::Raise).unwrap_err().to_string();
+    assert!(text.contains("has no none.at.all"), "{text}");
+}
+
+#[test]
+fn a_sample_that_lacks_something_is_named_or_left_out() {
+    let whole = [("0.mp4", "v"), ("0.cls", "1")];
+    for (odd, reason) in [
+        (&[("1.mp4", "v")][..], "key '1': has no label (.cls); give label=None"),
+        (&[("1.cls", "4")], "key '1': has a label but no video or picture (of .mp4 .webm .jpg)"),
+        (&[("1.mp4", "v"), ("1.cls", "four")], "1.cls must be an integer, got 'four'"),
+        (&[("1.mp4", "v"), ("1.cls", "")], "1.cls must be an integer, got ''"),
+        (&[("1.mp4", "v"), ("1.cls", "3"), ("1.mp4", "w")], "has two members .mp4"),
+        (&[("1.mp4", "v"), ("1.cls", "3"), ("1.cls", "3")], "has two members .cls"),
+    ] {
+        for files in [[odd, &whole].concat(), [&whole[..], odd].concat()] {
+            let text = read(&shard(&files), &cls(), OnError::Raise).unwrap_err().to_string();
+            assert!(text.contains("s.tar, key '1'") && text.contains(reason), "{reason}: {text}");
+            let packed = read(&shard(&files), &cls(), OnError::Skip).unwrap();
+            assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 1)]), 1));
+            assert!(packed.reasons[0].to_string().contains(reason));
+        }
+    }
+    let long = "1".repeat(5000);
+    let text =
+        read(&shard(&[("0.mp4", "v"), ("0.cls", &long)]), &cls(), OnError::Raise).unwrap_err().to_string();
+    assert!(text.contains("limit of 4096"), "{text}");
+}
+
+#[test]
+fn members_that_are_no_files_are_told_by_name() {
+    for (kind, reason) in [(b'2', "is a link"), (b'M', "begun in another"), (b'S', "without its holes")] {
+        let bytes = ended(&[member("0.mp4", kind, b""), member("0.cls", b'0', b"1")]);
+        let text = read(&bytes, &cls(), OnError::Raise).unwrap_err().to_string();
+        assert!(text.contains("key '0': 0.mp4 ") && text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
+    let bytes = shard(&[("0.mp4", "v"), ("0.cls", "1"), ("1.mp4", "w"), ("1.cls", "2")]);
+    // In the header of 1.cls: 1.mp4 remains without a label.
+    let mut damaged = bytes.clone();
+    damaged[3 * 1024 + 5] ^= 1;
+    let text = read(&damaged, &cls(), OnError::Raise).unwrap_err().to_string();
+    assert!(text.contains("s.tar, byte 3072: the header's checksum"), "{text}");
+    let packed = read(&damaged, &cls(), OnError::Skip).unwrap();
+    assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 1)]), 2));
+    let text = read(&bytes[..1000], &cls(), OnError::Skip).unwrap_err().to_string();
+    assert!(text.contains("truncated") && text.contains("looked for members ending in .mp4 .webm"), "{text}");
+    let missing =
+        |on_error| webdataset(&["none.tar".into()], &["mp4".to_owned()], &cls(), on_error, 1, &|| Ok(()));
+    assert!(matches!(missing(OnError::Raise), Err(Error::NotFound { .. })));
+    assert!(missing(OnError::Skip).unwrap_err().to_string().contains("none.tar: no such file"));
+}
+
+#[test]
+fn extensions_must_be_some() {
+    for none in [&[][..], &[String::new()], &[".".to_owned()]] {
+        let wrong = webdataset(&["a.tar".into()], none, &cls(), OnError::Raise, 1, &|| Ok(()));
+        assert!(wrong.unwrap_err().to_string().contains("at least one extension"));
+    }
+}

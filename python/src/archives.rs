@@ -1,0 +1,95 @@
+//! In: files that hold many videos or pictures.
+//! Out: where each of them lies, its label, and what was left out and why.
+//! Never: reads a video, or holds the GIL while listing.
+
+use std::path::PathBuf;
+
+use framespool::source::Member;
+use framespool::Error;
+use framespool_datasets as datasets;
+use framespool_datasets::{Features, LabelIn, OnError, Packed, Stored};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::order::word;
+use crate::video::{raise_own, watch};
+
+/// Number of the file, first byte, length, name and label of an entry, and its bytes where they lie nowhere in one piece.
+type Row = (usize, u64, u64, Option<String>, i64, Option<Py<PyBytes>>);
+/// Entries; how many were left out; why, of the first ones.
+type Listing = (Vec<Row>, u64, Vec<String>);
+
+fn policy(name: &str) -> framespool::Result<OnError> {
+    word("on_error", name, &[("raise", OnError::Raise), ("skip", OnError::Skip)])
+}
+
+fn listing(py: Python<'_>, files: &[PathBuf], packed: Packed) -> PyResult<Listing> {
+    let (mut rows, mut at) = (Vec::with_capacity(packed.entries.len()), 0);
+    for entry in packed.entries {
+        rows.push(match entry.stored {
+            Stored::Member(Member { file, offset, len, name }) => {
+                // Entries come in the order of the files.
+                while files.get(at).is_some_and(|path| **path != *file) {
+                    at += 1;
+                }
+                (at, offset, len, name.map(String::from), entry.label, None)
+            }
+            Stored::Joined(bytes) => (at, 0, 0, None, entry.label, Some(PyBytes::new(py, &bytes).unbind())),
+        });
+    }
+    let reasons = packed.reasons.iter().map(Error::to_string).collect();
+    Ok((rows, packed.left_out, reasons))
+}
+
+/// `label`: the extension of a member, and names in its JSON, if it is one.
+#[pyfunction]
+#[pyo3(signature = (shards, video, label, on_error, threads))]
+pub fn read_webdataset(
+    py: Python<'_>,
+    shards: Vec<PathBuf>,
+    video: Vec<String>,
+    label: Option<(String, Vec<String>)>,
+    on_error: &str,
+    threads: u32,
+) -> PyResult<Listing> {
+    let label = match label {
+        None => LabelIn::Nothing,
+        Some((extension, names)) if names.is_empty() => LabelIn::Text(extension),
+        Some((extension, names)) => LabelIn::Json(extension, names),
+    };
+    let read = || datasets::webdataset(&shards, &video, &label, policy(on_error)?, threads, &watch());
+    let packed = raise_own(py, py.detach(read))?;
+    listing(py, &shards, packed)
+}
+
+/// `source`, `label`: names of features. `check`: data is held against its checksums.
+#[pyfunction]
+#[pyo3(signature = (files, source, label, check, on_error, threads))]
+pub fn read_tfrecord(
+    py: Python<'_>,
+    files: Vec<PathBuf>,
+    source: String,
+    label: Option<String>,
+    check: bool,
+    on_error: &str,
+    threads: u32,
+) -> PyResult<Listing> {
+    let wanted = Features { source, label, check };
+    let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &watch());
+    let packed = raise_own(py, py.detach(read))?;
+    listing(py, &files, packed)
+}
+
+/// `index`: the list of records, if there is one.
+#[pyfunction]
+#[pyo3(signature = (file, index, on_error))]
+pub fn read_recordio(
+    py: Python<'_>,
+    file: PathBuf,
+    index: Option<PathBuf>,
+    on_error: &str,
+) -> PyResult<Listing> {
+    let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
+    let packed = raise_own(py, py.detach(read))?;
+    listing(py, &[file], packed)
+}

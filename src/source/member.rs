@@ -1,0 +1,72 @@
+//! In: where in a file the bytes of another file lie, uncompressed: a member of an archive, a value in a record.
+//! Out: these bytes as a source of their own.
+//! Never: knows which kind of archive it is, or keeps it open: a dataset has more archives than a process may open.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{FileSource, WindowSource};
+use crate::error::Result;
+
+/// A file inside a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The archive; one path for all its members, of which there may be millions.
+    pub file: Arc<Path>,
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// What messages call it inside the archive; by its bytes if it has no name.
+    pub name: Option<Box<str>>,
+}
+
+impl Member {
+    /// What messages call it: `shard.tar!a.mp4`.
+    pub fn label(&self) -> Arc<str> {
+        let file = self.file.to_string_lossy();
+        match &self.name {
+            Some(name) => format!("{file}!{name}").into(),
+            None => format!("{file}!{}..{}", self.offset, self.offset.saturating_add(self.len)).into(),
+        }
+    }
+
+    /// Opens the archive and shows this member of it.
+    ///
+    /// # Errors
+    /// Those of [`FileSource::open`]; `Truncated` where the archive ends before the member does.
+    pub fn open(&self) -> Result<WindowSource> {
+        let archive = Arc::new(FileSource::open(&self.file)?);
+        WindowSource::new(self.label(), archive, self.offset, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::source::ByteSource;
+
+    #[test]
+    fn a_member_is_its_bytes_and_is_called_by_archive_and_name() {
+        let path = std::env::temp_dir().join(format!("framespool-member-{}", std::process::id()));
+        std::fs::write(&path, b"headMEMBERtail").unwrap();
+        let file: Arc<Path> = path.as_path().into();
+        let member = Member { file: file.clone(), offset: 4, len: 6, name: Some("a.mp4".into()) };
+        let source = member.open().unwrap();
+        let mut bytes = [0; 20];
+        assert_eq!((source.len(), source.read_at(0, &mut bytes).unwrap()), (6, 6));
+        assert_eq!(&bytes[..6], b"MEMBER");
+        assert_eq!(**source.name(), *format!("{}!a.mp4", path.display()));
+        let nameless = Member { name: None, ..member.clone() };
+        assert!(nameless.label().ends_with("!4..10"), "{}", nameless.label());
+        // Two members of one archive are two sources, so that one's index is never taken for the other's.
+        assert_ne!(source.identity(), Member { offset: 5, ..member.clone() }.open().unwrap().identity());
+        let beyond = Member { len: 11, ..member.clone() }.open().err().unwrap();
+        assert!(matches!(beyond, Error::Truncated { offset: 4, end: 15, len: 14, .. }), "{beyond}");
+        assert!(beyond.to_string().contains("!a.mp4"), "{beyond}");
+        assert!(matches!(Member { offset: u64::MAX, ..member.clone() }.open(), Err(Error::Truncated { .. })));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(member.open(), Err(Error::NotFound { .. })));
+    }
+}

@@ -1,0 +1,544 @@
+"""Videos and pictures in archives: the same batches as from plain files, and errors that name archive and member."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import pickle
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+from archives_written import example, packed_picture, recordio, tfrecord
+from framespool.datasets import Dataset, Member, Part
+from PIL import Image
+
+SMALL = [fsp.transforms.Resize((32, 40))]
+KEYWORDS = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7}
+
+
+def digest(loader) -> str:
+    """Of everything in a loader's batches."""
+    md5 = hashlib.md5()
+    for batch in loader:
+        for name, tensor in sorted(vars(batch).items()):
+            if tensor is not None:
+                md5.update(f"{name}{tensor.shape}".encode() + tensor.tobytes())
+    return md5.hexdigest()
+
+
+def clips(dataset, rule=None, **keywords) -> fsp.ClipLoader:
+    return fsp.ClipLoader(dataset, rule or fsp.sampling.random(sequence_length=4, stride=3), **{**KEYWORDS, **keywords})
+
+
+def packed(archive: Path, files: list[str | Path]) -> list[Member]:
+    """The files one after another, something else around each; and where they lie."""
+    members, data = [], b"begin"
+    for path in map(Path, files):
+        content = path.read_bytes()
+        members.append(Member(archive, len(data), len(content), path.name))
+        data += content + b"between"
+    archive.write_bytes(data)
+    return members
+
+
+@pytest.fixture(scope="session")
+def photos(corpus: Path) -> list[tuple[str, int]]:
+    found = fsp.datasets.images(corpus / "images" / "classes")
+    return [(str(path), label) for path, label in found.entries[::4]]
+
+
+@pytest.fixture
+def signs(tmp_path: Path, asl) -> tuple[list[tuple[str, int]], list[tuple[Member, int]]]:
+    """Videos, and the same videos as members of an archive."""
+    members = packed(tmp_path / "a.bin", [path for path, _ in asl])
+    return asl, [(member, label) for member, (_, label) in zip(members, asl, strict=True)]
+
+
+def test_batches_are_those_of_the_plain_files_to_the_byte(signs):
+    plain, members = signs
+    rules = [None, fsp.sampling.windows(sequence_length=4, step=2), fsp.sampling.uniform(sequence_length=3)]
+    for rule in rules:
+        assert digest(clips(members, rule)) == digest(clips(plain, rule))
+
+
+def test_any_container_is_read_where_it_lies(tmp_path, corpus):
+    kinds: dict[str, Path] = {}
+    for path in sorted((corpus / "video").rglob("*.*"), key=lambda path: (path.stat().st_size, path.name)):
+        if "corrupt" not in path.parts and path.suffix not in (*kinds, ".json", ".txt", ".md", ".m4a"):
+            kinds[path.suffix] = path
+    members = packed(tmp_path / "a.bin", list(kinds.values()))
+    compared = 0
+    for path, member in zip(kinds.values(), members, strict=True):
+        theirs, ours = fsp.Video(path), fsp.Video(member)
+        last = len(theirs) - 1
+        assert ours.pts_seconds == theirs.pts_seconds and ours.info.codec == theirs.info.codec
+        for frame in sorted({0, last // 2, last}):
+            assert ours[frame].tobytes() == theirs[frame].tobytes(), (path, frame)
+            compared += 1
+        assert ours.info.path == f"{tmp_path / 'a.bin'}!{path.name}"
+    assert len(kinds) >= 8 and compared >= 20, kinds
+    print(f"{compared} frames of {len(kinds)} containers: {sorted(kinds)}")
+
+
+def test_pictures_are_those_of_the_plain_files_to_the_byte(tmp_path, photos):
+    files = [path for path, _ in photos]
+    members = packed(tmp_path / "photos.bin", files)
+    for exact in (True, False):
+        ours, theirs = fsp.decode_images(members, exact=exact), fsp.decode_images(files, exact=exact)
+        assert [one.tobytes() for one in ours] == [one.tobytes() for one in theirs]
+    assert fsp.decode_image(members[3]).tobytes() == fsp.decode_image(files[3]).tobytes()
+    labels = [label for _, label in photos]
+    loaders = [fsp.ImageLoader(list(zip(sources, labels, strict=True)), **KEYWORDS) for sources in (members, files)]
+    assert digest(loaders[0]) == digest(loaders[1])
+
+
+def test_masks_may_lie_in_archives_too(tmp_path, photos):
+    sources, masks = [path for path, _ in photos[:6]], []
+    for number, path in enumerate(sources):
+        with Image.open(path) as image:
+            mask = Image.fromarray(np.full((image.height, image.width), number, np.uint8))
+        masks.append(tmp_path / f"{number}.png")
+        mask.save(masks[-1])
+    inside = packed(tmp_path / "masks.bin", masks)
+    pictures = packed(tmp_path / "pictures.bin", sources)
+    # Turned pictures do not fit masks that are not.
+    keywords = {**KEYWORDS, "transforms": [fsp.transforms.RandomResizedCrop(24)]}
+    assert digest(fsp.ImageLoader(pictures, masks=inside, **keywords)) == digest(
+        fsp.ImageLoader(sources, masks=masks, **keywords)
+    )
+    damaged = packed(tmp_path / "damaged.bin", [*masks[:5], sources[0]])
+    loader = fsp.ImageLoader(pictures, masks=damaged, **keywords)
+    with pytest.raises(fsp.Error, match=r"damaged\.bin!"):
+        list(loader)
+    (failure,) = loader.failures()
+    assert failure["path"] == str(tmp_path / "pictures.bin") and failure["member"]["name"] == Path(sources[5]).name
+    assert len(Dataset(pictures).without([failure])) == 5
+
+
+def test_parts_of_one_member_share_its_index_and_its_decoding(signs):
+    plain, members = signs
+
+    def parts(entries):
+        return [
+            (Part(source, start_frame=start, end_frame=start + 12), label)
+            for source, label in entries[:3]
+            for start in (0, 8, 16)
+        ]
+
+    windows = fsp.sampling.windows(sequence_length=4, step=2)
+    # One thread: several may index a file at the same time, each for a part of its own.
+    ours, theirs = (clips(parts(entries), windows, num_threads=1) for entries in (members, plain))
+    assert digest(ours) == digest(theirs)
+    ours, theirs = ours.stats(), theirs.stats()
+    assert ours["videos_indexed"] == 3 and ours["gops_shared"] == theirs["gops_shared"] > 0
+    assert ours["pictures_decoded"] == theirs["pictures_decoded"]
+
+
+def test_members_of_one_archive_are_told_apart_by_their_bytes_alone(tmp_path, asl):
+    archive = tmp_path / "a.bin"
+    first, second = packed(archive, [asl[0][0], asl[1][0]])
+    nameless = Member(archive, first.offset_bytes, first.num_bytes)
+    assert nameless == first and hash(nameless) == hash(first) and nameless != second
+    part = [(Part(source, start_frame=0, end_frame=8), 0) for source in (first, nameless, second)]
+    loader = clips(part, fsp.sampling.windows(sequence_length=4), num_threads=1)
+    list(loader)
+    assert loader.stats()["videos_indexed"] == 2
+    video = fsp.Video(nameless)
+    assert video.info.path == f"{archive}!{first.offset_bytes}..{first.offset_bytes + first.num_bytes}"
+    again = pickle.loads(pickle.dumps(video))
+    assert again[3].tobytes() == fsp.Video(asl[0][0])[3].tobytes()
+    assert pickle.loads(pickle.dumps(first)) == first
+
+
+def test_a_member_is_a_path_and_two_whole_numbers():
+    for wrong in (None, 3, b"a.tar"):
+        with pytest.raises(fsp.ArgumentError, match="file must be a path"):
+            Member(wrong, 0, 1)
+    for numbers in ((-1, 1), (0, -1), (0.5, 1), (0, None), (2**63, 1)):
+        with pytest.raises(fsp.ArgumentError, match="_bytes must be"):
+            Member("a.tar", *numbers)
+    with pytest.raises(fsp.ArgumentError, match="name must be a string"):
+        Member("a.tar", 0, 1, b"a.mp4")
+    assert Member("a.tar", np.int64(5), np.uint8(7)) == Member("a.tar", 5, 7)
+    with pytest.raises(fsp.ArgumentError, match="a Member"):
+        Dataset([(3, 0)])
+    # A name that is not UTF-8, as Python has it.
+    with pytest.raises(fsp.NotFoundError, match="none.tar"):
+        fsp.Video(Member("none.tar", 0, 1, "a\udcff.mp4"))
+
+
+def test_what_fails_is_told_by_archive_and_member_and_left_out_by_them(tmp_path, asl, bad_file):
+    archive = tmp_path / "a.bin"
+    sound = packed(archive, [asl[0][0], bad_file, asl[1][0]])
+    beyond = Member(archive, sound[2].offset_bytes, sound[2].num_bytes + 100, "beyond.mkv")
+    gone = Member(tmp_path / "gone.tar", 0, 10, "x.mp4")
+    odd = Member(archive, 1, 0, "a\udcff.mp4")
+    dataset = Dataset([(source, 0) for source in (*sound, beyond, gone, Part(odd, start_frame=0))])
+    loader = clips(dataset, on_error="skip", shuffle=False)
+    list(loader)
+    failures = {failure["video_id"]: failure for failure in loader.failures()}
+    assert set(failures) == {1, 3, 4, 5}
+    for number, name in ((1, "broken.mp4"), (3, "beyond.mkv"), (5, "a\udcff.mp4")):
+        failure, member = failures[number], sound[1] if number == 1 else beyond if number == 3 else odd
+        assert failure["path"] == str(archive)
+        assert failure["member"] == {
+            "name": name,
+            "offset_bytes": member.offset_bytes,
+            "num_bytes": member.num_bytes,
+        }
+        assert f"{archive}!{name.replace(chr(0xDCFF), chr(0xFFFD))}" in failure["message"]
+    assert failures[3]["kind"] == "truncated" and failures[4]["kind"] == "not_found"
+    assert failures[4]["path"] == str(tmp_path / "gone.tar")
+    listed = tmp_path / "bad.jsonl"
+    assert loader.write_quarantine(listed) == 4
+    for quarantine in (listed, list(failures.values()), [sound[1], beyond, gone, odd]):
+        assert dataset.without(quarantine).entries == [dataset.entries[0], dataset.entries[2]]
+    # What is said of an archive is said of all its members.
+    assert dataset.without([archive]).entries == [dataset.entries[4]]
+    listed.write_text(json.dumps({"path": "a", "member": 3}) + "\n")
+    with pytest.raises(fsp.ArgumentError, match="line 1"):
+        dataset.without(listed)
+
+
+def test_a_state_fits_an_archive_that_moved_and_no_other_members(tmp_path, signs):
+    _, members = signs
+    loader = clips(members)
+    next(iter(loader))
+    state = loader.state_dict()
+    moved = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-moved")
+    there = [(Member(moved / "a.bin", m.offset_bytes, m.num_bytes), label) for m, label in members]
+    again = clips(there)
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    shifted = [(Member(m.file, m.offset_bytes + 1, m.num_bytes), label) for m, label in members]
+    with pytest.raises(fsp.ArgumentError, match="the dataset"):
+        clips(shifted).load_state_dict(state)
+
+
+def test_an_archive_that_changed_is_indexed_anew(tmp_path, asl):
+    archive = tmp_path / "a.bin"
+    members = packed(archive, [asl[0][0], asl[1][0]])
+    loader = clips(members, fsp.sampling.uniform(sequence_length=4))
+    first = digest(loader)
+    loader.set_epoch(0)
+    assert digest(loader) == first and loader.stats()["videos_indexed"] == 2
+    copy = tmp_path / "copy.bin"
+    shutil.copyfile(archive, copy)
+    copy.replace(archive)
+    loader.set_epoch(0)
+    assert digest(loader) == first and loader.stats()["videos_indexed"] == 4
+
+
+def add(tar: tarfile.TarFile, name: str, content: bytes | str) -> None:
+    """A file of a tar."""
+    data = content.encode() if isinstance(content, str) else content
+    about = tarfile.TarInfo(name)
+    about.size = len(data)
+    tar.addfile(about, io.BytesIO(data))
+
+
+def shard(path: Path, samples: list[dict[str, bytes | str]], form: int = tarfile.PAX_FORMAT) -> Path:
+    """A tar of samples: each a name (``__key__``) and contents by extension."""
+    with tarfile.open(path, "w", format=form) as tar:
+        for sample in samples:
+            for extension, content in sample.items():
+                if extension != "__key__":
+                    add(tar, f"{sample['__key__']}.{extension}", content)
+    return path
+
+
+def samples_of(entries) -> list[dict[str, bytes | str]]:
+    return [
+        {"__key__": f"{number:06}", "cls": f"{label}\n", "mkv": Path(path).read_bytes(), "txt": "a caption"}
+        for number, (path, label) in enumerate(entries)
+    ]
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_shards_give_the_batches_of_the_plain_files(tmp_path, asl, form):
+    samples = samples_of(asl)
+    for number in range(3):
+        shard(tmp_path / f"train-{number:03}.tar", samples[number * 5 : number * 5 + 5], form)
+    dataset = fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar")
+    assert [label for _, label in dataset] == [label for _, label in asl] and dataset.classes == []
+    assert digest(clips(dataset)) == digest(clips(asl))
+    member = dataset[7][0]
+    assert isinstance(member, Member) and member.name == "000007.mkv" and member.file == f"{tmp_path}/train-001.tar"
+    content = Path(member.file).read_bytes()[member.offset_bytes :][: member.num_bytes]
+    assert content == Path(asl[7][0]).read_bytes()
+
+
+def test_pictures_of_shards_and_their_json(tmp_path, photos):
+    samples = []
+    for n, (path, label) in enumerate(photos):
+        facts = json.dumps({"info": {"class": label}})
+        samples.append({"__key__": f"{'long/' * 40}{n}", "jpg": Path(path).read_bytes(), "json": facts})
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        path = shard(tmp_path / f"{form}.tar", samples, form)
+        dataset = fsp.datasets.webdataset([path], video="jpg", label=("json", "info", "class"))
+        assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos, **KEYWORDS))
+        assert dataset[2][0].name == f"{'long/' * 40}2.jpg"
+    unlabelled = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None)
+    assert [label for _, label in unlabelled] == [-1] * len(photos)
+
+
+def test_tars_of_tar_itself_are_read(tmp_path, asl):
+    """Folders, links, and a name in UTF-8, as the program packs a folder."""
+    folder = tmp_path / "f"
+    (folder / "ä").mkdir(parents=True)
+    for number, (path, label) in enumerate(asl[:4]):
+        shutil.copyfile(path, folder / "ä" / f"{number}.mkv")
+        (folder / "ä" / f"{number}.cls").write_text(str(label))
+    (folder / "zzz.txt").symlink_to("nowhere")
+    for form in ("v7", "oldgnu", "gnu", "ustar", "pax"):
+        archive = tmp_path / f"{form}.tar"
+        command = ["tar", f"--format={form}", "--sort=name", "-cf", str(archive), "-C", str(folder), "."]
+        subprocess.run(command, check=True)
+        dataset = fsp.datasets.webdataset(archive)
+        assert [source.name for source, _ in dataset] == [f"./ä/{n}.mkv" for n in range(4)]
+        assert digest(clips(dataset)) == digest(clips(asl[:4]))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_samples_that_lack_something_are_named_by_shard_and_key(tmp_path, asl, on_error):
+    good = samples_of(asl[:2])
+    video = good[0]["mkv"]
+    for odd, reason in [
+        ({"mkv": video}, r"has no label \(\.cls\); give label=None"),
+        ({"cls": "3"}, r"has a label but no video or picture"),
+        ({"mkv": video, "cls": "three"}, r"odd\.cls must be an integer, got 'three'"),
+    ]:
+        path = shard(tmp_path / "s.tar", [good[0], {"__key__": "odd", **odd}, good[1]])
+        if on_error == "raise":
+            with pytest.raises(fsp.ArgumentError, match=rf"s\.tar, key 'odd': {reason}"):
+                fsp.datasets.webdataset(path)
+            continue
+        with pytest.warns(UserWarning, match=rf"^1 left out: .*key 'odd': {reason}"):
+            dataset = fsp.datasets.webdataset(path, on_error="skip")
+        assert [source.name for source, _ in dataset] == ["000000.mkv", "000001.mkv"]
+
+
+def test_damaged_shards_are_told_by_byte_and_their_beginning_is_whole(tmp_path, asl):
+    path = shard(tmp_path / "s.tar", samples_of(asl[:4]), tarfile.USTAR_FORMAT)
+    sound, whole = path.read_bytes(), fsp.datasets.webdataset(path)
+    with tarfile.open(path) as tar:
+        headers = [about.offset for about in tar.getmembers()]
+    refused = 0
+    for number, header in enumerate(headers):
+        for damaged in (
+            sound[: header + 100],
+            sound[:header] + b"?" + sound[header + 1 :],
+            sound[: header + 124] + b"77777777777" + sound[header + 135 :],
+        ):
+            path.write_bytes(damaged)
+            with pytest.raises(fsp.MalformedError, match=rf"s\.tar, byte {header}: ") as raised:
+                fsp.datasets.webdataset(path)
+            assert raised.value.file == str(path)
+            if number < 2:
+                with pytest.raises(fsp.ArgumentError, match=r"nothing to load.*the first reason"):
+                    fsp.datasets.webdataset(path, on_error="skip")
+            else:
+                with pytest.warns(UserWarning, match=rf"left out: .*byte {header}"):
+                    left = fsp.datasets.webdataset(path, on_error="skip")
+                # A sample is a label, a video and a caption.
+                assert left.entries == whole.entries[: (number + 1) // 3]
+            refused += 1
+    assert refused == 36
+    gzipped = tmp_path / "s.tar.gz"
+    gzipped.write_bytes(gzip.compress(sound))
+    with pytest.raises(fsp.UnsupportedError, match="unpack it first: gunzip"):
+        fsp.datasets.webdataset(gzipped)
+
+
+def test_shards_are_named_by_patterns_and_lists(tmp_path, asl):
+    samples = samples_of(asl[:1])
+    for name in ("a-08", "a-09", "a-10", "b-08", "{c}"):
+        shard(tmp_path / f"{name}.tar", samples)
+
+    def files(shards):
+        return [Path(source.file).stem for source, _ in fsp.datasets.webdataset(shards)]
+
+    assert files(f"{tmp_path}/a-{{08..10}}.tar") == ["a-08", "a-09", "a-10"]
+    assert files(f"{tmp_path}/a-{{10..08}}.tar") == ["a-10", "a-09", "a-08"]
+    assert files(f"{tmp_path}/{{b,a}}-{{08..08}}.tar") == ["b-08", "a-08"]
+    assert files(f"{tmp_path}/{{a-09,b-08}}.tar") == ["a-09", "b-08"]
+    assert files([tmp_path / "b-08.tar", f"{tmp_path}/a-{{09..09}}.tar"]) == ["b-08", "a-09"]
+    assert files(tmp_path / "{c}.tar") == ["{c}"]  # a file of that very name
+    for wrong, reason in [
+        (f"{tmp_path}/a-{{08}}.tar", "must be a range such as"),
+        ("a-{0..9999999}.tar", "at most 1000000 files"),
+        ([], "at least one file"),
+        (3, "must be a path"),
+        ([3], "must be a path"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=reason):
+            fsp.datasets.webdataset(wrong)
+    with pytest.raises(fsp.NotFoundError, match=r"a-11\.tar"):
+        fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar")
+    with pytest.warns(UserWarning, match="2 left out.*a-11.*a-12"):
+        assert len(fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar", on_error="skip")) == 1
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path, asl):
+    path = shard(tmp_path / "s.tar", samples_of(asl[:1]))
+    for keywords, reason in [
+        ({"video": []}, "video must be a string or several"),
+        ({"video": [""]}, "none of them empty"),
+        ({"video": "."}, "at least one extension"),
+        ({"video": "mp4", "label": None}, "looked for members ending in .mp4"),
+        ({"label": ("json", 3)}, "label must be a string or several"),
+        ({"label": ()}, "label must be a string or several"),
+        ({"on_error": "replace"}, "on_error"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=re.escape(reason)):
+            fsp.datasets.webdataset(path, **keywords)
+
+
+def test_records_of_tensorflow_give_the_batches_of_the_plain_files(tmp_path, photos, asl):
+    records = [
+        example(image__filename=path, image__encoded=Path(path).read_bytes(), image__class__label=label, x=1.5)
+        for path, label in photos
+    ]
+    for number in range(2):
+        (tmp_path / f"train-{number}-of-2").write_bytes(tfrecord(records[number * 8 : number * 8 + 8]))
+    pattern = f"{tmp_path}/train-{{0..1}}-of-2"
+    for check in (False, True):
+        dataset = fsp.datasets.tfrecord(pattern, check=check)
+        assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos[:16], **KEYWORDS))
+    assert dataset[9][0].name == "record 1" and dataset[9][0].file == f"{tmp_path}/train-1-of-2"
+    videos = [example(video=Path(path).read_bytes(), label=[label]) for path, label in asl[:4]]
+    (tmp_path / "videos").write_bytes(tfrecord(videos))
+    dataset = fsp.datasets.tfrecord(tmp_path / "videos", source="video", label="label")
+    assert digest(clips(dataset)) == digest(clips(asl[:4]))
+    unlabelled = fsp.datasets.tfrecord([tmp_path / "videos"], source="video", label=None)
+    assert [label for _, label in unlabelled] == [-1] * 4
+
+
+def test_damaged_records_of_tensorflow_are_told_by_byte(tmp_path, photos):
+    path = tmp_path / "r"
+    pictures = [Path(path).read_bytes() for path, _ in photos[:3]]
+    records = [tfrecord([example(image__encoded=data, image__class__label=5)]) for data in pictures]
+    begin, second = len(records[0]), len(records[1])
+    sound = b"".join(records)
+    for at, reason in [
+        (begin, "length is wrong"),
+        (begin + 8, "length is wrong"),
+        (begin + second // 2, "data is wrong"),
+        (begin + second - 1, "data is wrong"),
+    ]:
+        path.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
+        with pytest.raises(fsp.MalformedError, match=rf"r, byte {begin}: the checksum of the record's {reason}"):
+            fsp.datasets.tfrecord(path, check=True)
+        with pytest.warns(UserWarning, match=f"1 left out: .*byte {begin}"):
+            left = fsp.datasets.tfrecord(path, check=True, on_error="skip")
+        # Behind a damaged length no record is found; behind damaged data it is.
+        assert len(left) == (1 if "length" in reason else 2)
+    # Unchecked, only the picture that is damaged is at fault.
+    picture = begin + records[1].index(pictures[1]) + len(pictures[1]) // 2
+    path.write_bytes(sound[:picture] + b"\xff\xd9" * 50 + sound[picture + 100 :])  # a JPEG's end, too early
+    dataset = fsp.datasets.tfrecord(path)
+    assert len(dataset) == 3
+    outcomes = fsp.decode_images([source for source, _ in dataset], on_error="return")
+    assert isinstance(outcomes[1], fsp.Error) and f"{path}!record 1" in str(outcomes[1])
+    assert outcomes[0].tobytes() == fsp.decode_image(photos[0][0]).tobytes()
+    for length in (begin + 3, begin + 100, len(sound) - 1):
+        path.write_bytes(sound[:length])
+        with pytest.raises(fsp.TruncatedError, match=r"r, byte \d+: needs bytes"):
+            fsp.datasets.tfrecord(path)
+
+
+def test_records_of_tensorflow_without_what_is_wanted_are_named(tmp_path, photos):
+    path, picture = tmp_path / "r", Path(photos[0][0]).read_bytes()
+    good = example(image__encoded=picture, image__class__label=5)
+    for odd, reason in [
+        (example(image__encoded=picture), "feature 'image/class/label' is not there"),
+        (example(image__class__label=1), "feature 'image/encoded' is not there"),
+        (example(image__encoded=picture, image__class__label=[1, 2]), "holds 2 integers"),
+        (example(image__encoded=picture, image__class__label=1.0), "holds floats"),
+        (b"", "is not there"),
+    ]:
+        path.write_bytes(tfrecord([good, odd, good]))
+        with pytest.raises(fsp.ArgumentError, match=f"r, record 1 at byte .*{reason}"):
+            fsp.datasets.tfrecord(path)
+        with pytest.warns(UserWarning, match="1 left out"):
+            assert len(fsp.datasets.tfrecord(path, on_error="skip")) == 2
+    for keywords in ({"source": ""}, {"source": 3}, {"label": ""}, {"check": 1}):
+        with pytest.raises(fsp.ArgumentError, match=next(iter(keywords))):
+            fsp.datasets.tfrecord(path, **keywords)
+
+
+def test_records_of_mxnet_give_the_batches_of_the_plain_files(tmp_path, photos):
+    records = [
+        packed_picture(float(label) if number % 2 else [float(label), 0.25], Path(path).read_bytes(), number)
+        for number, (path, label) in enumerate(photos)
+    ]
+    data, begins = recordio(records)
+    rec, idx = tmp_path / "a.rec", tmp_path / "a.idx"
+    rec.write_bytes(data)
+    dataset = fsp.datasets.recordio(rec)
+    assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos, **KEYWORDS))
+    chosen = [5, 0, 9]
+    idx.write_text("".join(f"{number}\t{begins[number]}\n" for number in chosen))
+    dataset = fsp.datasets.recordio(rec, idx=idx)
+    some = [photos[number] for number in chosen]
+    assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(some, **KEYWORDS))
+    assert [source.name for source, _ in dataset] == ["key 5", "key 0", "key 9"]
+
+
+def test_a_picture_that_holds_the_magic_number_is_put_together(tmp_path):
+    magic = (0xCED7230A).to_bytes(4, "little")
+    picture = Image.fromarray(np.random.default_rng(3).integers(0, 256, (9, 14, 3), dtype=np.uint8))
+    plain = b""
+    for shift in range(4):
+        out = io.BytesIO()
+        picture.save(out, "JPEG", quality=90, comment=b"-" * shift + magic * 12)
+        if any(out.getvalue()[at : at + 4] == magic for at in range(0, len(out.getvalue()), 4)):
+            plain = out.getvalue()
+    assert plain
+    data, _ = recordio([packed_picture(1.0, b"x" * 9), packed_picture(7.0, plain), packed_picture(2.0, b"y")])
+    (tmp_path / "a.rec").write_bytes(data)
+    dataset = fsp.datasets.recordio(tmp_path / "a.rec")
+    assert dataset[1] == (plain, 7) and isinstance(dataset[0][0], Member)
+    assert fsp.decode_image(dataset[1][0]).tobytes() == fsp.decode_image(plain).tobytes()
+
+
+def test_damaged_records_of_mxnet_are_told_by_byte(tmp_path, photos):
+    records = [packed_picture(float(n), Path(path).read_bytes()) for n, (path, _) in enumerate(photos[:3])]
+    sound, begins = recordio(records)
+    rec, idx = tmp_path / "a.rec", tmp_path / "a.idx"
+    idx.write_text("".join(f"{number}\t{begin}\n" for number, begin in enumerate(begins)))
+    at = begins[1]
+    for damaged, reason in [
+        (sound[:at] + b"?" + sound[at + 1 :], "no record begins here"),
+        (sound[: at + 7] + b"\xff" + sound[at + 8 :], "unknown kind 7"),
+        (sound[: at + 7] + b"\x1f" + sound[at + 8 :], "needs bytes"),
+        (sound[: at + 7] + b"\x40" + sound[at + 8 :], "without the beginning"),
+    ]:
+        rec.write_bytes(damaged)
+        for keywords, remain in (({}, 1), ({"idx": idx}, 2)):
+            with pytest.raises(fsp.MalformedError, match=rf"a\.rec, byte ({at}|{at + 8}): .*{reason}"):
+                fsp.datasets.recordio(rec, **keywords)
+            with pytest.warns(UserWarning, match=f"1 left out: .*{reason}"):
+                assert len(fsp.datasets.recordio(rec, on_error="skip", **keywords)) == remain
+    rec.write_bytes(sound)
+    idx.write_text("0\t0\n1\tone\n")
+    with pytest.raises(fsp.ArgumentError, match=r"a\.idx, line 2: a key and a byte"):
+        fsp.datasets.recordio(rec, idx=idx, on_error="skip")
+    with pytest.raises(fsp.NotFoundError, match=r"none\.idx"):
+        fsp.datasets.recordio(rec, idx=tmp_path / "none.idx")
+    with pytest.raises(fsp.NotFoundError, match=r"none\.rec"):
+        fsp.datasets.recordio(tmp_path / "none.rec")
+    with pytest.raises(fsp.ArgumentError, match="rec must be a path"):
+        fsp.datasets.recordio([rec])
+    half = recordio([packed_picture(0.5, b"x")])[0]
+    rec.write_bytes(half)
+    with pytest.raises(fsp.ArgumentError, match=r"record 0 at byte 0: label 0\.5 is no integer"):
+        fsp.datasets.recordio(rec)

@@ -11,6 +11,8 @@ use std::thread::Builder;
 use framespool::error::{Error, Result, Site};
 use framespool::source::Member;
 
+use crate::value::{Column, Columns, Value};
+
 /// What becomes of an entry, or of the rest of a file, that is damaged or lacks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
@@ -30,12 +32,14 @@ pub enum Stored {
 }
 
 /// One video or picture.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PackedEntry {
     /// Where it is.
     pub stored: Stored,
     /// Its label, [`NO_LABEL`](crate::NO_LABEL) if it has none.
     pub label: i64,
+    /// What else is said of it, by name.
+    pub facts: Vec<(String, Value)>,
 }
 
 /// What files hold.
@@ -63,6 +67,20 @@ impl Packed {
             self.reasons.push(error);
         }
         Ok(())
+    }
+
+    /// What is said of the entries besides their labels, each column as long as they are; entries have it no more.
+    ///
+    /// # Errors
+    /// `Argument` where so many names occur that they must be data themselves.
+    pub fn take_columns(&mut self) -> Result<Vec<Column>> {
+        let mut columns = Columns::default();
+        for (number, entry) in self.entries.iter_mut().enumerate() {
+            for (name, value) in entry.facts.drain(..) {
+                columns.set(number, &name, value).map_err(Error::Argument)?;
+            }
+        }
+        Ok(columns.finish(self.entries.len()))
     }
 
     fn append(&mut self, mut other: Self) {
@@ -171,7 +189,7 @@ mod tests {
     }
 
     fn packed(label: i64) -> Packed {
-        let entry = PackedEntry { stored: Stored::Joined(Vec::new()), label };
+        let entry = PackedEntry { stored: Stored::Joined(Vec::new()), label, facts: Vec::new() };
         Packed { entries: vec![entry], ..Packed::default() }
     }
 

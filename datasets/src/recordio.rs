@@ -14,10 +14,13 @@ use framespool::source::Member;
 
 use crate::blocks::Blocks;
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
+use crate::value::Value;
 use record::{Head, Record};
 
 /// Bytes of a picture's own header: the number of labels, one label, two numbers that tell the picture.
 const OWN_HEAD: u64 = 24;
+/// Longest list of labels: some thousand boxes.
+const LONGEST_LABELS: u64 = 1 << 20;
 
 /// Reads a file: in the order of its records, or in that of the list in `index`.
 ///
@@ -83,23 +86,21 @@ fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> 
         ))
     };
     let short = || wrong("is too short for a picture with its labels".to_owned());
-    let (stored, label) = match &record.parts[..] {
+    let (stored, head, labels) = match &record.parts[..] {
         [] => return Err(short()),
         &[(offset, len)] => {
             let head = if len < OWN_HEAD { return Err(short()) } else { Head::parse(&blocks.array(offset)?) };
             let labels = head.labels_bytes();
             let rest = (len - OWN_HEAD).checked_sub(labels).filter(|&rest| rest > 0).ok_or_else(short)?;
-            let label = match labels {
-                0 => head.label,
-                _ => f32::from_le_bytes(blocks.array(offset + OWN_HEAD)?),
-            };
+            Limits::check(&blocks.site(at), "bytes of labels", labels, LONGEST_LABELS)?;
+            let values = floats(blocks.get(offset + OWN_HEAD, labels as usize)?);
             let member = Member {
                 file: path.clone(),
                 offset: offset + OWN_HEAD + labels,
                 len: rest,
                 name: Some(name.into()),
             };
-            (Stored::Member(member), label)
+            (Stored::Member(member), head, values)
         }
         // The magic number was in the data, and taken out: this is in no place in one piece.
         parts => {
@@ -119,14 +120,24 @@ fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> 
                 return Err(short());
             }
             let picture = rest.split_off(labels);
-            let label = rest.first_chunk().map_or(head.label, |&first| f32::from_le_bytes(first));
-            (Stored::Joined(picture), label)
+            (Stored::Joined(picture), head, floats(&rest))
         }
     };
-    match label.fract() == 0.0 && label.abs() <= 16_777_216.0 {
-        true => Ok(PackedEntry { stored, label: label as i64 }),
-        false => Err(wrong(format!("label {label} is no integer"))),
+    let label = labels.first().copied().unwrap_or(head.label);
+    if label.fract() != 0.0 || label.abs() > 16_777_216.0 {
+        return Err(wrong(format!("label {label} is no integer")));
     }
+    let mut facts =
+        vec![("id".to_owned(), i64::try_from(head.id).map_or(Value::Large(head.id), Value::Integer))];
+    if !labels.is_empty() {
+        let labels = labels.into_iter().map(|label| Value::Number(f64::from(label)));
+        facts.push(("labels".to_owned(), Value::List(labels.collect())));
+    }
+    Ok(PackedEntry { stored, label: label as i64, facts })
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|&four| f32::from_le_bytes(four)).collect()
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ fn entry(
         Feature::Bytes { count: 1, begin, end } => {
             let name = Some(format!("record {number}").into());
             let member = Member { file: path.clone(), offset: begin, len: end - begin, name };
-            Ok(PackedEntry { stored: Stored::Member(member), label })
+            Ok(PackedEntry { stored: Stored::Member(member), label, facts: Vec::new() })
         }
         other => Err(wrong(format!(
             "feature '{}' {}, the bytes of one video or picture are wanted; give its name as source=",

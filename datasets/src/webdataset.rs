@@ -7,15 +7,19 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::source::Member;
-use serde_json::Value;
 
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
 use crate::tar::{Kind, Tar, TarMember};
+use crate::value::{shortened, Value};
 use crate::NO_LABEL;
 
 /// Longest label, and longest JSON, that is read.
 const LONGEST_LABEL: u64 = 4096;
 const LONGEST_JSON: u64 = 64 << 20;
+/// Longest other member that becomes a value of a column.
+const LONGEST_TEXT: u64 = 1 << 20;
+/// The column of the samples' keys.
+const KEY: &str = "__key__";
 
 /// Where a sample's label is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub enum LabelIn {
 ///
 /// - A sample's key is the name up to the first dot of its last part; what follows is the extension, whose case does not
 ///   count. Names like `__meta__` and hidden files belong to no sample.
+/// - Keys are the column `__key__`. Of members whose extension is in `columns`, JSON objects give a column for each of their names,
+///   others one of their text.
 /// - Of a sample's members, that one is meant whose extension comes first in `extensions`.
 /// - A sample without such a member is an error if it has a label, and passed over if it has none; one without
 ///   a label is an error unless labels are in `Nothing`.
@@ -43,6 +49,7 @@ pub fn webdataset(
     shards: &[PathBuf],
     extensions: &[String],
     label: &LabelIn,
+    columns: &[String],
     on_error: OnError,
     threads: u32,
     watch: Watch,
@@ -59,10 +66,17 @@ pub fn webdataset(
         LabelIn::Text(extension) => LabelIn::Text(lower(extension)),
         LabelIn::Json(extension, names) => LabelIn::Json(lower(extension), names.clone()),
     };
+    let columns: Vec<String> = columns.iter().map(lower).collect();
     let nothing = format!("looked for members ending in .{}", extensions.join(" ."));
     read_all(shards, threads, watch, &nothing, |path, go_on| {
-        let mut shard =
-            Shard { path, extensions: &extensions, label: &label, on_error, found: Packed::default() };
+        let mut shard = Shard {
+            path,
+            extensions: &extensions,
+            label: &label,
+            columns: &columns,
+            on_error,
+            found: Packed::default(),
+        };
         shard.read(go_on)?;
         Ok(shard.found)
     })
@@ -72,6 +86,7 @@ struct Shard<'a> {
     path: &'a Arc<Path>,
     extensions: &'a [String],
     label: &'a LabelIn,
+    columns: &'a [String],
     on_error: OnError,
     found: Packed,
 }
@@ -82,8 +97,17 @@ struct Sample {
     /// The member that is meant so far, and the place of its extension in the list.
     video: Option<(usize, TarMember)>,
     label: Option<Result<i64, String>>,
+    /// What else is said of it, or what is wrong with that.
+    facts: Result<Vec<(String, Value)>, String>,
     /// The extension that came twice.
     twice: Option<String>,
+}
+
+impl Sample {
+    fn new(key: &str) -> Self {
+        let facts = vec![(KEY.to_owned(), Value::Text(key.to_owned()))];
+        Self { key: key.to_owned(), video: None, label: None, facts: Ok(facts), twice: None }
+    }
 }
 
 impl Shard<'_> {
@@ -106,7 +130,7 @@ impl Shard<'_> {
             };
             let Some((key, extension)) = parts(&member.name) else { continue };
             if sample.as_ref().is_none_or(|sample| sample.key != key) {
-                let next = Sample { key: key.to_owned(), video: None, label: None, twice: None };
+                let next = Sample::new(key);
                 if let Some(done) = sample.replace(next) {
                     self.finish(done)?;
                 }
@@ -129,6 +153,21 @@ impl Shard<'_> {
         if of_label && sample.label.replace(self.read_label(tar, &member)?).is_some() {
             sample.twice = Some(extension.to_owned());
         }
+        if self.columns.iter().any(|wanted| wanted == extension) {
+            let read = self.read_facts(tar, &member, extension)?;
+            sample.facts = match (std::mem::replace(&mut sample.facts, Ok(Vec::new())), read) {
+                (Err(reason), _) | (_, Err(reason)) => Err(reason),
+                (Ok(mut facts), Ok(more)) => {
+                    match more.iter().find(|(name, _)| facts.iter().any(|(known, _)| known == name)) {
+                        Some((name, _)) => Err(format!("says '{}' twice", shortened(name))),
+                        None => {
+                            facts.extend(more);
+                            Ok(facts)
+                        }
+                    }
+                }
+            };
+        }
         let Some(rank) = self.extensions.iter().position(|wanted| wanted == extension) else { return Ok(()) };
         match &sample.video {
             Some((before, _)) if *before == rank => sample.twice = Some(extension.to_owned()),
@@ -138,30 +177,42 @@ impl Shard<'_> {
         Ok(())
     }
 
+    /// What a member says for the columns, or what is wrong with it. What is wrong with the archive is an error.
+    fn read_facts(
+        &self,
+        tar: &mut Tar,
+        member: &TarMember,
+        extension: &str,
+    ) -> Result<Result<Vec<(String, Value)>, String>> {
+        let is_json = extension == "json" || extension.ends_with(".json");
+        let (what, cap) = match is_json {
+            true => ("bytes of a sample's JSON", LONGEST_JSON),
+            false => ("bytes of a column's text", LONGEST_TEXT),
+        };
+        Ok(content(tar, member, what, cap)?.and_then(|content| {
+            let facts = if is_json { object(content) } else { text(content, extension) };
+            facts.map_err(|reason| format!("{} {reason}", member.name))
+        }))
+    }
+
     /// The label in a member, or what is wrong with it. What is wrong with the archive is an error.
     fn read_label(&self, tar: &mut Tar, member: &TarMember) -> Result<Result<i64, String>> {
-        if let Some(reason) = unreadable(member) {
-            return Ok(Err(reason));
-        }
         let (what, cap) = match self.label {
             LabelIn::Json(..) => ("bytes of a sample's JSON", LONGEST_JSON),
             _ => ("bytes of a label", LONGEST_LABEL),
         };
-        let content = match tar.content(member, what, cap) {
-            Ok(content) => content,
-            Err(error @ Error::Limit { .. }) => return Ok(Err(error.to_string())),
-            Err(error) => return Err(error),
-        };
-        Ok(match self.label {
-            LabelIn::Json(_, names) => from_json(content, names),
-            _ => from_text(content),
-        }
-        .map_err(|reason| format!("{} {reason}", member.name)))
+        Ok(content(tar, member, what, cap)?.and_then(|content| {
+            let label = match self.label {
+                LabelIn::Json(_, names) => from_json(content, names),
+                _ => from_text(content),
+            };
+            label.map_err(|reason| format!("{} {reason}", member.name))
+        }))
     }
 
     /// Makes an entry of a sample.
     fn finish(&mut self, sample: Sample) -> Result<()> {
-        let Sample { key, video, label, twice } = sample;
+        let Sample { key, video, label, facts, twice } = sample;
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{key}': {reason}; on_error=\"skip\" leaves out such samples",
@@ -181,15 +232,15 @@ impl Shard<'_> {
                 }
             ))),
             (Some(_), Some(Err(reason))) => Err(wrong(reason)),
-            (Some((_, member)), label) => match unreadable(&member) {
-                Some(reason) => Err(wrong(reason)),
-                None => Ok((member, label.and_then(Result::ok).unwrap_or(NO_LABEL))),
+            (Some((_, member)), label) => match (unreadable(&member), facts) {
+                (Some(reason), _) | (None, Err(reason)) => Err(wrong(reason)),
+                (None, Ok(facts)) => Ok((member, label.and_then(Result::ok).unwrap_or(NO_LABEL), facts)),
             },
         };
         match made {
-            Ok((TarMember { name, offset, len, .. }, label)) => {
+            Ok((TarMember { name, offset, len, .. }, label, facts)) => {
                 let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
-                self.found.entries.push(PackedEntry { stored: Stored::Member(member), label });
+                self.found.entries.push(PackedEntry { stored: Stored::Member(member), label, facts });
                 Ok(())
             }
             Err(error) => self.found.fail(error, self.on_error),
@@ -217,6 +268,37 @@ fn unreadable(member: &TarMember) -> Option<String> {
     Some(format!("{} {how}", member.name))
 }
 
+/// The bytes of a member, or why they cannot be had. What is wrong with the archive is an error.
+fn content<'a>(
+    tar: &'a mut Tar,
+    member: &TarMember,
+    what: &'static str,
+    cap: u64,
+) -> Result<Result<&'a [u8], String>> {
+    if let Some(reason) = unreadable(member) {
+        return Ok(Err(reason));
+    }
+    match tar.content(member, what, cap) {
+        Ok(content) => Ok(Ok(content)),
+        Err(error @ Error::Limit { .. }) => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+fn object(content: &[u8]) -> Result<Vec<(String, Value)>, String> {
+    match serde_json::from_slice(content) {
+        Ok(Value::Map(items)) => Ok(items),
+        Ok(other) => Err(format!("must be an object, got {}", other.shown())),
+        Err(error) => Err(format!("is no JSON: {error}")),
+    }
+}
+
+fn text(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, String> {
+    let text =
+        std::str::from_utf8(content).map_err(|_| "is no UTF-8 text; leave it out of columns".to_owned())?;
+    Ok(vec![(extension.to_owned(), Value::Text(text.to_owned()))])
+}
+
 fn from_text(content: &[u8]) -> Result<i64, String> {
     let text = String::from_utf8_lossy(content);
     let text = text.trim();
@@ -230,21 +312,11 @@ fn from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
         value = value.get(name).ok_or_else(|| format!("has no {}", names.join(".")))?;
     }
     let number = match value {
-        Value::String(text) => text.trim().parse().ok(),
-        other => other.as_i64(),
+        Value::Text(text) => text.trim().parse().ok(),
+        Value::Integer(number) => Some(*number),
+        _ => None,
     };
-    number.ok_or_else(|| {
-        format!("must have an integer for {}, got {}", names.join("."), shortened(&value.to_string()))
-    })
-}
-
-/// The beginning of a text, for messages.
-fn shortened(text: &str) -> String {
-    let mut shown: String = text.chars().take(40).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
+    number.ok_or_else(|| format!("must have an integer for {}, got {}", names.join("."), value.shown()))
 }
 
 #[cfg(test)]

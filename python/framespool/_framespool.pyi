@@ -324,13 +324,19 @@ def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, 
     """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
 
 #: Entries of archives: number of the file, first byte, length, name, label, and the bytes where they lie in no file in
-#: one piece; how many were left out; why, of the first ones.
-_Listing = tuple[list[tuple[int, int, int, str | None, int, bytes | None]], int, list[str]]
+#: one piece; their columns; how many were left out; why, of the first ones.
+_Listing = tuple[list[tuple[int, int, int, str | None, int, bytes | None]], dict[str, list[Any]], int, list[str]]
 
 def read_webdataset(
-    shards: list[str], video: list[str], label: tuple[str, list[str]] | None, on_error: str, threads: int
+    shards: list[str],
+    video: list[str],
+    label: tuple[str, list[str]] | None,
+    columns: list[str],
+    on_error: str,
+    threads: int,
 ) -> _Listing:
-    """Entries of tars; ``label`` is an extension, and names inside its JSON, if it is one."""
+    """Entries of tars; ``label`` is an extension, and names inside its JSON, if it is one; ``columns`` are extensions
+    whose members are kept."""
 
 def read_tfrecord(
     files: list[str], source: str, label: str | None, check: bool, on_error: str, threads: int

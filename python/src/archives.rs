@@ -9,21 +9,24 @@ use framespool::Error;
 use framespool_datasets as datasets;
 use framespool_datasets::{Features, LabelIn, OnError, Packed, Stored};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 
+use crate::datasets::table;
+use crate::errors::OrRaise;
 use crate::order::word;
 use crate::video::{raise_own, watch};
 
 /// Number of the file, first byte, length, name and label of an entry, and its bytes where they lie nowhere in one piece.
 type Row = (usize, u64, u64, Option<String>, i64, Option<Py<PyBytes>>);
-/// Entries; how many were left out; why, of the first ones.
-type Listing = (Vec<Row>, u64, Vec<String>);
+/// Entries; their columns; how many were left out; why, of the first ones.
+type Listing<'py> = (Vec<Row>, Bound<'py, PyDict>, u64, Vec<String>);
 
 fn policy(name: &str) -> framespool::Result<OnError> {
     word("on_error", name, &[("raise", OnError::Raise), ("skip", OnError::Skip)])
 }
 
-fn listing(py: Python<'_>, files: &[PathBuf], packed: Packed) -> PyResult<Listing> {
+fn listing<'py>(py: Python<'py>, files: &[PathBuf], mut packed: Packed) -> PyResult<Listing<'py>> {
+    let columns = table(py, packed.take_columns().or_raise(py)?)?;
     let (mut rows, mut at) = (Vec::with_capacity(packed.entries.len()), 0);
     for entry in packed.entries {
         rows.push(match entry.stored {
@@ -38,26 +41,28 @@ fn listing(py: Python<'_>, files: &[PathBuf], packed: Packed) -> PyResult<Listin
         });
     }
     let reasons = packed.reasons.iter().map(Error::to_string).collect();
-    Ok((rows, packed.left_out, reasons))
+    Ok((rows, columns, packed.left_out, reasons))
 }
 
 /// `label`: the extension of a member, and names in its JSON, if it is one.
 #[pyfunction]
-#[pyo3(signature = (shards, video, label, on_error, threads))]
-pub fn read_webdataset(
-    py: Python<'_>,
+#[pyo3(signature = (shards, video, label, columns, on_error, threads))]
+pub fn read_webdataset<'py>(
+    py: Python<'py>,
     shards: Vec<PathBuf>,
     video: Vec<String>,
     label: Option<(String, Vec<String>)>,
+    columns: Vec<String>,
     on_error: &str,
     threads: u32,
-) -> PyResult<Listing> {
+) -> PyResult<Listing<'py>> {
     let label = match label {
         None => LabelIn::Nothing,
         Some((extension, names)) if names.is_empty() => LabelIn::Text(extension),
         Some((extension, names)) => LabelIn::Json(extension, names),
     };
-    let read = || datasets::webdataset(&shards, &video, &label, policy(on_error)?, threads, &watch());
+    let read =
+        || datasets::webdataset(&shards, &video, &label, &columns, policy(on_error)?, threads, &watch());
     let packed = raise_own(py, py.detach(read))?;
     listing(py, &shards, packed)
 }
@@ -65,15 +70,15 @@ pub fn read_webdataset(
 /// `source`, `label`: names of features. `check`: data is held against its checksums.
 #[pyfunction]
 #[pyo3(signature = (files, source, label, check, on_error, threads))]
-pub fn read_tfrecord(
-    py: Python<'_>,
+pub fn read_tfrecord<'py>(
+    py: Python<'py>,
     files: Vec<PathBuf>,
     source: String,
     label: Option<String>,
     check: bool,
     on_error: &str,
     threads: u32,
-) -> PyResult<Listing> {
+) -> PyResult<Listing<'py>> {
     let wanted = Features { source, label, check };
     let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &watch());
     let packed = raise_own(py, py.detach(read))?;
@@ -83,12 +88,12 @@ pub fn read_tfrecord(
 /// `index`: the list of records, if there is one.
 #[pyfunction]
 #[pyo3(signature = (file, index, on_error))]
-pub fn read_recordio(
-    py: Python<'_>,
+pub fn read_recordio<'py>(
+    py: Python<'py>,
     file: PathBuf,
     index: Option<PathBuf>,
     on_error: &str,
-) -> PyResult<Listing> {
+) -> PyResult<Listing<'py>> {
     let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
     let packed = raise_own(py, py.detach(read))?;
     listing(py, &[file], packed)

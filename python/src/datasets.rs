@@ -36,12 +36,17 @@ fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult
         Ok((path.into_os_string(), label, part.map(|bounds| part_of(py, bounds)).transpose()?, frames))
     };
     let entries = entries.into_iter().map(entry).collect::<PyResult<_>>()?;
+    Ok((entries, classes, table(py, columns)?, notes))
+}
+
+/// Columns by their names.
+pub fn table(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
     for Column { name, values } in columns {
         let values = values.into_iter().map(|value| object(py, value)).collect::<PyResult<Vec<_>>>()?;
         table.set_item(name, PyList::new(py, values)?)?;
     }
-    Ok((entries, classes, table, notes))
+    Ok(table)
 }
 
 fn frame_list((pattern, first, count, fps): Frames) -> FrameList {

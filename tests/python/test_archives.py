@@ -286,8 +286,12 @@ def test_pictures_of_shards_and_their_json(tmp_path, photos):
         dataset = fsp.datasets.webdataset([path], video="jpg", label=("json", "info", "class"))
         assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos, **KEYWORDS))
         assert dataset[2][0].name == f"{'long/' * 40}2.jpg"
-    unlabelled = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None)
+        assert dataset.columns == {"__key__": [f"{'long/' * 40}{n}" for n in range(len(photos))]}
+    unlabelled = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="json")
     assert [label for _, label in unlabelled] == [-1] * len(photos)
+    assert unlabelled.columns["info"] == [{"class": label} for _, label in photos]
+    with pytest.raises(fsp.ArgumentError, match="columns must be"):
+        fsp.datasets.webdataset(tmp_path / f"{form}.tar", columns=[""])
 
 
 def test_tars_of_tar_itself_are_read(tmp_path, asl):
@@ -491,6 +495,8 @@ def test_records_of_mxnet_give_the_batches_of_the_plain_files(tmp_path, photos):
     some = [photos[number] for number in chosen]
     assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(some, **KEYWORDS))
     assert [source.name for source, _ in dataset] == ["key 5", "key 0", "key 9"]
+    labels = [None if n % 2 else [float(photos[n][1]), 0.25] for n in chosen]
+    assert dataset.columns == {"id": chosen, "labels": labels}
 
 
 def test_a_picture_that_holds_the_magic_number_is_put_together(tmp_path):

@@ -77,14 +77,17 @@ impl Record {
 pub struct Head {
     /// The label, where there is one only.
     pub label: f32,
+    /// What the packer calls the picture by.
+    pub id: u64,
     /// How many labels stand behind the header instead.
     count: u32,
 }
 
 impl Head {
     pub fn parse(bytes: &[u8; super::OWN_HEAD as usize]) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = *bytes;
-        Self { count: u32::from_le_bytes([a, b, c, d]), label: f32::from_le_bytes([e, f, g, h]) }
+        let [a, b, c, d, e, f, g, h, id @ .., _, _, _, _, _, _, _, _] = *bytes;
+        let (count, label) = (u32::from_le_bytes([a, b, c, d]), f32::from_le_bytes([e, f, g, h]));
+        Self { count, label, id: u64::from_le_bytes(id) }
     }
 
     /// Bytes of the labels behind the header.

@@ -178,3 +178,22 @@ fn damage_to_the_framing_is_told_with_its_byte() {
     }
     assert!(matches!(list(&part(1, b"abcd"), None, OnError::Raise), Err(Error::Truncated { .. })));
 }
+
+#[test]
+fn all_labels_and_the_id_are_columns() {
+    let magic = f32::from_le_bytes(record::MAGIC);
+    let records = [packed(3.0, b"a"), packed_with(&[2.0, 0.5], b"b"), packed_with(&[4.0, magic], b"joined")];
+    let file: Vec<u8> = records.iter().flat_map(|record| written(record)).collect();
+    let mut found = list(&file, None, OnError::Raise).unwrap();
+    assert_eq!(found.entries.iter().map(|entry| entry.label).collect::<Vec<_>>(), [3, 2, 4]);
+    let columns = found.take_columns().unwrap();
+    let numbers = |list: &[f32]| Value::List(list.iter().map(|n| Value::Number(f64::from(*n))).collect());
+    // The number 1 in each of eight bytes.
+    let id = Value::Integer(0x0101_0101_0101_0101);
+    assert_eq!(columns[0].values, [id, Value::Integer(0), Value::Integer(0)]);
+    assert_eq!(columns[1].values, [Value::Missing, numbers(&[2.0, 0.5]), numbers(&[4.0, magic])]);
+    assert_eq!((columns[0].name.as_str(), columns[1].name.as_str()), ("id", "labels"));
+    let long = vec![1.0; (LONGEST_LABELS / 4) as usize + 1];
+    let error = list(&written(&packed_with(&long, b"c")), None, OnError::Raise).unwrap_err();
+    assert!(matches!(error, Error::Limit { .. }), "{error}");
+}

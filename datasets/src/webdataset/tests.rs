@@ -12,9 +12,14 @@ fn shard(files: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8], label: &LabelIn, on_error: OnError) -> Result<Packed> {
+    read_with(bytes, label, &[], on_error)
+}
+
+fn read_with(bytes: &[u8], label: &LabelIn, columns: &[&str], on_error: OnError) -> Result<Packed> {
+    let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let root = TempFolder::new();
     let path = root.write("s.tar", bytes);
-    webdataset(&[path], &["mp4", "WEBM", ".jpg"].map(str::to_owned), label, on_error, 1, &|| Ok(()))
+    webdataset(&[path], &["mp4", "WEBM", ".jpg"].map(str::to_owned), label, &columns, on_error, 1, &|| Ok(()))
 }
 
 /// (name, label) of each entry.
@@ -81,7 +86,7 @@ fn labels_may_lie_in_json() {
     let packed = read(&bytes, &nested, OnError::Skip).unwrap();
     assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 12)]), 1));
     let text = read(&bytes, &json(&["name"]), OnError::Raise).unwrap_err().to_string();
-    assert!(text.contains("\"run\""), "{text}");
+    assert!(text.contains("got 'run'"), "{text}");
     let text = read(&bytes, &json(&["none", "at", "all"]), OnError::Raise).unwrap_err().to_string();
     assert!(text.contains("has no none.at.all"), "{text}");
 }
@@ -132,8 +137,9 @@ fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
     assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 1)]), 2));
     let text = read(&bytes[..1000], &cls(), OnError::Skip).unwrap_err().to_string();
     assert!(text.contains("truncated") && text.contains("looked for members ending in .mp4 .webm"), "{text}");
-    let missing =
-        |on_error| webdataset(&["none.tar".into()], &["mp4".to_owned()], &cls(), on_error, 1, &|| Ok(()));
+    let missing = |on_error| {
+        webdataset(&["none.tar".into()], &["mp4".to_owned()], &cls(), &[], on_error, 1, &|| Ok(()))
+    };
     assert!(matches!(missing(OnError::Raise), Err(Error::NotFound { .. })));
     assert!(missing(OnError::Skip).unwrap_err().to_string().contains("none.tar: no such file"));
 }
@@ -141,7 +147,60 @@ fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
 #[test]
 fn extensions_must_be_some() {
     for none in [&[][..], &[String::new()], &[".".to_owned()]] {
-        let wrong = webdataset(&["a.tar".into()], none, &cls(), OnError::Raise, 1, &|| Ok(()));
+        let wrong = webdataset(&["a.tar".into()], none, &cls(), &[], OnError::Raise, 1, &|| Ok(()));
         assert!(wrong.unwrap_err().to_string().contains("at least one extension"));
     }
+}
+
+#[test]
+fn what_a_sample_says_besides_becomes_columns() {
+    let files = [
+        ("0.mp4", "v"),
+        ("0.json", r#"{"fps": 25, "caption": "one"}"#),
+        ("0.txt", "ein Text"),
+        ("1.json", r#"{"caption": null, "tags": ["a"]}"#),
+        ("1.mp4", "v"),
+        ("x/2.MP4", "v"),
+    ];
+    let mut packed = read_with(&shard(&files), &LabelIn::Nothing, &[".JSON", "txt"], OnError::Raise).unwrap();
+    let columns = packed.take_columns().unwrap();
+    let text = |text: &str| Value::Text(text.to_owned());
+    let expected = [
+        ("__key__", vec![text("0"), text("1"), text("x/2")]),
+        ("fps", vec![Value::Integer(25), Value::Missing, Value::Missing]),
+        ("caption", vec![text("one"), Value::Missing, Value::Missing]),
+        ("txt", vec![text("ein Text"), Value::Missing, Value::Missing]),
+        ("tags", vec![Value::Missing, Value::List(vec![text("a")]), Value::Missing]),
+    ];
+    let columns: Vec<(&str, Vec<Value>)> =
+        columns.iter().map(|column| (column.name.as_str(), column.values.clone())).collect();
+    assert_eq!(columns, expected);
+    // Whether the same JSON holds the label changes nothing.
+    let mut packed = read_with(&shard(&files[..2]), &json(&["fps"]), &["json"], OnError::Raise).unwrap();
+    assert_eq!(listed(&packed), owned([("0.mp4", 25)]));
+    assert_eq!(packed.take_columns().unwrap().len(), 3);
+}
+
+#[test]
+fn what_cannot_be_a_column_is_an_error_of_its_sample() {
+    let long = "x".repeat(2 << 20);
+    for (name, content, reason) in [
+        ("1.json", "[1]", "1.json must be an object, got a list of 1"),
+        ("1.json", "{", "1.json is no JSON"),
+        ("1.json", r#"{"a": 1, "a": 2}"#, "is there twice"),
+        ("1.json", r#"{"__key__": "another"}"#, "says '__key__' twice"),
+        ("1.txt", &long, "limit of 1048576"),
+    ] {
+        let bytes = shard(&[("0.mp4", "v"), ("1.mp4", "v"), (name, content)]);
+        let read = |on_error| read_with(&bytes, &LabelIn::Nothing, &["json", "txt"], on_error);
+        let text = read(OnError::Raise).unwrap_err().to_string();
+        assert!(text.contains("s.tar, key '1'") && text.contains(reason), "{reason}: {text}");
+        let packed = read(OnError::Skip).unwrap();
+        assert_eq!((packed.entries.len(), packed.left_out), (1, 1));
+    }
+    let latin = ended(&[member("1.mp4", b'0', b"v"), member("1.txt", b'0', b"\xe9")]);
+    let error = read_with(&latin, &LabelIn::Nothing, &["txt"], OnError::Raise).unwrap_err();
+    assert!(error.to_string().contains("1.txt is no UTF-8 text"), "{error}");
+    // Nobody looks at them otherwise.
+    assert!(read(&latin, &LabelIn::Nothing, OnError::Raise).is_ok());
 }

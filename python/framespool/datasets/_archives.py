@@ -34,6 +34,7 @@ def webdataset(
     *,
     video: str | Sequence[str] = _EXTENSIONS,
     label: str | Sequence[str] | None = "cls",
+    columns: str | Sequence[str] = (),
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
     """Shards of a WebDataset: tars whose neighbours with the same name up to its first dot are one sample.
@@ -42,11 +43,13 @@ def webdataset(
     ``video``: extensions (all that follows the first dot of a file's name, in upper or lower case) of the member that
     is the sample's video or picture; of several members the one whose extension comes first here. ``label``: the
     extension of the member that holds the label as a number in text, or ``("json", "name")`` for a field of its JSON
-    (``("json", "outer", "name")`` for one inside another), or ``None``: all labels are -1.
+    (``("json", "outer", "name")`` for one inside another), or ``None``: all labels are -1. ``columns``: extensions of
+    members to keep in :attr:`Dataset.columns`, such as ``("json", "txt")``: of a JSON object each name is a column, of
+    others the text is one, named as the extension. The samples' keys always are, in ``columns["__key__"]``.
 
     One entry for each sample, a :class:`Member`, in the order of the shards and of the samples in them: nothing is
-    unpacked, and loaders shuffle over all shards. Members that are neither are not read. Only headers and labels are
-    read, one small read for each; shards must not be compressed.
+    unpacked, and loaders shuffle over all shards. Members that are neither are not read. Only headers, labels
+    and columns are read, one small read for each; shards must not be compressed.
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a sample without label, or with a label and no
     video, naming shard and key; :class:`~framespool.MalformedError`, :class:`~framespool.TruncatedError` or
@@ -61,7 +64,10 @@ def webdataset(
     if label is not None:
         extension, *names = [label] if isinstance(label, str) else _words("label", label)
         where = (extension, names)
-    return _listed(files, on_error, lambda: _framespool.read_webdataset(files, extensions, where, on_error, _threads()))
+    kept = [columns] if isinstance(columns, str) else _words("columns", columns) if columns else []
+    return _listed(
+        files, on_error, lambda: _framespool.read_webdataset(files, extensions, where, kept, on_error, _threads())
+    )
 
 
 def tfrecord(
@@ -111,7 +117,8 @@ def recordio(
 
     One entry for each record: a :class:`Member` of the file, or, for the few whose data the format takes apart because
     it holds the format's magic number, the picture's bytes. The label is the record's, or the first of several, and
-    must be a whole number.
+    must be a whole number. ``columns["id"]`` is the number that the packer gave the picture; where records have several
+    labels, as for detection, ``columns["labels"]`` has a list of floats.
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a record without a picture or with another
     label, and for a damaged list, naming file and record or line; :class:`~framespool.MalformedError` or
@@ -141,14 +148,14 @@ def _words(name: str, value: Any) -> list[str]:
 def _listed(files: list[str], on_error: str, read: Callable[[], Any]) -> Dataset:
     """The entries that were read, and a warning of those left out."""
     choice("on_error", on_error, ("raise", "skip"))
-    rows, left_out, reasons = read()
+    rows, columns, left_out, reasons = read()
     if left_out:
         more = f", and {left_out - len(reasons)} more" if left_out > len(reasons) else ""
         warnings.warn(f"{left_out} left out: {'; '.join(reasons)}{more}", stacklevel=3)
     entries: list[tuple[Source, int]] = []
     for file, offset, length, name, label, joined in rows:
         entries.append((Member._listed(files[file], offset, length, name) if joined is None else joined, label))
-    return Dataset(entries)
+    return Dataset(entries, columns=columns)
 
 
 def _files(name: str, paths: _Paths) -> list[str]:

@@ -1,0 +1,43 @@
+"""decord's names (version 0.6) for framespool: ``VideoReader``, ``VideoLoader``, ``bridge``, ``cpu``, ``gpu``.
+
+``from framespool.compat import decord`` in place of ``import decord`` is all that changes. Needs NumPy.
+
+What differs:
+
+- Frame *i* is the *i*-th shown, whatever was asked for before it. decord gives others after some seeks, for videos with
+  edit lists or frames that are not shown, and where :meth:`~VideoReader.skip_frames` follows :meth:`~VideoReader.seek`.
+- Pixels: framespool converts colours by the exact formula with the stream's own matrix and range, and turns pictures
+  as the file says; decord leaves both to swscale's defaults. ``width`` and ``height`` resize with antialiasing (bilinear,
+  as torchvision does); decord reads between the nearest pixels only, so small pictures from large ones alias.
+- ``get_frame_timestamp``: a frame stays until the next one appears, for variable frame rates too.
+- ``fault_tol`` changes nothing: a frame that the file's damage has reached is a :class:`DECORDError`, never the frame
+  before it or one that looks about right. Nothing is printed, so ``logging.set_level`` does nothing.
+- ``VideoLoader``: ``shuffle=0`` is the same. 1 and 2 draw other orders, the same ones in each process, and a new one at
+  each ``reset()``; with 1 decord may give one more batch at a video's end.
+- ``gpu(i)`` works in every build, and gives the bytes of the CPU.
+- Where decord crashes (``get_batch(5)``, batches of no frames) there is an error. Arrays may be given to
+  ``numpy.asarray``, and sources may also be bytes, ``pathlib.Path`` or members of archives.
+- There are no ``AudioReader`` and ``AVReader``, and of the bridges only "native" and "torch".
+"""
+
+from framespool.compat.decord import base, bridge, logging, ndarray
+from framespool.compat.decord.base import DECORDError, DECORDLimitReachedError
+from framespool.compat.decord.ndarray import cpu, gpu
+from framespool.compat.decord.video_loader import VideoLoader
+from framespool.compat.decord.video_reader import VideoReader
+
+nd = ndarray
+
+__all__ = [
+    "DECORDError",
+    "DECORDLimitReachedError",
+    "VideoLoader",
+    "VideoReader",
+    "base",
+    "bridge",
+    "cpu",
+    "gpu",
+    "logging",
+    "nd",
+    "ndarray",
+]

@@ -6,10 +6,11 @@ What differs:
 
 - Frame *i* is the *i*-th shown, whatever was asked for before it. decord gives others after some seeks, for videos with
   edit lists or frames that are not shown, and where :meth:`~VideoReader.skip_frames` follows :meth:`~VideoReader.seek`.
-- Pixels: framespool converts colours by the exact formula with the stream's own matrix and range, and turns pictures
-  as the file says; decord leaves both to swscale's defaults. ``width`` and ``height`` resize with antialiasing (bilinear,
-  as torchvision does); decord reads between the nearest pixels only, so small pictures from large ones alias.
-- ``get_frame_timestamp``: a frame stays until the next one appears, for variable frame rates too.
+- Pixels: framespool converts colours by the exact formula with the stream's own matrix and range, where decord has
+  swscale's tables and defaults. ``width`` and ``height`` resize as torchvision does, bilinear with antialiasing, where
+  decord has swscale's filter.
+- ``get_frame_timestamp``: a frame stays until the next one appears, for variable frame rates too. As in decord the
+  first frame appears at 0. ``get_avg_fps`` is counted from the frames; decord's is what the file's header says.
 - ``fault_tol`` changes nothing: a frame that the file's damage has reached is a :class:`DECORDError`, never the frame
   before it or one that looks about right. Nothing is printed, so ``logging.set_level`` does nothing.
 - ``VideoLoader``: ``shuffle=0`` is the same. 1 and 2 draw other orders, the same ones in each process, and a new one at

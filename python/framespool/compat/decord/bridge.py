@@ -5,6 +5,7 @@ The choice holds for the thread that makes it, as in decord.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ def set_bridge(new_bridge: str) -> None:
     if new_bridge not in _BRIDGES:
         raise AssertionError(f"bridge must be one of {', '.join(_BRIDGES)}, got {new_bridge!r}")
     if new_bridge == "torch":
-        import torch  # noqa: F401  # an ImportError now, rather than at the first frame
+        importlib.import_module("torch")  # an ImportError now, rather than at the first frame
     elif new_bridge != "native":
         raise ImportError(f"framespool has no bridge to {new_bridge}; give the arrays of bridge 'native' to its DLPack")
     _chosen.name = new_bridge
@@ -56,9 +57,7 @@ def use_torch() -> Iterator[None]:
 
 def to_torch(decord_arr: NDArray) -> Any:
     """The array's memory as a torch tensor."""
-    import torch
-
-    return torch.from_dlpack(decord_arr)
+    return importlib.import_module("torch").from_dlpack(decord_arr)
 
 
 def from_torch(tensor: Any) -> NDArray:

@@ -110,11 +110,10 @@ class VideoReader:
         return bridge_out(frames)
 
     def get_frame_timestamp(self, idx: Any) -> np.ndarray[Any, Any]:
-        """When a frame appears and when it leaves, in seconds: (2,) float32; for several frames (N, 2)."""
+        """When a frame appears and when it leaves, in seconds from the first one on: (2,) float32, or (N, 2)."""
         one = np.ndim(idx) == 0
-        pts = self._frames.pts
-        ends = [*pts[1:], self._frames.video.info.end_seconds]
-        times = [(pts[place], ends[place]) for place in self._exist([idx] if one else idx)]
+        edges = [*self._frames.pts, self._frames.video.info.end_seconds]
+        times = [(edges[i] - edges[0], edges[i + 1] - edges[0]) for i in self._exist([idx] if one else idx)]
         found = np.array(times, np.float32).reshape(-1, 2)
         return found[0] if one else found
 
@@ -123,8 +122,16 @@ class VideoReader:
         return list(self._frames.video.info.keyframes)
 
     def get_avg_fps(self) -> float:
-        """Frames per second over the whole video."""
-        return self._frames.video.info.average_fps
+        """Frames per second over the whole video.
+
+        The usual rate that its times are a rounding of, if there is one: 30.0 for 77 frames in 2.567 s of milliseconds.
+        """
+        info = self._frames.video.info
+        fps = info.average_fps
+        usual = min((round(fps), round(fps * 1.001) / 1.001), key=lambda rate: abs(rate - fps))
+        rounding = info.time_base[0] / info.time_base[1]
+        duration = info.duration_seconds
+        return float(usual) if usual > 0 and abs(info.num_frames / usual - duration) <= rounding else fps
 
     def seek(self, pos: int) -> None:
         """:meth:`next` gives the key frame at or before frame ``pos``. AssertionError if there is no such frame."""

@@ -146,7 +146,7 @@ def _filled(exist: list[Any], length: int, policy: str) -> list[Any]:
         return exist
     if policy == "error":
         raise ValueError(
-            f"a clip has only {len(exist)} of {length} frames before the video ends, and policy is 'error'"
+            f"policy is 'error', and a clip has only {len(exist)} of {length} frames before the video ends"
         )
     return (exist * length if policy == "wrap" else exist + [exist[-1]] * length)[:length]
 

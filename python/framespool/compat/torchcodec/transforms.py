@@ -13,7 +13,7 @@ __all__ = ["CenterCrop", "DecoderTransform", "RandomCrop", "Resize"]
 
 
 class DecoderTransform:
-    """Base of these transforms. ``size``: ``(height, width)`` of the result, in pixels; ValueError for anything else."""
+    """Base of these transforms. ``size``: ``(height, width)`` of the result in pixels, else ValueError."""
 
     def __init__(self, size: Sequence[int]) -> None:
         if isinstance(size, int) or len(size) != 2:

@@ -21,7 +21,7 @@ class VideoLoader:
 
     ``uris``: sources as :class:`VideoReader` takes them. ``ctx``: a context or a list of them; the first is used.
     ``shape``: (frames in a batch, height, width, 3). ``interval``: frames left out between two of a batch. ``skip``:
-    frames left out after a batch. A video ends where a batch and the frames left out after it do not fit any more.
+    frames left out after a batch. A video ends where no batch fits any more with one frame behind it.
 
     ``shuffle``: 0 for the videos' order; 1 for batches of videos drawn at random, each video's own in their order; 2
     for all batches at random. An epoch ends with StopIteration, also in a ``for`` loop, and :meth:`reset` begins the
@@ -65,7 +65,8 @@ class VideoLoader:
         self._batches = [
             (number, range(place * step, place * step + span, stride))
             for number, reader in enumerate(self._readers)
-            for place in range(len(reader) // step)
+            # A last batch that just fits is left out, as in decord.
+            for place in range(max(0, -(-(len(reader) - shape[0] * stride) // step)))
         ]
         self._epoch = -1
         self._left: Iterator[tuple[int, range]] = iter(())

@@ -167,7 +167,7 @@ class VideoDecoder:
             raise RuntimeError(f"fps must be positive, got {fps}")
         torch = needed()
         count = math.floor((stop_seconds - start_seconds) * fps + 0.5)
-        moments = [start_seconds + place / fps for place in range(count)]
+        moments = [start_seconds + place * (1 / fps) for place in range(count)]
         batch = self._batch([self._frames.playing(moment) for moment in moments])
         batch.pts_seconds = torch.tensor(moments, dtype=torch.float64)
         batch.duration_seconds = torch.full((count,), 1 / fps, dtype=torch.float64)

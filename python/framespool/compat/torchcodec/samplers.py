@@ -107,7 +107,8 @@ def clips_at_random_timestamps(
     start, end, apart = _time_range(
         decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end, policy
     )
-    starts = (needed().rand(num_clips) * (end - start) + start).tolist()
+    torch = needed()
+    starts = (torch.rand(num_clips, dtype=torch.float64) * (end - start) + start).tolist()
     return _at_times(decoder, starts, num_frames_per_clip, apart, policy)
 
 
@@ -126,7 +127,8 @@ def clips_at_regular_timestamps(
     start, end, apart = _time_range(
         decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end, policy
     )
-    starts = needed().arange(start, end, seconds_between_clip_starts).tolist()
+    torch = needed()
+    starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64).tolist()
     return _at_times(decoder, starts, num_frames_per_clip, apart, policy)
 
 

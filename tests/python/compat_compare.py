@@ -1,9 +1,9 @@
 """Holds the compat modules against the libraries whose names they have, frame by frame.
 
-``python tests/python/compat_compare.py decord|torchcodec VIDEO…`` prints a line for each video; tests/python/test_compat.py
-uses the functions. A frame agrees if it is nearer to the real library's frame of its number than to those beside it, by
-mean absolute difference. Equality cannot be had: colours are converted by other formulas (swscale's fixed-point tables
-there, the exact formula here; chroma is interpolated there for odd sizes and repeated here).
+``python tests/python/compat_compare.py decord|torchcodec VIDEO…`` prints a line for each video; test_compat.py uses the
+functions. A frame agrees if it is nearer to the real library's frame of its number than to those beside it, by mean
+absolute difference. Equality cannot be had: colours are converted by other formulas (swscale's fixed-point tables
+there, the exact formula rounded once here).
 """
 
 from __future__ import annotations

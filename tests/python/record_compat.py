@@ -1,4 +1,4 @@
-"""Records what decord and torchcodec answer: ``compat_golden.json``, which tests/python/test_compat.py holds ours against.
+"""Records what decord and torchcodec answer: ``compat_golden.json``, which test_compat.py holds ours against.
 
 Run it where these are installed (benches/peers/setup.sh): ``python tests/python/record_compat.py``. The questions below
 are put to both sides in the same words; ``corpus/video`` is where the videos are.
@@ -6,6 +6,7 @@ are put to both sides in the same words; ``corpus/video`` is where the videos ar
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -100,7 +101,7 @@ READER_OUTCOMES = [
     "decord.VideoReader(path, width=100)[0].shape",
     "decord.VideoReader(path, width=100, height=50)[0].shape",
     "decord.VideoReader(path, width=0, height=0)[0].shape",
-    "decord.VideoReader(open(path, 'rb'))[0].shape",
+    "decord.VideoReader(io.BytesIO(data))[0].shape",
     "decord.VideoLoader([], [decord.cpu(0)], (8, 48, 64, 3), 0, 0, 0)",
     "decord.VideoLoader(path, [decord.cpu(0)], (8, 48, 64, 3), 0, 0, 0)",
     "decord.VideoLoader([path], [], (8, 48, 64, 3), 0, 0, 0)",
@@ -192,9 +193,9 @@ DECODER_OUTCOMES = [
     "decoders.VideoDecoder(b'abc')",
     "decoders.VideoDecoder(3)",
     "decoders.VideoDecoder(None)",
-    "decoders.VideoDecoder(open(path, 'rb').read())[0]",
-    "decoders.VideoDecoder(open(path, 'rb'))[0]",
-    "decoders.VideoDecoder(torch.frombuffer(bytearray(open(path, 'rb').read()), dtype=torch.uint8))[0]",
+    "decoders.VideoDecoder(data)[0]",
+    "decoders.VideoDecoder(io.BytesIO(data))[0]",
+    "decoders.VideoDecoder(torch.frombuffer(bytearray(data), dtype=torch.uint8))[0]",
     "transforms.Resize((100,))",
     "torchcodec.Frame(torch.zeros(3, 3), 1.0, 1.0)",
     "torchcodec.FrameBatch(torch.zeros(2, 3, 4, 4), torch.zeros(3), torch.zeros(2))",
@@ -289,6 +290,8 @@ def outcome(ask: Callable[[], Any]) -> Any:
     shape = getattr(getattr(found, "data", None), "shape", None) or getattr(found, "shape", None)
     if shape is not None and not isinstance(found, (int, float, str, bool)):
         return list(shape)
+    if isinstance(found, tuple):
+        return list(found)
     return found if isinstance(found, (int, float, str, bool)) else None
 
 
@@ -324,6 +327,7 @@ def ask_reader(decord: Any, videos: Path) -> dict[str, Any]:
         found["walk"].append(None if picture is None or picture.ndim == 4 else nearest(frames, picture))
     reader = decord.VideoReader(path)
     names = {"decord": decord, "np": np, "r": reader, "n": len(reader), "path": path, "broken": broken}
+    names |= {"io": io, "data": Path(path).read_bytes()}
     found["outcomes"] = {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in READER_OUTCOMES}
     found["loaders"] = []
     for size, interval, skip in LOADERS:
@@ -366,6 +370,7 @@ def ask_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
     modules = {name: getattr(torchcodec, name) for name in ("decoders", "samplers", "transforms")}
     names = {"torchcodec": torchcodec, **modules, "torch": torch, "np": np, "d": decoder, "n": len(decoder)}
     names |= {"path": path, "broken": broken, "B": begin, "E": end}
+    names |= {"io": io, "data": Path(path).read_bytes()}
     found["outcomes"] = {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in DECODER_OUTCOMES}
     small = decoders.VideoDecoder(path, transforms=[torchcodec.transforms.Resize((24, 32))])
     pictures = small[:].float()
@@ -414,7 +419,16 @@ def main() -> None:
     }
     rows = json.dumps(golden, separators=(",", ":"))
     # One entry a line, so that a new recording can be read as a difference.
-    for mark in ('"videos":', '"walk":', '"outcomes":', '"loaders":', '"ranges":', '"samplers":', '"crop":', '"action/'):
+    for mark in (
+        '"videos":',
+        '"walk":',
+        '"outcomes":',
+        '"loaders":',
+        '"ranges":',
+        '"samplers":',
+        '"crop":',
+        '"action/',
+    ):
         rows = rows.replace(mark, f"\n{mark}")
     GOLDEN.write_text(rows + "\n")
     print(GOLDEN, len(rows), "bytes", file=sys.stderr)

@@ -4,8 +4,10 @@
 
 What differs:
 
-- Frame *i* is the *i*-th shown, whatever was asked for before it. decord gives others after some seeks, for videos with
-  edit lists or frames that are not shown, and where :meth:`~VideoReader.skip_frames` follows :meth:`~VideoReader.seek`.
+- Frame *i* is the *i*-th shown, whatever was asked for before it. Where decord is known to be wrong: after
+  :meth:`~VideoReader.seek` to anything but a key frame, ``next()`` and ``reader[i]`` can give frames of other numbers; in
+  MPEG-TS files it never gives the frames before the second key frame; open GOPs shift its key frames, and files with
+  edit lists have frames that are never shown; times in AVI files with B-frames are minus some billion years.
 - Pixels: framespool converts colours by the exact formula with the stream's own matrix and range, where decord has
   swscale's tables and defaults. ``width`` and ``height`` resize as torchvision does, bilinear with antialiasing, where
   decord has swscale's filter.

@@ -5,12 +5,12 @@
 What differs:
 
 - Frame *i* is the *i*-th shown, whatever was asked for before it. Where decord is known to be wrong: after
-  :meth:`~VideoReader.seek` to anything but a key frame, ``next()`` and ``reader[i]`` can give frames of other numbers; in
-  MPEG-TS files it never gives the frames before the second key frame; open GOPs shift its key frames, and files with
+  :meth:`~VideoReader.seek` to anything but a key frame, ``next()`` and ``reader[i]`` can give frames of other numbers;
+  in MPEG-TS files it never gives the frames before the second key frame; open GOPs shift its key frames; files with
   edit lists have frames that are never shown; times in AVI files with B-frames are minus some billion years.
 - Pixels: framespool converts colours by the exact formula with the stream's own matrix and range, where decord has
   swscale's tables and defaults. ``width`` and ``height`` resize as torchvision does, bilinear with antialiasing, where
-  decord has swscale's filter.
+  decord has swscale's filter. Pictures that the file mirrors are mirrored.
 - ``get_frame_timestamp``: a frame stays until the next one appears, for variable frame rates too. As in decord the
   first frame appears at 0. ``get_avg_fps`` is counted from the frames; decord's is what the file's header says.
 - ``fault_tol`` changes nothing: a frame that the file's damage has reached is a :class:`DECORDError`, never the frame

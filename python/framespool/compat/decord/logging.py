@@ -1,0 +1,17 @@
+"""Levels of log messages, of which framespool prints none."""
+
+from __future__ import annotations
+
+QUIET = -8
+PANIC = 0
+FATAL = CRITICAL = 8
+ERROR = 16
+WARNING = 24
+INFO = 32
+VERBOSE = 40
+DEBUG = 48
+TRACE = 56
+
+
+def set_level(lvl: int = ERROR) -> None:
+    """Nothing: damage is told by errors."""

@@ -1,0 +1,121 @@
+"""Arrays, and the devices they are on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from framespool._framespool import Tensor
+from framespool.errors import UnsupportedError
+
+__all__ = ["DECORDContext", "NDArray", "array", "cpu", "gpu"]
+
+_CPU, _GPU = 1, 2
+
+
+@dataclass(frozen=True)
+class DECORDContext:
+    """A device. ``device_type``: 1 for the CPU, 2 for a GPU, as in DLPack. ``device_id``: its number, from 0."""
+
+    device_type: int
+    device_id: int
+
+    def __repr__(self) -> str:
+        return f"{'cpu' if self.device_type == _CPU else 'gpu'}({self.device_id})"
+
+    def sync(self) -> None:
+        """Nothing: frames are handed over finished."""
+
+
+def cpu(dev_id: int = 0) -> DECORDContext:
+    """The CPU."""
+    return DECORDContext(_CPU, dev_id)
+
+
+def gpu(dev_id: int = 0) -> DECORDContext:
+    """A GPU."""
+    return DECORDContext(_GPU, dev_id)
+
+
+class NDArray:
+    """Numbers in memory: what readers give with the bridge "native".
+
+    ``asnumpy()`` is a NumPy array of its own. Leaves by DLPack without a copy: ``torch.from_dlpack(a)``,
+    ``torch.from_dlpack(a.to_dlpack())``, ``numpy.from_dlpack(a)``. ``len(a)`` counts the numbers, as in decord.
+    """
+
+    def __init__(self, held: Tensor | np.ndarray[Any, Any]) -> None:
+        self._held = held
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return tuple(self._held.shape)
+
+    @property
+    def dtype(self) -> str:
+        """ "uint8", "int64", …"""
+        return str(self._held.dtype)
+
+    @property
+    def ctx(self) -> DECORDContext:
+        """Where the memory is."""
+        kind, number = self._held.__dlpack_device__()
+        return DECORDContext(int(kind), int(number))
+
+    context = ctx
+
+    def asnumpy(self) -> np.ndarray[Any, Any]:
+        """A copy on the host."""
+        held = self._held
+        array: np.ndarray[Any, Any] = held if isinstance(held, np.ndarray) else held.cpu().numpy()
+        return np.array(array)
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule of this memory."""
+        return self._held.__dlpack__()
+
+    def copyto(self, target: DECORDContext | NDArray) -> NDArray:
+        """A copy on a device, or into another array of this shape; only on the CPU."""
+        if isinstance(target, NDArray):
+            return target.copyfrom(self)
+        if target.device_type != _CPU:
+            raise UnsupportedError(f"arrays are copied to the CPU only, not to {target}; torch.from_dlpack can do it")
+        return NDArray(self.asnumpy())
+
+    def copyfrom(self, source_array: Any) -> NDArray:
+        """Takes over an array's numbers; ValueError for another shape."""
+        held = self._held
+        mine: np.ndarray[Any, Any] = held if isinstance(held, np.ndarray) else held.numpy()
+        mine[...] = np.asarray(source_array)
+        return self
+
+    def same_as(self, other: NDArray) -> bool:
+        """Whether the two are one memory."""
+        return self._held is other._held
+
+    def __len__(self) -> int:
+        return math.prod(self.shape)
+
+    def __dlpack__(self, **wishes: Any) -> Any:
+        return self._held.__dlpack__(**wishes)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self._held.__dlpack_device__()
+        return int(kind), int(number)
+
+    def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} shape={self.shape}, {self.ctx}>\n{self.asnumpy()!r}"
+
+
+def array(arr: Any, ctx: DECORDContext | None = None) -> NDArray:
+    """An array of these numbers on the CPU."""
+    if ctx is not None and ctx.device_type != _CPU:
+        raise UnsupportedError(f"arrays are made on the CPU only, not on {ctx}")
+    return NDArray(np.array(arr))

@@ -1,0 +1,26 @@
+"""torchcodec's names (version 0.17) for framespool: ``decoders.VideoDecoder``, ``samplers``, ``transforms``, frames.
+
+``from framespool.compat.torchcodec.decoders import VideoDecoder`` in place of ``from torchcodec.decoders import
+VideoDecoder`` is all that changes. Results are torch tensors; needs PyTorch, and neither torchcodec nor an FFmpeg.
+
+What differs:
+
+- Frame *i* is the *i*-th shown, in any order of asking. torchcodec gives the frame before it, or the same one over and
+  over, for random access in AVI files with B-frames, some WMV and VP9 files, and MPEG-TS files, whose frames before the
+  second key frame it never gives.
+- Pixels: framespool converts colours by the exact formula with the stream's own matrix and range; values differ by a
+  few levels. ``Resize`` is antialiased in both.
+- Durations: frame *i* stays until frame *i* + 1 appears, for variable frame rates too. ``metadata`` tells what
+  framespool knows: colours, pixel format and bit rate are ``None``, and so is a pixel aspect ratio that is not stated.
+- ``seek_mode="approximate"`` is exact as well. ``device="cuda"`` decodes with NVDEC to the bytes of the CPU.
+- A frame that the file's damage has reached is a RuntimeError, never a frame that looks about right.
+- ``stream_index`` and ``custom_frame_mappings`` are refused; so is ``output_dtype="auto"``. There are no decoders for
+  audio and images, no encoders.
+- Requests that make torchcodec fail in other ways get a result or a plain error: ``get_frames_at([])`` is an empty
+  batch, as is a range whose start is behind its stop; a backward slice is allowed.
+"""
+
+from framespool.compat.torchcodec import decoders, samplers, transforms
+from framespool.compat.torchcodec._frame import Frame, FrameBatch
+
+__all__ = ["Frame", "FrameBatch", "decoders", "samplers", "transforms"]

@@ -1,0 +1,77 @@
+"""What frames are handed over in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+def _describe(frames: Any) -> str:
+    rows = [f"{type(frames).__name__}:", f"  data (shape): {frames.data.shape}"]
+    rows += [f"  {name}: {getattr(frames, name)}" for name in ("pts_seconds", "duration_seconds")]
+    return "\n".join(rows) + "\n"
+
+
+@dataclass
+class Frame:
+    """One frame. It unpacks: ``data, pts_seconds, duration_seconds = frame``.
+
+    ``data``: torch.Tensor uint8 (C, H, W), or (H, W, C). ``pts_seconds``, ``duration_seconds``: when it appears and
+    how long it stays, in seconds. Raises ValueError for data of other than three dimensions.
+    """
+
+    data: Any
+    pts_seconds: float
+    duration_seconds: float
+
+    def __post_init__(self) -> None:
+        if self.data.ndim != 3:
+            raise ValueError(f"a Frame's data has 3 dimensions, got shape {tuple(self.data.shape)}")
+        self.pts_seconds = float(self.pts_seconds)
+        self.duration_seconds = float(self.duration_seconds)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, field.name) for field in dataclasses.fields(self))
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+@dataclass
+class FrameBatch:
+    """Frames, or clips of frames: any dimensions before those of a frame.
+
+    ``data``: torch.Tensor uint8 (…, C, H, W), or (…, H, W, C). ``pts_seconds``, ``duration_seconds``: torch.Tensor
+    float64 (…), seconds. An index or slice applies to all three and gives a FrameBatch; so does iteration. Raises
+    ValueError for shapes that do not fit together.
+    """
+
+    data: Any
+    pts_seconds: Any
+    duration_seconds: Any
+
+    def __post_init__(self) -> None:
+        if self.data.ndim < 3:
+            raise ValueError(f"a FrameBatch's data has 3 dimensions or more, got shape {tuple(self.data.shape)}")
+        leading = self.data.shape[:-3]
+        for name in ("pts_seconds", "duration_seconds"):
+            shape = getattr(self, name).shape
+            if shape != leading:
+                raise ValueError(
+                    f"{name} must have shape {tuple(leading)}, the leading one of data {tuple(self.data.shape)}, "
+                    f"got {tuple(shape)}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, key: Any) -> FrameBatch:
+        return FrameBatch(self.data[key], self.pts_seconds[key], self.duration_seconds[key])
+
+    def __iter__(self) -> Iterator[FrameBatch]:
+        return (self[place] for place in range(len(self)))
+
+    def __repr__(self) -> str:
+        return _describe(self)

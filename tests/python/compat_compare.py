@@ -1,0 +1,104 @@
+"""Holds the compat modules against the libraries whose names they have, frame by frame.
+
+``python tests/python/compat_compare.py decord|torchcodec VIDEO…`` prints a line for each video; test_compat.py uses the
+functions. A frame agrees if it is nearer to the real library's frame of its number than to those beside it, by mean
+absolute difference. Equality cannot be had: colours are converted by other formulas (swscale's fixed-point tables
+there, the exact formula rounded once here).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+#: Mean absolute difference, in levels of 255, that two conversions of one picture may show where both take the matrix
+#: and the range from the stream.
+SAME_PICTURE = 3.0
+
+
+def distance(one: Any, other: Any) -> float:
+    return float(np.abs(one.astype(np.int16) - other).mean())
+
+
+def misplaced(theirs: list[Any], ours: list[Any]) -> list[tuple[int, int]]:
+    """(frame, neighbour) where our frame is nearer to their neighbour than to their own frame."""
+    found = []
+    for place, frame in enumerate(ours):
+        own = distance(frame, theirs[place])
+        for beside in (place - 1, place + 1):
+            # Still pictures: neighbours that do not differ tell nothing.
+            apart = 0 <= beside < len(theirs) and distance(theirs[beside], theirs[place]) > 0.05
+            if apart and distance(frame, theirs[beside]) < own:
+                found.append((place, beside))
+    return found
+
+
+def compare(path: str, theirs: Any, ours: Any, rgb: Callable[[Any], Any], times: Callable[[Any, int], Any]) -> dict:
+    """Counts, frames and times of one video in two readers; ``rgb`` makes (H, W, 3) arrays of their frames."""
+    facts: dict[str, Any] = {"frames": (len(theirs), len(ours))}
+    count = min(len(theirs), len(ours), 40)
+    a, b = [rgb(theirs[i]) for i in range(count)], [rgb(ours[i]) for i in range(count)]
+    facts["shape"] = (a[0].shape, b[0].shape)
+    if a[0].shape == b[0].shape:
+        apart = [distance(x, y) for x, y in zip(a, b, strict=True)]
+        facts["mean"], facts["worst"] = round(float(np.mean(apart)), 2), round(max(apart), 2)
+        facts["misplaced"] = misplaced(a, b)
+    late = [(i, times(theirs, i), times(ours, i)) for i in range(count)]
+    facts["pts"] = [x for x in late if abs(x[1][0] - x[2][0]) > 1e-4][:3]
+    facts["durations"] = [x for x in late if abs(x[1][1] - x[2][1]) > 1e-4][:3]
+    # In an order that has nothing to do with the file's: the real library's own frames, and those decoded in order.
+    order = np.random.default_rng(7).permutation(count).tolist()[:12]
+    facts["seeks_theirs"] = [i for i in order if distance(rgb(theirs[i]), a[i]) > 0]
+    facts["seeks_ours"] = [i for i in order if distance(rgb(ours[i]), b[i]) > 0]
+    return facts
+
+
+def decord_pair(path: str) -> dict[str, Any]:
+    import decord
+    from framespool.compat import decord as ours
+
+    def times(reader: Any, place: int) -> tuple[float, float]:
+        begin, end = (float(x) for x in reader.get_frame_timestamp(place))
+        return begin, end - begin
+
+    theirs, mine = decord.VideoReader(path, num_threads=1), ours.VideoReader(path, num_threads=1)
+    facts = compare(path, theirs, mine, lambda frame: frame.asnumpy(), times)
+    facts["keys"] = (theirs.get_key_indices(), mine.get_key_indices())
+    facts["fps"] = (theirs.get_avg_fps(), mine.get_avg_fps())
+    return facts
+
+
+def torchcodec_pair(path: str) -> dict[str, Any]:
+    from framespool.compat.torchcodec import decoders as ours
+    from torchcodec import decoders
+
+    def times(decoder: Any, place: int) -> tuple[float, float]:
+        frame = decoder.get_frame_at(place)
+        return frame.pts_seconds, frame.duration_seconds
+
+    theirs, mine = decoders.VideoDecoder(path), ours.VideoDecoder(path)
+    facts = compare(path, theirs, mine, lambda frame: frame.permute(1, 2, 0).numpy(), times)
+    facts["metadata"] = {
+        name: (there, here)
+        for name, here in vars(mine.metadata).items()
+        if here is not None and (there := getattr(theirs.metadata, name)) != here
+    }
+    return facts
+
+
+def main(which: str, paths: Iterable[str]) -> None:
+    pair = {"decord": decord_pair, "torchcodec": torchcodec_pair}[which]
+    for path in paths:
+        try:
+            facts = {name: value for name, value in pair(path).items() if value not in ([], {})}
+        except Exception as reason:  # one library may refuse what the other reads
+            facts = {"failed": f"{type(reason).__module__}.{type(reason).__name__}: {str(reason)[:200]}"}
+        print(Path(path).name, facts, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,438 @@
+"""Records what decord and torchcodec answer: ``compat_golden.json``, which test_compat.py holds ours against.
+
+Run it where these are installed (benches/peers/setup.sh): ``python tests/python/record_compat.py``. The questions below
+are put to both sides in the same words; ``corpus/video`` is where the videos are.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GOLDEN = Path(__file__).with_name("compat_golden.json")
+
+VIDEOS = [
+    "action/asl/again.mkv",
+    "action/archery_ucf_320x240.avi",
+    "action/cars_overhead_768x432.mp4",
+    "action/tractor_vp9_512x288.webm",
+    "derived/base_640x360.mp4",
+    "derived/delayed_start_640x360.mp4",
+    "derived/h264_gop12_360p_kinetics_like.mp4",
+    "derived/rotate_cw90_640x360.mp4",
+    "derived/vp8_640x360.webm",
+    "odd/non_zero_start.mp4",
+]
+#: 88 frames at 12.5 a second, key frames 0 and 60.
+READER_VIDEO = "action/cars_overhead_768x432.mp4"
+#: 77 frames of about 1/30 s, in milliseconds, from 0.033 s on.
+DECODER_VIDEO = "action/asl/again.mkv"
+
+#: Put to a reader of READER_VIDEO called ``r``, in this order; ``next`` frames are told by their number.
+READER_WALK = [
+    "next()",
+    "next()",
+    "seek(4)",
+    "next()",
+    "[5]",
+    "next()",
+    "get_batch([1, 8])",
+    "next()",
+    "seek_accurate(4)",
+    "next()",
+    "skip_frames()",
+    "next()",
+    "seek_accurate(70)",
+    "next()",
+    "skip_frames(3)",
+    "next()",
+    "seek(70)",
+    "next()",
+    "[-1]",
+    "next()",
+    "next()",
+]
+
+#: Expressions of which only the kind of outcome counts; ``n`` is the number of frames.
+READER_OUTCOMES = [
+    "r[n - 1]",
+    "r[n]",
+    "r[-n]",
+    "r[-n - 1]",
+    "r[1.5]",
+    "r['a']",
+    "r[None]",
+    "r[5:5]",
+    "r[::-7]",
+    "r[0:10000:20]",
+    "r.get_batch([])",
+    "r.get_batch([-1])",
+    "r.get_batch([n])",
+    "r.get_batch([-n - 1])",
+    "r.get_batch((1, 2))",
+    "r.get_batch(np.array([3, 4]))",
+    "r.get_batch(range(3))",
+    "r.get_batch(None)",
+    "r.get_batch('a')",
+    "r.get_frame_timestamp(n)",
+    "r.get_frame_timestamp(-1)",
+    "r.get_frame_timestamp([n])",
+    "r.seek(n)",
+    "r.seek(-1)",
+    "r.seek(1.5)",
+    "r.seek_accurate(n)",
+    "r.seek_accurate(-1)",
+    "r.skip_frames(0)",
+    "r.skip_frames(-1)",
+    "decord.VideoReader('/nope.mp4')",
+    "decord.VideoReader(broken)",
+    "decord.VideoReader(3)",
+    "decord.VideoReader(None)",
+    "decord.VideoReader(path, ctx='cpu')",
+    "decord.VideoReader(path, ctx=None)",
+    "decord.VideoReader(path, width=1.5)",
+    "decord.VideoReader(path, width=100)[0].shape",
+    "decord.VideoReader(path, width=100, height=50)[0].shape",
+    "decord.VideoReader(path, width=0, height=0)[0].shape",
+    "decord.VideoReader(io.BytesIO(data))[0].shape",
+    "decord.VideoLoader([], [decord.cpu(0)], (8, 48, 64, 3), 0, 0, 0)",
+    "decord.VideoLoader(path, [decord.cpu(0)], (8, 48, 64, 3), 0, 0, 0)",
+    "decord.VideoLoader([path], [], (8, 48, 64, 3), 0, 0, 0)",
+    "decord.VideoLoader([path], [decord.cpu(0)], (8, 48, 64), 0, 0, 0)",
+    "decord.VideoLoader([path], [decord.cpu(0)], (8, 48, 64, 3), 0, 0, 3)",
+    "decord.VideoLoader([path], [decord.cpu(0)], (8, 48, 64, 3), 0, 0, -1)",
+    "decord.VideoLoader(['/nope.mp4'], [decord.cpu(0)], (8, 48, 64, 3), 0, 0, 0)",
+    "decord.VideoLoader([path], [decord.cpu(0)], (400, 48, 64, 3), 0, 0, 0).next()",
+    "decord.bridge.set_bridge('numpy')",
+    "decord.bridge.set_bridge(None)",
+    "decord.cpu() == decord.cpu(0)",
+    "repr(decord.gpu(1))",
+]
+
+#: (batch size, interval, skip) of loaders of two videos, 77 and 63 frames, that do not shuffle.
+LOADER_VIDEOS = ["action/asl/again.mkv", "action/asl/bird.mkv"]
+LOADERS = [(8, 0, 0), (8, 1, 0), (8, 0, 3), (8, 2, 5), (7, 0, 0), (40, 0, 0), (2, 5, 9)]
+
+DECODER_OUTCOMES = [
+    "d[n]",
+    "d[-1]",
+    "d[-n - 1]",
+    "d[1.0]",
+    "d['a']",
+    "d[np.int64(1)]",
+    "d[torch.tensor(1)]",
+    "d[[1, 2]]",
+    "d[5:5]",
+    "d[0:1000:7]",
+    "d[n + 5 : n + 9]",
+    "d.get_frame_at(n)",
+    "d.get_frame_at(-1)",
+    "d.get_frame_at(-n - 1)",
+    "d.get_frame_at(1.5)",
+    "d.get_frame_at('a')",
+    "d.get_frame_at(None)",
+    "d.get_frames_at([n])",
+    "d.get_frames_at([-1])",
+    "d.get_frames_at([-n - 1])",
+    "d.get_frames_at(torch.tensor([1, 2]))",
+    "d.get_frames_at(np.array([1, 2]))",
+    "d.get_frames_at((1, 2))",
+    "d.get_frames_at(range(3))",
+    "d.get_frames_at(5)",
+    "d.get_frames_at(['a'])",
+    "d.get_frames_in_range(0, 5, 2)",
+    "d.get_frames_in_range(5, 5)",
+    "d.get_frames_in_range(0, n + 1)",
+    "d.get_frames_in_range(-5, -1)",
+    "d.get_frames_in_range(n + 2, n + 3)",
+    "d.get_frames_in_range(-n - 1, 3)",
+    "d.get_frames_in_range(0, n, 0)",
+    "d.get_frames_in_range(0, n, -1)",
+    "d.get_frame_played_at(B)",
+    "d.get_frame_played_at(E)",
+    "d.get_frame_played_at(E - 1e-6)",
+    "d.get_frame_played_at(B - 1e-6)",
+    "d.get_frame_played_at('a')",
+    "d.get_frame_played_at(None)",
+    "d.get_frame_played_at(float('nan'))",
+    "d.get_frames_played_at([])",
+    "d.get_frames_played_at([E])",
+    "d.get_frames_played_at([-1.0])",
+    "d.get_frames_played_at(torch.tensor([0.5, 0.7]))",
+    "d.get_frames_played_at(0.5)",
+    "d.get_frames_played_at(['a'])",
+    "d.get_frames_played_at([float('nan')])",
+    "d.get_frames_played_in_range(0.6, 0.5)",
+    "d.get_frames_played_in_range(B - 1, E)",
+    "d.get_frames_played_in_range(B, E + 1)",
+    "d.get_frames_played_in_range(E, E)",
+    "d.get_frames_played_in_range(0.1, 0.5, fps=0)",
+    "d.get_frames_played_in_range(0.1, 0.5, fps=-1)",
+    "d.get_frames_played_in_range(0.1, 0.5, fps=float('nan'))",
+    "decoders.VideoDecoder(path, dimension_order='X')",
+    "decoders.VideoDecoder(path, seek_mode='x')",
+    "decoders.VideoDecoder(path, num_ffmpeg_threads=0)",
+    "decoders.VideoDecoder(path, num_ffmpeg_threads=None)",
+    "decoders.VideoDecoder(path, stream_index=7)",
+    "decoders.VideoDecoder(path, output_dtype=torch.int8)",
+    "decoders.VideoDecoder(path, output_dtype=torch.float32)[0]",
+    "decoders.VideoDecoder(path, transforms=[3])",
+    "decoders.VideoDecoder(path, transforms=[transforms.Resize((100, 120))])[0:2]",
+    "decoders.VideoDecoder(path, transforms=[transforms.CenterCrop((1000, 120))])",
+    "decoders.VideoDecoder(path, dimension_order='NHWC')[0]",
+    "decoders.VideoDecoder(path, device='xx')",
+    "decoders.VideoDecoder('/nope.mp4')",
+    "decoders.VideoDecoder(broken)",
+    "decoders.VideoDecoder(b'abc')",
+    "decoders.VideoDecoder(3)",
+    "decoders.VideoDecoder(None)",
+    "decoders.VideoDecoder(data)[0]",
+    "decoders.VideoDecoder(io.BytesIO(data))[0]",
+    "decoders.VideoDecoder(torch.frombuffer(bytearray(data), dtype=torch.uint8))[0]",
+    "transforms.Resize((100,))",
+    "torchcodec.Frame(torch.zeros(3, 3), 1.0, 1.0)",
+    "torchcodec.FrameBatch(torch.zeros(2, 3, 4, 4), torch.zeros(3), torch.zeros(2))",
+    "torchcodec.FrameBatch(torch.zeros(3, 3), torch.zeros(3), torch.zeros(3))",
+    "d.get_frames_at([0, 1])[5]",
+    "d.get_frames_at([0, 1])[-1]",
+    "d.get_frames_at([0, 1])[0:2]",
+]
+
+#: Seconds from, to, and frames a second, within DECODER_VIDEO.
+RANGES: list[tuple[float, float, float | None]] = [
+    (0.033, 2.6, None),
+    (0.05, 0.1, None),
+    (0.066, 0.067, None),
+    (0.067, 0.0670001, None),
+    (0.5, 0.5, None),
+    (0.1, 0.95, 10),
+    (0.1, 0.92, 10),
+    (0.112, 0.4, 60),
+    (0.1, 0.13, 5),
+    (0.12, 0.75, 13.7),
+    (1.033, 2.6, 15),
+    (0.033, 2.6, 30),
+    (0.05, 1.0, 29.97),
+]
+
+_FEW = {"num_clips": 3, "num_frames_per_clip": 4}
+_LONG = {"num_clips": 2, "num_frames_per_clip": 4, "num_indices_between_frames": 40}
+_TIMES = {"num_frames_per_clip": 4, "seconds_between_frames": 0.1}
+_LATE = {**_TIMES, "seconds_between_frames": 0.25, "sampling_range_start": 2.0, "sampling_range_end": 2.5}
+_RANDOM, _REGULAR = "clips_at_random_indices", "clips_at_regular_indices"
+_RANDOM_TIMES, _REGULAR_TIMES = "clips_at_random_timestamps", "clips_at_regular_timestamps"
+
+#: Samplers and their options, by the state of torch's generator.
+SAMPLERS: list[tuple[int, str, dict[str, Any]]] = [
+    (seed, name, options)
+    for name, choices in {
+        **dict.fromkeys(
+            (_RANDOM, _REGULAR),
+            [
+                {},
+                _FEW,
+                {**_FEW, "num_indices_between_frames": 2},
+                _LONG,
+                {**_LONG, "policy": "wrap"},
+                {**_LONG, "policy": "error"},
+                {"policy": "x"},
+                {"num_clips": 0},
+                {"num_frames_per_clip": 0},
+                {"num_indices_between_frames": 0},
+                {"sampling_range_start": 77},
+                {"sampling_range_start": -82},
+                {"sampling_range_start": -5, "num_clips": 9},
+                {"sampling_range_end": 3, "num_clips": 4},
+                {"sampling_range_end": -70, "num_clips": 10},
+                {"sampling_range_end": 1000, "num_clips": 3},
+                {"sampling_range_start": 5, "sampling_range_end": 5},
+                {"sampling_range_start": 70, "num_frames_per_clip": 20},
+            ],
+        ),
+        _RANDOM_TIMES: [{"num_clips": 3, **options} for options in ({}, _TIMES, _LATE, {**_LATE, "policy": "wrap"})]
+        + [
+            {"num_clips": 0},
+            {"policy": "x"},
+            {"num_frames_per_clip": 0},
+            {"seconds_between_frames": 0},
+            {"sampling_range_start": -1},
+            {"sampling_range_start": 2.6},
+            {"sampling_range_end": 0.033},
+            {"sampling_range_end": 30},
+            {"sampling_range_start": 1.0, "sampling_range_end": 1.0},
+            {"num_frames_per_clip": 4, "seconds_between_frames": 1.0},
+            {**_LATE, "policy": "error"},
+        ],
+        _REGULAR_TIMES: [
+            {"seconds_between_clip_starts": apart, **options}
+            for apart in (0.7, 0.1, 0, -1)
+            for options in ({}, _TIMES, _LATE, {**_LATE, "policy": "wrap"}, {**_LATE, "policy": "error"})
+        ],
+    }.items()
+    for options in choices
+    for seed in ((7, 8) if "random" in name and "policy" not in options else (7,))
+]
+
+
+def outcome(ask: Callable[[], Any]) -> Any:
+    """An error's class, or what comes out, as far as it can be written down: a shape, else the value."""
+    try:
+        found = ask()
+    except Exception as reason:
+        return type(reason).__name__
+    shape = getattr(getattr(found, "data", None), "shape", None) or getattr(found, "shape", None)
+    if shape is not None and not isinstance(found, (int, float, str, bool)):
+        return list(shape)
+    if isinstance(found, tuple):
+        return list(found)
+    return found if isinstance(found, (int, float, str, bool)) else None
+
+
+def nearest(frames: Any, frame: Any) -> int:
+    """Which of ``frames`` this one is."""
+    return int(np.argmin([np.abs(other.astype(np.int16) - frame).mean() for other in frames]))
+
+
+def ask_reader(decord: Any, videos: Path) -> dict[str, Any]:
+    """decord's part, put to a module with its names."""
+    found: dict[str, Any] = {"videos": {}}
+    for name in VIDEOS:
+        reader = decord.VideoReader(str(videos / name))
+        times = reader.get_frame_timestamp([0, 1, 2, -2])
+        found["videos"][name] = {
+            "frames": len(reader),
+            "shape": list(reader[0].shape),
+            "keys": reader.get_key_indices(),
+            "fps": reader.get_avg_fps(),
+            "times": [[round(float(x), 5) for x in pair] for pair in times],
+        }
+    path, broken = str(videos / READER_VIDEO), str(videos / "corrupt" / "broken.mp4")
+    frames = decord.VideoReader(path, width=192, height=108)[:].asnumpy()
+    reader = decord.VideoReader(path, width=192, height=108)
+    found["walk"] = []
+    for step in READER_WALK:
+        try:
+            given = eval(f"r{step if step[0] == '[' else '.' + step}", {"r": reader})
+        except StopIteration:
+            found["walk"].append("StopIteration")
+            continue
+        picture = None if given is None else given.asnumpy()
+        found["walk"].append(None if picture is None or picture.ndim == 4 else nearest(frames, picture))
+    reader = decord.VideoReader(path)
+    names = {"decord": decord, "np": np, "r": reader, "n": len(reader), "path": path, "broken": broken}
+    names |= {"io": io, "data": Path(path).read_bytes()}
+    found["outcomes"] = {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in READER_OUTCOMES}
+    found["loaders"] = []
+    for size, interval, skip in LOADERS:
+        uris = [str(videos / name) for name in LOADER_VIDEOS]
+        loader = decord.VideoLoader(uris, [decord.cpu(0)], (size, 48, 64, 3), interval, skip, 0)
+        rows = [batch[1].asnumpy().tolist() for batch in loader]
+        found["loaders"].append([[row[0], row[-1]] for row in rows])
+    return found
+
+
+def ask_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
+    """torchcodec's part, put to a package with its modules."""
+    import torch
+
+    found: dict[str, Any] = {"videos": {}}
+    decoders = torchcodec.decoders
+    for name in VIDEOS:
+        decoder = decoders.VideoDecoder(str(videos / name))
+        facts = decoder.metadata
+        times = decoder.get_frames_at([0, 1, 2, -1])
+        found["videos"][name] = {
+            "frames": len(decoder),
+            "shape": list(decoder[0].shape),
+            "pts": [round(float(x), 9) for x in times.pts_seconds],
+            "metadata": {
+                "num_frames": facts.num_frames,
+                "width": facts.width,
+                "height": facts.height,
+                "codec": facts.codec,
+                "rotation": facts.rotation,
+                "average_fps": round(facts.average_fps, 9),
+                "begin_stream_seconds": round(facts.begin_stream_seconds, 9),
+                "end_stream_seconds": round(facts.end_stream_seconds, 9),
+                "duration_seconds": round(facts.duration_seconds, 9),
+            },
+        }
+    path, broken = str(videos / DECODER_VIDEO), str(videos / "corrupt" / "broken.mp4")
+    decoder = decoders.VideoDecoder(path)
+    begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
+    modules = {name: getattr(torchcodec, name) for name in ("decoders", "samplers", "transforms")}
+    names = {"torchcodec": torchcodec, **modules, "torch": torch, "np": np, "d": decoder, "n": len(decoder)}
+    names |= {"path": path, "broken": broken, "B": begin, "E": end}
+    names |= {"io": io, "data": Path(path).read_bytes()}
+    found["outcomes"] = {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in DECODER_OUTCOMES}
+    small = decoders.VideoDecoder(path, transforms=[torchcodec.transforms.Resize((24, 32))])
+    pictures = small[:].float()
+
+    def numbers(data: Any) -> list[int]:
+        apart = (data.float()[:, None] - pictures[None]).abs().mean(dim=(2, 3, 4))
+        return [int(place) for place in apart.argmin(dim=1)]
+
+    found["ranges"] = []
+    for start, stop, fps in RANGES:
+        batch = small.get_frames_played_in_range(start, stop, fps=fps)
+        row = [numbers(batch.data) if len(batch) else [], [round(float(x), 6) for x in batch.pts_seconds]]
+        found["ranges"].append(row)
+    found["samplers"] = []
+    for seed, name, options in SAMPLERS:
+        torch.manual_seed(seed)
+        try:
+            clips = getattr(torchcodec.samplers, name)(small, **options)
+            rows = [numbers(clip.data) for clip in clips]
+        except ValueError:
+            rows = "ValueError"
+        found["samplers"].append(rows)
+    torch.manual_seed(3)
+    crop = decoders.VideoDecoder(path, transforms=[torchcodec.transforms.RandomCrop((50, 60))])
+    whole, part = decoder[0].float(), crop[0].float()
+    windows = whole.unfold(1, 50, 1).unfold(2, 60, 1)[:, ::1, ::1]
+    apart = (windows[:, :, :, ::7, ::7] - part[:, None, None, ::7, ::7]).abs().mean(dim=(0, 3, 4))
+    place = int(apart.argmin())
+    found["crop"] = [place // apart.shape[1], place % apart.shape[1]]
+    return found
+
+
+def main() -> None:
+    import decord
+    import torchcodec
+    import torchcodec.decoders
+    import torchcodec.samplers
+    import torchcodec.transforms
+
+    root = Path(__file__).resolve().parents[3]
+    videos = Path(os.environ.get("FRAMESPOOL_CORPUS") or root / "shared" / "corpus") / "video"
+    golden = {
+        "versions": {"eva_decord": "0.6.1", "torchcodec": torchcodec.__version__},
+        "decord": ask_reader(decord, videos),
+        "torchcodec": ask_decoder(torchcodec, videos),
+    }
+    rows = json.dumps(golden, separators=(",", ":"))
+    # One entry a line, so that a new recording can be read as a difference.
+    for mark in (
+        '"videos":',
+        '"walk":',
+        '"outcomes":',
+        '"loaders":',
+        '"ranges":',
+        '"samplers":',
+        '"crop":',
+        '"action/',
+    ):
+        rows = rows.replace(mark, f"\n{mark}")
+    GOLDEN.write_text(rows + "\n")
+    print(GOLDEN, len(rows), "bytes", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,369 @@
+"""framespool.compat: decord's and torchcodec's names.
+
+What they answer themselves was recorded (``compat_golden.json``, by ``record_compat.py``), and the same questions are
+put to ours. Where the two libraries are installed (benches/peers/setup.sh), frames are compared as well
+(``compat_compare.py`` says how).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import threading
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+import record_compat
+from framespool.compat import decord
+from framespool.compat._ahead import Ahead
+
+GOLDEN = json.loads(record_compat.GOLDEN.read_text())
+VFR = "derived/vfr_60_15_30_640x360.mp4"
+OPEN_GOP = "derived/h264_cut_open_gop_720p.mp4"
+
+#: Steps of READER_WALK at which decord gives another frame than it was asked for, and the right one: after seek(4) it
+#: is 60 frames off, and [-1] is frame 77 of 88.
+DECORD_WRONG = {3: 0, 4: 5, 5: 6, 18: 87}
+
+
+def installed(*names: str) -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in names)
+
+
+def torch_or_skip():
+    return pytest.importorskip("torch", exc_type=ImportError)
+
+
+def array(frame) -> np.ndarray:
+    return np.from_dlpack(frame)
+
+
+@pytest.fixture(scope="module")
+def answers(videos):
+    return record_compat.ask_reader(decord, videos)
+
+
+def test_the_reader_knows_of_videos_what_decord_knows(answers):
+    for name, theirs in GOLDEN["decord"]["videos"].items():
+        ours = answers["videos"][name]
+        assert (ours["frames"], ours["shape"], ours["keys"]) == (theirs["frames"], theirs["shape"], theirs["keys"])
+        assert ours["fps"] == pytest.approx(theirs["fps"], rel=1e-9)
+        # A frame's end is the next one's beginning here; there it is an average frame later, in whole milliseconds.
+        assert np.abs(np.array(ours["times"]) - theirs["times"]).max() < 0.0012, name
+
+
+def test_calls_in_any_order_lead_to_decords_frames_where_decord_is_right(answers):
+    walk = [DECORD_WRONG.get(place, frame) for place, frame in enumerate(GOLDEN["decord"]["walk"])]
+    assert answers["walk"] == walk
+
+
+@pytest.mark.parametrize("ask", record_compat.READER_OUTCOMES)
+def test_a_call_to_the_reader_comes_out_as_decords(answers, ask):
+    assert answers["outcomes"][ask] == GOLDEN["decord"]["outcomes"][ask]
+
+
+def test_a_loader_that_does_not_shuffle_gives_decords_batches(answers):
+    assert answers["loaders"] == GOLDEN["decord"]["loaders"]
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 23, 24, 71])
+def test_frames_in_order_are_those_at_random(videos, start):
+    path = str(videos / "derived" / "base_640x360.mp4")
+    video, reader = fsp.Video(path), decord.VideoReader(path)
+    reader.seek_accurate(start)
+    for place in range(start, len(video)):
+        assert np.array_equal(reader.next().asnumpy(), array(video[place])), place
+    with pytest.raises(StopIteration):
+        reader.next()
+
+
+def test_any_way_of_asking_gives_the_same_frames(videos):
+    path = str(videos / VFR)
+    video = fsp.Video(path)
+    expected = [array(frame) for frame in video]
+    reader = decord.VideoReader(path, num_threads=1)
+    places = np.random.default_rng(1).integers(0, len(video), 30)
+    # Runs of one to four frames: every road of the look-ahead, left and entered again.
+    for place in places:
+        for step in range(int(place) % 4 + 1):
+            frame = min(int(place) + step, len(video) - 1)
+            assert np.array_equal(reader[frame].asnumpy(), expected[frame])
+    assert np.array_equal(reader.get_batch(places).asnumpy(), np.stack([expected[place] for place in places]))
+    assert np.array_equal(reader[-5:].asnumpy(), np.stack(expected[-5:]))
+
+
+def test_frames_in_order_cost_one_pass(videos, monkeypatch):
+    reader = decord.VideoReader(str(videos / "action" / "cars_overhead_768x432.mp4"), width=96, height=54)
+    asked = []
+    frames = Ahead.frames
+    monkeypatch.setattr(Ahead, "frames", lambda self, indices: asked.append(len(indices)) or frames(self, indices))
+    for place in range(len(reader)):
+        reader[place]
+    # Frame 0 alone, then to the next key frame (60), then to the end (88).
+    assert asked == [1, 59, 28]
+
+
+def test_a_damaged_frame_is_an_error_and_the_others_are_not(videos):
+    path = str(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
+    video, reader = fsp.Video(path), decord.VideoReader(path)
+    damaged = 0
+    for place in range(len(video)):
+        try:
+            expected = array(video[place])
+        except fsp.DecodeError:
+            damaged += 1
+            with pytest.raises(decord.DECORDError):
+                reader[place]
+        else:
+            assert np.array_equal(reader[place].asnumpy(), expected)
+    assert 0 < damaged < len(video)
+
+
+def test_a_reader_resizes_as_framespool_does(videos):
+    path = str(videos / "derived" / "rotate_cw90_640x360.mp4")
+    frames = decord.VideoReader(path, width=90, height=160).get_batch([3, 1]).asnumpy()
+    expected = fsp.Video(path).frames([3, 1], transforms=[fsp.transforms.Resize((160, 90))]).data
+    assert np.array_equal(frames, array(expected))
+
+
+def test_times_of_frames_follow_each_other_at_a_variable_rate(videos):
+    reader, video = decord.VideoReader(str(videos / VFR)), fsp.Video(videos / VFR)
+    times = reader.get_frame_timestamp(range(len(reader)))
+    assert times.dtype == np.float32 and times.shape == (334, 2)
+    assert np.array_equal(times[1:, 0], times[:-1, 1])
+    assert np.allclose(times[:, 0], np.array(video.pts_seconds) - video.info.begin_seconds)
+    assert len(np.unique(np.diff(times[:, 0]).round(3))) > 2
+
+
+def test_a_reader_opens_every_kind_of_source(videos):
+    path = videos / "derived" / "base_640x360.mp4"
+    data = path.read_bytes()
+    expected = decord.VideoReader(str(path))[5].asnumpy()
+    member = fsp.datasets.Member(str(path), 0, len(data))
+    for source in (path, data, bytearray(data), io.BytesIO(data), member):
+        assert np.array_equal(decord.VideoReader(source)[5].asnumpy(), expected)
+    with path.open("rb") as file:
+        assert len(decord.VideoReader(file, ctx=decord.cpu(0), num_threads=2)) == 72
+
+
+def test_arrays_leave_in_every_way(videos):
+    frame = decord.VideoReader(str(videos / "derived" / "base_640x360.mp4"))[0]
+    assert (frame.shape, frame.dtype, frame.ctx, len(frame)) == ((360, 640, 3), "uint8", decord.cpu(0), 360 * 640 * 3)
+    copy = frame.asnumpy()
+    copy[:] = 0
+    assert frame.asnumpy().any() and np.array_equal(np.from_dlpack(frame), np.asarray(frame))
+    assert "NDArray shape=(360, 640, 3), cpu(0)" in repr(frame)
+    assert frame.same_as(frame) and not frame.copyto(decord.cpu()).same_as(frame)
+    made = decord.nd.array([[1.0, 2.0]])
+    assert (made.shape, made.dtype) == ((1, 2), "float64")
+    assert frame.to_dlpack() is not None
+    assert (decord.cpu() == decord.cpu(0), decord.gpu(1) == decord.gpu(0), str(decord.gpu(1))) == (
+        True,
+        False,
+        "gpu(1)",
+    )
+
+
+def test_the_bridge_is_known_by_name_and_belongs_to_a_thread():
+    for unknown in ("numpy", None, 3):
+        with pytest.raises(AssertionError):
+            decord.bridge.set_bridge(unknown)
+    with pytest.raises(ImportError):
+        decord.bridge.set_bridge("mxnet")
+    decord.bridge.set_bridge("native")
+    one = decord.nd.array([1])
+    assert decord.bridge.bridge_out(one) is one and decord.bridge.bridge_in(one) is one
+    decord.bridge.reset_bridge()
+
+
+def test_the_torch_bridge_gives_tensors(videos):
+    torch = torch_or_skip()
+    path = str(videos / "derived" / "base_640x360.mp4")
+    reader = decord.VideoReader(path)
+    native = reader.get_batch([0, 7]).asnumpy()
+    others = []
+    with decord.bridge.use_torch():
+        assert torch.equal(reader.get_batch([0, 7]), torch.from_numpy(native))
+        assert torch.equal(reader[7], torch.from_numpy(native[1]))
+        frames, indices = decord.VideoLoader([path], decord.cpu(0), (4, 48, 64, 3), 0, 0, 0).next()
+        assert frames.shape == (4, 48, 64, 3) and indices.dtype == torch.int64
+        thread = threading.Thread(target=lambda: others.append(type(reader[0])))
+        thread.start()
+        thread.join()
+    assert others == [type(reader[0])] and not isinstance(reader[0], torch.Tensor)
+    assert torch.equal(torch.from_dlpack(reader[7].to_dlpack()), decord.bridge.to_torch(reader[7]))
+    assert decord.bridge.from_torch(torch.ones(2)).asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("shuffle", [1, 2])
+def test_a_shuffling_loader_gives_every_batch_once_and_the_same_order_in_each_process(asl, shuffle):
+    uris = [path for path, _ in asl[:3]]
+
+    def order(loader):
+        return [tuple(map(tuple, indices.asnumpy()[[0, -1]].tolist())) for _, indices in loader]
+
+    def loader(shuffle):
+        return decord.VideoLoader(uris, decord.cpu(0), (16, 24, 32, 3), 0, 0, shuffle)
+
+    plain, mixed = loader(0), loader(shuffle)
+    every, first = order(plain), order(mixed)
+    assert sorted(first) == every and first != every and len(mixed) == len(every)
+    assert order(mixed) == []  # until it is reset, as in decord
+    mixed.reset()
+    second = order(mixed)
+    assert sorted(second) == every and second != first
+    assert order(loader(shuffle)) == first
+    if shuffle == 1:
+        for number in range(3):
+            own = [batch for batch in first if batch[0][0] == number]
+            assert own == sorted(own)
+
+
+def test_a_loaders_frames_are_those_of_its_numbers(asl):
+    uris = [path for path, _ in asl[:2]]
+    for frames, indices in decord.VideoLoader(uris, [decord.cpu(0)], (20, 48, 64, 3), 1, 3, 2):
+        numbers, places = indices.asnumpy().T
+        assert len(set(numbers)) == 1
+        video = fsp.Video(uris[numbers[0]])
+        expected = video.frames(places, transforms=[fsp.transforms.Resize((48, 64))]).data
+        assert np.array_equal(frames.asnumpy(), array(expected))
+
+
+@pytest.mark.skipif(installed("torch"), reason="PyTorch is installed")
+def test_without_torch_the_decoder_says_what_it_needs(videos):
+    from framespool.compat.torchcodec.decoders import VideoDecoder
+
+    with pytest.raises(ImportError, match="needs PyTorch"):
+        VideoDecoder(videos / VFR)
+    with pytest.raises(ImportError):
+        decord.bridge.set_bridge("torch")
+
+
+@pytest.fixture(scope="module")
+def decoder_answers(videos):
+    torch_or_skip()
+    from framespool.compat import torchcodec
+
+    return record_compat.ask_decoder(torchcodec, videos)
+
+
+def test_the_decoder_knows_of_videos_what_torchcodec_knows(decoder_answers):
+    assert decoder_answers["videos"] == GOLDEN["torchcodec"]["videos"]
+
+
+@pytest.mark.parametrize("ask", record_compat.DECODER_OUTCOMES)
+def test_a_call_to_the_decoder_comes_out_as_torchcodecs(decoder_answers, ask):
+    assert decoder_answers["outcomes"][ask] == GOLDEN["torchcodec"]["outcomes"][ask]
+
+
+def test_ranges_of_seconds_hold_torchcodecs_frames(decoder_answers):
+    assert decoder_answers["ranges"] == GOLDEN["torchcodec"]["ranges"]
+
+
+@pytest.mark.parametrize("place", range(len(record_compat.SAMPLERS)))
+def test_samplers_give_torchcodecs_clips_for_the_same_seed(decoder_answers, place):
+    assert decoder_answers["samplers"][place] == GOLDEN["torchcodec"]["samplers"][place], record_compat.SAMPLERS[place]
+
+
+def test_a_random_crop_is_where_torchcodec_puts_it(decoder_answers):
+    assert decoder_answers["crop"] == GOLDEN["torchcodec"]["crop"]
+
+
+def test_the_decoders_frames_and_times_are_framespools(videos):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec.decoders import VideoDecoder
+
+    video = fsp.Video(videos / VFR)
+    every = video.frames(range(len(video)))
+    data = every.data.torch()
+    decoder = VideoDecoder(videos / VFR, dimension_order="NHWC")
+    assert torch.equal(torch.stack(list(decoder)), data)
+    assert torch.equal(decoder[3:300:40], data[3:300:40]) and torch.equal(decoder[-1], data[-1])
+    batch = decoder.get_all_frames()
+    assert batch.pts_seconds.tolist() == every.pts_seconds
+    assert np.allclose(batch.duration_seconds, every.duration_seconds, atol=1e-9)
+    assert torch.equal(VideoDecoder(videos / VFR)[7], data[7].permute(2, 0, 1))
+    for place in (0, 100, 333):
+        begin, stay = every.pts_seconds[place], every.duration_seconds[place]
+        for moment in (begin, begin + stay / 2, np.nextafter(begin + stay, 0) - 1e-9):
+            assert decoder.get_frame_played_at(moment).pts_seconds == begin
+    assert torch.equal(decoder.get_frames_played_at([0.0, 3.3]).data[0], data[0])
+
+
+def test_the_decoder_crops_in_the_middle_and_at_random_as_cut_from_the_frame(videos):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec import decoders, transforms
+
+    path = videos / "derived" / "base_640x360.mp4"
+    whole = decoders.VideoDecoder(path)[4]
+    part = decoders.VideoDecoder(path, transforms=[transforms.CenterCrop((99, 121))])[4]
+    assert torch.equal(part, whole[:, 130:229, 260:381])
+    for seed in range(8):
+        torch.manual_seed(seed)
+        decoder = decoders.VideoDecoder(path, transforms=[transforms.RandomCrop((200, 333))])
+        torch.manual_seed(seed)
+        top, left = int(torch.randint(0, 161, (1,))), int(torch.randint(0, 308, (1,)))
+        assert torch.equal(decoder[4], whole[:, top : top + 200, left : left + 333])
+
+
+def test_a_damaged_frame_is_a_runtime_error(videos):
+    torch_or_skip()
+    from framespool.compat.torchcodec.decoders import VideoDecoder
+
+    path = videos / "corrupt" / "derived" / "zero_hole_h264.mp4"
+    decoder, video, damaged = VideoDecoder(path), fsp.Video(path), 0
+    for place in range(len(video)):
+        try:
+            video[place]
+        except fsp.DecodeError:
+            damaged += 1
+            with pytest.raises(RuntimeError):
+                decoder[place]
+        else:
+            assert decoder[place].shape[0] == 3
+    assert damaged
+
+
+#: Held against the real libraries, frame by frame: codecs, containers, frame rates, edit lists, rotation, ranges.
+LIVE = [
+    "action/asl/again.mkv",
+    "action/archery_ucf_320x240.avi",
+    "action/arm_wrestling_k400_340x256.mp4",
+    "action/basketball_426x240.mp4",
+    "action/bikes_640x272.mp4",
+    "action/cars_overhead_768x432.mp4",
+    "action/pancake_426x240.mkv",
+    "action/toys_windowsill_vp8_426x240.webm",
+    "action/tractor_vp9_512x288.webm",
+    "codecs/h264_bbb_b_pyramid.mp4",
+    "codecs/h264_test_short.flv",
+    "codecs/hevc_main10_dog_848x464.mkv",
+    "derived/base_640x360.mp4",
+    "derived/delayed_start_640x360.mp4",
+    "derived/h264_full_range_640x360.mp4",
+    "derived/h264_gop12_360p_kinetics_like.mp4",
+    "derived/hevc_444_8bit_640x360.mp4",
+    "derived/negative_cts_640x360.mp4",
+    "derived/odd_333x251_vp9.webm",
+    "derived/rotate_180_640x360.mp4",
+    "derived/rotate_cw90_640x360.mp4",
+    "derived/timescale_90000_vfr_drop_640x360.mp4",
+    "derived/vfr_60_15_30_640x360.mp4",
+    "derived/vfr_jitter_640x360.mkv",
+    "odd/first_pts_10s.mp4",
+]
+
+
+@pytest.mark.skipif(not installed("decord", "torch", "torchcodec"), reason="needs the real libraries")
+@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("which", ["decord", "torchcodec"])
+def test_each_frame_is_nearest_to_its_counterpart_in_the_real_library(videos: Path, which, name):
+    import compat_compare
+
+    facts = getattr(compat_compare, f"{which}_pair")(str(videos / name))
+    assert facts["frames"][0] == facts["frames"][1] and facts["shape"][0] == facts["shape"][1]
+    assert facts["misplaced"] == [] and facts["pts"] == [] and facts["seeks_ours"] == []
+    assert facts["worst"] < compat_compare.SAME_PICTURE

@@ -12,6 +12,7 @@ What differs:
   few levels. ``Resize`` is antialiased in both.
 - Durations: frame *i* stays until frame *i* + 1 appears, for variable frame rates too. ``metadata`` tells what
   framespool knows: colours, pixel format and bit rate are ``None``, and so is a pixel aspect ratio that is not stated.
+  The ``rotation`` of a mirrored video may have the other sign: framespool mirrors first, then turns.
 - ``seek_mode="approximate"`` is exact as well. ``device="cuda"`` decodes with NVDEC to the bytes of the CPU.
 - A frame that the file's damage has reached is a RuntimeError, never a frame that looks about right.
 - ``stream_index`` and ``custom_frame_mappings`` are refused; so is ``output_dtype="auto"``. There are no decoders for

@@ -127,7 +127,7 @@ impl PixelPass {
 
     /// Rows of a stored picture of this size that its result depends on; of planes with fewer rows, those that show any of them.
     pub fn source_rows(&self, width: u32, height: u32) -> Result<Range<u32>, PassError> {
-        Ok(rows(self.geometry.stored(width, height)?).luma_span())
+        Ok(Axis::rows(self.geometry.stored(width, height)?).luma_span())
     }
 
     /// The geometry that was compiled.
@@ -474,29 +474,8 @@ impl<'a> Source<'a> {
 
 impl Grid {
     fn new(stored: Stored, (log2_w, log2_h): (u8, u8)) -> Self {
-        let Stored { crop, grid, resized, window, filter } = stored;
-        let columns = Axis {
-            filter,
-            grid: grid.0,
-            crop_start: crop.x,
-            crop_length: crop.width,
-            resized: resized.0,
-            window_start: window.x,
-            window_length: window.width,
-        };
-        Self { columns: AxisTable::new(columns, log2_w), rows: AxisTable::new(rows(stored), log2_h) }
-    }
-}
-
-fn rows(Stored { crop, grid, resized, window, filter }: Stored) -> Axis {
-    Axis {
-        filter,
-        grid: grid.1,
-        crop_start: crop.y,
-        crop_length: crop.height,
-        resized: resized.1,
-        window_start: window.y,
-        window_length: window.height,
+        let (columns, rows) = (Axis::columns(stored), Axis::rows(stored));
+        Self { columns: AxisTable::new(columns, log2_w), rows: AxisTable::new(rows, log2_h) }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::geometry::Filter;
+use crate::geometry::{Filter, Stored};
 
 /// Weights are in units of 1 / 2^14 and sum to exactly 2^14.
 pub(crate) const WEIGHT_BITS: u32 = 14;
@@ -136,6 +136,32 @@ impl AxisTable {
 }
 
 impl Axis {
+    /// Across the stored picture.
+    pub fn columns(Stored { crop, grid, resized, window, filter }: Stored) -> Self {
+        Self {
+            filter,
+            grid: grid.0,
+            crop_start: crop.x,
+            crop_length: crop.width,
+            resized: resized.0,
+            window_start: window.x,
+            window_length: window.width,
+        }
+    }
+
+    /// Down the stored picture.
+    pub fn rows(Stored { crop, grid, resized, window, filter }: Stored) -> Self {
+        Self {
+            filter,
+            grid: grid.1,
+            crop_start: crop.y,
+            crop_length: crop.height,
+            resized: resized.1,
+            window_start: window.y,
+            window_length: window.height,
+        }
+    }
+
     /// The luma pixels that any position of the window needs.
     pub fn luma_span(self) -> Range<u32> {
         let mut weights = Vec::new();

@@ -30,6 +30,7 @@ __all__ = [
     "gpu_open",
     "gpu_pool",
     "gpu_reason",
+    "picture_extensions",
     "pixel_backend",
     "read_activitynet",
     "read_ava",
@@ -50,11 +51,15 @@ __all__ = [
     "read_ucf101",
     "read_webdataset",
     "sample",
+    "video_extensions",
 ]
 
 __version__: str
 #: Version of the FFmpeg inside.
 ffmpeg_version: str
+#: What is taken for a picture, and for a video, by the ends of files' names, without the dot.
+picture_extensions: list[str]
+video_extensions: list[str]
 #: SIMD path of the pixel pass on this machine.
 pixel_backend: str
 

@@ -51,3 +51,11 @@ def asl(videos: Path) -> list[tuple[str, int]]:
 @pytest.fixture(scope="session")
 def bad_file(videos: Path) -> str:
     return str(videos / "corrupt" / "broken.mp4")
+
+
+@pytest.fixture(scope="session")
+def photos(corpus: Path) -> list[tuple[str, int]]:
+    """Some of the corpus' photographs, labelled by their folders."""
+    classes = sorted(folder.name for folder in (corpus / "images" / "classes").iterdir())
+    found = sorted((corpus / "images" / "classes").glob("*/*.jpg"))
+    return [(str(path), classes.index(path.parent.name)) for path in found[::4]]

@@ -18,11 +18,7 @@ from framespool.errors import ArgumentError
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 #: What is taken for a video or a picture; of several in a sample the first of these is meant.
-_EXTENSIONS = (
-    *("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mts", "m2ts", "mpg", "mpeg", "flv", "wmv", "3gp"),
-    *("ogv", "ivf", "h264", "264", "265", "hevc", "h265", "obu"),
-    *("jpg", "jpeg", "jpe", "jfif", "png"),
-)
+_EXTENSIONS = (*_framespool.video_extensions, *_framespool.picture_extensions)
 #: Files that are listed at a time, at least: most of it is waiting for the disk.
 _THREADS = 8
 #: Most files that a pattern may stand for.

@@ -29,12 +29,9 @@ def images(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
     (.webp, .bmp, … which torchvision lists too) are not read here
     and not listed. A folder without sub-folders gives unlabelled images (label -1). Raises as :func:`folder`.
     """
-    entries, classes = _framespool.read_folder(root, list(_PICTURES if extensions is None else extensions))
+    wanted = _framespool.picture_extensions if extensions is None else extensions
+    entries, classes = _framespool.read_folder(root, list(wanted))
     return Dataset(entries, classes)
-
-
-#: What is taken for a picture unless extensions are given.
-_PICTURES = ("jpg", "jpeg", "jpe", "jfif", "png")
 
 
 def frame_folders(
@@ -46,7 +43,7 @@ def frame_folders(
     Where these hold the pictures themselves, they are unlabelled videos (label -1). ``pattern`` and ``fps`` as in
     :class:`FrameFolder`. Raises as :func:`folder`.
     """
-    found, classes = _framespool.read_folder(root, list(_PICTURES))
+    found, classes = _framespool.read_folder(root, _framespool.picture_extensions)
     folders: dict[str, int] = {}
     base = os.path.abspath(os.fspath(root))
     flat = True

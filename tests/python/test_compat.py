@@ -7,7 +7,6 @@ put to ours. Where the two libraries are installed (benches/peers/setup.sh), fra
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import io
 import json
@@ -32,14 +31,6 @@ DECORD_WRONG = {3: 0, 4: 5, 5: 6, 18: 87}
 
 def installed(*names: str) -> bool:
     return all(importlib.util.find_spec(name) is not None for name in names)
-
-
-def loadable(*names: str) -> bool:
-    """torchcodec can be installed and yet find no FFmpeg: its wheel brings none."""
-    try:
-        return installed(*names) and all(importlib.import_module(name) for name in names)
-    except (ImportError, OSError, RuntimeError):
-        return False
 
 
 def torch_or_skip():
@@ -366,16 +357,19 @@ LIVE = [
 ]
 
 
-@pytest.mark.skipif(
-    not loadable("decord", "torch", "torchcodec.decoders"),
-    reason="needs the real libraries, and FFmpeg's in LD_LIBRARY_PATH (see benches/peers/environment.py)",
-)
+@pytest.mark.skipif(not installed("decord", "torch", "torchcodec"), reason="needs the real libraries")
 @pytest.mark.parametrize("name", LIVE)
 @pytest.mark.parametrize("which", ["decord", "torchcodec"])
 def test_each_frame_is_nearest_to_its_counterpart_in_the_real_library(videos: Path, which, name):
     import compat_compare
 
-    facts = getattr(compat_compare, f"{which}_pair")(str(videos / name))
+    try:
+        facts = getattr(compat_compare, f"{which}_pair")(str(videos / name))
+    except RuntimeError as reason:
+        # Its wheel brings no FFmpeg, and looks for one when the first video is opened.
+        if "Could not load libtorchcodec" not in str(reason):
+            raise
+        pytest.skip("torchcodec finds no FFmpeg: see benches/peers/environment.py for LD_LIBRARY_PATH")
     assert facts["frames"][0] == facts["frames"][1] and facts["shape"][0] == facts["shape"][1]
     assert facts["misplaced"] == [] and facts["pts"] == [] and facts["seeks_ours"] == []
     assert facts["worst"] < compat_compare.SAME_PICTURE

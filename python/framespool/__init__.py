@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from framespool import datasets, errors, gpu, sampling, transforms
 from framespool._framespool import Tensor, __version__
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
@@ -27,6 +30,17 @@ from framespool.errors import (
     TruncatedError,
     UnsupportedError,
 )
+
+if TYPE_CHECKING:
+    from framespool import ray as ray
+else:
+
+    def __getattr__(name: str) -> Any:
+        """``framespool.ray``, when it is first asked for."""
+        if name == "ray":
+            return importlib.import_module("framespool.ray")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "ArgumentError",

@@ -105,7 +105,7 @@ class Loader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._finish = split(common.transforms)
-        self._spool = _framespool.Spool(self.dataset.entries, rule, steps, self._settings)
+        self._spool = self._engine(self.dataset.entries, rule, steps, self._settings)
         #: More of them that go along: the same items in the same order, seen otherwise.
         self._companions: list[_framespool.Spool] = []
         self._order = _state.order(ordered, mixture)
@@ -126,6 +126,12 @@ class Loader(Generic[B]):
         self._begun: int | None = None
         # The spools of the pass that began last, each with its own number for it.
         self._running: list[tuple[_framespool.Spool, int]] = []
+
+    def _engine(
+        self, entries: list[tuple[Any, int]], rule: Any, steps: list[Any], settings: dict[str, Any]
+    ) -> _framespool.Spool:
+        """The machine that makes the batches, or what stands for it."""
+        return _framespool.Spool(entries, rule, steps, settings)
 
     def _batch(self, made: list[dict[str, Any]]) -> B:
         """A batch of what each spool made."""

@@ -209,9 +209,9 @@ class Crew:
         asked = {"CPU": self._terms.num_cpus, **(self._terms.resources or {})}
         free = {name: amount for name, amount in self._ray.available_resources().items() if name in asked}
         raise WorkerError(
-            f"no worker came within start_timeout={self._terms.start_timeout:g} seconds: each asks for {asked}, of which "
-            f"the cluster has {free} free. Ask for less (num_cpus_per_worker), leave the trainers fewer CPUs, or, inside "
-            "a placement group, pass a scheduling_strategy that names it"
+            f"no worker came within start_timeout={self._terms.start_timeout:g} seconds: each asks for {asked}, of "
+            f"which the cluster has {free} free. Ask for less (num_cpus_per_worker), leave the trainers fewer CPUs, "
+            "or, inside a placement group, pass a scheduling_strategy that names it"
         )
 
     def ask_all(self, method: str, timeout: float) -> list[tuple[Hand, Any]]:

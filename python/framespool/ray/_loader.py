@@ -57,7 +57,7 @@ class _Distributed:
         self._terms = terms
         if device_number(keywords.get("device", "cpu")) is not None:
             raise ArgumentError(
-                f"device must be \"cpu\", got {keywords['device']!r}: batches of workers arrive in memory of the host; "
+                f'device must be "cpu", got {keywords["device"]!r}: batches of workers arrive in memory of the host; '
                 "move them with batch.frames.torch().to(device)"
             )
         if keywords.get("num_threads") is None:
@@ -97,8 +97,8 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
     Takes all keywords of the local loader, which mean the same, and delivers the same :class:`~framespool.Batch`, bit
     for bit, in every epoch; states are the local loader's, and fit either. Only the order of other things differs:
     ``num_threads``, ``prefetch``, ``memory_budget`` and ``look_ahead`` are each worker's (by default as many threads as
-    ``num_cpus_per_worker``), ``device`` must be ``"cpu"``, and a callable at the end of the transforms runs here, on the
-    consumer's thread.
+    ``num_cpus_per_worker``), ``device`` must be ``"cpu"``, and a callable at the end of the transforms runs here, on
+    the consumer's thread.
 
     ``num_workers``: actors, of which worker *w* makes the batches *w*, *w* + ``num_workers``, … ``num_cpus_per_worker``
     and ``resources``: what each asks of the cluster. ``address``: of the cluster, as in ``ray.init``, which is called

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from framespool import _framespool
@@ -16,7 +16,7 @@ from framespool.errors import InternalError
 from framespool.ray._crew import Crew, Hand
 from framespool.ray._errors import WorkerError, first_lines
 from framespool.ray._tensor import Shelf, Tensor
-from framespool.ray._worker import DROPPED, FAILED, MADE, Task
+from framespool.ray._worker import DROPPED, FAILED, MADE, Key, Task
 
 #: Seconds between looks at the workers while a batch is waited for.
 _LOOK = 0.2
@@ -35,9 +35,15 @@ _LARGEST = ("clip_store_peak_bytes", "memory_budget")
 class _Ticket:
     batch: int
     turn: int
-    hand: Hand
-    call: Any
     lost: int = 0
+    # Who makes it, and the answer to come.
+    hand: Hand = field(init=False)
+    call: Any = field(init=False)
+
+    def key(self, number: int) -> Key:
+        """What makes it. What was lost with its worker is made alone, so that it is not lost again because of another
+        batch that was being made ahead."""
+        return number, self.turn, self.lost > 0
 
 
 class Spool:
@@ -65,8 +71,8 @@ class Spool:
         # The batch to be delivered next, and the first one that no ticket was sent for.
         self._next = self._unsent = 0
         self._tickets: dict[int, _Ticket] = {}
-        # Counts and failures by worker and turn, as they were told last.
-        self._told: dict[tuple[int, int], tuple[dict[str, Any], list[Any]]] = {}
+        # Counts and failures by worker and what it makes, as they were told last.
+        self._told: dict[tuple[int, Key], tuple[dict[str, Any], list[Any]]] = {}
         self._counts: Counter[str] = Counter()
         self._waited = self._received = 0.0
         sent = [(absolute(source), label) for source, label in entries]
@@ -119,6 +125,7 @@ class Spool:
             if pass_ != self._pass or self._next >= self._len:
                 return None
             began = time.monotonic()
+            self._crew.tend()
             self._send()
             try:
                 kind, what = self._wait(began)
@@ -145,18 +152,14 @@ class Spool:
         """Keeps as many tickets out as there may be."""
         until = min(self._next + self._ahead, self._len)
         for batch in range(self._unsent, until):
-            turn = batch % self._turns
-            hand = self._crew.who(self._number, turn)
-            self._tickets[batch] = _Ticket(batch, turn, hand, self._call(hand, batch))
+            self._tickets[batch] = _Ticket(batch, batch % self._turns)
+            self._submit(self._tickets[batch])
         self._unsent = max(self._unsent, until)
 
-    def _call(self, hand: Hand, batch: int) -> Any:
-        turn = batch % self._turns
-        return hand.actor.make.remote(self._number, turn, self._epoch, batch // self._turns, self._pass)
-
-    def _again(self, ticket: _Ticket) -> None:
+    def _submit(self, ticket: _Ticket) -> None:
         ticket.hand = self._crew.who(self._number, ticket.turn)
-        ticket.call = self._call(ticket.hand, ticket.batch)
+        place = ticket.batch // self._turns
+        ticket.call = ticket.hand.actor.make.remote(ticket.key(self._number), self._epoch, place, self._pass)
 
     def _wait(self, began: float) -> tuple[str, Any]:
         """The answer to the ticket whose turn it is, whoever gives it."""
@@ -179,7 +182,7 @@ class Spool:
                 continue
             self._received += time.monotonic() - start
             if told is not None:
-                self._take_note(ticket.hand.number, ticket.turn, told)
+                self._take_note(ticket.hand.number, ticket.key(self._number), told)
             if kind == DROPPED:
                 raise InternalError(f"batch {ticket.batch} was dropped by its worker; report this")
             self._crew.did_well(ticket.hand)
@@ -187,7 +190,11 @@ class Spool:
 
     def _fetch_ahead(self, first: _Ticket) -> None:
         """Batches on other nodes set out as soon as they are made, not when they are due."""
-        far = [t.call for t in self._tickets.values() if t is not first and t.hand.node_id not in (None, self._crew.node_id)]
+        far = [
+            t.call
+            for t in self._tickets.values()
+            if t is not first and t.hand.node_id not in (None, self._crew.node_id)
+        ]
         if far:
             self._ray.wait(far, num_returns=len(far), timeout=0, fetch_local=True)
 
@@ -195,7 +202,7 @@ class Spool:
         """Tickets of workers that do not come go to those who are there."""
         for ticket in self._tickets.values():
             if not ticket.hand.is_there and self._crew.who(self._number, ticket.turn) is not ticket.hand:
-                self._again(ticket)
+                self._submit(ticket)
 
     def _lost(self, ticket: _Ticket, error: Any) -> None:
         """The answer to the ticket that is due is lost: with its worker, or on its way."""
@@ -206,15 +213,15 @@ class Spool:
         if ticket.lost >= _MOST_LOSSES:
             raise WorkerError(
                 f"batch {ticket.batch} of epoch {self._epoch} was given up: what made it was lost {ticket.lost} times, "
-                f"the last time on Ray node {ticket.hand.node}: {first_lines(error)}. Where memory ran out, ask for fewer "
-                "num_threads, a smaller batch_size, prefetch or in_flight"
+                f"the last time on Ray node {ticket.hand.node}: {first_lines(error)}. Where memory ran out, ask for "
+                "fewer num_threads, a smaller batch_size, prefetch or in_flight"
             ) from error
         lost = [other for other in self._tickets.values() if other.hand is ticket.hand]
         still_out = set(self._ray.wait([t.call for t in lost], num_returns=len(lost), timeout=0)[1])
         for other in lost:
             # What others have made already is taken when its turn comes.
             if other is ticket or other.call in still_out:
-                self._again(other)
+                self._submit(other)
 
     def _received_batch(self, arrays: dict[str, Any]) -> dict[str, Any]:
         batch = {name: self._tensor(value) for name, value in arrays.items()}
@@ -276,17 +283,18 @@ class Spool:
             return path
         return os.fspath(source) if os.path.abspath(source) == path else path
 
-    def _take_note(self, worker: int, turn: int, told: tuple[dict[str, Any], list[Any] | None]) -> None:
+    def _take_note(self, worker: int, key: Key, told: tuple[dict[str, Any], list[Any] | None]) -> None:
         stats, failures = told
-        _, before = self._told.get((worker, turn), ({}, []))
-        self._told[worker, turn] = stats, before if failures is None else failures
+        _, before = self._told.get((worker, key), ({}, []))
+        self._told[worker, key] = stats, before if failures is None else failures
 
     def _ask_how_they_are(self) -> None:
         self._crew.check()
+        self._crew.tend()
         for hand, answers in self._crew.ask_all("tell", _ANSWER):
-            for (number, turn), told in answers.items():
-                if number == self._number:
-                    self._take_note(hand.number, turn, told)
+            for key, told in answers.items():
+                if key[0] == self._number:
+                    self._take_note(hand.number, key, told)
 
     def failures(self) -> list[tuple[int, str | None, str, str, int]]:
         """(video, path, kind, message, clips) for each video that failed somewhere."""

@@ -16,6 +16,10 @@ from framespool.ray._errors import the_ray
 MADE, FAILED, DROPPED = "made", "failed", "dropped"
 
 
+#: What a worker keeps a spool for: task, turn, and whether it makes batches alone.
+Key = tuple[int, int, bool]
+
+
 @dataclass
 class Task:
     """What a spool must be given to be made on a worker, apart from its turn among the others."""
@@ -26,10 +30,13 @@ class Task:
     settings: dict[str, Any]
     turns: int
 
-    def spool(self, turn: int) -> _framespool.Spool:
-        """The spool that makes the batches ``turn``, ``turn + turns``, … of the rank."""
-        order = {**self.settings["order"], "worker_id": turn, "num_workers": self.turns}
-        return _framespool.Spool(self.entries, self.rule, self.steps, {**self.settings, "order": order})
+    def spool(self, turn: int, alone: bool) -> _framespool.Spool:
+        """The spool that makes the batches ``turn``, ``turn + turns``, … of the rank; ``alone``: nothing of a batch
+        before it is asked for."""
+        settings = {**self.settings, "order": {**self.settings["order"], "worker_id": turn, "num_workers": self.turns}}
+        if alone:
+            settings |= {"prefetch": 0, "look_ahead": 0, "memory_budget": 0}
+        return _framespool.Spool(self.entries, self.rule, self.steps, settings)
 
 
 class _Seat:
@@ -70,7 +77,7 @@ class Worker:
         self._node = f"{ray.util.get_node_ip_address()} ({self._node_id[:8]})"
         #: As they were sent, until one is begun.
         self._tasks: list[Task | bytes] = []
-        self._seats: dict[tuple[int, int], _Seat] = {}
+        self._seats: dict[Key, _Seat] = {}
         #: By task: tickets of passes before this one are wanted no more.
         self._dropped: dict[int, int] = {}
 
@@ -91,29 +98,29 @@ class Worker:
     def facts(self, number: int, turn: int) -> tuple[str, Any, Any]:
         """Clips of the dataset, and batches of this turn."""
         try:
-            spool = self._seat(number, turn).spool
+            spool = self._seat((number, turn, False)).spool
             return MADE, (spool.num_clips, len(spool)), None
         except Exception as error:
             return self._failed(error)
 
-    def make(self, number: int, turn: int, epoch: int, batch: int, pass_: int) -> tuple[str, Any, Any]:
-        """Batch ``batch`` among those of this turn: the arrays by name; or the error that takes its place. With what
-        is told of the spool so far."""
-        if pass_ < self._dropped.get(number, 0):
+    def make(self, key: Key, epoch: int, batch: int, pass_: int) -> tuple[str, Any, Any]:
+        """Batch ``batch`` among those of a turn: the arrays by name; or the error that takes its place. With what is
+        told of the spool so far."""
+        if pass_ < self._dropped.get(key[0], 0):
             return DROPPED, None, None
         try:
-            seat = self._seat(number, turn)
+            seat = self._seat(key)
             made = seat.make(epoch, batch)
             return MADE, {name: as_arrays(value) for name, value in made.items()}, self._told(seat)
         except Exception as error:
             kind, what, _ = self._failed(error)
-            kept = self._seats.get((number, turn))
+            kept = self._seats.get(key)
             return kind, what, None if kept is None else self._told(kept)
 
     def explain(self, number: int, turn: int, epoch: int, clip: int, frame: int) -> tuple[str, Any, Any]:
         """What is decided about a clip."""
         try:
-            return MADE, self._seat(number, turn).spool.explain(epoch, clip, frame), None
+            return MADE, self._seat((number, turn, False)).spool.explain(epoch, clip, frame), None
         except Exception as error:
             return self._failed(error)
 
@@ -126,16 +133,17 @@ class Worker:
 
     def leave(self, number: int, turn: int) -> None:
         """Another worker has this turn again."""
-        self._seats.pop((number, turn), None)
+        for alone in (False, True):
+            self._seats.pop((number, turn, alone), None)
 
-    def tell(self) -> dict[tuple[int, int], tuple[Any, Any]]:
-        """Counts and failures by task and turn."""
+    def tell(self) -> dict[Key, tuple[Any, Any]]:
+        """Counts and failures of each spool."""
         return {key: (seat.spool.stats(), self._failures(seat)) for key, seat in list(self._seats.items())}
 
-    def _seat(self, number: int, turn: int) -> _Seat:
-        key = (number, turn)
+    def _seat(self, key: Key) -> _Seat:
+        number, turn, alone = key
         if key not in self._seats:
-            self._seats[key] = _Seat(self._task(number).spool(turn))
+            self._seats[key] = _Seat(self._task(number).spool(turn, alone))
         return self._seats[key]
 
     def _task(self, number: int) -> Task:
@@ -145,8 +153,8 @@ class Worker:
                 task = pickle.loads(task)
             except Exception as error:
                 raise ArgumentError(
-                    f"a worker cannot read what it was sent: {type(error).__name__}: {error}; what is used for sampling "
-                    "must be importable there too"
+                    f"a worker cannot read what it was sent: {type(error).__name__}: {error}; what is used for "
+                    "sampling must be importable there too"
                 ) from error
             assert isinstance(task, Task)
             self._tasks[number] = task
@@ -162,7 +170,8 @@ class Worker:
 
     def _failures(self, seat: _Seat) -> list[Any]:
         return [
-            (video, path, kind, self._here(message), clips) for video, path, kind, message, clips in seat.spool.failures()
+            (video, path, kind, self._here(message), clips)
+            for video, path, kind, message, clips in seat.spool.failures()
         ]
 
     def _here(self, message: str) -> str:

@@ -17,7 +17,7 @@ from framespool.ray._worker import Task, Worker
 
 _log = logging.getLogger("framespool.ray")
 
-#: Workers that a place may lose one after another, none of which made a batch, before it stays empty.
+#: Workers of a place that may be lost one after another before they said a word; then it stays empty.
 _MOST_LOSSES = 3
 #: Seconds that a worker may take to come before others make its batches meanwhile.
 _PATIENCE = 10.0
@@ -69,7 +69,7 @@ class Crew:
         self._terms = terms
         self._made_in = os.getpid()
         self._tasks: list[Any] = []
-        #: Losses since the last batch, by place; and what became of the lost ones.
+        #: Workers lost before they came, by place, since the last one that came; and what became of the lost ones.
         self._losses = [0] * terms.num_workers
         self.told_of_losses: list[str] = []
         self.num_lost = self._hired = 0
@@ -131,12 +131,13 @@ class Crew:
                 hand.actor.add.remote(number, sent)
         return number
 
-    def tend(self) -> None:
-        """Looks who has come, and who was lost on the way."""
+    def tend(self, timeout: float = 0.0) -> None:
+        """Looks who has come, and who was lost on the way; waits for someone for so long."""
         waiting = {hand.hello: hand for hand in self.hands if hand is not None and not hand.is_there}
         if not waiting:
             return
-        come, _ = self._ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
+        most = 1 if timeout else len(waiting)
+        come, _ = self._ray.wait(list(waiting), num_returns=most, timeout=timeout)
         for hello in come:
             hand = waiting[hello]
             try:
@@ -150,6 +151,7 @@ class Crew:
                     "install the same release everywhere"
                 )
             hand.node, hand.node_id = facts["node"], facts["node_id"]
+            self._losses[hand.place] = 0
             self._relieve(hand)
 
     def _relieve(self, newcomer: Hand) -> None:
@@ -187,14 +189,10 @@ class Crew:
         _log.warning("a worker was lost %s", why)
         self.num_lost += 1
         self.told_of_losses = [*self.told_of_losses, why][-_MOST_LOSSES:]
-        self._losses[hand.place] += 1
+        self._losses[hand.place] += not hand.is_there
         _kill(self._ray, hand)
         gone = self._losses[hand.place] >= _MOST_LOSSES
         self.hands[hand.place] = None if gone else self._hire(hand.place)
-
-    def did_well(self, hand: Hand) -> None:
-        """It made a batch."""
-        self._losses[hand.place] = 0
 
     def reasons(self) -> str:
         """What became of the workers that were lost last."""

@@ -36,9 +36,9 @@ class _Ticket:
     batch: int
     turn: int
     lost: int = 0
-    # Who makes it, and the answer to come.
+    # Who makes it, and the answer to come; none where the worker has still to come.
     hand: Hand = field(init=False)
-    call: Any = field(init=False)
+    call: Any = None
 
     def key(self, number: int) -> Key:
         """What makes it. What was lost with its worker is made alone, so that it is not lost again because of another
@@ -125,17 +125,16 @@ class Spool:
             if pass_ != self._pass or self._next >= self._len:
                 return None
             began = time.monotonic()
-            self._crew.tend()
-            self._send()
             try:
+                self._send()
                 kind, what = self._wait(began)
             except WorkerError:
-                if self._next in self._tickets and self._tickets[self._next].lost >= _MOST_LOSSES:
-                    self._done()  # this batch alone is given up
+                self._done()  # the error is in the batch's place
                 raise
             finally:
                 self._waited += time.monotonic() - began
             self._done()
+            self._send()
             if kind == FAILED:
                 error, cause = what
                 raise error from cause
@@ -146,18 +145,24 @@ class Spool:
     def _done(self) -> None:
         self._tickets.pop(self._next, None)
         self._next += 1
-        self._send()
+        self._unsent = max(self._unsent, self._next)
 
     def _send(self) -> None:
         """Keeps as many tickets out as there may be."""
+        self._crew.tend()
         until = min(self._next + self._ahead, self._len)
         for batch in range(self._unsent, until):
             self._tickets[batch] = _Ticket(batch, batch % self._turns)
-            self._submit(self._tickets[batch])
         self._unsent = max(self._unsent, until)
+        for ticket in self._tickets.values():
+            if ticket.call is None:
+                self._submit(ticket)
 
     def _submit(self, ticket: _Ticket) -> None:
-        ticket.hand = self._crew.who(self._number, ticket.turn)
+        """Gives it to a worker; none is given to one that has not come yet, since nobody knows whether it will."""
+        ticket.hand, ticket.call = self._crew.who(self._number, ticket.turn), None
+        if not ticket.hand.is_there:
+            return
         place = ticket.batch // self._turns
         ticket.call = ticket.hand.actor.make.remote(ticket.key(self._number), self._epoch, place, self._pass)
 
@@ -165,12 +170,15 @@ class Spool:
         """The answer to the ticket whose turn it is, whoever gives it."""
         while True:
             ticket = self._tickets[self._next]
+            if ticket.call is None:
+                self._crew.tend(_LOOK)
+                self._crew.too_late(began)
+                self._send()
+                continue
             self._fetch_ahead(ticket)
             done, _ = self._ray.wait([ticket.call], timeout=_LOOK)
             if not done:
-                self._crew.tend()
-                self._reassign()
-                self._crew.too_late(began)
+                self._send()
                 continue
             start = time.monotonic()
             try:
@@ -185,29 +193,18 @@ class Spool:
                 self._take_note(ticket.hand.number, ticket.key(self._number), told)
             if kind == DROPPED:
                 raise InternalError(f"batch {ticket.batch} was dropped by its worker; report this")
-            self._crew.did_well(ticket.hand)
             return kind, what
 
     def _fetch_ahead(self, first: _Ticket) -> None:
         """Batches on other nodes set out as soon as they are made, not when they are due."""
-        far = [
-            t.call
-            for t in self._tickets.values()
-            if t is not first and t.hand.node_id not in (None, self._crew.node_id)
-        ]
+        sent = [other for other in self._tickets.values() if other is not first and other.call is not None]
+        far = [other.call for other in sent if other.hand.node_id != self._crew.node_id]
         if far:
             self._ray.wait(far, num_returns=len(far), timeout=0, fetch_local=True)
 
-    def _reassign(self) -> None:
-        """Tickets of workers that do not come go to those who are there."""
-        for ticket in self._tickets.values():
-            if not ticket.hand.is_there and self._crew.who(self._number, ticket.turn) is not ticket.hand:
-                self._submit(ticket)
-
     def _lost(self, ticket: _Ticket, error: Any) -> None:
         """The answer to the ticket that is due is lost: with its worker, or on its way."""
-        # A worker that never came did not fail at this batch.
-        ticket.lost += ticket.hand.is_there
+        ticket.lost += 1
         if not isinstance(error, self._ray.exceptions.ObjectLostError):
             self._crew.lost(ticket.hand, error)
         if ticket.lost >= _MOST_LOSSES:
@@ -216,7 +213,7 @@ class Spool:
                 f"the last time on Ray node {ticket.hand.node}: {first_lines(error)}. Where memory ran out, ask for "
                 "fewer num_threads, a smaller batch_size, prefetch or in_flight"
             ) from error
-        lost = [other for other in self._tickets.values() if other.hand is ticket.hand]
+        lost = [other for other in self._tickets.values() if other.hand is ticket.hand and other.call is not None]
         still_out = set(self._ray.wait([t.call for t in lost], num_returns=len(lost), timeout=0)[1])
         for other in lost:
             # What others have made already is taken when its turn comes.
@@ -246,12 +243,15 @@ class Spool:
         while True:
             self._crew.check()
             hand = self._crew.who(self._number, turn)
+            if not hand.is_there:
+                self._crew.tend(_LOOK)
+                self._crew.too_late(began)
+                continue
             if asked is None or asked[0] is not hand:
                 asked = hand, getattr(hand.actor, method).remote(self._number, turn, *arguments)
             done, _ = self._ray.wait([asked[1]], timeout=_LOOK)
-            self._crew.tend()
             if not done:
-                self._crew.too_late(began)
+                self._crew.tend()
                 continue
             try:
                 kind, what, _ = self._ray.get(asked[1])

@@ -151,9 +151,9 @@ def test_an_epoch_that_is_left_early_leaves_nothing_behind(cluster, few):
         assert digests(loader) == whole
 
 
-@pytest.mark.parametrize("copy", [True, False])
-def test_tensors_have_the_face_of_local_ones(cluster, few, copy):
-    for dtype in ("uint8", "float16", "bfloat16"):
+@pytest.mark.parametrize("copy, dtypes", [(True, ("uint8", "float16", "bfloat16")), (False, ("uint8",))])
+def test_tensors_have_the_face_of_local_ones(cluster, few, copy, dtypes):
+    for dtype in dtypes:
         expected = next(iter(local(few, dtype=dtype)))
         with spread(few, dtype=dtype, copy=copy) as loader:
             batch = next(iter(loader))
@@ -542,19 +542,24 @@ def test_a_node_that_is_lost_costs_no_batch(few):
     from ray.cluster_utils import Cluster
 
     ray.shutdown()
-    quickly = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300, "health_check_failure_threshold": 3}
+    quickly = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
     small = {"object_store_memory": 100_000_000, "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": quickly, **small})
     try:
         other = nodes.add_node(num_cpus=1, object_store_memory=100_000_000)
         ray.init(address=nodes.address, log_to_driver=False)
-        expected = digests(local(few, batch_size=2))
-        with spread(few, batch_size=2, num_workers=2) as loader:
+        # Large enough that they lie in the store of the node that made them, not in their owner's memory.
+        keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((120, 160))]}
+        expected = digests(local(few, **keywords))
+        with spread(few, num_workers=2, **keywords) as loader:
             batches, got = iter(loader), []
             while len(got) < 5:
                 got.append(digest(next(batches)))
             assert len(loader.stats()["workers_by_node"]) == 2
             nodes.remove_node(other, allow_graceful=False)
+            until = time.monotonic() + 30
+            while sum(node["Alive"] for node in ray.nodes()) == 2 and time.monotonic() < until:
+                time.sleep(0.1)
             got += [digest(batch) for batch in batches]
             assert got == expected and loader.stats()["workers_lost"] >= 1
     finally:

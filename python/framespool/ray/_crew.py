@@ -23,6 +23,7 @@ _MOST_LOSSES = 3
 _PATIENCE = 10.0
 #: Calls that are answered while a batch is being made.
 _TALK = "talk"
+_TALKS = ("where", "tell", "drop")
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class Crew:
             options["resources"] = dict(terms.resources)
         if terms.runtime_env:
             options["runtime_env"] = dict(terms.runtime_env)
+        for name in _TALKS:
+            self._ray.method(concurrency_group=_TALK)(getattr(Worker, name))
         self._actor = self._ray.remote(**options)(Worker)
         self.node_id: str = self._ray.get_runtime_context().get_node_id()
         self._end = weakref.finalize(self, _send_home, self.hands, self._made_in)
@@ -97,7 +100,7 @@ class Crew:
         actor = self._actor.remote()
         for number, task in enumerate(self._tasks):
             actor.add.remote(number, task)
-        hello = actor.where.options(concurrency_group=_TALK).remote()
+        hello = actor.where.remote()
         self._hired += 1
         return Hand(place, actor, self._hired, hello, time.monotonic())
 
@@ -170,15 +173,13 @@ class Crew:
             return own
         there = [hand for hand in self.hands if hand is not None and hand.is_there]
         if there:
-            helper = min(there, key=lambda hand: (len(hand.helps), (hand.place - turn) % len(self.hands)))
-            for hand in there:
-                if (number, turn) in hand.helps:
-                    helper = hand
+            already = [hand for hand in there if (number, turn) in hand.helps]
+            helper = min(already or there, key=lambda hand: (len(hand.helps), (hand.place - turn) % len(self.hands)))
             helper.helps.add((number, turn))
             return helper
-        for hand in [own, *self.hands]:
-            if hand is not None:
-                return hand
+        to_come = [hand for hand in [own, *self.hands] if hand is not None]
+        if to_come:
+            return to_come[0]
         raise WorkerError(f"all workers were lost: {self.reasons()}")
 
     def lost(self, hand: Hand, error: BaseException) -> None:
@@ -215,7 +216,7 @@ class Crew:
     def ask_all(self, method: str, timeout: float) -> list[tuple[Hand, Any]]:
         """What each worker answers in time to a question that does not wait for a batch."""
         there = [hand for hand in self.hands if hand is not None and hand.is_there]
-        calls = {getattr(hand.actor, method).options(concurrency_group=_TALK).remote(): hand for hand in there}
+        calls = {getattr(hand.actor, method).remote(): hand for hand in there}
         if not calls:
             return []
         done, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=timeout)
@@ -227,12 +228,11 @@ class Crew:
                 continue  # the next ticket finds out
         return answers
 
-    def tell_all(self, method: str, *arguments: Any, talk: bool = False) -> None:
+    def tell_all(self, method: str, *arguments: Any) -> None:
         """Says something to all, and waits for no answer."""
         for hand in self.hands:
             if hand is not None:
-                call = getattr(hand.actor, method)
-                (call.options(concurrency_group=_TALK) if talk else call).remote(*arguments)
+                getattr(hand.actor, method).remote(*arguments)
 
 
 def _kill(ray: Any, hand: Hand) -> None:

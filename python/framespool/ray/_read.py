@@ -16,8 +16,10 @@ from framespool.ray._worker import as_arrays
 from framespool.sampling import Sampling, custom
 
 #: Decided by what a dataset of Ray Data is: each clip once, in blocks that it puts in order itself.
-_NOT_HERE = ("shuffle", "initial_fill", "order", "shard_id", "num_shards", "stick_to_shard", "worker_id", "num_workers")
-_NOT_HERE += ("last_batch", "device")
+_NOT_HERE = (
+    *("shuffle", "initial_fill", "order", "last_batch", "device"),
+    *("shard_id", "num_shards", "stick_to_shard", "worker_id", "num_workers"),
+)
 
 
 def read_clips(

@@ -77,7 +77,8 @@ class Spool:
         self._waited = self._received = 0.0
         sent = [(absolute(source), label) for source, label in entries]
         self._number = crew.put(Task(sent, rule, steps, settings, self._turns))
-        self._num_clips, first = self._ask("facts", 0)
+        facts: tuple[int, int] = self._ask("facts", 0)
+        self._num_clips, first = facts
         mixture = settings["mixture"]
         clips = self._num_clips if mixture is None or mixture.epoch_clips is None else mixture.epoch_clips
         self._len = len(_framespool.Order({**settings["order"], "num_clips": clips, "mix": None}))
@@ -110,7 +111,7 @@ class Spool:
         self._next = self._unsent = self._len
         if self._tickets:
             self._tickets = {}
-            self._crew.tell_all("drop", self._number, self._pass, talk=True)
+            self._crew.tell_all("drop", self._number, self._pass)
 
     def next_number(self, pass_: int) -> int | None:
         """The batch that a pass delivers next; ``None`` where another pass has begun since."""
@@ -136,8 +137,7 @@ class Spool:
             self._done()
             self._send()
             if kind == FAILED:
-                error, cause = what
-                raise error from cause
+                raise what[0] from what[1]
             return self._received_batch(what)
         finally:
             self._lock.release()
@@ -265,8 +265,7 @@ class Spool:
                 asked = None
                 continue
             if kind != MADE:
-                error, cause = what
-                raise error from cause
+                raise what[0] from what[1]
             return what
 
     def explain(self, epoch: int, clip: int, frame: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ FACTS = ("labels", "indices", "pts_seconds", "mask", "video_ids", "clip_ids", "r
 @pytest.fixture(scope="module")
 def cluster():
     """One node, which says that it has four CPUs."""
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
     yield
     ray.shutdown()
 
@@ -480,13 +480,6 @@ def test_training_sees_the_same_losses(cluster, few):
     with spread(few, transforms=whole) as there:
         curve = losses(there)
     assert curve == losses(local(few, transforms=whole)) and np.mean(curve[-6:]) < np.mean(curve[:6])
-
-
-def test_without_distribute_mode_it_is_a_local_loader(few):
-    with spread(few, distribute_mode=False, num_workers=3) as loader:
-        assert isinstance(next(iter(loader)).frames, fsp.Tensor)
-        loader.set_epoch(0)
-        assert digests(loader) == digests(local(few))
 
 
 def clip_rows(loader, dataset):

@@ -71,28 +71,27 @@ def read_clips(
 
 
 def _source(dataset: Any, sampling: Any, keywords: dict[str, Any]) -> Any:
-    """Ray Data's idea of what can be read; its base class is known only once Ray is imported."""
+    """What Ray Data can read from. Its class is made here, since the base class is known only once Ray is imported."""
     datasource = the_ray("ray.data.datasource")
     block = the_ray("ray.data.block")
     ray = the_ray()
 
-    class ClipDatasource(datasource.Datasource):  # type: ignore[misc, name-defined]
-        """Stretches of a dataset, one for each read task."""
+    def estimate(self: Any) -> None:
+        """Only the transforms and the videos could tell."""
 
-        def estimate_inmemory_data_size(self) -> int | None:
-            return None  # only the transforms and the videos could tell
+    def read_tasks(self: Any, parallelism: int, per_task_row_limit: int | None = None, **_: Any) -> list[Any]:
+        """A stretch of the dataset for each."""
+        tasks = max(1, min(parallelism, len(dataset)))
+        # Sent once, however many tasks there are.
+        job = ray.put((dataset, sampling, keywords))
+        facts = block.BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
+        return [
+            datasource.ReadTask(_Stretch(job, at, tasks), facts, per_task_row_limit=per_task_row_limit)
+            for at in range(tasks)
+        ]
 
-        def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, **_: Any) -> list[Any]:
-            tasks = max(1, min(parallelism, len(dataset)))
-            # Sent once, however many tasks there are.
-            job = ray.put((dataset, sampling, keywords))
-            facts = block.BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
-            return [
-                datasource.ReadTask(_Stretch(job, at, tasks), facts, per_task_row_limit=per_task_row_limit)
-                for at in range(tasks)
-            ]
-
-    return ClipDatasource()
+    methods = {"estimate_inmemory_data_size": estimate, "get_read_tasks": read_tasks}
+    return type("ClipDatasource", (datasource.Datasource,), methods)()
 
 
 class _Stretch:

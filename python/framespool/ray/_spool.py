@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import threading
 import time
@@ -18,6 +19,10 @@ from framespool.ray._errors import WorkerError, first_lines
 from framespool.ray._tensor import Shelf, Tensor
 from framespool.ray._worker import DROPPED, FAILED, MADE, Key, Task
 
+_log = logging.getLogger("framespool.ray")
+
+#: Seconds after which it is said, each time, that a batch is still waited for.
+_SAY = 60.0
 #: Seconds between looks at the workers while a batch is waited for.
 _LOOK = 0.2
 #: Times that the worker may be lost which makes a batch, before the batch is given up.
@@ -168,8 +173,14 @@ class Spool:
 
     def _wait(self, began: float) -> tuple[str, Any]:
         """The answer to the ticket whose turn it is, whoever gives it."""
+        say = began + _SAY
         while True:
             ticket = self._tickets[self._next]
+            if time.monotonic() > say:
+                say += _SAY
+                where = f"on Ray node {ticket.hand.node}" if ticket.hand.is_there else "that has not come yet"
+                waited = time.monotonic() - began
+                _log.warning("batch %d has been waited for for %.0f s, from a worker %s", ticket.batch, waited, where)
             if ticket.call is None:
                 self._crew.tend(_LOOK)
                 self._crew.too_late(began)

@@ -155,7 +155,7 @@ def test_an_epoch_that_is_left_early_leaves_nothing_behind(cluster, few):
 def test_tensors_have_the_face_of_local_ones(cluster, few, copy, dtypes):
     for dtype in dtypes:
         expected = next(iter(local(few, dtype=dtype)))
-        with spread(few, dtype=dtype, copy=copy) as loader:
+        with spread(few, dtype=dtype, copy=copy, num_workers=1) as loader:
             batch = next(iter(loader))
         assert len(batch) == len(expected) and type(batch) is fsp.Batch
         for name in ("frames", *FACTS):
@@ -209,7 +209,7 @@ def test_clips_of_different_sizes_come_as_lists(cluster, few, videos):
     dataset = [*few[:3], str(videos / "derived" / "base_640x360.mp4")]
     keywords = {"transforms": [fsp.transforms.Resize(32)], "shuffle": False, "batch_size": 8}
     expected = list(local(dataset, **keywords))
-    with spread(dataset, **keywords) as loader:
+    with spread(dataset, num_workers=1, **keywords) as loader:
         batches = list(loader)
     assert any(isinstance(batch.frames, list) for batch in batches)
     assert [digest(batch) for batch in batches] == [digest(batch) for batch in expected]
@@ -223,7 +223,7 @@ def test_a_callable_at_the_end_of_the_transforms_runs_here(cluster, few):
         return frames.numpy().mean()
 
     expected = [batch.frames for batch in local(few, transforms=[*SIZED, mean])]
-    with spread(few, transforms=[*SIZED, mean]) as loader:
+    with spread(few, transforms=[*SIZED, mean], num_workers=1) as loader:
         assert [batch.frames for batch in loader] == expected
 
 
@@ -284,7 +284,7 @@ def test_paths_may_be_relative_to_this_process(cluster, few, tmp_path, monkeypat
 
 def test_errors_of_arguments_are_those_of_the_local_loader(cluster, few):
     crop = [fsp.transforms.RandomCrop(5000)]
-    with spread(few, transforms=crop) as loader, pytest.raises(fsp.ClipError, match="5000"):
+    with spread(few, transforms=crop, num_workers=1) as loader, pytest.raises(fsp.ClipError, match="5000"):
         next(iter(loader))
     for wrong, match in [
         ({"batch_size": 0}, "batch_size"),
@@ -298,12 +298,12 @@ def test_errors_of_arguments_are_those_of_the_local_loader(cluster, few):
         ({"num_shards": 0}, "num_shards"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=match):
-            spread(few, **wrong)
+            spread(few, **{"num_workers": 1, **wrong})
     with pytest.raises(TypeError, match="nonsense"):
         spread(few, nonsense=1)
     lock = threading.Lock()
     with pytest.raises(fsp.ArgumentError, match="cannot be sent.*lock"):
-        spread(few, fsp.sampling.custom(lambda info, rng: [0] if lock else [1]))
+        spread(few, num_workers=1, sampling=fsp.sampling.custom(lambda info, rng: [0] if lock else [1]))
 
 
 def test_no_room_for_workers_is_an_error_that_says_so(cluster, few):

@@ -6,8 +6,6 @@ import importlib
 import sys
 from typing import Any
 
-# What the list of free memory itself and the call that asks hold of a block.
-_HELD_BY_NOBODY = 3
 # Of each length: one batch at the consumer's, one being copied, one more that training code held on to.
 _MOST_FREE = 4
 # Smaller arrays are cheap to make.
@@ -136,6 +134,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self._blocks: list[Any] = []
+        # What is counted for something that only a list holds differs between releases of Python.
+        self._idle = _holders([object()])[0]
 
     def copy(self, array: Any) -> Any:
         """``array`` in memory of its own, which can be written to."""
@@ -153,7 +153,12 @@ class Shelf:
         return own
 
     def _free(self, num_bytes: int) -> Any | None:
-        for block in self._blocks:
-            if block.nbytes == num_bytes and sys.getrefcount(block) <= _HELD_BY_NOBODY:
-                return block
+        for number, holders in enumerate(_holders(self._blocks)):
+            if holders == self._idle and self._blocks[number].nbytes == num_bytes:
+                return self._blocks[number]
         return None
+
+
+def _holders(things: list[Any]) -> list[int]:
+    """How often each is referred to, with the list and this function."""
+    return [sys.getrefcount(thing) for thing in things]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framespool import datasets, errors, gpu, sampling, transforms
+from framespool._checking import CheckReport, check
 from framespool._framespool import Tensor, __version__
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
@@ -31,6 +32,7 @@ from framespool.errors import (
 __all__ = [
     "ArgumentError",
     "Batch",
+    "CheckReport",
     "ClipError",
     "ClipLoader",
     "DecodeError",
@@ -58,6 +60,7 @@ __all__ = [
     "Video",
     "VideoInfo",
     "__version__",
+    "check",
     "datasets",
     "decode_image",
     "decode_images",

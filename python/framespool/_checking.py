@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -17,7 +18,7 @@ from framespool._loader import ClipLoader
 from framespool.datasets import Dataset, FrameFolder, Member, Part
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._sources import Source
-from framespool.errors import ArgumentError
+from framespool.errors import ArgumentError, Error
 from framespool.sampling import random, windows
 
 #: Entries that are decoded between two looks at the report: what is lost where a run is killed.
@@ -136,8 +137,11 @@ def _decoded(
         except ArgumentError:
             # Not one can be indexed, so there are no windows: a clip of each says why.
             loader = ClipLoader(entries, some, **common)
-    for _ in loader:
-        pass
+    batches = iter(loader)
+    for _ in range(len(loader)):
+        # Where nothing at all can be delivered, loaders raise what is wrong, whatever on_error says.
+        with contextlib.suppress(Error):
+            next(batches, None)
     return int(loader.stats()["frames"]), {int(failure["video_id"]): failure for failure in loader.failures()}
 
 

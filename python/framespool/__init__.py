@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framespool import datasets, errors, gpu, sampling, transforms
 from framespool._checking import CheckReport, check
+from framespool._doctor import Finding, doctor
 from framespool._framespool import Tensor, __version__
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
@@ -39,6 +40,7 @@ __all__ = [
     "Epoch",
     "Error",
     "ForkedError",
+    "Finding",
     "FrameIndexError",
     "FrameTimeError",
     "Frames",
@@ -64,6 +66,7 @@ __all__ = [
     "datasets",
     "decode_image",
     "decode_images",
+    "doctor",
     "errors",
     "gpu",
     "sampling",

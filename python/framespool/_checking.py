@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
@@ -140,8 +139,11 @@ def _decoded(
     batches = iter(loader)
     for _ in range(len(loader)):
         # Where nothing at all can be delivered, loaders raise what is wrong, whatever on_error says.
-        with contextlib.suppress(Error):
+        try:
             next(batches, None)
+        except Error:
+            if not loader.failures():
+                raise  # no file is to blame
     return int(loader.stats()["frames"]), {int(failure["video_id"]): failure for failure in loader.failures()}
 
 

@@ -9,6 +9,7 @@ from framespool._framespool import Tensor, __version__
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
+from framespool._preview import preview
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
@@ -69,6 +70,7 @@ __all__ = [
     "doctor",
     "errors",
     "gpu",
+    "preview",
     "sampling",
     "transforms",
 ]

@@ -105,5 +105,10 @@ def listed(places: list[str]) -> datasets.Dataset:
     return datasets.Dataset(found)
 
 
+def is_picture(name: str) -> bool:
+    """Whether a file is taken for a picture, by its name."""
+    return _extension(name) in _framespool.picture_extensions
+
+
 def _extension(name: str) -> str:
     return name.rpartition(".")[2].lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framespool import datasets, errors, gpu, sampling, transforms
+from framespool._bench import BenchReport, bench
 from framespool._checking import CheckReport, check
 from framespool._doctor import Finding, doctor
 from framespool._framespool import Tensor, __version__
@@ -34,6 +35,7 @@ from framespool.errors import (
 __all__ = [
     "ArgumentError",
     "Batch",
+    "BenchReport",
     "CheckReport",
     "ClipError",
     "ClipLoader",
@@ -63,6 +65,7 @@ __all__ = [
     "Video",
     "VideoInfo",
     "__version__",
+    "bench",
     "check",
     "datasets",
     "decode_image",

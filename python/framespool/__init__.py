@@ -6,10 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from framespool import datasets, errors, gpu, sampling, transforms
+from framespool._bench import BenchReport, bench
+from framespool._checking import CheckReport, check
+from framespool._doctor import Finding, doctor
 from framespool._framespool import Tensor, __version__
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
+from framespool._preview import preview
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
@@ -45,12 +49,15 @@ else:
 __all__ = [
     "ArgumentError",
     "Batch",
+    "BenchReport",
+    "CheckReport",
     "ClipError",
     "ClipLoader",
     "DecodeError",
     "Epoch",
     "Error",
     "ForkedError",
+    "Finding",
     "FrameIndexError",
     "FrameTimeError",
     "Frames",
@@ -72,11 +79,15 @@ __all__ = [
     "Video",
     "VideoInfo",
     "__version__",
+    "bench",
+    "check",
     "datasets",
     "decode_image",
     "decode_images",
+    "doctor",
     "errors",
     "gpu",
+    "preview",
     "sampling",
     "transforms",
 ]

@@ -120,6 +120,19 @@ def test_batches_and_their_order_are_those_of_the_local_loader(cluster, few, wor
         assert digests(there) == digests(here)
 
 
+def test_mixes_and_folders_are_delivered_as_they_are_locally(cluster, few, videos):
+    """A mix knows its weights, a folder keeps its entries in a table of the engine."""
+    folder = fsp.datasets.folder(videos / "action")
+    for dataset in (
+        fsp.datasets.mix((few[:2], 1), (few[2:], 3), epoch_clips=10),
+        folder.subset(range(0, len(folder), 9)),
+    ):
+        with spread(dataset) as there:
+            here = local(dataset)
+            assert len(there) == len(here) and digests(there) == digests(here)
+            assert there.state_dict() == here.state_dict()
+
+
 def test_a_state_goes_on_where_it_was_taken_here_or_there(cluster, few):
     whole = digests(local(few))
     here = local(few)

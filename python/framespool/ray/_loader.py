@@ -8,6 +8,7 @@ from typing import Any, cast
 import framespool
 from framespool import _framespool
 from framespool._check import device_number, flag, number, whole
+from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
 from framespool.ray._crew import Crew, Terms
 from framespool.ray._spool import Spool
@@ -64,13 +65,13 @@ class _Distributed:
             # Ray's promise of CPUs is not one that a process could ask the operating system for.
             keywords["num_threads"] = max(1, int(terms.num_cpus))
 
-    def _engine(self, entries: Any, rule: Any, steps: Any, settings: dict[str, Any]) -> _framespool.Spool:
+    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Spool:
         if self._terms is None:
-            return _framespool.Spool(entries, rule, steps, settings)
+            return _framespool.Spool(dataset._for_engine(), rule, steps, settings)
         if self._crew is None:
             self._crew = Crew(self._terms)
         try:
-            spool = Spool(self._crew, entries, rule, steps, settings, self._in_flight, self._copy)
+            spool = Spool(self._crew, dataset, rule, steps, settings, self._in_flight, self._copy)
         except BaseException:
             self.close()
             raise

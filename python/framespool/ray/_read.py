@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +12,6 @@ from framespool._check import choice, whole
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError
 from framespool.ray._errors import the_ray
-from framespool.ray._spool import absolute
 from framespool.ray._worker import as_arrays
 from framespool.sampling import Sampling, custom
 
@@ -64,7 +64,7 @@ def read_clips(
         sampling = custom(sampling)
     keywords.setdefault("num_threads", max(1, int(num_cpus)))
     keywords["batch_size"] = whole("batch_size", batch_size, least=1)
-    source = _source(framespool.datasets.Dataset([(absolute(s), label) for s, label in sources]), sampling, keywords)
+    source = _source(sources, sampling, keywords)
     given = {"concurrency": concurrency, "override_num_blocks": override_num_blocks}
     given = {name: value for name, value in given.items() if value is not None}
     return data.read_datasource(source, num_cpus=num_cpus, **dict(ray_remote_args or {}), **given)
@@ -83,7 +83,7 @@ def _source(dataset: Any, sampling: Any, keywords: dict[str, Any]) -> Any:
         """A stretch of the dataset for each."""
         tasks = max(1, min(parallelism, len(dataset)))
         # Sent once, however many tasks there are.
-        job = ray.put((dataset, sampling, keywords))
+        job = ray.put((os.getcwd(), dataset, sampling, keywords))
         facts = block.BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
         return [
             datasource.ReadTask(_Stretch(job, at, tasks), facts, per_task_row_limit=per_task_row_limit)
@@ -104,14 +104,20 @@ class _Stretch:
 
     def __call__(self) -> Iterator[Any]:
         ray, block = the_ray(), the_ray("ray.data.block")
-        dataset, sampling, keywords = ray.get(self._job)
-        loader = framespool.ClipLoader(
-            dataset, sampling, shard_id=self._at, num_shards=self._tasks, stick_to_shard=True, **keywords
-        )
-        for batch in loader:
-            rows = _rows(batch, dataset)
-            if len(rows["label"]):
-                yield block.BlockAccessor.batch_to_block(rows)
+        folder, dataset, sampling, keywords = ray.get(self._job)
+        before = os.getcwd()
+        with contextlib.suppress(OSError):  # where it does not exist, relative paths are files that are not there
+            os.chdir(folder)
+        try:
+            loader = framespool.ClipLoader(
+                dataset, sampling, shard_id=self._at, num_shards=self._tasks, stick_to_shard=True, **keywords
+            )
+            for batch in loader:
+                rows = _rows(batch, dataset)
+                if len(rows["label"]):
+                    yield block.BlockAccessor.batch_to_block(rows)
+        finally:
+            os.chdir(before)
 
 
 def _rows(batch: Any, dataset: Any) -> dict[str, Any]:

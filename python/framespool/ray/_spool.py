@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from framespool import _framespool
-from framespool.datasets import FrameFolder, Member, Part
+from framespool.datasets import Dataset
 from framespool.errors import InternalError
 from framespool.ray._crew import Crew, Hand
 from framespool.ray._errors import WorkerError, first_lines
@@ -57,7 +57,7 @@ class Spool:
     def __init__(
         self,
         crew: Crew,
-        entries: list[tuple[Any, int]],
+        dataset: Dataset,
         rule: Any,
         steps: list[Any],
         settings: dict[str, Any],
@@ -67,7 +67,6 @@ class Spool:
         self._crew = crew
         self._ray = crew._ray
         self._turns = len(crew.hands)
-        self._entries = entries
         self._ahead = self._turns * in_flight
         self._shelf = Shelf() if copy else None
         self._lock = threading.Lock()
@@ -80,11 +79,16 @@ class Spool:
         self._told: dict[tuple[int, Key], tuple[dict[str, Any], list[Any]]] = {}
         self._counts: Counter[str] = Counter()
         self._waited = self._received = 0.0
-        sent = [(absolute(source), label) for source, label in entries]
-        self._number = crew.put(Task(sent, rule, steps, settings, self._turns))
+        # Its columns are for those who take the batches.
+        sent = Dataset(dataset.entries)
+        mixture = settings["mixture"]
+        if mixture is not None:
+            names = ("lengths", "weights", "replacement", "epoch_clips")
+            mixture = SimpleNamespace(**{name: getattr(mixture, name) for name in names})
+        settings = {**settings, "mixture": mixture}
+        self._number = crew.put(Task(os.getcwd(), sent, rule, steps, settings, self._turns))
         facts: tuple[int, int] = self._ask("facts", 0)
         self._num_clips, first = facts
-        mixture = settings["mixture"]
         clips = self._num_clips if mixture is None or mixture.epoch_clips is None else mixture.epoch_clips
         self._len = len(_framespool.Order({**settings["order"], "num_clips": clips, "mix": None}))
         if first != -(-self._len // self._turns):
@@ -282,16 +286,7 @@ class Spool:
     def explain(self, epoch: int, clip: int, frame: int) -> dict[str, Any]:
         """What is decided about a clip."""
         explained: dict[str, Any] = self._ask("explain", 0, epoch, clip, frame)
-        explained["path"] = self._own_path(explained["video_id"], explained["path"])
         return explained
-
-    def _own_path(self, video: int, path: str | None) -> str | None:
-        """The path as the dataset has it."""
-        source = self._entries[video][0]
-        source = source.source if isinstance(source, Part) else source
-        if path is None or isinstance(source, (bytes, FrameFolder, Member)):
-            return path
-        return os.fspath(source) if os.path.abspath(source) == path else path
 
     def _take_note(self, worker: int, key: Key, told: tuple[dict[str, Any], list[Any] | None]) -> None:
         stats, failures = told
@@ -315,7 +310,7 @@ class Spool:
                 if video in found:
                     clips += found[video][4]
                     _, path, kind, message, _ = found[video]
-                found[video] = (video, self._own_path(video, path), kind, message, clips)
+                found[video] = (video, path, kind, message, clips)
         return [found[video] for video in sorted(found)]
 
     def stats(self) -> dict[str, Any]:
@@ -347,22 +342,3 @@ class Spool:
             "workers_by_node": dict(nodes),
             "workers_lost": self._crew.num_lost,
         }
-
-
-def absolute(source: Any) -> Any:
-    """Paths as they are from wherever a worker runs."""
-    if isinstance(source, Part):
-        inner = absolute(source.source)
-        return source if inner is source.source else dataclasses.replace(source, source=inner)
-    if isinstance(source, FrameFolder):
-        folder = absolute(source.folder)
-        return source if folder is source.folder else dataclasses.replace(source, folder=folder)
-    if isinstance(source, Member):
-        file = absolute(source.file)
-        return source if file is source.file else dataclasses.replace(source, file=file)
-    if isinstance(source, bytes):
-        return source
-    path = os.fspath(source)
-    if os.path.isabs(path) or "://" in str(path):
-        return source
-    return os.path.abspath(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import socket
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import __version__, _framespool
+from framespool.datasets import Dataset
 from framespool.errors import ArgumentError, InternalError
 from framespool.ray._errors import the_ray
 
@@ -24,7 +26,9 @@ Key = tuple[int, int, bool]
 class Task:
     """What a spool must be given to be made on a worker, apart from its turn among the others."""
 
-    entries: list[tuple[Any, int]]
+    #: From where relative paths are meant.
+    folder: str
+    dataset: Dataset
     rule: Any
     steps: list[Any]
     settings: dict[str, Any]
@@ -36,7 +40,7 @@ class Task:
         settings = {**self.settings, "order": {**self.settings["order"], "worker_id": turn, "num_workers": self.turns}}
         if alone:
             settings |= {"prefetch": 0, "look_ahead": 0, "memory_budget": 0}
-        return _framespool.Spool(self.entries, self.rule, self.steps, settings)
+        return _framespool.Spool(self.dataset._for_engine(), self.rule, self.steps, settings)
 
 
 class _Seat:
@@ -157,6 +161,8 @@ class Worker:
                     "sampling must be importable there too"
                 ) from error
             assert isinstance(task, Task)
+            with contextlib.suppress(OSError):  # where it does not exist, relative paths are files that are not there
+                os.chdir(task.folder)
             self._tasks[number] = task
         return task
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -138,13 +139,14 @@ class Spool:
             try:
                 self._send()
                 kind, what = self._wait(began)
-            except WorkerError:
+            except (WorkerError, InternalError):
                 self._done()  # the error is in the batch's place
                 raise
             finally:
                 self._waited += time.monotonic() - began
             self._done()
-            self._send()
+            with contextlib.suppress(WorkerError):  # this batch is here; what is wrong is said in place of the next one
+                self._send()
             if kind == FAILED:
                 raise what[0] from what[1]
             return self._received_batch(what)

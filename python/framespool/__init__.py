@@ -14,6 +14,7 @@ from framespool._images import ImageBatch, ImageLoader, decode_image, decode_ima
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
 from framespool._preview import preview
+from framespool._probe import Probe, probe
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
@@ -72,6 +73,7 @@ __all__ = [
     "NoVideoError",
     "NotFoundError",
     "Order",
+    "Probe",
     "ReadError",
     "Tensor",
     "TruncatedError",
@@ -88,6 +90,7 @@ __all__ = [
     "errors",
     "gpu",
     "preview",
+    "probe",
     "sampling",
     "transforms",
 ]

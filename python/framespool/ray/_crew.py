@@ -174,9 +174,9 @@ class Crew:
         there = [hand for hand in self.hands if hand is not None and hand.is_there]
         if there:
             already = [hand for hand in there if (number, turn) in hand.helps]
-            helper = min(already or there, key=lambda hand: (len(hand.helps), (hand.place - turn) % len(self.hands)))
-            helper.helps.add((number, turn))
-            return helper
+            stand_in = min(already or there, key=lambda hand: (len(hand.helps), (hand.place - turn) % len(self.hands)))
+            stand_in.helps.add((number, turn))
+            return stand_in
         to_come = [hand for hand in [own, *self.hands] if hand is not None]
         if to_come:
             return to_come[0]

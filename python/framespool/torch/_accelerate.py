@@ -53,7 +53,7 @@ def for_accelerate(loader: Loader[Any], accelerator: Any) -> TorchLoader:
 
 @functools.cache
 def _class() -> Any:
-    mixin = importlib.import_module("accelerate.data_loader").DataLoaderStateMixin
+    mixin: Any = importlib.import_module("accelerate.data_loader").DataLoaderStateMixin
     gradient_state = importlib.import_module("accelerate.state").GradientState
 
     class AcceleratedLoader(TorchLoader, mixin):  # type: ignore[misc]

@@ -57,19 +57,20 @@ class _DataModule:
         if part not in self._loaders:
             keywords = {**ranks, **self._keywords[part]}
             positional = [keywords.pop(name) for name in ("dataset", "sampling") if name in keywords]
-            epoch = self._epoch if part == "train" else lambda: 0
+            # Training goes from epoch to epoch; whatever is compared over time is the same each time.
+            epoch = None if part == "train" else lambda: 0
             self._loaders[part] = TorchLoader(self._loader_class(*positional, **keywords), epoch=epoch)
         return self._loaders[part]
 
-    def _epoch(self) -> int:
+    def setup(self, stage: str) -> None:
+        """Begins at the trainer's epoch, which is not 0 where one ``fit`` follows another. Lightning calls it before it
+        restores a checkpoint, whose place in the epoch then counts."""
         trainer = getattr(self, "trainer", None)
-        if trainer is None:
-            # As a loader by itself: each iteration is the next epoch.
-            return self._loaders["train"].loader.epoch
-        return int(trainer.current_epoch)
+        if stage == "fit" and trainer is not None and "train" in self._keywords:
+            self.loader("train").set_epoch(int(trainer.current_epoch))
 
     def train_dataloader(self) -> Any:
-        """The training loader; its epoch is the trainer's."""
+        """The training loader, always the same one: each iteration is its next epoch."""
         return self.loader("train")
 
     def val_dataloader(self) -> Any:
@@ -85,7 +86,7 @@ class _DataModule:
         return self.loader("predict")
 
 
-_CLIPS = """Loaders of clips for Lightning's ``Trainer``.
+_WORDS = """Loaders of clips for Lightning's ``Trainer``.
 
     ::
 
@@ -100,8 +101,8 @@ _CLIPS = """Loaders of clips for Lightning's ``Trainer``.
     ``train``, ``val``, ``test``, ``predict``: dicts of the loader's arguments, {kind}; other keywords are for all of
     them. Batches are dicts of tensors, which Lightning moves to its device. Each rank has its own part of the data
     (:func:`~framespool.torch.rank_and_world`; ``shard_id`` and ``num_shards`` choose otherwise), and Lightning adds no
-    ``DistributedSampler``: these are no ``DataLoader``. Training data is drawn for the trainer's epoch, all other data
-    always for epoch 0. A checkpoint holds the training loader's place, also in the middle of an epoch.
+    ``DistributedSampler``: these are no ``DataLoader``. Training data is drawn anew for each epoch, other data always
+    for epoch 0. A checkpoint holds the training loader's place, also in the middle of an epoch.
 
     Its base is ``LightningDataModule`` of ``lightning`` or of ``pytorch_lightning``, whichever is imported, or else is
     installed.
@@ -133,7 +134,7 @@ def module_class(name: str) -> type:
     }[name]
     key = (name, *(f"{base.__module__}.{base.__qualname__}" for base in bases))
     if key not in _made:
-        words = _CLIPS.replace("{kind}", kind)
+        words = _WORDS.replace("{kind}", kind)
         if name == "ImageDataModule":
             words = f"As :class:`ClipDataModule`, of images.\n\n    Parts are dicts of the loader's arguments, {kind}."
         body = {"__doc__": words, "_loader_class": loader, "__module__": "framespool.torch", "__qualname__": name}

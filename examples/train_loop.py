@@ -41,6 +41,10 @@ class Ranks:
         if where.type == "cuda":
             where = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(where)
+        else:
+            # Half of the cores for the model, the others decode. More threads than cores would wait for each other.
+            here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+            torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // (2 * here)))
         if ranks > 1:
             torch.distributed.init_process_group("nccl" if where.type == "cuda" else "gloo")
         return cls(rank, ranks, where)
@@ -105,7 +109,9 @@ class Run:
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.loader.load_state_dict(saved["loader"])
-        self.step, self.sums = saved["step"], saved["sums"][self.ranks.rank]
+        self.step = saved["step"]
+        # Of all the ranks that there were, which need not be as many as now.
+        self.sums = saved["sums"] if self.ranks.rank == 0 else [0.0, 0.0]
         self.ranks.say(
             f"resumed at step {self.step}: epoch {saved['loader']['epoch']}, batch {saved['loader']['batch']}"
         )
@@ -115,9 +121,7 @@ class Run:
         path = self.arguments.checkpoint
         if path is None:
             return
-        every = [self.sums] * self.ranks.ranks
-        if self.ranks.ranks > 1:
-            torch.distributed.all_gather_object(every, self.sums)
+        sums = self.ranks.sum(*self.sums)
         if self.ranks.rank == 0:
             saved = {
                 "model": self.model.state_dict(),
@@ -125,7 +129,7 @@ class Run:
                 # The same on all ranks.
                 "loader": self.loader.state_dict(),
                 "step": self.step,
-                "sums": every,
+                "sums": sums,
             }
             part = path.with_suffix(".part")
             torch.save(saved, part)

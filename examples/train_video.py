@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--videos", type=int, default=24, help="to train on, of each class")
     arguments = parser.parse_args()
     if arguments.short:
-        arguments.videos, arguments.epochs = min(arguments.videos, 16), min(arguments.epochs, 8)
+        arguments.videos, arguments.epochs = min(arguments.videos, 20), min(arguments.epochs, 9)
     ranks = Ranks.join(arguments.device)
     torch.manual_seed(arguments.seed)
     torch.use_deterministic_algorithms(ranks.device.type == "cpu")

@@ -100,7 +100,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
         **ranks.part(),
     }
     augment = [
-        t.RandomResizedCrop(arguments.pixels, scale=(0.6, 1.0)),
+        t.RandomResizedCrop(arguments.pixels, scale=(0.8, 1.0), ratio=(0.9, 1.1)),
         t.RandomHorizontalFlip(),
         t.ColorJitter(0.3, 0.3, 0.3, 0.1),
         normalize,
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=250, help="to draw for training, of each class")
     arguments = parser.parse_args()
     if arguments.short:
-        arguments.images, arguments.epochs = min(arguments.images, 150), min(arguments.epochs, 12)
+        arguments.images, arguments.epochs = min(arguments.images, 200), min(arguments.epochs, 14)
     ranks = Ranks.join(arguments.device)
     torch.manual_seed(arguments.seed)
     torch.use_deterministic_algorithms(ranks.device.type == "cpu")

@@ -4,6 +4,7 @@
 
 mod folder;
 mod member;
+mod place;
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -14,6 +15,7 @@ use crate::error::{Error, Result, Site};
 
 pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
 pub use member::Member;
+pub use place::{Opener, Place};
 
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {
@@ -43,6 +45,14 @@ pub trait ByteSource: Send + Sync {
         }
         Ok(())
     }
+}
+
+/// The bytes at a path.
+///
+/// # Errors
+/// Those of [`FileSource::open`].
+pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
+    Ok(Arc::new(FileSource::open(path)?))
 }
 
 /// Key of a source's content, as far as it can be had without reading it.
@@ -148,7 +158,8 @@ impl MemorySource {
         Self { name: name.into(), bytes: Arc::new(bytes) }
     }
 
-    fn bytes(&self) -> &[u8] {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
         (*self.bytes).as_ref()
     }
 }
@@ -159,11 +170,11 @@ impl ByteSource for MemorySource {
     }
 
     fn len(&self) -> u64 {
-        self.bytes().len() as u64
+        self.as_bytes().len() as u64
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let bytes = self.bytes();
+        let bytes = self.as_bytes();
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let n = buffer.len().min(bytes.len() - start);
         buffer[..n].copy_from_slice(&bytes[start..start + n]);
@@ -171,7 +182,7 @@ impl ByteSource for MemorySource {
     }
 
     fn identity(&self) -> Identity {
-        Identity::Memory(self.bytes().as_ptr() as usize, self.bytes().len())
+        Identity::Memory(self.as_bytes().as_ptr() as usize, self.as_bytes().len())
     }
 }
 

@@ -1,8 +1,8 @@
 """One epoch, or its first clips, by framespool's loader or by PyTorch's DataLoader with an adapter in it.
 
-The request's `side` is "framespool", "framespool_buffer", "framespool_stick" or the name of an adapter. framespool draws
-the clips and says which in `order`; the others are told, in `items`. Asked by shuffled_epochs.py, scaling.py and by
-shards.py, which has several processes begin at the same time (`meet`), each with its part (`shard_id`).
+The side (`side` of the request) is "framespool", "framespool_buffer", "framespool_stick" or the name of an adapter.
+framespool draws the clips and says which in `order`; the others are told, in `items`. Asked by shuffled_epochs.py,
+scaling.py, and shards.py, which has several processes begin at the same time (`meet`), each with its part (`shard_id`).
 """
 
 from __future__ import annotations

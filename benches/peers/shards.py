@@ -112,7 +112,8 @@ def parse_arguments() -> argparse.Namespace:
     unknown = set(arguments.sides) - {*OWN, *adapters.NAMES}
     if unknown or OWN[0] not in arguments.sides:
         parser.error(
-            f"--sides needs framespool and any of {', '.join((*OWN[1:], *adapters.NAMES))}; got {','.join(arguments.sides)}"
+            f"--sides needs framespool, and any of {', '.join((*OWN[1:], *adapters.NAMES))} beside it, "
+            f"got {','.join(arguments.sides)}"
         )
     if any(arguments.peer_clips % (count * BATCH) for count in arguments.shards):
         parser.error(f"--peer-clips must be whole batches of {BATCH} for every number of shards")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from framespool._running import Loader
@@ -51,28 +50,31 @@ def for_accelerate(loader: Loader[Any], accelerator: Any) -> TorchLoader:
     return made
 
 
-@functools.cache
+class _Accelerated(TorchLoader):
+    """Tells Accelerate when an epoch begins and ends; stands before Accelerate's ``DataLoaderStateMixin``."""
+
+    begin: Callable[[], None]
+    end: Callable[[], None]
+    remainder: int
+    end_of_dataloader: bool
+
+    def __init__(self, loader: Loader[Any], accelerator: Any) -> None:
+        super().__init__(loader, device=accelerator.device)
+        self.gradient_state = importlib.import_module("accelerate.state").GradientState()
+
+    def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
+        self.begin()
+        # Nothing is to be cut off what ranks gather: their batches are of the same size.
+        self.remainder = 0
+        try:
+            for batch in super()._batches(batches):
+                # Whether another epoch begins behind this batch.
+                self.end_of_dataloader = self.loader.state_dict()["batch"] == 0
+                yield batch
+        finally:
+            self.end()
+
+
 def _class() -> Any:
-    mixin: Any = importlib.import_module("accelerate.data_loader").DataLoaderStateMixin
-    gradient_state = importlib.import_module("accelerate.state").GradientState
-
-    class AcceleratedLoader(TorchLoader, mixin):  # type: ignore[misc]
-        """Tells Accelerate when an epoch begins and ends."""
-
-        def __init__(self, loader: Loader[Any], accelerator: Any) -> None:
-            super().__init__(loader, device=accelerator.device)
-            self.gradient_state = gradient_state()
-
-        def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
-            self.begin()
-            # Nothing is to be cut off what ranks gather: their batches are of the same size.
-            self.remainder = 0
-            try:
-                for batch in super()._batches(batches):
-                    # Whether another epoch begins behind this batch.
-                    self.end_of_dataloader = self.loader.state_dict()["batch"] == 0
-                    yield batch
-            finally:
-                self.end()
-
-    return AcceleratedLoader
+    mixin = importlib.import_module("accelerate.data_loader").DataLoaderStateMixin
+    return type("AcceleratedLoader", (_Accelerated, mixin), {})

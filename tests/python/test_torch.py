@@ -34,6 +34,7 @@ def ids(batches):
     return [batch["clip_ids"].tolist() for batch in batches]
 
 
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_batches_are_those_of_one_loader_whatever_the_number_of_workers(asl, workers):
     dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
@@ -49,6 +50,7 @@ def test_a_worker_does_not_use_the_loader_of_the_process_that_it_was_forked_from
     assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(asl, 0)
 
 
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_a_stateful_data_loader_goes_on_wherever_it_was_left(asl, workers):
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader

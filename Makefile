@@ -42,5 +42,5 @@ lint: ## clippy and ruff
 	@scripts/setup.sh tools
 	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE)
 
-clean: ## remove target, .venv and demo-out (FFmpeg stays in its cache)
-	rm -rf target .venv demo-out
+clean: ## remove target, the virtual environments and demo-out (FFmpeg stays in its cache)
+	rm -rf target .venv .venv-frameworks demo-out

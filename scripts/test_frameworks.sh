@@ -44,8 +44,9 @@ fi
 
 export FRAMESPOOL_INDEX=off
 tests=()
-# What replaces another library (docs/migrating.md) needs some of these packages too.
-for name in torch training jax ray package; do
+# What replaces another library (docs/migrating.md) needs some of these packages too, and tests of tables write them with
+# pyarrow.
+for name in torch training jax ray package tables lerobot; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")

@@ -3,7 +3,6 @@
 //! Never: believes a length whose checksum is wrong, or copies a payload.
 
 mod example;
-mod proto;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -44,6 +44,7 @@ __all__ = [
     "read_json_lines",
     "read_kinetics",
     "read_rawframes",
+    "read_lmdb",
     "read_recordio",
     "read_something_something",
     "read_space_list",
@@ -348,6 +349,15 @@ def read_tfrecord(
 ) -> _Listing:
     """Entries of TFRecord files, by the names of two features; ``check``: data is held against its checksums."""
 
+def read_lmdb(
+    files: list[str],
+    database: str | None,
+    key: str | None,
+    label: tuple[str, list[str]] | None,
+    check: bool,
+    on_error: str,
+    threads: int,
+) -> _Listing: ...
 def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
     """Entries of a RecordIO file, in the order of the list ``index`` if there is one."""
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use framespool::source::Member;
 use framespool::Error;
 use framespool_datasets as datasets;
-use framespool_datasets::{Features, LabelIn, OnError, Packed, Stored};
+use framespool_datasets::{Beside, Features, LabelIn, Lmdb, LmdbLayout, OnError, Packed, Stored};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -97,4 +97,27 @@ pub fn read_recordio<'py>(
     let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
     let packed = raise_own(py, py.detach(read))?;
     listing(py, &[file], packed)
+}
+
+/// `key`: what keys of values look like, or none where values are Datums of Caffe. `label`: what keys of labels look like, and names
+/// in their JSON, if it is one. `check`: the pages of long values are looked at.
+#[pyfunction]
+#[pyo3(signature = (files, database, key, label, check, on_error, threads))]
+#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
+pub fn read_lmdb<'py>(
+    py: Python<'py>,
+    files: Vec<PathBuf>,
+    database: Option<String>,
+    key: Option<String>,
+    label: Option<(String, Vec<String>)>,
+    check: bool,
+    on_error: &str,
+    threads: u32,
+) -> PyResult<Listing<'py>> {
+    let label = label.map(|(key, names)| Beside { key, names });
+    let layout = key.map_or(LmdbLayout::Caffe, |key| LmdbLayout::Plain { key, label });
+    let how = Lmdb { database, layout, check };
+    let read = || datasets::lmdb(&files, &how, policy(on_error)?, threads, &watch());
+    let packed = raise_own(py, py.detach(read))?;
+    listing(py, &files, packed)
 }

@@ -24,7 +24,7 @@ mod _framespool {
     use super::*;
 
     #[pymodule_export]
-    use archives::{read_recordio, read_tfrecord, read_webdataset};
+    use archives::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]

@@ -22,6 +22,7 @@ from framespool.datasets._annotations import (
 from framespool.datasets._archives import recordio, tfrecord, webdataset
 from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
+from framespool.datasets._lmdb import lmdb
 from framespool.datasets._sources import FrameFolder, Member, Part
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "jester",
     "json_lines",
     "kinetics",
+    "lmdb",
     "mix",
     "rawframes",
     "recordio",

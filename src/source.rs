@@ -4,6 +4,7 @@
 
 mod folder;
 mod member;
+mod place;
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -14,6 +15,7 @@ use crate::error::{Error, Result, Site};
 
 pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
 pub use member::Member;
+pub use place::{Opener, Place};
 
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {
@@ -43,6 +45,14 @@ pub trait ByteSource: Send + Sync {
         }
         Ok(())
     }
+}
+
+/// The bytes at a path.
+///
+/// # Errors
+/// Those of [`FileSource::open`].
+pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
+    Ok(Arc::new(FileSource::open(path)?))
 }
 
 /// Key of a source's content, as far as it can be had without reading it.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
-use framespool::spool::library::{Item, Place};
+use framespool::source::Place;
+use framespool::spool::library::Item;
 use framespool::spool::stats::{Failure, Stats};
 use framespool::spool::{self, GpuConfig, Mixture, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};

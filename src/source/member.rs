@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{FileSource, WindowSource};
+use super::WindowSource;
 use crate::error::Result;
 
 /// A file inside a file.
@@ -34,10 +34,9 @@ impl Member {
     /// Opens the archive and shows this member of it.
     ///
     /// # Errors
-    /// Those of [`FileSource::open`]; `Truncated` where the archive ends before the member does.
+    /// Those of [`super::open`]; `Truncated` where the archive ends before the member does.
     pub fn open(&self) -> Result<WindowSource> {
-        let archive = Arc::new(FileSource::open(&self.file)?);
-        WindowSource::new(self.label(), archive, self.offset, self.len)
+        WindowSource::new(self.label(), super::open(&self.file)?, self.offset, self.len)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,21 +19,8 @@ use crate::order::rng::{purpose, Key};
 use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
-use crate::source::{ByteSource, FileSource, FolderSource, FrameFolder, Identity, Member, MemorySource};
+use crate::source::{ByteSource, FolderSource, FrameFolder, Identity, Place};
 use crate::video::Video;
-
-/// Where a video is.
-#[derive(Clone)]
-pub enum Place {
-    /// A file.
-    Path(PathBuf),
-    /// A file inside an archive.
-    Member(Member),
-    /// Bytes in memory.
-    Memory(MemorySource),
-    /// Pictures of a folder, one for each frame.
-    Frames(Arc<FrameFolder>),
-}
 
 /// One video of a dataset.
 #[derive(Clone)]
@@ -251,12 +238,7 @@ impl Library {
 
     /// A video as messages call it.
     pub(super) fn site(&self, video: u32) -> Site {
-        Site::file(&match &self.items[video as usize].place {
-            Place::Path(path) => Arc::from(path.to_string_lossy()),
-            Place::Member(member) => member.label(),
-            Place::Frames(frames) => Arc::from(frames.folder.to_string_lossy()),
-            Place::Memory(memory) => memory.name().clone(),
-        })
+        Site::file(&self.items[video as usize].place.name())
     }
 
     /// The item by which an item's file goes: clips of items with the same one may share decoding.
@@ -338,9 +320,6 @@ impl Library {
         let mut folder = None;
         let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
-            Place::Path(path) => Arc::new(FileSource::open(path)?),
-            Place::Member(member) => Arc::new(member.open()?),
-            Place::Memory(memory) => Arc::new(memory.clone()),
             Place::Frames(frames) => {
                 if let Some(Known { index, folder: Some(folder), .. }) = known() {
                     if folder.is_current() {
@@ -349,6 +328,7 @@ impl Library {
                 }
                 folder.insert(Arc::new(FolderSource::open(frames)?)).clone()
             }
+            place => place.open()?,
         };
         if self.of_pictures && folder.is_none() {
             // Its header is read faster than a table of indices is searched, and there may be millions.
@@ -377,7 +357,7 @@ impl Library {
                 Video::with_index(source, Arc::new(index))
             }
             // Stored indices go by path and state of a whole file, which members share.
-            Place::Member(_) | Place::Memory(_) => {
+            Place::Member(_) | Place::Memory(_) | Place::Opened(_) => {
                 let opened = Video::open(source, watch)?;
                 meter.add(|s| s.videos_indexed += 1);
                 opened
@@ -399,6 +379,7 @@ enum FileKey<'a> {
     /// A part of a file: its begin and length. Names do not tell: they are for messages.
     Member(&'a Path, u64, u64),
     Frames(&'a FrameFolder),
+    Opened(Arc<str>),
 }
 
 /// For each item the first one of the same file.
@@ -410,6 +391,7 @@ fn shared_files(items: &[Item]) -> Vec<u32> {
             Place::Path(path) => FileKey::Path(path),
             Place::Member(member) => FileKey::Member(&member.file, member.offset, member.len),
             Place::Frames(frames) => FileKey::Frames(frames),
+            Place::Opened(opener) => FileKey::Opened(opener.name()),
             Place::Memory(_) => {
                 files.push(number);
                 continue;

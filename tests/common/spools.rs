@@ -6,7 +6,8 @@ use framespool::pixels::transform::{Flip, Padding, Size, Span, Target, Transform
 use framespool::pixels::{Dtype, Filter, Layout, Normalize, Recipe};
 use framespool::sampling::footage::Extent;
 use framespool::sampling::Sampling;
-use framespool::spool::library::{Item, Place};
+use framespool::source::Place;
+use framespool::spool::library::Item;
 use framespool::spool::stats::Stats;
 use framespool::spool::{OnError, Pixels, Spool, SpoolConfig};
 use framespool::{Error, Result};

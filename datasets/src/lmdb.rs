@@ -248,7 +248,8 @@ impl Reader<'_> {
             }
         };
         let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
-        Ok(PackedEntry { stored: Stored::Member(member), label, facts: vec![(KEY.to_owned(), key)] })
+        let facts = vec![(KEY.to_owned(), key)];
+        Ok(PackedEntry { facts, ..PackedEntry::new(Stored::Member(member), label) })
     }
 }
 

@@ -156,7 +156,7 @@ fn entry(
         Feature::Bytes { count: 1, begin, end } => {
             let name = Some(format!("record {number}").into());
             let member = Member { file: path.clone(), offset: begin, len: end - begin, name };
-            Ok(PackedEntry { stored: Stored::Member(member), label, facts: Vec::new() })
+            Ok(PackedEntry::new(Stored::Member(member), label))
         }
         other => Err(wrong(format!(
             "feature '{}' {}, the bytes of one video or picture are wanted; give its name as source=",

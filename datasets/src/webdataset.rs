@@ -240,7 +240,8 @@ impl Shard<'_> {
         match made {
             Ok((TarMember { name, offset, len, .. }, label, facts)) => {
                 let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
-                self.found.entries.push(PackedEntry { stored: Stored::Member(member), label, facts });
+                let entry = PackedEntry::new(Stored::Member(member), label);
+                self.found.entries.push(PackedEntry { facts, ..entry });
                 Ok(())
             }
             Err(error) => self.found.fail(error, self.on_error),

@@ -43,8 +43,10 @@ __all__ = [
     "read_jester",
     "read_json_lines",
     "read_kinetics",
-    "read_rawframes",
+    "read_lerobot",
     "read_lmdb",
+    "read_parquet",
+    "read_rawframes",
     "read_recordio",
     "read_something_something",
     "read_space_list",
@@ -286,6 +288,9 @@ def read_dali_file_list(
 ) -> _Found:
     """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
 
+def read_lerobot(root: _Path, camera: str | None, episodes: list[int] | None) -> _Found:
+    """Episodes of a LeRobot dataset, each a part of a file."""
+
 def read_epic_kitchens(
     annotations: _Path,
     root: _Path,
@@ -357,7 +362,20 @@ def read_lmdb(
     check: bool,
     on_error: str,
     threads: int,
-) -> _Listing: ...
+) -> _Listing:
+    """Where the values of LMDB databases lie, as :func:`read_webdataset`."""
+
+def read_parquet(
+    files: list[str],
+    keys: tuple[str, str, str, str],
+    in_frames: bool,
+    columns: list[str] | None,
+    root: _Path | None,
+    on_error: str,
+    threads: int,
+) -> tuple[list[tuple[Any, int, _Part | None]], list[str], dict[str, list[Any]], int, list[str]]:
+    """Sources, labels and parts of rows; names of labels, columns, how many were left out, and why."""
+
 def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
     """Entries of a RecordIO file, in the order of the list ``index`` if there is one."""
 

@@ -21,7 +21,7 @@ type Row = (usize, u64, u64, Option<String>, i64, Option<Py<PyBytes>>);
 /// Entries; their columns; how many were left out; why, of the first ones.
 type Listing<'py> = (Vec<Row>, Bound<'py, PyDict>, u64, Vec<String>);
 
-fn policy(name: &str) -> framespool::Result<OnError> {
+pub fn policy(name: &str) -> framespool::Result<OnError> {
     word("on_error", name, &[("raise", OnError::Raise), ("skip", OnError::Skip)])
 }
 
@@ -38,6 +38,8 @@ fn listing<'py>(py: Python<'py>, files: &[PathBuf], mut packed: Packed) -> PyRes
                 (at, offset, len, name.map(String::from), entry.label, None)
             }
             Stored::Joined(bytes) => (at, 0, 0, None, entry.label, Some(PyBytes::new(py, &bytes).unbind())),
+            // Only tables have them, which are listed by `tables.rs`.
+            Stored::Path(_) | Stored::Cell { .. } => continue,
         });
     }
     let reasons = packed.reasons.iter().map(Error::to_string).collect();

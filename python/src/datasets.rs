@@ -14,6 +14,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::errors::OrRaise;
 use crate::order::word;
+use crate::video::{raise_own, watch};
 
 type Listing = (Vec<(OsString, i64)>, Vec<String>);
 
@@ -23,7 +24,7 @@ fn listing(dataset: Dataset) -> Listing {
 }
 
 /// `("frames" | "seconds", start, end)`.
-type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// `(pattern, first, count, fps)`.
 type Frames = (String, u32, Option<u32>, (u32, u32));
 type Found<'py> =
@@ -66,7 +67,7 @@ fn numbered(extension: Option<String>, frames: Option<Frames>) -> Numbered {
     }
 }
 
-fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
+pub fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
     Ok(match bounds {
         Bounds::Frames { start, end } => {
             ("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any())
@@ -252,6 +253,19 @@ pub fn read_json_lines(
     let (source, label, start, end) = keys;
     let keys = Keys { source, label, start, end, in_frames };
     found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
+}
+
+/// `camera`: a feature, or the only one. `episodes`: their numbers, or all.
+#[pyfunction]
+pub fn read_lerobot(
+    py: Python<'_>,
+    root: PathBuf,
+    camera: Option<String>,
+    episodes: Option<Vec<i64>>,
+) -> PyResult<Found<'_>> {
+    let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref(), &watch());
+    let dataset = raise_own(py, py.detach(read))?;
+    found(py, Ok(dataset))
 }
 
 #[pyfunction]

@@ -14,6 +14,7 @@ mod loader;
 mod order;
 mod recipe;
 mod sampling;
+mod tables;
 mod tensor;
 mod video;
 
@@ -32,7 +33,9 @@ mod _framespool {
     #[pymodule_export]
     use datasets::{read_dali_file_list, read_gluon_list, read_json_lines, read_rawframes, read_space_list};
     #[pymodule_export]
-    use datasets::{read_hmdb51, read_jester, read_kinetics, read_something_something, read_ucf101};
+    use datasets::{
+        read_hmdb51, read_jester, read_kinetics, read_lerobot, read_something_something, read_ucf101,
+    };
     #[pymodule_export]
     use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
     #[pymodule_export]
@@ -45,6 +48,8 @@ mod _framespool {
     use order::Order;
     #[pymodule_export]
     use sampling::{clips_in, sample, Info};
+    #[pymodule_export]
+    use tables::read_parquet;
     #[pymodule_export]
     use tensor::Tensor;
     #[pymodule_export]

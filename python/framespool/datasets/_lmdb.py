@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import operator
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
 from framespool._check import choice, flag
-from framespool.datasets._archives import _files, _listed, _Paths, _threads, _words
+from framespool.datasets._archives import _files, _listed, _Paths, _tell, _threads, _words
 from framespool.datasets._dataset import Dataset
 from framespool.errors import ArgumentError
 
@@ -110,9 +109,7 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
             continue
         kept.append(place)
         entries.append((source, operator.index(label)))
-    if reasons:
-        more = f", and {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
-        warnings.warn(f"{len(reasons)} left out: {'; '.join(reasons[:_REASONS])}{more}", stacklevel=3)
+    _tell(len(reasons), reasons[:_REASONS], stacklevel=4)
     if not entries:
         raise ArgumentError(f"nothing to load: label has none for any of {len(dataset)} keys")
     columns = {name: [values[place] for place in kept] for name, values in dataset.columns.items()}

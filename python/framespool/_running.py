@@ -278,8 +278,9 @@ class Loader(Generic[B]):
         ``kind`` and ``message`` of its first error, ``clips`` that could not be made because of it (0 where the video
         failed when it was indexed), ``part``, the bounds, where only a part of a file is at fault, for a
         :class:`~framespool.datasets.FrameFolder`, whose ``path`` is the folder, ``frames``: its pattern, first and
-        count, and for a :class:`~framespool.datasets.Member`, whose ``path`` is the archive, ``member``: its name,
-        offset_bytes and num_bytes, and for a :class:`~framespool.datasets.Cell` ``cell``: its column and row. Kept for 65,536 videos; :meth:`stats` counts all.
+        count, for a :class:`~framespool.datasets.Member`, whose ``path`` is the archive, ``member``: its name,
+        offset_bytes and num_bytes, and for a :class:`~framespool.datasets.Cell` ``cell``: its column and row. Kept for
+        65,536 videos; :meth:`stats` counts all.
         """
         failures: list[dict[str, Any]] = []
         for video, path, kind, message, clips in self._spool.failures():

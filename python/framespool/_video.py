@@ -108,7 +108,8 @@ class Video:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member, Cell)):
             raise ArgumentError(
-                f"source must be a path, bytes, datasets.Member, datasets.Cell or datasets.FrameFolder, got {type(source).__name__}"
+                "source must be a path, bytes, datasets.Member, datasets.Cell or datasets.FrameFolder, "
+                f"got {type(source).__name__}"
             )
         self._source = source
         self.device = "cpu" if number is None else f"cuda:{number}"

@@ -136,7 +136,9 @@ def test_databases_have_names_and_keys_of_every_kind(tmp_path):
 
 
 def test_labels_lie_beside_or_are_given(tmp_path):
-    items = [(b"%d.jpg" % n, b"x" * n) for n in (1, 2, 3)] + [(b"%d.json" % n, b'{"a": {"b": %d}}' % n) for n in (1, 2, 3)]
+    items = [(b"%d.jpg" % n, b"x" * n) for n in (1, 2, 3)] + [
+        (b"%d.json" % n, b'{"a": {"b": %d}}' % n) for n in (1, 2, 3)
+    ]
     path = written(tmp_path / "l", items)
     beside = fsp.datasets.lmdb(path, key="{}.jpg", label=("{}.json", "a", "b"))
     mapped = fsp.datasets.lmdb(path, key="{}.jpg", label={"1.jpg": 1, "2.jpg": 2, "3.jpg": 3})

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::error::{Error, Result};
-use framespool::source::{ByteSource, Identity, MemorySource, Opener};
+use framespool::source::{ByteSource, FileSource, Identity, MemorySource, Opener};
 use parquet::column::page::Page;
 use parquet::data_type::ByteArray;
+use parquet::file::metadata::ParquetMetaData;
 
 use super::column::{number_of, Chunk};
-use super::file::ParquetFile;
+use super::file::{Disk, ParquetFile};
 use super::pages::PageAt;
 use crate::blocks::Blocks;
 
@@ -36,7 +37,7 @@ struct Table {
 /// A state of a file.
 struct Known {
     identity: Identity,
-    file: ParquetFile,
+    metadata: Arc<ParquetMetaData>,
     /// By group and column.
     chunks: Mutex<HashMap<(usize, usize), Arc<Chunk>>>,
 }
@@ -53,26 +54,27 @@ impl Tables {
 }
 
 impl Table {
-    /// The file as it is now.
-    fn state(&self) -> Result<Arc<Known>> {
-        let opened = framespool::source::FileSource::open(&self.path)?;
+    /// What is known of the file, if it is still as it was, and else what it says now.
+    fn state(&self, source: Arc<FileSource>) -> Result<(ParquetFile, Arc<Known>)> {
         let mut known = lock(&self.known);
-        if let Some(known) = known.as_ref().filter(|known| known.identity == opened.identity()) {
-            return Ok(known.clone());
+        if let Some(known) = known.as_ref().filter(|known| known.identity == source.identity()) {
+            let file = ParquetFile { disk: Disk(source), metadata: known.metadata.clone() };
+            return Ok((file, known.clone()));
         }
-        let file = ParquetFile::open(&self.path)?;
-        let state = Arc::new(Known { identity: file.identity(), file, chunks: Mutex::default() });
+        let file = ParquetFile::read(source)?;
+        let (identity, metadata) = (file.identity(), file.metadata.clone());
+        let state = Arc::new(Known { identity, metadata, chunks: Mutex::default() });
         *known = Some(state.clone());
-        Ok(state)
+        Ok((file, state))
     }
 }
 
 impl Known {
-    fn chunk(&self, path: &Path, group: usize, column: usize) -> Result<Arc<Chunk>> {
+    fn chunk(&self, file: &ParquetFile, path: &Path, group: usize, column: usize) -> Result<Arc<Chunk>> {
         if let Some(chunk) = lock(&self.chunks).get(&(group, column)) {
             return Ok(chunk.clone());
         }
-        let chunk = Chunk::open(&self.file, &mut Blocks::open(path)?, group, column, &|| Ok(()))?;
+        let chunk = Chunk::open(file, &mut Blocks::open(path)?, group, column, &|| Ok(()))?;
         Ok(lock(&self.chunks).entry((group, column)).or_insert(Arc::new(chunk)).clone())
     }
 }
@@ -89,8 +91,9 @@ impl Opener for Cell {
     }
 
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
-        let known = self.table.state()?;
-        let file = &known.file;
+        let source = Arc::new(FileSource::open(&self.table.path)?);
+        let (file, known) = self.table.state(source)?;
+        let file = &file;
         let column = number_of(file, &self.column)?;
         let (mut row, mut found) = (self.row, None);
         for (number, group) in file.metadata().row_groups().iter().enumerate() {
@@ -107,7 +110,7 @@ impl Opener for Cell {
                 format!("has no row {} any more; list the dataset anew", self.row),
             )
         };
-        let chunk = known.chunk(&self.table.path, found.ok_or_else(gone)?, column)?;
+        let chunk = known.chunk(file, &self.table.path, found.ok_or_else(gone)?, column)?;
         let (page, row) = chunk.page_of(row).ok_or_else(gone)?;
         let unpacked =
             |page: &PageAt| self.table.pages.get(&known.identity, page.head, || chunk.unpack(file, page));

@@ -13,9 +13,8 @@ use framespool::limits::Limits;
 use framespool::source::{ByteSource, FileSource, Identity};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
-use parquet::file::reader::{ChunkReader, FileReader, Length};
-use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
 
 /// The last bytes of a file: the footer's length, and these.
 const MAGIC: [u8; 4] = *b"PAR1";
@@ -69,17 +68,21 @@ impl ChunkReader for Disk {
     }
 }
 
-/// A Parquet file that was opened.
+/// A Parquet file that was opened, and what its footer says.
 pub struct ParquetFile {
     pub disk: Disk,
-    pub reader: SerializedFileReader<Disk>,
+    pub metadata: Arc<ParquetMetaData>,
 }
 
 impl ParquetFile {
     /// # Errors
     /// `Malformed`, `Truncated` or `Limit` with the byte, `Unsupported` for one that is encrypted.
     pub fn open(path: &Path) -> Result<Self> {
-        let source = Arc::new(FileSource::open(path)?);
+        Self::read(Arc::new(FileSource::open(path)?))
+    }
+
+    /// As [`Self::open`], of a file that is open.
+    pub fn read(source: Arc<FileSource>) -> Result<Self> {
         let disk = Disk(source.clone());
         let tail_at = source.len().saturating_sub(TAIL);
         let site = Site::file(source.name()).with(Place::Byte(tail_at));
@@ -104,14 +107,14 @@ impl ParquetFile {
                 format!("a footer of {footer} bytes in a file of {}", source.len()),
             ));
         }
-        let reader = guarded(&site, || SerializedFileReader::new(disk.clone()))?;
-        let file = Self { disk, reader };
+        let metadata = guarded(&site, || ParquetMetaDataReader::new().parse_and_finish(&disk))?;
+        let file = Self { disk, metadata: Arc::new(metadata) };
         file.check_rows(&site)?;
         Ok(file)
     }
 
     pub fn metadata(&self) -> &ParquetMetaData {
-        self.reader.metadata()
+        &self.metadata
     }
 
     pub fn identity(&self) -> Identity {

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use parquet::file::reader::FileReader;
+use parquet::file::metadata::page_index::RowGroupPageIndex;
+use parquet::file::properties::ReaderProperties;
+use parquet::file::serialized_reader::SerializedRowGroupReader;
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::{Type, TypePtr};
@@ -47,8 +49,12 @@ pub fn read(
     let paths: Vec<&[String]> = wanted.iter().map(|named| &named.path_names[..]).collect();
     let projection = guarded(&site, || projected(&root, &paths))?;
     let projection = Arc::unwrap_or_clone(projection);
-    let reader = guarded(&site, || file.reader.get_row_group(group))?;
-    let mut iter = guarded(&site, || RowIter::from_row_group(Some(projection), reader.as_ref()))?;
+    let reader = guarded(&site, || {
+        let properties = Arc::new(ReaderProperties::builder().build());
+        let disk = Arc::new(file.disk.clone());
+        SerializedRowGroupReader::new(disk, meta, RowGroupPageIndex::new(group, None), properties)
+    })?;
+    let mut iter = guarded(&site, || RowIter::from_row_group(Some(projection), &reader))?;
     for row in 0..rows {
         go_on()?;
         let Some(fields) = guarded(&site, || iter.next().transpose())? else {

@@ -1,7 +1,8 @@
 """Lists of labelled videos, or of parts of videos.
 
-A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, a :class:`Member` of an archive, a :class:`Cell` of a table,
-or a :class:`Part` of a video, may stand for a path. What a list says besides is in :attr:`Dataset.columns`.
+A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, a :class:`Member` of an archive,
+a :class:`Cell` of a table, or a :class:`Part` of a video, may stand for a path. What a list says besides is in
+:attr:`Dataset.columns`.
 """
 
 from framespool.datasets._annotations import (

@@ -22,13 +22,14 @@ def lerobot(
 
     ``root``: its folder, with ``meta`` and ``videos``. ``camera``: a feature of kind ``video``, such as
     ``"observation.images.top"``; it may be left out where there is one only. For several cameras make a dataset each;
-    they have the same entries, so that loaders with the same seed deliver the same clips. ``episodes``: numbers of the
-    episodes that are wanted, in this order; by default all, in the order of their numbers.
+    they have the same entries, so that loaders with the same seed deliver the same clips. ``episodes``: numbers of
+    the episodes that are wanted, in this order; by default all, in the order of their numbers.
 
-    One entry for each episode: in version 3.0 a :class:`Part` of a file that episodes share, in version 2 a file of its
-    own. The part has exactly the episode's ``length`` frames, those that appear at ``from_timestamp + i / fps``; its
-    bounds lie half a frame before the first of them and half a frame before the one after the last, so that roundings of
-    these times change nothing. A file that ends early is not noticed here: its last episode has fewer frames.
+    One entry for each episode: in version 3.0 a :class:`Part` of a file that episodes share, in version 2 a file of
+    its own. The part has exactly the episode's ``length`` frames, those that appear at ``from_timestamp + i / fps``;
+    its bounds lie half a frame before the first of them and half a frame before the one after the last, so that
+    roundings of these times change nothing. A file that ends early is not noticed here: its last episode has fewer
+    frames.
 
     The label is the number of the episode's first task, -1 where it has none; :attr:`Dataset.classes` are the tasks.
     ``columns``: ``episode_index``, ``length``, ``tasks`` and ``fps``, and, in version 3.0, ``dataset_from_index`` and
@@ -38,11 +39,10 @@ def lerobot(
 
     Videos are not opened, and tables of states and actions are not read.
 
-    Raises :class:`~framespool.ArgumentError` for a camera or an episode that is not there, and for files of ``meta`` that
-    lack something or contradict each other, naming file and row; :class:`~framespool.UnsupportedError` for other versions
-    and for cameras whose pictures are in the tables; :class:`~framespool.MalformedError` or
-    :class:`~framespool.TruncatedError` for damaged Parquet files; :class:`~framespool.NotFoundError`.
-    """
+    Raises :class:`~framespool.ArgumentError` for a camera or an episode that is not there, and for files of ``meta``
+    that lack something or contradict each other, naming file and row; :class:`~framespool.UnsupportedError` for other
+    versions and for cameras whose pictures are in the tables; :class:`~framespool.MalformedError` or
+    :class:`~framespool.TruncatedError` for damaged Parquet files; :class:`~framespool.NotFoundError`."""
     if not isinstance(root, (str, os.PathLike)):
         raise ArgumentError(f"root must be a path, got {root!r}")
     if camera is not None and not isinstance(camera, str):

@@ -29,33 +29,34 @@ def parquet(
 ) -> Dataset:
     """Parquet files whose rows are videos or pictures: by their paths, or as the bytes themselves.
 
-    ``path``: a file, a folder (its files ``*.parquet``, by name), a pattern (``"train-*.parquet"``, or with braces as in
-    :func:`webdataset`), or a list of them. Rows come in the order of the files and as they stand in them.
+    ``path``: a file, a folder (its files ``*.parquet``, by name), a pattern (``"train-*.parquet"``, or with braces as
+    in :func:`webdataset`), or a list of them. Rows come in the order of the files and as they stand in them.
 
-    ``source``: the column of the videos or pictures. Where it is text, each is a path or a ``file:`` URI; relative paths
-    start at ``root``, or at the folder of their file. Where it is binary, or a struct with a field ``bytes`` as the
-    library ``datasets`` writes images and videos, it holds the files themselves: a :class:`Member` where the column is
-    neither compressed nor encoded, which is read where it lies, and otherwise a :class:`Cell`, whose page is unpacked
-    when it is opened. A page holds about 1 MiB or one large video; loaders that shuffle fully unpack one for nearly
-    every clip, so write such columns uncompressed (``compression={"image.bytes": "none"}``, ``use_dictionary=False``).
+    ``source``: the column of the videos or pictures. Where it is text, each is a path or a ``file:`` URI; relative
+    paths start at ``root``, or at the folder of their file. Where it is binary, or a struct with a field ``bytes`` as
+    the library ``datasets`` writes images and videos, it holds the files themselves: a :class:`Member` where the
+    column is neither compressed nor encoded, which is read where it lies, and otherwise a :class:`Cell`, whose page
+    is unpacked when it is opened. A page holds about 1 MiB or one large video; loaders that shuffle fully unpack one
+    for nearly every clip, so write such columns uncompressed (``compression={"image.bytes": "none"}``,
+    ``use_dictionary=False``).
 
-    ``label``, ``start``, ``end``: as in :func:`json_lines`: a whole number or a name, or a list of whole numbers, which
-    becomes a column; bounds in seconds, or with ``in_frames`` in frames. By default they are what these names say, where
-    there are such columns. Names of ``datasets``' class labels are :attr:`Dataset.classes`. ``columns``: what else to
-    keep in :attr:`Dataset.columns`; by default every column that has one number, flag or text for each row; lists,
-    structs, dates and decimals are kept if they are named. A name with dots is a field of a struct (``"image.path"``),
-    unless a column has that very name.
+    ``label``, ``start``, ``end``: as in :func:`json_lines`: a whole number or a name, or a list of whole numbers,
+    which becomes a column; bounds in seconds, or with ``in_frames`` in frames. By default they are what these names
+    say, where there are such columns. Names of ``datasets``' class labels are :attr:`Dataset.classes`. ``columns``:
+    what else to keep in :attr:`Dataset.columns`; by default every column that has one number, flag or text for each
+    row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
+    (``"image.path"``), unless a column has that very name.
 
     Videos and pictures are not read, and neither are columns that are not asked for.
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a column that is not there or holds something
     else, and for a row that lacks a source or has a wrong label or bounds, naming file and row;
     :class:`~framespool.MalformedError`, :class:`~framespool.TruncatedError` or :class:`~framespool.LimitError` for a
-    damaged file, naming the byte; :class:`~framespool.UnsupportedError` for an encrypted file and for columns compressed
-    with Brotli or LZO; :class:`~framespool.NotFoundError`. ``"skip"``: leaves out such rows, groups of rows or files, and
-    warns once with their number and the first reasons. Where nothing is left, :class:`~framespool.ArgumentError` is
-    raised under both. A cell that has nothing in it, or is damaged, is an error of its clip.
-    """
+    damaged file, naming the byte; :class:`~framespool.UnsupportedError` for an encrypted file and for columns
+    compressed with Brotli or LZO; :class:`~framespool.NotFoundError`. ``"skip"``: leaves out such rows, groups of
+    rows or files, and warns once with their number and the first reasons. Where nothing is left,
+    :class:`~framespool.ArgumentError` is raised under both. A cell that has nothing in it, or is damaged, is an error
+    of its clip."""
     files = _tables(path)
     choice("on_error", on_error, ("raise", "skip"))
     keys = tuple(

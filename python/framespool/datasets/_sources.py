@@ -134,9 +134,9 @@ class Cell:
 
     ``file``: path of the file. ``column``: the path of its names, as in ``"image.bytes"``. ``row``: from 0.
 
-    It is unpacked when it is opened, with the page that it shares with other rows; pages are kept up to 256 MiB for each
-    loader, so that neighbours cost little if they are wanted one after another. Its index is kept in memory as long as a
-    loader lives, and not stored.
+    It is unpacked when it is opened, with the page that it shares with other rows; pages are kept up to 256 MiB for
+    each loader, so that neighbours cost little if they are wanted one after another. Its index is kept in memory as
+    long as a loader lives, and not stored.
 
     Raises :class:`~framespool.ArgumentError` for what is no path or no name, and for rows below 0.
     """

@@ -158,7 +158,8 @@ impl MemorySource {
         Self { name: name.into(), bytes: Arc::new(bytes) }
     }
 
-    fn bytes(&self) -> &[u8] {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
         (*self.bytes).as_ref()
     }
 }
@@ -169,11 +170,11 @@ impl ByteSource for MemorySource {
     }
 
     fn len(&self) -> u64 {
-        self.bytes().len() as u64
+        self.as_bytes().len() as u64
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let bytes = self.bytes();
+        let bytes = self.as_bytes();
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let n = buffer.len().min(bytes.len() - start);
         buffer[..n].copy_from_slice(&bytes[start..start + n]);
@@ -181,7 +182,7 @@ impl ByteSource for MemorySource {
     }
 
     fn identity(&self) -> Identity {
-        Identity::Memory(self.bytes().as_ptr() as usize, self.bytes().len())
+        Identity::Memory(self.as_bytes().as_ptr() as usize, self.as_bytes().len())
     }
 }
 

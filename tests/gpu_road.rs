@@ -23,7 +23,7 @@ use framespool::pixels::{Dtype, Filter, Layout, Recipe};
 use framespool::sampling::footage::Extent;
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
 use framespool::source::Place;
-use framespool::spool::library::Item;
+use framespool::spool::entries::Item;
 use framespool::spool::{DecoderChoice, GpuConfig, OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
 use framespool::units::DisplayIndex;
 use framespool::video::{Video, Workbench};

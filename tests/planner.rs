@@ -11,7 +11,7 @@ use framespool::pixels::{Dtype, Layout};
 use framespool::sampling::footage::Extent;
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
 use framespool::source::Place;
-use framespool::spool::library::Item;
+use framespool::spool::entries::Item;
 use framespool::spool::{OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
 
 #[test]

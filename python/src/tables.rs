@@ -5,22 +5,24 @@
 use std::path::PathBuf;
 
 use framespool::source::Member;
+use framespool::spool::entries::Item;
 use framespool::Error;
 use framespool_datasets as datasets;
-use framespool_datasets::{Keys, Stored, TableColumns};
+use framespool_datasets::{Keys, PackedEntry, Stored, TableColumns, Tables};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::archives::policy;
-use crate::datasets::{part_of, table, Part};
+use crate::archives::{place, policy};
+use crate::datasets::table;
+use crate::entries::{extent, part_of, Entries, Part};
 use crate::errors::OrRaise;
 use crate::video::{raise_own, watch};
 
 /// Where an entry is (a path; a file with first byte, length and name; a file with column and row; or bytes), its label and
 /// its part.
 type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>);
-/// Entries; names of labels; columns; how many were left out; why, of the first ones.
-type Listing<'py> = (Vec<Row<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
+/// Entries, as a table or, where there are cells, as rows; names of labels; columns; how many were left out; why, of the first ones.
+type Listing<'py> = (Option<Entries>, Vec<Row<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
 
 /// `keys`: of the source, the label, the start and the end. `columns`: other ones, by default all plain ones.
 #[pyfunction]
@@ -42,8 +44,22 @@ pub fn read_parquet<'py>(
     let read = || datasets::parquet(&files, &how, policy(on_error)?, threads, &watch());
     let (mut packed, classes) = raise_own(py, py.detach(read))?;
     let columns = table(py, packed.take_columns().or_raise(py)?)?;
-    let (mut rows, mut at) = (Vec::with_capacity(packed.entries.len()), 0);
-    for entry in packed.entries {
+    let reasons = packed.reasons.iter().map(Error::to_string).collect();
+    let (left_out, entries) = (packed.left_out, packed.entries);
+    // A table of entries cannot be sent to another process with cells in it: Python has these as values of its own.
+    if !entries.iter().any(|entry| matches!(entry.stored, Stored::Cell { .. })) {
+        let tables = Tables::default();
+        let item = |(number, entry): (usize, PackedEntry)| -> framespool::Result<Item> {
+            let part = entry.part.map(|bounds| extent("".as_ref(), bounds)).transpose()?;
+            let place = place(number, entry.stored, &tables);
+            Ok(Item { place, label: entry.label, extent: part.unwrap_or_default() })
+        };
+        let items = || entries.into_iter().enumerate().map(item).collect::<framespool::Result<Vec<_>>>();
+        let made = py.detach(|| items().map(Entries::of)).or_raise(py)?;
+        return Ok((Some(made), Vec::new(), classes, columns, left_out, reasons));
+    }
+    let (mut rows, mut at) = (Vec::with_capacity(entries.len()), 0);
+    for entry in entries {
         // Entries come in the order of the files, whose paths Python has already.
         let mut number = |file: &std::path::Path| {
             while files.get(at).is_some_and(|path| path != file) {
@@ -61,8 +77,8 @@ pub fn read_parquet<'py>(
             }
             Stored::Joined(bytes) => PyBytes::new(py, &bytes).into_any(),
         };
-        rows.push((source, entry.label, entry.part.map(|bounds| part_of(py, bounds)).transpose()?));
+        let part = entry.part.map(|bounds| extent("".as_ref(), bounds)).transpose().or_raise(py)?;
+        rows.push((source, entry.label, part_of(py, part.unwrap_or_default())?));
     }
-    let reasons = packed.reasons.iter().map(Error::to_string).collect();
-    Ok((rows, classes, columns, packed.left_out, reasons))
+    Ok((None, rows, classes, columns, left_out, reasons))
 }

@@ -11,6 +11,7 @@ from framespool import _framespool
 from framespool._check import choice, flag
 from framespool.datasets._archives import _files, _Paths, _tell, _threads, _words
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._entries import Entries
 from framespool.datasets._sources import Cell, Member, Part, Source
 from framespool.errors import ArgumentError
 
@@ -66,10 +67,12 @@ def parquet(
     kept = None
     if columns is not None:
         kept = [columns] if isinstance(columns, str) else _words("columns", columns) if columns else []
-    rows, classes, found, left_out, reasons = _framespool.read_parquet(
+    table, rows, classes, found, left_out, reasons = _framespool.read_parquet(
         files, keys, flag("in_frames", in_frames), kept, root, on_error, _threads()
     )
     _tell(left_out, reasons)
+    if table is not None:
+        return Dataset(Entries(table), classes, found)
     return Dataset(((_part(_source(files, where), part), label) for where, label, part in rows), classes, found)
 
 

@@ -423,7 +423,8 @@ def read_parquet(
 ) -> tuple[
     Entries | None, list[tuple[Any, int, tuple[str, Any, Any] | None]], list[str], dict[str, list[Any]], int, list[str]
 ]:
-    """A table of entries, or, where there are cells, sources, labels and parts of rows; names of labels, columns, how many were left out, and why."""
+    """A table of entries, or, where there are cells, sources, labels and parts of rows; names of labels,
+    columns, how many were left out, and why."""
 
 def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
     """Entries of a RecordIO file, in the order of the list ``index`` if there is one."""

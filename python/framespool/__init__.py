@@ -11,6 +11,7 @@ from framespool._images import ImageBatch, ImageLoader, decode_image, decode_ima
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
 from framespool._preview import preview
+from framespool._probe import Probe, probe
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
@@ -58,6 +59,7 @@ __all__ = [
     "NoVideoError",
     "NotFoundError",
     "Order",
+    "Probe",
     "ReadError",
     "Tensor",
     "TruncatedError",
@@ -74,6 +76,7 @@ __all__ = [
     "errors",
     "gpu",
     "preview",
+    "probe",
     "sampling",
     "transforms",
 ]

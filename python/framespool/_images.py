@@ -14,6 +14,7 @@ from framespool._framespool import Tensor
 from framespool._running import Common, Loader, cores
 from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset
+from framespool.datasets._entries import Entries
 from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split, steps
@@ -109,7 +110,8 @@ class ImageLoader(Loader[ImageBatch]):
         choice("layout", layout, tuple(_LAYOUTS))
         choice("decoder", decoder, ("auto", "cpu", "nvjpeg"))
         images = as_dataset(dataset)
-        for place, (source, _) in enumerate(images.entries):
+        known = isinstance(images.entries, Entries) and images.entries.table.are_whole
+        for place, (source, _) in enumerate([] if known else images.entries):
             if isinstance(source, (Part, FrameFolder)):
                 raise ArgumentError(
                     f"dataset entry {place}: an image is a file, a Member or bytes, got {source!r}; see ClipLoader"

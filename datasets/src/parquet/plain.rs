@@ -14,9 +14,12 @@ const RUNS: i64 = 3;
 /// Longest stretch of levels: a byte for each value of a large page.
 const MOST_LEVELS: u64 = 1 << 26;
 
+/// First byte and length of each value, where there is one.
+pub type Places = Vec<Option<(u64, u64)>>;
+
 /// First byte and length of each value, `None` where there is none; or nothing where the page must be unpacked to know.
 /// `deepest` is the level of a value that is there.
-pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option<Vec<Option<(u64, u64)>>>> {
+pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option<Places>> {
     let Holds::Values { count, encoding: PLAIN, levels } = page.holds else { return Ok(None) };
     let end = page.data + page.stored;
     let (levels, mut at) = match levels {

@@ -55,12 +55,7 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> R
             }
         };
         let mut entry = Entry::new(root.join(&*file), NO_LABEL);
-        match object.get(&keys.label) {
-            None | Some(Value::List(_)) => {}
-            Some(Value::Integer(label)) => entry.label = *label,
-            Some(Value::Text(name)) => entry.label_name = Some(name.clone()),
-            Some(other) => return Err(format!("\"{}\" is {}, no label", keys.label, other.shown())),
-        }
+        (entry.label, entry.label_name) = keys.label(&object)?;
         if object.get(&keys.label).is_some_and(|label| !matches!(label, Value::List(_))) {
             let first = *numbered.get_or_insert((line, entry.label_name.is_none()));
             if first.1 != entry.label_name.is_none() {
@@ -72,13 +67,7 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> R
         }
         entry.part = keys.part(&object)?;
         for (name, value) in items {
-            let list = *name == keys.label && matches!(value, Value::List(_));
-            if list
-                && !matches!(value, Value::List(items) if items.iter().all(|i| matches!(i, Value::Integer(_))))
-            {
-                return Err(format!("\"{name}\" is a list of other things than whole numbers"));
-            }
-            if list || ![&keys.source, &keys.label, &keys.start, &keys.end].contains(&name) {
+            if keys.is_column(name, value)? {
                 columns.set(lines.len(), name, value.clone())?;
             }
         }
@@ -98,7 +87,9 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> R
 }
 
 impl Keys {
-    fn check(&self) -> Result<()> {
+    /// # Errors
+    /// `Argument` where one name is given twice.
+    pub(crate) fn check(&self) -> Result<()> {
         let names = [&self.source, &self.label, &self.start, &self.end];
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
@@ -110,8 +101,30 @@ impl Keys {
         Ok(())
     }
 
+    /// The label that an object has, or its name.
+    pub(crate) fn label(&self, object: &Value) -> Result<(i64, Option<String>), String> {
+        match object.get(&self.label) {
+            None | Some(Value::List(_)) => Ok((NO_LABEL, None)),
+            Some(Value::Integer(label)) => Ok((*label, None)),
+            Some(Value::Text(name)) => Ok((NO_LABEL, Some(name.clone()))),
+            Some(other) => Err(format!("\"{}\" is {}, no label", self.label, other.shown())),
+        }
+    }
+
+    /// Whether an item of an object is a value of a column: what is none of its source, its label and its part, and labels
+    /// of which there are several.
+    pub(crate) fn is_column(&self, name: &str, value: &Value) -> Result<bool, String> {
+        if name == self.label && matches!(value, Value::List(_)) {
+            return match value {
+                Value::List(items) if items.iter().all(|i| matches!(i, Value::Integer(_))) => Ok(true),
+                _ => Err(format!("\"{name}\" is a list of other things than whole numbers")),
+            };
+        }
+        Ok(![&self.source, &self.label, &self.start, &self.end].iter().any(|key| *key == name))
+    }
+
     /// The part that an object speaks of.
-    fn part(&self, object: &Value) -> Result<Option<Bounds>, String> {
+    pub(crate) fn part(&self, object: &Value) -> Result<Option<Bounds>, String> {
         let (start, end) = (object.get(&self.start), object.get(&self.end));
         if start.is_none() && end.is_none() {
             return Ok(None);
@@ -154,7 +167,7 @@ impl Keys {
 }
 
 /// A path as it is, or that of a `file:` URI.
-fn local(text: &str) -> Result<Cow<'_, str>, String> {
+pub(crate) fn local(text: &str) -> Result<Cow<'_, str>, String> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(Cow::Borrowed(text)) };
     if !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) {
         return Ok(Cow::Borrowed(text));

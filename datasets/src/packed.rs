@@ -12,6 +12,7 @@ use framespool::error::{Error, Result, Site};
 use framespool::source::Member;
 
 use crate::value::{Column, Columns, Value};
+use crate::Bounds;
 
 /// What becomes of an entry, or of the rest of a file, that is damaged or lacks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,17 @@ pub enum Stored {
     Member(Member),
     /// Here, since they lie in no file in one piece.
     Joined(Vec<u8>),
+    /// A file of its own, or what else a path may be.
+    Path(PathBuf),
+    /// In a row of a table, packed with others.
+    Cell {
+        /// The table's file.
+        file: Arc<Path>,
+        /// The column, by the path of its names.
+        column: Arc<str>,
+        /// The row, from 0.
+        row: u64,
+    },
 }
 
 /// One video or picture.
@@ -38,8 +50,19 @@ pub struct PackedEntry {
     pub stored: Stored,
     /// Its label, [`NO_LABEL`](crate::NO_LABEL) if it has none.
     pub label: i64,
+    /// What the label means, where the file says so.
+    pub label_name: Option<String>,
+    /// The part of the video that is meant; all of it if none is given.
+    pub part: Option<Bounds>,
     /// What else is said of it, by name.
     pub facts: Vec<(String, Value)>,
+}
+
+impl PackedEntry {
+    /// A whole video or picture.
+    pub(crate) fn new(stored: Stored, label: i64) -> Self {
+        Self { stored, label, label_name: None, part: None, facts: Vec::new() }
+    }
 }
 
 /// What files hold.
@@ -189,7 +212,7 @@ mod tests {
     }
 
     fn packed(label: i64) -> Packed {
-        let entry = PackedEntry { stored: Stored::Joined(Vec::new()), label, facts: Vec::new() };
+        let entry = PackedEntry::new(Stored::Joined(Vec::new()), label);
         Packed { entries: vec![entry], ..Packed::default() }
     }
 

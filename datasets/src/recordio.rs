@@ -133,7 +133,7 @@ fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> 
         let labels = labels.into_iter().map(|label| Value::Number(f64::from(label)));
         facts.push(("labels".to_owned(), Value::List(labels.collect())));
     }
-    Ok(PackedEntry { stored, label: label as i64, facts })
+    Ok(PackedEntry { facts, ..PackedEntry::new(stored, label as i64) })
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {

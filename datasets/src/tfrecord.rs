@@ -3,7 +3,6 @@
 //! Never: believes a length whose checksum is wrong, or copies a payload.
 
 mod example;
-mod proto;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -157,7 +156,7 @@ fn entry(
         Feature::Bytes { count: 1, begin, end } => {
             let name = Some(format!("record {number}").into());
             let member = Member { file: path.clone(), offset: begin, len: end - begin, name };
-            Ok(PackedEntry { stored: Stored::Member(member), label, facts: Vec::new() })
+            Ok(PackedEntry::new(Stored::Member(member), label))
         }
         other => Err(wrong(format!(
             "feature '{}' {}, the bytes of one video or picture are wanted; give its name as source=",

@@ -14,8 +14,8 @@ use crate::value::{shortened, Value};
 use crate::NO_LABEL;
 
 /// Longest label, and longest JSON, that is read.
-const LONGEST_LABEL: u64 = 4096;
-const LONGEST_JSON: u64 = 64 << 20;
+pub(crate) const LONGEST_LABEL: u64 = 4096;
+pub(crate) const LONGEST_JSON: u64 = 64 << 20;
 /// Longest other member that becomes a value of a column.
 const LONGEST_TEXT: u64 = 1 << 20;
 /// The column of the samples' keys.
@@ -240,7 +240,8 @@ impl Shard<'_> {
         match made {
             Ok((TarMember { name, offset, len, .. }, label, facts)) => {
                 let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
-                self.found.entries.push(PackedEntry { stored: Stored::Member(member), label, facts });
+                let entry = PackedEntry::new(Stored::Member(member), label);
+                self.found.entries.push(PackedEntry { facts, ..entry });
                 Ok(())
             }
             Err(error) => self.found.fail(error, self.on_error),
@@ -299,13 +300,15 @@ fn text(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, String>
     Ok(vec![(extension.to_owned(), Value::Text(text.to_owned()))])
 }
 
-fn from_text(content: &[u8]) -> Result<i64, String> {
+/// The whole number that a text is.
+pub(crate) fn from_text(content: &[u8]) -> Result<i64, String> {
     let text = String::from_utf8_lossy(content);
     let text = text.trim();
     text.parse().map_err(|_| format!("must be an integer, got '{}'", shortened(text)))
 }
 
-fn from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
+/// The whole number that lies in a JSON text under these names.
+pub(crate) fn from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
     let json: Value = serde_json::from_slice(content).map_err(|error| format!("is no JSON: {error}"))?;
     let mut value = &json;
     for name in names {

@@ -45,6 +45,9 @@ __all__ = [
     "read_jester",
     "read_json_lines",
     "read_kinetics",
+    "read_lerobot",
+    "read_lmdb",
+    "read_parquet",
     "read_rawframes",
     "read_recordio",
     "read_something_something",
@@ -333,6 +336,9 @@ def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _
 def read_dali_file_list(path: _Path, root: _Path | None, rounding: tuple[bool, bool, tuple[int, int]] | None) -> _Found:
     """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
 
+def read_lerobot(root: _Path, camera: str | None, episodes: list[int] | None) -> _Found:
+    """Episodes of a LeRobot dataset, each a part of a file."""
+
 def read_dali_frames(
     path: _Path, root: _Path | None
 ) -> tuple[list[tuple[str, int, tuple[int, int | None] | None]], list[str], list[str]]:
@@ -399,6 +405,31 @@ def read_tfrecord(
     files: list[str], source: str, label: str | None, check: bool, on_error: str, threads: int
 ) -> _Listing:
     """Entries of TFRecord files, by the names of two features; ``check``: data is held against its checksums."""
+
+def read_lmdb(
+    files: list[str],
+    database: str | None,
+    key: str | None,
+    label: tuple[str, list[str]] | None,
+    check: bool,
+    on_error: str,
+    threads: int,
+) -> _Listing:
+    """Where the values of LMDB databases lie, as :func:`read_webdataset`."""
+
+def read_parquet(
+    files: list[str],
+    keys: tuple[str, str, str, str],
+    in_frames: bool,
+    columns: list[str] | None,
+    root: _Path | None,
+    on_error: str,
+    threads: int,
+) -> tuple[
+    Entries | None, list[tuple[Any, int, tuple[str, Any, Any] | None]], list[str], dict[str, list[Any]], int, list[str]
+]:
+    """A table of entries, or, where there are cells, sources, labels and parts of rows; names of labels,
+    columns, how many were left out, and why."""
 
 def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
     """Entries of a RecordIO file, in the order of the list ``index`` if there is one."""

@@ -12,7 +12,7 @@ from framespool import _framespool, _state, sampling
 from framespool._check import choice, flag, whole
 from framespool._framespool import Tensor
 from framespool._running import Common, Loader, cores
-from framespool.datasets import Dataset, FrameFolder, Member, Mixture, Part
+from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._entries import Entries
 from framespool.errors import ArgumentError, InternalError
@@ -169,8 +169,10 @@ class ImageLoader(Loader[ImageBatch]):
         for spool in self._companions:
             for image, path, kind, message, clips in spool.failures():
                 source = self.dataset.entries[image][0]
-                which = {"member": source._which} if isinstance(source, Member) else {}
-                source = source.file if isinstance(source, Member) else source
+                which = {}
+                if isinstance(source, (Member, Cell)):
+                    which = {"member" if isinstance(source, Member) else "cell": source._which}
+                    source = source.file
                 own = None if isinstance(source, bytes) else os.fspath(source)  # type: ignore[arg-type]
                 failure = {"video_id": image, "path": own, "kind": kind, "message": message, "clips": clips}
                 found.append({**failure, **which, "mask": path})
@@ -329,7 +331,7 @@ def decode_images(
 
 def _file(place: int, source: Any) -> Any:
     """A path, a member, or bytes; what is like bytes is copied, since others may write to it meanwhile."""
-    if isinstance(source, (str, bytes, os.PathLike, Member)):
+    if isinstance(source, (str, bytes, os.PathLike, Member, Cell)):
         return source
     try:
         view = memoryview(source)

@@ -13,7 +13,7 @@ from framespool import _framespool, _state
 from framespool._check import choice, device_number, flag, size, whole
 from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
-from framespool.datasets import Dataset, FrameFolder, Member, Mixture, Part
+from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset
 from framespool.transforms._lists import split
 
@@ -282,8 +282,9 @@ class Loader(Generic[B]):
         ``kind`` and ``message`` of its first error, ``clips`` that could not be made because of it (0 where the video
         failed when it was indexed), ``part``, the bounds, where only a part of a file is at fault, for a
         :class:`~framespool.datasets.FrameFolder`, whose ``path`` is the folder, ``frames``: its pattern, first and
-        count, and for a :class:`~framespool.datasets.Member`, whose ``path`` is the archive, ``member``: its name,
-        offset_bytes and num_bytes. Kept for 65,536 videos; :meth:`stats` counts all.
+        count, for a :class:`~framespool.datasets.Member`, whose ``path`` is the archive, ``member``: its name,
+        offset_bytes and num_bytes, and for a :class:`~framespool.datasets.Cell` ``cell``: its column and row. Kept for
+        65,536 videos; :meth:`stats` counts all.
         """
         failures: list[dict[str, Any]] = []
         for video, path, kind, message, clips in self._spool.failures():
@@ -297,6 +298,8 @@ class Loader(Generic[B]):
                 failures[-1] |= {"path": os.fspath(source.folder), "frames": source._which}
             elif isinstance(source, Member):
                 failures[-1] |= {"path": os.fspath(source.file), "member": source._which}
+            elif isinstance(source, Cell):
+                failures[-1] |= {"path": os.fspath(source.file), "cell": source._which}
         return failures
 
     def write_quarantine(self, path: str | os.PathLike[str]) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framespool._check import whole
-from framespool.datasets import Dataset, FrameFolder, Member, Mixture, Part
+from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._entries import Entries
 from framespool.errors import ArgumentError
 
@@ -48,6 +48,9 @@ def fingerprint(dataset: Dataset) -> str:
             source = source.folder
         if isinstance(source, Member):
             digest.update(f"{number}:{source.offset_bytes}+{source.num_bytes};".encode())
+            source = source.file
+        if isinstance(source, Cell):
+            digest.update(f"{number}:{source.column}[{source.row}];".encode())
             source = source.file
         if isinstance(source, bytes):
             names.append(hashlib.blake2b(source, digest_size=8).hexdigest())

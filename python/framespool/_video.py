@@ -11,7 +11,7 @@ from framespool import _framespool
 from framespool._check import choice, device_number, whole
 from framespool._framespool import Tensor
 from framespool._index import place
-from framespool.datasets import FrameFolder, Member
+from framespool.datasets import Cell, FrameFolder, Member
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
@@ -97,7 +97,7 @@ class Video:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes | FrameFolder | Member,
+        source: str | os.PathLike[str] | bytes | FrameFolder | Member | Cell,
         *,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
@@ -106,9 +106,10 @@ class Video:
     ) -> None:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
-        if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member)):
+        if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member, Cell)):
             raise ArgumentError(
-                f"source must be a path, bytes, datasets.Member or datasets.FrameFolder, got {type(source).__name__}"
+                "source must be a path, bytes, datasets.Member, datasets.Cell or datasets.FrameFolder, "
+                f"got {type(source).__name__}"
             )
         self._source = source
         self.device = "cpu" if number is None else f"cuda:{number}"

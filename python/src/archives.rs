@@ -9,7 +9,9 @@ use framespool::source::{MemorySource, Place};
 use framespool::spool::entries::Item;
 use framespool::Error;
 use framespool_datasets as datasets;
-use framespool_datasets::{Features, LabelIn, OnError, Packed, PackedEntry, Stored};
+use framespool_datasets::{
+    Beside, Features, LabelIn, Lmdb, LmdbLayout, OnError, Packed, PackedEntry, Stored, Tables,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -22,19 +24,27 @@ use crate::video::{raise_own, watch};
 /// Entries; their columns; how many were left out; why, of the first ones.
 type Listing<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
 
-fn policy(name: &str) -> framespool::Result<OnError> {
+pub fn policy(name: &str) -> framespool::Result<OnError> {
     word("on_error", name, &[("raise", OnError::Raise), ("skip", OnError::Skip)])
+}
+
+/// Where an entry with this number is.
+pub fn place(number: usize, stored: Stored, tables: &Tables) -> Place {
+    match stored {
+        Stored::Path(path) => Place::Path(path),
+        Stored::Member(member) => Place::Member(member),
+        Stored::Joined(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
+        Stored::Cell { file, column, row } => Place::Opened(tables.cell(&file, column, row)),
+    }
 }
 
 fn listing(py: Python<'_>, mut packed: Packed) -> PyResult<Listing<'_>> {
     let columns = table(py, packed.take_columns().or_raise(py)?)?;
     let (entries, left_out) = (packed.entries, packed.left_out);
-    let item = |(number, entry): (usize, PackedEntry)| {
-        let place = match entry.stored {
-            Stored::Member(member) => Place::Member(member),
-            Stored::Joined(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
-        };
-        Item { place, label: entry.label, extent: Extent::Whole }
+    let item = |(number, entry): (usize, PackedEntry)| Item {
+        place: place(number, entry.stored, &Tables::default()),
+        label: entry.label,
+        extent: Extent::Whole,
     };
     let entries = py.detach(|| Entries::of(entries.into_iter().enumerate().map(item)));
     let reasons = packed.reasons.iter().map(Error::to_string).collect();
@@ -92,6 +102,29 @@ pub fn read_recordio<'py>(
     on_error: &str,
 ) -> PyResult<Listing<'py>> {
     let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
+    let packed = raise_own(py, py.detach(read))?;
+    listing(py, packed)
+}
+
+/// `key`: what keys of values look like, or none where values are Datums of Caffe. `label`: what keys of labels look like, and names
+/// in their JSON, if it is one. `check`: the pages of long values are looked at.
+#[pyfunction]
+#[pyo3(signature = (files, database, key, label, check, on_error, threads))]
+#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
+pub fn read_lmdb<'py>(
+    py: Python<'py>,
+    files: Vec<PathBuf>,
+    database: Option<String>,
+    key: Option<String>,
+    label: Option<(String, Vec<String>)>,
+    check: bool,
+    on_error: &str,
+    threads: u32,
+) -> PyResult<Listing<'py>> {
+    let label = label.map(|(key, names)| Beside { key, names });
+    let layout = key.map_or(LmdbLayout::Caffe, |key| LmdbLayout::Plain { key, label });
+    let how = Lmdb { database, layout, check };
+    let read = || datasets::lmdb(&files, &how, policy(on_error)?, threads, &watch());
     let packed = raise_own(py, py.detach(read))?;
     listing(py, packed)
 }

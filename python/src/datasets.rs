@@ -15,6 +15,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::entries::{listed, Entries};
 use crate::errors::OrRaise;
 use crate::order::word;
+use crate::video::{raise_own, watch};
 
 /// Entries and class names.
 type Listing = (Entries, Vec<String>);
@@ -259,6 +260,19 @@ pub fn read_json_lines(
     let (source, label, start, end) = keys;
     let keys = Keys { source, label, start, end, in_frames };
     found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
+}
+
+/// `camera`: a feature, or the only one. `episodes`: their numbers, or all.
+#[pyfunction]
+pub fn read_lerobot(
+    py: Python<'_>,
+    root: PathBuf,
+    camera: Option<String>,
+    episodes: Option<Vec<i64>>,
+) -> PyResult<Found<'_>> {
+    let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref(), &watch());
+    let dataset = raise_own(py, py.detach(read))?;
+    found(py, Ok(dataset))
 }
 
 #[pyfunction]

@@ -26,7 +26,7 @@ pub type Frames = (Option<String>, u32, Option<u32>, (u32, u32));
 /// First byte, length and name of a member of an archive.
 type Span = (u64, u64, Option<String>);
 /// Unit, start and end of a part.
-type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// Path or bytes, label, and what of it is meant.
 type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>, Option<Frames>, Option<Span>);
 /// Places that are no text, for another process: a folder and its frames, or bytes.
@@ -38,7 +38,8 @@ impl Entries {
     }
 }
 
-fn part_of<'py>(py: Python<'py>, extent: Extent) -> PyResult<Option<Part<'py>>> {
+/// Unit, start and end of a part; none where all of the video is meant.
+pub fn part_of<'py>(py: Python<'py>, extent: Extent) -> PyResult<Option<Part<'py>>> {
     let frames = |start: u32, end: Option<u32>| {
         Ok(("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any()))
     };

@@ -107,6 +107,7 @@ pub fn decode_images<'py>(
     let file = |(number, source)| match source {
         Source::Path(path) => Ok(Place::Path(path)),
         Source::Member(member) => Ok(Place::Member(archives.member(member))),
+        Source::Cell(cell) => Ok(Place::Opened(archives.cell(cell))),
         Source::Bytes(bytes) => Ok(Place::Memory(MemorySource::new(format!("images[{number}]"), bytes))),
         Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
     };

@@ -15,6 +15,7 @@ mod loader;
 mod order;
 mod recipe;
 mod sampling;
+mod tables;
 mod tensor;
 mod video;
 
@@ -25,7 +26,7 @@ mod _framespool {
     use super::*;
 
     #[pymodule_export]
-    use archives::{read_recordio, read_tfrecord, read_webdataset};
+    use archives::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]
@@ -36,7 +37,9 @@ mod _framespool {
         read_space_list,
     };
     #[pymodule_export]
-    use datasets::{read_hmdb51, read_jester, read_kinetics, read_something_something, read_ucf101};
+    use datasets::{
+        read_hmdb51, read_jester, read_kinetics, read_lerobot, read_something_something, read_ucf101,
+    };
     #[pymodule_export]
     use entries::Entries;
     #[pymodule_export]
@@ -51,6 +54,8 @@ mod _framespool {
     use order::Order;
     #[pymodule_export]
     use sampling::{clips_in, sample, Info};
+    #[pymodule_export]
+    use tables::read_parquet;
     #[pymodule_export]
     use tensor::Tensor;
     #[pymodule_export]

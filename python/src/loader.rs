@@ -103,6 +103,7 @@ impl Entry {
         let place = match source {
             Source::Path(path) => Place::Path(path),
             Source::Member(member) => Place::Member(archives.member(member)),
+            Source::Cell(cell) => Place::Opened(archives.cell(cell)),
             Source::Frames(frames) => Place::Frames(Arc::new(frames.into())),
             Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
         };

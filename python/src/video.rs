@@ -16,11 +16,12 @@ use framespool::limits::Limits;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
-use framespool::source::{FolderSource, FrameFolder, Member, MemorySource};
+use framespool::source::{FolderSource, FrameFolder, Member, MemorySource, Opener};
 use framespool::spool::DecoderChoice;
 use framespool::units::DisplayIndex;
 use framespool::video::{FrameStream, Video as Engine, Workbench};
 use framespool::Error;
+use framespool_datasets::Tables;
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
@@ -29,13 +30,22 @@ use crate::order::word;
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
 
-/// A path, bytes, or `framespool.datasets.Member` or `FrameFolder`.
+/// A path, bytes, or `framespool.datasets.Member`, `Cell` or `FrameFolder`.
 #[derive(FromPyObject)]
 pub enum Source {
     Bytes(Vec<u8>),
     Path(PathBuf),
     Member(MemberArgs),
+    Cell(CellArgs),
     Frames(Frames),
+}
+
+/// `framespool.datasets.Cell`; the Python package has checked the number.
+#[derive(FromPyObject)]
+pub struct CellArgs {
+    file: PathBuf,
+    column: String,
+    row: u64,
 }
 
 /// `framespool.datasets.Member`; the Python package has checked the numbers.
@@ -47,20 +57,28 @@ pub struct MemberArgs {
     name: Option<OsString>,
 }
 
-/// Paths of archives, each once however many members of it there are.
+/// Archives and tables, each once however many of their members and cells there are.
 #[derive(Default)]
-pub struct Archives(HashSet<Arc<Path>>);
+pub struct Archives {
+    paths: HashSet<Arc<Path>>,
+    tables: Tables,
+}
 
 impl Archives {
     /// The member, as the engine has it.
     pub fn member(&mut self, args: MemberArgs) -> Member {
         let MemberArgs { file, offset_bytes: offset, num_bytes: len, name } = args;
-        let file = self.0.get(file.as_path()).cloned().unwrap_or_else(|| {
+        let file = self.paths.get(file.as_path()).cloned().unwrap_or_else(|| {
             let file: Arc<Path> = file.into();
-            self.0.insert(file.clone());
+            self.paths.insert(file.clone());
             file
         });
         Member { file, offset, len, name: name.map(|name| name.to_string_lossy().into()) }
+    }
+
+    /// The cell, as the engine has it.
+    pub fn cell(&self, args: CellArgs) -> Arc<dyn Opener> {
+        self.tables.cell(&args.file, args.column.into(), args.row)
     }
 }
 
@@ -299,6 +317,7 @@ impl Video {
                     let member = Archives::default().member(member);
                     Engine::open(Arc::new(member.open()?), &watch())?
                 }
+                Source::Cell(cell) => Engine::open(Archives::default().cell(cell).open()?, &watch())?,
                 Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch())?,
             };
             Ok((engine, gpu))

@@ -50,6 +50,7 @@ fn found(file: &[u8], packed: &Packed) -> Vec<(Vec<u8>, i64)> {
             (file[member.offset as usize..][..member.len as usize].to_vec(), entry.label)
         }
         Stored::Joined(bytes) => (bytes.clone(), entry.label),
+        other => panic!("{other:?}"),
     };
     packed.entries.iter().map(taken).collect()
 }

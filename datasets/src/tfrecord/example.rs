@@ -4,8 +4,8 @@
 
 use framespool::error::Result;
 
-use super::proto::{Fields, Stretch, Value};
 use crate::blocks::Blocks;
+use crate::proto::{Fields, Stretch, Value};
 
 /// What a feature holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

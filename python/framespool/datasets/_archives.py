@@ -145,10 +145,15 @@ def _listed(files: list[str], on_error: str, read: Callable[[], Any]) -> Dataset
     """The entries that were read, and a warning of those left out."""
     choice("on_error", on_error, ("raise", "skip"))
     table, columns, left_out, reasons = read()
+    _tell(left_out, reasons, stacklevel=4)
+    return Dataset(Entries(table), columns=columns)
+
+
+def _tell(left_out: int, reasons: Sequence[str], stacklevel: int = 3) -> None:
+    """Warns of what was left out, if anything was; by default at the line that called the public function."""
     if left_out:
         more = f", and {left_out - len(reasons)} more" if left_out > len(reasons) else ""
-        warnings.warn(f"{left_out} left out: {'; '.join(reasons)}{more}", stacklevel=3)
-    return Dataset(Entries(table), columns=columns)
+        warnings.warn(f"{left_out} left out: {'; '.join(reasons)}{more}", stacklevel=stacklevel)
 
 
 def _files(name: str, paths: _Paths) -> list[str]:

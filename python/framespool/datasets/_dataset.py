@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from framespool._check import number, whole
 from framespool.datasets._entries import Entries, joined
-from framespool.datasets._sources import FrameFolder, Member, Part, Source
+from framespool.datasets._sources import Cell, FrameFolder, Member, Part, Source
 from framespool.errors import ArgumentError
 
 
@@ -240,7 +240,7 @@ def _place(index: Any, length: int) -> int:
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:
-    if isinstance(entry, (str, bytes, Member, FrameFolder, Part, os.PathLike)):
+    if isinstance(entry, (str, bytes, Member, Cell, FrameFolder, Part, os.PathLike)):
         return (entry, -1)
     try:
         source, label = entry
@@ -251,9 +251,9 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         ) from None
     if not -(2**63) <= label < 2**63:
         raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
-    if not isinstance(source, (str, bytes, Member, FrameFolder, Part, os.PathLike)):
+    if not isinstance(source, (str, bytes, Member, Cell, FrameFolder, Part, os.PathLike)):
         raise ArgumentError(
-            f"dataset entry {number}: a path, a FrameFolder, a Member, a Part or bytes is wanted, "
+            f"dataset entry {number}: a path, a FrameFolder, a Member, a Cell, a Part or bytes is wanted, "
             f"got {type(source).__name__}"
         )
     return (source, label)
@@ -266,13 +266,15 @@ def _key_of(entry: Any) -> tuple[str, str, str] | None:
     bounds: Any = {}
     if isinstance(entry, Mapping):
         member = {name: value for name, value in entry.get("member", {}).items() if name != "name"}
-        entry, frames, bounds = entry.get("path"), entry.get("frames", member), entry.get("part", {})
+        entry, frames, bounds = entry.get("path"), entry.get("frames", entry.get("cell", member)), entry.get("part", {})
     if isinstance(entry, Part):
         entry, bounds = entry.source, entry.bounds()
     if isinstance(entry, FrameFolder):
         entry, frames = entry.folder, entry._which
     if isinstance(entry, Member):
         entry, frames = entry.file, {"offset_bytes": entry.offset_bytes, "num_bytes": entry.num_bytes}
+    if isinstance(entry, Cell):
+        entry, frames = entry.file, entry._which
     if entry is None or isinstance(entry, bytes):
         return None
     return os.path.normpath(os.fspath(entry)), _told(frames), _told(bounds)

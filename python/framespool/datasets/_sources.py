@@ -127,6 +127,37 @@ class Member:
         return {"name": self.name, "offset_bytes": self.offset_bytes, "num_bytes": self.num_bytes}
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The bytes in one row of a column of a Parquet file: a video or a picture that stands for a path wherever one is
+    wanted, where its column is compressed or encoded. :func:`parquet` makes them.
+
+    ``file``: path of the file. ``column``: the path of its names, as in ``"image.bytes"``. ``row``: from 0.
+
+    It is unpacked when it is opened, with the page that it shares with other rows; pages are kept up to 256 MiB for
+    each loader, so that neighbours cost little if they are wanted one after another. Its index is kept in memory as
+    long as a loader lives, and not stored.
+
+    Raises :class:`~framespool.ArgumentError` for what is no path or no name, and for rows below 0.
+    """
+
+    file: str | os.PathLike[str]
+    column: str
+    row: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, (str, os.PathLike)):
+            raise ArgumentError(f"file must be a path, got {self.file!r}")
+        if not isinstance(self.column, str):
+            raise ArgumentError(f"column must be a string, got {self.column!r}")
+        object.__setattr__(self, "row", whole("row", self.row, most=2**63 - 1))
+
+    @property
+    def _which(self) -> dict[str, Any]:
+        """What tells it from other cells of the file, as lists of failures have it."""
+        return {"column": self.column, "row": self.row}
+
+
 @dataclass(frozen=True, repr=False)
 class Part:
     """A part of a video, which stands for a path in an entry of a dataset: ``(Part("a.mp4", start_seconds=3), label)``.
@@ -138,7 +169,7 @@ class Part:
     share its index, and decoding where they lie close; bytes share neither, and are copied for each part.
     """
 
-    source: str | os.PathLike[str] | bytes | FrameFolder | Member
+    source: str | os.PathLike[str] | bytes | FrameFolder | Member | Cell
     start_frame: int | None = None
     end_frame: int | None = None
     start_seconds: float | None = None
@@ -169,5 +200,5 @@ class Part:
         return f"Part({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
 
 
-#: A path, the bytes of a video, a folder of frames, a file inside another, or a part of any.
-Source = str | os.PathLike[str] | bytes | FrameFolder | Member | Part
+#: A path, the bytes of a video, a folder of frames, a file inside another, a cell of a table, or a part of any.
+Source = str | os.PathLike[str] | bytes | FrameFolder | Member | Cell | Part

@@ -31,6 +31,11 @@ impl Fields {
         Self { at, end }
     }
 
+    /// The byte that is next.
+    pub fn place(&self) -> u64 {
+        self.at
+    }
+
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.at == self.end
@@ -78,7 +83,7 @@ impl Fields {
     }
 
     /// The next `len` bytes, which are passed over.
-    fn pass(&mut self, blocks: &Blocks, begin: u64, len: u64) -> Result<Stretch> {
+    pub fn pass(&mut self, blocks: &Blocks, begin: u64, len: u64) -> Result<Stretch> {
         let from = self.at;
         let end = from.checked_add(len).filter(|&end| end <= self.end);
         self.at = end.ok_or_else(|| {

@@ -1,0 +1,417 @@
+//! In: the folder of a LeRobot dataset, version 3 or 2.1. Out: its episodes, as seen by one of its cameras.
+//! In version 3 episodes share files: each is a part of one, by the frames' times.
+//! Never: opens a video, or reads what the robot did.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use framespool::error::{Error, Result};
+
+use crate::packed::Watch;
+use crate::parquet::for_each_row;
+use crate::text::{for_each_line, json, json_trouble, site};
+use crate::value::{shortened, Columns, Value};
+use crate::{Bounds, Dataset, Entry, NO_LABEL};
+
+/// Files of a dataset.
+const INFO: &str = "meta/info.json";
+const EPISODES: &str = "meta/episodes";
+const TASKS: &str = "meta/tasks.parquet";
+const EPISODES_2: &str = "meta/episodes.jsonl";
+const TASKS_2: &str = "meta/tasks.jsonl";
+/// What a data frame calls the column of its index, under which tasks are, if it has no name.
+const UNNAMED: &str = "__index_level_0__";
+/// Most tasks, as a label counts them.
+const MOST_TASKS: i64 = 10_000_000;
+
+/// What `info.json` says.
+struct Info {
+    path: PathBuf,
+    fps: f64,
+    /// Where videos are: names in braces, numbers with their digits.
+    video_path: String,
+    camera: String,
+    /// Episodes of a folder, in version 2.
+    chunk: Option<i64>,
+}
+
+/// One episode, as the files say it.
+struct Episode {
+    index: i64,
+    length: i64,
+    tasks: Value,
+    /// Chunk and file of its video, and where it begins and ends there, in version 3.
+    placed: Option<(i64, i64, f64, f64)>,
+    /// Rows of the table of what the robot did.
+    rows: Option<(i64, i64)>,
+    /// Where this is said.
+    said: String,
+}
+
+/// Reads a dataset: all episodes in the order of their numbers, or those whose numbers are given, in that order.
+///
+/// - The camera is a feature of kind `video`; it may be left out where there is one only.
+/// - An episode has as many frames as `length` says, one for each `1 / fps` from its beginning on: its part begins and ends half
+///   a frame before these times, so that no rounding of theirs takes a frame away or lets one in.
+/// - The label is the number of the first task; classes are the tasks. Columns are `episode_index`, `length`, `tasks`, `fps`, and
+///   `dataset_from_index` and `dataset_to_index`, where they are said.
+///
+/// # Errors
+/// `Argument` for a camera or an episode that is not there, and for files that contradict each other, naming file and row;
+/// `Unsupported` for other versions and for cameras whose pictures are in tables; those of JSON and Parquet files.
+pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>, go_on: Watch) -> Result<Dataset> {
+    let (info, new) = Info::read(root, camera)?;
+    let names = if new { tasks(&root.join(TASKS), go_on)? } else { tasks_2(&root.join(TASKS_2))? };
+    let numbers: HashMap<&str, i64> = names.iter().map(|(number, task)| (task.as_str(), *number)).collect();
+    let mut found = if new { info.episodes(root, go_on)? } else { episodes_2(&root.join(EPISODES_2))? };
+    found.sort_by_key(|episode| episode.index);
+    if let Some(pair) = found.windows(2).find(|pair| pair[0].index == pair[1].index) {
+        return Err(wrong(&pair[1].said, &format!("episode {} is there twice", pair[1].index)));
+    }
+    if let Some(wanted) = episodes {
+        let mut by_index: HashMap<i64, Episode> = found.into_iter().map(|one| (one.index, one)).collect();
+        let take = |index: &i64| {
+            by_index.remove(index).ok_or_else(|| {
+                Error::Argument(format!(
+                    "{} has no episode {index}, or episodes= names it twice",
+                    root.display()
+                ))
+            })
+        };
+        found = wanted.iter().map(take).collect::<Result<_>>()?;
+    }
+    if found.is_empty() {
+        return Err(Error::Argument(format!("{} has no episodes, or none was asked for", root.display())));
+    }
+    let (mut dataset, mut columns) = (Dataset::default(), Columns::default());
+    for (number, episode) in found.into_iter().enumerate() {
+        go_on()?;
+        let entry = info.entry(root, &episode, &numbers).map_err(|reason| wrong(&episode.said, &reason))?;
+        dataset.entries.push(entry);
+        let rows = episode.rows.map(|(from, to)| (Value::Integer(from), Value::Integer(to)));
+        let facts = [
+            ("episode_index", Some(Value::Integer(episode.index))),
+            ("length", Some(Value::Integer(episode.length))),
+            ("tasks", Some(episode.tasks)),
+            ("fps", Some(Value::Number(info.fps))),
+            ("dataset_from_index", rows.as_ref().map(|rows| rows.0.clone())),
+            ("dataset_to_index", rows.map(|rows| rows.1)),
+        ];
+        for (name, value) in facts {
+            if let Some(value) = value {
+                columns.set(number, name, value).map_err(Error::Argument)?;
+            }
+        }
+    }
+    dataset.columns = columns.finish(dataset.entries.len());
+    dataset.classes = classes(names);
+    Ok(dataset)
+}
+
+/// Tasks by their numbers, where these are the places of a list.
+fn classes(mut tasks: Vec<(i64, String)>) -> Vec<String> {
+    tasks.sort();
+    let plain = (0..).zip(&tasks).all(|(place, (number, _))| place == *number);
+    if plain {
+        tasks.into_iter().map(|(_, task)| task).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+impl Info {
+    /// What the dataset says of itself, and whether it is of version 3.
+    fn read(root: &Path, camera: Option<&str>) -> Result<(Self, bool)> {
+        let path = root.join(INFO);
+        let said = json(&path)?;
+        let version = match said.get("codebase_version") {
+            Some(Value::Text(version)) => version.as_str(),
+            _ => return Err(lacks(&path, "codebase_version", "a text")),
+        };
+        let new = match version {
+            _ if version.starts_with("v3.") => true,
+            "v2.0" | "v2.1" => false,
+            other => {
+                return Err(Error::Unsupported {
+                    site: site(&path),
+                    what: format!(
+                        "a LeRobot dataset of version '{}' (convert it to v3.0 with lerobot's own script)",
+                        shortened(other)
+                    ),
+                })
+            }
+        };
+        let fps = said.get("fps").and_then(Value::as_number).filter(|fps| fps.is_finite() && *fps > 0.0);
+        let fps = fps.ok_or_else(|| lacks(&path, "fps", "a number above 0"))?;
+        let Some(Value::Text(video_path)) = said.get("video_path") else {
+            return Err(lacks(&path, "video_path", "a text"));
+        };
+        let chunk = match said.get("chunks_size") {
+            Some(Value::Integer(size)) if *size > 0 => Some(*size),
+            _ if new => None,
+            _ => return Err(lacks(&path, "chunks_size", "a whole number above 0")),
+        };
+        let camera = camera_of(&path, &said, camera)?;
+        Ok((Self { path, fps, video_path: video_path.clone(), camera, chunk }, new))
+    }
+
+    /// The episodes of version 3.
+    fn episodes(&self, root: &Path, go_on: Watch) -> Result<Vec<Episode>> {
+        let folder = root.join(EPISODES);
+        let of_video = |what: &str| format!("videos/{}/{what}", self.camera);
+        let needed = [
+            "episode_index".to_owned(),
+            "length".to_owned(),
+            "tasks".to_owned(),
+            of_video("chunk_index"),
+            of_video("file_index"),
+            of_video("from_timestamp"),
+            of_video("to_timestamp"),
+        ];
+        let more = ["dataset_from_index".to_owned(), "dataset_to_index".to_owned()];
+        let mut found = Vec::new();
+        for file in tables_below(&folder)? {
+            for_each_row(&file, &needed, &more, go_on, |row, values| {
+                let said = format!("{}, row {row}", file.display());
+                let [index, length, tasks, chunk, number, from, to, first, last] = &values[..] else {
+                    return Err("has not the columns that were asked for".to_owned());
+                };
+                let whole = |name: &str, value: &Value| match value {
+                    Value::Integer(number) if *number >= 0 => Ok(*number),
+                    other => Err(format!("{name} is {}, a whole number is wanted", other.shown())),
+                };
+                let seconds = |name: &str, value: &Value| {
+                    let seconds = value.as_number().filter(|number| number.is_finite() && *number >= 0.0);
+                    seconds.ok_or_else(|| format!("{name} is {}, a time in seconds is wanted", value.shown()))
+                };
+                let rows = match (first, last) {
+                    (Value::Integer(first), Value::Integer(last)) => Some((*first, *last)),
+                    _ => None,
+                };
+                found.push(Episode {
+                    index: whole(&needed[0], index)?,
+                    length: whole(&needed[1], length)?,
+                    tasks: tasks.clone(),
+                    placed: Some((
+                        whole(&needed[3], chunk)?,
+                        whole(&needed[4], number)?,
+                        seconds(&needed[5], from)?,
+                        seconds(&needed[6], to)?,
+                    )),
+                    rows,
+                    said,
+                });
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// What an episode is as an entry.
+    fn entry(&self, root: &Path, episode: &Episode, tasks: &HashMap<&str, i64>) -> Result<Entry, String> {
+        let label = match &episode.tasks {
+            Value::Missing => NO_LABEL,
+            Value::List(names) => match names.first() {
+                None => NO_LABEL,
+                Some(Value::Text(task)) => *tasks.get(task.as_str()).ok_or_else(|| {
+                    format!("task '{}' is none of the dataset's {}", shortened(task), tasks.len())
+                })?,
+                Some(other) => return Err(format!("tasks holds {}, texts are wanted", other.shown())),
+            },
+            other => return Err(format!("tasks is {}, a list of texts is wanted", other.shown())),
+        };
+        let chunk = match (episode.placed, self.chunk) {
+            (Some((chunk, ..)), _) => chunk,
+            (None, size) => episode.index / size.unwrap_or(1),
+        };
+        let number = |name: &str| match name {
+            "chunk_index" | "episode_chunk" => Some(chunk),
+            "file_index" => episode.placed.map(|(_, file, ..)| file),
+            "episode_index" => Some(episode.index),
+            _ => None,
+        };
+        let place = filled(&self.video_path, &self.camera, number)
+            .map_err(|reason| format!("video_path in {} {reason}", self.path.display()))?;
+        let mut entry = Entry::new(root.join(place), label);
+        if let Some((_, _, from, to)) = episode.placed {
+            entry.part = Some(self.part(episode.length, from, to)?);
+        }
+        Ok(entry)
+    }
+
+    /// The part of the file that an episode is. Its frames appear at `from + i / fps`, up to rounding, which was one when the
+    /// times were written and another when the file was; so bounds lie in the middle between frames.
+    fn part(&self, length: i64, from: f64, to: f64) -> Result<Bounds, String> {
+        let half = 0.5 / self.fps;
+        let end = from + length as f64 / self.fps;
+        if length < 1 || (end - to).abs() > half {
+            return Err(format!(
+                "has {length} frames at {} a second, and its video is said to go from {from} to {to} seconds",
+                self.fps
+            ));
+        }
+        let start = Some(from - half).filter(|start| *start > 0.0);
+        Ok(Bounds::Seconds { start, end: Some(end - half) })
+    }
+}
+
+/// The camera that is meant.
+fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> {
+    let Some(Value::Map(features)) = said.get("features") else {
+        return Err(lacks(path, "features", "an object"));
+    };
+    let kind = |feature: &Value| match feature.get("dtype") {
+        Some(Value::Text(kind)) => kind.clone(),
+        _ => String::new(),
+    };
+    let cameras: Vec<&str> = features
+        .iter()
+        .filter(|(_, feature)| kind(feature) == "video")
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let listed = || match cameras.is_empty() {
+        true => "it has none".to_owned(),
+        false => format!("it has {}", cameras.join(", ")),
+    };
+    let named = |reason: String| Error::Argument(format!("{}: {reason}", path.display()));
+    match (camera, &cameras[..]) {
+        (Some(name), _) if cameras.contains(&name) => Ok(name.to_owned()),
+        (Some(name), _) if features.iter().any(|(other, f)| other == name && kind(f) == "image") => {
+            Err(Error::Unsupported {
+                site: site(path),
+                what: format!(
+                    "camera '{name}', whose pictures are in the dataset's tables (read these with datasets.parquet),"
+                ),
+            })
+        }
+        (Some(name), _) => Err(named(format!("no camera '{}'; {}", shortened(name), listed()))),
+        (None, [one]) => Ok((*one).to_owned()),
+        (None, _) => Err(named(format!("give one camera as camera=; {}", listed()))),
+    }
+}
+
+/// Numbers and names of the tasks of version 3.
+fn tasks(path: &Path, go_on: Watch) -> Result<Vec<(i64, String)>> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let names = ["task".to_owned(), UNNAMED.to_owned()];
+    for_each_row(path, &["task_index".to_owned()], &names, go_on, |_, values| {
+        let [number, named, unnamed] = &values[..] else { return Err("has no tasks".to_owned()) };
+        let task = if *named == Value::Missing { unnamed } else { named };
+        found.push(task_of(number, task, &mut seen)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Those of version 2.
+fn tasks_2(path: &Path) -> Result<Vec<(i64, String)>> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    for_each_line(path, false, |_, text| {
+        let said: Value = serde_json::from_str(text).map_err(|error| json_trouble(&error))?;
+        let get = |name| said.get(name).unwrap_or(&Value::Missing);
+        found.push(task_of(get("task_index"), get("task"), &mut seen)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn task_of(number: &Value, task: &Value, seen: &mut HashSet<i64>) -> Result<(i64, String), String> {
+    match (number, task) {
+        (Value::Integer(number), Value::Text(task)) if (0..MOST_TASKS).contains(number) => {
+            match seen.insert(*number) {
+                true => Ok((*number, task.clone())),
+                false => Err(format!("task_index {number} is there twice")),
+            }
+        }
+        _ => Err(format!("a task with a number is wanted, got {} with {}", task.shown(), number.shown())),
+    }
+}
+
+/// The episodes of version 2.
+fn episodes_2(path: &Path) -> Result<Vec<Episode>> {
+    let mut found = Vec::new();
+    for_each_line(path, false, |line, text| {
+        let said: Value = serde_json::from_str(text).map_err(|error| json_trouble(&error))?;
+        let whole = |name: &str| match said.get(name) {
+            Some(Value::Integer(number)) if *number >= 0 => Ok(*number),
+            other => Err(format!(
+                "{name} is {}, a whole number is wanted",
+                other.map_or("missing".to_owned(), Value::shown)
+            )),
+        };
+        found.push(Episode {
+            index: whole("episode_index")?,
+            length: whole("length")?,
+            tasks: said.get("tasks").cloned().unwrap_or(Value::Missing),
+            placed: None,
+            rows: None,
+            said: format!("{}, line {line}", path.display()),
+        });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// A path with `{video_key}` and numbers filled in: `{file_index:03d}` has three digits at least.
+fn filled(template: &str, camera: &str, number: impl Fn(&str) -> Option<i64>) -> Result<String, String> {
+    let (mut path, mut rest) = (String::new(), template);
+    while let Some((before, behind)) = rest.split_once('{') {
+        let (field, after) =
+            behind.split_once('}').ok_or_else(|| format!("'{template}' has a {{ without a }}"))?;
+        let (name, format) = field.split_once(':').unwrap_or((field, ""));
+        path += before;
+        if name == "video_key" && format.is_empty() {
+            path += camera;
+        } else {
+            let digits = format.strip_suffix('d').unwrap_or(format).trim_start_matches('0');
+            let width =
+                if digits.is_empty() { Some(0) } else { digits.parse().ok().filter(|width| *width < 20) };
+            let unknown = || format!("'{template}' has '{{{field}}}', which is not known");
+            let (number, width) = number(name).zip(width).ok_or_else(unknown)?;
+            path += &format!("{number:0width$}");
+        }
+        rest = after;
+    }
+    let path = path + rest;
+    let above = Path::new(&path).components().any(|part| !matches!(part, std::path::Component::Normal(_)));
+    if path.is_empty() || above {
+        return Err(format!("'{}' does not lead to a file below the dataset's folder", shortened(&path)));
+    }
+    Ok(path)
+}
+
+/// The tables of a folder's folders, in the order of their names.
+fn tables_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let list = |folder: &Path| -> Result<Vec<PathBuf>> {
+        let trouble = |error| Error::io(&site(folder), error);
+        let entries = std::fs::read_dir(folder).map_err(trouble)?;
+        let mut paths =
+            entries.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>().map_err(trouble)?;
+        paths.sort();
+        Ok(paths)
+    };
+    let mut found = Vec::new();
+    for chunk in list(folder)?.into_iter().filter(|path| path.is_dir()) {
+        found.extend(
+            list(&chunk)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "parquet")),
+        );
+    }
+    match found.is_empty() {
+        true => Err(Error::Argument(format!("{} has no files chunk-*/file-*.parquet", folder.display()))),
+        false => Ok(found),
+    }
+}
+
+fn wrong(said: &str, reason: &str) -> Error {
+    Error::Argument(format!("{said}: {reason}"))
+}
+
+fn lacks(path: &Path, name: &str, kind: &str) -> Error {
+    Error::Argument(format!(
+        "{}: \"{name}\" must be {kind}; this is no dataset of LeRobot, or it is damaged",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests;

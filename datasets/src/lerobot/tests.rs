@@ -1,0 +1,68 @@
+//! In: templates and times as datasets have them. Out: paths and parts.
+//! Whole datasets are read in tests/python/test_lerobot.py.
+//! Never: needs LeRobot.
+
+use super::*;
+
+fn number(name: &str) -> Option<i64> {
+    match name {
+        "chunk_index" => Some(7),
+        "file_index" => Some(1234),
+        _ => None,
+    }
+}
+
+#[test]
+fn templates_are_filled_and_stay_below_the_folder() {
+    for (template, path) in [
+        (
+            "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
+            "videos/a.b/chunk-007/file-1234.mp4",
+        ),
+        ("{chunk_index}-{file_index:06d}.mp4", "7-001234.mp4"),
+        ("plain.mp4", "plain.mp4"),
+    ] {
+        assert_eq!(filled(template, "a.b", number).as_deref(), Ok(path));
+    }
+    for template in [
+        "{file",
+        "{other}",
+        "{file_index:3x}",
+        "{file_index:99d}",
+        "{video_key:03d}",
+        "/a.mp4",
+        "a/../b.mp4",
+        "",
+    ] {
+        assert!(filled(template, "a.b", number).is_err(), "{template}");
+    }
+    assert!(filled("{video_key}/a.mp4", "../..", number).is_err());
+}
+
+#[test]
+fn parts_begin_and_end_between_frames() {
+    let info = Info {
+        path: PathBuf::new(),
+        fps: 50.0,
+        video_path: String::new(),
+        camera: String::new(),
+        chunk: None,
+    };
+    let Ok(Bounds::Seconds { start: Some(start), end: Some(end) }) = info.part(100, 2.0, 4.0 + 1e-4) else {
+        panic!()
+    };
+    assert!((start - 1.99).abs() < 1e-12 && (end - 3.99).abs() < 1e-12);
+    let Ok(Bounds::Seconds { start: None, end: Some(_) }) = info.part(100, 0.0, 2.0) else { panic!() };
+    assert!(
+        info.part(100, 2.0, 4.02).is_err()
+            && info.part(99, 2.0, 4.0).is_err()
+            && info.part(0, 2.0, 2.0).is_err()
+    );
+}
+
+#[test]
+fn classes_are_tasks_whose_numbers_are_places() {
+    let task = |number, name: &str| (number, name.to_owned());
+    assert_eq!(classes(vec![task(1, "b"), task(0, "a")]), ["a", "b"]);
+    assert_eq!(classes(vec![task(2, "b"), task(0, "a")]), Vec::<String>::new());
+}

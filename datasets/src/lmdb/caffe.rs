@@ -1,0 +1,46 @@
+//! In: a value that is a `Datum` of Caffe, a message of Protocol Buffers.
+//! Out: where its encoded picture lies, and its label.
+//! Never: reads the picture.
+
+use framespool::error::Result;
+
+use crate::blocks::Blocks;
+use crate::proto::{Fields, Stretch, Value};
+use crate::NO_LABEL;
+
+/// Numbers of a Datum's fields.
+const DATA: u64 = 4;
+const LABEL: u64 = 5;
+const FLOATS: u64 = 6;
+const ENCODED: u64 = 7;
+
+/// First byte and length of the picture, and the label; or what is wrong with the Datum. What is no Datum at all is an error
+/// of the file.
+#[allow(clippy::type_complexity)]
+pub fn datum(blocks: &mut Blocks, value: Stretch) -> Result<Result<(u64, u64, i64), String>> {
+    let (mut data, mut label, mut floats, mut encoded) = (None, NO_LABEL, false, false);
+    let mut fields = Fields::of(value);
+    while let Some(field) = fields.next(blocks)? {
+        match field {
+            (DATA, Value::Bytes(stretch)) => data = Some(stretch),
+            // 32 bits with a sign, which are written as 64.
+            (LABEL, Value::Number(number)) => label = i64::from(number as i32),
+            (FLOATS, _) => floats = true,
+            (ENCODED, Value::Number(flag)) => encoded = flag != 0,
+            _ => {}
+        }
+    }
+    Ok(match data {
+        None if floats => Err("is a Datum of floats, not of a picture".to_owned()),
+        None => {
+            Err("is a Datum without data; values that are pictures themselves are layout=\"plain\""
+                .to_owned())
+        }
+        Some(_) if !encoded => {
+            Err("is a Datum of raw pixels (its flag encoded is not set), which is not read; \
+             write it anew with convert_imageset --encoded"
+                .to_owned())
+        }
+        Some((begin, end)) => Ok((begin, end - begin, label)),
+    })
+}

@@ -1,0 +1,152 @@
+//! In: a file in which LMDB keeps its pages. Out: the roots of its trees, and single pages.
+//! A page is taken for one only where it says the number that it lies at.
+//! Never: maps the file: what is missing or damaged is an error of one read, not the end of the process.
+
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+
+use super::page::{little, Page};
+use crate::blocks::Blocks;
+
+/// First bytes of what a meta page says, and its version.
+const MAGIC: u32 = 0xbeef_c0de;
+const VERSION: u32 = 1;
+/// Bytes in front of what a page says, where numbers of pages have 64 bits and where they have 32.
+pub const PAGE_HEAD: usize = 16;
+const PAGE_HEAD_32: usize = 12;
+/// Bytes of a meta page that are read.
+const META: usize = 152;
+/// Bytes of what is said of a tree.
+pub const TREE: usize = 48;
+/// Flag of a meta page.
+const IS_META: u64 = 0x08;
+/// Deepest tree that LMDB makes.
+const DEEPEST: u16 = 32;
+/// The root of a tree that holds nothing.
+const NO_PAGE: u64 = u64::MAX;
+
+/// What a file says of one of its trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    pub flags: u16,
+    /// Levels, the leaves' among them.
+    pub depth: u16,
+    /// Pages of branches and leaves.
+    pub pages: u64,
+    pub entries: u64,
+    /// `None` where it holds nothing.
+    pub root: Option<u64>,
+}
+
+impl Tree {
+    /// What stands in 48 bytes; `end` is one past the last page in use.
+    pub fn parse(bytes: &[u8; TREE], end: u64) -> Result<Self, String> {
+        let number = |at: usize| little(&bytes[at..at + 8]);
+        let (flags, depth) = (little(&bytes[4..6]) as u16, little(&bytes[6..8]) as u16);
+        let pages = number(8).saturating_add(number(16));
+        let root = Some(number(40)).filter(|&root| root != NO_PAGE);
+        match root {
+            _ if depth > DEEPEST => Err(format!("a tree is said to have {depth} levels")),
+            Some(root) if root >= end => Err(format!("a tree begins at page {root} of {end}")),
+            Some(_) if depth == 0 || pages < u64::from(depth) || pages > end => {
+                Err(format!("a tree is said to have {depth} levels and {pages} of {end} pages"))
+            }
+            None if depth > 0 || number(32) > 0 => {
+                Err(format!("a tree of {} entries is said to have no page", number(32)))
+            }
+            root => Ok(Self { flags, depth, pages, entries: number(32), root }),
+        }
+    }
+}
+
+/// A file of pages.
+pub struct LmdbFile {
+    pub blocks: Blocks,
+    pub page_bytes: u64,
+    /// One past the number of the last page in use.
+    pub end: u64,
+    /// The tree without a name, in which those with names are listed.
+    pub main: Tree,
+}
+
+/// What a meta page says.
+struct Meta {
+    page_bytes: u64,
+    main: [u8; TREE],
+    end: u64,
+    transaction: u64,
+}
+
+impl LmdbFile {
+    /// # Errors
+    /// `Malformed` for what LMDB did not write, `Unsupported` for what it wrote in another format, `Truncated`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut blocks = Blocks::open(path)?;
+        let first = meta(&mut blocks, 0)?;
+        let second = meta(&mut blocks, first.page_bytes)?;
+        if first.page_bytes != second.page_bytes {
+            return Err(blocks.damaged(
+                first.page_bytes + PAGE_HEAD as u64 + 24,
+                format!("pages have {} bytes here and {} at byte 0", second.page_bytes, first.page_bytes),
+            ));
+        }
+        let (at, newer) = match second.transaction > first.transaction {
+            true => (first.page_bytes, second),
+            false => (0, first),
+        };
+        let main = Tree::parse(&newer.main, newer.end).map_err(|reason| blocks.damaged(at, reason))?;
+        Ok(Self { blocks, page_bytes: newer.page_bytes, end: newer.end, main })
+    }
+
+    /// First byte of a page.
+    pub fn place(&self, page: u64) -> u64 {
+        page.saturating_mul(self.page_bytes)
+    }
+
+    /// A page of a tree.
+    pub fn page(&mut self, number: u64) -> Result<Page> {
+        let at = self.place(number);
+        let page = Page::parse(self.blocks.get(at, self.page_bytes as usize)?);
+        page.and_then(|page| match page.number == number && number < self.end {
+            true => Ok(page),
+            false => Err(format!("says that it is page {}, and lies at that of page {number}", page.number)),
+        })
+        .map_err(|reason| self.blocks.damaged(at, reason))
+    }
+}
+
+/// The meta page at a place.
+fn meta(blocks: &mut Blocks, at: u64) -> Result<Meta> {
+    let bytes: [u8; META] = blocks.array(at)?;
+    let number = |from: usize, len: usize| little(&bytes[from..from + len]);
+    if number(PAGE_HEAD, 4) != u64::from(MAGIC) {
+        let elsewhere = |what: &str| Error::Unsupported {
+            site: blocks.site(at),
+            what: format!("an LMDB file {what} (copy it with mdb_dump there and mdb_load here)"),
+        };
+        return Err(if bytes[PAGE_HEAD..PAGE_HEAD + 4] == MAGIC.to_be_bytes() {
+            elsewhere("of a big-endian machine")
+        } else if number(PAGE_HEAD_32, 4) == u64::from(MAGIC) {
+            elsewhere("of a 32-bit machine")
+        } else {
+            blocks.damaged(at, "is no meta page of LMDB")
+        });
+    }
+    let version = number(PAGE_HEAD + 4, 4);
+    if version != u64::from(VERSION) {
+        let what = format!(
+            "version {version} of LMDB's format (copy it with its mdb_dump and the mdb_load of LMDB 0.9)"
+        );
+        return Err(Error::Unsupported { site: blocks.site(at), what });
+    }
+    // The tree of free pages is the first one; the size of pages stands where other trees have nothing.
+    let page_bytes = number(40, 4);
+    if !(512..=32768).contains(&page_bytes) || !page_bytes.is_power_of_two() || number(10, 2) & IS_META == 0 {
+        return Err(blocks.damaged(at, format!("is no meta page of LMDB: pages of {page_bytes} bytes")));
+    }
+    let mut main = [0; TREE];
+    main.copy_from_slice(&bytes[88..88 + TREE]);
+    let last = number(136, 8);
+    Ok(Meta { page_bytes, main, end: last.saturating_add(1), transaction: number(144, 8) })
+}

@@ -1,0 +1,185 @@
+//! In: databases written here page by page, sound ones and such as LMDB would not write.
+//! Out: their values, or errors with the page's byte.
+//! Never: needs LMDB; tests/python/test_lmdb.py reads what LMDB itself wrote.
+
+use super::*;
+use crate::tests::TempFolder;
+
+const PAGE: usize = 512;
+
+fn page(number: u64, flags: u16, lower: u16, upper: u16) -> Vec<u8> {
+    let mut bytes = vec![0; PAGE];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes[10..12].copy_from_slice(&flags.to_le_bytes());
+    bytes[12..14].copy_from_slice(&lower.to_le_bytes());
+    bytes[14..16].copy_from_slice(&upper.to_le_bytes());
+    bytes
+}
+
+/// A branch (pages below) or a leaf (values) with these keys.
+fn tree_page(number: u64, nodes: &[(&str, Node)]) -> Vec<u8> {
+    let leaf = !matches!(nodes.first(), Some((_, Node::Below(_))));
+    let (mut bytes, mut upper) =
+        (page(number, if leaf { 2 } else { 1 }, 16 + 2 * nodes.len() as u16, 0), PAGE);
+    for (place, (key, node)) in nodes.iter().enumerate() {
+        let (head, data) = match node {
+            Node::Below(page) => (page.to_le_bytes()[..6].to_vec(), vec![]),
+            Node::Value(value) => {
+                ([&(value.len() as u32).to_le_bytes()[..], &[0, 0]].concat(), value.to_vec())
+            }
+            Node::Long(page, len) => {
+                ([&len.to_le_bytes()[..], &[1, 0]].concat(), page.to_le_bytes().to_vec())
+            }
+        };
+        let node = [&head[..], &(key.len() as u16).to_le_bytes(), key.as_bytes(), &data].concat();
+        upper -= node.len().next_multiple_of(2);
+        bytes[upper..upper + node.len()].copy_from_slice(&node);
+        bytes[16 + 2 * place..18 + 2 * place].copy_from_slice(&(upper as u16).to_le_bytes());
+    }
+    bytes[14..16].copy_from_slice(&(upper as u16).to_le_bytes());
+    bytes
+}
+
+enum Node {
+    Below(u64),
+    Value(&'static [u8]),
+    Long(u64, u32),
+}
+
+/// A meta page: flags, levels, pages, entries and root of the main tree, the last page and the transaction.
+fn meta(
+    number: u64,
+    depth: u16,
+    pages: u64,
+    entries: u64,
+    root: u64,
+    last: u64,
+    transaction: u64,
+) -> Vec<u8> {
+    let mut bytes = page(number, 8, 0, 0);
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(16, &0xbeef_c0de_u32.to_le_bytes());
+    put(20, &1u32.to_le_bytes());
+    put(40, &(PAGE as u32).to_le_bytes());
+    put(94, &depth.to_le_bytes());
+    put(104, &pages.to_le_bytes());
+    put(120, &entries.to_le_bytes());
+    put(128, &root.to_le_bytes());
+    put(136, &last.to_le_bytes());
+    put(144, &transaction.to_le_bytes());
+    bytes
+}
+
+/// A file of two levels: a branch on page 2 over these pages, which begin at 3.
+fn file(below: &[(&str, Node)], pages: &[Vec<u8>], entries: u64) -> Vec<u8> {
+    let last = 2 + pages.len() as u64;
+    let mut bytes = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
+    bytes.extend(meta(1, 2, 1 + below.len() as u64, entries, 2, last, 2));
+    bytes.extend(tree_page(2, below));
+    pages.iter().for_each(|page| bytes.extend(page));
+    bytes
+}
+
+fn how(check: bool) -> Lmdb {
+    Lmdb { database: None, layout: LmdbLayout::Plain { key: "{}".to_owned(), label: None }, check }
+}
+
+fn read(bytes: &[u8], check: bool, on_error: OnError) -> Result<Packed> {
+    let root = TempFolder::new();
+    lmdb(&[root.write("a.mdb", bytes)], &how(check), on_error, 1, &|| Ok(()))
+}
+
+fn keys(packed: Result<Packed>) -> Vec<String> {
+    let text = |entry: &PackedEntry| match &entry.facts[0].1 {
+        Value::Text(text) => text.clone(),
+        other => other.shown(),
+    };
+    packed.unwrap().entries.iter().map(text).collect()
+}
+
+fn leaf(number: u64, first: &'static str, second: &'static str) -> Vec<u8> {
+    tree_page(number, &[(first, Node::Value(b"v")), (second, Node::Value(b"w"))])
+}
+
+#[test]
+fn values_lie_in_leaves_and_on_pages_of_their_own() {
+    let long = tree_page(4, &[("c", Node::Value(b"v")), ("d", Node::Long(5, 600))]);
+    let pages = [leaf(3, "a", "b"), long, page(5, 4, 2, 0), vec![7; PAGE]];
+    let bytes = file(&[("", Node::Below(3)), ("c", Node::Below(4))], &pages, 4);
+    for check in [false, true] {
+        let packed = read(&bytes, check, OnError::Raise).unwrap();
+        let Stored::Member(last) = &packed.entries[3].stored else { panic!() };
+        assert_eq!((last.offset, last.len, last.name.as_deref()), (5 * PAGE as u64 + 16, 600, Some("d")));
+        assert_eq!(packed.entries.len(), 4);
+    }
+    // The number of pages that follow is only looked at when it is asked for.
+    let mut short = bytes.clone();
+    short[5 * PAGE + 12] = 1;
+    assert!(read(&short, false, OnError::Raise).is_ok());
+    let error = read(&short, true, OnError::Raise).unwrap_err().to_string();
+    assert!(error.contains(&format!("a.mdb, byte {}: does not begin the 2 pages", 5 * PAGE)), "{error}");
+}
+
+#[test]
+fn what_leads_astray_is_told_by_its_page_and_the_rest_is_read() {
+    let below = |second: u64| [("", Node::Below(3)), ("c", Node::Below(second)), ("e", Node::Below(5))];
+    let pages = |second: Vec<u8>| [leaf(3, "a", "b"), second, leaf(5, "e", "f")];
+    assert_eq!(keys(read(&file(&below(4), &pages(leaf(4, "c", "d")), 6), false, OnError::Raise)).len(), 6);
+    let branch = tree_page(4, &[("c", Node::Below(3))]);
+    for (bytes, place, reason) in [
+        (file(&below(3), &pages(leaf(4, "c", "d")), 6), 3, "does not come after"),
+        (file(&below(2), &pages(leaf(4, "c", "d")), 6), 2, "is a Branch on level 2 of 2"),
+        (file(&below(99), &pages(leaf(4, "c", "d")), 6), 99, "needs bytes"),
+        (file(&below(1), &pages(leaf(4, "c", "d")), 6), 1, "is no page of a tree"),
+        (file(&below(4), &pages(branch), 6), 4, "is a Branch on level 2"),
+        (file(&below(4), &pages(leaf(9, "c", "d")), 6), 4, "says that it is page 9"),
+        (file(&below(4), &pages(leaf(4, "d", "c")), 6), 4, "does not come after"),
+        (file(&below(4), &pages(page(4, 2, 20, 10)), 6), 4, "free space is said to be 20..10"),
+        (file(&below(4), &pages(page(4, 2, 18, 512)), 6), 4, "node 0 is said to lie at byte 0"),
+    ] {
+        let error = read(&bytes, false, OnError::Raise).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("a.mdb, byte {}: ", place * PAGE)) && error.contains(reason),
+            "{error}"
+        );
+        let left = read(&bytes, false, OnError::Skip).unwrap();
+        assert_eq!(left.left_out, 1, "{reason}");
+        assert_eq!(keys(Ok(left)), ["a", "b", "e", "f"], "{reason}");
+    }
+}
+
+#[test]
+fn circles_end_and_what_is_used_twice_is_told() {
+    // Every node leads to the page above: without a bound this would be 30 levels of 20 pages each.
+    let names: Vec<String> = (0..20).map(|n| format!("{n:02}")).collect();
+    let around: Vec<(&str, Node)> = names.iter().map(|name| (name.as_str(), Node::Below(2))).collect();
+    let mut bytes = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
+    bytes.extend(meta(1, 30, 40, 9, 2, 60, 2));
+    bytes.extend(tree_page(2, &around));
+    bytes.resize(61 * PAGE, 0);
+    let begun = std::time::Instant::now();
+    let error = read(&bytes, false, OnError::Skip).unwrap_err().to_string();
+    assert!(error.contains("nothing to load") && error.contains("(32 left out"), "{error}");
+    assert!(begun.elapsed().as_secs() < 5);
+    // Two values on the same pages, and fewer entries than are said to be there.
+    let twice = tree_page(4, &[("c", Node::Long(5, 600)), ("d", Node::Long(6, 100))]);
+    let pages = [leaf(3, "a", "b"), twice, page(5, 4, 2, 0), vec![0; PAGE]];
+    let below = [("", Node::Below(3)), ("c", Node::Below(4))];
+    let error = read(&file(&below, &pages, 4), false, OnError::Raise).unwrap_err().to_string();
+    assert!(error.contains("page 6 is used twice"), "{error}");
+    let error = read(&file(&below, &pages, 5), false, OnError::Raise).unwrap_err().to_string();
+    assert!(error.contains("a database of 5 entries has 4 here"), "{error}");
+}
+
+#[test]
+fn patterns_stand_for_what_differs() {
+    let pattern = Pattern::parse("key", "image-{}.jpg").unwrap();
+    for (key, part) in
+        [("image-7.jpg", Some("7")), ("image-.jpg", Some("")), ("image-7.png", None), ("image.jpg", None)]
+    {
+        assert_eq!(pattern.part(key.as_bytes()), part.map(str::as_bytes), "{key}");
+    }
+    for text in ["", "image", "{}{}"] {
+        assert!(Pattern::parse("key", text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,224 @@
+//! In: a Parquet file, a column of byte strings and a row. Out: the bytes in it, which lie packed in a page with their neighbours.
+//! Pages that were unpacked are kept up to a budget, since neighbours are mostly wanted one after another.
+//! Never: keeps a file open, or takes a file that changed for what it was.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use framespool::error::{Error, Result};
+use framespool::source::{ByteSource, FileSource, Identity, MemorySource, Opener};
+use parquet::column::page::Page;
+use parquet::data_type::ByteArray;
+use parquet::file::metadata::ParquetMetaData;
+
+use super::column::{number_of, Chunk};
+use super::file::{Disk, ParquetFile};
+use super::pages::PageAt;
+use crate::blocks::Blocks;
+
+/// Bytes of unpacked pages that are kept.
+const KEPT_BYTES: usize = 256 << 20;
+
+/// Files whose cells are wanted, and pages of them.
+#[derive(Default)]
+pub struct Tables {
+    files: Mutex<HashMap<PathBuf, Arc<Table>>>,
+    pages: Arc<Pages>,
+}
+
+/// A file, and what is known of it.
+struct Table {
+    path: Arc<Path>,
+    known: Mutex<Option<Arc<Known>>>,
+    pages: Arc<Pages>,
+}
+
+/// A state of a file.
+struct Known {
+    identity: Identity,
+    metadata: Arc<ParquetMetaData>,
+    /// By group and column.
+    chunks: Mutex<HashMap<(usize, usize), Arc<Chunk>>>,
+}
+
+impl Tables {
+    /// The bytes in a row of a column, by the path of its names.
+    pub fn cell(&self, file: &Path, column: Arc<str>, row: u64) -> Arc<dyn Opener> {
+        let mut files = lock(&self.files);
+        let table = files.entry(file.to_owned()).or_insert_with(|| {
+            Arc::new(Table { path: file.into(), known: Mutex::default(), pages: self.pages.clone() })
+        });
+        Arc::new(Cell { table: table.clone(), column, row })
+    }
+}
+
+impl Table {
+    /// What is known of the file, if it is still as it was, and else what it says now.
+    fn state(&self, source: Arc<FileSource>) -> Result<(ParquetFile, Arc<Known>)> {
+        let mut known = lock(&self.known);
+        if let Some(known) = known.as_ref().filter(|known| known.identity == source.identity()) {
+            let file = ParquetFile { disk: Disk(source), metadata: known.metadata.clone() };
+            return Ok((file, known.clone()));
+        }
+        let file = ParquetFile::read(source)?;
+        let (identity, metadata) = (file.identity(), file.metadata.clone());
+        let state = Arc::new(Known { identity, metadata, chunks: Mutex::default() });
+        *known = Some(state.clone());
+        Ok((file, state))
+    }
+}
+
+impl Known {
+    fn chunk(&self, file: &ParquetFile, path: &Path, group: usize, column: usize) -> Result<Arc<Chunk>> {
+        if let Some(chunk) = lock(&self.chunks).get(&(group, column)) {
+            return Ok(chunk.clone());
+        }
+        let chunk = Chunk::open(file, &mut Blocks::open(path)?, group, column, &|| Ok(()))?;
+        Ok(lock(&self.chunks).entry((group, column)).or_insert(Arc::new(chunk)).clone())
+    }
+}
+
+struct Cell {
+    table: Arc<Table>,
+    column: Arc<str>,
+    row: u64,
+}
+
+impl Opener for Cell {
+    fn name(&self) -> Arc<str> {
+        format!("{}!{}[{}]", self.table.path.display(), self.column, self.row).into()
+    }
+
+    fn open(&self) -> Result<Arc<dyn ByteSource>> {
+        let source = Arc::new(FileSource::open(&self.table.path)?);
+        let (file, known) = self.table.state(source)?;
+        let file = &file;
+        let column = number_of(file, &self.column)?;
+        let (mut row, mut found) = (self.row, None);
+        for (number, group) in file.metadata().row_groups().iter().enumerate() {
+            let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+            if row < rows {
+                found = Some(number);
+                break;
+            }
+            row -= rows;
+        }
+        let gone = || {
+            Error::malformed(
+                &file.site(0),
+                format!("has no row {} any more; list the dataset anew", self.row),
+            )
+        };
+        let chunk = known.chunk(file, &self.table.path, found.ok_or_else(gone)?, column)?;
+        let (page, row) = chunk.page_of(row).ok_or_else(gone)?;
+        let unpacked =
+            |page: &PageAt| self.table.pages.get(&known.identity, page.head, || chunk.unpack(file, page));
+        let mut pages = chunk.dictionary.as_ref().map(unpacked).transpose()?.into_iter().collect::<Vec<_>>();
+        pages.push(unpacked(page)?);
+        let bytes = chunk.value(file, page, pages, row)?;
+        let bytes = bytes.ok_or_else(|| {
+            let reason = format!("row {} has nothing in column '{}'", self.row, self.column);
+            Error::malformed(&file.site(page.head), reason)
+        })?;
+        let name = self.name();
+        let identity = match &known.identity {
+            // Bytes of the file, told apart from those of its other rows.
+            Identity::File { device, inode, mtime_ns, ctime_ns, .. } => Identity::File {
+                device: *device,
+                inode: *inode,
+                len: bytes.len() as u64,
+                mtime_ns: *mtime_ns,
+                ctime_ns: *ctime_ns,
+                start: self.row,
+            },
+            other => other.clone(),
+        };
+        Ok(Arc::new(Opened { bytes: MemorySource::new(name, Held(bytes)), identity }))
+    }
+}
+
+/// Bytes as the crate holds them: a part of a page, which lives as long.
+struct Held(ByteArray);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.0.data()
+    }
+}
+
+/// The bytes of a cell. They are the same wherever they were unpacked to, and so is their index.
+struct Opened {
+    bytes: MemorySource,
+    identity: Identity,
+}
+
+impl ByteSource for Opened {
+    fn name(&self) -> &Arc<str> {
+        self.bytes.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.bytes.read_at(offset, buffer)
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+}
+
+/// Unpacked pages, the ones used last at the end.
+#[derive(Default)]
+struct Pages(Mutex<Vec<(Key, Arc<Slot>)>>);
+
+/// State of a file, and first byte of a page.
+type Key = (Identity, u64);
+/// A page, once whoever came first has unpacked it.
+type Slot = Mutex<Option<Page>>;
+
+impl Pages {
+    fn get(&self, identity: &Identity, head: u64, unpack: impl FnOnce() -> Result<Page>) -> Result<Page> {
+        let key = (identity.clone(), head);
+        let slot = {
+            let mut kept = lock(&self.0);
+            let slot = match kept.iter().position(|(at, _)| *at == key) {
+                Some(place) => kept.remove(place).1,
+                None => Arc::default(),
+            };
+            kept.push((key, slot.clone()));
+            slot
+        };
+        let page = {
+            let mut page = lock(&slot);
+            match &*page {
+                Some(page) => return Ok(page.clone()),
+                None => page.insert(unpack()?).clone(),
+            }
+        };
+        self.shrink();
+        Ok(page)
+    }
+
+    /// Gives up the pages that were used first, all but the last one, until the rest is within the budget.
+    fn shrink(&self) {
+        let mut kept = lock(&self.0);
+        let mut bytes = 0;
+        let fits = kept.iter().rev().take_while(|(_, slot)| {
+            // A page that is being unpacked is not known yet; whoever does it will count it.
+            let more = slot.try_lock().ok().and_then(|page| page.as_ref().map(|page| page.buffer().len()));
+            let first = bytes == 0;
+            bytes += more.unwrap_or(0);
+            first || bytes <= KEPT_BYTES
+        });
+        let gone = kept.len() - fits.count();
+        kept.drain(..gone);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

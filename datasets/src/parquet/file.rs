@@ -1,0 +1,196 @@
+//! In: a Parquet file. Out: what its footer says, as the `parquet` crate reads it, and errors with file and byte.
+//! The crate is asked for pages and rows only after their sizes were looked at; where it gives up, that is an error too.
+//! Never: believes a length beyond its cap or the file's end.
+
+use std::io::{BufReader, Read};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use framespool::error::{Error, Place, Result, Site};
+use framespool::limits::Limits;
+use framespool::source::{ByteSource, FileSource, Identity};
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+
+/// The last bytes of a file: the footer's length, and these.
+const MAGIC: [u8; 4] = *b"PAR1";
+const ENCRYPTED: [u8; 4] = *b"PARE";
+const TAIL: u64 = 8;
+/// Most rows of a file: a page of a few bytes may stand for billions.
+const MOST_ROWS: u64 = 50_000_000;
+
+/// A file that the crate reads from, with positioned reads.
+#[derive(Clone)]
+pub struct Disk(pub Arc<FileSource>);
+
+/// Reads on from a place.
+pub struct From {
+    disk: Disk,
+    at: u64,
+}
+
+impl Read for From {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.disk.0.read_at(self.at, buffer).map_err(std::io::Error::other)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Length for Disk {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl ChunkReader for Disk {
+    type T = BufReader<From>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(BufReader::new(From { disk: self.clone(), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let site = Site::file(self.0.name()).with(Place::Byte(start));
+        let end = start.saturating_add(length as u64);
+        if end > self.0.len() {
+            let error = Error::Truncated { site, offset: start, end, len: self.0.len() };
+            return Err(ParquetError::External(Box::new(error)));
+        }
+        let mut bytes = vec![0; length];
+        let read = self.0.read_exact_at(&site, start, &mut bytes);
+        read.map_err(|error| ParquetError::External(Box::new(error)))?;
+        Ok(bytes.into())
+    }
+}
+
+/// A Parquet file that was opened, and what its footer says.
+pub struct ParquetFile {
+    pub disk: Disk,
+    pub metadata: Arc<ParquetMetaData>,
+}
+
+impl ParquetFile {
+    /// # Errors
+    /// `Malformed`, `Truncated` or `Limit` with the byte, `Unsupported` for one that is encrypted.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::read(Arc::new(FileSource::open(path)?))
+    }
+
+    /// As [`Self::open`], of a file that is open.
+    pub fn read(source: Arc<FileSource>) -> Result<Self> {
+        let disk = Disk(source.clone());
+        let tail_at = source.len().saturating_sub(TAIL);
+        let site = Site::file(source.name()).with(Place::Byte(tail_at));
+        let mut tail = [0; TAIL as usize];
+        source.read_exact_at(&site, tail_at, &mut tail)?;
+        let [a, b, c, d, magic @ ..] = tail;
+        match magic {
+            MAGIC => {}
+            ENCRYPTED => {
+                return Err(Error::Unsupported { site, what: "an encrypted Parquet file".to_owned() })
+            }
+            _ => {
+                let reason = "does not end as a Parquet file does: it is none, or was cut short";
+                return Err(Error::malformed(&site, reason));
+            }
+        }
+        let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
+        Limits::check(&site, "bytes of a footer", footer, Limits::default().header_bytes)?;
+        if footer > tail_at {
+            return Err(Error::malformed(
+                &site,
+                format!("a footer of {footer} bytes in a file of {}", source.len()),
+            ));
+        }
+        let metadata = guarded(&site, || ParquetMetaDataReader::new().parse_and_finish(&disk))?;
+        let file = Self { disk, metadata: Arc::new(metadata) };
+        file.check_rows(&site)?;
+        Ok(file)
+    }
+
+    pub fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.disk.0.identity()
+    }
+
+    /// A place in the file, for messages.
+    pub fn site(&self, offset: u64) -> Site {
+        Site::file(self.disk.0.name()).with(Place::Byte(offset))
+    }
+
+    fn check_rows(&self, site: &Site) -> Result<()> {
+        let mut rows = 0u64;
+        for group in self.metadata().row_groups() {
+            let more = u64::try_from(group.num_rows());
+            rows = more.map_or(u64::MAX, |more| rows.saturating_add(more));
+            for chunk in group.columns() {
+                let begin = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+                let end = begin.checked_add(chunk.compressed_size());
+                let inside =
+                    end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= self.disk.0.len());
+                // Asked before the crate is, which takes a negative number for a mistake of its own.
+                if begin < 0 || chunk.compressed_size() < 0 || !inside {
+                    let reason = format!(
+                        "column '{}' is said to lie at {begin}, {} bytes long, in a file of {}",
+                        chunk.column_path(),
+                        chunk.compressed_size(),
+                        self.disk.0.len()
+                    );
+                    return Err(Error::malformed(site, reason));
+                }
+            }
+        }
+        Limits::check(site, "rows of a file", rows, MOST_ROWS).map(drop)
+    }
+
+    /// An error if a column is compressed in a way that this build does not undo.
+    pub fn check_codec(&self, chunk: &ColumnChunkMetaData) -> Result<()> {
+        match chunk.compression() {
+            Compression::UNCOMPRESSED
+            | Compression::SNAPPY
+            | Compression::GZIP(_)
+            | Compression::ZSTD(_)
+            | Compression::LZ4
+            | Compression::LZ4_RAW => Ok(()),
+            other => Err(Error::Unsupported {
+                site: self.site(chunk.byte_range().0),
+                what: format!(
+                    "column '{}' compressed with {other} (write it with zstd)",
+                    chunk.column_path()
+                ),
+            }),
+        }
+    }
+}
+
+/// What the crate does, and what it says as an error of ours. It gives up on some damage by a panic.
+pub fn guarded<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(|error| blame(site, error)),
+        Err(_) => Err(Error::malformed(site, "holds what cannot be in a Parquet file")),
+    }
+}
+
+/// An error of the crate as one of ours.
+fn blame(site: &Site, error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(inner) => {
+            let own = inner.downcast_ref::<Error>().cloned();
+            let read = || inner.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref::<Error>().cloned();
+            own.or_else(read).unwrap_or_else(|| Error::malformed(site, inner.to_string()))
+        }
+        ParquetError::NYI(what) => {
+            Error::Unsupported { site: site.clone(), what: format!("Parquet: {what}") }
+        }
+        ParquetError::General(reason) | ParquetError::EOF(reason) => Error::malformed(site, reason),
+        other => Error::malformed(site, other.to_string()),
+    }
+}

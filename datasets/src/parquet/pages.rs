@@ -1,0 +1,104 @@
+//! In: the place of a column's pages in a Parquet file. Out: what the head of each page says: what it holds, and where.
+//! Never: reads a page, or believes sizes that go beyond the column or their cap.
+
+use framespool::error::Result;
+use framespool::limits::Limits;
+
+use super::head::Head;
+use crate::blocks::Blocks;
+use crate::packed::Watch;
+use crate::proto::Stretch;
+
+/// Largest page, once it is unpacked: a page is unpacked whole, whatever is wanted of it.
+const LARGEST_PAGE: u64 = 1 << 30;
+/// Fields of a head that are structs.
+const VALUES: u64 = 5;
+const DICTIONARY: u64 = 7;
+const VALUES_2: u64 = 8;
+
+/// One page of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageAt {
+    /// First byte of its head.
+    pub head: u64,
+    /// First byte behind that.
+    pub data: u64,
+    /// Bytes of it in the file, without the head.
+    pub stored: u64,
+    pub holds: Holds,
+}
+
+impl PageAt {
+    /// How many values it has, missing ones among them.
+    pub fn count(&self) -> u64 {
+        match self.holds {
+            Holds::Values { count, .. } => count,
+            Holds::Dictionary | Holds::Other => 0,
+        }
+    }
+}
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    Dictionary,
+    /// Values in an encoding, after their levels.
+    Values {
+        count: u64,
+        encoding: i64,
+        levels: Levels,
+    },
+    /// What nobody asks for.
+    Other,
+}
+
+/// How the levels of a page are kept, which say where there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Levels {
+    /// Behind their length, in this encoding.
+    Inside { encoding: i64 },
+    /// So many bytes of repetitions, then of definitions.
+    Ahead { repetitions: u64, definitions: u64 },
+}
+
+/// The pages that lie in a stretch, one after another.
+pub fn pages(blocks: &mut Blocks, (begin, end): Stretch, go_on: Watch) -> Result<Vec<PageAt>> {
+    let (mut at, mut found) = (begin, Vec::new());
+    while at < end {
+        go_on()?;
+        let page = page(blocks, (at, end))?;
+        at = page.data + page.stored;
+        found.push(page);
+    }
+    Ok(found)
+}
+
+fn page(blocks: &mut Blocks, (at, end): Stretch) -> Result<PageAt> {
+    let head = Head::read(blocks, (at, end))?;
+    let whole = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+    let (Some(unpacked), Some(stored)) = (whole(head.number(2)), whole(head.number(3))) else {
+        return Err(blocks.damaged(at, "the head of a page that tells no sizes"));
+    };
+    Limits::check(&blocks.site(at), "bytes of an unpacked page", unpacked, LARGEST_PAGE)?;
+    if stored > end - head.end {
+        let reason = format!("a page of {stored} bytes where its column has {} more", end - head.end);
+        return Err(blocks.damaged(at, reason));
+    }
+    let counted = |outer: u64| {
+        whole(head.inner(outer, 1))
+            .ok_or_else(|| blocks.damaged(at, "a page that does not tell how many values it has"))
+    };
+    let holds = if head.has(VALUES) {
+        let levels = Levels::Inside { encoding: head.inner(VALUES, 3).unwrap_or(-1) };
+        Holds::Values { count: counted(VALUES)?, encoding: head.inner(VALUES, 2).unwrap_or(-1), levels }
+    } else if head.has(VALUES_2) {
+        let bytes = |field| whole(head.inner(VALUES_2, field)).unwrap_or(u64::MAX);
+        let levels = Levels::Ahead { repetitions: bytes(6), definitions: bytes(5) };
+        Holds::Values { count: counted(VALUES_2)?, encoding: head.inner(VALUES_2, 4).unwrap_or(-1), levels }
+    } else if head.has(DICTIONARY) {
+        Holds::Dictionary
+    } else {
+        Holds::Other
+    };
+    Ok(PageAt { head: at, data: head.end, stored, holds })
+}

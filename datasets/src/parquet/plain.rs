@@ -1,0 +1,122 @@
+//! In: a page of byte strings that is neither compressed nor encoded. Out: where each of them lies in the file.
+//! Layout: levels, which say where a value is missing, then each value behind its length.
+//! Never: reads a value.
+
+use framespool::error::Result;
+
+use super::pages::{Holds, Levels, PageAt};
+use crate::blocks::Blocks;
+use crate::proto::Stretch;
+
+/// Encodings: values one after another; levels in runs.
+pub const PLAIN: i64 = 0;
+const RUNS: i64 = 3;
+/// Longest stretch of levels: a byte for each value of a large page.
+const MOST_LEVELS: u64 = 1 << 26;
+
+/// First byte and length of each value, where there is one.
+pub type Places = Vec<Option<(u64, u64)>>;
+
+/// First byte and length of each value, `None` where there is none; or nothing where the page must be unpacked to know.
+/// `deepest` is the level of a value that is there.
+pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option<Places>> {
+    let Holds::Values { count, encoding: PLAIN, levels } = page.holds else { return Ok(None) };
+    let end = page.data + page.stored;
+    let (levels, mut at) = match levels {
+        _ if deepest == 0 => (None, page.data),
+        Levels::Inside { encoding: RUNS } => {
+            let len = u64::from(number(blocks, (page.data, end))?);
+            let begin = page.data + 4;
+            (Some((begin, begin + len)), begin + len)
+        }
+        Levels::Inside { .. } => return Ok(None),
+        Levels::Ahead { repetitions, definitions } => {
+            let begin = page.data.saturating_add(repetitions);
+            let end = begin.saturating_add(definitions);
+            (Some((begin, end)), end)
+        }
+    };
+    if at > end || levels.is_some_and(|(begin, end)| end - begin > MOST_LEVELS) {
+        return Err(blocks.damaged(page.head, "a page whose levels go beyond its end"));
+    }
+    let there = match levels {
+        Some(stretch) => runs(blocks, stretch, deepest, count)?,
+        None => vec![],
+    };
+    let mut found = Vec::new();
+    for row in 0..count {
+        if levels.is_some() && !there.get(row as usize).copied().unwrap_or(false) {
+            found.push(None);
+            continue;
+        }
+        let len = u64::from(number(blocks, (at, end))?);
+        let begin = at + 4;
+        if len > end - begin {
+            let reason = format!(
+                "value {row} of the page is said to have {len} bytes, and the page has {} more",
+                end - begin
+            );
+            return Err(blocks.damaged(at, reason));
+        }
+        found.push(Some((begin, len)));
+        at = begin + len;
+    }
+    Ok(Some(found))
+}
+
+/// Four bytes as a number.
+fn number(blocks: &mut Blocks, (at, end): Stretch) -> Result<u32> {
+    if end.saturating_sub(at) < 4 {
+        return Err(blocks.damaged(at, "a page ends where a length is wanted"));
+    }
+    Ok(u32::from_le_bytes(blocks.array(at)?))
+}
+
+/// Which of `count` levels are the deepest: runs of one level, and of levels bit by bit.
+fn runs(blocks: &mut Blocks, (begin, end): Stretch, deepest: i16, count: u64) -> Result<Vec<bool>> {
+    let bytes = blocks.get(begin, (end - begin) as usize)?.to_vec();
+    let width = 16 - deepest.leading_zeros();
+    let mut there = Vec::new();
+    let mut rest = &bytes[..];
+    let short = || "a page whose levels end before its values do";
+    while (there.len() as u64) < count {
+        let left = (count - there.len() as u64) as usize;
+        let head = varint(&mut rest).ok_or_else(|| blocks.damaged(begin, short()))?;
+        if head & 1 == 0 {
+            let level =
+                rest.split_off(..width.div_ceil(8) as usize).ok_or_else(|| blocks.damaged(begin, short()))?;
+            let level = level.iter().rev().fold(0, |sum, &byte| sum << 8 | i32::from(byte));
+            let run = usize::try_from(head >> 1).unwrap_or(usize::MAX).min(left);
+            if run == 0 {
+                return Err(blocks.damaged(begin, "a run of no levels"));
+            }
+            there.resize(there.len() + run, level == i32::from(deepest));
+        } else {
+            let bits = usize::try_from(head >> 1).unwrap_or(usize::MAX).saturating_mul(8);
+            let packed = rest.len().min(bits.saturating_mul(width as usize).div_ceil(8));
+            let packed = rest.split_off(..packed).unwrap_or_default();
+            let whole = (packed.len() * 8 / width as usize).min(bits).min(left);
+            if whole == 0 {
+                return Err(blocks.damaged(begin, short()));
+            }
+            for at in 0..whole {
+                let bit = |place: usize| u32::from(packed[place / 8] >> (place % 8) & 1);
+                let level = (0..width as usize).fold(0, |sum, n| sum | bit(at * width as usize + n) << n);
+                there.push(level == deepest as u32);
+            }
+        }
+    }
+    Ok(there)
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.split_off_first()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}

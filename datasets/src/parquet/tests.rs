@@ -1,0 +1,165 @@
+//! In: heads, levels and pages as the format describes them, whole and damaged.
+//! Out: sizes and places, or errors with the byte.
+//! Never: needs a writer; tests/python/test_tables.py reads what pyarrow wrote.
+
+use super::pages::{pages, Holds, Levels, PageAt};
+use super::plain::places;
+use super::*;
+use crate::tests::TempFolder;
+
+/// Blocks of a file with these bytes.
+fn blocks(bytes: &[u8]) -> (TempFolder, Blocks) {
+    let root = TempFolder::new();
+    let blocks = Blocks::open(&root.write("a", bytes)).unwrap();
+    (root, blocks)
+}
+
+fn go_on() -> Result<()> {
+    Ok(())
+}
+
+/// A head of a page of values: sizes below 64, so that each number is one byte; with statistics that are passed over.
+fn head(stored: u8, count: u8) -> Vec<u8> {
+    let number = |value: u8| value << 1;
+    vec![
+        0x15,
+        number(0), // 1: kind
+        0x15,
+        number(stored), // 2: unpacked
+        0x15,
+        number(stored), // 3: stored
+        0x2c,           // 5: a struct
+        0x15,
+        number(count),
+        0x15,
+        number(0),
+        0x15,
+        number(3),
+        0x15,
+        number(3), // its 1 to 4
+        0x1c,
+        0x18,
+        2,
+        b'x',
+        b'y',
+        0x19,
+        0x18,
+        1,
+        b'z',
+        0, // 5: a struct with bytes and a list
+        0,
+        0,
+    ]
+}
+
+#[test]
+fn heads_tell_sizes_and_what_is_not_asked_for_is_passed_over() {
+    let bytes = [head(3, 9), vec![1, 2, 3], head(1, 5), vec![4]].concat();
+    let (_root, mut blocks) = blocks(&bytes);
+    let found = pages(&mut blocks, (0, bytes.len() as u64), &go_on).unwrap();
+    let len = head(0, 0).len() as u64;
+    let holds = |count| Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
+    let second = len + 3;
+    let expected = [
+        PageAt { head: 0, data: len, stored: 3, holds: holds(9) },
+        PageAt { head: second, data: second + len, stored: 1, holds: holds(5) },
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn heads_that_lie_are_errors_with_their_place() {
+    let deep = [vec![0x1c; 40], vec![0; 60]].concat();
+    let mut negative = head(3, 9);
+    negative[5] = 1;
+    for (bytes, reason) in [
+        (head(3, 9), "a page of 3 bytes where its column has 0 more"),
+        (vec![0], "tells no sizes"),
+        (vec![0x15], "ends inside a number"),
+        (vec![0x1f, 0], "unknown kind 15"),
+        (vec![0x18, 90], "a field of 90 bytes"),
+        (vec![0x19, 0xf8, 0xff, 0xff, 0xff, 0x7f, 1, 1], "the record"),
+        (deep, "too deep"),
+        (negative, "tells no sizes"),
+        (vec![0x25, 0x80, 0x80, 0x80, 0x80, 0x10, 0x15, 2, 0], "above the limit"),
+        (vec![], ""),
+    ] {
+        let (_root, mut blocks) = blocks(&bytes);
+        let found = pages(&mut blocks, (0, bytes.len() as u64), &go_on);
+        match found {
+            Ok(found) => assert!(reason.is_empty() && found.is_empty(), "{bytes:?}"),
+            Err(error) => {
+                assert!(error.to_string().contains(reason) && !reason.is_empty(), "{bytes:?}: {error}")
+            }
+        }
+    }
+}
+
+/// A page with these levels, then three values.
+fn page(levels: &[u8], count: u64) -> (Vec<u8>, PageAt) {
+    let mut bytes = vec![];
+    if !levels.is_empty() {
+        bytes.extend((levels.len() as u32).to_le_bytes());
+        bytes.extend(levels);
+    }
+    for value in [&b"one"[..], b"", b"three"] {
+        bytes.extend((value.len() as u32).to_le_bytes());
+        bytes.extend(value);
+    }
+    let holds = Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
+    let stored = bytes.len() as u64;
+    (bytes, PageAt { head: 0, data: 0, stored, holds })
+}
+
+fn found(levels: &[u8], count: u64, deepest: i16) -> Result<Vec<Option<String>>> {
+    let (bytes, at) = page(levels, count);
+    let (_root, mut blocks) = blocks(&bytes);
+    let places = places(&mut blocks, &at, deepest)?.unwrap();
+    let text = |(offset, len): (u64, u64)| {
+        String::from_utf8(bytes[offset as usize..][..len as usize].to_vec()).unwrap()
+    };
+    Ok(places.into_iter().map(|place| place.map(text)).collect())
+}
+
+#[test]
+fn levels_say_where_a_value_is_missing() {
+    let there = |text: &str| Some(text.to_owned());
+    let all = vec![there("one"), there(""), there("three")];
+    assert_eq!(found(&[], 3, 0).unwrap(), all);
+    assert_eq!(found(&[6, 1], 3, 1).unwrap(), all); // a run of three
+    let holes = vec![None, there("one"), None, None, there(""), there("three")];
+    assert_eq!(found(&[3, 0b110010], 6, 1).unwrap(), holes); // eight levels bit by bit, of which six count
+                                                             // Two bits each: of a struct that is there the bytes may be missing.
+    assert_eq!(
+        found(&[3, 0b10_00_01_10, 0b10], 5, 2).unwrap(),
+        [there("one"), None, None, there(""), there("three")]
+    );
+    let mixed = [2, 0, 3, 0b111, 0]; // one missing, then bit by bit
+    assert_eq!(found(&mixed, 4, 1).unwrap(), [None, there("one"), there(""), there("three")]);
+}
+
+#[test]
+fn levels_and_values_that_go_beyond_their_page_are_errors() {
+    for (levels, count, deepest, reason) in [
+        (&[][..], 4, 0, "a page ends where a length is wanted"),
+        (&[6, 1], 4, 1, "levels end before its values do"),
+        (&[6], 3, 1, "levels end before its values do"),
+        (&[0, 1], 3, 1, "a run of no levels"),
+        (&[3], 3, 1, "levels end before its values do"),
+        (&[0xff; 20], 3, 1, "levels end before its values do"),
+        (&[8, 1], 4, 1, "a page ends where a length is wanted"),
+    ] {
+        let error = found(levels, count, deepest).unwrap_err().to_string();
+        assert!(error.contains(reason), "{levels:?}: {error}");
+    }
+    let (mut bytes, at) = page(&[], 3);
+    bytes[0] = 200;
+    let (_root, mut long) = blocks(&bytes);
+    let error = places(&mut long, &at, 0).unwrap_err().to_string();
+    assert!(error.contains("value 0 of the page is said to have 200 bytes, and the page has"), "{error}");
+    let (bytes, at) = page(&[0xff; 4], 3);
+    let far = [&[0xff, 0xff, 0xff, 0x7f][..], &bytes[4..]].concat();
+    let (_root, mut far) = blocks(&far);
+    let error = places(&mut far, &at, 1).unwrap_err().to_string();
+    assert!(error.contains("levels go beyond its end"), "{error}");
+}

@@ -1,0 +1,114 @@
+"""Datasets from tables: rows of Parquet files that name videos, or hold them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from framespool import _framespool
+from framespool._check import choice, flag
+from framespool.datasets._archives import _files, _Paths, _tell, _threads, _words
+from framespool.datasets._dataset import Dataset
+from framespool.datasets._entries import Entries
+from framespool.datasets._sources import Cell, Member, Part, Source
+from framespool.errors import ArgumentError
+
+
+def parquet(
+    path: _Paths,
+    *,
+    source: str = "uri",
+    label: str = "label",
+    start: str = "start",
+    end: str = "end",
+    in_frames: bool = False,
+    columns: str | Sequence[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Dataset:
+    """Parquet files whose rows are videos or pictures: by their paths, or as the bytes themselves.
+
+    ``path``: a file, a folder (its files ``*.parquet``, by name), a pattern (``"train-*.parquet"``, or with braces as
+    in :func:`webdataset`), or a list of them. Rows come in the order of the files and as they stand in them.
+
+    ``source``: the column of the videos or pictures. Where it is text, each is a path or a ``file:`` URI; relative
+    paths start at ``root``, or at the folder of their file. Where it is binary, or a struct with a field ``bytes`` as
+    the library ``datasets`` writes images and videos, it holds the files themselves: a :class:`Member` where the
+    column is neither compressed nor encoded, which is read where it lies, and otherwise a :class:`Cell`, whose page
+    is unpacked when it is opened. A page holds about 1 MiB or one large video; loaders that shuffle fully unpack one
+    for nearly every clip, so write such columns uncompressed (``compression={"image.bytes": "none"}``,
+    ``use_dictionary=False``).
+
+    ``label``, ``start``, ``end``: as in :func:`json_lines`: a whole number or a name, or a list of whole numbers,
+    which becomes a column; bounds in seconds, or with ``in_frames`` in frames. By default they are what these names
+    say, where there are such columns. Names of ``datasets``' class labels are :attr:`Dataset.classes`. ``columns``:
+    what else to keep in :attr:`Dataset.columns`; by default every column that has one number, flag or text for each
+    row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
+    (``"image.path"``), unless a column has that very name.
+
+    Videos and pictures are not read, and neither are columns that are not asked for.
+
+    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a column that is not there or holds something
+    else, and for a row that lacks a source or has a wrong label or bounds, naming file and row;
+    :class:`~framespool.MalformedError`, :class:`~framespool.TruncatedError` or :class:`~framespool.LimitError` for a
+    damaged file, naming the byte; :class:`~framespool.UnsupportedError` for an encrypted file and for columns
+    compressed with Brotli or LZO; :class:`~framespool.NotFoundError`. ``"skip"``: leaves out such rows, groups of
+    rows or files, and warns once with their number and the first reasons. Where nothing is left,
+    :class:`~framespool.ArgumentError` is raised under both. A cell that has nothing in it, or is damaged, is an error
+    of its clip."""
+    files = _tables(path)
+    choice("on_error", on_error, ("raise", "skip"))
+    keys = tuple(
+        _words(name, [value])[0]
+        for name, value in (("source", source), ("label", label), ("start", start), ("end", end))
+    )
+    kept = None
+    if columns is not None:
+        kept = [columns] if isinstance(columns, str) else _words("columns", columns) if columns else []
+    table, rows, classes, found, left_out, reasons = _framespool.read_parquet(
+        files, keys, flag("in_frames", in_frames), kept, root, on_error, _threads()
+    )
+    _tell(left_out, reasons)
+    if table is not None:
+        return Dataset(Entries(table), classes, found)
+    return Dataset(((_part(_source(files, where), part), label) for where, label, part in rows), classes, found)
+
+
+def _tables(path: _Paths) -> list[str]:
+    """Files, folders and patterns written out."""
+    files: list[str] = []
+    for place in _files("path", path):
+        if os.path.isdir(place):
+            inside = sorted(glob.glob(os.path.join(glob.escape(place), "*.parquet")))
+            if not inside:
+                raise ArgumentError(f"{place} has no files *.parquet; give their folder, or the files")
+            files += inside
+        elif glob.has_magic(place) and not os.path.exists(place):
+            matching = sorted(glob.glob(place))
+            if not matching:
+                raise ArgumentError(f"no file matches {place!r}")
+            files += matching
+        else:
+            files.append(place)
+    return files
+
+
+def _source(files: list[str], where: Any) -> Any:
+    if not isinstance(where, tuple):
+        return where
+    if len(where) == 3:
+        number, column, row = where
+        return Cell(files[number], column, row)
+    number, offset, length, name = where
+    return Member._listed(files[number], offset, length, name)
+
+
+def _part(source: Any, part: tuple[str, Any, Any] | None) -> Source:
+    if part is None:
+        return source
+    unit, start, end = part
+    bounds = {f"start_{unit[:-1]}" if unit == "frames" else f"start_{unit}": start}
+    bounds[f"end_{unit[:-1]}" if unit == "frames" else f"end_{unit}"] = end
+    return Part(source, **bounds)

@@ -1,0 +1,84 @@
+//! In: files whose rows are videos or pictures.
+//! Out: where each of them is, its label and its part, columns, and what was left out and why.
+//! Never: reads a video, or holds the GIL while listing.
+
+use std::path::PathBuf;
+
+use framespool::source::Member;
+use framespool::spool::entries::Item;
+use framespool::Error;
+use framespool_datasets as datasets;
+use framespool_datasets::{Keys, PackedEntry, Stored, TableColumns, Tables};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::archives::{place, policy};
+use crate::datasets::table;
+use crate::entries::{extent, part_of, Entries, Part};
+use crate::errors::OrRaise;
+use crate::video::{raise_own, watch};
+
+/// Where an entry is (a path; a file with first byte, length and name; a file with column and row; or bytes), its label and
+/// its part.
+type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>);
+/// Entries, as a table or, where there are cells, as rows; names of labels; columns; how many were left out; why, of the first ones.
+type Listing<'py> = (Option<Entries>, Vec<Row<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
+
+/// `keys`: of the source, the label, the start and the end. `columns`: other ones, by default all plain ones.
+#[pyfunction]
+#[pyo3(signature = (files, keys, in_frames, columns, root, on_error, threads))]
+#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
+pub fn read_parquet<'py>(
+    py: Python<'py>,
+    files: Vec<PathBuf>,
+    keys: (String, String, String, String),
+    in_frames: bool,
+    columns: Option<Vec<String>>,
+    root: Option<PathBuf>,
+    on_error: &str,
+    threads: u32,
+) -> PyResult<Listing<'py>> {
+    let (source, label, start, end) = keys;
+    let keys = Keys { source, label, start, end, in_frames };
+    let how = TableColumns { keys, others: columns, root };
+    let read = || datasets::parquet(&files, &how, policy(on_error)?, threads, &watch());
+    let (mut packed, classes) = raise_own(py, py.detach(read))?;
+    let columns = table(py, packed.take_columns().or_raise(py)?)?;
+    let reasons = packed.reasons.iter().map(Error::to_string).collect();
+    let (left_out, entries) = (packed.left_out, packed.entries);
+    // A table of entries cannot be sent to another process with cells in it: Python has these as values of its own.
+    if !entries.iter().any(|entry| matches!(entry.stored, Stored::Cell { .. })) {
+        let tables = Tables::default();
+        let item = |(number, entry): (usize, PackedEntry)| -> framespool::Result<Item> {
+            let part = entry.part.map(|bounds| extent("".as_ref(), bounds)).transpose()?;
+            let place = place(number, entry.stored, &tables);
+            Ok(Item { place, label: entry.label, extent: part.unwrap_or_default() })
+        };
+        let items = || entries.into_iter().enumerate().map(item).collect::<framespool::Result<Vec<_>>>();
+        let made = py.detach(|| items().map(Entries::of)).or_raise(py)?;
+        return Ok((Some(made), Vec::new(), classes, columns, left_out, reasons));
+    }
+    let (mut rows, mut at) = (Vec::with_capacity(entries.len()), 0);
+    for entry in entries {
+        // Entries come in the order of the files, whose paths Python has already.
+        let mut number = |file: &std::path::Path| {
+            while files.get(at).is_some_and(|path| path != file) {
+                at += 1;
+            }
+            at
+        };
+        let source = match entry.stored {
+            Stored::Path(path) => path.into_os_string().into_pyobject(py)?.into_any(),
+            Stored::Member(Member { file, offset, len, name }) => {
+                (number(&file), offset, len, name.map(String::from)).into_pyobject(py)?.into_any()
+            }
+            Stored::Cell { file, column, row } => {
+                (number(&file), &*column, row).into_pyobject(py)?.into_any()
+            }
+            Stored::Joined(bytes) => PyBytes::new(py, &bytes).into_any(),
+        };
+        let part = entry.part.map(|bounds| extent("".as_ref(), bounds)).transpose().or_raise(py)?;
+        rows.push((source, entry.label, part_of(py, part.unwrap_or_default())?));
+    }
+    Ok((None, rows, classes, columns, left_out, reasons))
+}

@@ -1,0 +1,241 @@
+"""Parquet tables: rows are the videos that they name or hold, and what is damaged ends in an error."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import random
+import time
+from pathlib import Path
+
+import framespool as fsp
+import pytest
+from framespool.datasets import Cell, Member, Part
+from loaded import KEYWORDS, clips, digest
+from PIL import Image
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requirements-dev.txt")
+pq = pytest.importorskip("pyarrow.parquet")
+
+#: Ways in which bytes are written: compression, dictionaries, version of pages.
+WAYS = [
+    ("none", False, "1.0"),
+    ("none", False, "2.0"),
+    ("none", True, "1.0"),
+    ("snappy", True, "1.0"),
+    ("snappy", False, "2.0"),
+    ("zstd", False, "1.0"),
+    ("gzip", True, "2.0"),
+    ("lz4", False, "1.0"),
+]
+
+
+def table(entries, **columns):
+    """A table of pictures or videos as the library ``datasets`` writes them."""
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    values = [{"bytes": Path(path).read_bytes(), "path": Path(path).name} for path, _ in entries]
+    labels = pa.array([label for _, label in entries], pa.int64())
+    return pa.table({"image": pa.array(values, kind), "label": labels, **columns})
+
+
+def content(dataset) -> list[bytes]:
+    """What the members of a dataset are."""
+    found = []
+    for source, _ in dataset:
+        with open(source.file, "rb") as file:
+            file.seek(source.offset_bytes)
+            found.append(file.read(source.num_bytes))
+    return found
+
+
+@pytest.mark.parametrize(("compression", "dictionary", "version"), WAYS)
+def test_bytes_give_the_batches_of_the_plain_files(tmp_path, photos, asl, compression, dictionary, version):
+    how = {"compression": compression, "use_dictionary": dictionary, "data_page_version": version}
+    for number, (entries, loader) in enumerate(((photos, lambda d: fsp.ImageLoader(d, **KEYWORDS)), (asl, clips))):
+        files = []
+        for half in (0, 1):
+            files.append(tmp_path / f"{number}-{half}.parquet")
+            part = entries[half * 7 :][: 7 if half == 0 else None]
+            pq.write_table(table(part), files[-1], row_group_size=5, data_page_size=1 << 16, **how)
+        dataset = fsp.datasets.parquet(str(tmp_path / f"{number}-*.parquet"), source="image")
+        assert [label for _, label in dataset] == [label for _, label in entries]
+        kinds = {type(source) for source, _ in dataset}
+        assert kinds == ({Member} if compression == "none" and not dictionary else {Cell})
+        if kinds == {Member}:
+            assert content(dataset) == [Path(path).read_bytes() for path, _ in entries]
+        assert digest(loader(dataset)) == digest(loader(entries))
+    first = dataset[0][0]
+    assert fsp.Video(first)[3].tobytes() == fsp.Video(asl[0][0])[3].tobytes()
+    assert pickle.loads(pickle.dumps(first)) == first
+    assert "!image.bytes[0]" in fsp.Video(first).info.path
+
+
+def test_a_row_without_bytes_is_named(tmp_path, photos):
+    for compression in ("none", "snappy"):
+        values = [Path(photos[0][0]).read_bytes(), None, Path(photos[1][0]).read_bytes()]
+        path = tmp_path / f"{compression}.parquet"
+        pq.write_table(
+            pa.table({"jpg": pa.array(values, pa.binary())}), path, compression=compression, use_dictionary=False
+        )
+        if compression == "snappy":
+            # Only its page tells, which is not unpacked for the list.
+            dataset = fsp.datasets.parquet(path, source="jpg")
+            loader = fsp.ImageLoader(dataset, batch_size=1, on_error="skip", shuffle=False)
+            assert sum(len(batch.labels) for batch in loader) >= 2
+            (failure,) = loader.failures()
+            assert failure["path"] == str(path) and failure["cell"] == {"column": "jpg", "row": 1}
+            assert "row 1 has nothing in column 'jpg'" in failure["message"]
+            assert dataset.without([failure]).entries == [dataset.entries[0], dataset.entries[2]]
+            continue
+        with pytest.raises(fsp.ArgumentError, match=r"none\.parquet, row 1: there is nothing in column 'jpg'"):
+            fsp.datasets.parquet(path, source="jpg")
+        with pytest.warns(UserWarning, match="1 left out"):
+            assert len(fsp.datasets.parquet(path, source="jpg", on_error="skip")) == 2
+
+
+def test_rows_may_name_videos_and_parts_of_them(tmp_path, asl):
+    path = tmp_path / "t" / "a.parquet"
+    path.parent.mkdir()
+    uris = [asl[0][0], Path(asl[1][0]).as_uri(), "x.mp4", "y.mp4"]
+    rows = {
+        "uri": uris,
+        "label": ["run", "jump", "run", None],
+        "start": [0.25, None, 1.0, None],
+        "end": [1.5, None, None, 2.0],
+        "caption": ["a", "b", None, "d"],
+        "score": [1, 2, 3, 4],
+        "good": [True, False, None, True],
+        "tags": [["x"], [], None, ["y", "z"]],
+        "when": pa.array([0, 1, 2, 3], pa.timestamp("ms")),
+    }
+    pq.write_table(pa.table(rows), path)
+    dataset = fsp.datasets.parquet(path)
+    folder = path.parent
+    assert dataset.entries == [
+        (Part(asl[0][0], start_seconds=0.25, end_seconds=1.5), 1),
+        (str(asl[1][0]), 0),
+        (Part(str(folder / "x.mp4"), start_seconds=1.0), 1),
+        (Part(str(folder / "y.mp4"), end_seconds=2.0), -1),
+    ]
+    assert dataset.classes == ["jump", "run"]
+    assert dataset.columns == {name: rows[name] for name in ("caption", "score", "good")}
+    chosen = fsp.datasets.parquet(path, columns=["tags", "when"], label="score", root="/r")
+    assert chosen.columns["tags"] == rows["tags"] and chosen.columns["when"][1].startswith("1970-01-01")
+    assert [label for _, label in chosen] == [1, 2, 3, 4] and chosen[2][0].source == "/r/x.mp4"
+    assert fsp.datasets.parquet(path, columns=()).columns == {}
+    # The same as lines of JSON.
+    lines = tmp_path / "t" / "a.jsonl"
+    names = ("uri", "label", "start", "end", "caption", "score", "good")
+    lines.write_text("".join(json.dumps({n: rows[n][i] for n in names}) + "\n" for i in range(4)))
+    assert fsp.datasets.json_lines(lines) == dataset
+    frames = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"clip": [{"path": "a.mp4"}], "from": [3], "to": [9]}), frames)
+    read = fsp.datasets.parquet(frames, source="clip.path", start="from", end="to", in_frames=True)
+    assert read.entries == [(Part(str(tmp_path / "a.mp4"), start_frame=3, end_frame=9), -1)]
+
+
+def test_names_of_class_labels_are_read_from_what_datasets_writes(tmp_path, photos):
+    features = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
+    made = table([(photos[0][0], 1), (photos[1][0], 0)])
+    path = tmp_path / "c.parquet"
+    pq.write_table(made.replace_schema_metadata({"huggingface": json.dumps(features)}), path)
+    dataset = fsp.datasets.parquet(tmp_path, source="image")
+    assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [1, 0]
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"uri": ["s3://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)
+    for keywords, reason in [
+        ({"source": "video"}, r"no column 'video', which is to be the source; it has uri, n, list, bin"),
+        ({"source": "n"}, "column 'n' holds neither text nor bytes"),
+        ({"source": "list"}, "column 'list' holds neither"),
+        ({"source": "bin", "label": "nope"}, "no column 'nope', which is to be the label"),
+        ({"source": "bin", "columns": "nope"}, "no column 'nope'"),
+        ({"source": "bin", "columns": "bin"}, "leave it out of columns="),
+        ({"source": "bin", "label": "n"}, r"row 0: \"n\" is 1.5, no label"),
+        ({}, r"row 0: 's3://b/a.mp4' is on no disk"),
+        ({"source": ""}, "source must be"),
+        ({"start": "end"}, "must differ"),
+        ({"on_error": "replace"}, "on_error"),
+        ({"columns": [3]}, "columns must be"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=reason):
+            fsp.datasets.parquet(path, **keywords)
+    with pytest.raises(fsp.ArgumentError, match="no files"):
+        fsp.datasets.parquet(_folder(tmp_path))
+    with pytest.raises(fsp.ArgumentError, match="no file matches"):
+        fsp.datasets.parquet(tmp_path / "*.pq")
+    with pytest.raises(fsp.NotFoundError):
+        fsp.datasets.parquet(tmp_path / "none.parquet")
+    pq.write_table(pa.table({"bin": [b"x"]}), path, compression="brotli")
+    with pytest.raises(fsp.UnsupportedError, match="compressed with BROTLI"):
+        fsp.datasets.parquet(path, source="bin")
+    for row in (-1, 0.5, None):
+        with pytest.raises(fsp.ArgumentError, match="row must be"):
+            Cell("a.parquet", "b", row)
+    gone = Cell(path, "bin", 7)
+    with pytest.raises(fsp.UnsupportedError):
+        fsp.Video(Cell(path, "bin", 0))
+    pq.write_table(pa.table({"bin": [b"x"]}), path)
+    with pytest.raises(fsp.MalformedError, match="no row 7 any more"):
+        fsp.Video(gone)
+    with pytest.raises(fsp.MalformedError, match="no column 'x' any more"):
+        fsp.Video(Cell(path, "x", 0))
+
+
+def _folder(path: Path) -> Path:
+    (path / "empty").mkdir()
+    return path / "empty"
+
+
+def jpeg(number: int) -> bytes:
+    """A small picture of one gray."""
+    buffer = io.BytesIO()
+    Image.new("L", (16, 16), number).save(buffer, "jpeg")
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_damage_ends_in_an_error_or_in_bytes_of_the_file(tmp_path, compression):
+    rng = random.Random(9)
+    values = [jpeg(number) for number in range(60)] + [None]
+    names = [f"n{number % 7}" for number in range(61)]
+    made = {"bin": pa.array(values, pa.binary()), "label": list(range(61)), "name": names}
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(made), buffer, compression=compression, row_group_size=25, use_dictionary=["name"])
+    sound, path = buffer.getvalue(), tmp_path / "d.parquet"
+    footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
+    outcomes, slowest = {"listed": 0, "refused": 0, "opened": 0, "failed": 0}, 0.0
+    for number in range(400):
+        damaged = bytearray(sound)
+        if number % 5 == 0:
+            damaged = damaged[: rng.randrange(len(sound))]
+        else:
+            for _ in range(rng.choice((1, 1, 3))):
+                at = rng.randrange(footer, len(sound)) if rng.random() < 0.5 else rng.randrange(len(sound))
+                damaged[at] = (damaged[at] + rng.randrange(1, 256)) % 256
+        path.write_bytes(damaged)
+        begun = time.monotonic()
+        for on_error in ("raise", "skip"):
+            try:
+                dataset = fsp.datasets.parquet(path, source="bin", on_error=on_error)
+            except fsp.Error as error:
+                assert str(path) in str(error) and "panic" not in str(error)
+                outcomes["refused"] += 1
+                continue
+            outcomes["listed"] += 1
+            for source, _ in dataset.entries[::12]:
+                if isinstance(source, Member):
+                    assert source.offset_bytes + source.num_bytes <= len(damaged)
+                try:
+                    fsp.decode_image(source)
+                    outcomes["opened"] += 1
+                except fsp.Error as error:
+                    assert str(path) in str(error) and "panic" not in str(error)
+                    outcomes["failed"] += 1
+        slowest = max(slowest, time.monotonic() - begun)
+    print(f"{compression}: {outcomes}, slowest {slowest:.3f} s")
+    assert slowest < 10 and min(outcomes.values()) > 0 and outcomes["opened"] > 100 < outcomes["refused"]

@@ -16,7 +16,7 @@ use framespool::limits::Limits;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
-use framespool::source::{ByteSource, FileSource, FolderSource, FrameFolder, Member, MemorySource};
+use framespool::source::{self, FolderSource, FrameFolder, Member, MemorySource};
 use framespool::spool::DecoderChoice;
 use framespool::units::DisplayIndex;
 use framespool::video::{FrameStream, Video as Engine, Workbench};
@@ -285,7 +285,7 @@ impl Video {
             let engine = match source {
                 Source::Path(path) => {
                     let kept = Kept::open(&index)?;
-                    let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(&path)?);
+                    let source = source::open(&path)?;
                     let (index, _) = index_of(kept.store.as_deref(), &path, &source, &watch())?;
                     Engine::with_index(source, index)
                 }

@@ -19,7 +19,9 @@ use crate::order::rng::{purpose, Key};
 use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
-use crate::source::{ByteSource, FileSource, FolderSource, FrameFolder, Identity, Member, MemorySource};
+use crate::source::{
+    name_of, open_again, ByteSource, FolderSource, FrameFolder, Identity, Member, MemorySource,
+};
 use crate::video::Video;
 
 /// Where a video is.
@@ -252,7 +254,7 @@ impl Library {
     /// A video as messages call it.
     pub(super) fn site(&self, video: u32) -> Site {
         Site::file(&match &self.items[video as usize].place {
-            Place::Path(path) => Arc::from(path.to_string_lossy()),
+            Place::Path(path) => name_of(path),
             Place::Member(member) => member.label(),
             Place::Frames(frames) => Arc::from(frames.folder.to_string_lossy()),
             Place::Memory(memory) => memory.name().clone(),
@@ -338,7 +340,7 @@ impl Library {
         let mut folder = None;
         let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
         let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
-            Place::Path(path) => Arc::new(FileSource::open(path)?),
+            Place::Path(path) => open_again(path)?,
             Place::Member(member) => Arc::new(member.open()?),
             Place::Memory(memory) => Arc::new(memory.clone()),
             Place::Frames(frames) => {

@@ -13,7 +13,7 @@ use crate::index::still;
 use crate::limits::Limits;
 use crate::order::rng::Key;
 use crate::pixels::Recipe;
-use crate::source::{ByteSource, FileSource, Member, MemorySource};
+use crate::source::{open_again, ByteSource, Member, MemorySource};
 use crate::units::DisplayIndex;
 
 /// A picture's file.
@@ -37,7 +37,7 @@ impl StillFile {
 
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
         Ok(match self {
-            Self::Path(path) => Arc::new(FileSource::open(path)?),
+            Self::Path(path) => open_again(path)?,
             Self::Member(member) => Arc::new(member.open()?),
             Self::Memory(memory) => Arc::new(memory.clone()),
         })

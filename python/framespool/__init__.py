@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framespool import datasets, errors, gpu, sampling, transforms
-from framespool._framespool import Tensor, __version__
+from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
@@ -63,6 +63,7 @@ __all__ = [
     "decode_images",
     "errors",
     "gpu",
+    "remote_stats",
     "sampling",
     "transforms",
 ]

@@ -100,6 +100,23 @@ pub fn watch() -> impl Fn() -> framespool::Result<()> {
     }
 }
 
+/// Makes known to sources that wait for a server, on this thread, that Ctrl-C ends the waiting.
+pub fn calling() -> source::Calling {
+    source::calling(watch(), None)
+}
+
+/// What reading by URL took this process, by name.
+#[pyfunction]
+pub fn remote_stats() -> HashMap<&'static str, u64> {
+    let total = source::remote_total();
+    HashMap::from([
+        ("remote_requests", total.requests),
+        ("remote_bytes", total.bytes),
+        ("remote_retries", total.retries),
+        ("remote_cache_hits", total.cache_hits),
+    ])
+}
+
 /// The result, or what a signal handler raised meanwhile.
 pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
     if matches!(result, Err(Error::Interrupted)) {
@@ -183,6 +200,7 @@ impl FrameIterator {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
         let next = py.detach(|| {
+            let _calling = calling();
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(stream) = held.as_mut() else { return Ok(None) };
             let next = stream.next(&watch());
@@ -230,6 +248,7 @@ impl Video {
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
         let made = py.detach(|| {
+            let _calling = calling();
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
             let kept = kept.filter(|b| *b.recipe() == recipe);
             let mut bench = kept.map_or_else(|| self.workbench(recipe), Ok)?;
@@ -281,6 +300,7 @@ impl Video {
     ) -> PyResult<Self> {
         let decoder = choice(decoder).or_raise(py)?;
         let opened = py.detach(|| {
+            let _calling = calling();
             let gpu = device.map(Gpu::open).transpose()?;
             let engine = match source {
                 Source::Path(path) => {

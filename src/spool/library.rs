@@ -20,7 +20,7 @@ use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
 use crate::source::{
-    name_of, open_again, ByteSource, FolderSource, FrameFolder, Identity, Member, MemorySource,
+    calling, name_of, open_again, ByteSource, FolderSource, FrameFolder, Identity, Member, MemorySource,
 };
 use crate::video::Video;
 
@@ -135,7 +135,7 @@ impl Library {
         }
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(0);
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
         let lengths: Vec<Mutex<Option<Result<Length>>>> =
             self.items.iter().map(|_| Mutex::new(None)).collect();
@@ -157,6 +157,13 @@ impl Library {
                     });
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(length);
                     done.fetch_add(1, Ordering::Release);
+                };
+                let flag = stop.clone();
+                let wanted =
+                    move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                let work = move || {
+                    let _calling = calling(wanted, Some(meter.remote()));
+                    work();
                 };
                 let name = format!("spool-survey-{worker}");
                 if std::thread::Builder::new().name(name).spawn_scoped(scope, work).is_err() && worker == 0 {

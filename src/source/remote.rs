@@ -27,8 +27,9 @@ use store::{Store, Tallies};
 const HEAD: u64 = 2 * BLOCK;
 /// Files up to this long are fetched whole as soon as more than their head is wanted.
 const SMALL: u64 = 1 << 20;
-/// Blocks that nobody asked for, which are fetched rather than made a reason for another request.
-const GAP: u64 = 4;
+/// Blocks that nobody asked for, which are fetched rather than made a reason for another request. Heads of key packets lie as far apart
+/// as groups of pictures are long: with more, the index of a long video of few bits would cost all of it.
+const GAP: u64 = 2;
 /// How long what a server said of a file is believed by those who open it first.
 const FRESH: Duration = Duration::from_secs(5);
 /// How often a thread that waits asks its caller whether to go on.

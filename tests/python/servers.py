@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -83,9 +83,9 @@ class Nginx:
                 server {{ listen 127.0.0.1:{self.port}; root {self.root}; etag on; }}
             }}
         """)
-        output = (self.place / "output").open("wb")
         command = [program, "-c", str(self.place / "nginx.conf"), "-e", str(self.place / "error.log")]
-        self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        with (self.place / "output").open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
         _wait_for(self.port, self.process, self.place / "output")
 
     def stop(self) -> None:
@@ -123,18 +123,20 @@ class S3:
         needed(
             all(importlib.util.find_spec(name) is not None for name in ("moto", "flask", "flask_cors")), "moto[server]"
         )
-        output = (self.place / "output").open("wb")
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
-        self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        with (self.place / "output").open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
         _wait_for(self.port, self.process, self.place / "output")
 
     def stop(self) -> None:
         if self.process is not None:
             _stop(self.process)
 
-    def put(self, path: str, content: bytes = b"") -> None:
+    def put(self, path: str, content: bytes = b"", *, acl: str = "private") -> None:
         """Makes a bucket, or an object in one."""
-        request = urllib.request.Request(f"{self.endpoint}/{path}", data=content, method="PUT")
+        url = f"{self.endpoint}/{urllib.parse.quote(path)}"
+        headers = {"Content-Type": "application/octet-stream", "x-amz-acl": acl}
+        request = urllib.request.Request(url, data=content, headers=headers, method="PUT")
         urllib.request.urlopen(request, timeout=30).close()
 
     def environment(self, **more: str) -> dict[str, str]:

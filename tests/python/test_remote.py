@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import os
@@ -11,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import textwrap
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from servers import S3, Answer, Faulty, Nginx
+from servers import S3, Answer, Faulty, Nginx, free_port
 
 KIB = 1 << 10
 
@@ -110,8 +110,8 @@ def test_a_bucket_that_anybody_may_read_needs_no_credentials(
     asl: list[tuple[str, int]], s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(asl[1][0])
-    s3.put("public")
-    s3.put(f"public/{path.name}", path.read_bytes())
+    s3.put("public", acl="public-read")
+    s3.put(f"public/{path.name}", path.read_bytes(), acl="public-read")
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -203,13 +203,13 @@ def test_a_clip_of_a_long_video_costs_a_request_or_two_and_no_more_bytes_than_it
     video = fsp.Video(nginx.url(path))
     opened = _spent(before)
     before = fsp.remote_stats()
-    data = video.frames(list(range(1200, 1264, 4))).data
+    data = video.frames(list(range(600, 664, 4))).data
     clip = _spent(before)
     assert opened["requests"] + clip["requests"] == len(nginx.requests()) - seen
     assert clip["requests"] <= 2 and clip["bytes"] < size / 2, clip
-    np.testing.assert_array_equal(np.asarray(data), np.asarray(fsp.Video(path).frames(list(range(1200, 1264, 4))).data))
+    np.testing.assert_array_equal(np.asarray(data), np.asarray(fsp.Video(path).frames(list(range(600, 664, 4))).data))
     before = fsp.remote_stats()
-    video.frames(list(range(1200, 1264, 4)))
+    video.frames(list(range(600, 664, 4)))
     assert _spent(before)["requests"] == 0, "it is in memory now"
 
 
@@ -271,9 +271,8 @@ def _reads(server: Faulty, content: bytes) -> None:
         Answer(status=429),
         Answer(cut_after=1000),
         Answer(cut_after=0),
-        Answer(lies_by=1000),
     ],
-    ids=["500", "503", "429", "reset", "reset-at-once", "too-short"],
+    ids=["500", "503", "429", "reset", "reset-at-once"],
 )
 def test_what_fails_now_and_then_is_asked_for_again(fault: Answer, content: bytes) -> None:
     before = fsp.remote_stats()
@@ -281,6 +280,11 @@ def test_what_fails_now_and_then_is_asked_for_again(fault: Answer, content: byte
         _reads(server, content)
     spent = _spent(before)
     assert spent["retries"] >= 1 and spent["requests"] == len(server.ranges)
+
+
+def test_a_length_that_is_not_the_range_s_does_not_matter_where_the_range_came_whole(content: bytes) -> None:
+    with Faulty(content, lambda *_: Answer(lies_by=1000)).running() as server:
+        _reads(server, content)
 
 
 def test_what_came_before_a_reset_is_not_asked_for_again(content: bytes) -> None:
@@ -338,12 +342,11 @@ def test_a_refusal_of_a_bucket_says_which_variables_give_credentials(
 
 
 def test_empty_and_missing_servers(content: bytes) -> None:
-    with Faulty(b"", lambda *_: Answer(status=416)).running() as server:
-        with pytest.raises(fsp.Error, match="video.mp4"):
-            fsp.Video(server.url())
+    with Faulty(b"", lambda *_: Answer(status=416)).running() as server, pytest.raises(fsp.Error, match="video.mp4"):
+        fsp.Video(server.url())
     begun = time.monotonic()
     with pytest.raises(fsp.ReadError, match="no answer"):
-        fsp.Video(server.url("gone.mp4"))
+        fsp.Video(f"http://127.0.0.1:{free_port()}/gone.mp4")
     assert time.monotonic() - begun < 10
 
 
@@ -403,30 +406,43 @@ def test_files_that_a_server_does_not_have_are_skipped(asl: list[tuple[str, int]
     loader = fsp.ClipLoader(
         urls[2:6] + missing, fsp.sampling.random(sequence_length=4), batch_size=1, shuffle=False, on_error="skip"
     )
-    labels = [int(np.asarray(batch.labels)[0]) for batch in loader]
+    labels = [int(np.asarray(batch.labels)[0]) for batch in loader if not np.asarray(batch.padding)[0]]
     assert labels == [2, 3, 4, 5]
     stats = loader.stats()
-    assert stats["clips_skipped"] == 2 and stats["errors"] == {"not_found": 2}
+    assert stats["clips_skipped"] == 2 and stats["errors"]["not_found"] >= 2
 
 
 # ---- stopping ------------------------------------------------------------------------------------------------------
 
 
 def test_a_loader_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
-    with Faulty(content, lambda number, _: Answer(stall_after=100) if number else Answer()).running() as server:
+    def only_the_first(number: int, _: str) -> Answer:
+        return Answer() if server.paths[number] == "/0.mp4" else Answer(stall_after=100)
+
+    server = Faulty(content, only_the_first)
+    with server.running():
         loader = fsp.ClipLoader(
-            [(server.url(), 0)], fsp.sampling.random(sequence_length=8), batch_size=1, num_threads=2
+            [(server.url(f"{number}.mp4"), 0) for number in range(6)],
+            fsp.sampling.random(sequence_length=8),
+            batch_size=1,
+            shuffle=False,
         )
-        iterator = iter(loader)
-        waiting = threading.Thread(target=lambda: pytest.raises(fsp.Error, next, iterator), daemon=True)
-        while len(server.ranges) < 2:
-            if not waiting.is_alive():
-                waiting.start() if waiting.ident is None else None
+        batches = iter(loader)
+        next(batches)
+        deadline = time.monotonic() + 20
+        while "/1.mp4" not in server.paths and time.monotonic() < deadline:
             time.sleep(0.02)
+        assert "/1.mp4" in server.paths, "no lane waits"
         begun = time.monotonic()
-        loader.close() if hasattr(loader, "close") else None
-        del loader, iterator
+        del loader, batches
+        gc.collect()
         assert time.monotonic() - begun < 2
+        assert not [thread for thread in _threads() if thread.startswith("spool-lane")]
+
+
+def _threads() -> list[str]:
+    """Names of this process's threads."""
+    return [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
 
 
 def test_ctrl_c_ends_waiting_for_a_server(content: bytes) -> None:

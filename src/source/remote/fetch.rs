@@ -121,6 +121,8 @@ impl Ask {
         loop {
             let part = match timeout(SILENCE, parts.next()).await {
                 Ok(Some(Ok(part))) => part,
+                // What comes, or does not, behind the last byte is of no interest.
+                _ if state.got.len() as u64 == whole => break,
                 Ok(Some(Err(error))) => {
                     return Err(Fault::Passing(
                         format!("the answer broke off ({})", self.named.scrub(&root_cause(&error))),

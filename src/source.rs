@@ -5,6 +5,7 @@
 mod caller;
 mod folder;
 mod member;
+mod place;
 #[cfg(feature = "remote")]
 mod remote;
 
@@ -19,6 +20,7 @@ use crate::error::{Error, Result, Site};
 pub use caller::{calling, Calling, RemoteCounts, Tally};
 pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
 pub use member::Member;
+pub use place::{Opener, Place};
 
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {
@@ -243,7 +245,8 @@ impl MemorySource {
         Self { name: name.into(), bytes: Arc::new(bytes) }
     }
 
-    fn bytes(&self) -> &[u8] {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
         (*self.bytes).as_ref()
     }
 }
@@ -254,11 +257,11 @@ impl ByteSource for MemorySource {
     }
 
     fn len(&self) -> u64 {
-        self.bytes().len() as u64
+        self.as_bytes().len() as u64
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let bytes = self.bytes();
+        let bytes = self.as_bytes();
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let n = buffer.len().min(bytes.len() - start);
         buffer[..n].copy_from_slice(&bytes[start..start + n]);
@@ -266,7 +269,7 @@ impl ByteSource for MemorySource {
     }
 
     fn identity(&self) -> Identity {
-        Identity::Memory(self.bytes().as_ptr() as usize, self.bytes().len())
+        Identity::Memory(self.as_bytes().as_ptr() as usize, self.as_bytes().len())
     }
 }
 

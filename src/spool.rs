@@ -6,6 +6,7 @@
 mod alone;
 mod budget;
 mod desk;
+pub mod entries;
 mod epoch;
 mod errand;
 mod lane;
@@ -24,9 +25,10 @@ use crate::order::{Order, OrderConfig};
 use crate::pixels::{explain, ClipShape, Drawn, Expand, Recipe};
 use crate::sampling::Sampling;
 
+use entries::Entries;
 use epoch::{Epoch, Tools};
 use lane::Lanes;
-use library::{Item, Library};
+use library::Library;
 pub use road::DecoderChoice;
 use stats::{Failure, Meter, Stats};
 
@@ -71,7 +73,7 @@ pub struct GpuConfig {
 #[derive(Clone)]
 pub struct SpoolConfig {
     /// Videos with their labels, or pictures.
-    pub items: Vec<Item>,
+    pub entries: Arc<Entries>,
     /// Whether files are pictures (JPEG, PNG): clips of one frame.
     pub of_pictures: bool,
     /// Rule that makes clips out of videos.
@@ -214,14 +216,14 @@ type Outcome = Result<(ClipFacts, Option<(Slab, ClipShape)>)>;
 impl Spool {
     /// Checks everything and starts the lanes. Where the number of clips depends on the videos' lengths, all videos
     /// are indexed first, by all threads; `watch` is called meanwhile and stops it by an error.
-    pub fn start(mut config: SpoolConfig, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
-        if config.items.is_empty() {
+    pub fn start(config: SpoolConfig, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
+        if config.entries.is_empty() {
             return Err(Error::Argument("the dataset is empty; give at least one file".into()));
         }
-        if u32::try_from(config.items.len()).is_err() {
+        if u32::try_from(config.entries.len()).is_err() {
             return Err(Error::Argument(format!(
                 "{} videos; at most {} are possible",
-                config.items.len(),
+                config.entries.len(),
                 u32::MAX
             )));
         }
@@ -246,10 +248,9 @@ impl Spool {
             config.recipe.check_frames(frames as usize)?;
         }
         let meter = Arc::new(Meter::default());
-        // The library has them from now on: a large dataset is not kept twice.
-        let items = std::mem::take(&mut config.items);
         let config = Arc::new(config);
-        let library = Library::new(items, config.sampling.clone(), config.of_pictures, config.index.clone());
+        let (entries, sampling) = (config.entries.clone(), config.sampling.clone());
+        let library = Library::new(entries, sampling, config.of_pictures, config.index.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
         if library.num_clips() == 0 {
             return Err(Error::Argument(format!(

@@ -24,7 +24,7 @@ use crate::source::ByteSource;
 use crate::units::{DecodeIndex, DisplayIndex};
 
 pub use decoder::{AnyDecoder, HardwareLane};
-pub use many::{decode_stills, StillFile};
+pub use many::decode_stills;
 pub use stream::{FrameStream, Picture};
 
 /// An opened video: its bytes and its index.

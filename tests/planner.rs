@@ -10,7 +10,8 @@ use common::spools::{config, deliver, items, normalized, resized_crop, shorter_s
 use framespool::pixels::{Dtype, Layout};
 use framespool::sampling::footage::Extent;
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
-use framespool::spool::library::{Item, Place};
+use framespool::source::Place;
+use framespool::spool::entries::Item;
 use framespool::spool::{OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
 
 #[test]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from framespool import datasets, errors, gpu, sampling, transforms
+from framespool._bench import BenchReport, bench
+from framespool._checking import CheckReport, check
+from framespool._doctor import Finding, doctor
 from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
+from framespool._preview import preview
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
@@ -31,12 +35,15 @@ from framespool.errors import (
 __all__ = [
     "ArgumentError",
     "Batch",
+    "BenchReport",
+    "CheckReport",
     "ClipError",
     "ClipLoader",
     "DecodeError",
     "Epoch",
     "Error",
     "ForkedError",
+    "Finding",
     "FrameIndexError",
     "FrameTimeError",
     "Frames",
@@ -58,11 +65,15 @@ __all__ = [
     "Video",
     "VideoInfo",
     "__version__",
+    "bench",
+    "check",
     "datasets",
     "decode_image",
     "decode_images",
+    "doctor",
     "errors",
     "gpu",
+    "preview",
     "remote_stats",
     "sampling",
     "transforms",

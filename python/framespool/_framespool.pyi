@@ -1,13 +1,14 @@
 """The engine, compiled. Use the public names of ``framespool`` instead of this module, ``Tensor`` excepted."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, final
 
 __all__ = [
     "Clip",
+    "Entries",
     "FrameIterator",
     "Index",
     "Info",
@@ -35,6 +36,7 @@ __all__ = [
     "read_activitynet",
     "read_ava",
     "read_dali_file_list",
+    "read_dali_frames",
     "read_epic_kitchens",
     "read_file_list",
     "read_folder",
@@ -181,7 +183,11 @@ class Spool:
     """The running machine behind a loader."""
 
     def __new__(
-        cls, dataset: list[tuple[_Source | Any, int]], rule: Rule, steps: list[Step], settings: dict[str, Any]
+        cls,
+        dataset: Entries | Sequence[tuple[_Source | Any, int]],
+        rule: Rule,
+        steps: list[Step],
+        settings: dict[str, Any],
     ) -> Spool: ...
     def __len__(self) -> int: ...
     @property
@@ -265,18 +271,57 @@ def find_videos(place: _Path) -> tuple[list[Path], Path]:
 def flush_index() -> None:
     """Waits until indices that were built are written, a few seconds at most."""
 
-def read_folder(root: _Path, extensions: list[str] | None) -> tuple[list[tuple[str, int]], list[str]]:
-    """(path, label) pairs and class names of a folder."""
-
-def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[list[tuple[str, int]], list[str]]:
-    """(path, label) pairs and class names of a list file."""
-
-#: A part, (unit, start, end), in "frames" or in "seconds".
-_Part = tuple[str, Any, Any]
 #: Frames of a folder: pattern, first, count, fps.
 _Frames = tuple[str, int, int | None, tuple[int, int]]
+
+@final
+class Entries:
+    """Videos with labels and parts, as the engine keeps them."""
+
+    def __len__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def row(
+        self, number: int
+    ) -> tuple[
+        str | bytes,
+        int,
+        tuple[str, Any, Any] | None,
+        tuple[str | None, int, int | None, tuple[int, int]] | None,
+        tuple[int, int, str | None] | None,
+    ]:
+        """An entry: path or bytes; label; a part, (unit, start, end), in "frames" or in "seconds"; frames of a folder;
+        a member's first byte, length and name. Raises ``IndexError``."""
+    def take(self, numbers: Sequence[int]) -> Entries:
+        """The entries with these numbers, in this order. Raises ``IndexError``."""
+    @staticmethod
+    def joined(tables: list[Entries]) -> Entries:
+        """Those of several tables, one after another."""
+    def labels(self) -> bytes:
+        """All labels, as 64-bit numbers in this machine's order of bytes."""
+    def names(self) -> bytes | None:
+        """All paths, a line each, below the folder that all have in common; ``None`` where an entry is no whole
+        file."""
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the table takes."""
+    def __reduce__(self) -> tuple[Any, ...]: ...
+    @staticmethod
+    def rebuilt(
+        numbers: tuple[bytes, bytes, bytes],
+        texts: tuple[bytes, bytes, bytes, bytes],
+        parts: tuple[bytes, bytes],
+        others: list[tuple[Any, Any]],
+    ) -> Entries:
+        """What ``__reduce__`` took apart. Raises ``ValueError`` for anything else."""
+
+def read_folder(root: _Path, extensions: list[str] | None) -> tuple[Entries, list[str]]:
+    """Entries and class names of a folder."""
+
+def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[Entries, list[str]]:
+    """Entries and class names of a list file."""
+
 #: Entries, class names, columns, and notes of what was left out.
-_Found = tuple[list[tuple[str, int, _Part | None, _Frames | None]], list[str], dict[str, list[Any]], list[str]]
+_Found = tuple[Entries, list[str], dict[str, list[Any]], list[str]]
 
 def read_space_list(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
     """What a list of paths with labels says."""
@@ -287,10 +332,13 @@ def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: li
 def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _Found:
     """What a list of paths with durations and labels says."""
 
-def read_dali_file_list(
-    path: _Path, root: _Path | None, frames: bool, rounding: tuple[bool, bool, tuple[int, int]] | None
-) -> _Found:
+def read_dali_file_list(path: _Path, root: _Path | None, rounding: tuple[bool, bool, tuple[int, int]] | None) -> _Found:
     """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
+
+def read_dali_frames(
+    path: _Path, root: _Path | None
+) -> tuple[list[tuple[str, int, tuple[int, int | None] | None]], list[str], list[str]]:
+    """The same in frames, of which negative ones count from the video's end: entries, class names, notes."""
 
 def read_epic_kitchens(
     annotations: _Path,
@@ -335,9 +383,8 @@ def read_something_something(
 def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None) -> _Found:
     """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
 
-#: Entries of archives: number of the file, first byte, length, name, label, and the bytes where they lie in no file in
-#: one piece; their columns; how many were left out; why, of the first ones.
-_Listing = tuple[list[tuple[int, int, int, str | None, int, bytes | None]], dict[str, list[Any]], int, list[str]]
+#: Entries of archives; their columns; how many were left out; why, of the first ones.
+_Listing = tuple[Entries, dict[str, list[Any]], int, list[str]]
 
 def read_webdataset(
     shards: list[str],

@@ -155,7 +155,7 @@ class ImageLoader(Loader[ImageBatch]):
             settings = {**self._settings, "label_fill": whole("mask_fill", mask_fill, most=255)}
             self._masks = _beside(images, masks)
             self._decoding |= {"masks": _state.fingerprint(self._masks), "mask_fill": mask_fill}
-            self._companions.append(_framespool.Spool(self._masks.entries, rule, self._steps, settings))
+            self._companions.append(_framespool.Spool(self._masks._for_engine(), rule, self._steps, settings))
 
     def _more(self) -> dict[str, str]:
         return {"images": _state.text(self._decoding)}

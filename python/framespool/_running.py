@@ -105,7 +105,7 @@ class Loader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._finish = split(common.transforms)
-        self._spool = _framespool.Spool(self.dataset.entries, rule, steps, self._settings)
+        self._spool = _framespool.Spool(self.dataset._for_engine(), rule, steps, self._settings)
         #: More of them that go along: the same items in the same order, seen otherwise.
         self._companions: list[_framespool.Spool] = []
         self._order = _state.order(ordered, mixture)

@@ -11,6 +11,7 @@ from typing import Any
 
 from framespool._check import whole
 from framespool.datasets import Dataset, FrameFolder, Member, Mixture, Part
+from framespool.datasets._entries import Entries
 from framespool.errors import ArgumentError
 
 #: Raised when states change what they mean.
@@ -32,6 +33,10 @@ def fingerprint(dataset: Dataset) -> str:
     """16 hexadecimal digits of file names, labels and parts: below the folder that all files have in common, so that a
     dataset may move. Videos given as bytes count with what they hold."""
     digest = hashlib.blake2b(digest_size=8)
+    if isinstance(dataset.entries, Entries) and (below := dataset.entries.table.names()) is not None:
+        digest.update(below)
+        digest.update(dataset.entries.table.labels())
+        return digest.hexdigest()
     names: list[str] = []
     for number, (entry, _) in enumerate(dataset.entries):
         if isinstance(entry, Part):

@@ -4,44 +4,41 @@
 
 use std::path::PathBuf;
 
-use framespool::source::Member;
+use framespool::sampling::footage::Extent;
+use framespool::source::{MemorySource, Place};
+use framespool::spool::entries::Item;
 use framespool::Error;
 use framespool_datasets as datasets;
-use framespool_datasets::{Features, LabelIn, OnError, Packed, Stored};
+use framespool_datasets::{Features, LabelIn, OnError, Packed, PackedEntry, Stored};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use crate::datasets::table;
+use crate::entries::Entries;
 use crate::errors::OrRaise;
 use crate::order::word;
 use crate::video::{raise_own, watch};
 
-/// Number of the file, first byte, length, name and label of an entry, and its bytes where they lie nowhere in one piece.
-type Row = (usize, u64, u64, Option<String>, i64, Option<Py<PyBytes>>);
 /// Entries; their columns; how many were left out; why, of the first ones.
-type Listing<'py> = (Vec<Row>, Bound<'py, PyDict>, u64, Vec<String>);
+type Listing<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
 
 fn policy(name: &str) -> framespool::Result<OnError> {
     word("on_error", name, &[("raise", OnError::Raise), ("skip", OnError::Skip)])
 }
 
-fn listing<'py>(py: Python<'py>, files: &[PathBuf], mut packed: Packed) -> PyResult<Listing<'py>> {
+fn listing(py: Python<'_>, mut packed: Packed) -> PyResult<Listing<'_>> {
     let columns = table(py, packed.take_columns().or_raise(py)?)?;
-    let (mut rows, mut at) = (Vec::with_capacity(packed.entries.len()), 0);
-    for entry in packed.entries {
-        rows.push(match entry.stored {
-            Stored::Member(Member { file, offset, len, name }) => {
-                // Entries come in the order of the files.
-                while files.get(at).is_some_and(|path| **path != *file) {
-                    at += 1;
-                }
-                (at, offset, len, name.map(String::from), entry.label, None)
-            }
-            Stored::Joined(bytes) => (at, 0, 0, None, entry.label, Some(PyBytes::new(py, &bytes).unbind())),
-        });
-    }
+    let (entries, left_out) = (packed.entries, packed.left_out);
+    let item = |(number, entry): (usize, PackedEntry)| {
+        let place = match entry.stored {
+            Stored::Member(member) => Place::Member(member),
+            Stored::Joined(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
+        };
+        Item { place, label: entry.label, extent: Extent::Whole }
+    };
+    let entries = py.detach(|| Entries::of(entries.into_iter().enumerate().map(item)));
     let reasons = packed.reasons.iter().map(Error::to_string).collect();
-    Ok((rows, columns, packed.left_out, reasons))
+    Ok((entries, columns, left_out, reasons))
 }
 
 /// `label`: the extension of a member, and names in its JSON, if it is one.
@@ -64,7 +61,7 @@ pub fn read_webdataset<'py>(
     let read =
         || datasets::webdataset(&shards, &video, &label, &columns, policy(on_error)?, threads, &watch());
     let packed = raise_own(py, py.detach(read))?;
-    listing(py, &shards, packed)
+    listing(py, packed)
 }
 
 /// `source`, `label`: names of features. `check`: data is held against its checksums.
@@ -82,7 +79,7 @@ pub fn read_tfrecord<'py>(
     let wanted = Features { source, label, check };
     let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &watch());
     let packed = raise_own(py, py.detach(read))?;
-    listing(py, &files, packed)
+    listing(py, packed)
 }
 
 /// `index`: the list of records, if there is one.
@@ -96,5 +93,5 @@ pub fn read_recordio<'py>(
 ) -> PyResult<Listing<'py>> {
     let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
     let packed = raise_own(py, py.detach(read))?;
-    listing(py, &[file], packed)
+    listing(py, packed)
 }

@@ -12,31 +12,25 @@ use framespool_datasets::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::entries::{listed, Entries};
 use crate::errors::OrRaise;
 use crate::order::word;
 
-type Listing = (Vec<(OsString, i64)>, Vec<String>);
+/// Entries and class names.
+type Listing = (Entries, Vec<String>);
 
-fn listing(dataset: Dataset) -> Listing {
-    let entries = dataset.entries.into_iter().map(|e| (e.path.into_os_string(), e.label)).collect();
-    (entries, dataset.classes)
+fn listing(py: Python<'_>, dataset: Dataset) -> PyResult<Listing> {
+    Ok((listed(py, dataset.entries)?, dataset.classes))
 }
 
-/// `("frames" | "seconds", start, end)`.
-type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// `(pattern, first, count, fps)`.
 type Frames = (String, u32, Option<u32>, (u32, u32));
-type Found<'py> =
-    (Vec<(OsString, i64, Option<Part<'py>>, Option<Frames>)>, Vec<String>, Bound<'py, PyDict>, Vec<String>);
+/// Entries, class names, columns, and notes of what was left out.
+type Found<'py> = (Entries, Vec<String>, Bound<'py, PyDict>, Vec<String>);
 
 fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult<Found<'py>> {
     let Dataset { entries, classes, columns, notes } = dataset.or_raise(py)?;
-    let entry = |Entry { path, label, part, frames, .. }: Entry| {
-        let frames = frames.map(|FrameList { pattern, first, count, fps }| (pattern, first, count, fps));
-        Ok((path.into_os_string(), label, part.map(|bounds| part_of(py, bounds)).transpose()?, frames))
-    };
-    let entries = entries.into_iter().map(entry).collect::<PyResult<_>>()?;
-    Ok((entries, classes, table(py, columns)?, notes))
+    Ok((listed(py, entries)?, classes, table(py, columns)?, notes))
 }
 
 /// Columns by their names.
@@ -64,17 +58,6 @@ fn numbered(extension: Option<String>, frames: Option<Frames>) -> Numbered {
         (Some(frames), _) => Numbered::Folders(frame_list(frames)),
         (None, extension) => Numbered::Files(extension.unwrap_or_default()),
     }
-}
-
-fn part_of(py: Python<'_>, bounds: Bounds) -> PyResult<Part<'_>> {
-    Ok(match bounds {
-        Bounds::Frames { start, end } => {
-            ("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any())
-        }
-        Bounds::Seconds { start, end } => {
-            ("seconds", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any())
-        }
-    })
 }
 
 /// A value as Python's json module would have it.
@@ -108,7 +91,9 @@ pub fn find_videos(py: Python<'_>, place: PathBuf) -> PyResult<(Vec<PathBuf>, Pa
 
 #[pyfunction]
 pub fn read_folder(py: Python<'_>, root: PathBuf, extensions: Option<Vec<String>>) -> PyResult<Listing> {
-    py.detach(|| datasets::folder(&root, extensions.as_deref())).or_raise(py).map(listing)
+    py.detach(|| datasets::folder(&root, extensions.as_deref()))
+        .or_raise(py)
+        .and_then(|found| listing(py, found))
 }
 
 #[pyfunction]
@@ -118,7 +103,9 @@ pub fn read_file_list(
     root: Option<PathBuf>,
     delimiter: Option<String>,
 ) -> PyResult<Listing> {
-    py.detach(|| datasets::file_list(&path, root.as_deref(), delimiter.as_deref())).or_raise(py).map(listing)
+    py.detach(|| datasets::file_list(&path, root.as_deref(), delimiter.as_deref()))
+        .or_raise(py)
+        .and_then(|found| listing(py, found))
 }
 
 #[pyfunction]
@@ -197,21 +184,41 @@ pub fn read_hmdb51(
     found(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
 }
 
-/// `rounding` is none for frames, and (start up, end up, fps) for seconds that become frames.
+/// `rounding`: start up, end up and fps, for seconds that become frames.
 #[pyfunction]
 pub fn read_dali_file_list(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
-    frames: bool,
     rounding: Option<(bool, bool, (u32, u32))>,
 ) -> PyResult<Found<'_>> {
     let unit = match rounding {
-        _ if frames => DaliUnit::Frames,
         None => DaliUnit::Seconds,
         Some((start_up, end_up, fps)) => DaliUnit::Rounded { start_up, end_up, fps },
     };
     found(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
+}
+
+/// Path, label, and the part in frames, of which negative ones count from the video's end.
+type Counted = (OsString, i64, Option<(i64, Option<i64>)>);
+
+/// Such a list in frames: entries, class names, and notes.
+#[pyfunction]
+pub fn read_dali_frames(
+    py: Python<'_>,
+    path: PathBuf,
+    root: Option<PathBuf>,
+) -> PyResult<(Vec<Counted>, Vec<String>, Vec<String>)> {
+    let read = || datasets::dali_file_list(&path, root.as_deref(), DaliUnit::Frames);
+    let Dataset { entries, classes, notes, .. } = py.detach(read).or_raise(py)?;
+    let counted = |entry: Entry| {
+        let part = match entry.part {
+            Some(Bounds::Frames { start, end }) => Some((start, end)),
+            Some(Bounds::Seconds { .. }) | None => None,
+        };
+        (entry.path.into_os_string(), entry.label, part)
+    };
+    Ok((entries.into_iter().map(counted).collect(), classes, notes))
 }
 
 #[pyfunction]

@@ -9,8 +9,8 @@ use framespool::error::Site;
 use framespool::media::Turn;
 use framespool::order::rng::Key;
 use framespool::pixels::{explain, ClipShape, Drawn, Painter, Recipe};
-use framespool::source::MemorySource;
-use framespool::video::{decode_stills, Canvas, GrowingCanvas, StillFile};
+use framespool::source::{MemorySource, Place};
+use framespool::video::{decode_stills, Canvas, GrowingCanvas};
 use framespool::{Error, Result};
 use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
 use pyo3::buffer::PyBuffer;
@@ -105,9 +105,9 @@ pub fn decode_images<'py>(
     let recipe = if exact { recipe.exactly() } else { recipe };
     let mut archives = Archives::default();
     let file = |(number, source)| match source {
-        Source::Path(path) => Ok(StillFile::Path(path)),
-        Source::Member(member) => Ok(StillFile::Member(archives.member(member))),
-        Source::Bytes(bytes) => Ok(StillFile::Memory(MemorySource::new(format!("images[{number}]"), bytes))),
+        Source::Path(path) => Ok(Place::Path(path)),
+        Source::Member(member) => Ok(Place::Member(archives.member(member))),
+        Source::Bytes(bytes) => Ok(Place::Memory(MemorySource::new(format!("images[{number}]"), bytes))),
         Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;

@@ -6,6 +6,7 @@
 mod archives;
 mod datasets;
 mod dlpack;
+mod entries;
 mod errors;
 mod gpu;
 mod images;
@@ -30,9 +31,14 @@ mod _framespool {
     #[pymodule_export]
     use datasets::{read_activitynet, read_ava, read_epic_kitchens};
     #[pymodule_export]
-    use datasets::{read_dali_file_list, read_gluon_list, read_json_lines, read_rawframes, read_space_list};
+    use datasets::{
+        read_dali_file_list, read_dali_frames, read_gluon_list, read_json_lines, read_rawframes,
+        read_space_list,
+    };
     #[pymodule_export]
     use datasets::{read_hmdb51, read_jester, read_kinetics, read_something_something, read_ucf101};
+    #[pymodule_export]
+    use entries::Entries;
     #[pymodule_export]
     use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
     #[pymodule_export]

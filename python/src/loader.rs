@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::sampling::footage::Extent;
 use framespool::source::MemorySource;
-use framespool::spool::library::{Item, Place};
+use framespool::source::Place;
+use framespool::spool::entries::Item;
 use framespool::spool::stats::{Failure, Stats};
 use framespool::spool::{self, GpuConfig, Mixture, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
@@ -15,6 +16,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::entries::Entries;
 use crate::errors::OrRaise;
 use crate::images::drawn;
 use crate::index::{Kept, Wanted};
@@ -108,6 +110,28 @@ impl Entry {
     }
 }
 
+/// A dataset: a table that a reader made, or a list of what a user wrote.
+#[derive(FromPyObject)]
+pub enum Videos {
+    Table(Py<Entries>),
+    List(Vec<(Entry, i64)>),
+}
+
+impl Videos {
+    fn entries(self) -> Result<Arc<spool::entries::Entries>> {
+        let list = match self {
+            Videos::Table(table) => return Ok(table.get().0.clone()),
+            Videos::List(list) => list,
+        };
+        let mut archives = Archives::default();
+        let items = list.into_iter().enumerate().map(|(number, (entry, label))| {
+            let (place, extent) = entry.into_place(number, &mut archives)?;
+            Ok(Item { place, label, extent })
+        });
+        items.collect::<Result<spool::entries::Entries>>().map(Arc::new)
+    }
+}
+
 /// `framespool.datasets.Mixture`.
 #[derive(FromPyObject)]
 pub struct Mixed {
@@ -134,7 +158,7 @@ pub struct Spool {
 
 fn config(
     py: Python<'_>,
-    dataset: Vec<(Entry, i64)>,
+    dataset: Videos,
     rule: &Rule,
     steps: &[Step],
     s: Settings,
@@ -148,13 +172,8 @@ fn config(
             u32::try_from(value)
                 .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
         };
-        let mut archives = Archives::default();
-        let items = dataset.into_iter().enumerate().map(|(number, (entry, label))| {
-            let (place, extent) = entry.into_place(number, &mut archives)?;
-            Ok(Item { place, label, extent })
-        });
         Ok(SpoolConfig {
-            items: items.collect::<Result<_>>()?,
+            entries: dataset.entries()?,
             of_pictures: s.of_pictures,
             sampling: sampling(rule)?,
             order: order::config(s.order)?,
@@ -224,7 +243,7 @@ impl Spool {
     #[new]
     fn new(
         py: Python<'_>,
-        dataset: Vec<(Entry, i64)>,
+        dataset: Videos,
         rule: Rule,
         steps: Vec<Step>,
         settings: Settings,

@@ -4,10 +4,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::entries::Entries;
 use super::stats::Meter;
 use super::{Mixture, OnError};
 use crate::demux::read::PacketReader;
@@ -19,34 +19,8 @@ use crate::order::rng::{purpose, Key};
 use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
-use crate::source::{
-    calling, name_of, open_again, ByteSource, FolderSource, FrameFolder, Identity, Member, MemorySource,
-};
+use crate::source::{calling, ByteSource, FolderSource, Identity, Place};
 use crate::video::Video;
-
-/// Where a video is.
-#[derive(Clone)]
-pub enum Place {
-    /// A file.
-    Path(PathBuf),
-    /// A file inside an archive.
-    Member(Member),
-    /// Bytes in memory.
-    Memory(MemorySource),
-    /// Pictures of a folder, one for each frame.
-    Frames(Arc<FrameFolder>),
-}
-
-/// One video of a dataset.
-#[derive(Clone)]
-pub struct Item {
-    /// Where it is.
-    pub place: Place,
-    /// Its label.
-    pub label: i64,
-    /// The part of it that is meant.
-    pub extent: Extent,
-}
 
 /// Frames and clips of an item.
 type Length = (u32, u64);
@@ -59,7 +33,7 @@ const READERS: usize = 16;
 
 /// The dataset's videos.
 pub struct Library {
-    items: Vec<Item>,
+    entries: Arc<Entries>,
     /// For each item the first one of the same file, where items are parts of files: their clips may share decoding.
     files: Option<Vec<u32>>,
     sampling: Sampling,
@@ -99,17 +73,17 @@ struct Kept {
 
 impl Library {
     pub(super) fn new(
-        items: Vec<Item>,
+        entries: Arc<Entries>,
         sampling: Sampling,
         of_pictures: bool,
         store: Option<Arc<Store>>,
     ) -> Self {
         let clips_each = sampling.clips_each().unwrap_or(0);
-        let files = items.iter().any(|item| item.extent != Extent::Whole).then(|| shared_files(&items));
+        let files = entries.shared_files();
         let kept = Mutex::default();
         let readers = Mutex::default();
         Self {
-            items,
+            entries,
             files,
             sampling,
             of_pictures,
@@ -138,7 +112,7 @@ impl Library {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
         let lengths: Vec<Mutex<Option<Result<Length>>>> =
-            self.items.iter().map(|_| Mutex::new(None)).collect();
+            (0..self.entries.len()).map(|_| Mutex::new(None)).collect();
         let surveyed = std::thread::scope(|scope| {
             for worker in 0..threads {
                 let work = || loop {
@@ -206,7 +180,7 @@ impl Library {
     pub fn num_clips(&self) -> u64 {
         match &self.clips_up_to {
             Some(up_to) => up_to.last().copied().unwrap_or(0),
-            None => self.clips_each * self.items.len() as u64,
+            None => self.clips_each * self.entries.len() as u64,
         }
     }
 
@@ -221,7 +195,7 @@ impl Library {
                 Some(up_to) => items.checked_sub(1).map_or(Some(0), |last| up_to.get(last as usize).copied()),
                 None => Some(self.clips_each * items),
             };
-            let Some(up_to) = up_to.filter(|_| items <= self.items.len() as u64) else { break };
+            let Some(up_to) = up_to.filter(|_| items <= self.entries.len() as u64) else { break };
             if up_to == before {
                 return Err(Error::Argument(format!(
                     "dataset {} of the mix yields no clip; leave it out, or use a sampling that its videos are long enough for",
@@ -231,8 +205,8 @@ impl Library {
             sizes.push(up_to - before);
             before = up_to;
         }
-        if items != self.items.len() as u64 {
-            let have = self.items.len();
+        if items != self.entries.len() as u64 {
+            let have = self.entries.len();
             return Err(Error::Argument(format!(
                 "the parts of a mix must be all {have} videos, got {items}"
             )));
@@ -260,12 +234,7 @@ impl Library {
 
     /// A video as messages call it.
     pub(super) fn site(&self, video: u32) -> Site {
-        Site::file(&match &self.items[video as usize].place {
-            Place::Path(path) => name_of(path),
-            Place::Member(member) => member.label(),
-            Place::Frames(frames) => Arc::from(frames.folder.to_string_lossy()),
-            Place::Memory(memory) => memory.name().clone(),
-        })
+        Site::file(&self.entries.place(video as usize).name())
     }
 
     /// The item by which an item's file goes: clips of items with the same one may share decoding.
@@ -274,7 +243,7 @@ impl Library {
     }
 
     fn part(&self, item: u32, index: &Arc<VideoIndex>) -> Part {
-        Part::new(index.clone(), self.items[item as usize].extent)
+        Part::new(index.clone(), self.entries.extent(item as usize))
     }
 
     /// The frames of clip `key.clip`, as display indices of its video.
@@ -285,7 +254,7 @@ impl Library {
         let (item, number) = self.locate(key.clip);
         let part = self.part(item, index);
         if part.num_frames() == 0 {
-            let reason = match self.items[item as usize].extent {
+            let reason = match self.entries.extent(item as usize) {
                 Extent::Whole => "the video has no frames; leave it out".to_owned(),
                 extent => format!(
                     "the part {extent} holds no frame of the video, which has {} and ends at {:.3} s; correct it or leave it out",
@@ -313,7 +282,7 @@ impl Library {
 
     /// Label of a video.
     pub fn label(&self, video: u32) -> i64 {
-        self.items[video as usize].label
+        self.entries.label(video as usize)
     }
 
     /// A packet reader for a video. For a container that only libavformat can read, one that is open already, if there is.
@@ -346,10 +315,8 @@ impl Library {
         let video = self.file_of(item);
         let mut folder = None;
         let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
-        let source: Arc<dyn ByteSource> = match &self.items[video as usize].place {
-            Place::Path(path) => open_again(path)?,
-            Place::Member(member) => Arc::new(member.open()?),
-            Place::Memory(memory) => Arc::new(memory.clone()),
+        let place = self.entries.place(video as usize);
+        let source: Arc<dyn ByteSource> = match &place {
             Place::Frames(frames) => {
                 if let Some(Known { index, folder: Some(folder), .. }) = known() {
                     if folder.is_current() {
@@ -358,6 +325,7 @@ impl Library {
                 }
                 folder.insert(Arc::new(FolderSource::open(frames)?)).clone()
             }
+            other => other.open()?,
         };
         if self.of_pictures && folder.is_none() {
             // Its header is read faster than a table of indices is searched, and there may be millions.
@@ -373,7 +341,7 @@ impl Library {
             }
             return Ok(again);
         }
-        let opened = match &self.items[video as usize].place {
+        let opened = match &place {
             Place::Path(path) => {
                 let (index, stored) = index_of(self.store.as_deref(), path, &source, watch)?;
                 meter.add(|s| *if stored { &mut s.index_hits } else { &mut s.videos_indexed } += 1);
@@ -386,7 +354,7 @@ impl Library {
                 Video::with_index(source, Arc::new(index))
             }
             // Stored indices go by path and state of a whole file, which members share.
-            Place::Member(_) | Place::Memory(_) => {
+            Place::Member(_) | Place::Memory(_) | Place::Opened(_) => {
                 let opened = Video::open(source, watch)?;
                 meter.add(|s| s.videos_indexed += 1);
                 opened
@@ -399,34 +367,6 @@ impl Library {
     fn keep(&self, video: u32, known: Known) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(video, known);
     }
-}
-
-/// A file, by what tells it from others.
-#[derive(PartialEq, Eq, Hash)]
-enum FileKey<'a> {
-    Path(&'a Path),
-    /// A part of a file: its begin and length. Names do not tell: they are for messages.
-    Member(&'a Path, u64, u64),
-    Frames(&'a FrameFolder),
-}
-
-/// For each item the first one of the same file.
-fn shared_files(items: &[Item]) -> Vec<u32> {
-    let mut first = HashMap::new();
-    let mut files = Vec::with_capacity(items.len());
-    for (item, number) in items.iter().zip(0..) {
-        let key = match &item.place {
-            Place::Path(path) => FileKey::Path(path),
-            Place::Member(member) => FileKey::Member(&member.file, member.offset, member.len),
-            Place::Frames(frames) => FileKey::Frames(frames),
-            Place::Memory(_) => {
-                files.push(number);
-                continue;
-            }
-        };
-        files.push(*first.entry(key).or_insert(number));
-    }
-    files
 }
 
 impl Kept {

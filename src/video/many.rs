@@ -13,36 +13,8 @@ use crate::index::still;
 use crate::limits::Limits;
 use crate::order::rng::Key;
 use crate::pixels::Recipe;
-use crate::source::{open_again, ByteSource, Member, MemorySource};
+use crate::source::Place;
 use crate::units::DisplayIndex;
-
-/// A picture's file.
-pub enum StillFile {
-    /// By its path.
-    Path(std::path::PathBuf),
-    /// Inside an archive.
-    Member(Member),
-    /// In memory.
-    Memory(MemorySource),
-}
-
-impl StillFile {
-    fn name(&self) -> Arc<str> {
-        match self {
-            Self::Path(path) => path.to_string_lossy().into(),
-            Self::Member(member) => member.label(),
-            Self::Memory(memory) => memory.name().clone(),
-        }
-    }
-
-    fn open(&self) -> Result<Arc<dyn ByteSource>> {
-        Ok(match self {
-            Self::Path(path) => open_again(path)?,
-            Self::Member(member) => Arc::new(member.open()?),
-            Self::Memory(memory) => Arc::new(memory.clone()),
-        })
-    }
-}
 
 /// Decodes pictures on some threads, the caller's among them; picture *i* draws its random numbers as clip *i* of this seed. `watch` is called
 /// meanwhile and stops it by an error.
@@ -50,7 +22,7 @@ impl StillFile {
 /// # Errors
 /// What `watch` reports; what is wrong with a picture stands in its place.
 pub fn decode_stills(
-    files: &[StillFile],
+    files: &[Place],
     recipe: &Recipe,
     seed: u64,
     threads: u32,

@@ -1,12 +1,15 @@
 //! Small loaders over the corpus, and what they deliver, as lines that can be compared.
 
+use std::sync::Arc;
+
 use framespool::batch::Slab;
 use framespool::order::{LastBatch, OrderConfig, Shuffle};
 use framespool::pixels::transform::{Flip, Padding, Size, Span, Target, Transform};
 use framespool::pixels::{Dtype, Filter, Layout, Normalize, Recipe};
 use framespool::sampling::footage::Extent;
 use framespool::sampling::Sampling;
-use framespool::spool::library::{Item, Place};
+use framespool::source::Place;
+use framespool::spool::entries::Item;
 use framespool::spool::stats::Stats;
 use framespool::spool::{OnError, Pixels, Spool, SpoolConfig};
 use framespool::{Error, Result};
@@ -36,7 +39,7 @@ pub fn items() -> Vec<Item> {
 pub fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnError) -> SpoolConfig {
     SpoolConfig {
         of_pictures: false,
-        items: items.to_vec(),
+        entries: Arc::new(items.to_vec().into()),
         sampling: sampling.clone(),
         order: OrderConfig {
             batch_size: 5,

@@ -46,7 +46,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--index", metavar="PLACE", help="folder of the index (default: FRAMESPOOL_INDEX, else in the user's cache)"
     )
-    parser.add_argument("--threads", type=_count, metavar="N", help="worker threads (default: all cores)")
+    parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
     parser.add_argument("--check", action="store_true", help="build what is there once more and compare")
     parser.add_argument("--export", metavar="FILE", help="write the indices of DATASET as lines of JSON")
     parser.add_argument("--import", metavar="FILE", dest="import_", help="take in such a file before indexing the rest")
@@ -95,7 +95,8 @@ def _left(left: list[tuple[Path, str]]) -> list[dict[str, str]]:
     return [{"path": os.fspath(path), "reason": why} for path, why in left]
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A number of threads or the like, as argparse takes it."""
     if not text.isdecimal() or not 0 < int(text) <= 4096:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 4096, got {text!r}")
     return int(text)
@@ -124,17 +125,18 @@ def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:
         if what in summary:
             print(f"{what} {summary[what]}, left out {len(summary[what[:6] + '_unfit'])}")
     print(f"index: {summary['index']}")
-    _names("failed", [entry["error"] for entry in summary["failed"]])
-    _names("wrong", summary["wrong"])
+    named("failed", [entry["error"] for entry in summary["failed"]])
+    named("wrong", summary["wrong"])
     for what in ("import", "export"):
-        _names(f"not {what}ed", [f"{e['path']}: {e['reason']}" for e in summary.get(f"{what}_unfit", [])])
+        named(f"not {what}ed", [f"{e['path']}: {e['reason']}" for e in summary.get(f"{what}_unfit", [])])
     if summary["not_kept"]:
         print(f"framespool index: {summary['not_kept']} indices could not be kept", file=sys.stderr)
     if summary["trouble"]:
         print(f"framespool index: {summary['trouble']}", file=sys.stderr)
 
 
-def _names(what: str, names: list[str]) -> None:
+def named(what: str, names: list[str]) -> None:
+    """Complaints, each on a line of stderr, the first ones of many."""
     for name in names[:_MOST_NAMES]:
         print(f"{what}: {name}", file=sys.stderr)
     if len(names) > _MOST_NAMES:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from framespool import _framespool
 from framespool._check import choice, flag, number, several, whole
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._entries import Entries
 from framespool.datasets._sources import FrameFolder, Part, Source
 from framespool.errors import ArgumentError
 
@@ -24,25 +25,14 @@ _Fps = float | tuple[int, int]
 
 def _dataset(found: Any) -> Dataset:
     """What the engine read, as a dataset; what was left out is told by warnings."""
-    entries, classes, columns, notes = found
+    table, classes, columns, notes = found
+    _warn(notes)
+    return Dataset(Entries(table), classes, columns)
+
+
+def _warn(notes: list[str], stacklevel: int = 4) -> None:
     for note in notes:
-        warnings.warn(note, stacklevel=3)  # at the line that called the public function
-    return Dataset([(_source(path, part, frames), label) for path, label, part, frames in entries], classes, columns)
-
-
-def _source(
-    path: str, part: tuple[str, Any, Any] | None, frames: tuple[str, int, int | None, tuple[int, int]] | None
-) -> Source:
-    source: str | FrameFolder = path
-    if frames is not None:
-        pattern, first, count, (num, den) = frames
-        source = FrameFolder(path, pattern=pattern, first=first, count=count, fps=num if den == 1 else (num, den))
-    if part is None:
-        return source
-    unit, start, end = part
-    if unit == "frames":
-        return Part(source, start_frame=start, end_frame=end)
-    return Part(source, start_seconds=start, end_seconds=end)
+        warnings.warn(note, stacklevel=stacklevel)  # at the line that called the public function
 
 
 def _frames(pattern: str, first: int, fps: _Fps) -> tuple[str, int, int | None, tuple[int, int]]:
@@ -159,36 +149,45 @@ def dali_file_list(
             f'rounding="{rounding}" with fps={fps!r}: DALI\'s rounding needs the rate, as fps=30, and rounding="times" '
             "takes none"
         )
-    up = None if fps is None else (*_ROUNDING[rounding], FrameFolder("", fps=fps)._fps)
-    entries, classes, columns, notes = _framespool.read_dali_file_list(path, root, frames, up)
-    if frames:
-        entries, empty = _counted_from_begin(entries)
-        if empty:
-            told = f"{len(empty)} parts have no frames and are left out, as DALI does; the first is {empty[0]}"
-            notes.append(f"{os.fspath(path)}: {told}")
-    return _dataset((entries, classes, columns, notes))
+    if not frames:
+        up = None if fps is None else (*_ROUNDING[rounding], FrameFolder("", fps=fps)._fps)
+        return _dataset(_framespool.read_dali_file_list(path, root, up))
+    listed, classes, notes = _framespool.read_dali_frames(path, root)
+    entries, empty = _counted_from_begin(listed)
+    if empty:
+        told = f"{len(empty)} parts have no frames and are left out, as DALI does; the first is {empty[0]}"
+        notes.append(f"{os.fspath(path)}: {told}")
+    _warn(notes, 3)
+    return Dataset(entries, classes)
 
 
-def _counted_from_begin(entries: Sequence[Any]) -> tuple[list[Any], list[str]]:
+def _counted_from_begin(
+    entries: Sequence[tuple[str, int, tuple[int, int | None] | None]],
+) -> tuple[list[tuple[Source, int]], list[str]]:
     """Entries with negative frames replaced by what they stand for, and those of which nothing is left."""
     from framespool._video import Video  # which imports the datasets
 
     lengths: dict[str, int] = {}
-    kept, empty = [], []
-    for source, label, part, frames in entries:
-        if part is None or (part[1] >= 0 and (part[2] is None or part[2] >= 0)):
-            kept.append((source, label, part, frames))
+    kept: list[tuple[Source, int]] = []
+    empty = []
+    for source, label, part in entries:
+        if part is None:
+            kept.append((source, label))
             continue
-        if source not in lengths:
-            lengths[source] = len(Video(source))
-        length = lengths[source]
-        start, end = (value + length if value is not None and value < 0 else value for value in part[1:])
-        if start < 0 or (end is not None and end < 0):
-            raise ArgumentError(f"{source} has {length} frames, a part from {part[1]} to {part[2]} begins before them")
-        if end is not None and end <= start:
-            empty.append(f"{source} from {part[1]} to {part[2]}")
-        else:
-            kept.append((source, label, ("frames", start, end), frames))
+        first, last = part
+        start, end = part
+        if first < 0 or (last is not None and last < 0):
+            if source not in lengths:
+                lengths[source] = len(Video(source))
+            length = lengths[source]
+            start = first + length if first < 0 else first
+            end = last + length if last is not None and last < 0 else last
+            if start < 0 or (end is not None and end < 0):
+                raise ArgumentError(f"{source} has {length} frames, a part from {first} to {last} begins before them")
+            if end is not None and end <= start:
+                empty.append(f"{source} from {first} to {last}")
+                continue
+        kept.append((Part(source, start_frame=start, end_frame=end), label))
     return kept, empty
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from framespool import _framespool
 from framespool._check import choice, flag, is_url, several
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._sources import Member, Source
+from framespool.datasets._entries import Entries
 from framespool.errors import ArgumentError
 
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -144,14 +144,11 @@ def _words(name: str, value: Any) -> list[str]:
 def _listed(files: list[str], on_error: str, read: Callable[[], Any]) -> Dataset:
     """The entries that were read, and a warning of those left out."""
     choice("on_error", on_error, ("raise", "skip"))
-    rows, columns, left_out, reasons = read()
+    table, columns, left_out, reasons = read()
     if left_out:
         more = f", and {left_out - len(reasons)} more" if left_out > len(reasons) else ""
         warnings.warn(f"{left_out} left out: {'; '.join(reasons)}{more}", stacklevel=3)
-    entries: list[tuple[Source, int]] = []
-    for file, offset, length, name, label, joined in rows:
-        entries.append((Member._listed(files[file], offset, length, name) if joined is None else joined, label))
-    return Dataset(entries, columns=columns)
+    return Dataset(Entries(table), columns=columns)
 
 
 def _files(name: str, paths: _Paths) -> list[str]:

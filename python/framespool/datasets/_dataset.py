@@ -10,6 +10,7 @@ from itertools import accumulate, repeat
 from typing import Any, overload
 
 from framespool._check import is_url, number, whole
+from framespool.datasets._entries import Entries, joined
 from framespool.datasets._sources import FrameFolder, Member, Part, Source
 from framespool.errors import ArgumentError
 
@@ -17,7 +18,9 @@ from framespool.errors import ArgumentError
 class Dataset(Sequence[tuple[Source, int]]):
     """Videos with integer labels, and whatever else a list says of them.
 
-    ``entries``: pairs of (path or bytes, label); -1 stands for "no label". ``classes``: names of the labels, empty
+    ``entries``: pairs of (path or bytes, label); -1 stands for "no label". The attribute of this name is a sequence of
+    them: what was given, or, from the readers of this module, a table of the engine that makes them when they are
+    looked at. ``classes``: names of the labels, empty
     where there are none. ``columns``: by name, a list with one value per entry, ``None`` where nothing is said; what
     belongs to a clip of a batch is ``dataset.columns[name][video_id]`` for its entry of ``batch.video_ids``. Columns
     change no clip and no order, and a state of a loader fits whatever they are.
@@ -29,7 +32,11 @@ class Dataset(Sequence[tuple[Source, int]]):
         classes: Sequence[str] = (),
         columns: Mapping[str, Iterable[Any]] | None = None,
     ) -> None:
-        self.entries: list[tuple[Source, int]] = [_entry(i, entry) for i, entry in enumerate(entries)]
+        self.entries: Sequence[tuple[Source, int]]
+        if isinstance(entries, Entries):
+            self.entries = entries  # of a reader, who checked them
+        else:
+            self.entries = [_entry(i, entry) for i, entry in enumerate(entries)]
         self.classes: list[str] = list(classes)
         self.columns: dict[str, list[Any]] = {}
         for name, values in (columns or {}).items():
@@ -62,7 +69,7 @@ class Dataset(Sequence[tuple[Source, int]]):
         if not isinstance(other, Dataset):
             return NotImplemented
         classes = self.classes if self.classes == other.classes else ()
-        return Dataset(self.entries + other.entries, classes, _joined([self, other]))
+        return Dataset(joined([self.entries, other.entries]), classes, _joined([self, other]))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
@@ -77,6 +84,8 @@ class Dataset(Sequence[tuple[Source, int]]):
         """
         places = [_place(index, len(self)) for index in indices]
         columns = {name: [values[place] for place in places] for name, values in self.columns.items()}
+        if isinstance(self.entries, Entries):
+            return Dataset(self.entries.take(places), self.classes, columns)
         return Dataset([self.entries[place] for place in places], self.classes, columns)
 
     def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Dataset:
@@ -119,6 +128,10 @@ class Dataset(Sequence[tuple[Source, int]]):
 
         return self.subset([place for place, entry in enumerate(self.entries) if not is_bad(entry[0])])
 
+    def _for_engine(self) -> Any:
+        """The entries as the engine takes them: its own table, if it made one."""
+        return self.entries.table if isinstance(self.entries, Entries) else self.entries
+
     @property
     def class_to_idx(self) -> dict[str, int]:
         """The label of each class by its name, as torchvision's datasets call it."""
@@ -140,7 +153,7 @@ class Mixture(Dataset):
     ) -> None:
         classes = datasets[0].classes
         super().__init__(
-            (entry for dataset in datasets for entry in dataset.entries),
+            joined([dataset.entries for dataset in datasets]),
             classes if all(dataset.classes == classes for dataset in datasets) else (),
             _joined(datasets),
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from framespool import _framespool
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._entries import Entries
 from framespool.datasets._sources import FrameFolder
 
 
@@ -17,8 +18,8 @@ def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
     case-insensitive) replaces the usual list of video extensions. Raises :class:`~framespool.NotFoundError` for a
     missing folder and :class:`~framespool.ArgumentError` where no video is found.
     """
-    entries, classes = _framespool.read_folder(root, None if extensions is None else list(extensions))
-    return Dataset(entries, classes)
+    table, classes = _framespool.read_folder(root, None if extensions is None else list(extensions))
+    return Dataset(Entries(table), classes)
 
 
 def images(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
@@ -30,8 +31,8 @@ def images(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
     and not listed. A folder without sub-folders gives unlabelled images (label -1). Raises as :func:`folder`.
     """
     wanted = _framespool.picture_extensions if extensions is None else extensions
-    entries, classes = _framespool.read_folder(root, list(wanted))
-    return Dataset(entries, classes)
+    table, classes = _framespool.read_folder(root, list(wanted))
+    return Dataset(Entries(table), classes)
 
 
 def frame_folders(
@@ -47,8 +48,9 @@ def frame_folders(
     folders: dict[str, int] = {}
     base = os.path.abspath(os.fspath(root))
     flat = True
-    for path, label in found:
-        folder = os.path.dirname(os.fspath(path))
+    for path, label in Entries(found):
+        assert isinstance(path, str)
+        folder = os.path.dirname(path)
         flat &= os.path.dirname(os.path.abspath(folder)) == base
         folders.setdefault(folder, label)
     entries = [
@@ -65,5 +67,5 @@ def file_list(
     The label may be missing (-1). Blank lines and lines that begin with ``#`` are passed over. Relative paths start
     at ``root``, or at the list's own folder. Errors name the line.
     """
-    entries, classes = _framespool.read_file_list(path, root, delimiter)
-    return Dataset(entries, classes)
+    table, classes = _framespool.read_file_list(path, root, delimiter)
+    return Dataset(Entries(table), classes)

@@ -1,0 +1,175 @@
+"""How fast a loader is on this machine, where its time goes, and what would make it faster."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from framespool._check import number
+from framespool._running import Loader
+from framespool.errors import ArgumentError, UnsupportedError
+
+#: Parts of a worker's time, and what is done in them.
+_PARTS = {
+    "planning": "opening files and planning",
+    "reading": "reading packets",
+    "decoding": "decoding",
+    "painting": "resizing and colours",
+}
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """What :func:`bench` measured.
+
+    ``clips``, ``frames``, ``seconds``: delivered, and in what time, after the first batch. ``clips_per_second``,
+    ``frames_per_second``. ``first_batch_seconds``: until there was one. ``shares``: of the workers' time, by what they
+    did; they sum to 1 with ``"waiting"``. ``pictures_decoded_per_frame``: what a delivered frame costs. ``bytes_read``.
+    ``advice``: sentences. ``stats``: :meth:`ClipLoader.stats` of the time measured; counts that only grow are
+    differences.
+    """
+
+    clips: int
+    frames: int
+    seconds: float
+    first_batch_seconds: float
+    clips_per_second: float
+    frames_per_second: float
+    pictures_decoded_per_frame: float
+    bytes_read: int
+    shares: dict[str, float]
+    advice: list[str]
+    stats: dict[str, Any] = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draws the shares as a PNG. Raises :class:`~framespool.UnsupportedError` where Pillow is not installed."""
+        try:
+            from PIL import Image, ImageDraw, ImageFont
+        except ImportError as error:
+            raise UnsupportedError(f"a plot needs Pillow ({error}); pip install pillow") from error
+        width, line, left = 720, 26, 220
+        sheet = Image.new("RGB", (width, line * (len(self.shares) + 2) + 10), (255, 255, 255))
+        draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(14)
+        title = (
+            f"{self.clips_per_second:.1f} clips/s, {self.frames_per_second:.0f} frames/s: where the workers' time goes"
+        )
+        draw.text((10, 8), title, fill=(0, 0, 0), font=font)
+        for row, (name, share) in enumerate(self.shares.items(), 1):
+            top = 8 + line * row + 6
+            draw.text((10, top), _PARTS.get(name, name), fill=(0, 0, 0), font=font)
+            colour = (170, 170, 170) if name == "waiting" else (47, 111, 178)
+            draw.rectangle((left, top, left + max(1, int(share * (width - left - 70))), top + 16), fill=colour)
+            draw.text((width - 55, top), f"{share:.0%}", fill=(0, 0, 0), font=font)
+        sheet.save(os.fspath(path), format="PNG")
+
+
+def bench(loader: Loader[Any], *, seconds: float = 10.0) -> BenchReport:
+    """Takes batches from ``loader`` for so many seconds as fast as they come, epoch after epoch, and does nothing with
+    them. The first batch, for which files are opened and decoders made, is timed by itself.
+
+    The loader is used up to where it came; an iteration that is under way ends. Raises what the loader raises.
+    """
+    budget = number("seconds", seconds, above=0, most=86400.0)
+    if not len(loader):
+        raise ArgumentError("an epoch has no batch; use a smaller batch_size or last_batch='partial'")
+    began = time.perf_counter()
+    batches = iter(loader)
+    next(batches)
+    first = time.perf_counter() - began
+    before = loader.stats()
+    start = time.perf_counter()
+    while time.perf_counter() - start < budget:
+        if next(batches, None) is None:
+            batches = iter(loader)
+    took = time.perf_counter() - start
+    stats = _difference(loader.stats(), before)
+    loader._rest()
+    busy = stats["lane_busy_seconds"]
+    all_time = busy + stats["lane_blocked_seconds"] + stats["lane_starved_seconds"]
+    parts = {name: stats[f"{name}_seconds"] for name in _PARTS}
+    rest = max(0.0, busy - sum(parts.values()))
+    whole = max(all_time, sum(parts.values()), 1e-9)
+    shares = {name: value / whole for name, value in parts.items()} | {"other work": rest / whole}
+    shares["waiting"] = max(0.0, 1 - sum(shares.values()))
+    frames = stats["frames"]
+    each = stats["pictures_decoded"] / max(1, frames)
+    return BenchReport(
+        clips=stats["clips"],
+        frames=frames,
+        seconds=took,
+        first_batch_seconds=first,
+        clips_per_second=stats["clips"] / took,
+        frames_per_second=frames / took,
+        pictures_decoded_per_frame=each,
+        bytes_read=stats["bytes_read"],
+        shares=shares,
+        advice=_advice(shares, each, stats),
+        stats=stats,
+    )
+
+
+def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    held = ("memory_budget", "clip_store_peak_bytes", "nvdec_lanes", "index_trouble", "pictures_decoded_per_frame")
+    return {
+        name: value - before[name]
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in held
+        else value
+        for name, value in after.items()
+    }
+
+
+def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> list[str]:
+    """What would help, the most likely first."""
+    found = []
+    if stats["index_trouble"]:
+        found.append(
+            f"Indices are not kept: {stats['index_trouble']}. Set FRAMESPOOL_INDEX to a folder that can be written."
+        )
+    elif stats["videos_indexed"] > stats["index_hits"] and shares["planning"] > 0.15:
+        found.append(
+            "Videos were indexed as they were met. Run `framespool index` over them once; later epochs are faster too."
+        )
+    if shares["waiting"] > 0.5:
+        found.append(
+            "The workers mostly wait. Batches may be small, or clips few: raise prefetch or batch_size, or use fewer "
+            "threads."
+        )
+    if shares["decoding"] > 0.5 and each > 1.5:
+        found.append(
+            f"Decoding dominates, and {each:.1f} pictures are decoded for each frame delivered: those between the "
+            "frames of a clip, and those from a key frame to its begin. Take more clips of a video at a time "
+            "(clips_per_video), or raise memory_budget and look_ahead, so that clips that lie close are decoded "
+            "together. Shorter groups of pictures help if you encode anew."
+        )
+    elif shares["decoding"] > 0.5:
+        found.append(
+            f"Decoding dominates, and nearly all that is decoded is delivered ({each:.2f} pictures per frame). Videos "
+            "of a smaller size, more cores, or a GPU's engines (device='cuda:0') would help; nothing else will."
+        )
+    if stats["clips_given_up"]:
+        found.append(
+            f"{stats['clips_given_up']} clips were made ahead and given up for want of memory: raise memory_budget "
+            f"(now {stats['memory_budget'] >> 20} MiB)."
+        )
+    if shares["painting"] > 0.35:
+        found.append(
+            "Resizing and colours take long. Results of a smaller size help, and dtype='uint8' with Normalize on the "
+            "GPU."
+        )
+    if shares["reading"] > 0.25:
+        found.append(
+            "Reading takes long: the disk or the network is slow. A local copy, or a larger prefetch, would help."
+        )
+    if stats["errors"]:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in stats["errors"].items())
+        found.append(f"Files failed ({kinds}): `framespool check` finds them, Dataset.without leaves them out.")
+    if stats["left_to_cpu"]:
+        reasons = "; ".join(f"{reason} ({count})" for reason, count in stats["left_to_cpu"].items())
+        found.append(f"NVDEC left work to the CPU: {reasons}.")
+    return found or ["Nothing stands out."]

@@ -1,0 +1,216 @@
+"""Whether the files of a dataset can be decoded: all of them, or a sample of each, before a training run finds out."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from framespool import transforms
+from framespool._check import whole
+from framespool._framespool import picture_extensions
+from framespool._images import ImageLoader
+from framespool._loader import ClipLoader
+from framespool.datasets import Dataset, FrameFolder, Member, Part
+from framespool.datasets._dataset import as_dataset
+from framespool.datasets._sources import Source
+from framespool.errors import ArgumentError, Error
+from framespool.sampling import random, windows
+
+#: Entries that are decoded between two looks at the report: what is lost where a run is killed.
+_AT_A_TIME = {True: 1024, False: 64}
+#: Frames of a clip: enough that decoding costs, not handing over.
+_FRAMES = 16
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What :func:`check` found.
+
+    ``entries``: of the dataset. ``checked``: those decoded now; the others were found in the report of a run before.
+    ``frames``: decoded now. ``failures``: a dict for each bad entry, as :meth:`ClipLoader.failures` has them.
+    ``seconds``: how long it took.
+    """
+
+    entries: int
+    checked: int
+    frames: int
+    seconds: float
+    failures: list[dict[str, Any]] = field(repr=False)
+
+    def write_quarantine(self, path: str | os.PathLike[str]) -> int:
+        """Writes the failures to a file that :meth:`Dataset.without` reads. Returns how many."""
+        kept = [failure for failure in self.failures if failure["path"] is not None]
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.writelines(json.dumps(failure) + "\n" for failure in kept)
+        return len(kept)
+
+
+def check(
+    dataset: Any,
+    *,
+    clips_per_video: int | None = None,
+    report: str | os.PathLike[str] | None = None,
+    num_threads: int | None = None,
+    index: str | os.PathLike[str] | bool | None = None,
+    progress: Callable[[int, int, int], object] | None = None,
+) -> CheckReport:
+    """Decodes a dataset on the CPU and tells which entries cannot be, with reasons. No bad file stops it.
+
+    ``dataset``: as for :class:`ClipLoader`; files whose names end like pictures' are taken for pictures. Every frame is
+    decoded, or with ``clips_per_video`` that many random clips of 16 frames of each video, which is quicker and may
+    miss damage. ``report``: a file of JSON lines, one for each entry, to which results are added as they come; entries
+    that it has, and whose files have the same length and time since, are not decoded again, so that a run that was
+    stopped goes on. ``num_threads``, ``index``: as for :class:`ClipLoader`. ``progress``: called with (done, failed,
+    total).
+
+    Raises :class:`~framespool.ArgumentError` for an empty dataset and for a report of something else; what is wrong
+    with files is in the result.
+    """
+    began = time.monotonic()
+    entries = as_dataset(dataset)
+    if not len(entries):
+        raise ArgumentError("the dataset is empty; give at least one file")
+    clips = None if clips_per_video is None else whole("clips_per_video", clips_per_video, least=1)
+    how = "all" if clips is None else f"{clips} clips"
+    known = {} if report is None else _read(report, how)
+    failures: list[dict[str, Any]] = []
+    todo: dict[bool, list[int]] = {True: [], False: []}
+    keys: dict[int, str] = {}
+    for place, (source, _) in enumerate(entries):
+        keys[place] = _key(source, place)
+        before = known.get(keys[place])
+        if before is not None and before["state"] == _state(source):
+            if before["failure"] is not None:
+                failures.append({**before["failure"], "video_id": place})
+        else:
+            todo[_is_picture(source)].append(place)
+    total = len(entries)
+    done = total - sum(map(len, todo.values()))
+    frames = 0
+    if progress is not None:
+        progress(done, len(failures), total)
+    for pictures, places in todo.items():
+        some = _AT_A_TIME[pictures]
+        for begin in range(0, len(places), some):
+            chunk = places[begin : begin + some]
+            states = [_state(entries[place][0]) for place in chunk]  # before they are read
+            made, failed = _decoded(entries.subset(chunk), pictures, clips, num_threads, index)
+            frames += made
+            for number, failure in failed.items():
+                failures.append({**failure, "video_id": chunk[number]})
+            if report is not None:
+                with open(report, "a", encoding="utf-8", errors="surrogateescape") as file:
+                    for number, (place, state) in enumerate(zip(chunk, states, strict=True)):
+                        line = {"entry": keys[place], "how": how, "state": state, "failure": failed.get(number)}
+                        file.write(json.dumps(line) + "\n")
+            done += len(chunk)
+            if progress is not None:
+                progress(done, len(failures), total)
+    failures.sort(key=lambda failure: int(failure["video_id"]))
+    checked = sum(map(len, todo.values()))
+    return CheckReport(total, checked, frames, time.monotonic() - began, failures)
+
+
+def _decoded(
+    entries: Dataset, pictures: bool, clips: int | None, num_threads: int | None, index: Any
+) -> tuple[int, dict[int, dict[str, Any]]]:
+    """How many frames were decoded, and what failed, by its place."""
+    common: dict[str, Any] = {
+        "transforms": [transforms.Resize((16, 16))],
+        "on_error": "skip",
+        "num_threads": num_threads,
+    }
+    loader: ClipLoader | ImageLoader
+    if pictures:
+        loader = ImageLoader(entries, batch_size=64, exact=True, **common)
+    else:
+        common |= {"batch_size": 4, "index": index}
+        every = windows(sequence_length=_FRAMES, step=_FRAMES, pad_mode="edge")
+        some = random(sequence_length=_FRAMES, clips_per_video=clips or 1)
+        try:
+            loader = ClipLoader(entries, every if clips is None else some, **common)
+        except ArgumentError:
+            # Not one can be indexed, so there are no windows: a clip of each says why.
+            loader = ClipLoader(entries, some, **common)
+    batches = iter(loader)
+    for _ in range(len(loader)):
+        # Where nothing at all can be delivered, loaders raise what is wrong, whatever on_error says.
+        try:
+            next(batches, None)
+        except Error:
+            if not loader.failures():
+                raise  # no file is to blame
+    return int(loader.stats()["frames"]), {int(failure["video_id"]): failure for failure in loader.failures()}
+
+
+def _place(source: Source) -> tuple[str | None, dict[str, Any]]:
+    """The file or folder of an entry, ``None`` for bytes, and what of it is meant."""
+    what: dict[str, Any] = {}
+    if isinstance(source, Part):
+        what |= source.bounds()
+        source = source.source
+    if isinstance(source, bytes):
+        return None, what
+    if isinstance(source, Member):
+        return os.fspath(source.file), what | {"offset_bytes": source.offset_bytes, "num_bytes": source.num_bytes}
+    if isinstance(source, FrameFolder):
+        return os.fspath(source.folder), what | source._which
+    return os.fspath(source), what
+
+
+def _key(source: Source, place: int) -> str:
+    """What a report calls an entry: bytes go by their place in the dataset."""
+    path, what = _place(source)
+    return json.dumps([path if path is not None else place, what], sort_keys=True)
+
+
+def _state(source: Source) -> list[int] | None:
+    """By which a file is known to be unchanged; ``None`` where nothing tells."""
+    path, _ = _place(source)
+    if path is None:
+        return None
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return [about.st_size, about.st_mtime_ns]
+
+
+def _is_picture(source: Source) -> bool:
+    if isinstance(source, Part):
+        source = source.source
+    if isinstance(source, (bytes, FrameFolder)):
+        return False
+    name = (source.name or "") if isinstance(source, Member) else os.fspath(source)
+    return name.rpartition(".")[2].lower() in picture_extensions
+
+
+def _read(report: str | os.PathLike[str], how: str) -> dict[str, Mapping[str, Any]]:
+    """What a report says, by entry; nothing where there is none. The last line of a run that was killed may be cut."""
+    if not os.path.exists(report):
+        return {}
+    with open(report, encoding="utf-8", errors="surrogateescape") as file:
+        lines = file.readlines()
+    if lines and not lines[-1].endswith("\n"):
+        with open(report, "a", encoding="utf-8") as file:
+            file.write("\n")  # so that the next line is one of its own
+    known: dict[str, Mapping[str, Any]] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            said = json.loads(line)
+            entry, state, failure = said["entry"], said["state"], said["failure"]
+            same = said["how"] == how
+        except (ValueError, TypeError, KeyError):
+            # A run that was killed leaves its last line cut, of which the first line tells that it is a report's.
+            if number > 1 or not line.endswith("\n"):
+                continue
+            raise ArgumentError(
+                f"{os.fspath(report)}, line {number}: not a report of check(); name another file"
+            ) from None
+        if same and state is not None:
+            known[entry] = {"state": state, "failure": failure}
+    return known

@@ -1,0 +1,176 @@
+"""What works on this machine, what does not, why, and what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import resource
+import struct
+import sys
+import zlib
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from framespool import _framespool, gpu
+from framespool._framespool import __version__
+from framespool._images import decode_image
+from framespool.errors import Error
+
+#: Packages that framespool works with; none is needed.
+_OTHERS = ("numpy", "torch", "torchdata", "lightning", "jax", "cupy", "ray", "Pillow")
+#: Loaders open a file or two per thread; training scripts open the rest.
+_FEW_FILES = 1024
+#: Where PyTorch's workers leave their batches: a batch of 8 clips of 16 frames at 224 is 19 MB.
+_SMALL_SHM = 512 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: its ``name``; ``state``: ``"ok"``, ``"note"`` (works, but worth knowing) or ``"bad"``; what
+    was found, in words; and what to do, where there is something to do.
+    """
+
+    name: str
+    state: Literal["ok", "note", "bad"]
+    text: str
+    remedy: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
+    """Looks at this machine: the library itself, cores, limits, the place of indices, GPUs with their video engines,
+    other packages. ``index``: another place for indices than the default one. Nothing is changed, but that the index
+    is made where there is none yet.
+    """
+    return [_library(), _decodes(), _cores(), *_limits(), _index(index), *_gpus(), _packages()]
+
+
+def _library() -> Finding:
+    python = f"Python {platform.python_version()}, {platform.machine()} {platform.system()}"
+    return Finding(
+        "framespool",
+        "ok",
+        f"{__version__}, FFmpeg {_framespool.ffmpeg_version} inside, pixels by {_framespool.pixel_backend}; {python}",
+    )
+
+
+def _decodes() -> Finding:
+    """A picture made here is decoded and compared."""
+    wanted = [[[0, 20, 40], [60, 80, 100]], [[120, 140, 160], [180, 200, 220]]]
+    rows = b"".join(b"\0" + bytes(sum(row, [])) for row in wanted)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    try:
+        same = decode_image(b"\x89PNG\r\n\x1a\n" + parts).tolist() == wanted
+    except Error as error:
+        return Finding(
+            "decoding", "bad", str(error), "install framespool again; tell its authors if that does not help"
+        )
+    if not same:
+        return Finding("decoding", "bad", "a picture comes out wrong", "tell framespool's authors what CPU this is")
+    return Finding("decoding", "ok", "a picture made for this comes out right")
+
+
+def _cores() -> Finding:
+    usable, all_cores = _framespool.cores(), os.cpu_count() or 1
+    text = f"{usable} of {all_cores} cores may be used; loaders start that many threads"
+    if usable * 2 <= all_cores:
+        return Finding("cores", "note", text, "if that is not meant: raise the CPU limit of the container or the job")
+    return Finding("cores", "ok", text)
+
+
+def _limits() -> list[Finding]:
+    found = []
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    text = f"{'no limit' if files == resource.RLIM_INFINITY else files} of files open at a time"
+    few = files != resource.RLIM_INFINITY and files < _FEW_FILES
+    found.append(Finding("files", "note" if few else "ok", text, "ulimit -n 65536" if few else None))
+    try:
+        about = os.statvfs("/dev/shm")
+    except OSError:
+        return found
+    free = about.f_bavail * about.f_frsize
+    small = free < _SMALL_SHM
+    remedy = "only PyTorch's DataLoader workers need it; docker run --shm-size=8g" if small else None
+    found.append(Finding("shared memory", "note" if small else "ok", f"{_bytes(free)} free in /dev/shm", remedy))
+    return found
+
+
+def _index(place: str | os.PathLike[str] | None) -> Finding:
+    setting = os.environ.get("FRAMESPOOL_INDEX")
+    if place is None and setting == "off":
+        return Finding(
+            "index",
+            "note",
+            "FRAMESPOOL_INDEX=off: videos are indexed anew by every process",
+            "unset FRAMESPOOL_INDEX, or set it to a folder, if loaders start slowly",
+        )
+    try:
+        index = _framespool.Index(None if place is None else os.fspath(place))
+        trouble = index.trouble
+    except Error as error:
+        return Finding("index", "bad", str(error), "set FRAMESPOOL_INDEX to a folder that can be written, or to off")
+    if trouble is not None:
+        remedy = "set FRAMESPOOL_INDEX to a folder that can be written, or to off"
+        return Finding("index", "bad", f"{index.file}: {trouble}", remedy)
+    size = os.path.getsize(index.file) if os.path.exists(index.file) else 0
+    return Finding("index", "ok", f"{index.file}, {_bytes(size)}")
+
+
+def _gpus() -> list[Finding]:
+    why = gpu.reason()
+    if why is not None:
+        return [Finding("GPU", "note", f"none can be used: {why}", "batches can be made on the CPU: device='cpu'")]
+    try:
+        devices = gpu.devices()
+    except Error as error:
+        return [Finding("GPU", "bad", str(error), "look whether nvidia-smi works, and whether the memory is taken")]
+    return [_gpu(device) for device in devices]
+
+
+def _gpu(device: gpu.Device) -> Finding:
+    major, minor = device.cuda_version
+    text = (
+        f"{device.name}, driver for CUDA {major}.{minor}, {_bytes(device.free_bytes)} of "
+        f"{_bytes(device.total_bytes)} free"
+    )
+    name = f"cuda:{device.ordinal}"
+    if not device.engines:
+        remedy = (
+            "in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility,video; videos are decoded on the CPU till then"
+        )
+        return Finding(name, "note", f"{text}; no NVDEC: {device.video_reason}", remedy)
+    kinds: dict[str, set[str]] = {}
+    for codec in device.decodes:
+        kinds.setdefault(codec.codec, set()).add(f"{codec.chroma} {codec.depth_bits} bit")
+    decodes = "; ".join(f"{codec} ({', '.join(sorted(forms))})" for codec, forms in kinds.items())
+    return Finding(name, "ok", f"{text}; {device.engines} NVDEC engines: {decodes}")
+
+
+def _packages() -> Finding:
+    found = []
+    for name in _OTHERS:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    text = ", ".join(found) or "none of those that framespool works with"
+    if sys.flags.optimize:
+        text += "; Python runs with -O"
+    return Finding("packages", "ok", text)
+
+
+def _bytes(number: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"

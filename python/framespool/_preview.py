@@ -1,0 +1,163 @@
+"""The first clips that a loader delivers, as a picture to look at before training on them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import os
+from typing import Any
+
+from framespool import _framespool
+from framespool._check import whole
+from framespool._running import Loader
+from framespool.errors import ArgumentError, UnsupportedError
+
+_GAP = 4
+_LINE = 16
+_TEXT, _PAPER = (230, 230, 230), (32, 32, 32)
+#: Frames of a sheet are made no larger than this.
+_MOST_SIDE = 256
+
+
+def preview(
+    loader: Loader[Any], path: str | os.PathLike[str], *, clips: int = 8, frames: int = 8, epoch: int = 0
+) -> list[dict[str, Any]]:
+    """Writes a contact sheet of the first clips of an epoch: a row for each clip, time from left to right, above it
+    the label, the file, and which frames they are.
+
+    ``loader``: a :class:`ClipLoader` or :class:`ImageLoader`; its batches are made as for training, with the same
+    random numbers, but as uint8 and without what follows the colours (``Normalize``, a callable at the end), which
+    nobody could look at. An iteration that is under way goes on. ``path``: a PNG, or an HTML page where it ends in
+    ``.html``, which also has what each transform drew. ``clips``: rows. ``frames``: of each clip at most, spread
+    evenly. ``epoch``: random crops differ from epoch to epoch.
+
+    Returns what :meth:`ClipLoader.explain` says of each clip shown, with ``class``, the name of the label, and
+    ``pts_seconds``. Raises :class:`~framespool.UnsupportedError` where NumPy and Pillow are not installed, and what
+    the loader raises for its files.
+    """
+    try:
+        import numpy
+        from PIL import Image
+    except ImportError as error:
+        raise UnsupportedError(f"preview needs NumPy and Pillow ({error}); pip install numpy pillow") from error
+    del numpy, Image
+    place = os.fspath(path)
+    ending = place.rpartition(".")[2].lower()
+    if ending not in ("png", "html"):
+        raise ArgumentError(f"path must end in .png or .html, got {place!r}")
+    rows = _rows(
+        loader,
+        whole("clips", clips, least=1, most=1000),
+        whole("frames", frames, least=1, most=256),
+        whole("epoch", epoch),
+    )
+    if ending == "png":
+        _sheet([_strip(row) for row in rows]).save(place, format="PNG")
+    else:
+        with open(place, "w", encoding="utf-8", errors="replace") as file:
+            file.write(_page(rows))
+    return [row["facts"] for row in rows]
+
+
+def _rows(loader: Loader[Any], clips: int, frames: int, epoch: int) -> list[dict[str, Any]]:
+    """Facts and pictures of each clip."""
+    import numpy as np
+
+    settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch": 0}
+    settings |= {"decoder": "cpu", "look_ahead": 0}
+    steps = [step for step in loader._steps if step[0] != "Normalize"]
+    # A spool of its own: what the loader is doing goes on.
+    spool = _framespool.Spool(loader.dataset._for_engine(), loader._rule, steps, settings)
+    number = spool.begin(epoch, 0)
+    classes = loader.dataset.classes
+    rows: list[dict[str, Any]] = []
+    while len(rows) < clips:
+        batch = spool.next_batch(number)
+        if batch is None:
+            break
+        for at in range(min(len(batch["labels"]), clips - len(rows))):
+            pictures = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
+            pictures = np.asarray(pictures.numpy() if hasattr(pictures, "numpy") else pictures)
+            facts = spool.explain(epoch, int(batch["clip_ids"].tolist()[at]), 0)
+            label = facts["label"]
+            facts["class"] = classes[label] if 0 <= label < len(classes) else None
+            facts["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(facts["indices"])]
+            shown = np.linspace(0, len(facts["indices"]) - 1, min(frames, len(facts["indices"]))).round().astype(int)
+            views = pictures.reshape(-1, len(facts["indices"]), *pictures.shape[-3:])
+            rows.append({"facts": facts, "shown": shown.tolist(), "pictures": views[:, shown]})
+    spool.rest()
+    return rows
+
+
+def _strip(row: dict[str, Any]) -> Any:
+    """A clip's frames beside each other, several views below each other."""
+    from PIL import Image
+
+    views = row["pictures"]
+    height, width = views.shape[2:4]
+    shrink = max(1.0, max(height, width) / _MOST_SIDE)
+    size = (max(1, round(width / shrink)), max(1, round(height / shrink)))
+    columns, lines = views.shape[1], views.shape[0]
+    strip = Image.new("RGB", (columns * (size[0] + _GAP) - _GAP, lines * (size[1] + _GAP) - _GAP), _PAPER)
+    for line, view in enumerate(views):
+        for column, pixels in enumerate(view):
+            picture = Image.fromarray(pixels).resize(size, Image.Resampling.BOX)
+            strip.paste(picture, (column * (size[0] + _GAP), line * (size[1] + _GAP)))
+    return strip, _title(row)
+
+
+def _title(row: dict[str, Any]) -> str:
+    facts, shown = row["facts"], row["shown"]
+    label = facts["class"] if facts["class"] is not None else facts["label"]
+    which = ", ".join(str(facts["indices"][at]) for at in shown)
+    seconds = f"{facts['pts_seconds'][shown[0]]:.2f} to {facts['pts_seconds'][shown[-1]]:.2f} s"
+    return f"{label}   {os.path.basename(str(facts['path']))}   frames {which}   {seconds}"
+
+
+def _sheet(strips: list[tuple[Any, str]]) -> Any:
+    from PIL import Image, ImageDraw, ImageFont
+
+    font = ImageFont.load_default(12)
+    width = max(strip.width for strip, _ in strips) + 2 * _GAP
+    sheet = Image.new("RGB", (width, sum(strip.height + _LINE + 2 * _GAP for strip, _ in strips) + _GAP), _PAPER)
+    draw = ImageDraw.Draw(sheet)
+    top = _GAP
+    for strip, title in strips:
+        while title and draw.textlength(title, font=font) > width - 2 * _GAP:
+            title = title[:-2].rstrip("…") + "…" if len(title) > 2 else ""
+        draw.text((_GAP, top), title, fill=_TEXT, font=font)
+        sheet.paste(strip, (_GAP, top + _LINE))
+        top += strip.height + _LINE + 2 * _GAP
+    return sheet
+
+
+_HEAD = """<!doctype html>
+<meta charset="utf-8"><title>framespool preview</title>
+<style>body{font:14px sans-serif;background:#202020;color:#e6e6e6;margin:2em}img{display:block;max-width:100%}
+figure{margin:0 0 2em}table{border-collapse:collapse;margin-top:.4em}td{padding:0 1em 0 0;vertical-align:top}
+td:first-child{color:#999}</style>
+<h1>The first clips of an epoch</h1>
+"""
+
+
+def _page(rows: list[dict[str, Any]]) -> str:
+    parts = [_HEAD]
+    for row in rows:
+        strip, title = _strip(row)
+        held = io.BytesIO()
+        strip.save(held, format="PNG")
+        picture = base64.b64encode(held.getvalue()).decode()
+        facts = row["facts"]
+        told = [("file", facts["path"]), ("label", facts["label"]), ("frames", facts["indices"])]
+        told += [
+            (step["name"], ", ".join(f"{name} {value}" for name, value in step.items() if name != "name"))
+            for step in facts["transforms"]
+        ]
+        lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in told)
+        title = html.escape(title)
+        parts.append(
+            f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="data:image/png;base64,{picture}">'
+            f"<table>{lines}</table></figure>\n"
+        )
+    return "".join(parts)

@@ -1,0 +1,67 @@
+"""``framespool bench``: how fast clips come on this machine, where the time goes, and what would help."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from typing import Any
+
+from framespool._bench import bench
+from framespool.cli import _workload
+from framespool.cli._index import count
+
+_DESCRIPTION = """\
+Delivers shuffled batches for some seconds as fast as they come, and tells how many
+clips that were, what the worker threads did meanwhile, and what would make it faster.
+"""
+
+_EPILOG = """\
+examples:
+  framespool bench videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
+  framespool bench videos/ --preset videomae_pretrain --seconds 30 --plot bench.png
+"""
+
+
+def add(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = subparsers.add_parser(
+        "bench",
+        help="how fast clips come, and where the time goes",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _workload.add_options(parser)
+    parser.add_argument("--batch-size", type=count, metavar="N", default=8, help="clips of a batch (default: 8)")
+    parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
+    parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where batches land (default: cpu)")
+    parser.add_argument("--seconds", type=float, metavar="S", default=10.0, help="how long (default: 10)")
+    parser.add_argument("--plot", metavar="FILE", help="draw where the time goes, as a PNG")
+    parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does it."""
+    loader = _workload.loader(
+        arguments, batch_size=arguments.batch_size, num_threads=arguments.threads, device=arguments.device
+    )
+    report = bench(loader, seconds=arguments.seconds)
+    if arguments.plot:
+        report.plot(arguments.plot)
+    if arguments.json:
+        print(json.dumps({"command": "bench", **report.as_dict()}))
+        return 0
+    print(
+        f"{report.clips_per_second:.1f} clips/s, {report.frames_per_second:.0f} frames/s "
+        f"({report.clips} clips in {report.seconds:.1f} s; the first batch took {report.first_batch_seconds:.2f} s)"
+    )
+    print(
+        f"{report.pictures_decoded_per_frame:.2f} pictures decoded per frame, "
+        f"{report.bytes_read / max(1, report.clips) / 1e3:.0f} KB read per clip"
+    )
+    print("workers: " + ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items()))
+    for sentence in report.advice:
+        print(textwrap.fill(sentence, 100, initial_indent="- ", subsequent_indent="  "))
+    return 0

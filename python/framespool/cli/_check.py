@@ -1,0 +1,114 @@
+"""``framespool check``: which files of a dataset cannot be decoded, and why."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import sys
+from typing import Any
+
+from framespool import _framespool, datasets
+from framespool._checking import check
+from framespool.cli._index import count, named
+from framespool.cli._progress import Progress
+from framespool.errors import ArgumentError
+
+_EXTENSIONS = frozenset((*_framespool.video_extensions, *_framespool.picture_extensions))
+
+_DESCRIPTION = """\
+Decodes every frame of every video and picture of DATASET on the CPU and names the
+files that cannot be decoded, with reasons. With --report a run that was stopped goes
+on where it was, and a later run looks at new and changed files only.
+"""
+
+_EPILOG = """\
+examples:
+  framespool check videos/ --report videos.check        everything; stop and go on at will
+  framespool check videos/ --clips 2                    two random clips of each video
+  framespool check train.txt --quarantine bad.jsonl     a list for Dataset.without()
+"""
+
+
+def add(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = subparsers.add_parser(
+        "check",
+        help="find files that cannot be decoded",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or pictures, a list file, or a file"
+    )
+    parser.add_argument("--clips", type=count, metavar="N", help="N random clips of each video instead of every frame")
+    parser.add_argument("--report", metavar="FILE", help="keep what was found in FILE, and go on from there")
+    parser.add_argument("--quarantine", metavar="FILE", help="write the bad files to FILE")
+    parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does it: exit code 1 where a file is bad."""
+    with Progress("files") as progress:
+        report = check(
+            listed(arguments.dataset),
+            clips_per_video=arguments.clips,
+            report=arguments.report,
+            num_threads=arguments.threads,
+            progress=progress,
+        )
+    if arguments.quarantine:
+        report.write_quarantine(arguments.quarantine)
+    if arguments.json:
+        about = {"entries": report.entries, "checked": report.checked, "frames": report.frames}
+        print(json.dumps({"command": "check", **about, "seconds": report.seconds, "failures": report.failures}))
+    else:
+        before = f", {report.entries - report.checked} known from {arguments.report}" if arguments.report else ""
+        print(
+            f"{report.entries} files: {report.checked} decoded{before}, {len(report.failures)} bad; "
+            f"{report.frames} frames, {report.seconds:.1f} s"
+        )
+        kinds = collections.Counter(failure["kind"] for failure in report.failures)
+        if kinds:
+            print("bad: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common()), file=sys.stderr)
+        named("bad", [failure["message"] for failure in report.failures])
+    return 1 if report.failures else 0
+
+
+def listed(places: list[str]) -> datasets.Dataset:
+    """Videos and pictures of folders of any shape, of lists, and single files, in this order.
+
+    Raises :class:`~framespool.ArgumentError` for a folder without any, and as :func:`framespool.datasets.file_list`.
+    """
+    found: list[tuple[str, int]] = []
+    for place in places:
+        if os.path.isdir(place):
+            below = sorted(
+                os.path.join(folder, name)
+                for folder, _, names in os.walk(place, followlinks=True)
+                for name in names
+                if _extension(name) in _EXTENSIONS
+            )
+            if not below:
+                raise ArgumentError(
+                    f"{place} holds no videos or pictures; looked for .{' .'.join(sorted(_EXTENSIONS))}"
+                )
+            found += [(path, -1) for path in below]
+        elif _extension(place) in _EXTENSIONS:
+            found.append((place, -1))
+        else:
+            found += [(str(path), label) for path, label in datasets.file_list(place)]
+    return datasets.Dataset(found)
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file is taken for a picture, by its name."""
+    return _extension(name) in _framespool.picture_extensions
+
+
+def _extension(name: str) -> str:
+    return name.rpartition(".")[2].lower()

@@ -1,0 +1,55 @@
+"""``framespool preview``: the clips and augmentations that a training run would see, as a picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from framespool._preview import preview
+from framespool.cli import _workload
+from framespool.cli._index import count
+
+_DESCRIPTION = """\
+Writes a contact sheet of the first clips of an epoch: a row for each clip, with its
+label, its file and its frames. With --html OUT.html the page also tells what each
+transform drew.
+"""
+
+_EPILOG = """\
+examples:
+  framespool preview videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
+  framespool preview videos/ --preset videomae_pretrain --out clips.html
+  framespool preview photos/ --random-resized-crop 224 --color-jitter 0.4
+"""
+
+
+def add(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = subparsers.add_parser(
+        "preview",
+        help="look at the clips that a training run would see",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _workload.add_options(parser)
+    parser.add_argument(
+        "--out", metavar="FILE", default="preview.png", help="a PNG, or an HTML page (default: preview.png)"
+    )
+    parser.add_argument("--clips", type=count, metavar="N", default=8, help="clips to show (default: 8)")
+    parser.add_argument("--show", type=count, metavar="N", default=8, help="frames to show of each clip (default: 8)")
+    parser.add_argument("--epoch", type=int, metavar="N", default=0, help="the epoch to look at (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print the facts of the clips as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does it."""
+    loader = _workload.loader(arguments, batch_size=4)
+    facts = preview(loader, arguments.out, clips=arguments.clips, frames=arguments.show, epoch=arguments.epoch)
+    if arguments.json:
+        print(json.dumps({"command": "preview", "out": arguments.out, "clips": facts}))
+    else:
+        print(f"{arguments.out}: {len(facts)} clips")
+    return 0

@@ -1,0 +1,91 @@
+"""Entries of datasets that readers found, kept by the engine: an entry becomes a Python object when it is looked at."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+from framespool import _framespool
+from framespool.datasets._sources import FrameFolder, Member, Part, Source
+
+
+class Entries(Sequence[tuple[Source, int]]):
+    """Pairs of (source, label), as a list has them; some 40 bytes and the file's name each, however many there are.
+
+    A slice is another one of these; added to a list it is a list.
+    """
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: _framespool.Entries) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Source, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Entries: ...
+    def __getitem__(self, index: int | slice) -> tuple[Source, int] | Entries:
+        if isinstance(index, slice):
+            return self.take(range(*index.indices(len(self))))
+        place = operator.index(index)
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"entry {place} is out of range: there are {len(self)}")
+        path, label, part, frames, span = self.table.row(place % len(self))
+        return _source(path, part, frames, span), label
+
+    def take(self, places: Sequence[int]) -> Entries:
+        """Those with these numbers, from 0, in this order."""
+        return Entries(self.table.take(places))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Entries):
+            return self.table == other.table
+        if isinstance(other, list):
+            return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        return NotImplemented
+
+    def __add__(self, other: Iterable[tuple[Source, int]]) -> list[tuple[Source, int]]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[tuple[Source, int]]) -> list[tuple[Source, int]]:
+        return [*other, *self]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Entries, (self.table,)
+
+    def __repr__(self) -> str:
+        first = ", ".join(map(repr, self[:3]))
+        return f"[{first}, … {len(self)} entries]" if len(self) > 3 else f"[{first}]"
+
+
+def _source(
+    path: str | bytes,
+    part: tuple[str, Any, Any] | None,
+    frames: tuple[str | None, int, int | None, tuple[int, int]] | None,
+    span: tuple[int, int, str | None] | None,
+) -> Source:
+    source: str | bytes | FrameFolder | Member = path
+    if frames is not None:
+        assert isinstance(path, str)
+        pattern, first, count, (num, den) = frames
+        source = FrameFolder(path, pattern=pattern, first=first, count=count, fps=num if den == 1 else (num, den))
+    elif span is not None:
+        assert isinstance(path, str)
+        source = Member._listed(path, *span)
+    if part is None:
+        return source
+    unit, start, end = part
+    if unit == "frames":
+        return Part(source, start_frame=start, end_frame=end)
+    return Part(source, start_seconds=start, end_seconds=end)
+
+
+def joined(parts: Sequence[Sequence[tuple[Source, int]]]) -> Entries | list[tuple[Source, int]]:
+    """Entries one after another: of tables another table, else a list."""
+    if parts and all(isinstance(part, Entries) for part in parts):
+        return Entries(_framespool.Entries.joined([part.table for part in parts if isinstance(part, Entries)]))
+    return [entry for part in parts for entry in part]

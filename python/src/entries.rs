@@ -1,0 +1,269 @@
+//! In: what readers found, or what a Python list holds. Out: a table of it, entry by entry as Python values.
+//! The loaders take the table as it is: no entry becomes a Python object on the way.
+//! Never: opens anything.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use framespool::sampling::footage::Extent;
+use framespool::source::{FrameFolder, Member, MemorySource, Place};
+use framespool::spool::entries::{self as engine, EntriesBuilder, Flat, Item};
+use framespool::Error;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::errors::OrRaise;
+
+/// Videos with labels and parts.
+#[pyclass(module = "framespool._framespool", frozen)]
+pub struct Entries(pub Arc<engine::Entries>);
+
+/// `(pattern, first, count, fps)`.
+pub type Frames = (Option<String>, u32, Option<u32>, (u32, u32));
+/// First byte, length and name of a member of an archive.
+type Span = (u64, u64, Option<String>);
+/// Unit, start and end of a part.
+type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// Path or bytes, label, and what of it is meant.
+type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>, Option<Frames>, Option<Span>);
+/// Places that are no text, for another process: a folder and its frames, or bytes.
+type Other<'py> = (Bound<'py, PyAny>, Option<Frames>);
+
+impl Entries {
+    pub fn of(items: impl IntoIterator<Item = Item>) -> Self {
+        Self(Arc::new(items.into_iter().collect()))
+    }
+}
+
+fn part_of<'py>(py: Python<'py>, extent: Extent) -> PyResult<Option<Part<'py>>> {
+    let frames = |start: u32, end: Option<u32>| {
+        Ok(("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any()))
+    };
+    let seconds = |start: f64, end: Option<f64>| {
+        let start = Some(start).filter(|start| *start != f64::NEG_INFINITY);
+        Ok(("seconds", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any()))
+    };
+    match extent {
+        Extent::Whole => Ok(None),
+        Extent::Frames(start, end) => frames(start, end).map(Some),
+        Extent::Seconds(start, end) => seconds(start, end).map(Some),
+    }
+}
+
+fn frames_of(frames: &FrameFolder) -> Frames {
+    (frames.pattern.clone(), frames.first, frames.count, frames.fps)
+}
+
+fn folder_of(folder: PathBuf, (pattern, first, count, fps): Frames) -> Place {
+    Place::Frames(Arc::new(FrameFolder { folder, pattern, first, count, fps }))
+}
+
+#[pymethods]
+impl Entries {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// An entry: path or bytes, label, and what of it is meant.
+    fn row<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Row<'py>> {
+        if number >= self.0.len() {
+            return Err(PyIndexError::new_err(format!("entry {number} of {}", self.0.len())));
+        }
+        let Item { place, label, extent } = self.0.item(number);
+        let part = part_of(py, extent)?;
+        Ok(match place {
+            Place::Path(path) => {
+                (path.into_os_string().into_pyobject(py)?.into_any(), label, part, None, None)
+            }
+            Place::Member(Member { file, offset, len, name }) => {
+                let span = (offset, len, name.map(String::from));
+                (file.as_os_str().into_pyobject(py)?.into_any(), label, part, None, Some(span))
+            }
+            Place::Memory(memory) => {
+                (PyBytes::new(py, memory.as_bytes()).into_any(), label, part, None, None)
+            }
+            Place::Frames(frames) => {
+                let path = frames.folder.as_os_str().into_pyobject(py)?.into_any();
+                (path, label, part, Some(frames_of(&frames)), None)
+            }
+            Place::Opened(opener) => (opener.name().into_pyobject(py)?.into_any(), label, part, None, None),
+        })
+    }
+
+    /// The entries with these numbers, in this order.
+    fn take(&self, py: Python<'_>, numbers: Vec<usize>) -> PyResult<Self> {
+        if let Some(beyond) = numbers.iter().find(|&&number| number >= self.0.len()) {
+            return Err(PyIndexError::new_err(format!("entry {beyond} of {}", self.0.len())));
+        }
+        Ok(py.detach(|| Self::of(numbers.into_iter().map(|number| self.0.item(number)))))
+    }
+
+    /// Those of several tables, one after another.
+    #[staticmethod]
+    fn joined(py: Python<'_>, tables: Vec<Py<Entries>>) -> Self {
+        py.detach(|| {
+            let mut builder = EntriesBuilder::default();
+            tables.iter().for_each(|table| table.get().0.iter().for_each(|item| builder.push(item)));
+            Self(Arc::new(builder.finish()))
+        })
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
+        py.detach(|| Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0)
+    }
+
+    /// All labels, as 64-bit numbers in this machine's order of bytes.
+    fn labels<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes: Vec<u8> = self.0.labels().iter().flat_map(|label| label.to_ne_bytes()).collect();
+        PyBytes::new(py, &bytes)
+    }
+
+    /// All paths, a line each, below the folder that all have in common; `None` where an entry is no whole file.
+    fn names<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        py.detach(|| self.0.are_files().then(|| names(&self.0))).map(|names| PyBytes::new(py, &names))
+    }
+
+    /// Bytes that the table takes.
+    #[getter]
+    fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    /// For pickle: tables as bytes.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let flat = py.detach(|| self.0.to_flat());
+        let other = |place: &Place| -> PyResult<Other<'py>> {
+            Ok(match place {
+                Place::Frames(frames) => {
+                    (frames.folder.as_os_str().into_pyobject(py)?.into_any(), Some(frames_of(frames)))
+                }
+                Place::Memory(memory) => (PyBytes::new(py, memory.as_bytes()).into_any(), None),
+                other => {
+                    return Err(PyValueError::new_err(format!("{other:?} cannot be sent to another process")))
+                }
+            })
+        };
+        let others = flat.others.iter().map(other).collect::<PyResult<Vec<_>>>()?;
+        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+        let (tails, shared) = (&flat.tails, &flat.shared);
+        let state = (
+            (bytes(&flat.kinds), bytes(&flat.heads), bytes(&flat.labels)),
+            (bytes(&tails.0), bytes(&tails.1), bytes(&shared.0), bytes(&shared.1)),
+            (bytes(&flat.spans), bytes(&flat.extents)),
+            others,
+        );
+        let rebuild = py.get_type::<Self>().getattr("rebuilt")?;
+        Ok((rebuild, state.into_pyobject(py)?))
+    }
+
+    /// What `__reduce__` took apart. Raises `ValueError` for anything else.
+    #[staticmethod]
+    fn rebuilt(
+        numbers: (Vec<u8>, Vec<u8>, Vec<u8>),
+        texts: (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>),
+        parts: (Vec<u8>, Vec<u8>),
+        others: Vec<Other<'_>>,
+    ) -> PyResult<Self> {
+        let (kinds, heads, labels) = numbers;
+        let (tails, tail_ends, shared, shared_ends) = texts;
+        let (spans, extents) = parts;
+        let other = |(number, (source, frames)): (usize, Other<'_>)| -> PyResult<Place> {
+            Ok(match frames {
+                Some(frames) => folder_of(source.extract()?, frames),
+                None => {
+                    Place::Memory(MemorySource::new(format!("bytes[{number}]"), source.extract::<Vec<u8>>()?))
+                }
+            })
+        };
+        let others = others.into_iter().enumerate().map(other).collect::<PyResult<_>>()?;
+        let flat = Flat {
+            kinds,
+            heads,
+            labels,
+            tails: (tails, tail_ends),
+            shared: (shared, shared_ends),
+            spans,
+            extents,
+            others,
+        };
+        let made = engine::Entries::from_flat(flat);
+        let made =
+            made.ok_or_else(|| PyValueError::new_err("the tables of entries do not fit each other"))?;
+        Ok(Self(Arc::new(made)))
+    }
+}
+
+/// Paths below the folder of their common beginning, as `os.path.dirname(os.path.commonprefix(paths))` has it.
+fn names(entries: &engine::Entries) -> Vec<u8> {
+    let path =
+        |number| entries.path_of(number).map(|(folder, name)| [folder, name].concat()).unwrap_or_default();
+    let mut common = if entries.is_empty() { Vec::new() } else { path(0) };
+    for number in 1..entries.len() {
+        let other = path(number);
+        let same = common.iter().zip(&other).take_while(|(a, b)| a == b).count();
+        common.truncate(same);
+    }
+    let slash = common.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    let head = &common[..slash];
+    let begin = head.iter().rposition(|&byte| byte != b'/').map_or(head.len(), |last| last + 1);
+    let mut names = Vec::new();
+    for number in 0..entries.len() {
+        if number > 0 {
+            names.push(b'\n');
+        }
+        let path = path(number);
+        let rest = &path[begin..];
+        let first = rest.iter().position(|&byte| byte != b'/').unwrap_or(rest.len());
+        names.extend_from_slice(&rest[first..]);
+    }
+    names
+}
+
+/// The part of a video that bounds mean.
+///
+/// # Errors
+/// `Argument` for what no part can be.
+pub fn extent(path: &OsStr, bounds: framespool_datasets::Bounds) -> framespool::Result<Extent> {
+    let refused = |reason: String| {
+        let path = String::from_utf8_lossy(path.as_bytes());
+        Err(Error::Argument(format!("{path}: {reason}; correct the list")))
+    };
+    match bounds {
+        framespool_datasets::Bounds::Frames { start, end } => {
+            let frame = |number: i64| u32::try_from(number).ok();
+            match (frame(start), end.map(frame)) {
+                (Some(start), None) => Ok(Extent::Frames(start, None)),
+                (Some(start), Some(Some(end))) if start < end => Ok(Extent::Frames(start, Some(end))),
+                _ => refused(format!("no part of a video begins at frame {start} and ends before {end:?}")),
+            }
+        }
+        framespool_datasets::Bounds::Seconds { start, end } => match end {
+            Some(end) if start.is_some_and(|start| end <= start) => {
+                refused(format!("no part of a video begins at second {start:?} and ends at {end}"))
+            }
+            end => Ok(Extent::Seconds(start.unwrap_or(f64::NEG_INFINITY), end)),
+        },
+    }
+}
+
+/// Entries of a list.
+pub fn listed(py: Python<'_>, found: Vec<framespool_datasets::Entry>) -> PyResult<Entries> {
+    let table = || -> framespool::Result<Entries> {
+        let mut builder = EntriesBuilder::default();
+        for framespool_datasets::Entry { path, label, part, frames, .. } in found {
+            let extent = part.map(|bounds| extent(path.as_os_str(), bounds)).transpose()?.unwrap_or_default();
+            let place = match frames {
+                Some(framespool_datasets::FrameList { pattern, first, count, fps }) => {
+                    folder_of(path, (Some(pattern), first, count, fps))
+                }
+                None => Place::Path(path),
+            };
+            builder.push(Item { place, label, extent });
+        }
+        Ok(Entries(Arc::new(builder.finish())))
+    };
+    py.detach(table).or_raise(py)
+}

@@ -1,0 +1,84 @@
+"""``fsp.bench`` and ``framespool bench``: what they count is what was delivered; advice fits what was seen."""
+
+from __future__ import annotations
+
+import json
+
+import framespool as fsp
+import pytest
+from framespool import _bench
+from framespool.cli import main
+
+RULE = fsp.sampling.random(sequence_length=4)
+
+
+def loader(asl, **more):
+    keywords = {"batch_size": 4, "transforms": [fsp.transforms.Resize((16, 24))], "num_threads": 2, **more}
+    return fsp.ClipLoader(asl, RULE, **keywords)
+
+
+def test_what_is_counted_is_what_was_delivered(asl):
+    made = loader(asl[:5])
+    report = fsp.bench(made, seconds=0.5)
+    assert report.clips > 0 and report.frames == 4 * report.clips and report.seconds >= 0.5
+    # All but the first batch, in epochs of two batches with four clips and one.
+    delivered = made.stats()["clips"]
+    assert delivered == report.clips + 4 and report.clips_per_second == pytest.approx(report.clips / report.seconds)
+    assert sum(report.shares.values()) == pytest.approx(1) and all(share >= 0 for share in report.shares.values())
+    assert report.pictures_decoded_per_frame >= 1 and report.advice
+    # The loader can be used afterwards.
+    assert sum(len(batch) for batch in made) == 5
+
+
+def test_the_command_tells_and_draws(videos, tmp_path, capsys):
+    asl, plot = videos / "action" / "asl", tmp_path / "plot.png"
+    arguments = ["bench", str(asl), "--frames", "4", "--seconds", "0.3", "--threads", "2"]
+    assert main([*arguments, "--plot", str(plot)]) == 0
+    told = capsys.readouterr().out
+    assert "clips/s" in told and "pictures decoded per frame" in told and "\n- " in told
+    assert fsp.decode_image(plot).shape[1] == 720
+    assert main([*arguments, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["clips"] > 0 and said["stats"]["errors"] == {}
+
+
+def stats(**more):
+    plain = {
+        "index_trouble": None,
+        "videos_indexed": 0,
+        "index_hits": 0,
+        "clips_given_up": 0,
+        "memory_budget": 1 << 30,
+        "errors": {},
+        "left_to_cpu": {},
+    }
+    return plain | more
+
+
+@pytest.mark.parametrize(
+    ("shares", "each", "more", "words"),
+    [
+        ({"decoding": 0.8}, 6.0, {}, "6.0 pictures are decoded"),
+        ({"decoding": 0.8}, 1.1, {}, "nearly all that is decoded"),
+        ({"painting": 0.5}, 1.0, {}, "Resizing"),
+        ({"reading": 0.5}, 1.0, {}, "Reading takes long"),
+        ({"waiting": 0.9}, 1.0, {}, "mostly wait"),
+        ({"planning": 0.4}, 1.0, {"videos_indexed": 9}, "framespool index"),
+        ({}, 1.0, {"index_trouble": "disk full"}, "disk full"),
+        ({}, 1.0, {"clips_given_up": 7}, "now 1024 MiB"),
+        ({}, 1.0, {"errors": {"decode": 2}}, "2 decode"),
+        ({}, 1.0, {"left_to_cpu": {"film grain": 3}}, "film grain"),
+        ({}, 1.0, {}, "Nothing stands out"),
+    ],
+)
+def test_advice_fits_what_was_seen(shares, each, more, words):
+    nothing = dict.fromkeys(("planning", "reading", "decoding", "painting", "other work", "waiting"), 0.0)
+    (sentence,) = _bench._advice(nothing | shares, each, stats(**more))
+    assert words in sentence
+
+
+def test_what_is_asked_wrongly_is_refused(asl):
+    with pytest.raises(fsp.ArgumentError, match="seconds"):
+        fsp.bench(loader(asl), seconds=0)
+    with pytest.raises(fsp.ArgumentError, match="no batch"):
+        fsp.bench(loader(asl[:2], last_batch="drop"))

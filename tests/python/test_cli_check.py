@@ -1,0 +1,108 @@
+"""``framespool check`` and :func:`framespool.check`: bad files are found, the good ones left in peace, runs go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import framespool as fsp
+import pytest
+from framespool.cli import main
+
+
+@pytest.fixture
+def folder(asl, photos, corpus, tmp_path):
+    """Two sound videos, two sound photographs, and a bad one of each."""
+    root = tmp_path / "set"
+    (root / "deep" / "er").mkdir(parents=True)
+    for path, _ in asl[:2]:
+        shutil.copy2(path, root / "deep")
+    shutil.copy2(corpus / "video" / "corrupt" / "derived" / "bitflip_h264.mp4", root / "deep" / "er" / "bad.mp4")
+    for number, (path, _) in enumerate(photos[:2]):
+        shutil.copy2(path, root / f"{number}.jpg")
+    whole = (root / "0.jpg").read_bytes()
+    (root / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    (root / "notes.txt").write_text("nothing")
+    return root
+
+
+def names(report):
+    return [os.path.basename(failure["path"]) for failure in report.failures]
+
+
+def run(capsys, *arguments):
+    code = main(["check", "--json", *map(str, arguments)])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_bad_files_are_found_and_can_be_left_out(folder, tmp_path, capsys):
+    quarantine = tmp_path / "bad.jsonl"
+    code, found = run(capsys, folder, "--quarantine", quarantine, "--threads", 2)
+    assert code == 1 and (found["entries"], found["checked"]) == (6, 6)
+    assert [os.path.basename(failure["path"]) for failure in found["failures"]] == ["cut.jpg", "bad.mp4"]
+    assert {failure["kind"] for failure in found["failures"]} <= {"decode", "truncated", "malformed"}
+    dataset = fsp.datasets.Dataset([str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"])
+    kept = dataset.without(quarantine)
+    assert len(kept) == 4 and not names(fsp.check(kept))
+    # Every frame of the sound videos was decoded, and each sound picture.
+    assert fsp.check(kept).frames >= sum(len(fsp.Video(p)) for p, _ in kept if not p.endswith(".jpg")) + 2
+
+
+def test_a_report_saves_work_until_a_file_changes(folder, tmp_path):
+    kept = tmp_path / "kept.check"
+    places = [str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"]
+    first = fsp.check(places, report=kept)
+    seen = []
+    again = fsp.check(places, report=kept, progress=lambda *counts: seen.append(counts))
+    assert (first.checked, again.checked) == (6, 0) and seen == [(6, 2, 6)]
+    assert again.failures == first.failures and len(first.failures) == 2
+    # Mended: looked at anew.
+    shutil.copy2(folder / "0.jpg", folder / "cut.jpg")
+    mended = fsp.check(places, report=kept)
+    assert (mended.checked, names(mended)) == (1, ["bad.mp4"])
+    # A run that was killed while it wrote.
+    text = kept.read_text()
+    kept.write_text(text[: text.rindex('"state"')])
+    after = fsp.check(places, report=kept)
+    assert after.checked == 1 and names(after) == ["bad.mp4"]
+    assert fsp.check(places, report=kept).checked == 0
+    assert fsp.check(places, report=kept, clips_per_video=1).checked == 6
+
+
+def test_where_nothing_is_sound_each_file_says_why(bad_file, tmp_path):
+    report = fsp.check([bad_file, str(tmp_path / "missing.mp4"), str(tmp_path / "missing.png")])
+    assert [failure["kind"] for failure in report.failures] == ["malformed", "not_found", "not_found"]
+    assert report.frames == 0
+
+
+def test_what_is_asked_wrongly_is_refused(tmp_path, capsys):
+    with pytest.raises(fsp.ArgumentError, match="empty"):
+        fsp.check([])
+    (tmp_path / "other.jsonl").write_text("some text\n")
+    with pytest.raises(fsp.ArgumentError, match="line 1: not a report"):
+        fsp.check(["a.mp4"], report=tmp_path / "other.jsonl")
+    with pytest.raises(fsp.ArgumentError, match="clips_per_video"):
+        fsp.check(["a.mp4"], clips_per_video=0)
+    assert main(["check", str(tmp_path)]) == 1
+    assert "holds no videos or pictures" in capsys.readouterr().err
+
+
+def test_bytes_members_and_parts_are_checked_too(asl, tmp_path):
+    path = asl[0][0]
+    data = Path(path).read_bytes()
+    archive = tmp_path / "a.bin"
+    archive.write_bytes(b"head" + data)
+    entries = [
+        data,
+        fsp.datasets.Member(archive, 4, len(data), "a.mkv"),
+        fsp.datasets.Part(path, start_frame=3, end_frame=9),
+        fsp.datasets.Member(archive, 0, len(data), "wrong.mkv"),
+    ]
+    report = tmp_path / "r"
+    found = fsp.check(entries, report=report)
+    assert [failure["video_id"] for failure in found.failures] == [3]
+    assert found.failures[0]["member"]["name"] == "wrong.mkv"
+    # Nothing tells whether bytes are the same: they are decoded again.
+    assert fsp.check(entries, report=report).checked == 1

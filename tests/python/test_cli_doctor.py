@@ -1,0 +1,64 @@
+"""``framespool doctor``: it says what does not work, and ends with 1 for that."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+
+import framespool as fsp
+import pytest
+from framespool import _doctor
+from framespool.cli import main
+
+
+def found(capsys, *arguments):
+    code = main(["doctor", "--json", *map(str, arguments)])
+    return code, {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_a_sound_machine_is_told_so(tmp_path, capsys):
+    code, findings = found(capsys, "--index", tmp_path / "place")
+    assert code == 0 and findings["decoding"]["state"] == "ok" and findings["index"]["state"] == "ok"
+    assert str(tmp_path / "place") in findings["index"]["text"]
+    assert "FFmpeg" in findings["framespool"]["text"] and "numpy" in findings["packages"]["text"]
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("ok    framespool")
+    # The tests run without the index, which is worth a note with a remedy.
+    assert any(line.startswith("note  index") for line in lines) and any(
+        "unset FRAMESPOOL_INDEX" in line for line in lines
+    )
+
+
+def test_an_index_that_cannot_be_written_is_bad(tmp_path, capsys):
+    place = tmp_path / "file"
+    place.write_text("no folder")
+    code, findings = found(capsys, "--index", place)
+    assert code == 1 and findings["index"]["state"] == "bad" and "FRAMESPOOL_INDEX" in findings["index"]["remedy"]
+    assert str(place) in findings["index"]["text"]
+
+
+def test_small_limits_are_noted(capsys, monkeypatch):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        _, findings = found(capsys)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert findings["files"]["state"] == "note" and "ulimit" in findings["files"]["remedy"]
+    monkeypatch.setattr(os, "cpu_count", lambda: 1024)
+    _, findings = found(capsys)
+    assert findings["cores"]["state"] == "note"
+
+
+@pytest.mark.parametrize("answer", [fsp.decode_image, None])
+def test_a_decoder_that_does_not_work_is_bad(answer, capsys, monkeypatch):
+    def decode(data):
+        if answer is None:
+            raise fsp.Error("no decoder")
+        return answer(data, layout="CHW")
+
+    monkeypatch.setattr(_doctor, "decode_image", decode)
+    code, findings = found(capsys)
+    assert code == 1 and findings["decoding"]["state"] == "bad"

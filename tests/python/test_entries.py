@@ -1,0 +1,130 @@
+"""Entries that the engine keeps: they behave as the list of the same pairs."""
+
+from __future__ import annotations
+
+import pickle
+
+import framespool as fsp
+import pytest
+from framespool import _framespool, _state
+from framespool.datasets import Dataset, FrameFolder, Member, Part
+from framespool.datasets._entries import Entries, joined
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """A dataset of a list, and one of a table, with the same entries."""
+    lines = tmp_path / "list.txt"
+    lines.write_text(
+        "".join(f"{name} {label}\n" for label, name in enumerate(["b/ü.mp4", "a/1.mp4", "a/2.mp4", "c.mp4"]))
+    )
+    table = fsp.datasets.file_list(lines, root="/data//videos/")
+    return Dataset(list(table.entries)), table
+
+
+def test_a_table_is_what_the_list_of_its_entries_is(listed):
+    plain, table = listed
+    assert isinstance(table.entries, Entries) and isinstance(plain.entries, list)
+    assert table == plain and plain == table and table != plain[:3]
+    assert table.entries == plain.entries and table.entries[1:] == plain.entries[1:]
+    assert table.entries[::-2] == plain.entries[::-2] and table.entries[-1] == plain.entries[-1]
+    assert len(table) == 4 and list(table) == plain.entries and plain.entries[2] in table.entries
+    assert table.entries.index(plain.entries[2]) == 2
+    assert table.entries[:1] + [("x", 1)] == [*plain.entries[:1], ("x", 1)]
+    assert [("x", 1)] + table.entries[:1] == [("x", 1), *plain.entries[:1]]
+    for place in (4, -5):
+        with pytest.raises(IndexError, match=f"entry {place} "):
+            table.entries[place]
+    assert repr(table.entries) == repr(list(table.entries[:3]))[:-1] + ", … 4 entries]"
+    assert repr(table.entries[:1]) == repr(plain.entries[:1])
+
+
+def test_datasets_of_tables_stay_tables(listed):
+    plain, table = listed
+    both = table + table[1:3]
+    assert isinstance(both.entries, Entries) and both == plain + plain[1:3]
+    kept = both.filter(lambda source, label, row: label in (1, 2))
+    assert isinstance(kept.entries, Entries) and kept.entries == [plain[1], plain[2], plain[1], plain[2]]
+    assert table.without([table[1][0]]) == plain.without([table[1][0]])
+    mixed = table + plain
+    assert isinstance(mixed.entries, list) and mixed == plain + plain
+    mix = fsp.datasets.mix((table, 1), (table[:2], 2))
+    assert isinstance(mix.entries, Entries) and mix.lengths == [4, 2]
+    assert joined([]) == []
+
+
+def test_tables_go_to_other_processes(listed, tmp_path):
+    lines = tmp_path / "parts.jsonl"
+    lines.write_text('{"video": "/v/a.mp4", "start": 1.5, "end": 2, "label": 3}\n{"video": "/v/b.mp4"}\n')
+    parts = fsp.datasets.json_lines(lines, source="video")
+    assert parts.entries == [(Part("/v/a.mp4", start_seconds=1.5, end_seconds=2.0), 3), ("/v/b.mp4", -1)]
+    frames = tmp_path / "frames.txt"
+    frames.write_text("f 30 1\ng 20 2\n")
+    folders = fsp.datasets.rawframes(frames, root="/r", fps=25)
+    assert isinstance(folders[0][0], FrameFolder)
+    for dataset in (listed[1], parts, folders, listed[1][:0]):
+        back = pickle.loads(pickle.dumps(dataset))
+        assert back == dataset and isinstance(back.entries, Entries)
+        assert list(back) == list(dataset)
+    function, pieces = folders.entries.table.__reduce__()
+    with pytest.raises(ValueError, match="do not fit"):
+        function(pieces[0], pieces[1], pieces[2], [])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["/data/videos/a/1.mp4", "/data/videos/b/2.mp4"],
+        ["/data/videos/a.mp4"],
+        ["/a.mp4", "/b.mp4"],
+        ["a.mp4", "b/c.mp4"],
+        ["//x//a.mp4", "//x/b.mp4"],
+        ["/data/é.mp4", "/data/è.mp4"],
+        ["/data/a", "/data/a/b.mp4"],
+    ],
+)
+def test_a_table_has_the_fingerprint_of_its_list(tmp_path, names):
+    """Else a state of a loader would not fit the same videos, listed by hand."""
+    lines = tmp_path / "list.txt"
+    lines.write_text("".join(f"{name} {label}\n" for label, name in enumerate(names)))
+    table = fsp.datasets.file_list(lines, root="")
+    assert isinstance(table.entries, Entries)
+    assert _state.fingerprint(table) == _state.fingerprint(Dataset(list(table.entries)))
+    assert _state.fingerprint(table) != _state.fingerprint(Dataset([(name, 9) for name, _ in table.entries]))
+
+
+def test_batches_do_not_depend_on_how_entries_are_kept(asl, tmp_path):
+    lines = tmp_path / "list.txt"
+    lines.write_text("".join(f"{path} {label}\n" for path, label in asl))
+    table = fsp.datasets.file_list(lines)
+    sampling = fsp.sampling.random(sequence_length=2)
+
+    def digest(dataset):
+        loader = fsp.ClipLoader(
+            dataset, sampling, batch_size=4, transforms=[fsp.transforms.Resize((16, 24))], shuffle="full", num_threads=2
+        )
+        return [(batch.labels.tolist(), batch.frames.numpy().tobytes()) for batch in loader], loader.state_dict()
+
+    assert digest(table) == digest(Dataset(asl))
+
+
+def test_members_know_their_archive_and_name(tmp_path, asl):
+    import tarfile
+
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for path, label in asl[:3]:
+            tar.add(path, f"{label:03}.mkv")
+    dataset = fsp.datasets.webdataset(tmp_path / "a.tar", label=None)
+    member = dataset[2][0]
+    assert isinstance(member, Member) and member.name == "002.mkv" and member.file == str(tmp_path / "a.tar")
+    back = pickle.loads(pickle.dumps(dataset))[2][0]
+    assert back == member and back.name == member.name
+
+
+def test_what_is_kept_is_small(tmp_path):
+    """What ``benches/start_up.py`` shows for ten million."""
+    lines = tmp_path / "list.txt"
+    name = "/data/kinetics700/train/class number {:03}/vid{:08}_000010_000020.mp4 {}\n"
+    lines.write_text("".join(name.format(n // 100, n, n // 100) for n in range(20_000)))
+    table = fsp.datasets.file_list(lines).entries.table
+    assert isinstance(table, _framespool.Entries) and table.memory_bytes < 100 * len(table)

@@ -1,0 +1,118 @@
+"""``fsp.preview`` and ``framespool preview``: the clips that a loader delivers, to look at."""
+
+from __future__ import annotations
+
+import json
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool.cli import main
+from PIL import Image
+
+TRANSFORMS = [
+    fsp.transforms.RandomResizedCrop(64),
+    fsp.transforms.RandomHorizontalFlip(),
+    fsp.transforms.ColorJitter(0.4),
+]
+
+
+def loader(asl, **more):
+    names = [path.rpartition("/")[2] for path, _ in asl]
+    keywords = {"batch_size": 3, "transforms": TRANSFORMS, "shuffle": "full", "seed": 4, **more}
+    dataset = fsp.datasets.Dataset(asl, names)
+    return fsp.ClipLoader(dataset, fsp.sampling.random(sequence_length=6, stride=2), **keywords)
+
+
+def opened(path):
+    with Image.open(path) as sheet:
+        return np.asarray(sheet.convert("RGB"))
+
+
+def first(made, count):
+    clips = []
+    for batch in made:
+        ids, indices = batch.clip_ids.tolist(), batch.indices.tolist()
+        clips += zip(ids, indices, batch.frames.numpy(), batch.labels.tolist(), strict=True)
+        if len(clips) >= count:
+            return clips[:count]
+    return clips
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_sheet_shows_what_the_loader_delivers(asl, tmp_path, epoch):
+    made = loader(asl)
+    facts = fsp.preview(made, tmp_path / "a.png", clips=4, frames=3, epoch=epoch)
+    made.set_epoch(epoch)
+    clips = first(made, 4)
+    assert [(f["indices"], f["label"], f["class"]) for f in facts] == [
+        (indices, label, asl[label][0].rpartition("/")[2]) for _, indices, _, label in clips
+    ]
+    sheet = opened(tmp_path / "a.png")
+    rows = [top for top in range(len(sheet) - 63) if (sheet[top : top + 64, 4:68] == clips[0][2][0]).all()]
+    # The first frame of the first clip, pixel by pixel, and its last one three places on.
+    assert len(rows) == 1 and (sheet[rows[0] : rows[0] + 64, 140:204] == clips[0][2][5]).all()
+    assert sheet.shape[1] == 3 * 64 + 2 * 4 + 2 * 4
+
+
+def test_a_loader_goes_on_and_what_cannot_be_looked_at_is_left_out(asl, tmp_path):
+    normal = [*TRANSFORMS, fsp.transforms.Normalize([0.4] * 3, [0.2] * 3), lambda frames: frames]
+    made = loader(asl, transforms=normal, dtype="float32", layout="NCTHW")
+    batches = iter(made)
+    one = next(batches).clip_ids.tolist()
+    fsp.preview(made, tmp_path / "float.png", clips=2, frames=3)
+    fsp.preview(loader(asl), tmp_path / "plain.png", clips=2, frames=3)
+    assert (tmp_path / "float.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
+    rest = [batch.clip_ids.tolist() for batch in batches]
+    assert [one, *rest] == [batch.clip_ids.tolist() for batch in loader(asl)]
+
+
+def test_a_page_tells_what_was_drawn(asl, tmp_path):
+    facts = fsp.preview(loader(asl), tmp_path / "clips.html", clips=2)
+    page = (tmp_path / "clips.html").read_text()
+    assert page.count("<img") == 2 and page.count("data:image/png;base64,") == 2
+    assert "RandomResizedCrop" in page and str(facts[0]["indices"]) in page
+    assert facts[1]["path"].replace("&", "&amp;") in page
+
+
+def test_images_and_ragged_clips_and_views_have_sheets_too(photos, asl, tmp_path):
+    pictures = fsp.ImageLoader(photos, batch_size=4, transforms=[fsp.transforms.Resize(48)])  # ragged
+    assert len(fsp.preview(pictures, tmp_path / "p.png", clips=5)) == 5
+    crops = loader(asl, transforms=[fsp.transforms.Resize(64), fsp.transforms.ThreeCrop(32)])
+    fsp.preview(crops, tmp_path / "c.png", clips=2, frames=2)
+    height = len(opened(tmp_path / "c.png"))
+    assert height == 2 * (3 * 36 - 4 + 16 + 8) + 4
+    assert len(fsp.preview(loader(asl[:2]), tmp_path / "few.png", clips=50)) == 2
+
+
+def test_the_command_writes_sheets(videos, corpus, tmp_path, capsys):
+    out = tmp_path / "clips.png"
+    asl = videos / "action" / "asl"
+    arguments = [
+        "--clips",
+        "2",
+        "--show",
+        "4",
+        "--frames",
+        "8",
+        "--stride",
+        "2",
+        "--random-resized-crop",
+        "48",
+        "--flip",
+    ]
+    assert main(["preview", str(asl), "--out", str(out), "--json", *arguments]) == 0
+    facts = json.loads(capsys.readouterr().out)["clips"]
+    assert len(facts) == 2 and len(facts[0]["indices"]) == 8 and opened(out).shape[1] == 4 * 52 + 4
+    page = tmp_path / "photos.html"
+    assert main(["preview", str(corpus / "images" / "classes"), "--out", str(page), "--center-crop", "40"]) == 0
+    assert "8 clips" in capsys.readouterr().out and "CenterCrop" in page.read_text()
+    assert main(["preview", str(asl), str(corpus / "images" / "classes"), "--out", str(out)]) == 1
+    assert "one kind" in capsys.readouterr().err
+
+
+def test_what_is_asked_wrongly_is_refused(asl, tmp_path):
+    with pytest.raises(fsp.ArgumentError, match=r"\.png or \.html"):
+        fsp.preview(loader(asl), tmp_path / "a.jpg")
+    with pytest.raises(fsp.ArgumentError, match="clips"):
+        fsp.preview(loader(asl), tmp_path / "a.png", clips=0)

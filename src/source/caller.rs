@@ -106,7 +106,7 @@ impl Drop for Calling {
 }
 
 /// Whether the caller still wants an answer.
-#[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "nothing waits"))]
+#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing waits"))]
 pub(super) fn check() -> Result<()> {
     // Taken out first: the check itself may read something.
     let caller = CALLER.with(|slot| slot.borrow().clone());
@@ -114,7 +114,7 @@ pub(super) fn check() -> Result<()> {
 }
 
 /// Where the caller's traffic is counted.
-#[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "nothing is counted"))]
+#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing is counted"))]
 pub(super) fn tally() -> Option<Arc<Tally>> {
     CALLER.with(|slot| slot.borrow().as_ref().and_then(|caller| caller.tally.clone()))
 }

@@ -1,6 +1,7 @@
 //! In: a URL: https://, http://, s3://.
 //! Out: its bytes at an offset, by range requests, through a cache of blocks that the process shares.
 //! Never: a whole download, a temporary file, or bytes of two states of a file.
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which there is often one")]
 
 mod address;
 mod ahead;

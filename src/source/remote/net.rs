@@ -30,7 +30,7 @@ pub(super) struct Net {
     pub client: reqwest::Client,
     pub cache: Cache,
     pub slots: Arc<Semaphore>,
-    known: Mutex<HashMap<Arc<str>, Arc<Mutex<Option<Arc<Known>>>>>>,
+    known: Mutex<HashMap<Arc<str>, Acquaintance>>,
     ids: AtomicU64,
 }
 
@@ -43,6 +43,9 @@ pub(super) struct Known {
     /// When its server last said that it is so.
     pub seen: Mutex<Instant>,
 }
+
+/// What is known of one URL, if anything is; one thread at a time finds out.
+type Acquaintance = Arc<Mutex<Option<Arc<Known>>>>;
 
 struct Node {
     process: u32,
@@ -100,7 +103,7 @@ impl Net {
     }
 
     /// What is known of a URL: a place that one thread at a time fills.
-    pub fn known(&self, key: &Arc<str>) -> Arc<Mutex<Option<Arc<Known>>>> {
+    pub fn known(&self, key: &Arc<str>) -> Acquaintance {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST_KNOWN && !known.contains_key(key) {
             known.clear();

@@ -50,10 +50,14 @@ def _frames(label: str, seed: int) -> np.ndarray:
     return out
 
 
-def _encode(program: str, frames: np.ndarray, path: Path) -> None:
-    command = [program, "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{WIDTH}x{HEIGHT}"]
-    command += ["-r", str(FPS), "-i", "-", "-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-g", "250"]
-    command += ["-bf", "3", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(path)]
+def encode(frames: np.ndarray, path: Path, fps: float = FPS) -> None:
+    """Writes frames (N, height, width, 3) as H.264."""
+    import imageio_ffmpeg
+
+    _, height, width, _ = frames.shape
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24"]
+    command += ["-s", f"{width}x{height}", "-r", str(fps), "-i", "-", "-c:v", "libx264", "-preset", "veryfast"]
+    command += ["-crf", "23", "-g", "250", "-bf", "3", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(path)]
     subprocess.run(command, input=frames.tobytes(), check=True)
 
 
@@ -62,14 +66,11 @@ def make_videos(folder: Path, progress: Callable[[str, int], Any]) -> Path:
     wanted = [folder / label / f"{n}.mp4" for label in CLASSES for n in range(PER_CLASS)]
     missing = [path for path in wanted if not path.exists()]
     if missing:
-        import imageio_ffmpeg
-
-        program = imageio_ffmpeg.get_ffmpeg_exe()
         bar = progress("making videos", len(missing))
         for done, path in enumerate(missing, start=1):
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(".part.mp4")
-            _encode(program, _frames(path.parent.name, seed=wanted.index(path)), part)
+            encode(_frames(path.parent.name, seed=wanted.index(path)), part)
             part.rename(path)
             bar.step(done)
     return folder

@@ -53,6 +53,7 @@ stubtest=(python -m mypy.stubtest --mypy-config-file pyproject.toml framespool)
   step "PTX assembled" scripts/kernels.py ptxas
   step "GPU road, simulated" scripts/test_gpu.sh
   step "Python tests" python -m pytest tests/python --ignore tests/python/gpu
+  step "frameworks" scripts/test_frameworks.sh
   step "stubs" "${stubtest[@]}"
 }
 summary

@@ -4,6 +4,7 @@
 
 mod decoder;
 mod many;
+mod probe;
 mod stream;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use crate::units::{DecodeIndex, DisplayIndex};
 
 pub use decoder::{AnyDecoder, HardwareLane};
 pub use many::decode_stills;
+pub use probe::Probe;
 pub use stream::{FrameStream, Picture};
 
 /// An opened video: its bytes and its index.

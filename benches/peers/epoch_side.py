@@ -1,7 +1,8 @@
 """One epoch, or its first clips, by framespool's loader or by PyTorch's DataLoader with an adapter in it.
 
-The request's `side` is "framespool", "framespool_buffer" or the name of an adapter. framespool draws the clips and says
-which in `order`; the others are told, in `items`. Asked by shuffled_epochs.py and scaling.py.
+The side (`side` of the request) is "framespool", "framespool_buffer", "framespool_stick" or the name of an adapter.
+framespool draws the clips and says which in `order`; the others are told, in `items`. Asked by shuffled_epochs.py,
+scaling.py, and shards.py, which has several processes begin at the same time (`meet`), each with its part (`shard_id`).
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ def by_loader(request: dict) -> dict:
         "look_ahead": request.get("look_ahead"),
         "index": request.get("index"),
         "seed": request["seed"],
+        "shard_id": request.get("shard_id"),
+        "num_shards": request.get("num_shards"),
+        "stick_to_shard": request["side"] == "framespool_stick" or None,
     }
     with oneshot.Meter() as building:
         loader = loading.make(request["files"], request["sampling"], request["size"], wanted)
     memory_before = oneshot.memory_bytes()
     order, kept, digest = [], [], 0
+    oneshot.together(request.get("meet"), request.get("num_shards", 1))
     with oneshot.Meter() as epoch:
         for batch in loader:
             # A list of clips where no transform makes all videos' frames the same size.
@@ -47,7 +52,7 @@ def by_loader(request: dict) -> dict:
             order += zip(batch.video_ids.tolist(), batch.indices.tolist(), strict=True)
             if request.get("save"):
                 kept.extend(frames)
-            if len(order) >= (request.get("clips") or loader.num_clips):
+            if request.get("clips") and len(order) >= request["clips"]:
                 break
     if request.get("save"):
         np.save(request["save"], np.stack(kept)[..., :: request["step"], :: request["step"], :])
@@ -82,6 +87,7 @@ def by_data_loader(request: dict) -> dict:
             return torch.from_numpy(adapter.clip(request["files"][video], indices, request["size"])), video
 
     clips, kept = 0, []
+    oneshot.together(request.get("meet"), request.get("num_shards", 1))
     with oneshot.Meter() as epoch:
         for frames, _ in torch.utils.data.DataLoader(
             Clips(), batch_size=request["batch_size"], num_workers=request["workers"]

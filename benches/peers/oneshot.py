@@ -46,6 +46,18 @@ def ask(program: str, request: dict, python: Path | str = sys.executable, timeou
     return answer
 
 
+def together(folder: str | None, count: int, timeout_s: float = 300) -> None:
+    """Waits until ``count`` processes have come here, so that they are measured side by side."""
+    if folder is None:
+        return
+    (Path(folder) / str(os.getpid())).touch()
+    given_up = time.monotonic() + timeout_s
+    while len(os.listdir(folder)) < count:
+        if time.monotonic() > given_up:
+            raise Failed(f"of {count} processes only {len(os.listdir(folder))} came within {timeout_s:.0f} s")
+        time.sleep(0.02)
+
+
 def serve(handle: Callable[[dict], dict]) -> None:
     """The other end of ask()."""
     # Libraries that print to stdout must not break the protocol.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from framespool import datasets, errors, gpu, sampling, transforms
 from framespool._bench import BenchReport, bench
 from framespool._checking import CheckReport, check
@@ -11,6 +14,7 @@ from framespool._images import ImageBatch, ImageLoader, decode_image, decode_ima
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
 from framespool._preview import preview
+from framespool._probe import Probe, probe
 from framespool._video import Frames, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
@@ -31,6 +35,17 @@ from framespool.errors import (
     TruncatedError,
     UnsupportedError,
 )
+
+if TYPE_CHECKING:
+    from framespool import ray as ray
+else:
+
+    def __getattr__(name: str) -> Any:
+        """``framespool.ray``, when it is first asked for."""
+        if name == "ray":
+            return importlib.import_module("framespool.ray")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "ArgumentError",
@@ -58,6 +73,7 @@ __all__ = [
     "NoVideoError",
     "NotFoundError",
     "Order",
+    "Probe",
     "ReadError",
     "Tensor",
     "TruncatedError",
@@ -74,6 +90,7 @@ __all__ = [
     "errors",
     "gpu",
     "preview",
+    "probe",
     "remote_stats",
     "sampling",
     "transforms",

@@ -151,6 +151,8 @@ class Video:
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""
+    def probe(self, frames: int, stride: int) -> dict[str, Any]:
+        """What is found by looking through the packets; costs are those of a clip of so many frames, so far apart."""
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
     def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
@@ -301,6 +303,9 @@ class Entries:
     def names(self) -> bytes | None:
         """All paths, a line each, below the folder that all have in common; ``None`` where an entry is no whole
         file."""
+    @property
+    def are_whole(self) -> bool:
+        """Whether no entry is a part or a folder of frames."""
     @property
     def memory_bytes(self) -> int:
         """Bytes that the table takes."""

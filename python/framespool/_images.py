@@ -14,6 +14,7 @@ from framespool._framespool import Tensor
 from framespool._running import Common, Loader, cores
 from framespool.datasets import Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset
+from framespool.datasets._entries import Entries
 from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split, steps
@@ -112,7 +113,8 @@ class ImageLoader(Loader[ImageBatch]):
         choice("layout", layout, tuple(_LAYOUTS))
         choice("decoder", decoder, ("auto", "cpu", "nvjpeg"))
         images = as_dataset(dataset)
-        for place, (source, _) in enumerate(images.entries):
+        known = isinstance(images.entries, Entries) and images.entries.table.are_whole
+        for place, (source, _) in enumerate([] if known else images.entries):
             if isinstance(source, (Part, FrameFolder)):
                 raise ArgumentError(
                     f"dataset entry {place}: an image is a file, a Member or bytes, got {source!r}; see ClipLoader"
@@ -158,7 +160,7 @@ class ImageLoader(Loader[ImageBatch]):
             settings = {**self._settings, "label_fill": whole("mask_fill", mask_fill, most=255)}
             self._masks = _beside(images, masks)
             self._decoding |= {"masks": _state.fingerprint(self._masks), "mask_fill": mask_fill}
-            self._companions.append(_framespool.Spool(self._masks._for_engine(), rule, self._steps, settings))
+            self._companions.append(self._engine(self._masks, rule, self._steps, settings))
 
     def _more(self) -> dict[str, str]:
         return {"images": _state.text(self._decoding)}

@@ -13,7 +13,7 @@ from framespool import _framespool, _state
 from framespool._check import choice, device_number, flag, size, whole
 from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
-from framespool.datasets import FrameFolder, Member, Mixture, Part
+from framespool.datasets import Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset
 from framespool.transforms._lists import split
 
@@ -105,7 +105,7 @@ class Loader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._finish = split(common.transforms)
-        self._spool = _framespool.Spool(self.dataset._for_engine(), rule, steps, self._settings)
+        self._spool = self._engine(self.dataset, rule, steps, self._settings)
         #: More of them that go along: the same items in the same order, seen otherwise.
         self._companions: list[_framespool.Spool] = []
         self._order = _state.order(ordered, mixture)
@@ -126,6 +126,10 @@ class Loader(Generic[B]):
         self._begun: int | None = None
         # The spools of the pass that began last, each with its own number for it.
         self._running: list[tuple[_framespool.Spool, int]] = []
+
+    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Spool:
+        """The machine that makes the batches, or what stands for it."""
+        return _framespool.Spool(dataset._for_engine(), rule, steps, settings)
 
     def _batch(self, made: list[dict[str, Any]]) -> B:
         """A batch of what each spool made."""

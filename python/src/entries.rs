@@ -126,6 +126,12 @@ impl Entries {
         py.detach(|| self.0.are_files().then(|| names(&self.0))).map(|names| PyBytes::new(py, &names))
     }
 
+    /// Whether no entry is a part or a folder of frames.
+    #[getter]
+    fn are_whole(&self) -> bool {
+        self.0.are_whole()
+    }
+
     /// Bytes that the table takes.
     #[getter]
     fn memory_bytes(&self) -> usize {

@@ -360,6 +360,22 @@ impl Video {
         Ok(facts)
     }
 
+    /// What is found by looking through the packets, by name; costs are those of such a clip.
+    fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
+        self.check_process(py)?;
+        let probe = raise_own(py, py.detach(|| self.engine.probe(frames, stride, &watch())))?;
+        let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
+        let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
+        put("skippable", probe.skippable.into_pyobject(py)?.into_any());
+        put("reordered", probe.reordered.into_pyobject(py)?.into_any());
+        put("groups", probe.groups.into_pyobject(py)?.into_any());
+        put("packet_bytes", probe.packet_bytes.into_pyobject(py)?.into_any());
+        put("nvdec", probe.nvdec.clone().ok().into_pyobject(py)?.into_any());
+        put("nvdec_reason", probe.nvdec.err().into_pyobject(py)?.into_any());
+        put("clip", probe.clip.into_pyobject(py)?.into_any());
+        Ok(facts)
+    }
+
     /// Presentation time of every frame in seconds.
     fn all_pts_seconds(&self) -> Vec<f64> {
         let index = self.engine.index();

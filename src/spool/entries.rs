@@ -215,6 +215,11 @@ impl Entries {
         self.extents.is_empty() && self.kinds.iter().all(|&kind| kind == Kind::Path)
     }
 
+    /// Whether each is all of a file, of a member or of bytes: neither a part nor a folder of frames.
+    pub fn are_whole(&self) -> bool {
+        self.extents.is_empty() && !self.others.iter().any(|place| matches!(place, Place::Frames(_)))
+    }
+
     /// The path of an entry that is a file, as two parts to be put together.
     pub fn path_of(&self, number: usize) -> Option<(&[u8], &[u8])> {
         let parts = || (self.shared.get(self.heads[number] as usize), self.tails.get(number));

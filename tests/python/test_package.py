@@ -40,15 +40,14 @@ def test_public_names_are_documented():
         assert getattr(fsp, name).__doc__, name
 
 
-def snippets():
-    text = (ROOT / "README.md").read_text()
+def snippets(text):
+    """What is to be run: not what another library's users have now, which is marked."""
     return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
 
 
-def test_readme_snippets_run(tmp_path, monkeypatch, videos):
-    """Run in order, in one namespace, beside the files that the README speaks of."""
-    code = snippets()
-    assert code, "README has no Python"
+@pytest.fixture
+def beside(tmp_path, monkeypatch, videos):
+    """The files that README.md and docs/ speak of, in the working directory."""
     (tmp_path / "videos").mkdir()
     for name in ("again", "bird", "book"):
         folder = tmp_path / "videos" / name
@@ -64,8 +63,34 @@ def test_readme_snippets_run(tmp_path, monkeypatch, videos):
     for number in range(1, 9):
         Image.new("RGB", (32, 16), (number, 0, 0)).save(tmp_path / "frames" / f"img_{number:05}.png")
     monkeypatch.chdir(tmp_path)
+
+
+def run_in_order(code, where):
+    """Runs snippets in one namespace; skips, by name, where one needs what is not installed."""
+    assert code, f"{where} has no Python"
     namespace = {}
     for n, snippet in enumerate(code):
-        if "import torch" in snippet:
-            pytest.importorskip("torch")
-        exec(compile(snippet, f"README.md, snippet {n + 1}", "exec"), namespace)
+        for package in re.findall(r"^(?:import|from) (?:framespool\.)?(torch|ray)\b", snippet, flags=re.MULTILINE):
+            pytest.importorskip(package)
+        exec(compile(snippet, f"{where}, snippet {n + 1}", "exec"), namespace)
+
+
+@pytest.mark.usefixtures("beside")
+def test_readme_snippets_run():
+    run_in_order(snippets((ROOT / "README.md").read_text()), "README.md")
+
+
+def migrations():
+    """The parts of docs/migrating.md by their headings."""
+    _, *parts = re.split(r"^## ", (ROOT / "docs" / "migrating.md").read_text(), flags=re.MULTILINE)
+    return {part.splitlines()[0]: part for part in parts}
+
+
+@pytest.mark.usefixtures("beside")
+@pytest.mark.timeout(240)
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("heading", migrations())
+def test_what_replaces_another_library_runs(heading):
+    part = migrations()[heading]
+    assert "```python before" in part, "what it replaces is shown"
+    run_in_order(snippets(part), heading)

@@ -1,15 +1,23 @@
-"""Clips inside PyTorch's DataLoader and torchdata's StatefulDataLoader; skipped where these are not installed."""
+"""Clips inside PyTorch's DataLoader, StatefulDataLoader, torch.distributed, Lightning and Accelerate; skipped, by name,
+where these are not installed."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import framespool as fsp
 import pytest
+from PIL import Image
 
 torch = pytest.importorskip("torch")
 # About more workers than cores, and about things that torch itself will change.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
-from framespool.torch import ClipDataset  # noqa: E402
+from framespool.torch import ClipDataset, ImageDataset, TorchLoader, for_accelerate, rank_and_world  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
 SAMPLING = fsp.sampling.random(sequence_length=2, stride=2, clips_per_video=2)
@@ -26,6 +34,7 @@ def ids(batches):
     return [batch["clip_ids"].tolist() for batch in batches]
 
 
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_batches_are_those_of_one_loader_whatever_the_number_of_workers(asl, workers):
     dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
@@ -41,6 +50,7 @@ def test_a_worker_does_not_use_the_loader_of_the_process_that_it_was_forked_from
     assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(asl, 0)
 
 
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_a_stateful_data_loader_goes_on_wherever_it_was_left(asl, workers):
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
@@ -61,3 +71,248 @@ def test_a_wrong_epoch_is_refused_at_once(asl):
     for epoch in (-1, 2**63, "1"):
         with pytest.raises(fsp.ArgumentError, match="epoch"):
             ClipDataset(asl, SAMPLING, **KEYWORDS).set_epoch(epoch)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_images_and_their_masks_come_through_workers(photos, workers, tmp_path):
+    files = []
+    for number, (path, _) in enumerate(photos[:6]):
+        with Image.open(path) as image:
+            mask = Image.new("L", image.size, number)
+        files.append(tmp_path / f"{number}.png")
+        mask.save(files[-1])
+    keywords = {"batch_size": 4, "transforms": [fsp.transforms.Resize((32, 32))], "shuffle": "full", "masks": files}
+    dataset = ImageDataset(photos[:6], **keywords)
+    batches = DataLoader(dataset, batch_size=None, num_workers=workers)
+    for epoch in (0, 1):
+        dataset.set_epoch(epoch)
+        loader = fsp.ImageLoader(photos[:6], **keywords)
+        loader.set_epoch(epoch)
+        for got, wanted in zip(batches, loader, strict=True):
+            assert got["image_ids"].tolist() == wanted.image_ids.tolist()
+            assert torch.equal(got["images"], wanted.images.torch())
+            assert [mask.unique().tolist() for mask in got["masks"]] == [[i] for i in got["image_ids"].tolist()]
+    plain = next(iter(ImageDataset(photos[:6], batch_size=2)))
+    assert "masks" not in plain and isinstance(plain["images"], list), "of their own sizes"
+
+
+def test_pinning_reaches_every_tensor_and_keeps_the_batch_as_it_is(asl, photos, monkeypatch):
+    """What DataLoader's thread does to a batch with pin_memory=True, without the page locking that takes a GPU."""
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    pinned = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, *_: pinned.append(self) or self.clone())
+    for batch in (
+        next(iter(ClipDataset(asl, SAMPLING, **KEYWORDS))),
+        next(iter(ImageDataset(photos, batch_size=3))),  # a list of tensors
+    ):
+        pinned.clear()
+        got = pin_memory(batch)
+        flat = [t for value in batch.values() for t in (value if isinstance(value, list) else [value])]
+        assert len(pinned) == len(flat) > 5
+        assert list(got) == list(batch) and {n: type(v) for n, v in got.items()} == {
+            n: type(v) for n, v in batch.items()
+        }
+        assert torch.equal(got["labels"], batch["labels"])
+
+
+def test_a_data_loader_that_is_to_pin_delivers(asl):
+    batches = DataLoader(ClipDataset(asl, SAMPLING, **KEYWORDS), batch_size=None, num_workers=1, pin_memory=True)
+    assert ids(batches) == expected(asl, 0)
+
+
+def test_ranks_are_those_that_torchrun_says(monkeypatch):
+    for rank, ranks, wanted in [(None, None, (0, 1)), ("2", "4", (2, 4)), ("1", None, (0, 1))]:
+        for name, value in {"RANK": rank, "WORLD_SIZE": ranks}.items():
+            monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+        assert tuple(rank_and_world().values()) == wanted
+    for rank, ranks in [("4", "4"), ("-1", "2"), ("a", "2")]:
+        monkeypatch.setenv("RANK", rank), monkeypatch.setenv("WORLD_SIZE", ranks)
+        with pytest.raises(fsp.ArgumentError, match="RANK"):
+            rank_and_world()
+    with pytest.raises(fsp.ArgumentError, match="init_process_group"):
+        rank_and_world(group=object())
+
+
+def test_a_torch_loader_is_the_loader_with_tensors(asl):
+    loader = fsp.ClipLoader(asl, SAMPLING, **KEYWORDS)
+    batches = TorchLoader(loader, device="cpu")
+    assert len(batches) == len(loader)
+    got = [batch["clip_ids"].tolist() for batch in batches]
+    assert got == expected(asl, 0)
+    it = iter(batches)
+    first = next(it)
+    assert first["frames"].shape == (4, 2, 16, 24, 3) and first["frames"].dtype == torch.uint8
+    state = batches.state_dict()
+    again = TorchLoader(fsp.ClipLoader(asl, SAMPLING, **KEYWORDS))
+    again.load_state_dict(state)
+    assert ids(again) == expected(asl, 1)[1:]
+    with pytest.raises(fsp.ArgumentError, match="ClipLoader"):
+        TorchLoader([1, 2])
+
+
+# ---- several ranks ----
+
+
+def run_ranks(what, asl, folder, timeout):
+    side = Path(__file__).with_name("torch_side.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", side, what]
+    videos = [path for path, _ in asl[:5]]
+    done = subprocess.run(
+        [*command, folder, *videos], capture_output=True, text=True, timeout=timeout, env=few_threads()
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def few_threads():
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def flat(lists):
+    return [item for inner in lists for item in inner]
+
+
+@pytest.mark.timeout(200)
+def test_each_rank_has_its_own_part_whoever_iterates(asl, tmp_path):
+    said = run_ranks("ranks", asl, tmp_path, 180)
+    for rank, own in enumerate(said):
+        assert own["variables"] == own["group"] == {"shard_id": rank, "num_shards": 2}
+        assert own["forked"] == own["spawned"]
+        assert sorted(flat(own["all"])) == list(range(10))
+    assert said[0]["alone"] == {"shard_id": 0, "num_shards": 1}
+    assert sorted(flat(said[0]["forked"]) + flat(said[1]["forked"])) == list(range(10))
+
+
+@pytest.mark.timeout(200)
+def test_accelerate_gets_every_clip_once_by_the_recipe_and_loses_none_without(asl, tmp_path):
+    pytest.importorskip("accelerate")
+    said = run_ranks("accelerate", asl, tmp_path, 180)
+    assert sorted(flat(said[0]["recipe"]) + flat(said[1]["recipe"])) == list(range(10))
+    for own in said:
+        assert sorted(own["gathered"]) == list(range(10))
+        assert own["synced"] == [False, True], "gradients are accumulated over four batches, or to the epoch's end"
+    assert "for_accelerate" in said[0]["refused"]
+    assert set(flat(said[0]["dispatched"])) | set(flat(said[1]["dispatched"])) == set(range(10))
+
+
+@pytest.mark.timeout(200)
+def test_lightning_trains_each_rank_on_its_own_part(asl, tmp_path):
+    pytest.importorskip("lightning")
+    said = run_ranks("lightning", asl, tmp_path, 180)
+    for part in ("train", "val"):
+        assert sorted(flat(said[0][part]) + flat(said[1][part])) == list(range(10))
+    assert said[0]["train_loader"] == "TorchLoader"
+
+
+# ---- one process ----
+
+
+def test_accelerate_keeps_the_place_in_the_epoch_with_its_state(asl, tmp_path):
+    accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
+
+    def batches():
+        return for_accelerate(fsp.ClipLoader(asl, SAMPLING, **KEYWORDS), accelerator)
+
+    whole = expected(asl, 0) + expected(asl, 1)
+    it = iter(batches())
+    got = ids(next(it) for _ in range(3))
+    accelerator.save_state(str(tmp_path))
+    accelerator._custom_objects.clear()  # as in a new process
+    later = batches()
+    accelerator.load_state(str(tmp_path))
+    assert got + ids(later) + ids(later) == whole
+    with pytest.raises(fsp.ArgumentError, match="shard 1 of 2"):
+        for_accelerate(fsp.ClipLoader(asl, SAMPLING, shard_id=1, num_shards=2, **KEYWORDS), accelerator)
+    with pytest.raises(fsp.ArgumentError, match="Accelerator"):
+        for_accelerate(fsp.ClipLoader(asl, SAMPLING, **KEYWORDS), None)
+    accelerator._custom_objects.clear()
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+def test_lightning_resumes_in_the_middle_of_an_epoch(asl, tmp_path, package):
+    """In a process of its own for each package: data modules stand on the one that is imported."""
+    pytest.importorskip(package.split(".")[0])
+    code = LIGHTNING.replace("PACKAGE", package)
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path, *[path for path, _ in asl[:5]]],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=few_threads(),
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["whole"][:4] != said["whole"][4:8], "epochs differ"
+    for taken, (first, rest) in said["resumed"].items():
+        assert len(first) == int(taken) and first + rest == said["whole"], taken
+    assert all(val == said["val"][0] for val in said["val"]), "validation is the same each time"
+    assert said["reloaded"] == said["whole"]
+    assert said["again"] == said["whole"][:4], "another trainer begins at its own epoch"
+
+
+LIGHTNING = """
+import json, sys, warnings
+warnings.filterwarnings("ignore")
+import torch
+import framespool as fsp
+import PACKAGE as pl
+from framespool.torch import ClipDataModule
+
+assert issubclass(ClipDataModule, pl.LightningDataModule) and ClipDataModule.__doc__
+folder, *paths = sys.argv[1:]
+part = {"dataset": paths, "sampling": fsp.sampling.random(sequence_length=2, clips_per_video=2)}
+common = {"batch_size": 3, "transforms": [fsp.transforms.Resize((16, 16))], "num_threads": 1}
+seen, validated = [], []
+
+class Model(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+    def training_step(self, batch, _):
+        seen.append(batch["clip_ids"].tolist())
+        return self.layer(torch.ones(1, 1)).sum()
+    def on_validation_epoch_start(self):
+        validated.append([])
+    def validation_step(self, batch, _):
+        validated[-1].append(batch["indices"].tolist())
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+def fit(steps, resume=None, save=None, data=None, **more):
+    seen.clear()
+    data = data or ClipDataModule(train={**part, "shuffle": "full"}, val=part, **common)
+    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    trainer = pl.Trainer(max_steps=steps, accelerator="cpu", num_sanity_val_steps=1, **quiet, **more)
+    trainer.fit(Model(), data, ckpt_path=resume)
+    if save:
+        trainer.save_checkpoint(save)
+    return list(seen)
+
+whole = fit(10)
+resumed = {}
+for taken in (1, 4, 6):
+    path = f"{folder}/{taken}.ckpt"
+    first = fit(taken, save=path)
+    resumed[taken] = first, fit(10, resume=path)
+data = ClipDataModule(train={**part, "shuffle": "full"}, val=part, **common)
+again = [fit(4, data=data) for _ in range(2)][1]
+reloaded = fit(10, reload_dataloaders_every_n_epochs=1)
+val = [v for v in validated if len(v) == 4]
+print(json.dumps({"whole": whole, "resumed": resumed, "val": val, "reloaded": reloaded, "again": again}))
+"""
+
+
+def test_a_data_module_says_what_it_lacks(asl):
+    pytest.importorskip("lightning.pytorch")
+    from framespool.torch import ClipDataModule, ImageDataModule
+
+    with pytest.raises(fsp.ArgumentError, match="train="):
+        ClipDataModule(batch_size=2)
+    with pytest.raises(fsp.ArgumentError, match="train must be a dict"):
+        ClipDataModule(train=asl)
+    data = ImageDataModule(test={"dataset": ["a.jpg"], "batch_size": 1})
+    with pytest.raises(fsp.ArgumentError, match="no 'train', only test"):
+        data.train_dataloader()
+    assert data.val_dataloader() == [] and len(data.test_dataloader()) == 1

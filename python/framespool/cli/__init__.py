@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 
 from framespool import __version__
-from framespool.cli import _bench, _check, _doctor, _index, _preview
+from framespool.cli import _bench, _check, _doctor, _index, _preview, _probe
 from framespool.errors import Error
 
 __all__ = ["main"]
 
-_COMMANDS = (_index, _check, _preview, _bench, _doctor)
+_COMMANDS = (_probe, _index, _check, _preview, _bench, _doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

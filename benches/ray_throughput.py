@@ -1,0 +1,201 @@
+"""Clips per second of framespool.ray against the local loader on the cores of one machine, and what Ray's object store
+could carry if nothing had to be decoded.
+
+    python benches/ray_throughput.py --repeats 5 [--videos FOLDER] [--json out.json]
+
+All sides deliver the same batches, which is checked by hash before anything is timed. Sides take turns within a repeat,
+and the order rotates; what is printed are medians. The ceiling is an actor that returns the same arrays over and over,
+taken in the same way: get, and copy into memory that can be written to. One machine says nothing of a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import framespool as fsp
+import numpy as np
+import ray
+from framespool.ray._tensor import Shelf
+
+ROOT = Path(__file__).resolve().parents[1]
+SUFFIXES = {".mp4", ".mkv", ".webm", ".avi", ".mov"}
+
+
+def default_videos() -> Path:
+    corpus = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
+    return corpus / "video" / "action" / "asl"
+
+
+class Store:
+    """An actor that has its batch ready."""
+
+    def __init__(self, batch: dict[str, Any]) -> None:
+        # Arguments lie in the store already, read-only: what is returned must be written there anew.
+        self._batch = {name: array.copy() for name, array in batch.items()}
+
+    def make(self) -> dict[str, Any]:
+        return self._batch
+
+
+class Side:
+    """A loader, or what stands for one."""
+
+    def __init__(self, name: str, cores: int, batches: Callable[[], Iterable[Any]], loader: Any = None) -> None:
+        self.name = name
+        self.cores = cores
+        self.batches = batches
+        self.loader = loader
+        self.seconds: list[float] = []
+        self.clips = 0
+
+    def run(self) -> None:
+        began = time.perf_counter()
+        self.clips = sum(len(batch) for batch in self.batches())
+        self.seconds.append(time.perf_counter() - began)
+
+    def rate(self) -> float:
+        return self.clips / statistics.median(self.seconds)
+
+
+def digest(batch: Any) -> str:
+    md5 = hashlib.md5()
+    for name in ("frames", "labels", "indices", "pts_seconds", "clip_ids"):
+        md5.update(getattr(batch, name).tobytes())
+    return md5.hexdigest()
+
+
+def from_store(actors: list[Any], count: int, in_flight: int) -> Iterable[Any]:
+    """``count`` batches of the actors in turn, as framespool.ray takes them."""
+    shelf = Shelf()
+    calls = [actors[at % len(actors)].make.remote() for at in range(min(count, in_flight * len(actors)))]
+    for at in range(count):
+        arrays = ray.get(calls.pop(0))
+        if at + in_flight * len(actors) < count:
+            calls.append(actors[at % len(actors)].make.remote())
+        yield {name: shelf.copy(array) for name, array in arrays.items()}["labels"]
+
+
+def loaders(args: argparse.Namespace, dataset: list[tuple[str, int]]) -> list[Side]:
+    sampling = fsp.sampling.random(sequence_length=args.frames, stride=2)
+    keywords: dict[str, Any] = {
+        "batch_size": args.batch_size,
+        "transforms": [fsp.transforms.RandomResizedCrop(args.size)],
+        "shuffle": "full",
+        "last_batch": "drop",
+        "seed": 1,
+    }
+
+    def epoch(loader: Any) -> Callable[[], Iterable[Any]]:
+        def batches() -> Iterable[Any]:
+            loader.set_epoch(0)
+            return loader
+
+        return batches
+
+    sides = []
+    for cores in args.cores:
+        local = fsp.ClipLoader(dataset, sampling, num_threads=cores, **keywords)
+        sides.append(Side("local", cores, epoch(local), local))
+        there = fsp.ray.ClipLoader(dataset, sampling, num_workers=cores, in_flight=args.in_flight, **keywords)
+        sides.append(Side("ray", cores, epoch(there), there))
+    return sides
+
+
+def measure(sides: list[Side], repeats: int) -> None:
+    order = list(sides)
+    for repeat in range(repeats):
+        for side in order:
+            side.run()
+        order.append(order.pop(0))
+        print(f"repeat {repeat + 1} of {repeats}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--videos", type=Path, default=default_videos(), help="a folder; searched to any depth")
+    parser.add_argument("--times", type=int, default=4, help="how often each video is listed")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--frames", type=int, default=16)
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--in-flight", type=int, default=2)
+    parser.add_argument("--cores", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2])
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    files = sorted(str(path) for path in args.videos.rglob("*") if path.suffix in SUFFIXES)
+    if not files:
+        parser.error(f"no videos in {args.videos}")
+    load = os.getloadavg()[0]
+    ray.init(address="local", num_cpus=2 * sum(args.cores), include_dashboard=False, log_to_driver=False)
+    sides = loaders(args, [(path, label) for label, path in enumerate(files)] * args.times)
+
+    # The first pass is the check; it also makes indices, opens files and warms the store.
+    answers = {}
+    for side in sides:
+        batches = list(side.batches())
+        answers[f"{side.name} {side.cores}"] = [digest(batch) for batch in batches]
+    if len({tuple(answer) for answer in answers.values()}) != 1:
+        raise SystemExit(f"the sides deliver different batches: {answers}")
+    sample = {name: np.array(value) for name, value in vars(batches[0]).items()}
+    num_bytes = sum(array.nbytes for array in sample.values())
+    kept = ray.put(sample)
+    for cores in args.cores:
+        actors = [ray.remote(num_cpus=1)(Store).remote(kept) for _ in range(cores)]
+        count = max(len(batches), 32)
+        sides.append(Side("store alone", cores, lambda a=actors, c=count: from_store(a, c, args.in_flight)))
+        sides[-1].run()
+        sides[-1].seconds.clear()
+    measure(sides, args.repeats)
+
+    per_clip = num_bytes / args.batch_size
+    versions = f"framespool {fsp.__version__}, Ray {ray.__version__}, NumPy {np.__version__}"
+    print(f"{versions}, Python {platform.python_version()}; {os.cpu_count()} cores; load before {load:.1f}")
+    print(
+        f"{len(files)} videos x {args.times}, random clips of {args.frames} frames (stride 2) at "
+        f"{args.size}x{args.size}, batches of {args.batch_size}: {num_bytes / 1e6:.1f} MB each, "
+        f"{per_clip / 1e6:.2f} MB a clip"
+    )
+    print(
+        f"{len(batches)} batches an epoch, the same from all sides by hash; medians of {args.repeats}, sides "
+        "alternating\n"
+    )
+    print(
+        f"{'side':<12} {'cores':>5} {'clips/s':>9} {'of local':>9} {'MB/s':>8} {'decoded/frame':>14}"
+        "   epoch s, least to most"
+    )
+    rows = []
+    for side in sides:
+        base = next((other for other in sides if other.name == "local" and other.cores == side.cores), side)
+        ratios = [b / a for a, b in zip(side.seconds, base.seconds, strict=True)]
+        share = statistics.median(ratios) if side.loader is not None else side.rate() / base.rate()
+        decoded = f"{side.loader.stats()['pictures_decoded_per_frame']:.2f}" if side.loader is not None else "-"
+        row = {"side": side.name, "cores": side.cores, "clips_per_second": side.rate(), "of_local": share}
+        rows.append({**row, "seconds": side.seconds, "bytes_per_clip": per_clip})
+        spread = f"{min(side.seconds):.2f} to {max(side.seconds):.2f}"
+        print(
+            f"{side.name:<12} {side.cores:>5} {side.rate():>9.1f} {share:>8.2f}x {side.rate() * per_clip / 1e6:>8.0f} "
+            f"{decoded:>14}   {spread}"
+        )
+    for side in sides:
+        if side.name == "ray":
+            stats = side.loader.stats()
+            took = 1000 * stats["receiving_seconds"] / stats["batches"]
+            print(f"\nray, {side.cores} workers: {took:.1f} ms a batch on the trainer's thread to get and copy it")
+            side.loader.close()
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1))
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Trains a small 3D CNN on clips, end to end, on one process or several, on CPUs or GPUs.
+
+    python examples/train_video.py                                        # some minutes on two cores, no GPU
+    python examples/train_video.py --short                                # less than a minute
+    torchrun --nproc-per-node 2 examples/train_video.py                   # gloo on CPUs, NCCL on GPUs
+    python examples/train_video.py --data set/ --checkpoint run.pt             # stop it at any time ...
+    python examples/train_video.py --data set/ --checkpoint run.pt --resume    # ... the same parameters come out
+
+The videos are generated (H.264, by the FFmpeg program of the PyPI package imageio-ffmpeg). A shape moves over a
+background; how it moves is the label, and each class has another one that is its reverse in time. So no single frame
+tells more than the pair: what looks at frames one by one is right half of the time at best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import torch
+from train_loop import Ranks, Run, add_arguments
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "demo"))
+from make_videos import encode  # noqa: E402
+
+CLASSES = ("left", "right", "up", "down", "clockwise", "anticlockwise", "grow", "shrink")
+SIDE, FRAMES, FPS = 64, 32, 24
+CLIP, STRIDE, PIXELS = 6, 2, 32
+
+
+def moving_shape(label: str, seed: int) -> np.ndarray:
+    """(FRAMES, SIDE, SIDE, 3): a bar with a head, which tells directions, on a torus, so that it never leaves."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(FRAMES) / FPS
+    x, y, angle = (np.full(FRAMES, rng.uniform()) for _ in range(3))
+    size = np.full(FRAMES, rng.uniform(0.16, 0.26))
+    speed = rng.uniform(0.5, 0.9) * (-1 if label in ("left", "up", "anticlockwise", "shrink") else 1)
+    if label in ("left", "right"):
+        x += speed * t
+    elif label in ("up", "down"):
+        y += speed * t
+    elif label in ("clockwise", "anticlockwise"):
+        angle += speed * t
+    else:
+        size = 0.08 + 0.24 * ((rng.uniform() + 0.8 * speed * t) % 1.0)
+    down, across = np.mgrid[0:SIDE, 0:SIDE].astype(np.float32) / SIDE
+    background = 90 + 40 * np.sin(across * rng.uniform(10, 40)) * np.cos(down * rng.uniform(10, 40))
+    background = background[..., None] * rng.uniform(0.5, 1.0, 3)
+    shade = rng.uniform(150, 255, 3)
+    frames = np.empty((FRAMES, SIDE, SIDE, 3), np.uint8)
+    for n in range(FRAMES):
+        # Places as seen from the shape, which is the torus' middle.
+        dx, dy = (across - x[n] + 0.5) % 1 - 0.5, (down - y[n] + 0.5) % 1 - 0.5
+        cos, sin = np.cos(2 * np.pi * angle[n]), np.sin(2 * np.pi * angle[n])
+        u, v = (dx * cos + dy * sin) / size[n], (dy * cos - dx * sin) / size[n]
+        shape = ((abs(u) < 1) & (abs(v) < 0.3)) | ((u - 0.7) ** 2 + v**2 < 0.35)
+        frames[n] = np.clip(np.where(shape[..., None], shade, background) + rng.normal(0, 3, (SIDE, SIDE, 1)), 0, 255)
+    return frames
+
+
+def make_set(folder: Path, training: int, testing: int) -> Path:
+    """``folder/train`` and ``folder/test``, a folder for each class; what is there already stays."""
+    for part, count in (("train", training), ("test", testing)):
+        for number in range(count * len(CLASSES)):
+            label = CLASSES[number % len(CLASSES)]
+            path = folder / part / label / f"{number:04}.mp4"
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                half = path.with_suffix(".part.mp4")
+                encode(moving_shape(label, number + (100_000 if part == "test" else 0)), half, FPS)
+                half.rename(path)
+    return folder
+
+
+class Net(torch.nn.Sequential):
+    """Three blocks of 3D convolutions, the first of which sees motion at once."""
+
+    def __init__(self, classes: int, width: int = 12) -> None:
+        layers: list[torch.nn.Module] = []
+        for n, (kernel, stride) in enumerate([((3, 5, 5), (1, 2, 2)), ((3, 3, 3), (1, 2, 2)), ((3, 3, 3), (2, 2, 2))]):
+            padding = tuple(size // 2 for size in kernel)
+            there = width << n
+            layers += [
+                torch.nn.Conv3d(3 if n == 0 else there // 2, there, kernel, stride, padding, bias=False),
+                torch.nn.BatchNorm3d(there),
+                torch.nn.ReLU(),
+            ]
+        super().__init__(*layers, torch.nn.AdaptiveAvgPool3d(1), torch.nn.Flatten(), torch.nn.Linear(there, classes))
+
+
+def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[fsp.ClipLoader, fsp.ClipLoader]:
+    """Random clips to train on, clips spread over each video to test on."""
+    normalize = fsp.transforms.Normalize((0.45,) * 3, (0.25,) * 3)
+    common = {
+        "batch_size": arguments.batch_size,
+        "device": str(ranks.device),
+        "layout": "NCTHW",
+        "dtype": "float32",
+        "seed": arguments.seed,
+        **ranks.part(),
+    }
+    training = fsp.ClipLoader(
+        fsp.datasets.folder(folder / "train"),
+        fsp.sampling.random(sequence_length=CLIP, stride=STRIDE, clips_per_video=4),
+        # No flip: it would make a left one of a right one.
+        transforms=[fsp.transforms.RandomResizedCrop(PIXELS, scale=(0.7, 1.0)), normalize],
+        shuffle="full",
+        **common,
+    )
+    testing = fsp.ClipLoader(
+        fsp.datasets.folder(folder / "test"),
+        fsp.sampling.uniform(sequence_length=CLIP, stride=STRIDE, clips_per_video=2),
+        transforms=[fsp.transforms.Resize((PIXELS, PIXELS)), normalize],
+        **common,
+    )
+    return training, testing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser, epochs=10, batch_size=16)
+    parser.add_argument("--videos", type=int, default=24, help="to train on, of each class")
+    arguments = parser.parse_args()
+    if arguments.short:
+        arguments.videos, arguments.epochs = min(arguments.videos, 20), min(arguments.epochs, 9)
+    ranks = Ranks.join(arguments.device)
+    torch.manual_seed(arguments.seed)
+    torch.use_deterministic_algorithms(ranks.device.type == "cpu")
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.data or Path(scratch)
+        if ranks.ranks > 1 and arguments.data is None:
+            parser.error("several processes need --data, a folder that all of them see")
+        if ranks.rank == 0:
+            make_set(folder, arguments.videos, max(4, arguments.videos // 4))
+        ranks.sum(0)  # the others wait
+        training, testing = loaders(folder, arguments, ranks)
+        ranks.say(f"{training.num_clips} clips an epoch in {len(training)} batches for each of {ranks.ranks} ranks")
+        run = Run(Net(len(CLASSES)), training, ranks, arguments)
+
+        def take(batch: fsp.Batch) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+            return batch.frames.torch(), batch.labels.torch().to(ranks.device), batch.clip_ids.tolist()
+
+        run.train(take, lambda: run.accuracy(testing, take))
+        ranks.say(f"parameters {run.digest()}")
+    ranks.leave()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What random access to a video costs, and why."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from framespool._check import whole
+from framespool._video import Video, VideoInfo
+from framespool.datasets import FrameFolder, Member
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What :func:`probe` found.
+
+    ``info``: as :attr:`Video.info`. ``groups``: groups of pictures, each from a packet at which decoding can start to
+    the next; ``group_mean`` and ``group_max`` in packets. ``has_b_frames``: pictures are shown in another order than
+    they are stored in. ``skippable_share``: of the pictures, how many no other one depends on, so that they are decoded
+    only where they are wanted. ``bits_per_second``: of the video stream; 0 where its length is unknown. ``nvdec``:
+    NVIDIA's name of the codec where a GPU's engine decodes such videos to the same bytes, and else ``None``, with
+    ``nvdec_reason``; whether this machine's GPU does is told by :func:`framespool.gpu.devices`. ``clip_frames``,
+    ``clip_stride``: the clip whose cost follows. ``clip_pictures``: pictures that are decoded for one alone, in the
+    mean over its places in the video; ``clip_bytes``: bytes read for it; both ``None`` where the video is shorter than
+    such a clip.
+    """
+
+    info: VideoInfo
+    groups: int
+    group_mean: float
+    group_max: int
+    has_b_frames: bool
+    skippable_share: float
+    bits_per_second: float
+    nvdec: str | None
+    nvdec_reason: str | None
+    clip_frames: int
+    clip_stride: int
+    clip_pictures: float | None
+    clip_bytes: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; without the list of key frames, which may be long."""
+        facts = asdict(self)
+        facts["info"]["keyframes"] = len(self.info.keyframes)
+        facts["info"]["duration_seconds"] = self.info.duration_seconds
+        return facts
+
+
+def probe(
+    source: str | os.PathLike[str] | bytes | FrameFolder | Member, *, sequence_length: int = 16, stride: int = 4
+) -> Probe:
+    """Looks through a video's packets, of which none is decoded. ``sequence_length``, ``stride``: the clip whose cost
+    is wanted, in frames. Raises as :class:`Video`.
+    """
+    frames, apart = whole("sequence_length", sequence_length, least=1), whole("stride", stride, least=1)
+    video = Video(source, num_threads=1)
+    facts = video._video.probe(frames, apart)
+    info, groups = video.info, facts["groups"]
+    pictures, read = facts["clip"] or (None, None)
+    seconds = info.duration_seconds
+    return Probe(
+        info=info,
+        groups=len(groups),
+        group_mean=sum(groups) / max(1, len(groups)),
+        group_max=max(groups, default=0),
+        has_b_frames=facts["reordered"] > 0,
+        skippable_share=facts["skippable"] / max(1, info.num_packets),
+        bits_per_second=8 * facts["packet_bytes"] / seconds if seconds > 0 else 0.0,
+        nvdec=facts["nvdec"],
+        nvdec_reason=facts["nvdec_reason"],
+        clip_frames=frames,
+        clip_stride=apart,
+        clip_pictures=pictures,
+        clip_bytes=read,
+    )

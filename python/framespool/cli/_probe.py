@@ -1,0 +1,79 @@
+"""``framespool probe``: what is in a video, and what random access to it costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from framespool._probe import Probe, probe
+from framespool.cli._index import count
+from framespool.errors import Error
+
+_DESCRIPTION = """\
+Tells what is in videos: size, length, groups of pictures, B-frames, how many pictures
+can be skipped, whether NVDEC takes them, and what a random clip costs. Packets are
+read, nothing is decoded.
+"""
+
+
+def add(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = subparsers.add_parser(
+        "probe",
+        help="what is in a video, and what a random clip of it costs",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a video")
+    parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of the clip (default: 16)")
+    parser.add_argument("--stride", type=count, metavar="N", default=4, help="frames from one to the next (default: 4)")
+    parser.add_argument("--json", action="store_true", help="print a JSON object on a line for each file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does it: exit code 1 where a file could not be read."""
+    failed = 0
+    for file in arguments.file:
+        try:
+            found = probe(file, sequence_length=arguments.frames, stride=arguments.stride)
+        except Error as error:
+            failed += 1
+            if arguments.json:
+                print(json.dumps({"command": "probe", "file": file, "error": str(error)}))
+            print(f"framespool probe: {error}", file=sys.stderr)
+            continue
+        if arguments.json:
+            print(json.dumps({"command": "probe", "file": file, **found.as_dict()}))
+        else:
+            print(_text(found))
+    return 1 if failed else 0
+
+
+def _text(found: Probe) -> str:
+    info = found.info
+    turned = f", turned by {info.rotation} degrees" if info.rotation else ""
+    lines = [
+        info.path,
+        f"  {info.codec} in {info.container}, {info.width}x{info.height}{turned}, {info.average_fps:.2f} frames/s",
+        f"  {info.num_frames} frames, {info.duration_seconds:.2f} s, {found.bits_per_second / 1e6:.2f} Mbit/s",
+        f"  {found.groups} groups of pictures, {found.group_mean:.0f} packets in the mean, {found.group_max} at most; "
+        f"{'B-frames' if found.has_b_frames else 'no B-frames'}; {found.skippable_share:.0%} of pictures skippable",
+        "  NVDEC: " + (found.nvdec if found.nvdec is not None else f"no, {found.nvdec_reason}"),
+    ]
+    if info.damaged_units:
+        lines.append(f"  {info.damaged_units} pieces of the container could not be read: frames may be missing there")
+    if not info.direct:
+        lines.append("  packets are read through the demuxer, since they do not lie in the file in one piece")
+    clip = f"{found.clip_frames} frames, {found.clip_stride} apart"
+    if found.clip_pictures is None or found.clip_bytes is None:
+        lines.append(f"  too short for a clip of {clip}")
+    else:
+        each = found.clip_pictures / found.clip_frames
+        lines.append(
+            f"  a random clip of {clip}: {found.clip_pictures:.0f} pictures decoded ({each:.1f} per frame), "
+            f"{found.clip_bytes / 1e3:.0f} KB read"
+        )
+    return "\n".join(lines)

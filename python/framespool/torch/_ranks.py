@@ -1,0 +1,42 @@
+"""Which part of the data is this process'."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from framespool.errors import ArgumentError
+from framespool.torch._torch import torch
+
+
+def initialised() -> bool:
+    """Whether this process is in a process group of ``torch.distributed``."""
+    return torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def rank_and_world(group: Any = None) -> dict[str, int]:
+    """``{"shard_id": rank, "num_shards": ranks}``, to be given to a loader with ``**``.
+
+    Taken from ``torch.distributed`` where it is initialised, else from the variables ``RANK`` and ``WORLD_SIZE`` that
+    ``torchrun`` sets, else one rank of one. ``group``: the process group over which data is shared out, where that is
+    not all ranks: with tensor or pipeline parallelism the ranks of one model must see the same data.
+    """
+    if initialised():
+        rank, ranks = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+        if rank < 0:
+            raise ArgumentError("this process is not in the group given; give the group over which it shares data")
+        return {"shard_id": rank, "num_shards": ranks}
+    if group is not None:
+        raise ArgumentError(
+            "a group was given, but torch.distributed is not initialised; call init_process_group first"
+        )
+    words = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if None in words:
+        return {"shard_id": 0, "num_shards": 1}
+    try:
+        rank, ranks = (int(word) for word in words if word is not None)
+    except ValueError:
+        raise ArgumentError(f"RANK and WORLD_SIZE must be whole numbers, got {words[0]!r} and {words[1]!r}") from None
+    if not 0 <= rank < ranks:
+        raise ArgumentError(f"RANK must be one of the {ranks} ranks that WORLD_SIZE says, got {rank}")
+    return {"shard_id": rank, "num_shards": ranks}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Tests with PyTorch, Lightning, Accelerate, JAX and Ray, which the others do without, in a virtual environment of their own.
+#
+#   scripts/test_frameworks.sh                   all of them
+#   scripts/test_frameworks.sh TEST [OPTION...]  pytest's arguments instead
+#
+# The environment (.venv-frameworks, 2.6 GB) is made when requirements-frameworks.txt has changed, and holds the wheel that
+# scripts/setup.sh built last. FRAMESPOOL_FRAMEWORKS=off leaves everything out and says so; with CI set it must run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "${FRAMESPOOL_FRAMEWORKS:-on}" = off ]; then
+  [ -z "${CI:-}" ] || { echo "test_frameworks: FRAMESPOOL_FRAMEWORKS=off, but CI must run these tests" >&2; exit 2; }
+  echo "test_frameworks: left out, since FRAMESPOOL_FRAMEWORKS=off"
+  exit 0
+fi
+[ -x .venv/bin/python ] && compgen -G 'target/wheels/framespool-*.whl' >/dev/null ||
+  { echo "test_frameworks: no .venv or no wheel in target/wheels; run scripts/setup.sh first" >&2; exit 2; }
+
+venv=.venv-frameworks
+python=$venv/bin/python
+
+# What decides what is installed, as one number. It is written last, so that what was interrupted is done again.
+key=$(cat requirements-frameworks.txt requirements-demo.txt requirements-dev.txt benches/peers/link_libraries.py | sha256sum)
+if [ "$(cat $venv/requirements.sha256 2>/dev/null)" != "$key" ]; then
+  began=$SECONDS
+  rm -f $venv/requirements.sha256
+  "$python" -m pip --version >/dev/null 2>&1 || { rm -rf $venv && .venv/bin/python -m venv $venv; }
+  # Without dependencies: every package is in the list, but for the gigabytes of GPU libraries that torch asks for.
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements-frameworks.txt </dev/null
+  "$python" benches/peers/link_libraries.py
+  "$python" - <<'PROGRAM'
+import accelerate, imageio_ffmpeg, jax, lightning.pytorch, pyarrow, pytorch_lightning, ray, torch, torchdata  # noqa: F401
+PROGRAM
+  echo "$key" >$venv/requirements.sha256
+  echo "test_frameworks: installing took $((SECONDS - began)) s, $(du -sm $venv | cut -f1) MB" >&2
+fi
+if ! cmp -s target/wheels/built $venv/wheel; then
+  # Several builds may lie there: the newest is the one meant.
+  "$python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
+    "$(ls -t target/wheels/framespool-*.whl | head -n 1)" </dev/null
+  cp target/wheels/built $venv/wheel
+fi
+
+export FRAMESPOOL_INDEX=off
+tests=()
+# What replaces another library (docs/migrating.md) needs some of these packages too.
+for name in torch training jax ray package; do
+  [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
+done
+[ $# -eq 0 ] || tests=("$@")
+exec "$python" -m pytest "${tests[@]}"

@@ -48,6 +48,8 @@ nasm nasm
 pkg-config pkg-config
 xz xz-utils
 LIST
+  # For tests alone. It lies in /usr/sbin, where a user who is not root does not look.
+  [ "$goal" = wheel ] || command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || echo "nginx-light (nginx, against which videos by URL are tested)"
   echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || echo "libc6-dev (the C library's headers)"
   echo '#include <zlib.h>' | gcc -E - >/dev/null 2>&1 || echo "zlib1g-dev (zlib's header)"
   framespool_libclang >/dev/null || echo "libclang (libclang, with which bindgen reads C headers)"

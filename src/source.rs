@@ -1,18 +1,23 @@
-//! In: a path or bytes.
+//! In: a path, a URL or bytes.
 //! Out: something that can be read at an offset, from any thread.
 //! Never: knows what the bytes mean.
 
+mod caller;
 mod folder;
 mod member;
 mod place;
+#[cfg(feature = "remote")]
+mod remote;
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, Site};
 
+pub use caller::{calling, Calling, RemoteCounts, Tally};
 pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
 pub use member::Member;
 pub use place::{Opener, Place};
@@ -36,6 +41,9 @@ pub trait ByteSource: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// What a cached index is keyed by: changes when the bytes may have changed.
     fn identity(&self) -> Identity;
+    /// Told before these ranges are read, in this order or nearly: time to fetch them for a source that is far away. One that is
+    /// near does not look at them.
+    fn will_read(&self, _ranges: &mut dyn Iterator<Item = Range<u64>>) {}
 
     /// Fills all of `buffer`, or says how far the source falls short.
     fn read_exact_at(&self, site: &Site, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -45,14 +53,6 @@ pub trait ByteSource: Send + Sync {
         }
         Ok(())
     }
-}
-
-/// The bytes at a path.
-///
-/// # Errors
-/// Those of [`FileSource::open`].
-pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
-    Ok(Arc::new(FileSource::open(path)?))
 }
 
 /// Key of a source's content, as far as it can be had without reading it.
@@ -75,6 +75,93 @@ pub enum Identity {
     },
     /// Bytes in memory: address and length, good for this process only.
     Memory(usize, usize),
+    /// A file on a server, or a part of one.
+    Remote {
+        /// Its URL, without secrets.
+        url: Arc<str>,
+        /// Length in bytes.
+        len: u64,
+        /// Its ETag, else when it was last modified; empty if the server says neither.
+        tag: Arc<str>,
+        /// First byte of the part.
+        start: u64,
+    },
+}
+
+/// Opens what lies at a path, which may be a URL (`https://`, `http://`, `s3://`).
+///
+/// # Errors
+/// Those of [`FileSource::open`]; for URLs `NotFound`, `Io` with what the server said, `Unsupported` without the feature `remote`.
+pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
+    open_by(path, false)
+}
+
+/// The same for somebody who opens the same files over and over: a server is not asked whether a file is still as it was before something
+/// else is read of it. If it is not, that read is an error that says so.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_again(path: &Path) -> Result<Arc<dyn ByteSource>> {
+    open_by(path, true)
+}
+
+fn open_by(path: &Path, again: bool) -> Result<Arc<dyn ByteSource>> {
+    match url_in(path) {
+        Some(url) => open_url(url, again),
+        None => Ok(Arc::new(FileSource::open(path)?)),
+    }
+}
+
+#[cfg(feature = "remote")]
+fn open_url(url: &str, again: bool) -> Result<Arc<dyn ByteSource>> {
+    Ok(Arc::new(remote::RemoteSource::open(url, again)?))
+}
+
+#[cfg(not(feature = "remote"))]
+fn open_url(url: &str, _again: bool) -> Result<Arc<dyn ByteSource>> {
+    let scheme = url.split("://").next().unwrap_or_default();
+    Err(Error::Unsupported {
+        site: Site::file(&format!("{scheme}://…").into()),
+        what: "reading by URL (the feature `remote` was left out)".into(),
+    })
+}
+
+/// What reading by URL took this process so far, whoever did it.
+pub fn remote_total() -> RemoteCounts {
+    #[cfg(feature = "remote")]
+    return remote::total();
+    #[cfg(not(feature = "remote"))]
+    RemoteCounts::default()
+}
+
+/// What messages call a path: itself; of a URL neither name nor password, nor what its query holds.
+pub fn name_of(path: &Path) -> Arc<str> {
+    let Some((scheme, rest)) = url_in(path).and_then(|url| url.split_once("://")) else {
+        return path.to_string_lossy().into();
+    };
+    let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    match rest.find(['?', '#']).filter(|_| !scheme.eq_ignore_ascii_case("s3")) {
+        Some(end) => format!(
+            "{scheme}://{host}{}{}",
+            &rest[..end],
+            if rest[end..].starts_with('?') { "?…" } else { "" }
+        ),
+        None => format!("{scheme}://{host}{rest}"),
+    }
+    .into()
+}
+
+/// The URL that a path is, if it is one: `scheme://…`.
+pub fn url_in(path: &Path) -> Option<&str> {
+    let text = path.to_str()?;
+    let (scheme, _) = text.split_once("://")?;
+    let is_scheme = |text: &str| {
+        text.len() > 1 // a letter is a drive
+            && text.starts_with(|c: char| c.is_ascii_alphabetic())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    };
+    is_scheme(scheme).then_some(text)
 }
 
 /// A regular file, read with positioned reads.
@@ -236,7 +323,15 @@ impl ByteSource for WindowSource {
             Identity::Memory(address, _) => {
                 Identity::Memory(address + self.start as usize, self.len as usize)
             }
+            Identity::Remote { url, tag, start, .. } => {
+                Identity::Remote { url, len: self.len, tag, start: start + self.start }
+            }
         }
+    }
+
+    fn will_read(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
+        let inside = |at: u64| self.start + at.min(self.len);
+        self.inner.will_read(&mut ranges.map(|range| inside(range.start)..inside(range.end)));
     }
 }
 
@@ -269,6 +364,38 @@ mod tests {
         let error = FileSource::open(Path::new("src")).unwrap_err();
         assert!(matches!(error, Error::Io { .. }));
         assert!(error.to_string().contains("FrameFolder"), "{error}");
+    }
+
+    #[test]
+    fn a_url_is_told_from_a_path_by_its_scheme() {
+        for url in ["https://host/a.mp4", "s3://b/k", "HTTP://x", "gs+x://b"] {
+            assert_eq!(url_in(Path::new(url)), Some(url));
+        }
+        for path in ["a.mp4", "/data/a:b/c", "c://x", "://x", "a b://c", "./https://x", "https:/x"] {
+            assert_eq!(url_in(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_called_by_what_is_no_secret_in_it() {
+        for (url, name) in [
+            ("https://me:pa@ss@host:1/a/b.mp4?sig=1&x=2#t", "https://host:1/a/b.mp4?…"),
+            ("http://host/a@b.mp4#t", "http://host/a@b.mp4"),
+            ("https://user@host", "https://host"),
+            ("https://host?token=1", "https://host?…"),
+            ("s3://bucket/a?b#c@d", "s3://bucket/a?b#c@d"),
+            ("/data/a?b@c.mp4", "/data/a?b@c.mp4"),
+        ] {
+            assert_eq!(&*name_of(Path::new(url)), name);
+        }
+    }
+
+    #[cfg(not(feature = "remote"))]
+    #[test]
+    fn without_the_feature_a_url_is_refused_without_repeating_it() {
+        let error = open(Path::new("https://me:secret@host/a.mp4")).err().unwrap();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("feature `remote`") && !error.to_string().contains("secret"));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! Never: reads ahead by more than a window, or keeps more than one.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use framespool::error::{Error, Place, Result, Site};
-use framespool::source::{ByteSource, FileSource};
+use framespool::source::{self, ByteSource};
 
 /// Bytes of a window: headers of small neighbours come with one read, and what is read for nothing before a large
 /// neighbour costs no more than the read itself.
@@ -13,7 +14,7 @@ const WINDOW: u64 = 16 << 10;
 
 /// A file of which short stretches are wanted.
 pub(crate) struct Blocks {
-    source: FileSource,
+    source: Arc<dyn ByteSource>,
     /// The bytes from `begin` on that were read last.
     window: Vec<u8>,
     begin: u64,
@@ -21,7 +22,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { source: FileSource::open(path)?, window: Vec::new(), begin: 0 })
+        Ok(Self { source: source::open(path)?, window: Vec::new(), begin: 0 })
     }
 
     /// Length of the file.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use framespool::error::{Error, Result};
 
-use crate::file_list::{not_empty, root_of};
+use crate::file_list::{below, not_empty, root_of};
 use crate::text::for_each_line;
 use crate::value::shortened;
 use crate::{Bounds, Dataset, Entry};
@@ -75,7 +75,7 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
                 }
             },
         };
-        dataset.entries.push(Entry { part, ..Entry::new(root.join(name), label) });
+        dataset.entries.push(Entry { part, ..Entry::new(below(root, name), label) });
         Ok(())
     })?;
     if let Some(first) = empty.first() {

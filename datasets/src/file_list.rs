@@ -2,9 +2,10 @@
 //! Lines are read from the right, so names may hold spaces; the label may be missing.
 //! Never: opens a video, or takes a mistyped label for part of a name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
+use framespool::source::url_in;
 
 use crate::text::for_each_line;
 use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
@@ -13,7 +14,7 @@ use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 ///
 /// - The label is the last field, an integer; a line without one has label -1. Fields are separated by white space,
 ///   or by `delimiter` if one is given; then what follows the last delimiter must be a label, or nothing.
-/// - Relative paths are relative to `root`, or else to the folder of the list.
+/// - Relative paths are relative to `root`, which may be a URL, or else to the folder of the list. URLs are what they are.
 /// - Blank lines and lines that begin with `#` are passed over.
 /// - A line that goes on after the name of a video with anything but one label is an error, with its number.
 ///
@@ -25,10 +26,18 @@ pub fn file_list(path: impl AsRef<Path>, root: Option<&Path>, delimiter: Option<
     let mut dataset = Dataset::default();
     for_each_line(path, true, |_, line| {
         let (name, label) = parse(line, delimiter)?;
-        dataset.entries.push(Entry::new(root.join(name), label));
+        dataset.entries.push(Entry::new(below(root, name), label));
         Ok(())
     })?;
     not_empty(path, dataset, "path label")
+}
+
+/// The path of a name in a list: what is a URL stays as it is.
+pub(crate) fn below(root: &Path, name: impl AsRef<Path>) -> PathBuf {
+    match url_in(name.as_ref()) {
+        Some(url) => url.into(),
+        None => root.join(name),
+    }
 }
 
 /// The folder from which relative paths of a list start.

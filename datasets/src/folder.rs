@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
+use crate::places::check_listable;
 use crate::text::site;
 use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 
@@ -21,6 +22,7 @@ use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<Dataset> {
     let root = root.as_ref();
     let extensions = wanted(extensions)?;
+    check_listable(root)?;
     let kind = fs::metadata(root).map_err(|e| Error::io(&site(root), e))?;
     if !kind.is_dir() {
         return Err(Error::Argument(format!(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use framespool::error::Result;
 
-use crate::file_list::{not_empty, root_of};
+use crate::file_list::{below, not_empty, root_of};
 use crate::text::for_each_line;
 use crate::value::{shortened, Column};
 use crate::{Dataset, Entry};
@@ -36,7 +36,7 @@ pub fn gluon_list(path: impl AsRef<Path>, root: Option<&Path>, extension: Option
         if let (Some(extension), None) = (extension, Path::new(&name).extension()) {
             name = format!("{name}.{extension}");
         }
-        dataset.entries.push(Entry::new(root.join(name), label));
+        dataset.entries.push(Entry::new(below(root, name), label));
         durations.push(duration);
         Ok(())
     })?;

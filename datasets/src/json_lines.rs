@@ -8,7 +8,7 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
-use crate::file_list::{not_empty, root_of};
+use crate::file_list::{below, not_empty, root_of};
 use crate::text::{for_each_line, json_trouble, wrong};
 use crate::value::{shortened, Columns, Value};
 use crate::{Bounds, Dataset, Entry, NO_LABEL};
@@ -54,7 +54,7 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> R
                 return Err(format!("\"{}\" is {shown}, the path of a video is wanted", keys.source));
             }
         };
-        let mut entry = Entry::new(root.join(&*file), NO_LABEL);
+        let mut entry = Entry::new(below(root, &*file), NO_LABEL);
         (entry.label, entry.label_name) = keys.label(&object)?;
         if object.get(&keys.label).is_some_and(|label| !matches!(label, Value::List(_))) {
             let first = *numbered.get_or_insert((line, entry.label_name.is_none()));
@@ -166,10 +166,13 @@ impl Keys {
     }
 }
 
-/// A path as it is, or that of a `file:` URI.
+/// A path or a URL that is read as it is, or the path of a `file:` URI.
 pub(crate) fn local(text: &str) -> Result<Cow<'_, str>, String> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(Cow::Borrowed(text)) };
     if !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) {
+        return Ok(Cow::Borrowed(text));
+    }
+    if ["https", "http", "s3"].iter().any(|read| scheme.eq_ignore_ascii_case(read)) {
         return Ok(Cow::Borrowed(text));
     }
     let host_and_path = rest.split_once('/').map(|(host, path)| (host, format!("/{path}")));
@@ -268,7 +271,7 @@ mod tests {
             ("{\"uri\": 3}", false, "\"uri\" is 3"),
             ("{\"uri\": \"a\"", false, "is not JSON"),
             ("{\"uri\": \"a\"} {\"uri\": \"b\"}", false, "is not JSON"),
-            ("{\"uri\": \"s3://bucket/a.mp4\"}", false, "'s3://bucket/a.mp4' is on no disk"),
+            ("{\"uri\": \"gs://bucket/a.mp4\"}", false, "'gs://bucket/a.mp4' is on no disk"),
             ("{\"uri\": \"file://host/a.mp4\"}", false, "is on no disk"),
             ("{\"uri\": \"file:///a%2\"}", false, "hexadecimal"),
             ("{\"uri\": \"a\", \"label\": 1.5}", false, "\"label\" is 1.5, no label"),

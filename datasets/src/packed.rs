@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
 use framespool::error::{Error, Result, Site};
-use framespool::source::Member;
+use framespool::source::{self, Member};
 
 use crate::value::{Column, Columns, Value};
 use crate::Bounds;
@@ -131,7 +131,7 @@ pub(crate) fn read_all(
 ) -> Result<Packed> {
     let next = AtomicUsize::new(0);
     // Files are taken in order, so all before the one that fails are under way, and are read to their ends.
-    let (failed, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (failed, stop) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
     let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
     let done: Vec<Mutex<Option<Result<Packed>>>> = files.iter().map(|_| Mutex::new(None)).collect();
     let work = |go_on: Watch| -> Result<()> {
@@ -155,7 +155,13 @@ pub(crate) fn read_all(
     std::thread::scope(|scope| {
         for helper in 0..helpers {
             let named = Builder::new().name(format!("listing-{helper}"));
-            if named.spawn_scoped(scope, || work(&stopped)).is_err() {
+            let flag = stop.clone();
+            let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+            let help = || {
+                let _calling = source::calling(wanted, None);
+                work(&stopped)
+            };
+            if named.spawn_scoped(scope, help).is_err() {
                 break; // those that there are do it too
             }
         }
@@ -177,7 +183,7 @@ pub(crate) fn read_all(
         }
         finished
     })?;
-    if stop.into_inner() {
+    if stop.load(Ordering::Relaxed) {
         return Err(Error::Interrupted); // whatever else was found meanwhile
     }
     let mut all = Packed::default();

@@ -22,7 +22,7 @@ pub use cell::Tables;
 
 use crate::blocks::Blocks;
 use crate::classes::Classes;
-use crate::file_list::root_of;
+use crate::file_list::{below, root_of};
 use crate::json_lines::{local, Keys};
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
 use crate::value::{shortened, Value};
@@ -312,7 +312,7 @@ impl Rows<'_> {
         let keys = &self.how.keys;
         let stored = match spot {
             None => match object.get(&keys.source) {
-                Some(Value::Text(text)) if !text.is_empty() => Stored::Path(self.root.join(&*local(text)?)),
+                Some(Value::Text(text)) if !text.is_empty() => Stored::Path(below(self.root, &*local(text)?)),
                 other => {
                     let shown = other.map_or("missing".to_owned(), Value::shown);
                     return Err(format!("\"{}\" is {shown}, the path of a video is wanted", keys.source));

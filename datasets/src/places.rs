@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
+use framespool::source::{name_of, url_in};
 
 use crate::text::{site, wrong};
 use crate::{has_extension, VIDEO_EXTENSIONS};
@@ -55,6 +56,7 @@ impl Places {
 }
 
 fn list(folder: &Path) -> Result<Listing> {
+    check_listable(folder)?;
     let failed = |e| Error::io(&site(folder), e);
     // An empty path is the folder that the process is in.
     let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -76,6 +78,17 @@ fn list(folder: &Path) -> Result<Listing> {
     }
     listing.stems.values_mut().for_each(|names| names.sort());
     Ok(listing)
+}
+
+/// An error for a folder that is a URL: servers have no common way to say what is there.
+pub(crate) fn check_listable(folder: &Path) -> Result<()> {
+    match url_in(folder) {
+        Some(_) => Err(Error::Argument(format!(
+            "{}: what is at a URL cannot be listed; name the files, with their extensions, in a list",
+            name_of(folder)
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Counts entries whose file is not there.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use framespool::error::Result;
 
-use crate::file_list::{beyond, check_delimiter, file_list, not_empty, root_of};
+use crate::file_list::{below, beyond, check_delimiter, file_list, not_empty, root_of};
 use crate::text::for_each_line;
 use crate::value::{Column, Value};
 use crate::{Dataset, Entry, NO_LABEL};
@@ -31,7 +31,7 @@ pub fn space_list(
     let (mut dataset, mut lists) = (Dataset::default(), Vec::new());
     for_each_line(path, true, |_, line| {
         let (name, labels) = parse(line, delimiter)?;
-        dataset.entries.push(Entry::new(root.join(name), NO_LABEL));
+        dataset.entries.push(Entry::new(below(root, name), NO_LABEL));
         lists.push(Value::integers(labels));
         Ok(())
     })?;

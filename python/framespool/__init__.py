@@ -9,7 +9,7 @@ from framespool import datasets, errors, gpu, sampling, transforms
 from framespool._bench import BenchReport, bench
 from framespool._checking import CheckReport, check
 from framespool._doctor import Finding, doctor
-from framespool._framespool import Tensor, __version__
+from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
@@ -91,6 +91,7 @@ __all__ = [
     "gpu",
     "preview",
     "probe",
+    "remote_stats",
     "sampling",
     "transforms",
 ]

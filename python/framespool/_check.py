@@ -10,6 +10,13 @@ from typing import Any
 
 from framespool.errors import ArgumentError
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def is_url(path: str | bytes) -> bool:
+    """Whether a path is a URL, which the functions of ``os.path`` would spoil."""
+    return isinstance(path, str) and _URL.match(path) is not None
+
 
 def whole(name: str, value: Any, *, least: int = 0, most: int = 2**32 - 1) -> int:
     """``value`` as an int (NumPy's integers too), from ``least`` to ``most``."""

@@ -255,6 +255,13 @@ class Index:
 def cores() -> int:
     """Cores that this process may use: its affinity, and the quota of its control group."""
 
+def remote_stats() -> dict[str, int]:
+    """What reading by URL took this process so far, whoever did it.
+
+    ``remote_requests`` (repeated ones and redirections included), ``remote_bytes`` of files that came,
+    ``remote_retries`` (requests that repeated one that failed), ``remote_cache_hits`` (reads answered from memory).
+    """
+
 def clips_in(rule: Rule, video: Known) -> int:
     """Number of clips that a video yields."""
 

@@ -22,7 +22,10 @@ from framespool.transforms._lists import finish, split, steps
 #: As the engine calls them: an image is a clip of one frame.
 _LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
 #: Counts of :meth:`ImageLoader.stats` that masks add to.
-_SHARED = ("pictures_decoded", "pictures_delivered", "runs", "bytes_read")
+_SHARED = (
+    *("pictures_decoded", "pictures_delivered", "runs", "bytes_read"),
+    *("remote_requests", "remote_bytes", "remote_retries", "remote_cache_hits"),
+)
 
 
 @dataclass(eq=False)

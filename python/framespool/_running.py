@@ -321,8 +321,9 @@ class Loader(Generic[B]):
         ``runs`` (decoding passes), ``gops_shared`` (passes that served several clips), ``runs_repeated``
         (passes done again with every picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``,
         ``clips_given_up`` (for ones that were due earlier), ``clip_store_peak_bytes``, ``memory_budget``. Files:
-        ``bytes_read``, ``videos_indexed``, ``videos_failed``. Trouble: ``errors`` by kind, also those that
-        ``on_error`` passed over, ``clips_skipped``, ``clips_replaced``. Seconds, summed over worker threads:
+        ``bytes_read``, ``videos_indexed``, ``videos_failed``. URLs: ``remote_requests``, ``remote_bytes``,
+        ``remote_retries``, ``remote_cache_hits`` (reads answered from memory). Trouble: ``errors`` by kind, also
+        those that ``on_error`` passed over, ``clips_skipped``, ``clips_replaced``. Seconds, summed over worker threads:
         ``lane_busy_seconds``, of which ``planning_seconds`` (with opening files), ``reading_seconds``,
         ``decoding_seconds``, ``painting_seconds`` (the pixels); ``lane_blocked_seconds`` (everything ready, the
         training loop has not taken it) and ``lane_starved_seconds`` (nothing to do). ``consumer_wait_seconds``: how

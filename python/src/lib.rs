@@ -59,7 +59,7 @@ mod _framespool {
     #[pymodule_export]
     use tensor::Tensor;
     #[pymodule_export]
-    use video::{Clip, FrameIterator, Video};
+    use video::{remote_stats, Clip, FrameIterator, Video};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

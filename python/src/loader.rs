@@ -24,7 +24,7 @@ use crate::order::{self, word};
 use crate::recipe::{recipe, Step};
 use crate::sampling::{sampling, with_cause, Callable, Rule};
 use crate::tensor::{Element, Tensor};
-use crate::video::{choice, raise_own, watch, Archives, Source};
+use crate::video::{calling, choice, raise_own, watch, Archives, Source};
 
 /// Keywords of the loader that are plain numbers and words.
 #[derive(FromPyObject)]
@@ -217,7 +217,11 @@ impl Spool {
         let Some(spool) = guard.as_mut() else {
             return Err(PyRuntimeError::new_err("the loader is gone; make another one"));
         };
-        raise_own(py, py.detach(|| work(spool)))
+        let done = py.detach(|| {
+            let _calling = calling();
+            work(spool)
+        });
+        raise_own(py, done)
     }
 }
 
@@ -336,6 +340,11 @@ impl Spool {
         dict.set_item("clip_store_peak_bytes", stats.clip_store_peak_bytes)?;
         dict.set_item("memory_budget", stats.memory_budget)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
+        let remote = stats.remote;
+        dict.set_item("remote_requests", remote.requests)?;
+        dict.set_item("remote_bytes", remote.bytes)?;
+        dict.set_item("remote_retries", remote.retries)?;
+        dict.set_item("remote_cache_hits", remote.cache_hits)?;
         dict.set_item("nvdec_lanes", stats.nvdec_lanes)?;
         dict.set_item("pictures_decoded_by_gpu", stats.pictures_decoded_by_gpu)?;
         dict.set_item("left_to_cpu", stats.left_to_cpu)?;

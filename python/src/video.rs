@@ -16,7 +16,7 @@ use framespool::limits::Limits;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::Transform;
 use framespool::pixels::{Dtype, Layout, Recipe};
-use framespool::source::{FolderSource, FrameFolder, Member, MemorySource, Opener};
+use framespool::source::{self, FolderSource, FrameFolder, Member, MemorySource, Opener};
 use framespool::spool::DecoderChoice;
 use framespool::units::DisplayIndex;
 use framespool::video::{FrameStream, Video as Engine, Workbench};
@@ -118,6 +118,23 @@ pub fn watch() -> impl Fn() -> framespool::Result<()> {
     }
 }
 
+/// Makes known to sources that wait for a server, on this thread, that Ctrl-C ends the waiting.
+pub fn calling() -> source::Calling {
+    source::calling(watch(), None)
+}
+
+/// What reading by URL took this process, by name.
+#[pyfunction]
+pub fn remote_stats() -> HashMap<&'static str, u64> {
+    let total = source::remote_total();
+    HashMap::from([
+        ("remote_requests", total.requests),
+        ("remote_bytes", total.bytes),
+        ("remote_retries", total.retries),
+        ("remote_cache_hits", total.cache_hits),
+    ])
+}
+
 /// The result, or what a signal handler raised meanwhile.
 pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
     if matches!(result, Err(Error::Interrupted)) {
@@ -201,6 +218,7 @@ impl FrameIterator {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
         let next = py.detach(|| {
+            let _calling = calling();
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(stream) = held.as_mut() else { return Ok(None) };
             let next = stream.next(&watch());
@@ -248,6 +266,7 @@ impl Video {
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
         let made = py.detach(|| {
+            let _calling = calling();
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
             let kept = kept.filter(|b| *b.recipe() == recipe);
             let mut bench = kept.map_or_else(|| self.workbench(recipe), Ok)?;
@@ -299,11 +318,12 @@ impl Video {
     ) -> PyResult<Self> {
         let decoder = choice(decoder).or_raise(py)?;
         let opened = py.detach(|| {
+            let _calling = calling();
             let gpu = device.map(Gpu::open).transpose()?;
             let engine = match source {
                 Source::Path(path) => {
                     let kept = Kept::open(&index)?;
-                    let source = framespool::source::open(&path)?;
+                    let source = source::open(&path)?;
                     let (index, _) = index_of(kept.store.as_deref(), &path, &source, &watch())?;
                     Engine::with_index(source, index)
                 }

@@ -2,11 +2,12 @@
 //! Directly from the source where the index knows the place, else through libavformat, checked packet by packet.
 //! Never: hands out a packet that is not the one asked for.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
-use crate::index::VideoIndex;
+use crate::index::{PacketRecord, VideoIndex};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -19,6 +20,9 @@ const SPAN: usize = 256 << 10;
 /// Bytes between two packets (sound, box headers) that are fetched with them rather than skipped by a second read.
 const GAP: u64 = 16 << 10;
 
+/// Bytes of coming packets that a source is told of, so that one that is far away can fetch them together.
+const ANNOUNCED: u64 = 16 << 20;
+
 /// Reads the packets of one video.
 pub struct PacketReader {
     source: Arc<dyn ByteSource>,
@@ -26,6 +30,8 @@ pub struct PacketReader {
     bytes_read: u64,
     demuxed: Option<Demuxed>,
     span: Span,
+    /// Packets of which the source was told.
+    announced: Range<u32>,
 }
 
 /// Bytes of the source that were fetched together.
@@ -51,7 +57,7 @@ struct Demuxed {
 impl PacketReader {
     /// A reader that has not touched the source yet.
     pub fn new(source: Arc<dyn ByteSource>, index: Arc<VideoIndex>) -> Self {
-        Self { source, index, bytes_read: 0, demuxed: None, span: Span::default() }
+        Self { source, index, bytes_read: 0, demuxed: None, span: Span::default(), announced: 0..0 }
     }
 
     /// The index it reads by.
@@ -139,6 +145,7 @@ impl PacketReader {
         let (head, body) = buffer.split_at_mut(preamble.len());
         head.copy_from_slice(preamble);
         if self.span.get(record.offset, body.len()).is_none() {
+            self.announce(at, last);
             let len = self.stretch(at, last);
             if len > body.len() {
                 self.span.start = record.offset;
@@ -157,6 +164,25 @@ impl PacketReader {
         }
         packet.set_key(record.container_key());
         Ok(())
+    }
+
+    /// Tells the source of the packets from `at` up to `last`, or of as many as is sensible; of more when half of them are read.
+    fn announce(&mut self, at: DecodeIndex, last: DecodeIndex) {
+        let Range { start, end } = self.announced;
+        let half = start + (end - start) / 2;
+        if (start..end).contains(&at.0) && (at.0 < half || end > last.0) {
+            return;
+        }
+        let packets = &self.index.packets[at.at()..=last.at()];
+        let mut bytes = 0;
+        let fits = |packet: &&PacketRecord| {
+            bytes += u64::from(packet.size);
+            bytes <= ANNOUNCED
+        };
+        let count = packets.iter().take_while(fits).count().max(1);
+        let place = |packet: &PacketRecord| packet.offset..packet.offset.saturating_add(packet.size.into());
+        self.source.will_read(&mut packets[..count].iter().map(place));
+        self.announced = at.0..at.0 + count as u32;
     }
 
     /// Bytes from packet `at` to the end of the last packet, up to `last`, that is worth fetching with it.

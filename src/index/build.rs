@@ -21,6 +21,8 @@ use crate::units::DecodeIndex;
 /// Bytes read of a packet to see its first slice; more is read in the rare case that this is not enough.
 const HEAD: usize = 1024;
 const LONG_HEAD: usize = 1 << 16;
+/// Key packets whose heads a source is told of together.
+const ANNOUNCED: usize = 128;
 
 /// Builds the index of a video. `watch` is called for every packet that is read; an error from it stops the work.
 pub fn build(
@@ -210,7 +212,14 @@ fn from_tables(
     let mut known: Vec<Known> = Vec::with_capacity(packets.len());
     let mut carried = Carried::default();
     let mut first_start: Option<(i64, Start)> = None;
-    for fact in packets {
+    let mut keys_met = 0;
+    for (at, fact) in packets.iter().copied().enumerate() {
+        if has_starts_inside && fact.key {
+            if keys_met % (ANNOUNCED / 2) == 0 {
+                announce_heads(source, &packets[at..], keys_met > 0);
+            }
+            keys_met += 1;
+        }
         if fact.size == 0 {
             return Ok(None); // empty samples: what they mean depends on the codec
         }
@@ -250,6 +259,16 @@ fn from_tables(
         return Ok(None);
     }
     finish(source, container, info, known, true, carried, watch).map(Some)
+}
+
+/// Tells the source of the heads of the next key packets. `again`: half of them were told of before, and are left out.
+fn announce_heads(source: &Arc<dyn ByteSource>, packets: &[PacketFact], again: bool) {
+    let skipped = if again { ANNOUNCED / 2 } else { 0 };
+    let keys = packets.iter().filter(|fact| fact.key).skip(skipped).take(ANNOUNCED - skipped);
+    source.will_read(&mut keys.filter_map(|fact| {
+        let start = fact.offset?;
+        Some(start..start.saturating_add(u64::from(fact.size).min(HEAD as u64)))
+    }));
 }
 
 /// What a sync sample means for codecs whose headers are not looked at.

@@ -14,7 +14,6 @@ mod process;
 mod travel;
 mod writer;
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -25,7 +24,7 @@ use super::{build, VideoIndex};
 use crate::error::{Result, Site};
 use crate::limits::Limits;
 use crate::source::ByteSource;
-use entry::{fingerprint, id_of, since_1970, Entry, Stamp};
+use entry::{fingerprint, id_of, key_of, since_1970, Entry, Stamp};
 use writer::{New, Trouble, Writer};
 
 pub use coding::FORMAT;
@@ -55,8 +54,7 @@ impl Store {
     pub fn get(&self, path: &Path, source: &dyn ByteSource) -> Option<Arc<VideoIndex>> {
         let _inside = process::enter(self.made_in)?;
         let stamp = Stamp::of(&source.identity())?;
-        let path = std::path::absolute(path).ok()?;
-        let path = path.as_os_str().as_bytes();
+        let path = &key_of(path, source)?[..];
         let admit = |bytes: &[u8]| {
             let entry = Entry::unseal(bytes).filter(|e| e.path == path && e.fits(&stamp, source))?;
             coding::decode(entry.index, Site::file(source.name()), &Limits::default())
@@ -93,8 +91,7 @@ impl Store {
             return;
         };
         let Some(stamp) = Stamp::of(&source.identity()) else { return };
-        let (Ok(path), Ok(print)) = (std::path::absolute(path), fingerprint(source)) else { return };
-        let path = path.into_os_string().into_encoded_bytes();
+        let (Some(path), Ok(print)) = (key_of(path, source), fingerprint(source)) else { return };
         let new = New { path, stamp, read_ns: since_1970(since), print, index: index.clone() };
         if !writer.keep(new, wait) {
             self.trouble.lose(1);

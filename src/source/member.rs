@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::WindowSource;
+use super::{name_of, open_again, WindowSource};
 use crate::error::Result;
 
 /// A file inside a file.
@@ -24,7 +24,7 @@ pub struct Member {
 impl Member {
     /// What messages call it: `shard.tar!a.mp4`.
     pub fn label(&self) -> Arc<str> {
-        let file = self.file.to_string_lossy();
+        let file = name_of(&self.file);
         match &self.name {
             Some(name) => format!("{file}!{name}").into(),
             None => format!("{file}!{}..{}", self.offset, self.offset.saturating_add(self.len)).into(),
@@ -34,9 +34,9 @@ impl Member {
     /// Opens the archive and shows this member of it.
     ///
     /// # Errors
-    /// Those of [`super::open`]; `Truncated` where the archive ends before the member does.
+    /// Those of [`open`](super::open); `Truncated` where the archive ends before the member does.
     pub fn open(&self) -> Result<WindowSource> {
-        WindowSource::new(self.label(), super::open(&self.file)?, self.offset, self.len)
+        WindowSource::new(self.label(), open_again(&self.file)?, self.offset, self.len)
     }
 }
 

@@ -36,7 +36,7 @@ impl Place {
     /// What messages call it.
     pub fn name(&self) -> Arc<str> {
         match self {
-            Place::Path(path) => Arc::from(path.to_string_lossy()),
+            Place::Path(path) => super::name_of(path),
             Place::Member(member) => member.label(),
             Place::Memory(memory) => memory.name().clone(),
             Place::Frames(frames) => Arc::from(frames.folder.to_string_lossy()),
@@ -47,10 +47,10 @@ impl Place {
     /// Opens it.
     ///
     /// # Errors
-    /// Those of [`super::open`], [`Member::open`], [`FolderSource::open`] and [`Opener::open`].
+    /// Those of [`super::open_again`], [`Member::open`], [`FolderSource::open`] and [`Opener::open`].
     pub fn open(&self) -> Result<Arc<dyn ByteSource>> {
         Ok(match self {
-            Place::Path(path) => super::open(path)?,
+            Place::Path(path) => super::open_again(path)?,
             Place::Member(member) => Arc::new(member.open()?),
             Place::Memory(memory) => Arc::new(memory.clone()),
             Place::Frames(frames) => Arc::new(FolderSource::open(frames)?),

@@ -19,6 +19,7 @@ use super::SpoolConfig;
 use crate::batch::{Part, Target};
 use crate::error::{Error, Result};
 use crate::pixels::{ClipShape, DeviceExpand, Expand, Painter};
+use crate::source::{calling, Calling};
 
 /// All lanes.
 pub(super) struct Lanes {
@@ -136,11 +137,21 @@ impl Lane {
         }
     }
 
+    /// Sources that wait for a server learn from this when nobody waits for the lane any more.
+    fn calling(&self, generation: u64) -> Calling {
+        let desk = self.desk.clone();
+        calling(move || desk.check(generation), Some(self.meter.remote()))
+    }
+
     fn do_job(&mut self, job: Job) {
         match job {
             Job::Place { generation, position, held, part } => self.place(generation, position, *held, part),
-            Job::Start(group) => self.start(group),
+            Job::Start(group) => {
+                let _calling = self.calling(group.generation);
+                self.start(group);
+            }
             Job::Resume(mut errand) => {
+                let _calling = self.calling(errand.generation());
                 errand.parked = None;
                 self.go_on(errand);
             }

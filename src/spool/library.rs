@@ -19,7 +19,7 @@ use crate::order::rng::{purpose, Key};
 use crate::order::Mix;
 use crate::sampling::footage::{Extent, Part};
 use crate::sampling::{Footage, Sample, Sampling};
-use crate::source::{ByteSource, FolderSource, Identity, Place};
+use crate::source::{calling, ByteSource, FolderSource, Identity, Place};
 use crate::video::Video;
 
 /// Frames and clips of an item.
@@ -109,7 +109,7 @@ impl Library {
         }
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(0);
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
         let lengths: Vec<Mutex<Option<Result<Length>>>> =
             (0..self.entries.len()).map(|_| Mutex::new(None)).collect();
@@ -131,6 +131,13 @@ impl Library {
                     });
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(length);
                     done.fetch_add(1, Ordering::Release);
+                };
+                let flag = stop.clone();
+                let wanted =
+                    move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                let work = move || {
+                    let _calling = calling(wanted, Some(meter.remote()));
+                    work();
                 };
                 let name = format!("spool-survey-{worker}");
                 if std::thread::Builder::new().name(name).spawn_scoped(scope, work).is_err() && worker == 0 {

@@ -3,12 +3,13 @@
 //! Never: influences anything.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::errand::Work;
 use crate::decode::{Counts, Times};
 use crate::error::Error;
+use crate::source::{RemoteCounts, Tally};
 
 /// A reading of the counts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Stats {
     pub decoding: Counts,
     /// Bytes read from sources by lanes.
     pub bytes_read: u64,
+    /// What reading by URL took.
+    pub remote: RemoteCounts,
     /// Decoding passes that served more than one clip.
     pub gops_shared: u64,
     /// Clips that were made before their turn and kept until it came.
@@ -87,9 +90,15 @@ pub struct Failure {
 pub struct Meter {
     stats: Mutex<Stats>,
     failures: Mutex<BTreeMap<u32, Failure>>,
+    remote: Arc<Tally>,
 }
 
 impl Meter {
+    /// Where sources count what they fetch for this loader.
+    pub(super) fn remote(&self) -> &Arc<Tally> {
+        &self.remote
+    }
+
     /// Adds to the counts.
     pub(super) fn add(&self, change: impl FnOnce(&mut Stats)) {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
@@ -141,6 +150,7 @@ impl Meter {
 
     /// The counts now.
     pub fn read(&self) -> Stats {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let counted = self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Stats { remote: self.remote.read(), ..counted }
     }
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, flag, several
+from framespool._check import choice, flag, is_url, several
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._entries import Entries
 from framespool.errors import ArgumentError
@@ -168,7 +168,7 @@ def _files(name: str, paths: _Paths) -> list[str]:
         if not isinstance(path, str):
             raise ArgumentError(f"{name} must be strings, got {path!r}")
         # A file of that very name is meant itself.
-        plain = "{" not in path or os.path.exists(path)
+        plain = "{" not in path or (not is_url(path) and os.path.exists(path))
         found = [path] if plain else itertools.islice(_expanded(path), _MOST_FILES + 1)
         files.extend(found)
         if len(files) > _MOST_FILES:

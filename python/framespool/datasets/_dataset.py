@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
 from typing import Any, overload
 
-from framespool._check import number, whole
+from framespool._check import is_url, number, whole
 from framespool.datasets._entries import Entries, joined
 from framespool.datasets._sources import Cell, FrameFolder, Member, Part, Source
 from framespool.errors import ArgumentError
@@ -277,7 +277,9 @@ def _key_of(entry: Any) -> tuple[str, str, str] | None:
         entry, frames = entry.file, entry._which
     if entry is None or isinstance(entry, bytes):
         return None
-    return os.path.normpath(os.fspath(entry)), _told(frames), _told(bounds)
+    path = os.fspath(entry)
+    # A URL is one as it is written: "//" and ".." are the server's to understand.
+    return path if is_url(path) else os.path.normpath(path), _told(frames), _told(bounds)
 
 
 def _told(facts: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 //! A checksum covers all of it, the path too: what a damaged database returns under a path is that path's index or nothing.
 //! Never: decodes an index.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
@@ -29,8 +30,16 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// `None` for what is not a whole file.
+    /// `None` for what is not a whole file. A file on a server is told by its tag: there are no times, so that a number of it takes
+    /// the place of one, and no tick that would have to pass. One without a tag could change unnoticed.
     pub fn of(identity: &Identity) -> Option<Self> {
+        if let Identity::Remote { len, tag, start: 0, .. } = identity {
+            return (!tag.is_empty()).then(|| Self {
+                len: *len,
+                mtime_ns: xxh3_64(tag.as_bytes()) as i64,
+                ctime_ns: 0,
+            });
+        }
         let &Identity::File { len, mtime_ns, ctime_ns, start: 0, .. } = identity else { return None };
         Some(Self { len, mtime_ns: i64::try_from(mtime_ns).ok()?, ctime_ns: i64::try_from(ctime_ns).ok()? })
     }
@@ -114,7 +123,11 @@ pub fn id_of(path: &[u8]) -> i64 {
 }
 
 /// Tells contents apart without reading them whole: length, beginning and end, where containers keep their tables.
+/// A server's tag tells as much, without a request for the end.
 pub fn fingerprint(source: &dyn ByteSource) -> Result<u64> {
+    if let Identity::Remote { tag, .. } = source.identity() {
+        return Ok(xxh3_64(tag.as_bytes()));
+    }
     let mut hash = Xxh3::new();
     hash.update(&source.len().to_le_bytes());
     let mut buffer = [0; PRINT_BYTES as usize];
@@ -123,6 +136,14 @@ pub fn fingerprint(source: &dyn ByteSource) -> Result<u64> {
         hash.update(&buffer[..got]);
     }
     Ok(hash.digest())
+}
+
+/// What an index is kept under: the absolute path; for a URL the URL, without its secrets.
+pub fn key_of(path: &Path, source: &dyn ByteSource) -> Option<Vec<u8>> {
+    match source.identity() {
+        Identity::Remote { url, .. } => Some(url.as_bytes().to_vec()),
+        _ => Some(std::path::absolute(path).ok()?.into_os_string().into_encoded_bytes()),
+    }
 }
 
 /// Nanoseconds since 1970.
@@ -154,6 +175,22 @@ mod tests {
             assert_eq!(Entry::unseal(&damaged), None, "bit {bit}");
         }
         assert!((0..sealed.len()).all(|len| Entry::unseal(&sealed[..len]).is_none()));
+    }
+
+    #[test]
+    fn a_file_on_a_server_is_told_by_length_and_tag() {
+        let identity = |len, tag: &str, start| Identity::Remote {
+            url: "https://h/a".into(),
+            len,
+            tag: tag.into(),
+            start,
+        };
+        let stamp = |tag| Stamp::of(&identity(3, tag, 0));
+        assert_eq!(stamp("\"x\""), stamp("\"x\""));
+        assert!(stamp("\"x\"").is_some() && stamp("\"x\"") != stamp("\"y\""));
+        assert!(stamp("").is_none(), "it could change unnoticed");
+        assert!(Stamp::of(&identity(3, "\"x\"", 1)).is_none(), "a part");
+        assert_eq!(stamp("t").unwrap().settles_in(DAY_NS), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::entry::Stamp;
 use super::{build, entry, Store};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{ByteSource, FileSource};
+use crate::source::{open, ByteSource};
 
 /// How often the caller's thread looks up.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -176,7 +176,7 @@ fn open_settled(path: &Path) -> Result<(Arc<dyn ByteSource>, SystemTime)> {
     let mut tries = 0;
     loop {
         let since = SystemTime::now();
-        let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(path)?);
+        let source = open(path)?;
         let young =
             Stamp::of(&source.identity()).and_then(|stamp| stamp.settles_in(entry::since_1970(since)));
         match young.filter(|_| tries < 3) {

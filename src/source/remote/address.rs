@@ -1,0 +1,180 @@
+//! In: a URL as somebody wrote it.
+//! Out: where its bytes are had, and what it may be called where others read: without passwords, without what a query holds.
+//! Never: asks the network.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use reqwest::header::HeaderValue;
+use url::Url;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result, Site};
+use crate::source::name_of;
+
+/// Where the bytes of a URL are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// A file of a web server.
+    Web {
+        /// Without name and password.
+        url: Url,
+        /// Made of them.
+        authorization: Option<HeaderValue>,
+    },
+    /// An object in a bucket.
+    Bucket {
+        /// Its bucket.
+        bucket: String,
+        /// Its key, as it is.
+        key: String,
+    },
+}
+
+/// A URL that was understood.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    /// Where.
+    pub address: Address,
+    /// For messages: no password, and `?…` for any query.
+    pub name: Arc<str>,
+    /// Tells it from other URLs, on disk too: no password, and a number for any query.
+    pub key: Arc<str>,
+}
+
+impl Named {
+    /// # Errors
+    /// `Argument` for what is no URL, `Unsupported` for one of a kind that is not read.
+    pub fn parse(text: &str) -> Result<Self> {
+        // What cannot be taken apart may hold a password anywhere: only its beginning is repeated.
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        let name = name_of(Path::new(text));
+        let wrong = |why: &str| Error::Argument(format!("{scheme}://…: {why}"));
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" | "https" => {
+                let mut url = Url::parse(text).map_err(|e| wrong(&format!("not a URL: {e}; correct it")))?;
+                let authorization = take_authorization(&mut url);
+                url.set_fragment(None);
+                let mut key = url.clone();
+                // Two queries are two files; but what is in them is nobody's business.
+                let number = url.query().map(|query| format!("{:016x}", xxh3_64(query.as_bytes())));
+                key.set_query(number.as_deref());
+                Ok(Self { address: Address::Web { url, authorization }, name, key: String::from(key).into() })
+            }
+            "s3" => {
+                let rest = &text["s3://".len()..];
+                match rest.split_once('/') {
+                    Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() && !bucket.contains('@') => {
+                        let address = Address::Bucket { bucket: bucket.into(), key: key.into() };
+                        Ok(Self { address, key: format!("s3://{rest}").into(), name })
+                    }
+                    _ => Err(wrong(
+                        "no bucket and key in it; write s3://bucket/key, credentials go into the environment",
+                    )),
+                }
+            }
+            _ => Err(Error::Unsupported {
+                site: Site::file(&format!("{scheme}://…").into()),
+                what: format!("reading by {scheme}:// (only https://, http:// and s3://)"),
+            }),
+        }
+    }
+
+    /// A text of somebody else's, without what this URL keeps secret, should it be in there.
+    pub fn scrub(&self, text: &str) -> String {
+        let Address::Web { url, .. } = &self.address else { return text.into() };
+        match url.query().filter(|query| !query.is_empty()) {
+            Some(query) => text.replace(query, "…"),
+            None => text.into(),
+        }
+    }
+}
+
+/// Takes name and password out of a URL; they become what a header says.
+fn take_authorization(url: &mut Url) -> Option<HeaderValue> {
+    use base64::Engine;
+    let password = url.password().map(decoded);
+    let user = decoded(url.username());
+    if user.is_empty() && password.is_none() {
+        return None;
+    }
+    // Both fail only for URLs without a host, which http has.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let pair = [user, password.unwrap_or_default()].join(&b':');
+    let code = base64::engine::general_purpose::STANDARD.encode(pair);
+    let mut value = HeaderValue::try_from(format!("Basic {code}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Bytes for which a URL writes `%xx`.
+fn decoded(text: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, tail @ ..] = rest {
+        let code = tail.get(..2).filter(|_| *first == b'%');
+        let code = code.and_then(|two| std::str::from_utf8(two).ok());
+        match code.and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) => (out, rest) = (pushed(out, byte), &tail[2..]),
+            None => (out, rest) = (pushed(out, *first), tail),
+        }
+    }
+    out
+}
+
+fn pushed(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
+    bytes.push(byte);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_and_queries_are_used_and_never_shown() {
+        let text = "https://me:s%3Acret@host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1#t=3";
+        let named = Named::parse(text).unwrap();
+        assert_eq!(&*named.name, "https://host.example:8443/a%20b/c.mp4?…");
+        assert!(named.key.starts_with("https://host.example:8443/a%20b/c.mp4?"), "{}", named.key);
+        for hidden in ["cret", "abcdef", "me:"] {
+            assert!(!named.name.contains(hidden) && !named.key.contains(hidden), "{hidden}");
+            assert!(!format!("{:?}", named.address).contains("s%3Acret"));
+        }
+        let Address::Web { url, authorization } = &named.address else { panic!("a web server's") };
+        assert_eq!(url.as_str(), "https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1");
+        assert_eq!(authorization.as_ref().unwrap().to_str().unwrap(), "Basic bWU6czpjcmV0"); // me:s:cret
+        let said = "error sending request for url (https://host.example/c.mp4?X-Amz-Signature=abcdef&x=1)";
+        assert!(!named.scrub(said).contains("abcdef"));
+        let other = Named::parse("https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=123456&x=1").unwrap();
+        assert_ne!(named.key, other.key);
+    }
+
+    #[test]
+    fn a_url_without_secrets_is_called_what_it_is() {
+        for text in ["http://127.0.0.1:8000/v/a.mp4", "s3://bucket/a/b c%20?.mp4"] {
+            let named = Named::parse(text).unwrap();
+            assert_eq!((&*named.name, &*named.key), (text, text));
+        }
+        let Address::Bucket { bucket, key } = Named::parse("S3://b/k/%41").unwrap().address else { panic!() };
+        assert_eq!((bucket.as_str(), key.as_str()), ("b", "k/%41"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_without_repeating_secrets() {
+        for text in [
+            "s3://bucket",
+            "s3:///key",
+            "s3://bucket/",
+            "https://",
+            "http://u:hush@:99999/x",
+            "s3://id:hush@b/k",
+        ] {
+            let error = Named::parse(text).unwrap_err();
+            assert!(matches!(error, Error::Argument(_)), "{text}: {error}");
+            assert!(!error.to_string().contains("hush"), "{error}");
+        }
+        let error = Named::parse("gs://bucket/key").unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains("s3://"), "{error}");
+    }
+}

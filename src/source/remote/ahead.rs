@@ -1,0 +1,86 @@
+//! In: where somebody reads, one read after another.
+//! Out: how much more than asked for is worth fetching with it.
+//! Never: reads ahead of somebody who jumps about.
+
+use std::ops::Range;
+
+use super::cache::BLOCK;
+
+/// Bytes ahead of a reader who goes through the file.
+const MOST: u64 = 8 << 20;
+/// A step forward that still counts as reading on: boxes and clusters that are passed by.
+const STEP: u64 = 256 << 10;
+/// How far behind its foremost place a reader may look again without being taken for one who jumps.
+const BACK: u64 = 16 << 20;
+/// A read this near to the end of a file is fetched up to the end: tables and tails are there, and more of them will be read.
+const TAIL: u64 = 256 << 10;
+
+/// What is known of one reader.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// End of the foremost read since the last jump.
+    foremost: u64,
+    /// Bytes to fetch beyond it.
+    window: u64,
+}
+
+impl Ahead {
+    /// Takes note of a read; returns the bytes that should be here or on their way, which it begins.
+    pub fn read(&mut self, read: &Range<u64>, len: u64) -> Range<u64> {
+        if read.start > self.foremost.saturating_add(STEP) || read.start.saturating_add(BACK) < self.foremost
+        {
+            (self.foremost, self.window) = (read.end, 0);
+        } else if read.end > self.foremost {
+            let passed = read.end - self.foremost;
+            self.foremost = read.end;
+            // Doubled by each block, not by each read: small reads are no sign of many to come.
+            if passed >= BLOCK || read.end % BLOCK < passed {
+                self.window = (self.window * 2).clamp(BLOCK, MOST);
+            }
+        }
+        let end = match len - read.end.min(len) {
+            left if left <= TAIL => len,
+            _ if read.end == self.foremost => (read.end + self.window).min(len),
+            _ => read.end.min(len),
+        };
+        read.start..end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn who_reads_on_gets_more_and_more_and_who_jumps_gets_what_was_asked_for() {
+        let mut ahead = Ahead::default();
+        let mut beyond = Vec::new();
+        for n in 0..12 {
+            let read = n * BLOCK..(n + 1) * BLOCK;
+            beyond.push(ahead.read(&read, GIB).end - read.end);
+        }
+        assert!(beyond.is_sorted() && beyond[0] <= BLOCK && beyond[11] == MOST, "{beyond:?}");
+        // Looking back a little changes nothing.
+        assert_eq!(ahead.read(&(5 * BLOCK..5 * BLOCK + 9), GIB), 5 * BLOCK..5 * BLOCK + 9);
+        assert_eq!(ahead.read(&(12 * BLOCK..13 * BLOCK), GIB).end, 13 * BLOCK + MOST);
+        assert_eq!(ahead.read(&(GIB / 2..GIB / 2 + 16), GIB), GIB / 2..GIB / 2 + 16);
+        assert_eq!(ahead.read(&(100..116), GIB), 100..116);
+    }
+
+    #[test]
+    fn the_tail_comes_whole() {
+        let mut ahead = Ahead::default();
+        assert_eq!(ahead.read(&(GIB - 70_000..GIB - 69_984), GIB), GIB - 70_000..GIB);
+        assert_eq!(ahead.read(&(0..16), 1000), 0..1000);
+        assert_eq!(ahead.read(&(0..16), 0).end, 0);
+    }
+
+    #[test]
+    fn small_reads_in_one_block_are_no_sign_of_many() {
+        let mut ahead = Ahead::default();
+        let ends: Vec<u64> = (0..100).map(|n| ahead.read(&(n * 16..n * 16 + 16), GIB).end).collect();
+        assert!(ends.iter().all(|&end| end <= 1600 + BLOCK), "{ends:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! In: an address.
+//! Out: what answers range requests for it, through one client for all, which notes what servers say.
+//! Never: repeats a request, or decides what an answer means.
+
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use object_store::aws::AmazonS3Builder;
+use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
+use object_store::http::HttpBuilder;
+use object_store::path::Path as ObjectPath;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use reqwest::header::{HeaderMap, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, RETRY_AFTER};
+
+use super::address::Address;
+use crate::error::{Error, Result};
+use crate::source::caller::{RemoteCounts, Tally};
+
+/// Until a connection stands.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Environment variables any of which says that S3 is asked with credentials. Without one, buckets are asked as anybody.
+const CREDENTIALS: [&str; 4] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
+
+/// What answers for one file.
+#[derive(Clone, Debug)]
+pub(super) struct Store {
+    pub objects: Arc<dyn ObjectStore>,
+    pub path: ObjectPath,
+}
+
+/// The client that all files share, with its connections.
+pub(super) fn client() -> Result<reqwest::Client, String> {
+    // One provider of cryptography for the process; a second call finds the first one's, which is the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT)
+        .pool_idle_timeout(Duration::from_secs(30))
+        // Over HTTP/2 all ranges of a server would share one connection and its window.
+        .http1_only()
+        // A signed URL would be told to whom it leads.
+        .referer(false)
+        .user_agent(concat!("framespool/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| format!("no client for URLs can be made: {}", root_cause(&error)))
+}
+
+impl Store {
+    /// # Errors
+    /// `Argument` where the environment's settings for S3 make no sense.
+    pub fn open(client: &reqwest::Client, address: &Address) -> Result<Self> {
+        let once = RetryConfig {
+            backoff: BackoffConfig::default(),
+            max_retries: 0,
+            retry_timeout: Duration::from_secs(60),
+        };
+        match address {
+            Address::Web { url, authorization } => {
+                let connector =
+                    Connector(Service { client: client.clone(), authorization: authorization.clone() });
+                let store = HttpBuilder::new()
+                    .with_url(url.as_str())
+                    .with_client_options(ClientOptions::new().with_allow_http(true))
+                    .with_http_connector(connector)
+                    .with_retry(once)
+                    .build();
+                let objects = store.map_err(|error| Error::Argument(root_cause(&error)))?;
+                // The whole URL is the store's, so that it is asked for as it was written.
+                Ok(Self { objects: Arc::new(objects), path: ObjectPath::default() })
+            }
+            Address::Bucket { bucket, key } => {
+                let wrong = |error: &dyn std::error::Error| {
+                    Error::Argument(format!("s3://{bucket}/{key}: {}; correct it", root_cause(error)))
+                };
+                let path = ObjectPath::parse(key).map_err(|error| wrong(&error))?;
+                check_endpoint()?;
+                let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+                let asks_instance = std::env::var("AWS_EC2_METADATA_DISABLED")
+                    .is_ok_and(|value| value.eq_ignore_ascii_case("false"));
+                let mut builder = AmazonS3Builder::from_env()
+                    .with_bucket_name(bucket)
+                    .with_http_connector(Connector(Service { client: client.clone(), authorization: None }))
+                    .with_retry(once);
+                if !asks_instance && !CREDENTIALS.iter().any(|name| set(name)) {
+                    builder = builder.with_skip_signature(true);
+                }
+                let objects = builder.build().map_err(|error| wrong(&error))?;
+                Ok(Self { objects: Arc::new(objects), path })
+            }
+        }
+    }
+}
+
+/// An S3 without TLS must have been asked for: credentials protect requests, not what comes back.
+fn check_endpoint() -> Result<()> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
+        .iter()
+        .find(|name| set(name).is_some_and(|url| url.starts_with("http://")));
+    let allowed =
+        set("AWS_ALLOW_HTTP").is_some_and(|v| ["1", "true", "yes", "on"].contains(&&*v.to_lowercase()));
+    match plain {
+        Some(name) if !allowed => Err(Error::Argument(format!(
+            "{name} is a http:// URL, by which bytes travel unprotected; set AWS_ALLOW_HTTP=true to allow it, or give a https:// URL"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What a server said to one request; travels with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen(Arc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    counted_at: Option<Tallies>,
+    /// 0: nothing.
+    status: AtomicU16,
+    /// Seconds that it asks to wait; 0: nothing said.
+    retry_after: AtomicU64,
+    /// Length of the answer; `u64::MAX`: nothing said.
+    length: AtomicU64,
+    region: Mutex<Option<String>>,
+}
+
+/// Where the traffic of one fetch is counted.
+#[derive(Clone, Debug)]
+pub(super) struct Tallies(pub &'static Tally, pub Option<Arc<Tally>>);
+
+impl Tallies {
+    pub fn add(&self, more: RemoteCounts) {
+        self.0.add(more);
+        if let Some(own) = &self.1 {
+            own.add(more);
+        }
+    }
+}
+
+impl Seen {
+    pub fn new(tallies: &Tallies) -> Self {
+        Self(Arc::new(Told { counted_at: Some(tallies.clone()), ..Told::default() }))
+    }
+
+    pub fn status(&self) -> Option<u16> {
+        Some(self.0.status.load(Relaxed)).filter(|&status| status > 0)
+    }
+
+    pub fn retry_after(&self) -> Duration {
+        Duration::from_secs(self.0.retry_after.load(Relaxed))
+    }
+
+    pub fn length(&self) -> u64 {
+        self.0.length.load(Relaxed)
+    }
+
+    /// Where the bucket is, if it is not where it was asked for.
+    pub fn region(&self) -> Option<String> {
+        self.0.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn sent(&self) {
+        if let Some(tallies) = &self.0.counted_at {
+            tallies.add(RemoteCounts { requests: 1, ..RemoteCounts::default() });
+        }
+    }
+
+    fn answered(&self, status: u16, headers: &HeaderMap) {
+        let number =
+            |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()?.trim().parse::<u64>().ok());
+        self.0.status.store(status, Relaxed);
+        self.0.retry_after.store(number(RETRY_AFTER).unwrap_or(0), Relaxed);
+        self.0.length.store(number(CONTENT_LENGTH).unwrap_or(u64::MAX), Relaxed);
+        let region = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok());
+        *self.0.region.lock().unwrap_or_else(PoisonError::into_inner) = region.map(str::to_owned);
+    }
+}
+
+/// The shared client, with what one file's requests carry.
+#[derive(Clone, Debug)]
+struct Service {
+    client: reqwest::Client,
+    authorization: Option<HeaderValue>,
+}
+
+#[async_trait]
+impl HttpService for Service {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        // Requests for credentials carry none.
+        let seen = request.extensions().get::<Seen>().cloned();
+        if let Some(value) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, value.clone());
+        }
+        if let Some(seen) = &seen {
+            seen.sent();
+        }
+        let response = HttpService::call(&self.client, request).await;
+        if let (Some(seen), Ok(response)) = (&seen, &response) {
+            seen.answered(response.status().as_u16(), response.headers());
+        }
+        response
+    }
+}
+
+#[derive(Debug)]
+struct Connector(Service);
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.0.clone()))
+    }
+}
+
+/// What was behind an error in the end: the outer ones repeat URLs.
+pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

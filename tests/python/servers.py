@@ -1,0 +1,255 @@
+"""Servers for the tests of URLs: nginx, an S3 (moto), and one whose faults are written by the test."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def needed(found: bool, what: str) -> None:
+    """Skips the test where a server is not installed; in CI that is an error."""
+    if not found:
+        if os.environ.get("CI"):
+            raise RuntimeError(f"CI must have {what}")
+        pytest.skip(f"{what} is not installed")
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    process.kill()
+    raise RuntimeError(f"{process.args!r} does not listen: {log.read_text(errors='replace')[-2000:]}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@dataclass
+class Nginx:
+    """An nginx that serves a folder."""
+
+    root: Path
+    place: Path
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+        needed(program is not None, "nginx")
+        assert program is not None
+        temp = "".join(
+            f"{name}_temp_path {self.place}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        user = "user root;" if os.geteuid() == 0 else ""
+        (self.place / "nginx.conf").write_text(f"""
+            daemon off; master_process off; {user} pid {self.place}/pid; error_log {self.place}/error.log;
+            events {{}}
+            http {{
+                log_format short '$status $body_bytes_sent $request_uri $http_range';
+                access_log {self.place}/access.log short;
+                {temp}
+                server {{ listen 127.0.0.1:{self.port}; root {self.root}; etag on; }}
+            }}
+        """)
+        command = [program, "-c", str(self.place / "nginx.conf"), "-e", str(self.place / "error.log")]
+        with (self.place / "output").open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        _wait_for(self.port, self.process, self.place / "output")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            _stop(self.process)
+            self.process = None
+
+    def url(self, path: Path | str) -> str:
+        """The URL of a file below the root."""
+        return f"http://127.0.0.1:{self.port}/{Path(path).relative_to(self.root)}"
+
+    def requests(self) -> list[tuple[int, int, str, str]]:
+        """Status, bytes sent, path and range of each request so far."""
+        time.sleep(0.05)  # a request is logged after its last byte was sent
+        found = []
+        for line in (self.place / "access.log").read_text().splitlines():
+            status, sent, path, asked = line.split(" ", 3)
+            found.append((int(status), int(sent), path, asked))
+        return found
+
+
+@dataclass
+class S3:
+    """A moto server."""
+
+    place: Path
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        needed(
+            all(importlib.util.find_spec(name) is not None for name in ("moto", "flask", "flask_cors")), "moto[server]"
+        )
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        with (self.place / "output").open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        _wait_for(self.port, self.process, self.place / "output")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            _stop(self.process)
+
+    def put(self, path: str, content: bytes = b"", *, acl: str = "private") -> None:
+        """Makes a bucket, or an object in one."""
+        url = f"{self.endpoint}/{urllib.parse.quote(path)}"
+        headers = {"Content-Type": "application/octet-stream", "x-amz-acl": acl}
+        request = urllib.request.Request(url, data=content, headers=headers, method="PUT")
+        urllib.request.urlopen(request, timeout=30).close()
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What AWS's own tools are told by."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_REGION": "us-east-1",
+            **more,
+        }
+
+
+@dataclass
+class Answer:
+    """How a request is answered: well, unless something is said here."""
+
+    status: int | None = None
+    #: Waits before the first byte, and between the pieces of a slow body.
+    delay_seconds: float = 0.0
+    #: Closes the connection after so many bytes of the body.
+    cut_after: int | None = None
+    #: Says nothing any more after so many bytes.
+    stall_after: int | None = None
+    #: The whole file, whatever was asked for.
+    ignores_range: bool = False
+    #: What Content-Length says beyond the truth.
+    lies_by: int = 0
+    etag: str | None = '"one"'
+    headers: dict[str, str] = field(default_factory=dict)
+    #: Where the range that is sent begins, beyond what was asked for.
+    shifted: int = 0
+
+
+@dataclass
+class Faulty:
+    """A server for one content, whose faults ``plan`` decides: it gets the number of the request and its range."""
+
+    content: bytes
+    plan: Callable[[int, str], Answer] = lambda number, asked: Answer()
+    ranges: list[str] = field(default_factory=list)
+    authorizations: list[str | None] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Faulty]:
+        faulty, lock = self, threading.Lock()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                with lock:
+                    asked = self.headers.get("Range", "")
+                    number = len(faulty.ranges)
+                    faulty.ranges.append(asked)
+                    faulty.authorizations.append(self.headers.get("Authorization"))
+                    faulty.paths.append(self.path)
+                with contextlib.suppress(OSError):
+                    faulty._answer(self, faulty.plan(number, asked), asked)
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            server.daemon_threads = True
+            server.block_on_close = False
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+            thread.start()
+            self.port = server.server_address[1]
+            try:
+                yield self
+            finally:
+                self.released.set()
+                server.shutdown()
+                thread.join()
+
+    def url(self, path: str = "video.mp4") -> str:
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+    def _answer(self, handler: BaseHTTPRequestHandler, answer: Answer, asked: str) -> None:
+        time.sleep(answer.delay_seconds)
+        if answer.status is not None:
+            handler.send_response(answer.status)
+            for name, value in answer.headers.items():
+                handler.send_header(name, value)
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+            return
+        start, end = 0, len(self.content)
+        if asked and not answer.ignores_range:
+            first, last = asked.removeprefix("bytes=").split("-")
+            start, end = int(first) + answer.shifted, min(int(last) + 1, len(self.content))
+        body = self.content[start:end]
+        handler.send_response(206 if asked and not answer.ignores_range else 200)
+        if asked and not answer.ignores_range:
+            handler.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(self.content)}")
+        if answer.etag is not None:
+            handler.send_header("ETag", answer.etag)
+        for name, value in answer.headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(body) + answer.lies_by))
+        handler.end_headers()
+        if answer.cut_after is not None or answer.lies_by:
+            handler.wfile.write(body[: answer.cut_after])
+            handler.wfile.flush()
+            handler.close_connection = True
+            handler.connection.shutdown(socket.SHUT_RDWR)
+        elif answer.stall_after is not None:
+            handler.wfile.write(body[: answer.stall_after])
+            handler.wfile.flush()
+            self.released.wait(60)
+        else:
+            handler.wfile.write(body)

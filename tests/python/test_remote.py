@@ -1,0 +1,510 @@
+"""Videos by URL: the frames are those of the file, in few requests; and what becomes of servers that fail."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tarfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import framespool as fsp
+import numpy as np
+import pytest
+from servers import S3, Answer, Faulty, Nginx, free_port
+
+KIB = 1 << 10
+
+#: One of each container, MP4s with their tables in front and behind, with one key packet and with many.
+FILES = [
+    "action/asl",
+    "1080p/park_street_30p.mp4",
+    "odd/editlist_hevc10_rot90_1080p.mp4",
+    "odd/flower_fragmented.mp4",
+    "codecs/vp9_tos_1920x800.webm",
+    "1080p/jellyfish_30p.mkv",
+    "codecs/hevc_single_keyframe_1080p.ts",
+    "codecs/mjpeg_camera_320x240.avi",
+    "odd/resolution_change_vp9.ivf",
+    "codecs/vc1_ladybug.wmv",
+    "derived/prores_422_640x360.mov",
+]
+
+
+def _file(videos: Path, name: str) -> Path:
+    path = videos / name
+    return sorted(path.iterdir())[0] if path.is_dir() else path
+
+
+@pytest.fixture(scope="module")
+def nginx(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    server = Nginx(corpus.resolve(), tmp_path_factory.mktemp("nginx"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    server = S3(tmp_path_factory.mktemp("s3"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def _hash(video: fsp.Video, indices: list[int]) -> str:
+    digest = hashlib.sha256()
+    for index in indices:
+        digest.update(np.asarray(video[index]).tobytes())
+    return digest.hexdigest()
+
+
+def _some(count: int) -> list[int]:
+    """Frames from all over, not in order."""
+    return sorted({1, count // 3, 2 * count // 3, count - 1}, key=lambda i: (i * 7919) % 101)
+
+
+def _same(path: Path, url: str) -> None:
+    local, remote = fsp.Video(path), fsp.Video(url)
+    assert len(local) == len(remote)
+    assert remote.pts_seconds == local.pts_seconds
+    assert _hash(remote, _some(len(local))) == _hash(local, _some(len(local)))
+
+
+def _spent(before: dict[str, int]) -> dict[str, int]:
+    now = fsp.remote_stats()
+    return {name.removeprefix("remote_"): now[name] - before[name] for name in now}
+
+
+# ---- the same frames -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_frames_by_url_are_those_of_the_file(name: str, videos: Path, nginx: Nginx) -> None:
+    path = _file(videos.resolve(), name)
+    _same(path, nginx.url(path))
+
+
+@pytest.mark.parametrize("name", FILES[:6])
+def test_frames_out_of_a_bucket_are_those_of_the_file(
+    name: str, videos: Path, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _file(videos, name)
+    s3.put("videos")
+    s3.put(f"videos/some folder/{path.name}", path.read_bytes())
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    _same(path, f"s3://videos/some folder/{path.name}")
+
+
+def test_a_bucket_that_anybody_may_read_needs_no_credentials(
+    asl: list[tuple[str, int]], s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(asl[1][0])
+    s3.put("public", acl="public-read")
+    s3.put(f"public/{path.name}", path.read_bytes(), acl="public-read")
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    _same(path, f"s3://public/{path.name}")
+
+
+def test_an_unprotected_endpoint_must_be_allowed(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    with pytest.raises(fsp.ArgumentError, match="AWS_ALLOW_HTTP=true"):
+        fsp.Video("s3://bucket/never-asked-for.mp4")
+
+
+def _batches(entries: Any, **settings: Any) -> tuple[list[str], dict[str, Any]]:
+    rule = fsp.sampling.random(sequence_length=8, stride=2)
+    loader = fsp.ClipLoader(
+        entries, rule, batch_size=4, num_threads=2, seed=3, transforms=[fsp.transforms.Resize((96, 96))], **settings
+    )
+    digests = [
+        hashlib.sha256(np.asarray(batch.frames).tobytes() + np.asarray(batch.labels).tobytes()).hexdigest()
+        for batch in loader
+    ]
+    return digests, loader.stats()
+
+
+def test_a_loader_gives_the_same_batches_over_urls(asl: list[tuple[str, int]], nginx: Nginx) -> None:
+    before = len(nginx.requests())
+    urls = [(nginx.url(Path(path).resolve()), label) for path, label in asl]
+    (over_urls, stats), (over_paths, plain) = _batches(urls), _batches(asl)
+    assert over_urls == over_paths
+    assert plain["remote_requests"] == 0 == plain["remote_bytes"]
+    # These videos are shorter than a megabyte: each comes with two requests at most, and not twice.
+    sent = nginx.requests()[before:]
+    size = sum(Path(path).stat().st_size for path, _ in asl)
+    assert 0 < stats["remote_requests"] == len(sent) <= 2 * len(asl)
+    assert stats["remote_bytes"] == sum(bytes_sent for _, bytes_sent, *_ in sent) <= size
+    assert stats["remote_retries"] == 0 < stats["remote_cache_hits"]
+
+
+def test_datasets_take_urls_and_roots_that_are_urls(asl: list[tuple[str, int]], nginx: Nginx, tmp_path: Path) -> None:
+    paths = [Path(path).resolve() for path, _ in asl[:3]]
+    (tmp_path / "names.txt").write_text("".join(f"{path.name} {n}\n" for n, path in enumerate(paths)))
+    (tmp_path / "urls.txt").write_text("".join(f"{nginx.url(path)} {n}\n" for n, path in enumerate(paths)))
+    urls = [(nginx.url(path), n) for n, path in enumerate(paths)]
+    for root in (nginx.url(paths[0].parent), nginx.url(paths[0].parent) + "/"):
+        assert [(str(p), n) for p, n in fsp.datasets.file_list(tmp_path / "names.txt", root=root).entries] == urls
+    dataset = fsp.datasets.file_list(tmp_path / "urls.txt")
+    assert [(str(path), n) for path, n in dataset.entries] == urls
+    left = dataset.without([urls[1][0]])
+    assert [str(path) for path, _ in left.entries] == [urls[0][0], urls[2][0]]
+    with pytest.raises(fsp.ArgumentError, match="cannot be listed"):
+        fsp.datasets.folder(nginx.url(paths[0].parent))
+
+
+def test_shards_are_read_where_they_are(asl: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("shards").resolve()
+    for number in range(2):
+        with tarfile.open(root / f"s-{number:03}.tar", "w") as tar:
+            for at, (path, label) in enumerate(asl[number * 4 : number * 4 + 4]):
+                for name, content in ((f"{at}.mp4", Path(path).read_bytes()), (f"{at}.cls", str(label).encode())):
+                    header = tarfile.TarInfo(name)
+                    header.size = len(content)
+                    tar.addfile(header, io.BytesIO(content))
+    server = Nginx(root, tmp_path_factory.mktemp("nginx-of-shards"))
+    server.start()
+    try:
+        pattern = str(root / "s-{000..001}.tar")
+        by_path = fsp.datasets.webdataset(pattern)
+        by_url = fsp.datasets.webdataset(f"http://127.0.0.1:{server.port}/s-{{000..001}}.tar")
+        assert [label for _, label in by_url.entries] == [label for _, label in by_path.entries]
+        listed = len(server.requests())
+        assert listed <= 2 * len(by_url.entries), "about one request for a header"
+        assert _batches(by_url)[0] == _batches(by_path)[0]
+    finally:
+        server.stop()
+
+
+# ---- few requests --------------------------------------------------------------------------------------------------
+
+
+def test_a_clip_of_a_long_video_costs_a_request_or_two_and_no_more_bytes_than_its_gops(
+    videos: Path, nginx: Nginx
+) -> None:
+    path = (videos / "action" / "people_table_768x432_90s.mp4").resolve()
+    size, seen = path.stat().st_size, len(nginx.requests())
+    before = fsp.remote_stats()
+    video = fsp.Video(nginx.url(path))
+    opened = _spent(before)
+    before = fsp.remote_stats()
+    data = video.frames(list(range(600, 664, 4))).data
+    clip = _spent(before)
+    assert opened["requests"] + clip["requests"] == len(nginx.requests()) - seen
+    assert clip["requests"] <= 2 and clip["bytes"] < size / 2, clip
+    np.testing.assert_array_equal(np.asarray(data), np.asarray(fsp.Video(path).frames(list(range(600, 664, 4))).data))
+    before = fsp.remote_stats()
+    video.frames(list(range(600, 664, 4)))
+    assert _spent(before)["requests"] == 0, "it is in memory now"
+
+
+def test_tables_at_the_end_cost_one_more_request(videos: Path, tmp_path: Path) -> None:
+    path = (videos / "1080p" / "drone_city_24p.mp4").resolve()
+    data = path.read_bytes()
+    with Faulty(data).running() as server:
+        before = fsp.remote_stats()
+        video = fsp.Video(server.url())
+        opened = _spent(before)
+    assert len(video) == len(fsp.Video(path))
+    assert opened["requests"] <= 8 and opened["bytes"] < len(data) / 2, (opened, server.ranges)
+
+
+def test_an_index_that_is_kept_saves_the_requests_for_it(videos: Path, tmp_path: Path) -> None:
+    path = videos / "1080p" / "desk_drawing_25p.mp4"
+    program = """
+        import sys, framespool as fsp
+        video = fsp.Video(sys.argv[1], index=sys.argv[2])
+        print(len(video), video.info.path, fsp.remote_stats()["remote_requests"])
+    """
+    etag = ['"one"']
+    with Faulty(path.read_bytes(), lambda *_: Answer(etag=etag[0])).running() as server:
+
+        def run(url: str) -> tuple[int, str, int]:
+            command = [sys.executable, "-c", textwrap.dedent(program), url, str(tmp_path)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+            count, name, requests = done.stdout.split()
+            return int(count), name, int(requests)
+
+        url = f"http://me:hush@127.0.0.1:{server.port}/v.mp4?signature=hush"
+        first, second = run(url), run(url)
+        assert first[0] == second[0] == len(fsp.Video(path))
+        assert first[2] > second[2] == 1, "the head alone"
+        etag[0] = '"two"'
+        assert run(url)[2] == first[2], "another state of the file"
+    assert first[1] == f"http://127.0.0.1:{server.port}/v.mp4?…"
+    assert not any(b"hush" in file.read_bytes() for file in tmp_path.iterdir())
+
+
+# ---- servers that fail ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def content(videos: Path) -> bytes:
+    return (videos / "1080p" / "park_street_30p.mp4").read_bytes()
+
+
+def _reads(server: Faulty, content: bytes) -> None:
+    video, local = fsp.Video(server.url()), fsp.Video(content)
+    assert _hash(video, [0, len(local) - 1]) == _hash(local, [0, len(local) - 1])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Answer(status=500),
+        Answer(status=503, headers={"Retry-After": "1"}),
+        Answer(status=429),
+        Answer(cut_after=1000),
+        Answer(cut_after=0),
+    ],
+    ids=["500", "503", "429", "reset", "reset-at-once"],
+)
+def test_what_fails_now_and_then_is_asked_for_again(fault: Answer, content: bytes) -> None:
+    before = fsp.remote_stats()
+    with Faulty(content, lambda number, _: fault if number % 3 == 0 else Answer()).running() as server:
+        _reads(server, content)
+    spent = _spent(before)
+    assert spent["retries"] >= 1 and spent["requests"] == len(server.ranges)
+
+
+def test_a_length_that_is_not_the_range_s_does_not_matter_where_the_range_came_whole(content: bytes) -> None:
+    with Faulty(content, lambda *_: Answer(lies_by=1000)).running() as server:
+        _reads(server, content)
+
+
+def test_what_came_before_a_reset_is_not_asked_for_again(content: bytes) -> None:
+    with Faulty(content, lambda number, _: Answer(cut_after=1000) if number == 0 else Answer()).running() as server:
+        _reads(server, content)
+    assert server.ranges[1].startswith("bytes=1000-")
+
+
+def test_a_server_that_fails_for_good_is_an_error_with_url_place_status_and_next_step(content: bytes) -> None:
+    with Faulty(content, lambda *_: Answer(status=500)).running() as server:
+        url = f"http://me:hush@127.0.0.1:{server.port}/a.mp4?X-Amz-Signature=hush"
+        begun = time.monotonic()
+        with pytest.raises(fsp.ReadError) as caught:
+            fsp.Video(url)
+    assert time.monotonic() - begun < 10
+    text = str(caught.value)
+    for part in (f"http://127.0.0.1:{server.port}/a.mp4?…", "bytes 0..", "status 500", "5 times", "try again"):
+        assert part in text, text
+    assert "hush" not in text and "me:" not in text, text
+    assert len(server.ranges) == 5
+    assert server.authorizations[0] == "Basic bWU6aHVzaA==" and server.paths[0] == "/a.mp4?X-Amz-Signature=hush"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (Answer(status=404), fsp.NotFoundError, "check the path"),
+        (Answer(status=403), fsp.ReadError, "name and password"),
+        (Answer(ignores_range=True), fsp.ReadError, "cannot do ranges"),
+        (Answer(shifted=5), fsp.ReadError, "other bytes"),
+        (Answer(status=418), fsp.ReadError, "status 418"),
+    ],
+    ids=["404", "403", "no-ranges", "other-range", "418"],
+)
+def test_what_does_not_get_better_is_asked_for_once(
+    answer: Answer, error: type[fsp.Error], said: str, content: bytes
+) -> None:
+    with Faulty(content, lambda *_: answer).running() as server, pytest.raises(error, match=said) as caught:
+        fsp.Video(server.url())
+    assert len(server.ranges) == 1 and server.url() in str(caught.value)
+
+
+def test_a_refusal_of_a_bucket_says_which_variables_give_credentials(
+    content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Faulty(content, lambda *_: Answer(status=403)).running() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-that-is-known")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-hush")
+        with pytest.raises(fsp.ReadError, match="AWS_SECRET_ACCESS_KEY") as caught:
+            fsp.Video("s3://refused/key.mp4")
+    assert "s3://refused/key.mp4" in str(caught.value) and "hush" not in str(caught.value)
+    assert "Credential=id-that-is-known" in str(server.authorizations[0])
+
+
+def test_empty_and_missing_servers(content: bytes) -> None:
+    with Faulty(b"", lambda *_: Answer(status=416)).running() as server, pytest.raises(fsp.Error, match="video.mp4"):
+        fsp.Video(server.url())
+    begun = time.monotonic()
+    with pytest.raises(fsp.ReadError, match="no answer"):
+        fsp.Video(f"http://127.0.0.1:{free_port()}/gone.mp4")
+    assert time.monotonic() - begun < 10
+
+
+def test_a_file_that_changes_under_a_reader_is_an_error_and_never_a_mixture(content: bytes) -> None:
+    etag = ['"one"']
+    with Faulty(content, lambda *_: Answer(etag=etag[0])).running() as server:
+        video = fsp.Video(server.url())
+        etag[0] = '"two"'
+        with pytest.raises(fsp.ReadError, match="replaced after it was opened"):
+            for index in range(0, len(video), 10):
+                video[index]
+        fresh = fsp.Video(server.url())
+        assert _hash(fresh, [len(fresh) - 1]) == _hash(fsp.Video(content), [len(fresh) - 1])
+
+
+def test_a_file_that_is_replaced_is_opened_as_it_is_then(videos: Path) -> None:
+    first, second = (sorted((videos / "action" / "asl").iterdir())[at].read_bytes() for at in (0, 1))
+    server = Faulty(first)
+    with server.running():
+        assert len(fsp.Video(server.url())) == len(fsp.Video(first))
+        server.content, server.plan = second, lambda *_: Answer(etag='"two"')
+        time.sleep(5.5)  # so long an answer is believed
+        _reads(server, second)
+
+
+def _dead(entries: list[tuple[str, int]], server: Nginx, **settings: Any) -> tuple[fsp.ClipLoader, Iterator[fsp.Batch]]:
+    loader = fsp.ClipLoader(
+        [(server.url(Path(path).resolve()), label) for path, label in entries],
+        fsp.sampling.random(sequence_length=8),
+        batch_size=2,
+        num_threads=2,
+        prefetch=1,
+        **settings,
+    )
+    return loader, iter(loader)
+
+
+def test_a_killed_server_is_an_error_within_seconds(corpus: Path, videos: Path, tmp_path: Path) -> None:
+    server = Nginx(corpus.resolve(), tmp_path)
+    server.start()
+    entries = [(str(path), 0) for path in sorted((videos / "1080p").iterdir())] * 3
+    loader, batches = _dead(entries, server)
+    next(batches)
+    server.stop()
+    begun = time.monotonic()
+    with pytest.raises(fsp.ReadError, match="no answer"):
+        for _ in range(2):
+            for _ in batches:
+                pass
+            batches = iter(loader)
+    assert time.monotonic() - begun < 15
+
+
+def test_files_that_a_server_does_not_have_are_skipped(asl: list[tuple[str, int]], nginx: Nginx) -> None:
+    urls = [(nginx.url(Path(path).resolve()), label) for path, label in asl]
+    missing = [(url + ".gone", label) for url, label in urls[:2]]
+    loader = fsp.ClipLoader(
+        urls[2:6] + missing, fsp.sampling.random(sequence_length=4), batch_size=1, shuffle=False, on_error="skip"
+    )
+    labels = [int(np.asarray(batch.labels)[0]) for batch in loader if not np.asarray(batch.padding)[0]]
+    assert labels == [2, 3, 4, 5]
+    stats = loader.stats()
+    assert stats["clips_skipped"] == 2 and stats["errors"]["not_found"] >= 2
+
+
+# ---- stopping ------------------------------------------------------------------------------------------------------
+
+
+def test_a_loader_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
+    def only_the_first(number: int, _: str) -> Answer:
+        return Answer() if server.paths[number] == "/0.mp4" else Answer(stall_after=100)
+
+    server = Faulty(content, only_the_first)
+    with server.running():
+        loader = fsp.ClipLoader(
+            [(server.url(f"{number}.mp4"), 0) for number in range(6)],
+            fsp.sampling.random(sequence_length=8),
+            batch_size=1,
+            shuffle=False,
+        )
+        batches = iter(loader)
+        next(batches)
+        deadline = time.monotonic() + 20
+        while "/1.mp4" not in server.paths and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert "/1.mp4" in server.paths, "no lane waits"
+        begun = time.monotonic()
+        del loader, batches
+        gc.collect()
+        assert time.monotonic() - begun < 2
+        assert not [thread for thread in _threads() if thread.startswith("spool-lane")]
+
+
+def _threads() -> list[str]:
+    """Names of this process's threads."""
+    return [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
+
+
+def test_ctrl_c_ends_waiting_for_a_server(content: bytes) -> None:
+    program = "import sys, framespool as fsp; print('go', flush=True); fsp.Video(sys.argv[1])"
+    with Faulty(content, lambda *_: Answer(delay_seconds=8)).running() as server:
+        command = [sys.executable, "-c", program, server.url()]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        while not server.ranges:
+            time.sleep(0.02)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert time.monotonic() - begun < 2 and "KeyboardInterrupt" in errors
+
+
+# ---- processes -----------------------------------------------------------------------------------------------------
+
+
+def test_a_forked_child_makes_connections_of_its_own(asl: list[tuple[str, int]], nginx: Nginx) -> None:
+    path = Path(asl[0][0]).resolve()
+    video = fsp.Video(nginx.url(path))
+    expected = _hash(fsp.Video(path), [5])
+    assert _hash(video, [5]) == expected
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if _hash(fsp.Video(nginx.url(path)), [5]) == expected else 2
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + 30
+    while (done := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if done[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert done[0] == child and os.waitstatus_to_exitcode(done[1]) == 0
+
+
+def test_a_video_by_url_is_pickled(asl: list[tuple[str, int]], nginx: Nginx) -> None:
+    video = fsp.Video(nginx.url(Path(asl[0][0]).resolve()))
+    assert _hash(pickle.loads(pickle.dumps(video)), [3]) == _hash(video, [3])
+
+
+def test_other_kinds_of_urls_are_refused_by_name() -> None:
+    with pytest.raises(fsp.UnsupportedError, match="gs://"):
+        fsp.Video("gs://bucket/a.mp4")
+    with pytest.raises(fsp.ArgumentError, match="s3://bucket/key"):
+        fsp.Video("s3://bucket")
+
+
+def test_a_cache_of_nothing_reads_all_the_same(videos: Path, nginx: Nginx) -> None:
+    path = (videos / "1080p" / "jellyfish_30p.mkv").resolve()
+    program = "import sys, framespool as fsp; v = fsp.Video(sys.argv[1]); print(len(v), len(v.frames([3, 40])))"
+    for budget, fails in (("0", False), ("300 KiB", False), ("much", True)):
+        done = subprocess.run(
+            [sys.executable, "-c", program, nginx.url(path)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": budget},
+        )
+        assert ("FRAMESPOOL_REMOTE_CACHE" in done.stderr) == fails, done.stderr
+        assert fails or done.stdout.split() == [str(len(fsp.Video(path))), "2"]

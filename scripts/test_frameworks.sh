@@ -21,13 +21,16 @@ venv=.venv-frameworks
 python=$venv/bin/python
 
 # What decides what is installed, as one number. It is written last, so that what was interrupted is done again.
-key=$(cat requirements-frameworks.txt requirements-demo.txt requirements-dev.txt benches/peers/link_libraries.py | sha256sum)
+key=$({ .venv/bin/python -V && cat requirements-frameworks.txt requirements-demo.txt requirements-dev.txt benches/peers/link_libraries.py; } | sha256sum)
 if [ "$(cat $venv/requirements.sha256 2>/dev/null)" != "$key" ]; then
   began=$SECONDS
   rm -f $venv/requirements.sha256
   "$python" -m pip --version >/dev/null 2>&1 || { rm -rf $venv && .venv/bin/python -m venv $venv; }
+  # The versions that the other tests have. pip takes no extras in constraints.
+  sed 's/\[[^]]*\]//' requirements-dev.txt >$venv/constraints.txt
   # Without dependencies: every package is in the list, but for the gigabytes of GPU libraries that torch asks for.
-  "$python" -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements-frameworks.txt </dev/null
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps \
+    --constraint $venv/constraints.txt --requirement requirements-frameworks.txt </dev/null
   "$python" benches/peers/link_libraries.py
   "$python" - <<'PROGRAM'
 import accelerate, imageio_ffmpeg, jax, lightning.pytorch, pyarrow, pytorch_lightning, ray, torch, torchdata  # noqa: F401

@@ -11,10 +11,11 @@ from typing import Any
 
 from framespool import transforms
 from framespool._check import whole
-from framespool._framespool import picture_extensions
-from framespool._images import ImageLoader
+from framespool._framespool import picture_extensions, video_extensions
+from framespool._images import ImageBatch, ImageLoader, decode_image
 from framespool._loader import ClipLoader
-from framespool.datasets import Dataset, FrameFolder, Member, Part
+from framespool._running import Loader
+from framespool.datasets import Cell, Dataset, FrameFolder, Member, Part
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._sources import Source
 from framespool.errors import ArgumentError, Error
@@ -22,6 +23,8 @@ from framespool.sampling import random, windows
 
 #: Entries that are decoded between two looks at the report: what is lost where a run is killed.
 _AT_A_TIME = {True: 1024, False: 64}
+#: How JPEG and PNG files begin.
+_PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 #: Frames of a clip: enough that decoding costs, not handing over.
 _FRAMES = 16
 
@@ -60,7 +63,8 @@ def check(
 ) -> CheckReport:
     """Decodes a dataset on the CPU and tells which entries cannot be, with reasons. No bad file stops it.
 
-    ``dataset``: as for :class:`ClipLoader`; files whose names end like pictures' are taken for pictures. Every frame is
+    ``dataset``: as for :class:`ClipLoader`. Files whose names end like pictures' are taken for pictures, and members of
+    archives whose names do not tell by their first bytes. Every frame is
     decoded, or with ``clips_per_video`` that many random clips of 16 frames of each video, which is quicker and may
     miss damage. ``report``: a file of JSON lines, one for each entry, to which results are added as they come; entries
     that it has, and whose files have the same length and time since, are not decoded again, so that a run that was
@@ -79,6 +83,7 @@ def check(
     known = {} if report is None else _read(report, how)
     failures: list[dict[str, Any]] = []
     todo: dict[bool, list[int]] = {True: [], False: []}
+    kinds = _Kinds()
     keys: dict[int, str] = {}
     for place, (source, _) in enumerate(entries):
         keys[place] = _key(source, place)
@@ -87,7 +92,7 @@ def check(
             if before["failure"] is not None:
                 failures.append({**before["failure"], "video_id": place})
         else:
-            todo[_is_picture(source)].append(place)
+            todo[kinds.is_picture(source)].append(place)
     total = len(entries)
     done = total - sum(map(len, todo.values()))
     frames = 0
@@ -124,27 +129,47 @@ def _decoded(
         "on_error": "skip",
         "num_threads": num_threads,
     }
-    loader: ClipLoader | ImageLoader
     if pictures:
-        loader = ImageLoader(entries, batch_size=64, exact=True, **common)
-    else:
-        common |= {"batch_size": 4, "index": index}
-        every = windows(sequence_length=_FRAMES, step=_FRAMES, pad_mode="edge")
-        some = random(sequence_length=_FRAMES, clips_per_video=clips or 1)
+        return _run(ImageLoader(entries, batch_size=64, exact=True, **common), set())
+    common |= {"batch_size": 4, "index": index}
+    every = windows(sequence_length=_FRAMES, step=_FRAMES, pad_mode="edge")
+    some = random(sequence_length=_FRAMES, clips_per_video=clips or 1)
+    seen: set[int] = set()
+    frames = 0
+    failed: dict[int, dict[str, Any]] = {}
+    if clips is None:
         try:
-            loader = ClipLoader(entries, every if clips is None else some, **common)
+            frames, failed = _run(ClipLoader(entries, every, **common), seen)
         except ArgumentError:
-            # Not one can be indexed, so there are no windows: a clip of each says why.
-            loader = ClipLoader(entries, some, **common)
+            seen.clear()  # not one can be indexed, so there are no windows
+    # What has no windows (a part without frames, say) has a clip that fails and says why.
+    rest = [place for place in range(len(entries)) if place not in seen and place not in failed]
+    if rest:
+        more, others = _run(ClipLoader(entries.subset(rest), some, **common), set())
+        frames += more
+        failed |= {rest[number]: failure for number, failure in others.items()}
+    return frames, failed
+
+
+def _run(loader: Loader[Any], seen: set[int]) -> tuple[int, dict[int, dict[str, Any]]]:
+    """Takes all batches: how many frames there were, and what failed, by its place. ``seen``: gets the places of the
+    entries of which there was something."""
+    frames = 0
     batches = iter(loader)
     for _ in range(len(loader)):
         # Where nothing at all can be delivered, loaders raise what is wrong, whatever on_error says.
         try:
-            next(batches, None)
+            batch = next(batches, None)
         except Error:
             if not loader.failures():
                 raise  # no file is to blame
-    return int(loader.stats()["frames"]), {int(failure["video_id"]): failure for failure in loader.failures()}
+            continue
+        if isinstance(batch, ImageBatch):
+            frames += len(batch)
+        elif batch is not None:
+            frames += sum(sum(row) for row in batch.mask.tolist())
+            seen.update(batch.video_ids.tolist())
+    return frames, {int(failure["video_id"]): failure for failure in loader.failures()}
 
 
 def _place(source: Source) -> tuple[str | None, dict[str, Any]]:
@@ -157,6 +182,8 @@ def _place(source: Source) -> tuple[str | None, dict[str, Any]]:
         return None, what
     if isinstance(source, Member):
         return os.fspath(source.file), what | {"offset_bytes": source.offset_bytes, "num_bytes": source.num_bytes}
+    if isinstance(source, Cell):
+        return os.fspath(source.file), what | source._which
     if isinstance(source, FrameFolder):
         return os.fspath(source.folder), what | source._which
     return os.fspath(source), what
@@ -174,19 +201,55 @@ def _state(source: Source) -> list[int] | None:
     if path is None:
         return None
     try:
+        if isinstance(source.source if isinstance(source, Part) else source, FrameFolder):
+            files = [entry.stat() for entry in os.scandir(path)]
+            return [
+                len(files),
+                sum(file.st_size for file in files),
+                max((file.st_mtime_ns for file in files), default=0),
+            ]
         about = os.stat(path)
     except OSError:
         return None
     return [about.st_size, about.st_mtime_ns]
 
 
-def _is_picture(source: Source) -> bool:
-    if isinstance(source, Part):
-        source = source.source
-    if isinstance(source, (bytes, FrameFolder)):
+class _Kinds:
+    """Which entries are pictures: by their names, and where these do not tell, by their first bytes."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, str], bool] = {}
+
+    def is_picture(self, source: Source) -> bool:
+        """Whether it is one. A part is of a video."""
+        if isinstance(source, (Part, FrameFolder)):
+            return False
+        if isinstance(source, Cell):
+            key = (os.fspath(source.file), source.column)
+            if key not in self._columns:
+                self._columns[key] = _decodes(source)
+            return self._columns[key]
+        if isinstance(source, bytes):
+            return source.startswith(_PICTURES)
+        name = (source.name or "") if isinstance(source, Member) else os.fspath(source)
+        extension = name.rpartition(".")[2].lower()
+        if extension in picture_extensions or extension in video_extensions or not isinstance(source, Member):
+            return extension in picture_extensions
+        try:
+            with open(source.file, "rb") as file:
+                file.seek(source.offset_bytes)
+                return file.read(8).startswith(_PICTURES)
+        except OSError:
+            return False
+
+
+def _decodes(source: Cell) -> bool:
+    """Whether a cell is a picture; those of a column are all alike."""
+    try:
+        decode_image(source)
+    except Error:
         return False
-    name = (source.name or "") if isinstance(source, Member) else os.fspath(source)
-    return name.rpartition(".")[2].lower() in picture_extensions
+    return True
 
 
 def _read(report: str | os.PathLike[str], how: str) -> dict[str, Mapping[str, Any]]:

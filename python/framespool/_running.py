@@ -300,6 +300,9 @@ class Loader(Generic[B]):
                 failures[-1] |= {"path": os.fspath(source.file), "member": source._which}
             elif isinstance(source, Cell):
                 failures[-1] |= {"path": os.fspath(source.file), "cell": source._which}
+            else:
+                # As the dataset has it: messages leave out what a URL must not tell, and letters that are none.
+                failures[-1]["path"] = None if isinstance(source, bytes) else os.fspath(source)
         return failures
 
     def write_quarantine(self, path: str | os.PathLike[str]) -> int:

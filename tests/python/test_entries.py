@@ -51,6 +51,11 @@ def test_datasets_of_tables_stay_tables(listed):
     mix = fsp.datasets.mix((table, 1), (table[:2], 2))
     assert isinstance(mix.entries, Entries) and mix.lengths == [4, 2]
     assert joined([]) == []
+    union = table + table[:2]
+    assert mix != union and union != mix and list(mix) == list(union)
+    for sides in ((table, mix), (mix, table)):
+        with pytest.raises(fsp.ArgumentError, match="mix"):
+            sides[0] + sides[1]
 
 
 def test_tables_go_to_other_processes(listed, tmp_path):

@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from framespool import _framespool, datasets
@@ -53,6 +54,11 @@ def add(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Does it: exit code 1 where a file is bad."""
+    if arguments.quarantine:
+        try:
+            open(arguments.quarantine, "a").close()  # rather than after hours
+        except OSError as error:
+            raise ArgumentError(f"--quarantine: {arguments.quarantine} cannot be written: {error.strerror}") from error
     with Progress("files") as progress:
         report = check(
             listed(arguments.dataset),
@@ -87,12 +93,7 @@ def listed(places: list[str]) -> datasets.Dataset:
     found: list[tuple[str, int]] = []
     for place in places:
         if os.path.isdir(place):
-            below = sorted(
-                os.path.join(folder, name)
-                for folder, _, names in os.walk(place, followlinks=True)
-                for name in names
-                if _extension(name) in _EXTENSIONS
-            )
+            below = sorted(_below(place))
             if not below:
                 raise ArgumentError(
                     f"{place} holds no videos or pictures; looked for .{' .'.join(sorted(_EXTENSIONS))}"
@@ -103,6 +104,22 @@ def listed(places: list[str]) -> datasets.Dataset:
         else:
             found += [(str(path), label) for path, label in datasets.file_list(place)]
     return datasets.Dataset(found)
+
+
+def _below(place: str) -> Iterator[str]:
+    """Files of a folder and below; each folder once, whatever links lead to it."""
+
+    def refuse(error: OSError) -> None:
+        raise ArgumentError(f"{error.filename}: {error.strerror}; make it readable, or check what lies beside it")
+
+    seen: set[tuple[int, int]] = set()
+    for folder, below, names in os.walk(place, followlinks=True, onerror=refuse):
+        about = os.stat(folder)
+        if (about.st_dev, about.st_ino) in seen:
+            below.clear()
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        yield from (os.path.join(folder, name) for name in names if _extension(name) in _EXTENSIONS)
 
 
 def is_picture(name: str) -> bool:

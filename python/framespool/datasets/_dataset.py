@@ -68,11 +68,13 @@ class Dataset(Sequence[tuple[Source, int]]):
         that lacks one have ``None`` there."""
         if not isinstance(other, Dataset):
             return NotImplemented
+        if isinstance(other, Mixture):
+            raise ArgumentError("a mix cannot be added; give mix() the other dataset too, with its weight")
         classes = self.classes if self.classes == other.classes else ()
         return Dataset(joined([self.entries, other.entries]), classes, _joined([self, other]))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dataset):
+        if not isinstance(other, Dataset) or isinstance(other, Mixture) != isinstance(self, Mixture):
             return NotImplemented
         mine = (self.entries, self.classes, self.columns)
         return mine == (other.entries, other.classes, other.columns)
@@ -166,7 +168,8 @@ class Mixture(Dataset):
         if not isinstance(other, Mixture):
             return NotImplemented
         mine = (self.lengths, self.weights, self.replacement, self.epoch_clips)
-        return mine == (other.lengths, other.weights, other.replacement, other.epoch_clips) and super().__eq__(other)
+        same = mine == (other.lengths, other.weights, other.replacement, other.epoch_clips)
+        return same and super().__eq__(other) is True
 
     def __add__(self, other: Dataset) -> Dataset:
         raise ArgumentError("a mix cannot be added to; give mix() the other dataset too, with its weight")

@@ -11,6 +11,7 @@ from framespool import _framespool
 from framespool._check import choice, flag
 from framespool.datasets._archives import _files, _listed, _Paths, _tell, _threads, _words
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._sources import Member
 from framespool.errors import ArgumentError
 
 #: What may say an entry's label: a key beside its own, names of fields of the JSON under one, or its own key.
@@ -93,6 +94,7 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
     entries: list[tuple[Any, int]] = []
     reasons: list[str] = []
     for place, ((source, _), key) in enumerate(zip(dataset.entries, dataset.columns["key"], strict=True)):
+        assert isinstance(source, Member)
         reason = None
         try:
             label = of_key(key)

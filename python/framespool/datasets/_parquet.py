@@ -60,9 +60,11 @@ def parquet(
     of its clip."""
     files = _tables(path)
     choice("on_error", on_error, ("raise", "skip"))
-    keys = tuple(
-        _words(name, [value])[0]
-        for name, value in (("source", source), ("label", label), ("start", start), ("end", end))
+    keys = (
+        _words("source", [source])[0],
+        _words("label", [label])[0],
+        _words("start", [start])[0],
+        _words("end", [end])[0],
     )
     kept = None
     if columns is not None:

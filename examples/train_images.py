@@ -60,6 +60,10 @@ def drawing(label: str, seed: int) -> Image.Image:
 
 def make_set(folder: Path, training: int, testing: int) -> Path:
     """``folder/train`` and ``folder/test``, a folder for each class, unless they are there."""
+    if (folder / "train").exists() != (folder / "test").exists():
+        raise SystemExit(
+            f"{folder} has one of train/ and test/ but not the other; give a folder with both, or an empty one"
+        )
     for part, count in (("train", training), ("test", testing)):
         if (folder / part).exists():
             continue

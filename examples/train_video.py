@@ -2,7 +2,7 @@
 
     python examples/train_video.py                                        # some minutes on two cores, no GPU
     python examples/train_video.py --short                                # less than a minute
-    torchrun --nproc-per-node 2 examples/train_video.py                   # gloo on CPUs, NCCL on GPUs
+    torchrun --nproc-per-node 2 examples/train_video.py --data set/       # gloo on CPUs, NCCL on GPUs
     python examples/train_video.py --data set/ --checkpoint run.pt             # stop it at any time ...
     python examples/train_video.py --data set/ --checkpoint run.pt --resume    # ... the same parameters come out
 

@@ -17,7 +17,8 @@ import pytest
 
 ray = pytest.importorskip("ray")
 # About what Ray itself will change, and sockets that it leaves to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore")
+# Workers take seconds to come where there are few cores.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(240)]
 
 from ray._private.state import actors  # noqa: E402
 
@@ -47,6 +48,16 @@ def nothing_is_left(request):
     yield
     if ray.is_initialized():
         assert alive(wait=10) == 0
+
+
+def came(loader, count):
+    """Whether so many workers come, however long they take."""
+    until = time.monotonic() + 60
+    while sum(loader.stats()["workers_by_node"].values()) != count:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def alive(wait=0.0):
@@ -279,7 +290,7 @@ def test_bad_files_are_treated_as_they_are_locally(cluster, few, bad_file, polic
         mine, theirs = there.stats(), here.stats()
         for name in ("batches", "clips", "frames", "errors", "clips_skipped", "clips_replaced"):
             assert mine[name] == theirs[name], name
-        assert mine["bytes_received"] > 0 and sum(mine["workers_by_node"].values()) == 2
+        assert mine["bytes_received"] > 0 and came(there, 2)
         if policy == "raise":
             with pytest.raises(fsp.NotFoundError, match="nowhere.mp4.*on Ray node") as caught:
                 there.explain(len(few) + 1)
@@ -329,7 +340,7 @@ def test_fewer_workers_than_asked_for_do_it_all(cluster, few, monkeypatch):
     monkeypatch.setattr("framespool.ray._crew._PATIENCE", 1.0)
     with spread(few, num_workers=3, num_cpus_per_worker=2, num_threads=1) as loader:
         assert digests(loader) == digests(local(few))
-        assert sum(loader.stats()["workers_by_node"].values()) == 2
+        assert came(loader, 2)
 
 
 @pytest.mark.parametrize("how", ["killed", "ended itself"])
@@ -356,7 +367,7 @@ def once(dataset, marker, *, there):
 
     def frames(info, rng):
         if not marker.exists() and info.num_frames == fatal:
-            marker.touch()
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))  # one process alone
             os._exit(7)
         return sorted(rng.choices(range(info.num_frames), k=3))
 
@@ -462,7 +473,7 @@ def test_workers_of_a_trainer_in_a_placement_group_do_not_wait_for_its_cpus(clus
 
     @ray.remote
     def train(dataset):
-        with spread(dataset, num_workers=1, start_timeout=20) as loader:
+        with spread(dataset, num_workers=1, start_timeout=120) as loader:
             return digests(loader)
 
     group = placement_group([{"CPU": 1}])
@@ -518,7 +529,6 @@ def read_rows(data):
     ]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("sampling", [RANDOM, WINDOWS])
 def test_rows_of_ray_data_are_the_clips(cluster, few, sampling):
     pytest.importorskip("pyarrow")
@@ -530,7 +540,6 @@ def test_rows_of_ray_data_are_the_clips(cluster, few, sampling):
     assert tuple(frames.shape) == np.shape(data.take(1)[0]["frames"])
 
 
-@pytest.mark.timeout(120)
 def test_rows_of_ray_data_follow_on_error(cluster, few, bad_file):
     pytest.importorskip("pyarrow")
     dataset = [*few[:4], (bad_file, 9)]
@@ -543,7 +552,6 @@ def test_rows_of_ray_data_follow_on_error(cluster, few, bad_file):
         fsp.ray.read_clips(few, RANDOM, shuffle="full", shard_id=0)
 
 
-@pytest.mark.timeout(180)
 def test_a_node_that_is_lost_costs_no_batch(few):
     """Last here: a cluster of two nodes takes the place of the others' one."""
     from ray.cluster_utils import Cluster

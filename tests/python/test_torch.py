@@ -121,13 +121,44 @@ def test_a_data_loader_that_is_to_pin_delivers(asl):
     assert ids(batches) == expected(asl, 0)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_costs_one_batch_whoever_iterates(asl, bad_file, workers):
+    entries = [*asl[:5], (bad_file, 9), *asl[5:9]]
+    once = fsp.sampling.random(sequence_length=2)
+    keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((16, 24))]}
+    batches = iter(DataLoader(ClipDataset(entries, once, **keywords), batch_size=None, num_workers=workers))
+    got, failed = [], 0
+    while True:
+        try:
+            got.append(next(batches)["labels"].tolist())
+        except StopIteration:
+            break
+        except Exception as error:
+            assert bad_file in str(error)
+            failed += 1
+    assert (got, failed) == ([[0, 1], [2, 3], [5, 6], [7, 8]], 1)
+    of_loader = iter(TorchLoader(fsp.ClipLoader(entries, once, **keywords)))
+    assert [next(of_loader)["labels"].tolist() for _ in range(2)] == got[:2]
+    with pytest.raises(fsp.Error):
+        next(of_loader)
+    assert [batch["labels"].tolist() for batch in of_loader] == got[2:]
+
+
+def test_threads_are_shared_out_among_the_ranks_of_a_machine(asl, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(10**6))
+    dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
+    next(iter(dataset))
+    assert dataset._loader._settings["num_threads"] == 1
+
+
 def test_ranks_are_those_that_torchrun_says(monkeypatch):
     for rank, ranks, wanted in [(None, None, (0, 1)), ("2", "4", (2, 4)), ("1", None, (0, 1))]:
         for name, value in {"RANK": rank, "WORLD_SIZE": ranks}.items():
             monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
         assert tuple(rank_and_world().values()) == wanted
-    for rank, ranks in [("4", "4"), ("-1", "2"), ("a", "2")]:
-        monkeypatch.setenv("RANK", rank), monkeypatch.setenv("WORLD_SIZE", ranks)
+    for rank, ranks in [("4", "4"), ("-1", "2"), ("a", "2"), (None, "2")]:
+        for name, value in {"RANK": rank, "WORLD_SIZE": ranks}.items():
+            monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
         with pytest.raises(fsp.ArgumentError, match="RANK"):
             rank_and_world()
     with pytest.raises(fsp.ArgumentError, match="init_process_group"):

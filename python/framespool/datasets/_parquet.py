@@ -109,7 +109,8 @@ def _source(files: list[str], where: Any) -> Any:
 
 def _part(source: Any, part: tuple[str, Any, Any] | None) -> Source:
     if part is None:
-        return source
+        whole: Source = source
+        return whole
     unit, start, end = part
     bounds = {f"start_{unit[:-1]}" if unit == "frames" else f"start_{unit}": start}
     bounds[f"end_{unit[:-1]}" if unit == "frames" else f"end_{unit}"] = end

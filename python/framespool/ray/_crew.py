@@ -114,6 +114,11 @@ class Crew:
         if not self._end.alive or not self._ray.is_initialized():
             raise WorkerError("the loader's workers are gone: it was closed, or Ray was shut down; make another loader")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are workers that could be asked."""
+        return self._end.alive and self._ray.is_initialized() and os.getpid() == self._made_in
+
     def close(self) -> None:
         """Ends all workers."""
         self._end()

@@ -47,7 +47,8 @@ def read_clips(
     ``override_num_blocks``: read tasks; each has a stretch of the dataset, so that clips of one video share their
     decoding. ``batch_size``: clips that are made at once; also rows of a block, unless Ray Data joins blocks.
     ``num_cpus``: of each read task, and its threads. ``on_error="skip"`` leaves clips out, ``"replace"`` puts others in
-    their places, ``"raise"`` ends the read with the file's error.
+    their places, ``"raise"`` ends the read with the file's error. A rule that counts clips by the videos' lengths is
+    counted by each task: files must be readable on all nodes or on none, else stretches overlap.
     """
     data = the_ray("ray.data")
     refused = [name for name in _NOT_HERE if name in keywords]

@@ -144,12 +144,14 @@ class Spool:
                 raise
             finally:
                 self._waited += time.monotonic() - began
+            # Taken before its place is given up: whatever interrupts this loses nothing.
+            batch = None if kind == FAILED else self._received_batch(what)
             self._done()
             with contextlib.suppress(WorkerError):  # this batch is here; what is wrong is said in place of the next one
                 self._send()
             if kind == FAILED:
                 raise what[0] from what[1]
-            return self._received_batch(what)
+            return batch
         finally:
             self._lock.release()
 
@@ -208,6 +210,12 @@ class Spool:
             self._received += time.monotonic() - start
             if told is not None:
                 self._take_note(ticket.hand.number, ticket.key(self._number), told)
+                if told[2] != self._num_clips:
+                    raise WorkerError(
+                        f"the dataset has {told[2]} clips on Ray node {ticket.hand.node} and {self._num_clips} "
+                        "elsewhere, so orders differ: a file that counts clips by its length cannot be read there "
+                        "(failures() names it). Make all files visible on all nodes, or leave it out everywhere"
+                    )
             if kind == DROPPED:
                 raise InternalError(f"batch {ticket.batch} was dropped by its worker; report this")
             return kind, what
@@ -222,7 +230,8 @@ class Spool:
     def _lost(self, ticket: _Ticket, error: Any) -> None:
         """The answer to the ticket that is due is lost: with its worker, or on its way."""
         ticket.lost += 1
-        if not isinstance(error, self._ray.exceptions.ObjectLostError):
+        only_it = isinstance(error, self._ray.exceptions.ObjectLostError)
+        if not only_it:
             self._crew.lost(ticket.hand, error)
         if ticket.lost >= _MOST_LOSSES:
             raise WorkerError(
@@ -230,6 +239,10 @@ class Spool:
                 f"the last time on Ray node {ticket.hand.node}: {first_lines(error)}. Where memory ran out, ask for "
                 "fewer num_threads, a smaller batch_size, prefetch or in_flight"
             ) from error
+        if only_it:
+            # The worker is there, and so are its other batches.
+            self._submit(ticket)
+            return
         lost = [other for other in self._tickets.values() if other.hand is ticket.hand and other.call is not None]
         still_out = set(self._ray.wait([t.call for t in lost], num_returns=len(lost), timeout=0)[1])
         for other in lost:
@@ -290,13 +303,14 @@ class Spool:
         explained: dict[str, Any] = self._ask("explain", 0, epoch, clip, frame)
         return explained
 
-    def _take_note(self, worker: int, key: Key, told: tuple[dict[str, Any], list[Any] | None]) -> None:
-        stats, failures = told
+    def _take_note(self, worker: int, key: Key, told: tuple[dict[str, Any], list[Any] | None, int]) -> None:
+        stats, failures, _ = told
         _, before = self._told.get((worker, key), ({}, []))
         self._told[worker, key] = stats, before if failures is None else failures
 
     def _ask_how_they_are(self) -> None:
-        self._crew.check()
+        if not self._crew.is_open:
+            return  # what was told last
         self._crew.tend()
         for hand, answers in self._crew.ask_all("tell", _ANSWER):
             for key, told in answers.items():
@@ -307,7 +321,7 @@ class Spool:
         """(video, path, kind, message, clips) for each video that failed somewhere."""
         self._ask_how_they_are()
         found: dict[int, tuple[int, str | None, str, str, int]] = {}
-        for _, failures in self._told.values():
+        for _, failures in list(self._told.values()):
             for video, path, kind, message, clips in failures:
                 if video in found:
                     clips += found[video][4]
@@ -319,7 +333,7 @@ class Spool:
         """Counts of all workers together, and those of the side that takes the batches."""
         self._ask_how_they_are()
         sums: dict[str, Any] = {}
-        for stats, _ in self._told.values():
+        for stats, _ in list(self._told.values()):
             for name, value in stats.items():
                 before = sums.get(name)
                 if name in _OWN:

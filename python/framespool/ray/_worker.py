@@ -140,9 +140,12 @@ class Worker:
         for alone in (False, True):
             self._seats.pop((number, turn, alone), None)
 
-    def tell(self) -> dict[Key, tuple[Any, Any]]:
-        """Counts and failures of each spool."""
-        return {key: (seat.spool.stats(), self._failures(seat)) for key, seat in list(self._seats.items())}
+    def tell(self) -> dict[Key, tuple[Any, Any, int]]:
+        """Counts and failures of each spool, and the clips that it knows of."""
+        return {
+            key: (seat.spool.stats(), self._failures(seat), seat.spool.num_clips)
+            for key, seat in list(self._seats.items())
+        }
 
     def _seat(self, key: Key) -> _Seat:
         number, turn, alone = key
@@ -166,13 +169,13 @@ class Worker:
             self._tasks[number] = task
         return task
 
-    def _told(self, seat: _Seat) -> tuple[Any, Any]:
+    def _told(self, seat: _Seat) -> tuple[Any, Any, int]:
         stats = seat.spool.stats()
         news = (stats["errors"], stats["videos_failed"], stats["clips_skipped"], stats["clips_replaced"])
         # Failures are told again only when there are new ones: the list may be long.
         failures = None if news == seat.told else self._failures(seat)
         seat.told = news
-        return stats, failures
+        return stats, failures, seat.spool.num_clips
 
     def _failures(self, seat: _Seat) -> list[Any]:
         return [

@@ -23,7 +23,8 @@ def for_accelerate(loader: Loader[Any], accelerator: Any) -> TorchLoader:
     iterates, and its batches are cut up and sent to the others (``dispatch_batches``); without that each rank throws
     the others' part away after it was decoded. ``split_batches`` and ``even_batches`` have no say: the loader's
     ``batch_size`` is each rank's, all ranks have equal numbers of batches of the same sizes, and clips that only make
-    up for that are marked in ``padding`` (drop them after ``gather``).
+    up for that are marked in ``padding`` (drop them after ``gather``). With ``on_error="skip"`` batches may be shorter
+    on one rank than on another: use ``"replace"``, or ``accelerator.pad_across_processes`` before ``gather``.
 
     The batches are dicts of tensors on the accelerator's device. Accelerate is told where an epoch ends, so that
     gradient accumulation ends with it, and ``accelerator.save_state`` and ``load_state`` keep the place in the epoch.
@@ -63,16 +64,40 @@ class _Accelerated(TorchLoader):
         self.gradient_state = importlib.import_module("accelerate.state").GradientState()
 
     def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
-        self.begin()
-        # Nothing is to be cut off what ranks gather: their batches are of the same size.
-        self.remainder = 0
+        return _Told(self, super()._batches(batches))
+
+
+class _Told(Iterator[dict[str, Any]]):
+    """An epoch of which Accelerate is told. An error in place of a batch does not end it."""
+
+    def __init__(self, loader: _Accelerated, batches: Iterator[dict[str, Any]]) -> None:
+        self._loader = loader
+        self._batches = batches
+        self._under_way = False
+
+    def __next__(self) -> dict[str, Any]:
+        if not self._under_way:
+            self._loader.begin()
+            # Nothing is to be cut off what ranks gather: their batches are of the same size.
+            self._loader.remainder = 0
+            self._under_way = True
         try:
-            for batch in super()._batches(batches):
-                # Whether another epoch begins behind this batch.
-                self.end_of_dataloader = self.loader.state_dict()["batch"] == 0
-                yield batch
-        finally:
-            self.end()
+            batch = next(self._batches)
+        except StopIteration:
+            self._end()
+            raise
+        # Whether another epoch begins behind this batch.
+        self._loader.end_of_dataloader = self._loader.loader.state_dict()["batch"] == 0
+        return batch
+
+    def _end(self) -> None:
+        if self._under_way:
+            self._under_way = False
+            self._loader.end()
+
+    def __del__(self) -> None:
+        # An iteration that was left.
+        self._end()
 
 
 def _class() -> Any:

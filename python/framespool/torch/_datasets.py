@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from framespool import _framespool
 from framespool._check import whole
 from framespool._images import ImageLoader
 from framespool._loader import ClipLoader
 from framespool._running import Loader
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError
-from framespool.torch._ranks import initialised, rank_and_world
+from framespool.torch._ranks import initialised, own_cores, rank_and_world
 from framespool.torch._torch import Base, get_worker_info, needed, tensors, torch
 
 
@@ -63,8 +62,8 @@ class _Batches(Base):
         if self._loader is None or self._made_for != place:
             self._refuse_a_second_split(part)
             keywords = {**self.keywords, **part}
-            if info is not None and keywords.get("num_threads") is None:
-                keywords["num_threads"] = max(1, _framespool.cores() // workers)
+            if keywords.get("num_threads") is None:
+                keywords["num_threads"] = max(1, own_cores() // workers)
             self._loader = self._make({**keywords, "worker_id": worker, "num_workers": workers})
             self._made_for, self._under_way, self._begun = place, None, False
         return self._loader
@@ -91,12 +90,7 @@ class _Batches(Base):
             loader.load_state_dict(self._resumes)
             self._resumes = None
         self._under_way, self._begun = loader.epoch, True
-        return self._batches(loader)
-
-    def _batches(self, loader: Loader[Any]) -> Iterator[dict[str, Any]]:
-        for batch in loader:
-            yield tensors(batch)
-        self._under_way = None
+        return _Epoch(self, iter(loader))
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process' loader is."""
@@ -123,13 +117,29 @@ class _Batches(Base):
         return {**self.__dict__, "_loader": None, "_made_for": None, "_under_way": None, "_rank": rank}
 
 
+class _Epoch(Iterator[dict[str, Any]]):
+    """The batches of a process' loader. No generator, which an error would end: the batches behind it still come, and
+    workers stay in step."""
+
+    def __init__(self, dataset: _Batches, batches: Iterator[Any]) -> None:
+        self._dataset = dataset
+        self._batches = batches
+
+    def __next__(self) -> dict[str, Any]:
+        try:
+            return tensors(next(self._batches))
+        except StopIteration:
+            self._dataset._under_way = None
+            raise
+
+
 class ClipDataset(_Batches):
     """Batches of clips as a ``torch.utils.data.IterableDataset``; give it to a ``DataLoader`` with ``batch_size=None``.
 
     Takes what :class:`~framespool.ClipLoader` takes. With ``num_workers`` processes worker *w* makes the batches *w*,
     *w* + ``num_workers``, …, which the ``DataLoader`` puts in order again: the batches are those of one loader,
     whatever the number of workers, and none comes twice. ``num_threads`` is per worker; by default the cores are
-    shared out.
+    shared out among the workers, and among the ranks of the machine (``LOCAL_WORLD_SIZE``).
 
     Where neither ``shard_id`` nor ``num_shards`` is given, each rank has its own part, as
     :func:`~framespool.torch.rank_and_world` says: a ``DataLoader`` cannot share out an iterable dataset, and no

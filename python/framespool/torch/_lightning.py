@@ -12,7 +12,7 @@ from framespool._loader import ClipLoader
 from framespool._running import Loader
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.torch._loader import TorchLoader
-from framespool.torch._ranks import rank_and_world
+from framespool.torch._ranks import own_cores, rank_and_world
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 _PARTS = ("train", "val", "test", "predict")
@@ -55,7 +55,10 @@ class _DataModule:
             # Made before the ranks were known, as a progress bar or a sanity check may do.
             self._ranks, self._loaders = ranks, {}
         if part not in self._loaders:
-            keywords = {**ranks, **self._keywords[part]}
+            keywords = dict(self._keywords[part])
+            if "shard_id" not in keywords and "num_shards" not in keywords:
+                keywords |= ranks
+            keywords.setdefault("num_threads", own_cores())
             positional = [keywords.pop(name) for name in ("dataset", "sampling") if name in keywords]
             # Training goes from epoch to epoch; whatever is compared over time is the same each time.
             epoch = None if part == "train" else lambda: 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from framespool._running import Loader
 from framespool.errors import ArgumentError
-from framespool.torch._torch import needed, tensors
+from framespool.torch._torch import needed, tensors, torch
 
 
 class TorchLoader:
@@ -40,8 +40,8 @@ class TorchLoader:
         return self._batches(iter(self.loader))
 
     def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
-        for batch in batches:
-            yield self._placed(tensors(batch))
+        # No generator, which an error would end: the batches behind it can still be had.
+        return map(lambda batch: self._placed(tensors(batch)), batches)
 
     def _placed(self, batch: dict[str, Any]) -> dict[str, Any]:
         if self._device is None:
@@ -68,4 +68,7 @@ class TorchLoader:
 def _moved(value: Any, device: Any) -> Any:
     if isinstance(value, list):
         return [_moved(each, device) for each in value]
-    return value.to(device, non_blocking=True) if hasattr(value, "to") else value
+    if not hasattr(value, "to"):
+        return value
+    # A copy to the host that nobody waits for could be read before it is there.
+    return value.to(device, non_blocking=torch.device(device).type != "cpu")

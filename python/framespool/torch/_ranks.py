@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from framespool import _framespool
 from framespool.errors import ArgumentError
 from framespool.torch._torch import torch
 
@@ -14,12 +15,21 @@ def initialised() -> bool:
     return torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
+def own_cores() -> int:
+    """Cores for this rank: those that the process may use, shared out among the ranks of this machine, as torchrun
+    counts them (``LOCAL_WORLD_SIZE``)."""
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, _framespool.cores() // max(1, int(ranks) if ranks.isdecimal() else 1))
+
+
 def rank_and_world(group: Any = None) -> dict[str, int]:
     """``{"shard_id": rank, "num_shards": ranks}``, to be given to a loader with ``**``.
 
     Taken from ``torch.distributed`` where it is initialised, else from the variables ``RANK`` and ``WORLD_SIZE`` that
     ``torchrun`` sets, else one rank of one. ``group``: the process group over which data is shared out, where that is
     not all ranks: with tensor or pipeline parallelism the ranks of one model must see the same data.
+
+    A loader's ``num_threads`` are all cores by default: with several ranks on a machine give each its share.
     """
     if initialised():
         rank, ranks = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
@@ -31,6 +41,11 @@ def rank_and_world(group: Any = None) -> dict[str, int]:
             "a group was given, but torch.distributed is not initialised; call init_process_group first"
         )
     words = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if words[0] is None and words[1] not in (None, "1"):
+        raise ArgumentError(
+            f"WORLD_SIZE={words[1]}, but RANK is not set: each rank would get all clips. Call this after "
+            "torch.distributed.init_process_group, or set both"
+        )
     if None in words:
         return {"shard_id": 0, "num_shards": 1}
     try:

@@ -146,7 +146,7 @@ def test_names_of_class_labels_are_read_from_what_datasets_writes(tmp_path, phot
 
 def test_what_cannot_be_meant_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"uri": ["s3://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)
+    pq.write_table(pa.table({"uri": ["gs://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)
     for keywords, reason in [
         ({"source": "video"}, r"no column 'video', which is to be the source; it has uri, n, list, bin"),
         ({"source": "n"}, "column 'n' holds neither text nor bytes"),
@@ -155,7 +155,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path):
         ({"source": "bin", "columns": "nope"}, "no column 'nope'"),
         ({"source": "bin", "columns": "bin"}, "leave it out of columns="),
         ({"source": "bin", "label": "n"}, r"row 0: \"n\" is 1.5, no label"),
-        ({}, r"row 0: 's3://b/a.mp4' is on no disk"),
+        ({}, r"row 0: 'gs://b/a.mp4' is on no disk"),
         ({"source": ""}, "source must be"),
         ({"start": "end"}, "must differ"),
         ({"on_error": "replace"}, "on_error"),

@@ -39,7 +39,8 @@ pub fn place(number: usize, stored: Stored, tables: &Tables) -> Place {
 }
 
 fn listing(py: Python<'_>, mut packed: Packed) -> PyResult<Listing<'_>> {
-    let columns = table(py, packed.take_columns().or_raise(py)?)?;
+    let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
+    let columns = table(py, columns)?;
     let (entries, left_out) = (packed.entries, packed.left_out);
     let item = |(number, entry): (usize, PackedEntry)| Item {
         place: place(number, entry.stored, &Tables::default()),

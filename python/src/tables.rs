@@ -43,7 +43,8 @@ pub fn read_parquet<'py>(
     let how = TableColumns { keys, others: columns, root };
     let read = || datasets::parquet(&files, &how, policy(on_error)?, threads, &watch());
     let (mut packed, classes) = raise_own(py, py.detach(read))?;
-    let columns = table(py, packed.take_columns().or_raise(py)?)?;
+    let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
+    let columns = table(py, columns)?;
     let reasons = packed.reasons.iter().map(Error::to_string).collect();
     let (left_out, entries) = (packed.left_out, packed.entries);
     // A table of entries cannot be sent to another process with cells in it: Python has these as values of its own.

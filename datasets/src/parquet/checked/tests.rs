@@ -21,6 +21,8 @@ enum Cells<'a> {
     Bytes(Vec<&'a [u8]>),
     Integers(Vec<i64>),
     Numbers(Vec<f64>),
+    /// In one row all of them.
+    OneList(Vec<&'a [u8]>),
 }
 
 fn table(schema: &str, properties: WriterPropertiesBuilder, columns: &[Cells]) -> Vec<u8> {
@@ -34,6 +36,12 @@ fn table(schema: &str, properties: WriterPropertiesBuilder, columns: &[Cells]) -
             Cells::Bytes(values) => {
                 let values: Vec<ByteArray> = values.iter().map(|value| value.to_vec().into()).collect();
                 column.typed::<ByteArrayType>().write_batch(&values, None, None)
+            }
+            Cells::OneList(values) => {
+                let repeated: Vec<i16> = (0..values.len()).map(|place| i16::from(place > 0)).collect();
+                let there = vec![1; values.len()];
+                let values: Vec<ByteArray> = values.iter().map(|value| value.to_vec().into()).collect();
+                column.typed::<ByteArrayType>().write_batch(&values, Some(&there), Some(&repeated))
             }
             Cells::Integers(values) => column.typed::<Int64Type>().write_batch(values, None, None),
             Cells::Numbers(values) => column.typed::<DoubleType>().write_batch(values, None, None),
@@ -233,6 +241,9 @@ fn bounds_are_numbers_that_end() {
 
 #[test]
 fn lists_and_too_many_columns_say_what_to_do() {
+    let nested = "required group im (LIST) { repeated group list { required binary element; } }";
+    let text = reason(&table(nested, plain(), &[Cells::OneList(vec![b"a", b"b"])]), "im.list.element");
+    assert!(text.contains("column 'im.list.element' has lists; a column with one video"), "{text}");
     let more: String = (0..1100).map(|n| format!(" required int64 c{n};")).collect();
     let mut cells = vec![Cells::Bytes(vec![b"a.mp4"])];
     cells.extend((0..1100).map(|n| Cells::Integers(vec![n])));

@@ -2,6 +2,7 @@
 //! The crate makes room for as many values as a page names, and for whatever comes out of gzip: here both have their bounds.
 //! Never: hands on a page whose bytes cannot hold the values that it is said to have.
 
+use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use parquet::schema::types::{ColumnDescPtr, Type};
 
 use super::delta::Lengths;
 use super::file::{Disk, ParquetFile, MOST_ROWS};
-use super::pages::LARGEST_PAGE;
+use super::pages::{Holds, PageAt, LARGEST_PAGE};
 
 /// How much LZ4 can grow at most.
 const LZ4_GROWS: u64 = 255;
@@ -30,26 +31,29 @@ const LZ4_GROWS: u64 = 255;
 pub struct Checked {
     pages: SerializedPageReader<Disk>,
     column: ColumnDescPtr,
-    gzip: bool,
+    /// How many bytes each page that is left is said to have, where gzip is undone here.
+    gzip: Option<VecDeque<u64>>,
     site: Site,
 }
 
 impl Checked {
-    /// `largest`: bytes of the largest of the pages, as they are in the file.
+    /// `pages`: what their heads say.
     pub fn open(
         file: &ParquetFile,
         chunk: &ColumnChunkMetaData,
-        largest: u64,
+        pages: &[PageAt],
     ) -> parquet::errors::Result<Self> {
+        let read_ones = || pages.iter().filter(|page| page.holds != Holds::Other);
         let gzip = matches!(chunk.compression(), Compression::GZIP(_));
+        let gzip = gzip.then(|| read_ones().map(|page| page.unpacked).collect());
         let plain;
         let mut read = chunk;
-        if gzip {
+        if gzip.is_some() {
             plain = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
             read = &plain;
         }
         // What LZ4 was before the format said how is unpacked without a bound; so much of it is within ours.
-        let old = largest <= LARGEST_PAGE / LZ4_GROWS;
+        let old = read_ones().all(|page| page.stored <= LARGEST_PAGE / LZ4_GROWS);
         let how = Arc::new(ReaderProperties::builder().set_backward_compatible_lz4(old).build());
         let disk = Arc::new(file.disk.clone());
         Ok(Self {
@@ -60,10 +64,14 @@ impl Checked {
         })
     }
 
-    fn checked(&self, page: Page) -> Result<Page> {
+    fn checked(&mut self, page: Page) -> Result<Page> {
+        let said = self.gzip.as_mut().map(|sizes| sizes.pop_front().unwrap_or(0));
         let damaged = |reason: String| Error::malformed(&self.site, reason);
-        let page = if self.gzip { unzipped(page, LARGEST_PAGE).map_err(damaged)? } else { page };
-        let named = |reason| format!("column '{}' has a page with {reason}", self.column.path());
+        let page = match said {
+            Some(said) => unzipped(page, said).map_err(damaged)?,
+            None => page,
+        };
+        let named = |reason| format!("column '{}' has a page with {reason}", self.column.path().string());
         check(&page, &self.column).map_err(|reason| damaged(named(reason)))?;
         Ok(page)
     }
@@ -89,6 +97,7 @@ impl PageReader for Checked {
     }
 
     fn skip_next_page(&mut self) -> parquet::errors::Result<()> {
+        self.gzip.as_mut().map(VecDeque::pop_front);
         self.pages.skip_next_page()
     }
 
@@ -101,8 +110,8 @@ impl PageReader for Checked {
 pub struct Group<'a> {
     pub file: &'a ParquetFile,
     pub meta: &'a RowGroupMetaData,
-    /// Bytes of the largest page of each column, as they are in the file.
-    pub largest: Vec<u64>,
+    /// What the heads of each column's pages say.
+    pub pages: Vec<Vec<PageAt>>,
 }
 
 impl RowGroupReader for Group<'_> {
@@ -115,8 +124,8 @@ impl RowGroupReader for Group<'_> {
     }
 
     fn get_column_page_reader(&self, number: usize) -> parquet::errors::Result<Box<dyn PageReader>> {
-        let largest = self.largest.get(number).copied().unwrap_or(u64::MAX);
-        Ok(Box::new(Checked::open(self.file, self.meta.column(number), largest)?))
+        let pages = self.pages.get(number).map_or(&[][..], |pages| pages);
+        Ok(Box::new(Checked::open(self.file, self.meta.column(number), pages)?))
     }
 
     fn get_column_bloom_filter(&self, _: usize) -> Option<&Sbbf> {
@@ -128,7 +137,7 @@ impl RowGroupReader for Group<'_> {
     }
 }
 
-/// A page whose bytes are as gzip made them, without that.
+/// A page whose bytes are as gzip made them, without that; there are to be at most so many.
 fn unzipped(page: Page, most: u64) -> Result<Page, String> {
     let unzip = |buf: Bytes, levels: u32| {
         let levels = levels as usize;

@@ -76,7 +76,7 @@ impl Chunk {
                 .set_data_page_offset(page.head as i64)
                 .set_total_compressed_size(whole as i64)
                 .build()?;
-            Checked::open(file, &only, page.stored)?
+            Checked::open(file, &only, std::slice::from_ref(page))?
                 .get_next_page()?
                 .ok_or_else(|| parquet::errors::ParquetError::EOF("a page without content".into()))
         })

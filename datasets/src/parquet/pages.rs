@@ -27,6 +27,8 @@ pub struct PageAt {
     pub data: u64,
     /// Bytes of it in the file, without the head.
     pub stored: u64,
+    /// Bytes of it once it is unpacked, as its head says.
+    pub unpacked: u64,
     pub holds: Holds,
 }
 
@@ -108,5 +110,5 @@ fn page(blocks: &mut Blocks, (at, end): Stretch) -> Result<PageAt> {
     } else {
         Holds::Other
     };
-    Ok(PageAt { head: at, data: head.end, stored, holds })
+    Ok(PageAt { head: at, data: head.end, stored, unpacked, holds })
 }

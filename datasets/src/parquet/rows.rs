@@ -31,16 +31,15 @@ pub fn read(
     if wanted.is_empty() {
         return (0..rows).try_for_each(|row| take(row, Vec::new()));
     }
-    let (mut begin, mut largest) = (0, vec![0; meta.num_columns()]);
-    for (chunk, largest) in meta.columns().iter().zip(&mut largest) {
+    let (mut begin, mut found) = (0, vec![Vec::new(); meta.num_columns()]);
+    for (chunk, found) in meta.columns().iter().zip(&mut found) {
         let path = chunk.column_path().string();
         let of = |named: &Named| path == named.path() || path.starts_with(&format!("{}.", named.path()));
         if wanted.iter().any(of) {
             file.check_codec(chunk)?;
             let (from, len) = chunk.byte_range();
             begin = from;
-            let pages = pages(blocks, (from, from + len), go_on)?; // for their sizes
-            *largest = pages.iter().map(|page| page.stored).max().unwrap_or(0);
+            *found = pages(blocks, (from, from + len), go_on)?; // for their sizes
         }
     }
     let site = file.site(begin);
@@ -48,7 +47,7 @@ pub fn read(
     let paths: Vec<&[String]> = wanted.iter().map(|named| &named.path_names[..]).collect();
     let projection = guarded(&site, || projected(&root, &paths))?;
     let projection = Arc::unwrap_or_clone(projection);
-    let reader = Group { file, meta, largest };
+    let reader = Group { file, meta, pages: found };
     let mut iter = guarded(&site, || RowIter::from_row_group(Some(projection), &reader))?;
     for row in 0..rows {
         go_on()?;

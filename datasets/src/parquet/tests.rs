@@ -61,8 +61,8 @@ fn heads_tell_sizes_and_what_is_not_asked_for_is_passed_over() {
     let holds = |count| Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
     let second = len + 3;
     let expected = [
-        PageAt { head: 0, data: len, stored: 3, holds: holds(9) },
-        PageAt { head: second, data: second + len, stored: 1, holds: holds(5) },
+        PageAt { head: 0, data: len, stored: 3, unpacked: 3, holds: holds(9) },
+        PageAt { head: second, data: second + len, stored: 1, unpacked: 1, holds: holds(5) },
     ];
     assert_eq!(found, expected);
 }
@@ -114,7 +114,7 @@ fn page(levels: &[u8], count: u64) -> (Vec<u8>, PageAt) {
     }
     let holds = Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
     let stored = bytes.len() as u64;
-    (bytes, PageAt { head: 0, data: 0, stored, holds })
+    (bytes, PageAt { head: 0, data: 0, stored, unpacked: stored, holds })
 }
 
 fn found(levels: &[u8], count: u64, deepest: i16) -> Result<Vec<Option<String>>> {

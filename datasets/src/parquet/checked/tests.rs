@@ -196,6 +196,18 @@ fn gzip_is_undone_up_to_a_bound() {
 }
 
 #[test]
+fn gzip_gives_no_more_than_the_head_says() {
+    // The head of the first page: its kind, and 50 values of 4 + 2 bytes, which make 300.
+    let cells = [Cells::Bytes(vec![b"ab"; 50])];
+    for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
+        let sound = table(schema, plain().set_compression(Compression::GZIP(Default::default())), &cells);
+        assert_eq!(reason(&sound, source), "");
+        let text = reason(&patched(&sound, &[0x15, 0, 0x15, 0xd8, 4], &[0x15, 0, 0x15, 0xd6, 4]), source);
+        assert!(text.contains("unpacks to more than 299 bytes"), "{text}");
+    }
+}
+
+#[test]
 fn a_path_that_leads_to_two_columns_is_an_error() {
     let schema = "required binary a.bytes; required group a { required binary bytes; }";
     let cells = [Cells::Bytes(vec![b"one"]), Cells::Bytes(vec![b"two"])];

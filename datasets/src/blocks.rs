@@ -22,7 +22,12 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { source: source::open(path)?, window: Vec::new(), begin: 0 })
+        Ok(Self::of(source::open(path)?))
+    }
+
+    /// Those of a file that is open.
+    pub fn of(source: Arc<dyn ByteSource>) -> Self {
+        Self { source, window: Vec::new(), begin: 0 }
     }
 
     /// Length of the file.

@@ -141,8 +141,8 @@ impl Keys {
             let seconds =
                 |name: &str, value: Option<&Value>| match value.map(|value| (value.as_number(), value)) {
                     None => Ok(None),
-                    Some((Some(seconds), _)) => Ok(Some(seconds)),
-                    Some((None, other)) => {
+                    Some((Some(seconds), _)) if seconds.is_finite() => Ok(Some(seconds)),
+                    Some((_, other)) => {
                         Err(format!("\"{name}\" is {}, a number of seconds is wanted", other.shown()))
                     }
                 };
@@ -264,6 +264,17 @@ mod tests {
     }
 
     #[test]
+    fn bounds_that_are_no_numbers_are_refused() {
+        for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for key in ["start", "end"] {
+                let object = Value::Map(vec![(key.to_owned(), Value::Number(wrong))]);
+                let error = keys(false).part(&object).unwrap_err();
+                assert!(error.contains(&format!("\"{key}\" is ")) && error.contains("seconds"), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn a_wrong_line_is_named_by_file_and_number() {
         for (line, in_frames, part) in [
             ("[1]", false, "is a list of 1, not an object with a \"uri\""),
@@ -279,6 +290,7 @@ mod tests {
             ("{\"uri\": \"a\", \"label\": \"run\"}", false, "line 1 has the other kind"),
             ("{\"uri\": \"a\", \"start\": \"1\"}", false, "\"start\" is '1'"),
             ("{\"uri\": \"a\", \"start\": 2, \"end\": 2}", false, "\"start\" 2 is not before \"end\" 2"),
+            ("{\"uri\": \"a\", \"end\": 1e999}", false, "is not JSON"),
             ("{\"uri\": \"a\", \"start\": 1.5}", true, "\"start\" is 1.5, a frame"),
             ("{\"uri\": \"a\", \"end\": 0}", true, "\"start\" 0 is not before \"end\" 0"),
             ("{\"uri\": \"a\", \"end\": -1}", true, "\"end\" is -1"),

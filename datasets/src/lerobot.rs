@@ -143,6 +143,8 @@ impl Info {
         };
         let fps = said.get("fps").and_then(Value::as_number).filter(|fps| fps.is_finite() && *fps > 0.0);
         let fps = fps.ok_or_else(|| lacks(&path, "fps", "a number above 0"))?;
+        // First, since a dataset whose cameras have no videos has no path of them either.
+        let camera = camera_of(&path, &said, camera)?;
         let Some(Value::Text(video_path)) = said.get("video_path") else {
             return Err(lacks(&path, "video_path", "a text"));
         };
@@ -151,7 +153,6 @@ impl Info {
             _ if new => None,
             _ => return Err(lacks(&path, "chunks_size", "a whole number above 0")),
         };
-        let camera = camera_of(&path, &said, camera)?;
         Ok((Self { path, fps, video_path: video_path.clone(), camera, chunk }, new))
     }
 

@@ -3,7 +3,9 @@
 //! Never: reads or unpacks bytes of videos and pictures when it lists them.
 
 mod cell;
+mod checked;
 mod column;
+mod delta;
 mod file;
 mod head;
 mod pages;
@@ -11,8 +13,9 @@ mod plain;
 mod rows;
 mod schema;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::error::{Error, Result};
 use framespool::source::Member;
@@ -25,7 +28,8 @@ use crate::classes::Classes;
 use crate::file_list::{below, root_of};
 use crate::json_lines::{local, Keys};
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
-use crate::value::{shortened, Value};
+use crate::value::{shortened, Value, MOST_COLUMNS};
+use crate::NO_LABEL;
 use column::Chunk;
 use file::ParquetFile;
 use schema::{find, top, Named};
@@ -67,13 +71,29 @@ pub fn parquet(
 ) -> Result<(Packed, Vec<String>)> {
     how.keys.check()?;
     let nothing = format!("looked for rows with something in column '{}'", how.keys.source);
+    // Of each file: whether it has labels that are numbers, and such that are names.
+    let kinds = Mutex::new(HashMap::new());
     let mut packed = read_all(files, threads, watch, &nothing, |path, go_on| {
         let mut found = Packed::default();
         if let Err(error) = read(path, how, on_error, go_on, &mut found) {
             found.fail(error, on_error)?;
         }
+        let numbers = found.entries.iter().any(|entry| entry.label_name.is_none() && entry.label != NO_LABEL);
+        let names = found.entries.iter().any(|entry| entry.label_name.is_some());
+        kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), (numbers, names));
         Ok(found)
     })?;
+    let kinds = kinds.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let first =
+        |of: fn(&(bool, bool)) -> bool| files.iter().find(|file| kinds.get(file.as_path()).is_some_and(of));
+    if let (Some(numbers), Some(names)) = (first(|kind| kind.0), first(|kind| kind.1)) {
+        return Err(Error::Argument(format!(
+            "labels are numbers in {} and names in {}: '{}' must be one kind in all files",
+            numbers.display(),
+            names.display(),
+            how.keys.label
+        )));
+    }
     let names = packed.entries.iter().filter_map(|entry| entry.label_name.as_deref());
     let classes = Classes::sorted(names);
     for entry in &mut packed.entries {
@@ -217,6 +237,14 @@ impl TableColumns {
         }
         let mut names = std::collections::HashSet::new();
         wanted.retain(|column| names.insert(column.name.clone()));
+        if wanted.len() > MOST_COLUMNS && self.others.is_none() {
+            return Err(Error::Argument(format!(
+                "{} has {} columns of numbers, flags and text, and a dataset has at most {MOST_COLUMNS}; name those that are \
+                 wanted as columns=",
+                path.display(),
+                wanted.len()
+            )));
+        }
         Ok((bytes, wanted))
     }
 }
@@ -275,14 +303,15 @@ impl Rows<'_> {
         go_on: Watch,
     ) -> Result<Vec<Spot>> {
         let number = column::number_of(file, &column.path())?;
-        let chunk = Chunk::open(file, blocks, group, number, go_on)?;
-        if chunk.meta.column_descr().max_rep_level() > 0 {
+        // First, since a column of lists has another number of values than of rows.
+        if file.metadata().row_group(group).column(number).column_descr().max_rep_level() > 0 {
             return Err(Error::Argument(format!(
                 "{}: column '{}' has lists; a column with one video or picture for each row is wanted as source=",
                 self.path.display(),
                 column.name
             )));
         }
+        let chunk = Chunk::open(file, blocks, group, number, go_on)?;
         let deepest = chunk.meta.column_descr().max_def_level();
         let plain = chunk.meta.compression() == Compression::UNCOMPRESSED;
         let mut spots = Vec::new();

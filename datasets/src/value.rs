@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 /// Most columns of a dataset: objects whose keys are data would make a column each, as long as the dataset.
-const MOST_COLUMNS: usize = 1024;
+pub(crate) const MOST_COLUMNS: usize = 1024;
 
 /// What a list may say: JSON's values, with keys in their order.
 #[derive(Clone, Debug, PartialEq)]

@@ -40,6 +40,25 @@ fn templates_are_filled_and_stay_below_the_folder() {
 }
 
 #[test]
+fn cameras_without_videos_are_told_before_their_path_is_missed() {
+    let root = crate::tests::TempFolder::new();
+    let info = r#"{"codebase_version": "v3.0", "fps": 30, "video_path": null, "features": {"cam": {"dtype": "image"}}}"#;
+    root.write(INFO, info);
+    let told = |camera| match Info::read(&root.0, camera) {
+        Err(error) => error.to_string(),
+        Ok(_) => String::new(),
+    };
+    assert!(
+        told(Some("cam")).contains("whose pictures are in the dataset's tables"),
+        "{}",
+        told(Some("cam"))
+    );
+    assert!(told(None).contains("it has none"), "{}", told(None));
+    root.write(INFO, info.replace("image", "video"));
+    assert!(told(None).contains("\"video_path\" must be a text"), "{}", told(None));
+}
+
+#[test]
 fn parts_begin_and_end_between_frames() {
     let info = Info {
         path: PathBuf::new(),

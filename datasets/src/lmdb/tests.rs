@@ -161,6 +161,13 @@ fn circles_end_and_what_is_used_twice_is_told() {
     let error = read(&bytes, false, OnError::Skip).unwrap_err().to_string();
     assert!(error.contains("nothing to load") && error.contains("(32 left out"), "{error}");
     assert!(begun.elapsed().as_secs() < 5);
+    // It may say that it has a million million pages: those count that are there.
+    let mut more = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
+    more.extend(meta(1, 30, 1 << 40, 9, 2, 1 << 40, 2));
+    more.extend(tree_page(2, &around));
+    let error = read(&more, false, OnError::Skip).unwrap_err().to_string();
+    assert!(error.contains("nothing to load") && error.contains("in circles"), "{error}");
+    assert!(begun.elapsed().as_secs() < 5);
     // Two values on the same pages, and fewer entries than are said to be there.
     let twice = tree_page(4, &[("c", Node::Long(5, 600)), ("d", Node::Long(6, 100))]);
     let pages = [leaf(3, "a", "b"), twice, page(5, 4, 2, 0), vec![0; PAGE]];

@@ -67,17 +67,21 @@ pub fn walk(
     let mut used: Vec<(u64, u64)> = Vec::new();
     let mut items: Vec<Item> = Vec::new();
     let mut intact = true;
+    // Pages that the file has: it may say that it has far more.
+    let there = file.end.min(file.blocks.len().div_ceil(file.page_bytes));
+    let mut visits = 0;
     // Branches from the root down, each with the node that is next. Leaves are all at the same depth.
     let mut path: Vec<(Page, usize)> = Vec::new();
     let mut next = Some(root);
     loop {
         go_on()?;
         if let Some(number) = next.take() {
-            if used.len() as u64 >= file.end {
+            if visits >= there {
                 let reason = "pages lead to each other in circles; what is left is not read";
                 fail(file.blocks.damaged(file.place(number), reason))?;
                 return Ok(items);
             }
+            visits += u64::from(number < there);
             used.push((number, 1));
             let leaf = path.len() + 1 == usize::from(tree.depth);
             let page = file.page(number).and_then(|page| match (page.kind, leaf) {

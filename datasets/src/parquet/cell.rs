@@ -70,11 +70,13 @@ impl Table {
 }
 
 impl Known {
-    fn chunk(&self, file: &ParquetFile, path: &Path, group: usize, column: usize) -> Result<Arc<Chunk>> {
+    fn chunk(&self, file: &ParquetFile, group: usize, column: usize) -> Result<Arc<Chunk>> {
         if let Some(chunk) = lock(&self.chunks).get(&(group, column)) {
             return Ok(chunk.clone());
         }
-        let chunk = Chunk::open(file, &mut Blocks::open(path)?, group, column, &|| Ok(()))?;
+        // Of the file as it was opened: by its path it might be another one by now.
+        let mut blocks = Blocks::of(file.disk.0.clone());
+        let chunk = Chunk::open(file, &mut blocks, group, column, &|| Ok(()))?;
         Ok(lock(&self.chunks).entry((group, column)).or_insert(Arc::new(chunk)).clone())
     }
 }
@@ -110,7 +112,7 @@ impl Opener for Cell {
                 format!("has no row {} any more; list the dataset anew", self.row),
             )
         };
-        let chunk = known.chunk(file, &self.table.path, found.ok_or_else(gone)?, column)?;
+        let chunk = known.chunk(file, found.ok_or_else(gone)?, column)?;
         let (page, row) = chunk.page_of(row).ok_or_else(gone)?;
         let unpacked =
             |page: &PageAt| self.table.pages.get(&known.identity, page.head, || chunk.unpack(file, page));

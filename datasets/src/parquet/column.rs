@@ -2,19 +2,20 @@
 //! The head of a column's pages are read once for each group of rows, when a row of it is wanted.
 //! Never: unpacks a page that is not wanted.
 
-use std::sync::Arc;
-
 use framespool::error::{Error, Result};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::checked::Checked;
 use super::file::{guarded, ParquetFile};
 use super::pages::{pages, Holds, PageAt};
 use crate::blocks::Blocks;
 use crate::packed::Watch;
+
+/// Rows that are passed over at once.
+const STEP: usize = 4096;
 
 /// The pages of a column in a group of rows.
 pub struct Chunk {
@@ -75,8 +76,7 @@ impl Chunk {
                 .set_data_page_offset(page.head as i64)
                 .set_total_compressed_size(whole as i64)
                 .build()?;
-            let mut reader = SerializedPageReader::new(Arc::new(file.disk.clone()), &only, 0, None)?;
-            reader
+            Checked::open(file, &only, std::slice::from_ref(page))?
                 .get_next_page()?
                 .ok_or_else(|| parquet::errors::ParquetError::EOF("a page without content".into()))
         })
@@ -93,7 +93,10 @@ impl Chunk {
         guarded(&file.site(at.head), || {
             let pages = Box::new(Unpacked(unpacked.into_iter()));
             let mut reader = ColumnReaderImpl::<ByteArrayType>::new(self.meta.column_descr_ptr(), pages);
-            reader.skip_records(row as usize)?;
+            // In steps: what is passed over is unpacked all the same in some encodings, and kept for one step.
+            for first in (0..row).step_by(STEP) {
+                reader.skip_records(STEP.min((row - first) as usize))?;
+            }
             let (mut levels, mut values) = (Vec::new(), Vec::<ByteArray>::new());
             reader.read_records(1, Some(&mut levels), None, &mut values)?;
             Ok(values.pop())
@@ -134,7 +137,16 @@ impl PageReader for Unpacked {
 /// The number of the column that a path of names leads to.
 pub fn number_of(file: &ParquetFile, path: &str) -> Result<usize> {
     let schema = file.metadata().file_metadata().schema_descr();
-    (0..schema.num_columns()).find(|&number| schema.column(number).path().string() == path).ok_or_else(|| {
+    let mut found = (0..schema.num_columns()).filter(|&number| schema.column(number).path().string() == path);
+    let first = found.next().ok_or_else(|| {
         Error::malformed(&file.site(0), format!("has no column '{path}' any more; list the dataset anew"))
-    })
+    })?;
+    match found.next() {
+        None => Ok(first),
+        Some(_) => Err(Error::Argument(format!(
+            "{} has two columns '{path}', one whose name has the dots and one in a group; write one of them with \
+             another name",
+            file.site(0).file
+        ))),
+    }
 }

@@ -21,7 +21,7 @@ const MAGIC: [u8; 4] = *b"PAR1";
 const ENCRYPTED: [u8; 4] = *b"PARE";
 const TAIL: u64 = 8;
 /// Most rows of a file: a page of a few bytes may stand for billions.
-const MOST_ROWS: u64 = 50_000_000;
+pub const MOST_ROWS: u64 = 50_000_000;
 
 /// A file that the crate reads from, with positioned reads.
 #[derive(Clone)]

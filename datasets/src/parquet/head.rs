@@ -11,6 +11,9 @@ use crate::proto::{Fields, Stretch};
 const DEEPEST: u32 = 16;
 /// What a field is of that lies deeper than is asked for.
 const DEEPER: u64 = u64::MAX;
+/// Most numbers of a head, and the longest one: a page has a dozen, and statistics of some kilobytes.
+const MOST_NUMBERS: usize = 256;
+const LONGEST: u64 = 16 << 20;
 
 /// Numbers of a struct by field, and by field of a struct in it; a flag is 0 or 1.
 #[derive(Default)]
@@ -23,7 +26,8 @@ pub struct Head {
 }
 
 impl Head {
-    pub fn read(blocks: &mut Blocks, stretch: Stretch) -> Result<Self> {
+    pub fn read(blocks: &mut Blocks, (begin, end): Stretch) -> Result<Self> {
+        let stretch = (begin, end.min(begin.saturating_add(LONGEST)));
         let mut reader = Reader { blocks, bytes: Fields::of(stretch), head: Head::default() };
         reader.fields(0, 0)?;
         let end = reader.bytes.place();
@@ -68,7 +72,15 @@ impl Reader<'_> {
             };
             let field = u64::try_from(last)
                 .map_err(|_| self.blocks.damaged(begin, format!("a field with the number {last}")))?;
-            if let Some(number) = self.value(byte & 15, Some((outer, field)), depth)? {
+            let number = self.value(byte & 15, Some((outer, field)), depth)?;
+            if let Some(number) = number.filter(|_| outer != DEEPER) {
+                // Whoever reads it otherwise would take the other one.
+                if self.head.inner(outer, field).is_some() {
+                    return Err(self.blocks.damaged(begin, format!("field {field} is there twice")));
+                }
+                if self.head.numbers.len() == MOST_NUMBERS {
+                    return Err(self.blocks.damaged(begin, format!("more than {MOST_NUMBERS} numbers")));
+                }
                 self.head.numbers.push(((outer, field), number));
             }
         }
@@ -109,6 +121,9 @@ impl Reader<'_> {
                 }
             }
             (12, Some((0, field))) => {
+                if self.head.has(field) {
+                    return Err(self.blocks.damaged(begin, format!("field {field} is there twice")));
+                }
                 self.head.structs.push(field);
                 self.fields(field, depth + 1)?;
             }

@@ -10,7 +10,9 @@ use crate::packed::Watch;
 use crate::proto::Stretch;
 
 /// Largest page, once it is unpacked: a page is unpacked whole, whatever is wanted of it.
-const LARGEST_PAGE: u64 = 1 << 30;
+pub const LARGEST_PAGE: u64 = 1 << 30;
+/// Most values of a dictionary: each has a place in memory before any is read.
+const MOST_DICTIONARY: u64 = 1 << 24;
 /// Fields of a head that are structs.
 const VALUES: u64 = 5;
 const DICTIONARY: u64 = 7;
@@ -25,6 +27,8 @@ pub struct PageAt {
     pub data: u64,
     /// Bytes of it in the file, without the head.
     pub stored: u64,
+    /// Bytes of it once it is unpacked, as its head says.
+    pub unpacked: u64,
     pub holds: Holds,
 }
 
@@ -96,9 +100,15 @@ fn page(blocks: &mut Blocks, (at, end): Stretch) -> Result<PageAt> {
         let levels = Levels::Ahead { repetitions: bytes(6), definitions: bytes(5) };
         Holds::Values { count: counted(VALUES_2)?, encoding: head.inner(VALUES_2, 4).unwrap_or(-1), levels }
     } else if head.has(DICTIONARY) {
+        let count = counted(DICTIONARY)?;
+        Limits::check(&blocks.site(at), "values of a dictionary", count, MOST_DICTIONARY)?;
+        if count > unpacked {
+            let reason = format!("a dictionary of {count} values in {unpacked} bytes");
+            return Err(blocks.damaged(at, reason));
+        }
         Holds::Dictionary
     } else {
         Holds::Other
     };
-    Ok(PageAt { head: at, data: head.end, stored, holds })
+    Ok(PageAt { head: at, data: head.end, stored, unpacked, holds })
 }

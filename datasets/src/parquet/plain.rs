@@ -4,6 +4,7 @@
 
 use framespool::error::Result;
 
+use super::delta::varint;
 use super::pages::{Holds, Levels, PageAt};
 use crate::blocks::Blocks;
 use crate::proto::Stretch;
@@ -107,16 +108,4 @@ fn runs(blocks: &mut Blocks, (begin, end): Stretch, deepest: i16, count: u64) ->
         }
     }
     Ok(there)
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = *bytes.split_off_first()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }

@@ -5,13 +5,11 @@
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use parquet::file::metadata::page_index::RowGroupPageIndex;
-use parquet::file::properties::ReaderProperties;
-use parquet::file::serialized_reader::SerializedRowGroupReader;
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::{Type, TypePtr};
 
+use super::checked::Group;
 use super::file::{guarded, ParquetFile};
 use super::pages::pages;
 use super::schema::{fields, Named};
@@ -33,15 +31,15 @@ pub fn read(
     if wanted.is_empty() {
         return (0..rows).try_for_each(|row| take(row, Vec::new()));
     }
-    let mut begin = 0;
-    for chunk in meta.columns() {
+    let (mut begin, mut found) = (0, vec![Vec::new(); meta.num_columns()]);
+    for (chunk, found) in meta.columns().iter().zip(&mut found) {
         let path = chunk.column_path().string();
         let of = |named: &Named| path == named.path() || path.starts_with(&format!("{}.", named.path()));
         if wanted.iter().any(of) {
             file.check_codec(chunk)?;
             let (from, len) = chunk.byte_range();
             begin = from;
-            pages(blocks, (from, from + len), go_on)?; // for their sizes
+            *found = pages(blocks, (from, from + len), go_on)?; // for their sizes
         }
     }
     let site = file.site(begin);
@@ -49,11 +47,7 @@ pub fn read(
     let paths: Vec<&[String]> = wanted.iter().map(|named| &named.path_names[..]).collect();
     let projection = guarded(&site, || projected(&root, &paths))?;
     let projection = Arc::unwrap_or_clone(projection);
-    let reader = guarded(&site, || {
-        let properties = Arc::new(ReaderProperties::builder().build());
-        let disk = Arc::new(file.disk.clone());
-        SerializedRowGroupReader::new(disk, meta, RowGroupPageIndex::new(group, None), properties)
-    })?;
+    let reader = Group { file, meta, pages: found };
     let mut iter = guarded(&site, || RowIter::from_row_group(Some(projection), &reader))?;
     for row in 0..rows {
         go_on()?;

@@ -61,8 +61,8 @@ fn heads_tell_sizes_and_what_is_not_asked_for_is_passed_over() {
     let holds = |count| Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
     let second = len + 3;
     let expected = [
-        PageAt { head: 0, data: len, stored: 3, holds: holds(9) },
-        PageAt { head: second, data: second + len, stored: 1, holds: holds(5) },
+        PageAt { head: 0, data: len, stored: 3, unpacked: 3, holds: holds(9) },
+        PageAt { head: second, data: second + len, stored: 1, unpacked: 1, holds: holds(5) },
     ];
     assert_eq!(found, expected);
 }
@@ -70,6 +70,9 @@ fn heads_tell_sizes_and_what_is_not_asked_for_is_passed_over() {
 #[test]
 fn heads_that_lie_are_errors_with_their_place() {
     let deep = [vec![0x1c; 40], vec![0; 60]].concat();
+    let twice = [head(3, 9)[..6].to_vec(), vec![0x05, 6, 8, 0]].concat(); // field 3 with its number written out
+    let structs = vec![0x5c, 0, 0x0c, 10, 0, 0];
+    let many = [vec![0x15, 0].repeat(300), vec![0]].concat();
     let mut negative = head(3, 9);
     negative[5] = 1;
     for (bytes, reason) in [
@@ -81,6 +84,9 @@ fn heads_that_lie_are_errors_with_their_place() {
         (vec![0x19, 0xf8, 0xff, 0xff, 0xff, 0x7f, 1, 1], "the record"),
         (deep, "too deep"),
         (negative, "tells no sizes"),
+        (twice, "field 3 is there twice"),
+        (structs, "field 5 is there twice"),
+        (many, "more than 256 numbers"),
         (vec![0x25, 0x80, 0x80, 0x80, 0x80, 0x10, 0x15, 2, 0], "above the limit"),
         (vec![], ""),
     ] {
@@ -108,7 +114,7 @@ fn page(levels: &[u8], count: u64) -> (Vec<u8>, PageAt) {
     }
     let holds = Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
     let stored = bytes.len() as u64;
-    (bytes, PageAt { head: 0, data: 0, stored, holds })
+    (bytes, PageAt { head: 0, data: 0, stored, unpacked: stored, holds })
 }
 
 fn found(levels: &[u8], count: u64, deepest: i16) -> Result<Vec<Option<String>>> {

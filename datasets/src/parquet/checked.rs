@@ -1,0 +1,269 @@
+//! In: a column of a Parquet file. Out: its pages, unpacked by the crate, once they were held against what they say of themselves.
+//! The crate makes room for as many values as a page names, and for whatever comes out of gzip: here both have their bounds.
+//! Never: hands on a page whose bytes cannot hold the values that it is said to have.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use framespool::error::{Error, Result, Site};
+use parquet::basic::{Compression, Encoding, Type as Physical};
+use parquet::bloom_filter::Sbbf;
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::properties::ReaderProperties;
+use parquet::file::reader::RowGroupReader;
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::record::reader::RowIter;
+use parquet::schema::types::{ColumnDescPtr, Type};
+
+use super::delta::Lengths;
+use super::file::{Disk, ParquetFile, MOST_ROWS};
+use super::pages::{Holds, PageAt, LARGEST_PAGE};
+
+/// How much LZ4 can grow at most.
+const LZ4_GROWS: u64 = 255;
+
+/// The pages of a column, or of a part of one.
+pub struct Checked {
+    pages: SerializedPageReader<Disk>,
+    column: ColumnDescPtr,
+    /// How many bytes each page that is left is said to have, where gzip is undone here.
+    gzip: Option<VecDeque<u64>>,
+    site: Site,
+}
+
+impl Checked {
+    /// `pages`: what their heads say.
+    pub fn open(
+        file: &ParquetFile,
+        chunk: &ColumnChunkMetaData,
+        pages: &[PageAt],
+    ) -> parquet::errors::Result<Self> {
+        let read_ones = || pages.iter().filter(|page| page.holds != Holds::Other);
+        let gzip = matches!(chunk.compression(), Compression::GZIP(_));
+        let gzip = gzip.then(|| read_ones().map(|page| page.unpacked).collect());
+        let plain;
+        let mut read = chunk;
+        if gzip.is_some() {
+            plain = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+            read = &plain;
+        }
+        // What LZ4 was before the format said how is unpacked without a bound; so much of it is within ours.
+        let old = read_ones().all(|page| page.stored <= LARGEST_PAGE / LZ4_GROWS);
+        let how = Arc::new(ReaderProperties::builder().set_backward_compatible_lz4(old).build());
+        let disk = Arc::new(file.disk.clone());
+        Ok(Self {
+            pages: SerializedPageReader::new_with_properties(disk, read, 0, None, how)?,
+            column: chunk.column_descr_ptr(),
+            gzip,
+            site: file.site(chunk.byte_range().0),
+        })
+    }
+
+    fn checked(&mut self, page: Page) -> Result<Page> {
+        let said = self.gzip.as_mut().map(|sizes| sizes.pop_front().unwrap_or(0));
+        let damaged = |reason: String| Error::malformed(&self.site, reason);
+        let page = match said {
+            Some(said) => unzipped(page, said).map_err(damaged)?,
+            None => page,
+        };
+        let named = |reason| format!("column '{}' has a page with {reason}", self.column.path().string());
+        check(&page, &self.column).map_err(|reason| damaged(named(reason)))?;
+        Ok(page)
+    }
+}
+
+impl Iterator for Checked {
+    type Item = parquet::errors::Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for Checked {
+    fn get_next_page(&mut self) -> parquet::errors::Result<Option<Page>> {
+        let page = self.pages.get_next_page()?;
+        let own = |error| ParquetError::External(Box::new(error));
+        page.map(|page| self.checked(page).map_err(own)).transpose()
+    }
+
+    fn peek_next_page(&mut self) -> parquet::errors::Result<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> parquet::errors::Result<()> {
+        self.gzip.as_mut().map(VecDeque::pop_front);
+        self.pages.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> parquet::errors::Result<bool> {
+        self.pages.at_record_boundary()
+    }
+}
+
+/// A group of rows, whose columns are read in this way.
+pub struct Group<'a> {
+    pub file: &'a ParquetFile,
+    pub meta: &'a RowGroupMetaData,
+    /// What the heads of each column's pages say.
+    pub pages: Vec<Vec<PageAt>>,
+}
+
+impl RowGroupReader for Group<'_> {
+    fn metadata(&self) -> &RowGroupMetaData {
+        self.meta
+    }
+
+    fn num_columns(&self) -> usize {
+        self.meta.num_columns()
+    }
+
+    fn get_column_page_reader(&self, number: usize) -> parquet::errors::Result<Box<dyn PageReader>> {
+        let pages = self.pages.get(number).map_or(&[][..], |pages| pages);
+        Ok(Box::new(Checked::open(self.file, self.meta.column(number), pages)?))
+    }
+
+    fn get_column_bloom_filter(&self, _: usize) -> Option<&Sbbf> {
+        None
+    }
+
+    fn get_row_iter(&self, projection: Option<Type>) -> parquet::errors::Result<RowIter<'_>> {
+        RowIter::from_row_group(projection, self)
+    }
+}
+
+/// A page whose bytes are as gzip made them, without that; there are to be at most so many.
+fn unzipped(page: Page, most: u64) -> Result<Page, String> {
+    let unzip = |buf: Bytes, levels: u32| {
+        let levels = levels as usize;
+        if levels > buf.len() {
+            return Err("a page whose levels go beyond its end".to_owned());
+        }
+        let mut bytes = buf[..levels].to_vec();
+        if levels < buf.len() {
+            let unpacked = MultiGzDecoder::new(&buf[levels..]).take(most + 1).read_to_end(&mut bytes);
+            unpacked.map_err(|error| format!("a page that gzip does not unpack: {error}"))?;
+        }
+        match bytes.len() as u64 > most {
+            true => Err(format!("a page that gzip unpacks to more than {most} bytes")),
+            false => Ok(Bytes::from(bytes)),
+        }
+    };
+    Ok(match page {
+        Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics } => {
+            let buf = unzip(buf, 0)?;
+            Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics }
+        }
+        Page::DataPageV2 {
+            buf,
+            num_values,
+            encoding,
+            num_nulls,
+            num_rows,
+            def_levels_byte_len,
+            rep_levels_byte_len,
+            is_compressed: true,
+            statistics,
+        } => Page::DataPageV2 {
+            buf: unzip(buf, def_levels_byte_len.saturating_add(rep_levels_byte_len))?,
+            num_values,
+            encoding,
+            num_nulls,
+            num_rows,
+            def_levels_byte_len,
+            rep_levels_byte_len,
+            is_compressed: true,
+            statistics,
+        },
+        Page::DictionaryPage { buf, num_values, encoding, is_sorted } => {
+            Page::DictionaryPage { buf: unzip(buf, 0)?, num_values, encoding, is_sorted }
+        }
+        whole @ Page::DataPageV2 { .. } => whole,
+    })
+}
+
+/// An error where the crate would make room for more than the page's bytes can hold.
+fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
+    if let Page::DictionaryPage { buf, num_values, .. } = page {
+        let least = match column.physical_type() {
+            Physical::BOOLEAN => 1,
+            Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,
+            Physical::INT64 | Physical::DOUBLE => 8,
+            Physical::INT96 => 12,
+            Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0).max(1),
+        };
+        return match u64::from(*num_values).saturating_mul(least) > buf.len() as u64 {
+            true => Err(format!("a dictionary of {num_values} values in {} bytes", buf.len())),
+            false => Ok(()),
+        };
+    }
+    let encoding = page.encoding();
+    if !matches!(encoding, Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY) {
+        return Ok(());
+    }
+    let count = u64::from(page.num_values());
+    if count > MOST_ROWS {
+        return Err(format!("{count} values, and at most {MOST_ROWS} are read"));
+    }
+    let bytes = values(page, column)?;
+    let mut before = Lengths { count, sum: 0, end: 0 };
+    if encoding == Encoding::DELTA_BYTE_ARRAY {
+        before = Lengths::read(bytes, count)?;
+    }
+    let rest = &bytes[before.end..];
+    let lengths = Lengths::read(rest, before.count)?;
+    let held = (rest.len() - lengths.end) as u64;
+    if encoding == Encoding::DELTA_BYTE_ARRAY && lengths.count != before.count {
+        return Err(format!("{} beginnings for {} values", before.count, lengths.count));
+    }
+    if lengths.sum > held {
+        return Err(format!("values of {} bytes in {held}", lengths.sum));
+    }
+    // What a value has of the one before it is in the page once, and is copied for each.
+    let whole = before.sum + lengths.sum;
+    if whole > LARGEST_PAGE {
+        return Err(format!("values of {whole} bytes, and at most {LARGEST_PAGE} are read"));
+    }
+    Ok(())
+}
+
+/// The bytes of a page behind its levels.
+fn values<'a>(page: &'a Page, column: &ColumnDescPtr) -> Result<&'a [u8], String> {
+    let short = || "levels that go beyond its end".to_owned();
+    match page {
+        Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
+            let mut rest = &buf[..];
+            for (deepest, encoding) in
+                [(column.max_rep_level(), rep_level_encoding), (column.max_def_level(), def_level_encoding)]
+            {
+                if deepest == 0 {
+                    continue;
+                }
+                let len = match encoding {
+                    Encoding::RLE => {
+                        let len =
+                            rest.split_off(..4).and_then(|len| len.try_into().ok()).ok_or_else(short)?;
+                        u64::from(u32::from_le_bytes(len))
+                    }
+                    // The only other one, bit by bit.
+                    _ => (u64::from(*num_values) * u64::from(16 - deepest.leading_zeros())).div_ceil(8),
+                };
+                rest = usize::try_from(len).ok().and_then(|len| rest.get(len..)).ok_or_else(short)?;
+            }
+            Ok(rest)
+        }
+        Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
+            let levels = def_levels_byte_len.saturating_add(*rep_levels_byte_len) as usize;
+            buf.get(levels..).ok_or_else(short)
+        }
+        Page::DictionaryPage { buf, .. } => Ok(buf),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! In: bytes at which lengths begin in the encoding `DELTA_BINARY_PACKED`. Out: how many they are, what they add up to, where they end.
+//! Layout: a head, then blocks of differences bit by bit, each block in parts of one width.
+//! Never: keeps the lengths: a few bytes may stand for billions of them.
+
+/// Widest difference: lengths have 32 bits.
+const WIDEST: u8 = 32;
+
+/// Lengths, as far as room for what they belong to depends on them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lengths {
+    pub count: u64,
+    /// Of all of them.
+    pub sum: u64,
+    /// One past their last byte.
+    pub end: usize,
+}
+
+impl Lengths {
+    /// What stands at the beginning of these bytes: at most `most` lengths, none of them negative.
+    pub fn read(bytes: &[u8], most: u64) -> Result<Self, String> {
+        let mut rest = bytes;
+        let short = || "lengths that end before all of them are there".to_owned();
+        let mut head = || varint(&mut rest).ok_or_else(short);
+        let (block, parts, count) = (head()?, head()?, head()?);
+        let first = zigzag(head()?);
+        let each = block.checked_div(parts).unwrap_or(0);
+        if each == 0 || each % 32 != 0 || each.checked_mul(parts) != Some(block) || parts > bytes.len() as u64
+        {
+            return Err(format!("lengths in blocks of {block} with {parts} parts"));
+        }
+        if count > most {
+            return Err(format!("{count} lengths where there are at most {most} values"));
+        }
+        let (mut last, mut sum, mut left) = (first as i32, 0, count);
+        if left > 0 {
+            sum = positive(last)?;
+            left -= 1;
+        }
+        while left > 0 {
+            let least = zigzag(varint(&mut rest).ok_or_else(short)?) as i32;
+            let widths = rest.split_off(..parts as usize).ok_or_else(short)?;
+            for &width in widths {
+                if left == 0 {
+                    break; // widths of parts that are not there mean nothing
+                }
+                if width > WIDEST {
+                    return Err(format!("lengths that differ by {width} bits"));
+                }
+                let packed = (u64::from(width) * (each / 8)).try_into().unwrap_or(usize::MAX);
+                let packed = rest.split_off(..packed).ok_or_else(short)?;
+                let here = left.min(each);
+                let mut bits = Bits { bytes: packed, held: 0, have: 0 };
+                for _ in 0..here {
+                    last = last.wrapping_add(least).wrapping_add(bits.take(width) as i32);
+                    sum += positive(last)?;
+                }
+                left -= here;
+            }
+        }
+        Ok(Self { count, sum, end: bytes.len() - rest.len() })
+    }
+}
+
+fn positive(length: i32) -> Result<u64, String> {
+    u64::try_from(length).map_err(|_| format!("a length of {length}"))
+}
+
+/// A number whose sign is its lowest bit.
+fn zigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+/// A number of as many bytes as it needs: seven bits in each, the lowest first.
+pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.split_off_first()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Numbers bit by bit, the lowest first.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    held: u64,
+    have: u8,
+}
+
+impl Bits<'_> {
+    fn take(&mut self, width: u8) -> u32 {
+        while self.have < width {
+            let byte = self.bytes.split_off_first().copied().unwrap_or(0);
+            self.held |= u64::from(byte) << self.have;
+            self.have += 8;
+        }
+        let taken = self.held & ((1 << width) - 1);
+        self.held >>= width;
+        self.have -= width;
+        taken as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 128 to a block, four parts, this many lengths, the first of them 5.
+    fn head(count: u8) -> Vec<u8> {
+        vec![0x80, 1, 4, count, 10]
+    }
+
+    #[test]
+    fn lengths_are_counted_and_added_up() {
+        let one = Lengths { count: 1, sum: 5, end: 5 };
+        assert_eq!(Lengths::read(&[head(1), vec![9; 3]].concat(), 1), Ok(one));
+        assert_eq!(Lengths::read(&head(0), 0), Ok(Lengths { count: 0, sum: 0, end: 5 }));
+        // Each one longer than the one before it: 5, 6, 7 in no bits at all; widths behind the last one mean nothing.
+        let rising = [head(3), vec![2, 0, 40, 40, 40]].concat();
+        assert_eq!(Lengths::read(&rising, 3), Ok(Lengths { count: 3, sum: 18, end: 10 }));
+        // Thirty-two differences of three bits, one less each (2, 0, 7 and zeros), then two of the next part in one bit.
+        let bits = [0b11_000_010, 0b1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0b11, 0, 0, 0];
+        let mixed = [vec![0x80, 1, 4, 35, 0xc8, 1, 1, 3, 1, 0, 0], bits.to_vec()].concat();
+        let mut lengths = vec![100u64, 101, 100, 106];
+        lengths.extend((1..=29).map(|n| 106 - n));
+        lengths.extend([77, 77]);
+        let expected = Lengths { count: 35, sum: lengths.iter().sum(), end: mixed.len() };
+        assert_eq!(Lengths::read(&[mixed, vec![1; 9]].concat(), 35), Ok(expected));
+    }
+
+    #[test]
+    fn lengths_that_lie_are_errors() {
+        let many = [vec![0x80, 1, 4], vec![0xff, 0xff, 0xff, 0xff, 7], vec![0]].concat();
+        for (bytes, reason) in [
+            (many, "2147483647 lengths where there are at most 9 values"),
+            (vec![0x80, 1, 0, 1, 0], "in blocks of 128 with 0 parts"),
+            (vec![0, 1, 1, 0], "in blocks of 0"),
+            (vec![0x80, 1, 8, 1, 0], "in blocks of 128 with 8 parts"),
+            (vec![0x80, 1, 4, 1, 1], "a length of -1"),
+            (vec![0x80, 1, 4, 2], "end before"),
+            ([head(2), vec![0, 40, 0, 0, 0]].concat(), "differ by 40 bits"),
+            ([head(2), vec![0, 8, 0, 0, 0, 1]].concat(), "end before"),
+            ([head(2), vec![0, 8]].concat(), "end before"),
+            (vec![], "end before"),
+        ] {
+            let error = Lengths::read(&bytes, 9).unwrap_err();
+            assert!(error.contains(reason), "{bytes:?}: {error}");
+        }
+    }
+}

@@ -293,6 +293,41 @@ def test_what_came_before_a_reset_is_not_asked_for_again(content: bytes) -> None
     assert server.ranges[1].startswith("bytes=1000-")
 
 
+def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
+    """And neither is served by what the other's password opened."""
+    mine, yours = (sorted((videos / "action" / "asl").iterdir())[at].read_bytes() for at in (0, 1))
+    server = Faulty(mine)
+    with server.running():
+        before = fsp.Video(f"http://me:1@127.0.0.1:{server.port}/v.mp4")
+        server.content = yours
+        after = fsp.Video(f"http://you:2@127.0.0.1:{server.port}/v.mp4")
+        assert server.authorizations[-1] == "Basic eW91OjI="
+        assert _hash(after, [0, 9]) == _hash(fsp.Video(yours), [0, 9])
+        assert len(before) == len(fsp.Video(mine))
+        server.plan = lambda *_: Answer(status=401)
+        with pytest.raises(fsp.ReadError, match="status 401"):
+            fsp.Video(f"http://127.0.0.1:{server.port}/v.mp4")
+
+
+def test_who_opens_a_file_again_reads_it_with_credentials_of_now(
+    videos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = (videos / "1080p" / "drone_city_24p.mp4").read_bytes()
+    with Faulty(content).running() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-before")
+        fsp.Video("s3://keys/rotate.mp4")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-now")
+        time.sleep(5.5)  # so long an answer is believed
+        asked = len(server.authorizations)
+        video = fsp.Video("s3://keys/rotate.mp4")
+        video[len(video) // 2]
+    later = server.authorizations[asked:]
+    assert len(later) > 1 and all("id-of-now" in str(said) for said in later), later
+
+
 def test_a_server_that_fails_for_good_is_an_error_with_url_place_status_and_next_step(content: bytes) -> None:
     with Faulty(content, lambda *_: Answer(status=500)).running() as server:
         url = f"http://me:hush@127.0.0.1:{server.port}/a.mp4?X-Amz-Signature=hush"

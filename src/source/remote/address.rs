@@ -40,6 +40,8 @@ pub(super) struct Named {
     pub name: Arc<str>,
     /// Tells it from other URLs, on disk too: no password, and a number for any query.
     pub key: Arc<str>,
+    /// Tells who asks, in this process: a number for name and password, 0 for nobody.
+    pub account: u64,
 }
 
 impl Named {
@@ -59,14 +61,16 @@ impl Named {
                 // Two queries are two files; but what is in them is nobody's business.
                 let number = url.query().map(|query| format!("{:016x}", xxh3_64(query.as_bytes())));
                 key.set_query(number.as_deref());
-                Ok(Self { address: Address::Web { url, authorization }, name, key: String::from(key).into() })
+                let account = authorization.as_ref().map_or(0, |value| xxh3_64(value.as_bytes()));
+                let address = Address::Web { url, authorization };
+                Ok(Self { address, name, key: String::from(key).into(), account })
             }
             "s3" => {
                 let rest = &text["s3://".len()..];
                 match rest.split_once('/') {
                     Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() && !bucket.contains('@') => {
                         let address = Address::Bucket { bucket: bucket.into(), key: key.into() };
-                        Ok(Self { address, key: format!("s3://{rest}").into(), name })
+                        Ok(Self { address, key: format!("s3://{rest}").into(), name, account: 0 })
                     }
                     _ => Err(wrong(
                         "no bucket and key in it; write s3://bucket/key, credentials go into the environment",
@@ -148,6 +152,11 @@ mod tests {
         assert!(!named.scrub(said).contains("abcdef"));
         let other = Named::parse("https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=123456&x=1").unwrap();
         assert_ne!(named.key, other.key);
+        let accounts = ["http://h/a", "http://me:1@h/a", "http://me:2@h/a", "http://you:1@h/a"]
+            .map(|text| Named::parse(text).unwrap())
+            .map(|named| (named.key.to_string(), named.account));
+        assert!(accounts.iter().all(|(key, _)| key == "http://h/a"), "{accounts:?}");
+        assert!((0..4).all(|a| (0..a).all(|b| accounts[a].1 != accounts[b].1)), "{accounts:?}");
     }
 
     #[test]

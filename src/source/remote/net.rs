@@ -10,6 +10,7 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
+use super::address::Named;
 use super::cache::Cache;
 use super::fetch::Version;
 use super::store::{client, Store};
@@ -30,7 +31,7 @@ pub(super) struct Net {
     pub client: reqwest::Client,
     pub cache: Cache,
     pub slots: Arc<Semaphore>,
-    known: Mutex<HashMap<Arc<str>, Acquaintance>>,
+    known: Mutex<HashMap<Asked, Acquaintance>>,
     ids: AtomicU64,
 }
 
@@ -43,6 +44,9 @@ pub(super) struct Known {
     /// When its server last said that it is so.
     pub seen: Mutex<Instant>,
 }
+
+/// A URL's key, and who asks: a server may show each of them another file.
+type Asked = (Arc<str>, u64);
 
 /// What is known of one URL, if anything is; one thread at a time finds out.
 type Acquaintance = Arc<Mutex<Option<Arc<Known>>>>;
@@ -103,17 +107,19 @@ impl Net {
     }
 
     /// What is known of a URL: a place that one thread at a time fills.
-    pub fn known(&self, key: &Arc<str>) -> Acquaintance {
+    pub fn known(&self, named: &Named) -> Acquaintance {
+        let asked = (named.key.clone(), named.account);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_KNOWN && !known.contains_key(key) {
+        if known.len() >= MOST_KNOWN && !known.contains_key(&asked) {
             known.clear();
         }
-        known.entry(key.clone()).or_default().clone()
+        known.entry(asked).or_default().clone()
     }
 
     /// What was known of a URL is not so: the next who opens it asks.
-    pub fn forget(&self, key: &Arc<str>) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    pub fn forget(&self, named: &Named) {
+        let asked = (named.key.clone(), named.account);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&asked);
     }
 
     /// A number for a file.

@@ -121,7 +121,7 @@ impl RemoteSource {
             };
             let mut errand = Errand { net, piece: Some(piece.clone()), site: self.site() };
             self.net.runtime.spawn(async move {
-                let answer = ask.answer(&net.slots).await;
+                let answer = ask.answer(&net.slots(&ask.named.host)).await;
                 match &answer {
                     Ok(_) => *lock(&known.seen) = Instant::now(),
                     // Whatever it is: the next who opens it asks first.
@@ -291,7 +291,7 @@ fn meet(net: &'static Net, named: &Arc<Named>, before: Option<Arc<Known>>) -> Re
     };
     let (tell, told) = crossbeam_channel::bounded(1);
     net.runtime.spawn(async move {
-        let _ = tell.send(ask.answer(&net.slots).await);
+        let _ = tell.send(ask.answer(&net.slots(&ask.named.host)).await);
     });
     let answer = loop {
         match told.recv_timeout(LOOK_UP) {

@@ -147,7 +147,7 @@ impl Reader<'_> {
             if !names.is_empty() {
                 return Err(Error::Argument(format!(
                     "{} has nothing but databases with names; give one as database=: {}",
-                    name_of(&self.path),
+                    name_of(self.path),
                     listed(&names)
                 )));
             }
@@ -188,7 +188,7 @@ impl Reader<'_> {
             };
             return Err(Error::Argument(format!(
                 "{} has no database '{}'; {there}",
-                name_of(&self.path),
+                name_of(self.path),
                 shortened(name)
             )));
         };
@@ -197,7 +197,7 @@ impl Reader<'_> {
                 .map_err(|reason| file.blocks.damaged(0, format!("database '{name}': {reason}"))),
             Found::Value { .. } => Err(Error::Argument(format!(
                 "{}: '{}' is a key with a value, not a database",
-                name_of(&self.path),
+                name_of(self.path),
                 shortened(name)
             ))),
         }
@@ -218,7 +218,7 @@ impl Reader<'_> {
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{}': {reason}; on_error=\"skip\" leaves out such entries",
-                name_of(&self.path),
+                name_of(self.path),
                 shortened(&name)
             ))
         };

@@ -251,7 +251,7 @@ impl Rows<'_> {
             let made = self.entry(first + row, Value::Map(items), spot).map_err(|reason| {
                 Error::Argument(format!(
                     "{}, row {}: {reason}; on_error=\"skip\" leaves out such rows",
-                    name_of(&self.path),
+                    name_of(self.path),
                     first + row
                 ))
             });
@@ -279,7 +279,7 @@ impl Rows<'_> {
         if chunk.meta.column_descr().max_rep_level() > 0 {
             return Err(Error::Argument(format!(
                 "{}: column '{}' has lists; a column with one video or picture for each row is wanted as source=",
-                name_of(&self.path),
+                name_of(self.path),
                 column.name
             )));
         }

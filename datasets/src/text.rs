@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 use framespool::error::{Error, Result, Site};
 use framespool::source::name_of;

@@ -216,7 +216,7 @@ impl Shard<'_> {
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{key}': {reason}; on_error=\"skip\" leaves out such samples",
-                name_of(&self.path)
+                name_of(self.path)
             ))
         };
         let looked_for = || format!("of .{}", self.extensions.join(" ."));

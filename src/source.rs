@@ -139,6 +139,9 @@ pub fn name_of(path: &Path) -> Arc<str> {
     let Some((scheme, rest)) = url_in(path).and_then(|url| url.split_once("://")) else {
         return path.to_string_lossy().into();
     };
+    // Of these, those who read http URLs take as many as there are for two.
+    let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let rest = rest.trim_start_matches(|c| is_web && matches!(c, '/' | '\\' | '\t' | '\n' | '\r'));
     let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     match rest.find(['?', '#']).filter(|_| !scheme.eq_ignore_ascii_case("s3")) {
@@ -177,7 +180,7 @@ impl FileSource {
     /// Opens `path`. A directory or a missing file is an error at once, not at the first read; so is a named pipe, for
     /// whose writer nobody waits.
     pub fn open(path: &Path) -> Result<Self> {
-        let name: Arc<str> = path.to_string_lossy().into();
+        let name = name_of(path);
         let site = Site::file(&name);
         // Without the flag, opening a pipe waits for a writer; with regular files it changes nothing.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
@@ -383,6 +386,8 @@ mod tests {
             ("http://host/a@b.mp4#t", "http://host/a@b.mp4"),
             ("https://user@host", "https://host"),
             ("https://host?token=1", "https://host?…"),
+            ("http:///me:hush@host/x", "http://host/x"),
+            ("HTTPS:///\\/me:hush@host/x", "HTTPS://host/x"),
             ("s3://bucket/a?b#c@d", "s3://bucket/a?b#c@d"),
             ("/data/a?b@c.mp4", "/data/a?b@c.mp4"),
         ] {

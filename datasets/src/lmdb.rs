@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::Limits;
-use framespool::source::Member;
+use framespool::source::{name_of, Member};
 
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
 use crate::value::{shortened, Value};
@@ -147,7 +147,7 @@ impl Reader<'_> {
             if !names.is_empty() {
                 return Err(Error::Argument(format!(
                     "{} has nothing but databases with names; give one as database=: {}",
-                    self.path.display(),
+                    name_of(self.path),
                     listed(&names)
                 )));
             }
@@ -188,7 +188,7 @@ impl Reader<'_> {
             };
             return Err(Error::Argument(format!(
                 "{} has no database '{}'; {there}",
-                self.path.display(),
+                name_of(self.path),
                 shortened(name)
             )));
         };
@@ -197,7 +197,7 @@ impl Reader<'_> {
                 .map_err(|reason| file.blocks.damaged(0, format!("database '{name}': {reason}"))),
             Found::Value { .. } => Err(Error::Argument(format!(
                 "{}: '{}' is a key with a value, not a database",
-                self.path.display(),
+                name_of(self.path),
                 shortened(name)
             ))),
         }
@@ -218,7 +218,7 @@ impl Reader<'_> {
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{}': {reason}; on_error=\"skip\" leaves out such entries",
-                self.path.display(),
+                name_of(self.path),
                 shortened(&name)
             ))
         };

@@ -141,9 +141,14 @@ pub(crate) fn read_all(
             let (Some(path), Some(slot)) = (files.get(at), done.get(at)) else { break };
             let packed = catch_unwind(AssertUnwindSafe(|| read(&Arc::from(path.as_path()), go_on)));
             let packed = packed.unwrap_or_else(|_| {
-                let site = Site::file(&path.to_string_lossy().into());
+                let site = Site::file(&source::name_of(path));
                 Err(Error::Internal { site, reason: "a panic while listing".into() })
             });
+            if matches!(packed, Err(Error::Interrupted)) {
+                // A signal is told of once: whoever heard of it while waiting ends the work.
+                stop.store(true, Ordering::Relaxed);
+                return Err(Error::Interrupted);
+            }
             if packed.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
@@ -195,7 +200,7 @@ pub(crate) fn read_all(
     }
     if all.entries.is_empty() {
         let why = all.reasons.first().map_or(String::new(), |reason| format!("; the first reason: {reason}"));
-        let first = files.first().map_or("no file at all".into(), |file| file.display().to_string());
+        let first = files.first().map_or("no file at all".into(), |file| source::name_of(file));
         return Err(Error::Argument(format!(
             "nothing to load in {} file(s), of which the first is {first}: {nothing} ({} left out{why})",
             files.len(),

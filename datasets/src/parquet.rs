@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::error::{Error, Result};
-use framespool::source::Member;
+use framespool::source::{name_of, Member};
 use parquet::basic::Compression;
 
 pub use cell::Tables;
@@ -124,7 +124,7 @@ pub(crate) fn for_each_row(
     for (number, name) in needed.iter().chain(others).enumerate() {
         let column = find(&columns, name);
         if column.is_none() && number < needed.len() {
-            return Err(Error::Argument(format!("{} has no column '{}'", path.display(), shortened(name))));
+            return Err(Error::Argument(format!("{} has no column '{}'", name_of(path), shortened(name))));
         }
         places.push(column.map(|column| {
             wanted.push(column);
@@ -138,7 +138,7 @@ pub(crate) fn for_each_row(
             let all = places.iter().map(|place| value(place).unwrap_or(Value::Missing)).collect();
             let row = first + row;
             take(row, all)
-                .map_err(|reason| Error::Argument(format!("{}, row {row}: {reason}", path.display())))
+                .map_err(|reason| Error::Argument(format!("{}, row {row}: {reason}", name_of(path))))
         })?;
         first += u64::try_from(file.metadata().row_group(group).num_rows()).unwrap_or(0);
     }
@@ -185,7 +185,7 @@ impl TableColumns {
             find(columns, name).ok_or_else(|| {
                 Error::Argument(format!(
                     "{} has no column '{}', which is to be the {what}; it has {}",
-                    path.display(),
+                    name_of(path),
                     shortened(name),
                     shortened(&known())
                 ))
@@ -204,7 +204,7 @@ impl TableColumns {
             return Err(Error::Argument(format!(
                 "{}: column '{}' holds neither text nor bytes, one for each row{beside}; give the column of videos or \
                  pictures as source=",
-                path.display(),
+                name_of(path),
                 source.name
             )));
         }
@@ -226,7 +226,7 @@ impl TableColumns {
                     if bytes.as_ref().is_some_and(|bytes| column.leads_to(bytes)) {
                         let text = format!(
                             "{}: column '{name}' is that of the videos or pictures; leave it out of columns=",
-                            path.display()
+                            name_of(path)
                         );
                         return Err(Error::Argument(text));
                     }
@@ -279,7 +279,7 @@ impl Rows<'_> {
             let made = self.entry(first + row, Value::Map(items), spot).map_err(|reason| {
                 Error::Argument(format!(
                     "{}, row {}: {reason}; on_error=\"skip\" leaves out such rows",
-                    self.path.display(),
+                    name_of(self.path),
                     first + row
                 ))
             });
@@ -307,7 +307,7 @@ impl Rows<'_> {
         if file.metadata().row_group(group).column(number).column_descr().max_rep_level() > 0 {
             return Err(Error::Argument(format!(
                 "{}: column '{}' has lists; a column with one video or picture for each row is wanted as source=",
-                self.path.display(),
+                name_of(self.path),
                 column.name
             )));
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::Limits;
-use framespool::source::Member;
+use framespool::source::{name_of, Member};
 
 use crate::blocks::Blocks;
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
@@ -82,7 +82,7 @@ fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> 
     let wrong = |reason: String| {
         Error::Argument(format!(
             "{}, {name} at byte {at}: {reason}; on_error=\"skip\" leaves out such records",
-            path.display()
+            name_of(path)
         ))
     };
     let short = || wrong("is too short for a picture with its labels".to_owned());

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use framespool::error::{Error, Result, Site};
 use framespool::limits::Limits;
+use framespool::source::name_of;
 
 use crate::blocks::Blocks;
 use header::{Header, BLOCK};
@@ -61,7 +62,7 @@ impl Tar {
         let head = blocks.len().min(6) as usize;
         if let Some((format, command)) = compressed(blocks.get(0, head)?) {
             return Err(Error::Unsupported {
-                site: Site::file(&path.to_string_lossy().into()),
+                site: Site::file(&name_of(path)),
                 what: format!(
                     "a tar compressed with {format}, whose members have no place of their own (unpack it first: {command}),"
                 ),

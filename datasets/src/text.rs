@@ -5,9 +5,9 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 use framespool::error::{Error, Result, Site};
+use framespool::source::name_of;
 
 use crate::value::Value;
 
@@ -59,7 +59,7 @@ pub(crate) fn json(path: &Path) -> Result<Value> {
     let file = File::open(path).map_err(|e| Error::io(&site, e))?;
     file.take(MOST_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Error::io(&site, e))?;
     if bytes.len() as u64 > MOST_DOCUMENT_BYTES {
-        let text = format!("{} is larger than {} GiB; split it", path.display(), MOST_DOCUMENT_BYTES >> 30);
+        let text = format!("{} is larger than {} GiB; split it", name_of(path), MOST_DOCUMENT_BYTES >> 30);
         return Err(Error::Argument(text));
     }
     let text = decoded(&bytes, true).map_err(|reason| {
@@ -78,11 +78,11 @@ pub(crate) fn json_trouble(error: &serde_json::Error) -> String {
 
 /// The error for a line of a list.
 pub(crate) fn wrong(path: &Path, line: u64, reason: &str) -> Error {
-    Error::Argument(format!("{}, line {line}: {reason}", path.display()))
+    Error::Argument(format!("{}, line {line}: {reason}", name_of(path)))
 }
 
 pub(crate) fn site(path: &Path) -> Site {
-    Site::file(&Arc::from(path.to_string_lossy()))
+    Site::file(&name_of(path))
 }
 
 /// Bytes as text, without the mark that some editors put at the beginning of a file.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::source::Member;
+use framespool::source::{name_of, Member};
 
 use crate::blocks::Blocks;
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
@@ -127,7 +127,7 @@ fn entry(
     (at, number): (u64, u64),
     (begin, end): (u64, u64),
 ) -> Result<PackedEntry> {
-    let file = path.display();
+    let file = name_of(path);
     let wrong = |reason: String| {
         Error::Argument(format!(
             "{file}, record {number} at byte {at}: {reason}; on_error=\"skip\" leaves out such records"

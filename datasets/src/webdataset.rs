@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::source::Member;
+use framespool::source::{name_of, Member};
 
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
 use crate::tar::{Kind, Tar, TarMember};
@@ -216,7 +216,7 @@ impl Shard<'_> {
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{key}': {reason}; on_error=\"skip\" leaves out such samples",
-                self.path.display()
+                name_of(self.path)
             ))
         };
         let looked_for = || format!("of .{}", self.extensions.join(" ."));

@@ -19,7 +19,7 @@ use crate::datasets::table;
 use crate::entries::Entries;
 use crate::errors::OrRaise;
 use crate::order::word;
-use crate::video::{raise_own, watch};
+use crate::video::{called, raise_own, watch};
 
 /// Entries; their columns; how many were left out; why, of the first ones.
 type Listing<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
@@ -71,7 +71,7 @@ pub fn read_webdataset<'py>(
     };
     let read =
         || datasets::webdataset(&shards, &video, &label, &columns, policy(on_error)?, threads, &watch());
-    let packed = raise_own(py, py.detach(read))?;
+    let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }
 
@@ -89,7 +89,7 @@ pub fn read_tfrecord<'py>(
 ) -> PyResult<Listing<'py>> {
     let wanted = Features { source, label, check };
     let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &watch());
-    let packed = raise_own(py, py.detach(read))?;
+    let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }
 
@@ -103,7 +103,7 @@ pub fn read_recordio<'py>(
     on_error: &str,
 ) -> PyResult<Listing<'py>> {
     let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
-    let packed = raise_own(py, py.detach(read))?;
+    let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }
 
@@ -126,6 +126,6 @@ pub fn read_lmdb<'py>(
     let layout = key.map_or(LmdbLayout::Caffe, |key| LmdbLayout::Plain { key, label });
     let how = Lmdb { database, layout, check };
     let read = || datasets::lmdb(&files, &how, policy(on_error)?, threads, &watch());
-    let packed = raise_own(py, py.detach(read))?;
+    let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }

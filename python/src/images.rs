@@ -20,7 +20,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::errors::{to_python, OrRaise};
 use crate::recipe::{recipe, Step};
 use crate::tensor::{Element, Tensor};
-use crate::video::{raise_own, watch, Archives, Source};
+use crate::video::{called, raise_own, watch, Archives, Source};
 
 /// Whom random numbers belong to: seed, epoch, clip.
 type Owner = (u64, u64, u64);
@@ -112,7 +112,8 @@ pub fn decode_images<'py>(
         Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;
-    let decoded = raise_own(py, py.detach(|| decode_stills(&files, &recipe, seed, threads, &watch())))?;
+    let decoded =
+        raise_own(py, py.detach(called(|| decode_stills(&files, &recipe, seed, threads, &watch()))))?;
     let list = PyList::empty(py);
     for picture in decoded {
         match picture {

@@ -123,6 +123,14 @@ pub fn calling() -> source::Calling {
     source::calling(watch(), None)
 }
 
+/// The same for one piece of work.
+pub fn called<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    || {
+        let _calling = calling();
+        work()
+    }
+}
+
 /// What reading by URL took this process, by name.
 #[pyfunction]
 pub fn remote_stats() -> HashMap<&'static str, u64> {
@@ -231,6 +239,14 @@ impl FrameIterator {
         // A clip of one picture, without the dimension of time.
         Ok(picture
             .map(|(slab, shape)| Tensor::of(slab, shape.dims()[1..].to_vec(), Element::from(shape.dtype))))
+    }
+}
+
+impl Drop for FrameIterator {
+    fn drop(&mut self) {
+        let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Dropping waits for the thread that decodes.
+        Python::try_attach(|py| py.detach(|| drop(stream)));
     }
 }
 
@@ -382,7 +398,7 @@ impl Video {
     /// What is found by looking through the packets, by name; costs are those of such a clip.
     fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
-        let probe = raise_own(py, py.detach(|| self.engine.probe(frames, stride, &watch())))?;
+        let probe = raise_own(py, py.detach(called(|| self.engine.probe(frames, stride, &watch()))))?;
         let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
         put("skippable", probe.skippable.into_pyobject(py)?.into_any());

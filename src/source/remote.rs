@@ -69,7 +69,7 @@ impl RemoteSource {
     pub fn open(url: &str, again: bool) -> Result<Self> {
         let named = Arc::new(Named::parse(url)?);
         let net = net()?;
-        let place = net.known(&named.key);
+        let place = net.known(&named);
         let mut place = loop {
             match place.try_lock() {
                 Ok(place) => break place,
@@ -121,11 +121,11 @@ impl RemoteSource {
             };
             let mut errand = Errand { net, piece: Some(piece.clone()), site: self.site() };
             self.net.runtime.spawn(async move {
-                let answer = ask.answer(&net.slots).await;
+                let answer = ask.answer(&net.slots(&ask.named.host)).await;
                 match &answer {
                     Ok(_) => *lock(&known.seen) = Instant::now(),
                     // Whatever it is: the next who opens it asks first.
-                    Err(_) => net.forget(&named.key),
+                    Err(_) => net.forget(&named),
                 }
                 errand.settle(answer.and_then(|answer| match answer {
                     Answer::Came(bytes, _) => Ok(bytes),
@@ -291,7 +291,7 @@ fn meet(net: &'static Net, named: &Arc<Named>, before: Option<Arc<Known>>) -> Re
     };
     let (tell, told) = crossbeam_channel::bounded(1);
     net.runtime.spawn(async move {
-        let _ = tell.send(ask.answer(&net.slots).await);
+        let _ = tell.send(ask.answer(&net.slots(&ask.named.host)).await);
     });
     let answer = loop {
         match told.recv_timeout(LOOK_UP) {
@@ -303,23 +303,23 @@ fn meet(net: &'static Net, named: &Arc<Named>, before: Option<Arc<Known>>) -> Re
             }
         }
     };
-    let now = Instant::now();
+    let seen = Mutex::new(Instant::now());
+    // What is in the cache stays good; but it is this caller whom the server answered, with credentials that hold now.
+    let same = |known: Arc<Known>, store, seen| {
+        Ok(Arc::new(Known { id: known.id, version: known.version.clone(), store, seen }))
+    };
     match (answer, before) {
         (Answer::Came(_, version), Some(known)) if known.version == version && !version.tag.is_empty() => {
-            *lock(&known.seen) = now;
-            Ok(known)
+            same(known, store, seen)
         }
         (Answer::Came(bytes, version), _) => {
             let id = net.next_id();
             for piece in net.cache.claim(id, &[blocks_of(&(0..bytes.len() as u64))], 0) {
                 net.cache.settle(&piece, Ok(bytes.clone()));
             }
-            Ok(Arc::new(Known { id, version, store, seen: Mutex::new(now) }))
+            Ok(Arc::new(Known { id, version, store, seen }))
         }
-        (Answer::Unchanged, Some(known)) => {
-            *lock(&known.seen) = now;
-            Ok(known)
-        }
+        (Answer::Unchanged, Some(known)) => same(known, store, seen),
         (Answer::Unchanged, None) => Err(Error::Internal {
             site: Site::file(&named.name),
             reason: "a server said that nothing changed, which it was not asked".into(),

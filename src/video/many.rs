@@ -13,7 +13,7 @@ use crate::index::still;
 use crate::limits::Limits;
 use crate::order::rng::Key;
 use crate::pixels::Recipe;
-use crate::source::Place;
+use crate::source::{calling, Place};
 use crate::units::DisplayIndex;
 
 /// Decodes pictures on some threads, the caller's among them; picture *i* draws its random numbers as clip *i* of this seed. `watch` is called
@@ -29,7 +29,7 @@ pub fn decode_stills(
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<Result<Picture>>> {
     let next = AtomicUsize::new(0);
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
     let made: Vec<Mutex<Option<Result<Picture>>>> = files.iter().map(|_| Mutex::new(None)).collect();
     let one = |bench: &mut Workbench, at: usize| -> Result<Picture> {
@@ -54,6 +54,10 @@ pub fn decode_stills(
                 let site = Site::file(&files[at].name());
                 Err(Error::Internal { site, reason: "a panic while decoding".into() })
             });
+            if matches!(picture, Err(Error::Interrupted)) {
+                // A signal is told of once: whoever heard of it while waiting ends the work.
+                return Err(Error::Interrupted);
+            }
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(picture);
         }
     };
@@ -61,7 +65,13 @@ pub fn decode_stills(
     std::thread::scope(|scope| {
         for helper in 0..helpers {
             let named = Builder::new().name(format!("stills-{helper}"));
-            if named.spawn_scoped(scope, || work(&stopped)).is_err() {
+            let flag = stop.clone();
+            let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+            let help = || {
+                let _calling = calling(wanted, None);
+                work(&stopped)
+            };
+            if named.spawn_scoped(scope, help).is_err() {
                 break; // those that there are do it too
             }
         }

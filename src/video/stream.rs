@@ -15,6 +15,7 @@ use crate::batch::Slab;
 use crate::error::{Error, Result};
 use crate::pixels::ClipShape;
 use crate::plan;
+use crate::source::calling;
 use crate::units::DisplayIndex;
 
 /// Frames that are decoded ahead of the consumer.
@@ -39,7 +40,11 @@ impl FrameStream {
         let (video, stopped) = (video.clone(), stop.clone());
         let thread = Builder::new()
             .name("video-stream".into())
-            .spawn(move || produce(&video, bench, &sender, &stopped))
+            .spawn(move || {
+                let watched = stopped.clone();
+                let _calling = calling(move || go_on(&watched), None);
+                produce(&video, bench, &sender, &stopped);
+            })
             .map_err(|e| {
                 Error::Argument(format!("no thread can be started: {e}; raise the process limit"))
             })?;
@@ -73,6 +78,13 @@ impl Drop for FrameStream {
     }
 }
 
+fn go_on(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted);
+    }
+    Ok(())
+}
+
 fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, stop: &AtomicBool) {
     let index = video.index();
     let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
@@ -80,7 +92,7 @@ fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, s
     for frame in &all {
         place[index.frames[frame.at()].packet.at()] = frame.0;
     }
-    let watch = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+    let watch = || go_on(stop);
     let turn = index.info.turn;
     let mut reader = video.reader();
     let pool = bench.pool.clone();

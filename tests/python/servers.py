@@ -168,6 +168,8 @@ class Answer:
     lies_by: int = 0
     etag: str | None = '"one"'
     headers: dict[str, str] = field(default_factory=dict)
+    #: How long the file is said to be, if that is not true.
+    total: int | None = None
     #: Where the range that is sent begins, beyond what was asked for.
     shifted: int = 0
 
@@ -235,7 +237,7 @@ class Faulty:
         body = self.content[start:end]
         handler.send_response(206 if asked and not answer.ignores_range else 200)
         if asked and not answer.ignores_range:
-            handler.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(self.content)}")
+            handler.send_header("Content-Range", f"bytes {start}-{end - 1}/{answer.total or len(self.content)}")
         if answer.etag is not None:
             handler.send_header("ETag", answer.etag)
         for name, value in answer.headers.items():

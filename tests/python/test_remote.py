@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import io
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -293,6 +295,84 @@ def test_what_came_before_a_reset_is_not_asked_for_again(content: bytes) -> None
     assert server.ranges[1].startswith("bytes=1000-")
 
 
+def test_an_answer_that_breaks_off_over_and_over_but_brings_something_is_put_together(content: bytes) -> None:
+    with Faulty(content, lambda *_: Answer(cut_after=80 * KIB)).running() as server:
+        _reads(server, content)
+    assert len(server.ranges) > 6
+
+
+def test_a_length_that_no_file_has_is_an_error(content: bytes) -> None:
+    lie = Faulty(content, lambda *_: Answer(total=1 << 63))
+    with lie.running() as server, pytest.raises(fsp.ReadError, match="which none has"):
+        fsp.Video(server.url())
+
+
+@pytest.mark.parametrize(("said", "error"), [("bytes */1234", "cannot do ranges"), ("bytes */0", "video.mp4")])
+def test_a_file_is_empty_if_its_server_does_not_say_otherwise(said: str, error: str) -> None:
+    plan = lambda *_: Answer(status=416, headers={"Content-Range": said})  # noqa: E731
+    with Faulty(b"", plan).running() as server, pytest.raises(fsp.Error, match=error) as caught:
+        fsp.Video(server.url())
+    assert ("cannot do ranges" in str(caught.value)) == (said != "bytes */0")
+
+
+@pytest.mark.parametrize("key", ["a//b.mp4", "a.mp4/", "/a.mp4", "a/../b.mp4"])
+def test_keys_that_would_be_asked_for_otherwise_are_refused_as_files_are(key: str) -> None:
+    with pytest.raises(fsp.UnsupportedError, match="copy the object") as caught:
+        fsp.Video(f"s3://bucket/{key}")
+    assert f"s3://bucket/{key}" in str(caught.value)
+
+
+@pytest.mark.parametrize("what", ["gzip", "empty", "two-videos", "missing"])
+def test_messages_of_shards_hold_no_secrets(what: str) -> None:
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w:gz" if what == "gzip" else "w") as made:
+        for name in [] if what == "empty" else ["a.mp4", "a.mp4"]:
+            header = tarfile.TarInfo(name)
+            header.size = 3
+            made.addfile(header, io.BytesIO(b"abc"))
+    plan = lambda *_: Answer(status=404) if what == "missing" else Answer()  # noqa: E731
+    with Faulty(tar.getvalue(), plan).running() as server:
+        for policy in ("raise", "skip"):
+            with pytest.raises(fsp.Error) as caught:
+                fsp.datasets.webdataset(f"http://me:hush@127.0.0.1:{server.port}/s.tar?sig=hush", on_error=policy)
+            text = str(caught.value)
+            assert f"http://127.0.0.1:{server.port}/s.tar?…" in text
+            assert "hush" not in text and "me:" not in text, text
+
+
+def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
+    """And neither is served by what the other's password opened."""
+    mine, yours = (sorted((videos / "action" / "asl").iterdir())[at].read_bytes() for at in (0, 1))
+    server = Faulty(mine)
+    with server.running():
+        before = fsp.Video(f"http://me:1@127.0.0.1:{server.port}/v.mp4")
+        server.content = yours
+        after = fsp.Video(f"http://you:2@127.0.0.1:{server.port}/v.mp4")
+        assert server.authorizations[-1] == "Basic eW91OjI="
+        assert _hash(after, [0, 9]) == _hash(fsp.Video(yours), [0, 9])
+        assert len(before) == len(fsp.Video(mine))
+        server.plan = lambda *_: Answer(status=401)
+        with pytest.raises(fsp.ReadError, match="status 401"):
+            fsp.Video(f"http://127.0.0.1:{server.port}/v.mp4")
+
+
+def test_who_opens_a_file_again_reads_it_with_credentials_of_now(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (videos / "1080p" / "drone_city_24p.mp4").read_bytes()
+    with Faulty(content).running() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-before")
+        fsp.Video("s3://keys/rotate.mp4")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-now")
+        time.sleep(5.5)  # so long an answer is believed
+        asked = len(server.authorizations)
+        video = fsp.Video("s3://keys/rotate.mp4")
+        video[len(video) // 2]
+    later = server.authorizations[asked:]
+    assert len(later) > 1 and all("id-of-now" in str(said) for said in later), later
+
+
 def test_a_server_that_fails_for_good_is_an_error_with_url_place_status_and_next_step(content: bytes) -> None:
     with Faulty(content, lambda *_: Answer(status=500)).running() as server:
         url = f"http://me:hush@127.0.0.1:{server.port}/a.mp4?X-Amz-Signature=hush"
@@ -445,19 +525,92 @@ def _threads() -> list[str]:
     return [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
 
 
-def test_ctrl_c_ends_waiting_for_a_server(content: bytes) -> None:
-    program = "import sys, framespool as fsp; print('go', flush=True); fsp.Video(sys.argv[1])"
-    with Faulty(content, lambda *_: Answer(delay_seconds=8)).running() as server:
-        command = [sys.executable, "-c", program, server.url()]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize(
+    "work",
+    [
+        "fsp.Video(url)",
+        "list(video)",
+        "video.frames([40])",
+        "fsp.decode_images([url], num_threads=2)",
+        "fsp.datasets.webdataset(url)",
+        "fsp.datasets.webdataset([url + str(n) for n in range(4)], on_error='skip')",
+    ],
+)
+def test_ctrl_c_ends_waiting_for_a_server(work: str, content: bytes) -> None:
+    program = f"""
+        import sys, framespool as fsp
+        url = sys.argv[1]
+        video = fsp.Video(url) if "video" in {work!r} else None
+        url += "?other"
+        print("go", flush=True)
+        input()
+        {work}
+    """
+    with Faulty(content).running() as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), server.url()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
+        )
         assert process.stdout is not None and process.stdout.readline() == "go\n"
-        while not server.ranges:
+        assert process.stdin is not None
+        asked, server.plan = len(server.ranges), lambda *_: Answer(delay_seconds=8)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        deadline = time.monotonic() + 20
+        while len(server.ranges) == asked and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
+        time.sleep(0.2)
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
         took = time.monotonic() - begun  # ending the server takes a while of its own
-    assert took < 6 and "KeyboardInterrupt" in errors
+    assert took < 6 and "KeyboardInterrupt" in errors, errors
+
+
+def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
+    program = """
+        import sys, time, framespool as fsp
+        frames = iter(fsp.Video(sys.argv[1]))
+        time.sleep(0.5)
+        begun = time.monotonic()
+        del frames
+        print(time.monotonic() - begun)
+    """
+    with Faulty(content, lambda number, _: Answer(delay_seconds=0 if number < 2 else 6)).running() as server:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), server.url()],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
+        )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 4  # rather than the server's six
+
+
+def test_one_host_that_says_nothing_does_not_hold_up_another(content: bytes) -> None:
+    def ask(number: int) -> None:
+        with contextlib.suppress(fsp.Error):
+            fsp.Video(silent.url(f"{number}.mp4"))
+
+    with Faulty(content).running() as good:
+        with Faulty(content, lambda *_: Answer(stall_after=0)).running() as silent:
+            threads = [threading.Thread(target=ask, args=(number,)) for number in range(30)]
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 20
+            while len(silent.ranges) < 24 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            begun = time.monotonic()
+            _reads(good, content)
+            assert time.monotonic() - begun < 5
+            assert len(silent.ranges) == 24, "so many are asked for at a time"
+        for thread in threads:
+            thread.join()
 
 
 # ---- processes -----------------------------------------------------------------------------------------------------
@@ -482,6 +635,33 @@ def test_a_forked_child_makes_connections_of_its_own(asl: list[tuple[str, int]],
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert done[0] == child and os.waitstatus_to_exitcode(done[1]) == 0
+
+
+def test_a_child_is_not_held_up_by_what_another_thread_did_when_it_was_forked(
+    asl: list[tuple[str, int]], nginx: Nginx
+) -> None:
+    program = """
+        import os, sys, threading, time, framespool as fsp
+        thread = threading.Thread(target=fsp.Video, args=(sys.argv[1],))
+        thread.start()
+        time.sleep(float(sys.argv[2]))
+        child = os.fork()
+        if child == 0:
+            fsp.Video(sys.argv[1])
+            os._exit(7)
+        thread.join()
+        deadline = time.monotonic() + 10
+        while (done := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if done[0] == 0:
+            os.kill(child, 9)
+        sys.exit(os.waitstatus_to_exitcode(done[1]) if done[0] else 1)
+    """
+    url = nginx.url(Path(asl[0][0]).resolve())
+    for delay in range(10):
+        command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program), url, str(delay * 0.001)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 7, (delay, done.stderr)
 
 
 def test_a_video_by_url_is_pickled(asl: list[tuple[str, int]], nginx: Nginx) -> None:

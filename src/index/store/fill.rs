@@ -12,7 +12,7 @@ use super::entry::Stamp;
 use super::{build, entry, Store};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{open, ByteSource};
+use crate::source::{calling, name_of, open, ByteSource};
 
 /// How often the caller's thread looks up.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -67,13 +67,13 @@ impl Store {
             }
         }
         let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let filled = Mutex::new(Filled::default());
         let take = |path: &PathBuf| {
             let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
             let one = || self.see_to(path, check, &stopped);
             let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
-                let site = Site::file(&path.to_string_lossy().into());
+                let site = Site::file(&name_of(path));
                 Err(Error::Internal { site, reason: "a panic while indexing".into() })
             });
             let mut filled = filled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,12 @@ impl Store {
         };
         std::thread::scope(|scope| {
             for worker in 0..threads.max(1) {
-                let work = || {
+                let flag = stop.clone();
+                let wanted =
+                    move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                let (next, done, take) = (&next, &done, &take);
+                let work = move || {
+                    let _calling = calling(wanted, None);
                     while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
                         take(path);
                         done.fetch_add(1, Ordering::Release);

@@ -17,7 +17,7 @@ use super::entry::fingerprint;
 use super::Store;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{ByteSource, FileSource};
+use crate::source::{name_of, ByteSource, FileSource};
 
 /// Longest line that is read; the index of a day of video takes less.
 const LINE_BYTES: u64 = 1 << 28;
@@ -59,7 +59,7 @@ impl Store {
     fn line(&self, root: &Path, path: &Path) -> std::result::Result<Value, String> {
         let said = |error: Error| error.to_string();
         let whole = absolute(path).map_err(said)?;
-        let below = whole.strip_prefix(root).map_err(|_| format!("not below {}", root.display()))?;
+        let below = whole.strip_prefix(root).map_err(|_| format!("not below {}", name_of(root)))?;
         let name = below.to_str().ok_or("the path is not UTF-8, which JSON needs")?;
         let source = FileSource::open(path).map_err(said)?;
         let index = self.get(path, &source).ok_or("not in the index, or changed since")?;
@@ -171,5 +171,5 @@ fn checksum(len: u64, print: u64, ffmpeg: &str, index: &[u8]) -> u64 {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|e| Error::io(&Site::file(&path.to_string_lossy().into()), e))
+    std::path::absolute(path).map_err(|e| Error::io(&Site::file(&name_of(path)), e))
 }

@@ -12,6 +12,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{Error, Result, Site};
 use crate::source::name_of;
 
+/// Bytes of a URL; servers take fewer.
+const LONGEST: usize = 32 << 10;
+
 /// Where the bytes of a URL are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
@@ -40,6 +43,10 @@ pub(super) struct Named {
     pub name: Arc<str>,
     /// Tells it from other URLs, on disk too: no password, and a number for any query.
     pub key: Arc<str>,
+    /// Who is asked: host and port, or a bucket.
+    pub host: Arc<str>,
+    /// Tells who asks, in this process: a number for name and password, 0 for nobody.
+    pub account: u64,
 }
 
 impl Named {
@@ -50,6 +57,9 @@ impl Named {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         let name = name_of(Path::new(text));
         let wrong = |why: &str| Error::Argument(format!("{scheme}://…: {why}"));
+        if text.len() > LONGEST {
+            return Err(wrong(&format!("longer than {} KiB; give a shorter one", LONGEST >> 10)));
+        }
         match scheme.to_ascii_lowercase().as_str() {
             "http" | "https" => {
                 let mut url = Url::parse(text).map_err(|e| wrong(&format!("not a URL: {e}; correct it")))?;
@@ -59,14 +69,22 @@ impl Named {
                 // Two queries are two files; but what is in them is nobody's business.
                 let number = url.query().map(|query| format!("{:016x}", xxh3_64(query.as_bytes())));
                 key.set_query(number.as_deref());
-                Ok(Self { address: Address::Web { url, authorization }, name, key: String::from(key).into() })
+                let account = authorization.as_ref().map_or(0, |value| xxh3_64(value.as_bytes()));
+                let host = format!(
+                    "{}:{}",
+                    url.host_str().unwrap_or_default(),
+                    url.port_or_known_default().unwrap_or(0)
+                );
+                let address = Address::Web { url, authorization };
+                Ok(Self { address, name, key: String::from(key).into(), host: host.into(), account })
             }
             "s3" => {
                 let rest = &text["s3://".len()..];
                 match rest.split_once('/') {
                     Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() && !bucket.contains('@') => {
                         let address = Address::Bucket { bucket: bucket.into(), key: key.into() };
-                        Ok(Self { address, key: format!("s3://{rest}").into(), name })
+                        let host = format!("s3://{bucket}").into();
+                        Ok(Self { address, key: format!("s3://{rest}").into(), host, name, account: 0 })
                     }
                     _ => Err(wrong(
                         "no bucket and key in it; write s3://bucket/key, credentials go into the environment",
@@ -148,6 +166,11 @@ mod tests {
         assert!(!named.scrub(said).contains("abcdef"));
         let other = Named::parse("https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=123456&x=1").unwrap();
         assert_ne!(named.key, other.key);
+        let accounts = ["http://h/a", "http://me:1@h/a", "http://me:2@h/a", "http://you:1@h/a"]
+            .map(|text| Named::parse(text).unwrap())
+            .map(|named| (named.key.to_string(), named.account));
+        assert!(accounts.iter().all(|(key, _)| key == "http://h/a"), "{accounts:?}");
+        assert!((0..4).all(|a| (0..a).all(|b| accounts[a].1 != accounts[b].1)), "{accounts:?}");
     }
 
     #[test]
@@ -169,6 +192,7 @@ mod tests {
             "https://",
             "http://u:hush@:99999/x",
             "s3://id:hush@b/k",
+            &format!("http://u:hush@h/{}", "x".repeat(LONGEST)),
         ] {
             let error = Named::parse(text).unwrap_err();
             assert!(matches!(error, Error::Argument(_)), "{text}: {error}");

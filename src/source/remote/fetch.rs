@@ -17,12 +17,17 @@ use super::store::{root_cause, Seen, Store, Tallies};
 use crate::error::{Error, Place, Result, Site};
 use crate::source::caller::RemoteCounts;
 
-/// Requests for one range, the first one included.
+/// Requests for one range without progress, the first one included.
 const ATTEMPTS: u32 = 5;
-/// After this no further attempt is made.
+/// After so much time without progress no further attempt is made; waiting for a slot is not counted.
 const TOTAL: Duration = Duration::from_secs(30);
 /// Until the first byte of an answer, and between its parts.
 const SILENCE: Duration = Duration::from_secs(10);
+/// So many bytes are progress: attempts and time are counted anew. Fewer would let a server that trickles go on for ever.
+const PROGRESS: usize = 64 << 10;
+/// An attempt may last so long, and a second more for each so many bytes that were promised.
+const ATTEMPT: Duration = Duration::from_secs(30);
+const SLOWEST: u64 = 64 << 10;
 /// Before the second attempt; doubled for each one after.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -66,35 +71,43 @@ enum Fault {
 impl Ask {
     /// Asks until the bytes are there, or it is of no use.
     pub async fn answer(&self, slots: &Semaphore) -> Result<Answer> {
-        let begun = Instant::now();
-        let mut state = State { got: BytesMut::new(), version: self.version.clone() };
-        let mut pause = FIRST_PAUSE;
-        for attempt in 1.. {
-            let (reason, wait) = match self.attempt(&mut state, slots).await {
+        let mut state = State { got: BytesMut::new(), version: self.version.clone(), last: None };
+        let (mut pause, mut attempt, mut spent, mut held) = (FIRST_PAUSE, 0, Duration::ZERO, 0);
+        loop {
+            // Never closed.
+            let slot = slots.acquire().await;
+            let begun = Instant::now();
+            let tried = self.attempt(&mut state).await;
+            drop(slot);
+            (attempt, spent) = (attempt + 1, spent + begun.elapsed());
+            if state.got.len() >= held + PROGRESS {
+                held = state.got.len();
+                (pause, attempt) = (FIRST_PAUSE, 1);
+                spent = state.last.map_or(Duration::ZERO, |last| last.elapsed());
+            }
+            let (reason, wait) = match tried {
                 Ok(Some(version)) => return Ok(Answer::Came(state.got.freeze(), version)),
                 Ok(None) => return Ok(Answer::Unchanged),
                 Err(Fault::Lasting(error)) => return Err(error),
                 Err(Fault::Passing(reason, wait)) => (reason, wait),
             };
             let wait = wait.min(LONGEST_PAUSE).max(jittered(pause));
-            if attempt == ATTEMPTS || begun.elapsed() + wait > TOTAL {
-                let spent = begun.elapsed().as_secs_f64();
+            if attempt >= ATTEMPTS || spent + wait > TOTAL {
+                let spent = spent.as_secs_f64();
                 let times = if attempt == 1 { "once".into() } else { format!("{attempt} times") };
                 return Err(self.failed(&format!(
                     "{reason}; asked {times} in {spent:.1} s; see whether the server can be reached and try again, or skip the file"
                 )));
             }
             tokio::time::sleep(wait).await;
+            spent += wait;
             self.tallies.add(RemoteCounts { retries: 1, ..RemoteCounts::default() });
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        unreachable!("the last attempt returns")
     }
 
     /// One request; what it brings is kept in `state`, so that the next one need not ask for it again.
-    async fn attempt(&self, state: &mut State, slots: &Semaphore) -> Result<Option<Version>, Fault> {
-        // Never closed.
-        let _slot = slots.acquire().await;
+    async fn attempt(&self, state: &mut State) -> Result<Option<Version>, Fault> {
         let seen = Seen::new(&self.tallies);
         let start = self.range.start + state.got.len() as u64;
         let mut options =
@@ -109,6 +122,13 @@ impl Ask {
             Err(error) => return self.refused(&seen, start, error),
         };
         let version = version_of(&result.meta);
+        if i64::try_from(version.len).is_err() {
+            let reason = format!(
+                "the server says that the file has {} bytes, which none has; leave it out",
+                version.len
+            );
+            return Err(Fault::Lasting(self.failed(&reason)));
+        }
         if let Some(expected) = state.version.as_ref().filter(|expected| **expected != version) {
             return Err(Fault::Lasting(self.changed(expected, &version)));
         }
@@ -118,8 +138,10 @@ impl Ask {
         // No more than was asked for is promised: the store checked it against the file's length.
         state.got.reserve(promised as usize);
         let mut parts = result.into_stream();
+        let (begun, most) = (Instant::now(), ATTEMPT + Duration::from_secs(promised / SLOWEST));
         loop {
-            let part = match timeout(SILENCE, parts.next()).await {
+            let left = most.saturating_sub(begun.elapsed());
+            let part = match timeout(SILENCE.min(left), parts.next()).await {
                 Ok(Some(Ok(part))) => part,
                 // What comes, or does not, behind the last byte is of no interest.
                 _ if state.got.len() as u64 == whole => break,
@@ -130,6 +152,10 @@ impl Ask {
                     ))
                 }
                 Ok(None) => break,
+                Err(_) if begun.elapsed() >= most => {
+                    let reason = format!("the answer was not there after {} s", most.as_secs());
+                    return Err(Fault::Passing(reason, Duration::ZERO));
+                }
                 Err(_) => {
                     let reason = format!("the answer stopped for {} s", SILENCE.as_secs());
                     return Err(Fault::Passing(reason, Duration::ZERO));
@@ -142,6 +168,7 @@ impl Ask {
                 ));
             }
             state.got.extend_from_slice(&part);
+            state.last = Some(Instant::now());
         }
         match state.got.len() as u64 == whole {
             true => Ok(Some(version)),
@@ -156,8 +183,11 @@ impl Ask {
         match (seen.status(), &error) {
             (Some(304), _) => Ok(None),
             // An empty file has no byte 0, which servers say in two ways.
-            (Some(416), _) if first => Ok(Some(Version { len: 0, tag: "".into() })),
+            (Some(416), _) if first && !seen.has_bytes() => Ok(Some(Version { len: 0, tag: "".into() })),
             (Some(200), _) if first && seen.length() == 0 => Ok(Some(Version { len: 0, tag: "".into() })),
+            (Some(416), _) if first => lasting(
+                "the server has bytes of the file, and says that the first ones cannot be had: it cannot do ranges; use one that can, or download the file",
+            ),
             (Some(416), _) => lasting("the file is shorter now than when it was opened; open it again"),
             (Some(404 | 410), _) | (_, object_store::Error::NotFound { .. }) => {
                 Err(Fault::Lasting(Error::NotFound { site: self.site() }))
@@ -225,6 +255,8 @@ impl Ask {
 struct State {
     got: BytesMut,
     version: Option<Version>,
+    /// When the last byte came.
+    last: Option<Instant>,
 }
 
 fn version_of(meta: &object_store::ObjectMeta) -> Version {

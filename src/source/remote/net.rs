@@ -4,18 +4,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use once_cell::race::OnceBox;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
+use super::address::Named;
 use super::cache::Cache;
 use super::fetch::Version;
 use super::store::{client, Store};
 use crate::error::{Error, Result};
 
-/// Requests at a time: enough for some lanes with several pieces each, few enough to bound memory.
+/// Requests at a time to one host, so that one that stalls does not hold up others: enough for some lanes with several pieces each, few enough to bound memory.
 const REQUESTS: usize = 24;
 /// Bytes of files that are kept, unless the environment says otherwise.
 const CACHE_BYTES: u64 = 256 << 20;
@@ -24,13 +26,16 @@ const CACHE_VARIABLE: &str = "FRAMESPOOL_REMOTE_CACHE";
 /// Files that are remembered. Beyond, all are forgotten, which costs a request for each one that is met again.
 const MOST_KNOWN: usize = 1 << 18;
 
+/// Hosts beyond which those whom nobody asks are forgotten.
+const MOST_HOSTS: usize = 1 << 10;
+
 /// What a process has for reading by URL.
 pub(super) struct Net {
     pub runtime: Runtime,
     pub client: reqwest::Client,
     pub cache: Cache,
-    pub slots: Arc<Semaphore>,
-    known: Mutex<HashMap<Arc<str>, Acquaintance>>,
+    slots: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    known: Mutex<HashMap<Asked, Acquaintance>>,
     ids: AtomicU64,
 }
 
@@ -44,17 +49,22 @@ pub(super) struct Known {
     pub seen: Mutex<Instant>,
 }
 
+/// A URL's key, and who asks: a server may show each of them another file.
+type Asked = (Arc<str>, u64);
+
 /// What is known of one URL, if anything is; one thread at a time finds out.
 type Acquaintance = Arc<Mutex<Option<Arc<Known>>>>;
 
 struct Node {
     process: u32,
     net: Result<Net, String>,
-    next: OnceLock<Box<Node>>,
+    next: OnceBox<Node>,
 }
 
 /// The net of the first process, and behind it those of children of children.
-static FIRST: OnceLock<Node> = OnceLock::new();
+///
+/// Nobody waits here for somebody else: a thread that is making one while another forks is not there in the child to finish it.
+static FIRST: OnceBox<Node> = OnceBox::new();
 
 /// This process's own.
 ///
@@ -62,16 +72,33 @@ static FIRST: OnceLock<Node> = OnceLock::new();
 /// `Argument` where threads or the client cannot be had, or the budget is no number.
 pub(super) fn net() -> Result<&'static Net> {
     let process = std::process::id();
-    let mut node = FIRST.get_or_init(Node::new);
-    while node.process != process {
-        node = node.next.get_or_init(|| Box::new(Node::new()));
+    let mut place = &FIRST;
+    loop {
+        match place.get() {
+            Some(node) if node.process == process => {
+                return node.net.as_ref().map_err(|reason| Error::Argument(reason.clone()));
+            }
+            Some(node) => place = &node.next,
+            // Another thread may be doing the same; one of them is used.
+            None => {
+                if let Err(spare) = place.set(Box::new(Node::new())) {
+                    spare.give_up();
+                }
+            }
+        }
     }
-    node.net.as_ref().map_err(|reason| Error::Argument(reason.clone()))
 }
 
 impl Node {
     fn new() -> Self {
-        Self { process: std::process::id(), net: Net::new(), next: OnceLock::new() }
+        Self { process: std::process::id(), net: Net::new(), next: OnceBox::new() }
+    }
+
+    /// Ends what nobody used, without waiting.
+    fn give_up(self) {
+        if let Ok(net) = self.net {
+            net.runtime.shutdown_background();
+        }
     }
 }
 
@@ -96,24 +123,35 @@ impl Net {
             runtime,
             client: client()?,
             cache: Cache::new(budget),
-            slots: Arc::new(Semaphore::new(REQUESTS)),
+            slots: Mutex::default(),
             known: Mutex::default(),
             ids: AtomicU64::new(0),
         })
     }
 
     /// What is known of a URL: a place that one thread at a time fills.
-    pub fn known(&self, key: &Arc<str>) -> Acquaintance {
+    pub fn known(&self, named: &Named) -> Acquaintance {
+        let asked = (named.key.clone(), named.account);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_KNOWN && !known.contains_key(key) {
+        if known.len() >= MOST_KNOWN && !known.contains_key(&asked) {
             known.clear();
         }
-        known.entry(key.clone()).or_default().clone()
+        known.entry(asked).or_default().clone()
     }
 
     /// What was known of a URL is not so: the next who opens it asks.
-    pub fn forget(&self, key: &Arc<str>) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    pub fn forget(&self, named: &Named) {
+        let asked = (named.key.clone(), named.account);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&asked);
+    }
+
+    /// Leave to ask a host, for so many at a time.
+    pub fn slots(&self, host: &Arc<str>) -> Arc<Semaphore> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() >= MOST_HOSTS {
+            slots.retain(|_, slots| Arc::strong_count(slots) > 1);
+        }
+        slots.entry(host.clone()).or_insert_with(|| Arc::new(Semaphore::new(REQUESTS))).clone()
     }
 
     /// A number for a file.

@@ -2,7 +2,7 @@
 //! Out: what answers range requests for it, through one client for all, which notes what servers say.
 //! Never: repeats a request, or decides what an answer means.
 
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, Ht
 use object_store::http::HttpBuilder;
 use object_store::path::Path as ObjectPath;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
-use reqwest::header::{HeaderMap, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, RETRY_AFTER};
 
 use super::address::Address;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Site};
 use crate::source::caller::{RemoteCounts, Tally};
 
 /// Until a connection stands.
@@ -79,7 +79,11 @@ impl Store {
                 let wrong = |error: &dyn std::error::Error| {
                     Error::Argument(format!("s3://{bucket}/{key}: {}; correct it", root_cause(error)))
                 };
-                let path = ObjectPath::parse(key).map_err(|error| wrong(&error))?;
+                // One that is asked for by another key than the file's would be another file.
+                let path = ObjectPath::parse(key).ok().filter(|path| path.as_ref() == key).ok_or_else(|| {
+                    let what = "a key with an empty part (`//`, a slash at an end), `.` or `..`, or a control character; copy the object to another key";
+                    Error::Unsupported { site: Site::file(&format!("s3://{bucket}/{key}").into()), what: what.into() }
+                })?;
                 check_endpoint()?;
                 let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
                 let asks_instance = std::env::var("AWS_EC2_METADATA_DISABLED")
@@ -127,6 +131,8 @@ struct Told {
     retry_after: AtomicU64,
     /// Length of the answer; `u64::MAX`: nothing said.
     length: AtomicU64,
+    /// Whether it says that there are bytes, in an answer without them: `Content-Range: bytes */1234`.
+    has_bytes: AtomicBool,
     region: Mutex<Option<String>>,
 }
 
@@ -160,6 +166,10 @@ impl Seen {
         self.0.length.load(Relaxed)
     }
 
+    pub fn has_bytes(&self) -> bool {
+        self.0.has_bytes.load(Relaxed)
+    }
+
     /// Where the bucket is, if it is not where it was asked for.
     pub fn region(&self) -> Option<String> {
         self.0.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -177,6 +187,8 @@ impl Seen {
         self.0.status.store(status, Relaxed);
         self.0.retry_after.store(number(RETRY_AFTER).unwrap_or(0), Relaxed);
         self.0.length.store(number(CONTENT_LENGTH).unwrap_or(u64::MAX), Relaxed);
+        let range = headers.get(CONTENT_RANGE).and_then(|v| v.to_str().ok()?.rsplit_once('/'));
+        self.0.has_bytes.store(range.is_some_and(|(_, len)| len.trim() != "0"), Relaxed);
         let region = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok());
         *self.0.region.lock().unwrap_or_else(PoisonError::into_inner) = region.map(str::to_owned);
     }

@@ -1,4 +1,5 @@
-//! In: the place of a column's pages in a Parquet file. Out: what the head of each page says: what it holds, and where.
+//! In: the place of a column's pages in a Parquet file.
+//! Out: what the head of each page says: what it holds, and where.
 //! Never: reads a page, or believes sizes that go beyond the column or their cap.
 
 use framespool::error::Result;

@@ -72,7 +72,7 @@ fn heads_that_lie_are_errors_with_their_place() {
     let deep = [vec![0x1c; 40], vec![0; 60]].concat();
     let twice = [head(3, 9)[..6].to_vec(), vec![0x05, 6, 8, 0]].concat(); // field 3 with its number written out
     let structs = vec![0x5c, 0, 0x0c, 10, 0, 0];
-    let many = [vec![0x15, 0].repeat(300), vec![0]].concat();
+    let many = [[0x15, 0].repeat(300), vec![0]].concat();
     let mut negative = head(3, 9);
     negative[5] = 1;
     for (bytes, reason) in [

@@ -55,6 +55,7 @@ __all__ = [
     "read_tfrecord",
     "read_ucf101",
     "read_webdataset",
+    "remote_stats",
     "sample",
     "video_extensions",
 ]

@@ -121,13 +121,15 @@ class Run:
         path = self.arguments.checkpoint
         if path is None:
             return
-        sums = self.ranks.sum(*self.sums)
+        state = self.loader.state_dict()
+        # Behind an epoch's last step the state is the next epoch's begin, of which nothing was summed.
+        sums = self.ranks.sum(*(self.sums if state["batch"] else (0.0, 0.0)))
         if self.ranks.rank == 0:
             saved = {
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 # The same on all ranks.
-                "loader": self.loader.state_dict(),
+                "loader": state,
                 "step": self.step,
                 "sums": sums,
             }

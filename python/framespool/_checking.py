@@ -16,7 +16,7 @@ from framespool._images import ImageBatch, ImageLoader, decode_image
 from framespool._loader import ClipLoader
 from framespool._running import Loader
 from framespool.datasets import Cell, Dataset, FrameFolder, Member, Part
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, key_of, write_quarantine
 from framespool.datasets._sources import Source
 from framespool.errors import ArgumentError, Error
 from framespool.sampling import random, windows
@@ -46,10 +46,7 @@ class CheckReport:
 
     def write_quarantine(self, path: str | os.PathLike[str]) -> int:
         """Writes the failures to a file that :meth:`Dataset.without` reads. Returns how many."""
-        kept = [failure for failure in self.failures if failure["path"] is not None]
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.writelines(json.dumps(failure) + "\n" for failure in kept)
-        return len(kept)
+        return write_quarantine(path, self.failures)
 
 
 def check(
@@ -172,34 +169,17 @@ def _run(loader: Loader[Any], seen: set[int]) -> tuple[int, dict[int, dict[str, 
     return frames, {int(failure["video_id"]): failure for failure in loader.failures()}
 
 
-def _place(source: Source) -> tuple[str | None, dict[str, Any]]:
-    """The file or folder of an entry, ``None`` for bytes, and what of it is meant."""
-    what: dict[str, Any] = {}
-    if isinstance(source, Part):
-        what |= source.bounds()
-        source = source.source
-    if isinstance(source, bytes):
-        return None, what
-    if isinstance(source, Member):
-        return os.fspath(source.file), what | {"offset_bytes": source.offset_bytes, "num_bytes": source.num_bytes}
-    if isinstance(source, Cell):
-        return os.fspath(source.file), what | source._which
-    if isinstance(source, FrameFolder):
-        return os.fspath(source.folder), what | source._which
-    return os.fspath(source), what
-
-
 def _key(source: Source, place: int) -> str:
     """What a report calls an entry: bytes go by their place in the dataset."""
-    path, what = _place(source)
-    return json.dumps([path if path is not None else place, what], sort_keys=True)
+    return json.dumps(key_of(source) or place)
 
 
 def _state(source: Source) -> list[int] | None:
     """By which a file is known to be unchanged; ``None`` where nothing tells."""
-    path, _ = _place(source)
-    if path is None:
+    key = key_of(source)
+    if key is None:
         return None
+    path = key[0]
     try:
         if isinstance(source.source if isinstance(source, Part) else source, FrameFolder):
             files = [entry.stat() for entry in os.scandir(path)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from framespool._check import choice, device_number, flag, size, whole
 from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
 from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, write_quarantine
 from framespool.transforms._lists import split
 
 B = TypeVar("B")
@@ -310,10 +309,7 @@ class Loader(Generic[B]):
 
         :meth:`Dataset.without` reads it.
         """
-        failures = [failure for failure in self.failures() if failure["path"] is not None]
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.writelines(json.dumps(failure) + "\n" for failure in failures)
-        return len(failures)
+        return write_quarantine(path, self.failures())
 
     def stats(self) -> dict[str, Any]:
         """Counts since the loader was made.

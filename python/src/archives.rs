@@ -42,8 +42,9 @@ fn listing(py: Python<'_>, mut packed: Packed) -> PyResult<Listing<'_>> {
     let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
     let columns = table(py, columns)?;
     let (entries, left_out) = (packed.entries, packed.left_out);
+    let tables = Tables::default();
     let item = |(number, entry): (usize, PackedEntry)| Item {
-        place: place(number, entry.stored, &Tables::default()),
+        place: place(number, entry.stored, &tables),
         label: entry.label,
         extent: Extent::Whole,
     };

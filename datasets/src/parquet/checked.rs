@@ -138,7 +138,7 @@ impl RowGroupReader for Group<'_> {
 }
 
 /// A page whose bytes are as gzip made them, without that; there are to be at most so many.
-fn unzipped(page: Page, most: u64) -> Result<Page, String> {
+fn unzipped(mut page: Page, most: u64) -> Result<Page, String> {
     let unzip = |buf: Bytes, levels: u32| {
         let levels = levels as usize;
         if levels > buf.len() {
@@ -154,37 +154,15 @@ fn unzipped(page: Page, most: u64) -> Result<Page, String> {
             false => Ok(Bytes::from(bytes)),
         }
     };
-    Ok(match page {
-        Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics } => {
-            let buf = unzip(buf, 0)?;
-            Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics }
+    let (buf, levels) = match &mut page {
+        Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => (buf, 0),
+        Page::DataPageV2 { is_compressed: false, .. } => return Ok(page),
+        Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
+            (buf, def_levels_byte_len.saturating_add(*rep_levels_byte_len))
         }
-        Page::DataPageV2 {
-            buf,
-            num_values,
-            encoding,
-            num_nulls,
-            num_rows,
-            def_levels_byte_len,
-            rep_levels_byte_len,
-            is_compressed: true,
-            statistics,
-        } => Page::DataPageV2 {
-            buf: unzip(buf, def_levels_byte_len.saturating_add(rep_levels_byte_len))?,
-            num_values,
-            encoding,
-            num_nulls,
-            num_rows,
-            def_levels_byte_len,
-            rep_levels_byte_len,
-            is_compressed: true,
-            statistics,
-        },
-        Page::DictionaryPage { buf, num_values, encoding, is_sorted } => {
-            Page::DictionaryPage { buf: unzip(buf, 0)?, num_values, encoding, is_sorted }
-        }
-        whole @ Page::DataPageV2 { .. } => whole,
-    })
+    };
+    *buf = unzip(std::mem::take(buf), levels)?;
+    Ok(page)
 }
 
 /// An error where the crate would make room for more than the page's bytes can hold.

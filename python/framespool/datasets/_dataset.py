@@ -118,10 +118,10 @@ class Dataset(Sequence[tuple[Source, int]]):
         if isinstance(quarantine, (str, os.PathLike)):
             bad = set(_read_quarantine(quarantine))
         else:
-            bad = {key for key in map(_key_of, quarantine) if key is not None}
+            bad = {key for key in map(key_of, quarantine) if key is not None}
 
         def is_bad(source: Source) -> bool:
-            key = _key_of(source)
+            key = key_of(source)
             if key is None:
                 return False
             path, frames, bounds = key
@@ -262,7 +262,7 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
     return (source, label)
 
 
-def _key_of(entry: Any) -> tuple[str, str, str] | None:
+def key_of(entry: Any) -> tuple[str, str, str] | None:
     """File, what in it is meant (frames of a folder, member of an archive) and bounds of an entry, or of what is told
     of a failure; ``None`` for what is in memory. What is not told is empty."""
     frames: Any = {}
@@ -289,13 +289,22 @@ def _told(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
 
 
+def write_quarantine(path: str | os.PathLike[str], failures: Iterable[Mapping[str, Any]]) -> int:
+    """Writes failures, a JSON object on each line, in place of what was there; returns how many. Bytes, which have no
+    path, cannot be left out by a list."""
+    kept = [failure for failure in failures if failure["path"] is not None]
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(json.dumps(failure) + "\n" for failure in kept)
+    return len(kept)
+
+
 def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                bad = _key_of(json.loads(line))
+                bad = key_of(json.loads(line))
             except (ValueError, TypeError, AttributeError):
                 bad = None
             if bad is None:

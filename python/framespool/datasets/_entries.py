@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from framespool import _framespool
-from framespool.datasets._sources import FrameFolder, Member, Part, Source
+from framespool.datasets._sources import Cell, FrameFolder, Member, Part, Source
+
+#: Unit ("frames" or "seconds"), start and end.
+_Part = tuple[str, Any, Any]
 
 
 class Entries(Sequence[tuple[Source, int]]):
-    """Pairs of (source, label), as a list has them; some 40 bytes and the file's name each, however many there are.
+    """Pairs of (source, label), as a list has them; some 20 bytes and the file's name each (members and
+    parts 16 and 24 more), however many there are.
 
     A slice is another one of these; added to a list it is a list.
     """
@@ -64,7 +69,7 @@ class Entries(Sequence[tuple[Source, int]]):
 
 def _source(
     path: str | bytes,
-    part: tuple[str, Any, Any] | None,
+    part: _Part | None,
     frames: tuple[str | None, int, int | None, tuple[int, int]] | None,
     span: tuple[int, int, str | None] | None,
 ) -> Source:
@@ -76,6 +81,11 @@ def _source(
     elif span is not None:
         assert isinstance(path, str)
         source = Member._listed(path, *span)
+    return part_of(source, part)
+
+
+def part_of(source: str | os.PathLike[str] | bytes | FrameFolder | Member | Cell, part: _Part | None) -> Source:
+    """The part of a source that (unit, start, end) is, or all of it."""
     if part is None:
         return source
     unit, start, end = part

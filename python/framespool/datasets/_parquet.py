@@ -11,8 +11,8 @@ from framespool import _framespool
 from framespool._check import choice, flag
 from framespool.datasets._archives import _files, _Paths, _tell, _threads, _words
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._entries import Entries
-from framespool.datasets._sources import Cell, Member, Part, Source
+from framespool.datasets._entries import Entries, part_of
+from framespool.datasets._sources import Cell, Member
 from framespool.errors import ArgumentError
 
 
@@ -75,7 +75,7 @@ def parquet(
     _tell(left_out, reasons)
     if table is not None:
         return Dataset(Entries(table), classes, found)
-    return Dataset(((_part(_source(files, where), part), label) for where, label, part in rows), classes, found)
+    return Dataset(((part_of(_source(files, where), part), label) for where, label, part in rows), classes, found)
 
 
 def _tables(path: _Paths) -> list[str]:
@@ -105,13 +105,3 @@ def _source(files: list[str], where: Any) -> Any:
         return Cell(files[number], column, row)
     number, offset, length, name = where
     return Member._listed(files[number], offset, length, name)
-
-
-def _part(source: Any, part: tuple[str, Any, Any] | None) -> Source:
-    if part is None:
-        whole: Source = source
-        return whole
-    unit, start, end = part
-    bounds = {f"start_{unit[:-1]}" if unit == "frames" else f"start_{unit}": start}
-    bounds[f"end_{unit[:-1]}" if unit == "frames" else f"end_{unit}"] = end
-    return Part(source, **bounds)

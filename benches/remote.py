@@ -1,6 +1,6 @@
 """What videos by URL cost: requests, bytes and seconds, against a server of its own on this machine.
 
-    python benches/remote.py VIDEO... [--latency-ms 0 30] [--clips 8] [--csv FILE]
+    python benches/remote.py VIDEO... [--latency-ms 0 30] [--clips 8] [--csv FILE] [--json FILE]
 
 For each file and latency: requests and bytes for the index; for one clip of 16 frames, every fourth, somewhere; for
 all of the file in order. Seconds are of one clip, the middle of several, each in another place: cold (in memory is what
@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import csv
 import itertools
+import json
 import random
 import statistics
 import sys
@@ -120,6 +121,9 @@ def measure(file: Path, latency_ms: float, clips: int) -> dict[str, Any]:
         "cold_clip_seconds": round(statistics.median(cold), 4),
         "warm_clip_seconds": round(statistics.median(warm), 4),
         "local_clip_seconds": round(statistics.median(at_home), 4),
+        "cold_clip_samples": cold,
+        "warm_clip_samples": warm,
+        "local_clip_samples": at_home,
     }
 
 
@@ -129,6 +133,7 @@ def main() -> None:
     parser.add_argument("--latency-ms", nargs="+", type=float, default=[0, 30])
     parser.add_argument("--clips", type=int, default=8)
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--json", type=Path, help="write every clip's seconds here")
     args = parser.parse_args()
     rows = [measure(file, latency, args.clips) for latency in args.latency_ms for file in args.videos]
     widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in FIELDS}
@@ -137,9 +142,11 @@ def main() -> None:
         print("  ".join(str(row[name]).rjust(widths[name]) for name in FIELDS))
     if args.csv:
         with args.csv.open("w", newline="") as out:
-            writer = csv.DictWriter(out, FIELDS)
+            writer = csv.DictWriter(out, FIELDS, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
+    if args.json:
+        args.json.write_text(json.dumps({"versions": {"framespool": fsp.__version__}, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

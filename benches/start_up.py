@@ -1,7 +1,7 @@
 """What a large dataset costs before the first clip: time and memory per entry, of listing it, of a loader over it, of
 its fingerprint, of sending it to another process.
 
-    python benches/start_up.py [--entries 10000000]
+    python benches/start_up.py [--entries 10000000] [--json FILE]
 
 The files that it lists do not exist: nothing is opened. The answer is checked: entries drawn from the whole table are
 what was written into the list.
@@ -10,6 +10,7 @@ what was written into the list.
 from __future__ import annotations
 
 import argparse
+import json
 import pickle
 import random
 import resource
@@ -43,12 +44,15 @@ def name(number: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=10_000_000)
-    count = parser.parse_args().entries
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    count = arguments.entries
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "list.txt"
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{name(number)} {number // 1000}\n" for number in range(count))
-        print(f"{count:,} entries, a list of {path.stat().st_size / 1e6:,.0f} MB")
+        list_bytes = path.stat().st_size
+        print(f"{count:,} entries, a list of {list_bytes / 1e6:,.0f} MB")
         before = peak_bytes()
         dataset = timed("file_list", lambda: fsp.datasets.file_list(path))
         listed = peak_bytes()
@@ -70,8 +74,22 @@ def main() -> None:
     print(f"{'':48}{'seconds':>9}{'µs each':>9}")
     for what, seconds in ROWS:
         print(f"{what:48}{seconds:9.3f}{seconds / count * 1e6:9.3f}")
-    print(f"bytes per entry: {table.memory_bytes / count:.1f} kept, names of {len(name(0))} among them;")
-    print(f"    {(listed - before) / count:.0f} at the peak of listing, {len(sent) / count:.1f} pickled")
+    sizes = {
+        "kept": table.memory_bytes / count,
+        "at the peak of listing": (listed - before) / count,
+        "pickled": len(sent) / count,
+    }
+    print(f"bytes per entry: {sizes['kept']:.1f} kept, names of {len(name(0))} among them;")
+    print(f"    {sizes['at the peak of listing']:.0f} at the peak of listing, {sizes['pickled']:.1f} pickled")
+    if arguments.json:
+        report = {
+            "versions": {"framespool": fsp.__version__},
+            "entries": count,
+            "list_bytes": list_bytes,
+            "seconds": dict(ROWS),
+            "bytes_per_entry": sizes,
+        }
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ BSFS=h264_mp4toannexb,hevc_mp4toannexb,extract_extradata,av1_frame_merge,av1_fra
 CONFIGURE=(
   --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-debug
   --disable-avdevice --disable-avfilter --disable-swresample --disable-swscale --disable-network --disable-iconv
-  --enable-static --disable-shared --enable-pic --enable-zlib --enable-protocol=file
+  --enable-static --disable-shared --enable-pic --enable-zlib
   --enable-demuxer="$DEMUXERS" --enable-decoder="$DECODERS" --enable-parser="$PARSERS" --enable-bsf="$BSFS"
   --enable-libdav1d --pkg-config-flags=--static
 )
@@ -98,11 +98,19 @@ say "building dav1d"
   -Denable_tools=false -Denable_tests=false && ninja -C build install) >dav1d.log 2>&1 || { tail -n 30 dav1d.log >&2; die "dav1d did not build"; }
 
 say "building FFmpeg (some minutes)"
-(cd ffmpeg && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix="$work/prefix" "${CONFIGURE[@]}" &&
-  make -j"$jobs" && make install) >ffmpeg.log 2>&1 || { tail -n 30 ffmpeg.log >&2; die "FFmpeg did not build"; }
+# glibc 2.35 has a new hypot, the one thing for which the wheel would need more than glibc 2.34 (RHEL 9); the older one will do.
+cat >ffmpeg/older_hypot.h <<'HEADER'
+#ifdef __x86_64__
+__asm__(".symver hypot, hypot@GLIBC_2.2.5");
+#endif
+HEADER
+# The libraries keep the line that they were configured with: it must not tell of this machine's folders.
+(cd ffmpeg && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix=/ffmpeg --extra-cflags="-include older_hypot.h" "${CONFIGURE[@]}" &&
+  make -j"$jobs" && make install DESTDIR="$work/installed") >ffmpeg.log 2>&1 || { tail -n 30 ffmpeg.log >&2; die "FFmpeg did not build"; }
+cp -r "$work/installed/ffmpeg/." "$work/prefix/"
 
 # Installed under a temporary name and moved in one step, so that a second builder never sees half of it.
-sed -i "s|^prefix=.*|prefix=$prefix|; s|$work/prefix|$prefix|g" "$work"/prefix/lib/pkgconfig/*.pc
+sed -i "s|=/ffmpeg|=$prefix|; s|$work/prefix|$prefix|g" "$work"/prefix/lib/pkgconfig/*.pc
 rm -rf "$work/prefix/share" "$work/prefix/bin"
 cp ffmpeg/COPYING.LGPLv2.1 dav1d/COPYING "$work/prefix/" 2>/dev/null || true
 echo "FFmpeg $ffmpeg, dav1d $dav1d" >"$work/prefix/BUILT"

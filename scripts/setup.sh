@@ -23,6 +23,9 @@ timed() {
   [ $((SECONDS - began)) -lt 2 ] || say "$name took $((SECONDS - began)) s"
 }
 
+# Files of a source distribution cannot be run as programs.
+[ -x scripts/link_library.sh ] || chmod +x scripts/*.sh scripts/*.py
+
 source scripts/env.sh
 
 # ---- system packages -------------------------------------------------------------------------------------------
@@ -50,6 +53,9 @@ xz xz-utils
 LIST
   # For tests alone. It lies in /usr/sbin, where a user who is not root does not look.
   [ "$goal" = wheel ] || command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || echo "nginx-light (nginx, against which videos by URL are tested)"
+  if [ "$goal" != wheel ]; then
+    for package in zsh fish; do command -v "$package" >/dev/null || echo "$package (the shell $package, whose completions are tested)"; done
+  fi
   echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || echo "libc6-dev (the C library's headers)"
   echo '#include <zlib.h>' | gcc -E - >/dev/null 2>&1 || echo "zlib1g-dev (zlib's header)"
   framespool_libclang >/dev/null || echo "libclang (libclang, with which bindgen reads C headers)"
@@ -138,23 +144,38 @@ ffmpeg() {
 
 # ---- wheel -----------------------------------------------------------------------------------------------------
 
+# What the release is compiled with: names for folders of this machine, which panics would tell, and a linker that keeps the
+# functions of crates inside.
+release_settings() {
+  local triple flags=(${RUSTFLAGS:-} "--remap-path-prefix=$PWD=/framespool"
+    "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates")
+  triple=$(rustc -vV | sed -n 's/^host: //p')
+  (IFS=$'\x1f' && echo "CARGO_ENCODED_RUSTFLAGS=${flags[*]}")
+  echo "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$triple")_LINKER=$PWD/scripts/link_library.sh"
+}
+
 # Everything that decides what the wheel holds, as one number.
 wheel_key() {
   {
     find Cargo.toml Cargo.lock build.rs pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels nvdec datasets python \
+      scripts/link_library.sh scripts/sbom.py \
       -type f ! -name '*.pyc' ! -name '*.so' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
     cargo --version
     cat .venv/ffmpeg-prefix
+    release_settings
   } | sha256sum
 }
 
 wheel() {
-  local key stamp=target/wheels/built
+  local key settings stamp=target/wheels/built
   key=$(wheel_key)
   [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && compgen -G 'target/wheels/framespool-*.whl' >/dev/null && return 0
   say "building the wheel"
   rm -f target/wheels/framespool-*.whl "$stamp"
-  maturin build --release --out target/wheels --interpreter .venv/bin/python ${CI:+--locked} </dev/null >&2
+  .venv/bin/python scripts/sbom.py list target/sbom/framespool.cdx.json
+  mapfile -t settings < <(release_settings)
+  env "${settings[@]}" maturin build --release --out target/wheels --interpreter .venv/bin/python --sbom-include target/sbom/framespool.cdx.json \
+    ${CI:+--locked} </dev/null >&2
   echo "$key" >"$stamp"
 }
 

@@ -41,20 +41,27 @@ stubtest=(python -m mypy.stubtest --mypy-config-file pyproject.toml framespool)
 
 # shellcheck disable=SC2086
 {
+  step "crates of others" scripts/audit.sh
   step "rustfmt" cargo fmt --all --check
   step "ruff" ruff check $python_code
   step "ruff format" ruff format --check $python_code
   # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once for each.
   # With the feature `shim`, the CUDA kernels are compiled as C++ and held against the oracle.
   step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings
+  # What fuzz targets begin with beside the corpus; without, those for archives would begin with nothing.
+  export FRAMESPOOL_FUZZ_SEEDS=$PWD/target/fuzz/seeds
+  step "seeds for fuzz targets" python tests/fuzz/seeds.py "$FRAMESPOOL_FUZZ_SEEDS"
   step "Rust tests" cargo test --workspace --features framespool-kernels/shim $locked
   step "CUDA kernels, sanitized" scripts/kernels.py sanitize
   step "PTX as committed" scripts/kernels.py check
   step "PTX assembled" scripts/kernels.py ptxas
   step "GPU road, simulated" scripts/test_gpu.sh
   step "Python tests" python -m pytest tests/python --ignore tests/python/gpu
+  step "wheel" python scripts/check_wheel.py target/wheels/framespool-*.whl
+  step "wheel in every Python" scripts/check_wheel_pythons.sh
   step "frameworks" scripts/test_frameworks.sh
   step "stubs" "${stubtest[@]}"
+  step "docs" scripts/docs.sh
 }
 summary
 echo "all passed"

@@ -47,9 +47,9 @@ fi
 
 export FRAMESPOOL_INDEX=off
 tests=()
-# What replaces another library (docs/migrating.md) needs some of these packages too, and tests of tables write them with
+# Pages of README.md and docs/ need some of these packages too, and tests of tables write them with
 # pyarrow.
-for name in torch training jax ray package tables lerobot; do
+for name in torch training jax ray docs tables arrow lerobot; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")

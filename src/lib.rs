@@ -20,6 +20,7 @@ pub mod sampling;
 pub mod source;
 pub mod spool;
 pub mod still;
+mod sync;
 pub mod units;
 pub mod video;
 

@@ -21,6 +21,9 @@ pub use caller::{calling, Calling, RemoteCounts, Tally};
 pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
 pub use member::Member;
 pub use place::{Opener, Place};
+#[cfg(feature = "remote")]
+#[doc(hidden)]
+pub use remote::fuzzing;
 
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {

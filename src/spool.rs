@@ -11,11 +11,13 @@ mod epoch;
 mod errand;
 mod lane;
 pub mod library;
+#[cfg(all(test, feature = "model"))]
+mod model;
 mod road;
 pub mod stats;
 mod window;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::batch::{Pool, Slab};
 use crate::error::{Error, Result};
@@ -24,6 +26,7 @@ use crate::order::rng::Key;
 use crate::order::{Order, OrderConfig};
 use crate::pixels::{explain, ClipShape, Drawn, Expand, Recipe};
 use crate::sampling::Sampling;
+use crate::sync::{Mutex, PoisonError};
 
 use entries::Entries;
 use epoch::{Epoch, Tools};

@@ -2,6 +2,7 @@
 //! Out: those frames, painted, in the order asked for, decoded in one pass per GOP.
 //! Never: keeps frames.
 
+mod colour;
 mod decoder;
 mod many;
 mod probe;

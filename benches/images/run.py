@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -24,6 +23,10 @@ import pictures
 from checks import Entry
 from processes import Failed, Worker
 from tasks import TASKS, Job, timed
+
+# At the end of the path: what all benches share.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from suite.machine import cpu_model  # noqa: E402
 
 #: Worker processes that a DataLoader may have, by the threads of the others.
 WORKERS = {1: (0, 1), 2: (0, 1, 2, 4)}
@@ -65,6 +68,9 @@ class Line:
     @property
     def label(self) -> str:
         return self.entry.label + (f", {self.workers} workers" if self.entry.by_loader else "")
+
+    def to_json(self) -> dict:
+        return {"label": self.label, "entry": self.entry.label, "note": self.entry.note, "turns": self.turns}
 
 
 def turn(workers: list[Worker], jobs: list[Job], batches: int, warm_up: int) -> dict:
@@ -231,11 +237,6 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def cpu_model() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def main() -> None:
     arguments = parse_arguments()
     with tempfile.TemporaryDirectory() as scratch:
@@ -258,14 +259,13 @@ def main() -> None:
                 worker.close()
             if lines:
                 run.print_table(table, lines)
-            record.append(
-                {"table": vars(table), "lines": [{"label": line.label, "turns": line.turns} for line in lines]}
-            )
+            record.append({"table": vars(table), "lines": [line.to_json() for line in lines]})
             sys.stdout.flush()
         loads.append(os.getloadavg()[0])
         print(f"\n{cpu_model()}, {os.cpu_count()} cores; load {loads[0]:.1f} before, {loads[1]:.1f} after")
-        for name in arguments.sets:
-            print(f"{name}: {pictures.facts(pictures.make(name, arguments.pictures, folder, 1))}")
+        sizes = {name: pictures.facts(pictures.make(name, arguments.pictures, folder, 1)) for name in arguments.sets}
+        for name, words in sizes.items():
+            print(f"{name}: {words}")
         print("; ".join(run.versions.values()))
         for name, reason in run.left_out.items():
             print(f"{name}: left out ({reason})")
@@ -274,6 +274,7 @@ def main() -> None:
                 entry.task + " " + entry.label: {n: vars(r) for n, r in of.items()} for entry, of in run.results.items()
             }
             facts = {"cpu": cpu_model(), "loads": loads, "versions": run.versions, "left_out": run.left_out}
+            facts |= {"pictures": sizes, "tasks": {task: TASKS[task] for task in arguments.tasks}}
             arguments.json.write_text(json.dumps({**facts, "answers": told, "tables": record}, indent=1))
     if any(result.wrong for of in run.results.values() for result in of.values()):
         sys.exit("some answers are wrong; their lines were not timed")

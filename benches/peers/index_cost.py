@@ -118,6 +118,7 @@ def main() -> None:
     files = many_files.make(sources, arguments.files, arguments.work / "many")
     num_bytes = sum(file.path.stat().st_size for file in files)
     runs: dict[str, list[dict]] = {}
+    left_out: dict[str, str] = {}
     order = list(arguments.sides)
     for repeat in range(arguments.repeats):
         for side in list(order):
@@ -125,6 +126,7 @@ def main() -> None:
                 runs.setdefault(side, []).append(run(side, files, arguments.threads, arguments.storage))
             except oneshot.Failed as error:
                 print(f"{side}: left out ({error})")
+                left_out[side] = str(error)
                 order.remove(side)
                 runs.pop(side)
         order.append(order.pop(0))
@@ -139,7 +141,8 @@ def main() -> None:
     print_table({side: runs[side] for side in SIDES if side in runs}, len(files), num_bytes)
     if arguments.json:
         report = {"cpu": cpu_model(), "python": platform.python_version(), "files": len(files), "runs": runs}
-        arguments.json.write_text(json.dumps(report | {"bytes": num_bytes, "frames": total}, indent=1) + "\n")
+        report |= {"bytes": num_bytes, "frames": total, "left_out": left_out}
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ class File:
 def make(sources: list[Path], num_files: int, folder: Path, seed: int = 0) -> list[File]:
     """`num_files` files in `folder`, made where they are not there yet. Sizes alternate, lengths are drawn."""
     folder.mkdir(parents=True, exist_ok=True)
-    masters = list(encodes(sources, folder / "masters"))
+    # No more of them than there are files: a trial of a few files makes a few.
+    masters = list(islice(encodes(sources, folder / "masters"), num_files))
     files = []
     for number in range(num_files):
         generator = random.Random(f"{seed} {number}")

@@ -25,6 +25,10 @@ import numpy as np
 import truth
 from environment import worker_environment
 
+# At the end of the path: what all benches share.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from suite.machine import cpu_model  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 SEQUENCE_LENGTH = 16
 STRIDE = 4
@@ -233,14 +237,6 @@ def print_table(title: str, summary: dict[str, dict], answers: dict[str, dict[st
         print(f"  {name:<14}{row['cpu_ms']:>12.1f}{row['wall_ms']:>10.1f}{ratio:>14}  {verdict}")
 
 
-def cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=4, help="clips per file (default 4)")
@@ -311,6 +307,7 @@ def main() -> None:
             "repeats": arguments.repeats,
             "seed": arguments.seed,
             "baseline": arguments.baseline,
+            "peers": names,
             "versions": versions,
             "checks": checks,
             "overall": overall,

@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import long_gop
@@ -169,6 +170,7 @@ def main() -> None:
     sampling = TASKS[arguments.task]
     print(f"{cpu_model()}, {os.cpu_count()} cores; Python {platform.python_version()}; load {os.getloadavg()[0]:.1f}")
     report: dict = {"cpu": cpu_model(), "python": platform.python_version()}
+    report["versions"] = {"framespool": version("framespool")}
     if set(arguments.parts) & {"threads", "memory"}:
         files = long_gop.dataset(sources, arguments.videos, FRAMES, arguments.work)
         if "threads" in arguments.parts:

@@ -165,7 +165,9 @@ def main() -> None:
     for side, reason in left_out.items():
         print(f"  {side}: left out ({reason})")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"cpu": cpu_model(), "rows": rows, "left_out": left_out}, indent=1) + "\n")
+        facts = {"videos": len(race.files), "frames": FRAMES, "clips": len(race.order), "cores": arguments.cores}
+        report = {"cpu": cpu_model(), **facts, "task": arguments.task, "rows": rows, "left_out": left_out}
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

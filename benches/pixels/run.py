@@ -26,8 +26,9 @@ from footage import CHECKED_FRAMES, NUM_FRAMES, SIDE, STEPS, Footage
 from truth import Expected
 
 # At the end of the path: both folders have a truth.py.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "peers"))
+sys.path += [str(Path(__file__).resolve().parents[1] / "peers"), str(Path(__file__).resolve().parents[1])]
 from environment import worker_environment  # noqa: E402
+from suite.machine import cpu_model  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 RUST_SIDES = ("framespool", "fir_planes", "yuv_fir", "yuv", "read")
@@ -429,19 +430,17 @@ def print_shares(group: Group, summary: dict[str, dict[str, float | None]]) -> N
             print(f"  {'of ' + label:<42}" + "".join(f"{text:>18}" for text in texts))
 
 
+def described(group: Group) -> dict[str, dict[str, str]]:
+    """By label: where its answers stand among the checks, and what is to be known of it."""
+    lines = {entry.label: {"key": f"{entry.side} {entry.case}", "note": entry.note} for entry in group.entries}
+    return lines | {line.label: {"key": "", "note": line.note} for line in group.differences}
+
+
 def versions_of_crates() -> dict[str, str]:
     import tomllib
 
     packages = tomllib.loads((HERE / "Cargo.lock").read_text())["package"]
     return {package["name"]: package["version"] for package in packages}
-
-
-def cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def corpus() -> Path:
@@ -543,6 +542,7 @@ def main() -> None:
             "checks": checks,
             "scratch_bytes": scratch,
             "groups": {name: {"title": group.title, "lines": summaries[name]} for name, group in groups.items()},
+            "entries": {name: described(group) for name, group in groups.items()},
             "samples": [asdict(sample) for sample in samples],
         }
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")

@@ -93,6 +93,34 @@ impl Blocks {
     }
 }
 
+/// A source from its beginning to its end.
+pub struct Stream {
+    source: Arc<dyn ByteSource>,
+    at: u64,
+}
+
+impl Stream {
+    pub fn from(source: Arc<dyn ByteSource>, at: u64) -> Self {
+        Self { source, at }
+    }
+}
+
+impl std::io::Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.source.read_at(self.at, buffer).map_err(std::io::Error::other)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// What went wrong in a [`Stream`] as an error of ours.
+pub(crate) fn own(site: &Site, error: std::io::Error) -> Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        Some(own) => own.clone(),
+        None => Error::io(site, error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

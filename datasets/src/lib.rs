@@ -3,6 +3,7 @@
 //! Never: opens a video, or leaves out an entry without saying so.
 
 mod activitynet;
+mod arrow;
 mod ava;
 mod blocks;
 mod classes;
@@ -27,6 +28,7 @@ mod recordio;
 mod something_something;
 mod space_list;
 mod table;
+mod tabular;
 mod tar;
 mod template;
 mod text;
@@ -38,6 +40,7 @@ mod webdataset;
 use std::path::{Path, PathBuf};
 
 pub use activitynet::activitynet;
+pub use arrow::arrow;
 pub use ava::{ava, Ava};
 pub use dali_file_list::{dali_file_list, DaliUnit};
 pub use epic_kitchens::{epic_kitchens, EpicKitchens};
@@ -52,12 +55,13 @@ pub use kinetics::kinetics;
 pub use lerobot::lerobot;
 pub use lmdb::{lmdb, Beside, Lmdb, LmdbLayout};
 pub use packed::{OnError, Packed, PackedEntry, Stored, Watch};
-pub use parquet::{parquet, TableColumns, Tables};
+pub use parquet::{parquet, Tables};
 pub use places::Missing;
 pub use rawframes::{rawframes, FrameField};
 pub use recordio::recordio;
 pub use something_something::{something_something, Numbered};
 pub use space_list::space_list;
+pub use tabular::TableColumns;
 pub use tfrecord::{tfrecord, Features};
 pub use ucf101::ucf101;
 pub use value::{Column, Value};

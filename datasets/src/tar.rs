@@ -71,6 +71,34 @@ impl Tar {
         Ok(Self { blocks, next: Some(0) })
     }
 
+    /// Length of the file.
+    pub fn len(&self) -> u64 {
+        self.blocks.len()
+    }
+
+    /// An error unless the header of a member that lies here, as somebody says, says so too.
+    pub fn check(&mut self, member: &TarMember) -> Result<()> {
+        let at = member.offset.checked_sub(BLOCK).filter(|at| at % BLOCK == 0);
+        let header = match at.map(|at| self.header(at)) {
+            Some(Err(Error::Malformed { .. })) | None => None,
+            Some(header) => header?,
+        };
+        // Of a length that the header has no room for it says 0, and another one before it the length.
+        let fits = header.is_some_and(|header| {
+            matches!(header.kind, 0 | b'0' | b'7') && [0, member.len].contains(&header.len)
+        });
+        match fits {
+            true => Ok(()),
+            false => Err(self.blocks.damaged(
+                member.offset,
+                format!(
+                    "is no file of {} bytes, as its index says of '{}'; make the index anew",
+                    member.len, member.name
+                ),
+            )),
+        }
+    }
+
     /// The file, for messages.
     pub fn site(&self, offset: u64) -> Site {
         self.blocks.site(offset)

@@ -7,8 +7,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use framespool::error::{Error, Result, Site};
-use framespool::source::name_of;
+use framespool::source::{self, name_of, url_in};
 
+use crate::blocks::{own, Stream};
 use crate::value::Value;
 
 /// Longest line of a list: a record with a long conversation has some hundred KiB.
@@ -25,12 +26,12 @@ pub(crate) fn for_each_line(
     mut read: impl FnMut(u64, &str) -> Result<(), String>,
 ) -> Result<()> {
     let site = site(path);
-    let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(&site, e))?);
+    let mut file = BufReader::new(opened(path)?);
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
         let length = file.by_ref().take(MOST_LINE_BYTES + 1).read_until(b'\n', &mut line);
-        if length.map_err(|e| Error::io(&site, e))? == 0 {
+        if length.map_err(|e| own(&site, e))? == 0 {
             break;
         }
         if line.len() as u64 > MOST_LINE_BYTES {
@@ -52,12 +53,20 @@ pub(crate) fn for_each_line(
     Ok(())
 }
 
+/// A file, or a pipe that somebody writes into, or what lies at a URL.
+fn opened(path: &Path) -> Result<Box<dyn Read>> {
+    match url_in(path) {
+        Some(_) => Ok(Box::new(Stream::from(source::open(path)?, 0))),
+        None => Ok(Box::new(File::open(path).map_err(|e| Error::io(&site(path), e))?)),
+    }
+}
+
 /// The value in a JSON file.
 pub(crate) fn json(path: &Path) -> Result<Value> {
     let site = site(path);
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|e| Error::io(&site, e))?;
-    file.take(MOST_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Error::io(&site, e))?;
+    let file = opened(path)?;
+    file.take(MOST_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| own(&site, e))?;
     if bytes.len() as u64 > MOST_DOCUMENT_BYTES {
         let text = format!("{} is larger than {} GiB; split it", name_of(path), MOST_DOCUMENT_BYTES >> 30);
         return Err(Error::Argument(text));

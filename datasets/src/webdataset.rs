@@ -2,6 +2,9 @@
 //! Out: one entry for each sample: where its video or picture lies, and its label.
 //! Never: reads a video, or takes the label of one sample for another's.
 
+mod index;
+
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,14 +42,18 @@ pub enum LabelIn {
 /// - Keys are the column `__key__`. Of members whose extension is in `columns`, JSON objects give a column for each of their names,
 ///   others one of their text.
 /// - Of a sample's members, that one is meant whose extension comes first in `extensions`.
+/// - Where `indices` has a list for a shard ([`wds2idx`](https://docs.nvidia.com/deeplearning/dali/)'s), its headers are not walked over:
+///   only those of the first and the last member are held against it.
 /// - A sample without such a member is an error if it has a label, and passed over if it has none; one without
 ///   a label is an error unless labels are in `Nothing`.
 ///
 /// # Errors
 /// `Argument` for a sample that lacks something, `Malformed`, `Truncated` or `Unsupported` for a shard that is damaged
 /// or compressed, each with shard and key or byte. With `Skip` they are counted, and what is whole is the result.
+#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
 pub fn webdataset(
     shards: &[PathBuf],
+    indices: Option<&[PathBuf]>,
     extensions: &[String],
     label: &LabelIn,
     columns: &[String],
@@ -67,10 +74,20 @@ pub fn webdataset(
         LabelIn::Json(extension, names) => LabelIn::Json(lower(extension), names.clone()),
     };
     let columns: Vec<String> = columns.iter().map(lower).collect();
+    if let Some(indices) = indices.filter(|indices| indices.len() != shards.len()) {
+        return Err(Error::Argument(format!(
+            "{} indices for {} shards; give one for each",
+            indices.len(),
+            shards.len()
+        )));
+    }
+    let listed: HashMap<&Path, &Path> =
+        shards.iter().zip(indices.unwrap_or_default()).map(|(shard, index)| (&**shard, &**index)).collect();
     let nothing = format!("looked for members ending in .{}", extensions.join(" ."));
     read_all(shards, threads, watch, &nothing, |path, go_on| {
         let mut shard = Shard {
             path,
+            index: listed.get(&**path).copied(),
             extensions: &extensions,
             label: &label,
             columns: &columns,
@@ -84,6 +101,7 @@ pub fn webdataset(
 
 struct Shard<'a> {
     path: &'a Arc<Path>,
+    index: Option<&'a Path>,
     extensions: &'a [String],
     label: &'a LabelIn,
     columns: &'a [String],
@@ -112,14 +130,15 @@ impl Sample {
 
 impl Shard<'_> {
     fn read(&mut self, go_on: Watch) -> Result<()> {
-        let mut tar = match Tar::open(self.path) {
-            Ok(tar) => tar,
+        let opened = Tar::open(self.path).and_then(|mut tar| Ok((self.listed(&mut tar)?, tar)));
+        let (mut listed, mut tar) = match opened {
+            Ok(opened) => opened,
             Err(error) => return self.found.fail(error, self.on_error),
         };
         let mut sample: Option<Sample> = None;
         loop {
             go_on()?;
-            let member = match tar.next() {
+            let member = match listed.as_mut().map_or_else(|| tar.next(), |listed| Ok(listed.next())) {
                 Ok(Some(member)) => member,
                 Ok(None) => break,
                 Err(error) => {
@@ -139,6 +158,16 @@ impl Shard<'_> {
             self.take(sample, &mut tar, member, &extension)?;
         }
         sample.map_or(Ok(()), |sample| self.finish(sample))
+    }
+
+    /// The members as the shard's index has them, if it has one.
+    fn listed(&self, tar: &mut Tar) -> Result<Option<std::vec::IntoIter<TarMember>>> {
+        let Some(index) = self.index else { return Ok(None) };
+        let members = index::members(index, tar.len())?;
+        for member in members.first().into_iter().chain(members.last()) {
+            tar.check(member)?;
+        }
+        Ok(Some(members.into_iter()))
     }
 
     /// Takes up a member of a sample.

@@ -13,6 +13,7 @@ from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._loader import Batch, ClipLoader
 from framespool._order import Epoch, Mix, Order
+from framespool._prepare import PrepareForecast, PrepareReport, prepare, prepare_forecast
 from framespool._preview import preview
 from framespool._probe import Probe, probe
 from framespool._video import Frames, Video, VideoInfo
@@ -73,6 +74,8 @@ __all__ = [
     "NoVideoError",
     "NotFoundError",
     "Order",
+    "PrepareForecast",
+    "PrepareReport",
     "Probe",
     "ReadError",
     "Tensor",
@@ -89,6 +92,8 @@ __all__ = [
     "doctor",
     "errors",
     "gpu",
+    "prepare",
+    "prepare_forecast",
     "preview",
     "probe",
     "remote_stats",

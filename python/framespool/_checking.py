@@ -85,7 +85,7 @@ def check(
     for place, (source, _) in enumerate(entries):
         keys[place] = _key(source, place)
         before = known.get(keys[place])
-        if before is not None and before["state"] == _state(source):
+        if before is not None and before["state"] == state_of(source):
             if before["failure"] is not None:
                 failures.append({**before["failure"], "video_id": place})
         else:
@@ -99,7 +99,7 @@ def check(
         some = _AT_A_TIME[pictures]
         for begin in range(0, len(places), some):
             chunk = places[begin : begin + some]
-            states = [_state(entries[place][0]) for place in chunk]  # before they are read
+            states = [state_of(entries[place][0]) for place in chunk]  # before they are read
             made, failed = _decoded(entries.subset(chunk), pictures, clips, num_threads, index)
             frames += made
             for number, failure in failed.items():
@@ -174,7 +174,7 @@ def _key(source: Source, place: int) -> str:
     return json.dumps(key_of(source) or place)
 
 
-def _state(source: Source) -> list[int] | None:
+def state_of(source: Source) -> list[int] | None:
     """By which a file is known to be unchanged; ``None`` where nothing tells."""
     key = key_of(source)
     if key is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import resource
@@ -10,11 +11,13 @@ import struct
 import sys
 import zlib
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from framespool import _framespool, gpu
 from framespool._framespool import __version__
 from framespool._images import decode_image
+from framespool._words import bytes_text
 from framespool.errors import Error
 
 #: Packages that framespool works with; none is needed.
@@ -46,7 +49,7 @@ def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
     other packages. ``index``: another place for indices than the default one. Nothing is changed, but that the index
     is made where there is none yet.
     """
-    return [_library(), _decodes(), _cores(), *_limits(), _index(index), *_gpus(), _packages()]
+    return [_library(), _contents(), _decodes(), _cores(), *_limits(), _index(index), *_gpus(), _packages()]
 
 
 def _library() -> Finding:
@@ -55,6 +58,27 @@ def _library() -> Finding:
         "framespool",
         "ok",
         f"{__version__}, FFmpeg {_framespool.ffmpeg_version} inside, pixels by {_framespool.pixel_backend}; {python}",
+    )
+
+
+def _contents() -> Finding:
+    """The list of what is in the wheel (CycloneDX), which lies beside its metadata."""
+    try:
+        files = importlib.metadata.files("framespool") or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.parts[-2:] == ("sboms", "framespool.cdx.json"):
+            place = Path(os.fspath(file.locate()))
+            try:
+                inside = json.loads(place.read_text(encoding="utf-8"))["components"]
+            except (OSError, ValueError, KeyError) as error:
+                return Finding("contents", "note", f"{place} cannot be read: {error}", "install framespool again")
+            crates = sum(entry["purl"].startswith("pkg:cargo/") for entry in inside)
+            others = [f"{entry['name']} {entry['version']}" for entry in inside if "pkg:generic/" in entry["purl"]]
+            return Finding("contents", "ok", f"{crates} crates, {', '.join(others)}: {place}")
+    return Finding(
+        "contents", "note", "no list of what is inside: this was not built by 'make wheel'", "Cargo.lock has the crates"
     )
 
 
@@ -100,7 +124,7 @@ def _limits() -> list[Finding]:
     free = about.f_bavail * about.f_frsize
     small = free < _SMALL_SHM
     remedy = "only PyTorch's DataLoader workers need it; docker run --shm-size=8g" if small else None
-    found.append(Finding("shared memory", "note" if small else "ok", f"{_bytes(free)} free in /dev/shm", remedy))
+    found.append(Finding("shared memory", "note" if small else "ok", f"{bytes_text(free)} free in /dev/shm", remedy))
     return found
 
 
@@ -122,7 +146,7 @@ def _index(place: str | os.PathLike[str] | None) -> Finding:
         remedy = "set FRAMESPOOL_INDEX to a folder that can be written, or to off"
         return Finding("index", "bad", f"{index.file}: {trouble}", remedy)
     size = os.path.getsize(index.file) if os.path.exists(index.file) else 0
-    return Finding("index", "ok", f"{index.file}, {_bytes(size)}")
+    return Finding("index", "ok", f"{index.file}, {bytes_text(size)}")
 
 
 def _gpus() -> list[Finding]:
@@ -138,10 +162,8 @@ def _gpus() -> list[Finding]:
 
 def _gpu(device: gpu.Device) -> Finding:
     major, minor = device.cuda_version
-    text = (
-        f"{device.name}, driver for CUDA {major}.{minor}, {_bytes(device.free_bytes)} of "
-        f"{_bytes(device.total_bytes)} free"
-    )
+    memory = f"{bytes_text(device.free_bytes)} of {bytes_text(device.total_bytes)} free"
+    text = f"{device.name}, driver for CUDA {major}.{minor}, {memory}"
     name = f"cuda:{device.ordinal}"
     if not device.engines:
         remedy = (
@@ -166,11 +188,3 @@ def _packages() -> Finding:
     if sys.flags.optimize:
         text += "; Python runs with -O"
     return Finding("packages", "ok", text)
-
-
-def _bytes(number: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"

@@ -47,11 +47,11 @@ __all__ = [
     "read_kinetics",
     "read_lerobot",
     "read_lmdb",
-    "read_parquet",
     "read_rawframes",
     "read_recordio",
     "read_something_something",
     "read_space_list",
+    "read_tables",
     "read_tfrecord",
     "read_ucf101",
     "read_webdataset",
@@ -155,6 +155,9 @@ class Video:
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""
+    def colour(self) -> tuple[int, int, int, bool | None]:
+        """Primaries, transfer and matrix as numbered by ITU-T H.273 (2: not said), and whether the range is full; the
+        first frame is decoded for it."""
     def probe(self, frames: int, stride: int) -> dict[str, Any]:
         """What is found by looking through the packets; costs are those of a clip of so many frames, so far apart."""
     def all_pts_seconds(self) -> list[float]:
@@ -400,6 +403,7 @@ _Listing = tuple[Entries, dict[str, list[Any]], int, list[str]]
 
 def read_webdataset(
     shards: list[str],
+    indices: list[str] | None,
     video: list[str],
     label: tuple[str, list[str]] | None,
     columns: list[str],
@@ -425,7 +429,8 @@ def read_lmdb(
 ) -> _Listing:
     """Where the values of LMDB databases lie, as :func:`read_webdataset`."""
 
-def read_parquet(
+def read_tables(
+    kind: str,
     files: list[str],
     keys: tuple[str, str, str, str],
     in_frames: bool,

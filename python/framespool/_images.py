@@ -64,8 +64,8 @@ class ImageLoader(Loader[ImageBatch]):
 
     ``exact=False``: a JPEG is decoded only as far as the result needs. Where it is made four times smaller or more,
     libjpeg halves it while decoding (never below twice the result's size), and its chroma is resampled together with
-    its luma. Resized images then differ a little from "decode, then resize"; the README has the figures. Rows that a
-    crop leaves out are not decoded, so that damage there stays unseen; that a file is cut short never does.
+    its luma. Resized images then differ a little from "decode, then resize"; docs/howto/images.md has the figures. Rows
+    that a crop leaves out are not decoded, so that damage there stays unseen; that a file is cut short never does.
     ``exact=True``: the file is decoded whole into the RGB that libjpeg-turbo, Pillow, OpenCV and torchvision make of
     it, byte for byte, before the transforms see it.
 

@@ -14,6 +14,7 @@ from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
 from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
 from framespool.datasets._dataset import as_dataset, write_quarantine
+from framespool.datasets._sources import Source
 from framespool.transforms._lists import split
 
 B = TypeVar("B")
@@ -288,20 +289,7 @@ class Loader(Generic[B]):
         failures: list[dict[str, Any]] = []
         for video, path, kind, message, clips in self._spool.failures():
             failures.append({"video_id": video, "path": path, "kind": kind, "message": message, "clips": clips})
-            source = self.dataset.entries[video][0]
-            if kind == "clip" and isinstance(source, Part):
-                failures[-1]["part"] = source.bounds()  # the file itself may be sound
-            source = source.source if isinstance(source, Part) else source
-            if isinstance(source, FrameFolder):
-                # The message names the file; what stands in the dataset is the folder.
-                failures[-1] |= {"path": os.fspath(source.folder), "frames": source._which}
-            elif isinstance(source, Member):
-                failures[-1] |= {"path": os.fspath(source.file), "member": source._which}
-            elif isinstance(source, Cell):
-                failures[-1] |= {"path": os.fspath(source.file), "cell": source._which}
-            else:
-                # As the dataset has it: messages leave out what a URL must not tell, and letters that are none.
-                failures[-1]["path"] = None if isinstance(source, bytes) else os.fspath(source)
+            failures[-1] |= blamed(self.dataset.entries[video][0], kind)
         return failures
 
     def write_quarantine(self, path: str | os.PathLike[str]) -> int:
@@ -334,6 +322,27 @@ class Loader(Generic[B]):
         return self._spool.stats()
 
 
+def blamed(source: Source, kind: str) -> dict[str, Any]:
+    """What an entry of a list of failures says of its source, for an error of this kind."""
+    told: dict[str, Any] = {}
+    if kind == "clip" and isinstance(source, Part):
+        told["part"] = source.bounds()  # the file itself may be sound
+    source = source.source if isinstance(source, Part) else source
+    if isinstance(source, FrameFolder):
+        # The message names the file; what stands in the dataset is the folder.
+        return told | {"path": os.fspath(source.folder), "frames": source._which}
+    if isinstance(source, Member):
+        return told | {"path": os.fspath(source.file), "member": source._which}
+    if isinstance(source, Cell):
+        return told | {"path": os.fspath(source.file), "cell": source._which}
+    # As the dataset has it: messages leave out what a URL must not tell, and letters that are none.
+    return told | {"path": None if isinstance(source, bytes) else os.fspath(source)}
+
+
+class _Lost(Exception):
+    """Stands for a batch that was made and did not arrive."""
+
+
 class Epoch(Iterator[B]):
     """One pass over the dataset. After an error the batches behind it can still be had."""
 
@@ -343,11 +352,21 @@ class Epoch(Iterator[B]):
         #: What the first of the spools gave for the coming batch. All stay at the same place, whatever happens to one:
         #: what the others gave is kept until the last one has given its own.
         self._given: list[dict[str, Any] | Exception | None] = []
+        #: The number of that batch.
+        self._coming: int | None = None
 
     def __next__(self) -> B:
         while len(self._given) < len(self._spools):
+            if not self._given:
+                numbers = [spool.next_number(number) for spool, number in self._spools]
+                self._coming = min((number for number in numbers if number is not None), default=None)
             spool, number = self._spools[len(self._given)]
             before = spool.next_number(number)
+            if before is not None and self._coming is not None and before > self._coming:
+                # A signal came between the engine's return and the list: the batch went with KeyboardInterrupt, and
+                # what the other spools have for its place goes too.
+                self._given.append(_Lost())
+                continue
             try:
                 self._given.append(spool.next_batch(number))
             except Exception as error:
@@ -355,6 +374,8 @@ class Epoch(Iterator[B]):
                     raise  # nothing was taken: the next call asks for the same batch
                 self._given.append(error)
         given, self._given = self._given, []
+        if any(isinstance(batch, _Lost) for batch in given):
+            return next(self)
         made = [batch for batch in given if isinstance(batch, dict)]
         for batch in given:
             if isinstance(batch, Exception):

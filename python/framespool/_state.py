@@ -91,6 +91,13 @@ def text(value: Any) -> str:
     return repr(value)
 
 
+def _differ(said: Any, mine: Any) -> bool:
+    try:
+        return bool(said != mine)
+    except (TypeError, ValueError, RuntimeError):
+        return True  # an array of several numbers: neither equal nor not
+
+
 def position(state: Any, mine: Mapping[str, Any], batches: int, most_epoch: int) -> tuple[int, int]:
     """Epoch and batch of a state that fits.
 
@@ -101,7 +108,7 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, most_epoch: int)
     missing = [key for key in ("format", "epoch", "batch", *mine) if key not in state]
     if missing:
         raise ArgumentError(f"the state lacks {', '.join(missing)}; it must be what state_dict() returned, whole")
-    if state["format"] != FORMAT:
+    if _differ(state["format"], FORMAT):
         raise ArgumentError(
             f"the state has format {state['format']!r}, this release reads format {FORMAT}; "
             "use the release that wrote it"
@@ -109,7 +116,9 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, most_epoch: int)
     foreign = [_WORDS[key] for key in state if key in _WORDS and key not in mine]
     if foreign:
         raise ArgumentError(f"the state is that of another kind of loader: it says {', '.join(foreign)}")
-    differ = [f"{_WORDS[key]} was {state[key]}, is {value}" for key, value in mine.items() if state[key] != value]
+    differ = [
+        f"{_WORDS[key]} was {state[key]}, is {value}" for key, value in mine.items() if _differ(state[key], value)
+    ]
     if differ:
         raise ArgumentError(
             f"the state does not fit this loader: {'; '.join(differ)}. Make the loader as it was, or begin anew with "

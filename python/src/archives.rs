@@ -55,10 +55,12 @@ fn listing(py: Python<'_>, mut packed: Packed) -> PyResult<Listing<'_>> {
 
 /// `label`: the extension of a member, and names in its JSON, if it is one.
 #[pyfunction]
-#[pyo3(signature = (shards, video, label, columns, on_error, threads))]
+#[pyo3(signature = (shards, indices, video, label, columns, on_error, threads))]
+#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
 pub fn read_webdataset<'py>(
     py: Python<'py>,
     shards: Vec<PathBuf>,
+    indices: Option<Vec<PathBuf>>,
     video: Vec<String>,
     label: Option<(String, Vec<String>)>,
     columns: Vec<String>,
@@ -70,8 +72,18 @@ pub fn read_webdataset<'py>(
         Some((extension, names)) if names.is_empty() => LabelIn::Text(extension),
         Some((extension, names)) => LabelIn::Json(extension, names),
     };
-    let read =
-        || datasets::webdataset(&shards, &video, &label, &columns, policy(on_error)?, threads, &watch());
+    let read = || {
+        datasets::webdataset(
+            &shards,
+            indices.as_deref(),
+            &video,
+            &label,
+            &columns,
+            policy(on_error)?,
+            threads,
+            &watch(),
+        )
+    };
     let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }

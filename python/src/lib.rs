@@ -55,7 +55,7 @@ mod _framespool {
     #[pymodule_export]
     use sampling::{clips_in, sample, Info};
     #[pymodule_export]
-    use tables::read_parquet;
+    use tables::read_tables;
     #[pymodule_export]
     use tensor::Tensor;
     #[pymodule_export]

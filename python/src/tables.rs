@@ -24,12 +24,13 @@ type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>);
 /// Entries, as a table or, where there are cells, as rows; names of labels; columns; how many were left out; why, of the first ones.
 type Listing<'py> = (Option<Entries>, Vec<Row<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
 
-/// `keys`: of the source, the label, the start and the end. `columns`: other ones, by default all plain ones.
+/// `kind`: "parquet" or "arrow". `keys`: of the source, the label, the start and the end. `columns`: other ones, by default all plain ones.
 #[pyfunction]
-#[pyo3(signature = (files, keys, in_frames, columns, root, on_error, threads))]
+#[pyo3(signature = (kind, files, keys, in_frames, columns, root, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
-pub fn read_parquet<'py>(
+pub fn read_tables<'py>(
     py: Python<'py>,
+    kind: &str,
     files: Vec<PathBuf>,
     keys: (String, String, String, String),
     in_frames: bool,
@@ -41,7 +42,14 @@ pub fn read_parquet<'py>(
     let (source, label, start, end) = keys;
     let keys = Keys { source, label, start, end, in_frames };
     let how = TableColumns { keys, others: columns, root };
-    let read = || datasets::parquet(&files, &how, policy(on_error)?, threads, &watch());
+    let read = || {
+        let (on_error, watch) = (policy(on_error)?, watch());
+        match kind {
+            "parquet" => datasets::parquet(&files, &how, on_error, threads, &watch),
+            "arrow" => datasets::arrow(&files, &how, on_error, threads, &watch),
+            other => Err(Error::Argument(format!("a table is \"parquet\" or \"arrow\", got \"{other}\""))),
+        }
+    };
     let (mut packed, classes) = raise_own(py, py.detach(read))?;
     let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
     let columns = table(py, columns)?;

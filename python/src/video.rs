@@ -395,6 +395,13 @@ impl Video {
         Ok(facts)
     }
 
+    /// Primaries, transfer and matrix as numbered by ITU-T H.273, and full range where stated; decodes the first frame.
+    fn colour(&self, py: Python<'_>) -> PyResult<(u8, u8, u8, Option<bool>)> {
+        self.check_process(py)?;
+        let tags = raise_own(py, py.detach(called(|| self.engine.colour(&watch()))))?;
+        Ok((tags.primaries, tags.transfer, tags.matrix, tags.full_range))
+    }
+
     /// What is found by looking through the packets, by name; costs are those of such a clip.
     fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;

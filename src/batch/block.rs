@@ -5,12 +5,13 @@
 
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, Memory};
 use framespool_nvdec::pool::DecoderPool;
 
 use crate::error::{Error, Result};
+use crate::sync::{Mutex, PoisonError};
 
 /// Good for AVX-512 stores and for a GPU's copy engine.
 pub(super) const ALIGN: usize = 64;

@@ -3,13 +3,14 @@
 //! Never: two owners of one byte: a part is lent once, and the block is readable only when all parts are back.
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, Stream};
 
 use super::block::{Block, DeviceBlock, Pool, ALIGN};
 use super::tracks::{Spot, Target, Tracks};
 use crate::error::{Error, Result};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The memory of one batch.
 pub struct Slab {
@@ -120,7 +121,7 @@ impl Slab {
         self.used = self.used.min(len);
     }
 
-    fn events(&self) -> std::sync::MutexGuard<'_, Box<Events>> {
+    fn events(&self) -> MutexGuard<'_, Box<Events>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -244,6 +245,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
+        crate::sync::others_may_run();
         // A part that was given up in the middle: its writes must still be over before the memory is used again.
         if self.settle().is_err() {
             self.slab.events().unmarked = true;

@@ -49,6 +49,7 @@ impl Demuxer {
         let code = unsafe {
             (*raw).pb = io.raw();
             (*raw).flags |= ffi::AVFMT_FLAG_CUSTOM_IO;
+            (*raw).io_open = Some(refuse_to_open);
             ffi::avformat_open_input(&mut raw, ptr::null(), ptr::null(), ptr::null_mut())
         };
         if code < 0 {
@@ -213,6 +214,18 @@ impl Drop for Demuxer {
     }
 }
 
+/// What libavformat calls to open what a file names: a playlist's parts, a track in another file. A video is one file here; with an
+/// FFmpeg that follows such names, whoever made the file would choose what this process reads and whom it asks.
+unsafe extern "C" fn refuse_to_open(
+    _: *mut ffi::AVFormatContext,
+    _: *mut *mut ffi::AVIOContext,
+    _: *const libc::c_char,
+    _: c_int,
+    _: *mut *mut ffi::AVDictionary,
+) -> c_int {
+    ffi::AVERROR(libc::EPERM)
+}
+
 fn open_error(site: &Site, io: &mut Io, code: c_int, what: &str) -> Error {
     if let Some(error) = io.take_error() {
         return error;
@@ -317,4 +330,25 @@ fn turn(par: &ffi::AVCodecParameters) -> Turn {
     };
     // Rows of the matrix are x and y: (x', y') = (x, y) * [a b; c d].
     Turn::from_matrix(cell(0), cell(1), cell(3), cell(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemorySource;
+
+    #[test]
+    fn what_a_file_names_is_not_opened() {
+        let mut ivf = b"DKIF\0\0\x20\0VP80\x10\0\x10\0".to_vec();
+        ivf.extend([30u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()));
+        let demuxer = Demuxer::open(Arc::new(MemorySource::new("a.ivf", ivf)), false).unwrap();
+        let mut opened = ptr::null_mut();
+        // SAFETY: the context is open, the URL ends with a zero, and what would be opened has a place.
+        let code = unsafe {
+            let open = (*demuxer.raw()).io_open.expect("set when it was opened");
+            open(demuxer.raw(), &mut opened, c"file:Cargo.toml".as_ptr(), 1, ptr::null_mut())
+        };
+        assert_eq!(code, ffi::AVERROR(libc::EPERM), "{}", error_text(code));
+        assert!(opened.is_null());
+    }
 }

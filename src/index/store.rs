@@ -9,6 +9,8 @@ mod column;
 mod database;
 mod entry;
 mod fill;
+#[doc(hidden)]
+pub mod fuzzing;
 mod open;
 mod process;
 mod travel;

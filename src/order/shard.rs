@@ -82,7 +82,8 @@ impl Split {
         let last = self.len_batches().checked_sub(1);
         last.map_or(0, |last| {
             let share = self.share(last, 0).map_or(0, |share| share.clips + share.padding);
-            last * u64::from(self.batch_size) + share
+            // Padding may reach beyond what numbers hold.
+            last.saturating_mul(self.batch_size.into()).saturating_add(share)
         })
     }
 
@@ -218,5 +219,8 @@ mod tests {
             assert!(split.share(last + 1, 0).is_none() && split.share(0, num_shards).is_none());
             assert!(split.len_slots() > 0);
         }
+        // Six slots of padding would be more than there are numbers.
+        let filled = Split { num_clips: u64::MAX, batch_size: 7, num_shards: 1, last_batch: LastBatch::Fill };
+        assert_eq!(filled.len_slots(), u64::MAX);
     }
 }

@@ -282,7 +282,8 @@ impl Draft {
         let Some(mapped) = &mut self.mapped else { return };
         let window = self.geometry.window;
         let shrunk = |row: [f64; 3], length: u32| {
-            let rate = row[0].hypot(row[1]);
+            // Not `hypot`, whose last bit differs from one C library to the next.
+            let rate = (row[0] * row[0] + row[1] * row[1]).sqrt();
             if rate > 1.0 {
                 (f64::from(length) / rate).round().max(1.0) as u32
             } else {

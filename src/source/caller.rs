@@ -77,7 +77,7 @@ struct Caller {
     tally: Option<Arc<Tally>>,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     static CALLER: RefCell<Option<Caller>> = const { RefCell::new(None) };
 }
 

@@ -7,6 +7,7 @@ mod address;
 mod ahead;
 mod cache;
 mod fetch;
+pub mod fuzzing;
 mod net;
 mod store;
 

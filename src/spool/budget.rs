@@ -2,8 +2,9 @@
 //! Out: a reservation, or none if the budget does not allow it.
 //! Never: more reserved than the budget, by whatever thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A number of bytes, shared by all lanes.
 #[derive(Debug)]

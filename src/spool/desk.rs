@@ -5,8 +5,7 @@
 mod decoders;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::budget::{Budget, Reserved};
@@ -20,6 +19,8 @@ use crate::decode::{FrameDecoder, StillReader};
 use crate::error::{Error, Result};
 use crate::order::Slot;
 use crate::pixels::ClipShape;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Errands that may be parked at a time, unless there are many lanes: each holds a file open and perhaps a decoder.
 const PARKED: usize = 8;

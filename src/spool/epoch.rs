@@ -3,6 +3,7 @@
 //! Never: more batches open than `prefetch` allows.
 
 use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -111,7 +112,12 @@ impl Epoch {
         let slot = Slot { padding: true, ..first };
         let mut alone = Alone::new(with.config, with.library, with.meter, &with.desk.road);
         let mut ticket = Ticket { position: 0, slot, part: None, due: true };
-        let made = alone.stand_in(self.epoch, &mut ticket, error, watch);
+        let attempt = || alone.stand_in(self.epoch, &mut ticket, error, watch);
+        // As in a lane: a panic is an error, here of the whole batch.
+        let made = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
+            let site = with.library.site(with.library.locate(slot.clip).0);
+            Err(Error::Internal { site, reason: "a panic while another clip was made in its place".into() })
+        });
         alone.count_work();
         let (facts, pixels) = made?;
         let even = with.config.clip_shape().is_some();

@@ -5,7 +5,6 @@
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use super::alone::Alone;
@@ -20,6 +19,7 @@ use crate::batch::{Part, Target};
 use crate::error::{Error, Result};
 use crate::pixels::{ClipShape, DeviceExpand, Expand, Painter};
 use crate::source::{calling, Calling};
+use crate::sync::thread::{self, Builder, JoinHandle};
 
 /// All lanes.
 pub(super) struct Lanes {
@@ -76,7 +76,7 @@ impl Drop for Lanes {
             return;
         }
         self.desk.close();
-        let own = std::thread::current().id();
+        let own = thread::current().id();
         for thread in self.threads.drain(..) {
             // A lane whose own work lets go of the spool ends by itself, when that work is done.
             if thread.thread().id() != own {

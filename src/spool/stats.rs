@@ -3,13 +3,14 @@
 //! Never: influences anything.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::errand::Work;
 use crate::decode::{Counts, Times};
 use crate::error::Error;
 use crate::source::{RemoteCounts, Tally};
+use crate::sync::{Mutex, PoisonError};
 
 /// A reading of the counts.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import framespool as fsp
 import pytest
+from framespool._prepare import _program
 from servers import S3, Nginx
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +26,17 @@ def _corpus() -> Path | None:
     if os.environ.get("CI"):
         raise RuntimeError(f"CI must have the corpus at {place}")
     return None
+
+
+@pytest.fixture
+def encoder() -> str:
+    """An ffmpeg program, which `prepare` needs."""
+    try:
+        return _program.find()
+    except fsp.UnsupportedError:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip("no ffmpeg program: pip install imageio-ffmpeg")
 
 
 @pytest.fixture(scope="session")

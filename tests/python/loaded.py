@@ -1,10 +1,18 @@
-"""Small loaders, and what one delivers as a number, for tests that compare two ways to the same clips."""
+"""Small loaders, and what one delivers as a number, for tests that compare two ways to the same clips.
+
+And tables that are damaged, for readers of several formats.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import framespool as fsp
+from framespool.datasets import Dataset, Member
 
 SMALL = [fsp.transforms.Resize((32, 40))]
 KEYWORDS = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7}
@@ -22,3 +30,49 @@ def digest(loader) -> str:
 
 def clips(dataset, rule=None, **keywords) -> fsp.ClipLoader:
     return fsp.ClipLoader(dataset, rule or fsp.sampling.random(sequence_length=4, stride=3), **{**KEYWORDS, **keywords})
+
+
+def damaged(
+    path: Path,
+    rng: random.Random,
+    rounds: int,
+    place: Callable[[], int],
+    read: Callable[[str], Dataset],
+    every: int,
+) -> tuple[dict[str, int], float]:
+    """What becomes of a table of pictures that is cut short, or changed at places that ``place`` draws, under both
+    policies on errors: each error names the file, and what is listed lies in it. How often, and the longest time."""
+    sound = path.read_bytes()
+    outcomes, slowest = {"listed": 0, "refused": 0, "opened": 0, "failed": 0}, 0.0
+
+    def told(error: fsp.Error, what: str) -> None:
+        assert str(path) in str(error) and "panic" not in str(error)
+        outcomes[what] += 1
+
+    for number in range(rounds):
+        changed = bytearray(sound)
+        if number % 5 == 0:
+            changed = changed[: rng.randrange(len(sound))]
+        else:
+            for _ in range(rng.choice((1, 1, 3))):
+                at = place()
+                changed[at] = (changed[at] + rng.randrange(1, 256)) % 256
+        path.write_bytes(changed)
+        begun = time.monotonic()
+        for on_error in ("raise", "skip"):
+            try:
+                dataset = read(on_error)
+            except fsp.Error as error:
+                told(error, "refused")
+                continue
+            outcomes["listed"] += 1
+            for source, _ in dataset.entries[::every]:
+                if isinstance(source, Member):
+                    assert source.offset_bytes + source.num_bytes <= len(changed)
+                try:
+                    fsp.decode_image(source)
+                    outcomes["opened"] += 1
+                except fsp.Error as error:
+                    told(error, "failed")
+        slowest = max(slowest, time.monotonic() - begun)
+    return outcomes, slowest

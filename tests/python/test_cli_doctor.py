@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+from pathlib import PurePosixPath
 
 import framespool as fsp
 import pytest
@@ -29,6 +30,29 @@ def test_a_sound_machine_is_told_so(tmp_path, capsys):
     assert any(line.startswith("note  index") for line in lines) and any(
         "unset FRAMESPOOL_INDEX" in line for line in lines
     )
+
+
+def test_what_is_inside_is_listed(capsys, monkeypatch, tmp_path):
+    class Place(PurePosixPath):
+        def locate(self):
+            return tmp_path / self.name
+
+    monkeypatch.setattr(_doctor.importlib.metadata, "files", lambda name: [Place(f"{name}.dist-info/RECORD")])
+    _, findings = found(capsys)
+    assert findings["contents"]["state"] == "note" and "Cargo.lock" in findings["contents"]["remedy"]
+
+    listed = Place("framespool-1.dist-info/sboms/framespool.cdx.json")
+    monkeypatch.setattr(_doctor.importlib.metadata, "files", lambda name: [listed])
+    entries = [("pkg:cargo/a@1", "a", "1"), ("pkg:generic/ffmpeg@9", "FFmpeg", "9"), ("pkg:cargo/b@2", "b", "2")]
+    bill = {"components": [{"purl": purl, "name": name, "version": version} for purl, name, version in entries]}
+    (tmp_path / "framespool.cdx.json").write_text(json.dumps(bill))
+    _, findings = found(capsys)
+    assert findings["contents"]["state"] == "ok"
+    assert findings["contents"]["text"] == f"2 crates, FFmpeg 9: {tmp_path / 'framespool.cdx.json'}"
+
+    (tmp_path / "framespool.cdx.json").write_text("{")
+    _, findings = found(capsys)
+    assert findings["contents"]["state"] == "note" and "cannot be read" in findings["contents"]["text"]
 
 
 def test_an_index_that_cannot_be_written_is_bad(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -166,6 +167,18 @@ def test_on_a_terminal_there_is_a_bar(folder, tmp_path):
     assert plain.stderr == b""
 
 
+def _kept(place) -> int:
+    """Entries of an index that somebody may be making."""
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(
+            sqlite3.connect(f"{(place / 'framespool-index.sqlite3').as_uri()}?mode=ro", uri=True)
+        ) as index,
+    ):
+        return index.execute("SELECT count(*) FROM entry").fetchone()[0]
+    return 0
+
+
 def test_ctrl_c_ends_it_and_keeps_what_was_done(videos, tmp_path):
     """A thousand names for one video that takes some milliseconds."""
     many = tmp_path / "many"
@@ -178,10 +191,11 @@ def test_ctrl_c_ends_it_and_keeps_what_was_done(videos, tmp_path):
     heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, preexec_fn=heeds) as process:
-        time.sleep(1.5)
+        deadline = time.monotonic() + 60
+        while _kept(place) == 0 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=20)
     assert process.returncode == 130, errors
     assert b"stopped" in errors and b"Traceback" not in errors
-    kept = sqlite3.connect(place / "framespool-index.sqlite3").execute("SELECT count(*) FROM entry").fetchone()[0]
-    assert 0 < kept < 3000
+    assert 0 < _kept(place) < 3000

@@ -21,6 +21,8 @@ ray = pytest.importorskip("ray")
 # Workers take seconds to come where there are few cores.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(240)]
 
+from framespool.ray._crew import Crew  # noqa: E402
+from framespool.ray._errors import NoWorkersError  # noqa: E402
 from ray._private.state import actors  # noqa: E402
 
 RANDOM = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=4)
@@ -335,6 +337,25 @@ def test_errors_of_arguments_are_those_of_the_local_loader(cluster, few):
 def test_no_room_for_workers_is_an_error_that_says_so(cluster, few):
     with pytest.raises(fsp.ray.WorkerError, match="'CPU': 64.*num_cpus_per_worker"):
         spread(few, num_cpus_per_worker=64, start_timeout=1)
+
+
+def test_an_error_for_want_of_workers_costs_no_batch(cluster, few, monkeypatch):
+    expected = digests(local(few))
+    with spread(few, num_workers=1) as loader:
+        batches = iter(loader)
+        got = [digest(next(batches))]
+        told = "told"
+
+        def nobody(*_):
+            raise NoWorkersError(told)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Crew, "tend", nobody)
+            for _ in range(2):
+                with pytest.raises(fsp.ray.WorkerError, match=told):
+                    next(batches)
+        got += [digest(batch) for batch in batches]
+    assert got == expected
 
 
 def test_fewer_workers_than_asked_for_do_it_all(cluster, few, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import pickle
 import signal
@@ -157,6 +158,45 @@ def test_shards_are_read_where_they_are(asl: list[tuple[str, int]], tmp_path_fac
         listed = len(server.requests())
         assert listed <= 2 * len(by_url.entries), "about one request for a header"
         assert _batches(by_url)[0] == _batches(by_path)[0]
+        # With lists of members beside them, a shard costs a few requests.
+        for number in range(2):
+            with tarfile.open(root / f"s-{number:03}.tar") as tar:
+                members = [(tar.getmember(name), tar.getmember(name[0] + ".cls")) for name in tar.getnames()[::2]]
+            rows = [
+                " ".join(f"{m.name.split('.')[1]} {m.offset_data} {m.size} {m.name}" for m in pair) for pair in members
+            ]
+            (root / f"s-{number:03}.idx").write_text("\n".join([f"v1.2 {len(rows)}", *rows]) + "\n")
+        assert fsp.datasets.webdataset(pattern, index=True) == by_path
+        assert fsp.datasets.webdataset(pattern, index=[root / "s-000.idx", root / "s-001.idx"]) == by_path
+        server.stop()
+        server.start()
+        before = len(server.requests())
+        indexed = fsp.datasets.webdataset(f"http://127.0.0.1:{server.port}/s-{{000..001}}.tar?x=1", index=True)
+        assert [label for _, label in indexed.entries] == [label for _, label in by_path.entries]
+        assert indexed[0][0].offset_bytes == by_path[0][0].offset_bytes
+        asked = len(server.requests()) - before
+        print(f"{len(indexed)} samples listed in {listed} requests by headers, {asked} by indices")
+        with pytest.raises(fsp.ArgumentError, match="1 indices for 2 shards"):
+            fsp.datasets.webdataset(pattern, index=root / "s-000.idx")
+        with pytest.raises(fsp.Error, match="make the index anew"):
+            fsp.datasets.webdataset(root / "s-001.tar", index=root / "s-000.idx")
+    finally:
+        server.stop()
+
+
+def test_lists_are_read_where_they_are(asl: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("lists").resolve()
+    (root / "list.txt").write_text("a.mp4 3\nb/c.mp4 4\n")
+    (root / "clips.jsonl").write_text(json.dumps({"uri": "a.mp4", "label": 7}) + "\n")
+    server = Nginx(root, tmp_path_factory.mktemp("nginx-of-lists"))
+    server.start()
+    try:
+        address = f"http://127.0.0.1:{server.port}"
+        listed = [(str(path), label) for path, label in fsp.datasets.file_list(f"{address}/list.txt")]
+        assert listed == [(f"{address}/a.mp4", 3), (f"{address}/b/c.mp4", 4)]
+        assert fsp.datasets.json_lines(f"{address}/clips.jsonl").entries == [(f"{address}/a.mp4", 7)]
+        with pytest.raises(fsp.NotFoundError, match=r"gone\.txt"):
+            fsp.datasets.file_list(f"{address}/gone.txt")
     finally:
         server.stop()
 

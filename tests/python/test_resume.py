@@ -8,6 +8,7 @@ import json
 import random
 
 import framespool as fsp
+import numpy as np
 import pytest
 
 SAMPLING = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=4)
@@ -193,6 +194,7 @@ def test_a_state_that_does_not_fit_is_refused_with_what_differs(asl):
         {**state, "batch": 8},
         {**state, "epoch": -1},
         {**state, "batch": "2"},
+        {**state, "seed": np.array([5, 5])},
     ):
         with pytest.raises(fsp.ArgumentError):
             fits.load_state_dict(wrong)

@@ -6,14 +6,14 @@ import io
 import json
 import pickle
 import random
-import time
 from pathlib import Path
 
 import framespool as fsp
 import pytest
 from framespool.datasets import Cell, Member, Part
-from loaded import KEYWORDS, clips, digest
+from loaded import KEYWORDS, clips, damaged, digest
 from PIL import Image
+from servers import Nginx
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requirements-dev.txt")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -207,35 +207,49 @@ def test_damage_ends_in_an_error_or_in_bytes_of_the_file(tmp_path, compression):
     buffer = io.BytesIO()
     pq.write_table(pa.table(made), buffer, compression=compression, row_group_size=25, use_dictionary=["name"])
     sound, path = buffer.getvalue(), tmp_path / "d.parquet"
+    path.write_bytes(sound)
     footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
-    outcomes, slowest = {"listed": 0, "refused": 0, "opened": 0, "failed": 0}, 0.0
-    for number in range(400):
-        damaged = bytearray(sound)
-        if number % 5 == 0:
-            damaged = damaged[: rng.randrange(len(sound))]
-        else:
-            for _ in range(rng.choice((1, 1, 3))):
-                at = rng.randrange(footer, len(sound)) if rng.random() < 0.5 else rng.randrange(len(sound))
-                damaged[at] = (damaged[at] + rng.randrange(1, 256)) % 256
-        path.write_bytes(damaged)
-        begun = time.monotonic()
-        for on_error in ("raise", "skip"):
-            try:
-                dataset = fsp.datasets.parquet(path, source="bin", on_error=on_error)
-            except fsp.Error as error:
-                assert str(path) in str(error) and "panic" not in str(error)
-                outcomes["refused"] += 1
-                continue
-            outcomes["listed"] += 1
-            for source, _ in dataset.entries[::12]:
-                if isinstance(source, Member):
-                    assert source.offset_bytes + source.num_bytes <= len(damaged)
-                try:
-                    fsp.decode_image(source)
-                    outcomes["opened"] += 1
-                except fsp.Error as error:
-                    assert str(path) in str(error) and "panic" not in str(error)
-                    outcomes["failed"] += 1
-        slowest = max(slowest, time.monotonic() - begun)
+
+    def place() -> int:
+        return rng.randrange(footer if rng.random() < 0.5 else 0, len(sound))
+
+    def read(on_error: str):
+        return fsp.datasets.parquet(path, source="bin", on_error=on_error)
+
+    outcomes, slowest = damaged(path, rng, 400, place, read, 12)
     print(f"{compression}: {outcomes}, slowest {slowest:.3f} s")
     assert slowest < 10 and min(outcomes.values()) > 0 and outcomes["opened"] > 100 < outcomes["refused"]
+
+
+def test_tables_are_read_where_they_are(tmp_path_factory, asl):
+    root = tmp_path_factory.mktemp("tables").resolve()
+    made = table(asl[:6])
+    for compression in ("none", "zstd"):
+        # Pages of one video each, so that a cell is not all of a group.
+        pq.write_table(
+            made, root / f"{compression}.parquet", compression=compression, use_dictionary=False, data_page_size=1
+        )
+    with pa.OSFile(str(root / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, made.schema) as writer:
+        writer.write_table(made, max_chunksize=2)
+    pq.write_table(pa.table({"uri": ["b/c.mp4"], "label": [1]}), root / "names.parquet")
+    server = Nginx(root, tmp_path_factory.mktemp("nginx-of-tables"))
+    server.start()
+    try:
+        address = f"http://127.0.0.1:{server.port}"
+        for name, kind in (("none.parquet", Member), ("zstd.parquet", Cell), ("a.arrow", Member)):
+            read = fsp.datasets.arrow if name.endswith("arrow") else fsp.datasets.parquet
+            by_path = read(root / name, source="image")
+            before = len(server.requests())
+            by_url = read(f"{address}/{name}?token=hush", source="image")
+            asked = server.requests()[before:]
+            assert sum(sent for _, sent, _, _ in asked) < (root / name).stat().st_size, "listing does not read videos"
+            assert {type(source) for source, _ in by_url} == {kind}
+            assert by_url[0][0].file == f"{address}/{name}?token=hush"
+            assert digest(clips(by_url)) == digest(clips(by_path)) == digest(clips(asl[:6]))
+            assert "hush" not in fsp.Video(by_url[0][0]).info.path
+        dataset = fsp.datasets.parquet(f"{address}/names.parquet")
+        assert dataset.entries == [(f"{address}/b/c.mp4", 1)]
+        with pytest.raises(fsp.NotFoundError, match=r"none-such\.parquet"):
+            fsp.datasets.parquet(f"{address}/none-such.parquet")
+    finally:
+        server.stop()

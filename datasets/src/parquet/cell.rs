@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::error::{Error, Result};
-use framespool::source::{ByteSource, FileSource, Identity, MemorySource, Opener};
+use framespool::source::{name_of, open_again, ByteSource, Identity, MemorySource, Opener};
 use parquet::column::page::Page;
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::ParquetMetaData;
@@ -16,6 +16,7 @@ use super::column::{number_of, Chunk};
 use super::file::{Disk, ParquetFile};
 use super::pages::PageAt;
 use crate::blocks::Blocks;
+use crate::tabular::MOST_ROWS;
 
 /// Bytes of unpacked pages that are kept.
 const KEPT_BYTES: usize = 256 << 20;
@@ -55,7 +56,7 @@ impl Tables {
 
 impl Table {
     /// What is known of the file, if it is still as it was, and else what it says now.
-    fn state(&self, source: Arc<FileSource>) -> Result<(ParquetFile, Arc<Known>)> {
+    fn state(&self, source: Arc<dyn ByteSource>) -> Result<(ParquetFile, Arc<Known>)> {
         let mut known = lock(&self.known);
         if let Some(known) = known.as_ref().filter(|known| known.identity == source.identity()) {
             let file = ParquetFile { disk: Disk(source), metadata: known.metadata.clone() };
@@ -89,12 +90,11 @@ struct Cell {
 
 impl Opener for Cell {
     fn name(&self) -> Arc<str> {
-        format!("{}!{}[{}]", self.table.path.display(), self.column, self.row).into()
+        format!("{}!{}[{}]", name_of(&self.table.path), self.column, self.row).into()
     }
 
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
-        let source = Arc::new(FileSource::open(&self.table.path)?);
-        let (file, known) = self.table.state(source)?;
+        let (file, known) = self.table.state(open_again(&self.table.path)?)?;
         let file = &file;
         let column = number_of(file, &self.column)?;
         let (mut row, mut found) = (self.row, None);
@@ -124,20 +124,19 @@ impl Opener for Cell {
             Error::malformed(&file.site(page.head), reason)
         })?;
         let name = self.name();
-        let identity = match &known.identity {
-            // Bytes of the file, told apart from those of its other rows.
-            Identity::File { device, inode, mtime_ns, ctime_ns, .. } => Identity::File {
-                device: *device,
-                inode: *inode,
-                len: bytes.len() as u64,
-                mtime_ns: *mtime_ns,
-                ctime_ns: *ctime_ns,
-                start: self.row,
-            },
-            other => other.clone(),
-        };
+        let mut identity = known.identity.clone();
+        if let Identity::File { len, start, .. } | Identity::Remote { len, start, .. } = &mut identity {
+            (*len, *start) = (bytes.len() as u64, place_of(column, self.row));
+        }
         Ok(Arc::new(Opened { bytes: MemorySource::new(name, Held(bytes)), identity }))
     }
+}
+
+/// What stands for the first byte of a cell, which no other cell of its file has, nor anything that lies in it: rows are fewer
+/// than [`MOST_ROWS`], columns than a footer has bytes.
+fn place_of(column: usize, row: u64) -> u64 {
+    const ROWS: u32 = 64 - MOST_ROWS.leading_zeros();
+    1 << 63 | (column as u64) << ROWS | row
 }
 
 /// Bytes as the crate holds them: a part of a page, which lives as long.

@@ -21,8 +21,9 @@ use parquet::record::reader::RowIter;
 use parquet::schema::types::{ColumnDescPtr, Type};
 
 use super::delta::Lengths;
-use super::file::{Disk, ParquetFile, MOST_ROWS};
+use super::file::{Disk, ParquetFile};
 use super::pages::{Holds, PageAt, LARGEST_PAGE};
+use crate::tabular::MOST_ROWS;
 
 /// How much LZ4 can grow at most.
 const LZ4_GROWS: u64 = 255;

@@ -2,7 +2,7 @@
 //! The crate is asked for pages and rows only after their sizes were looked at; where it gives up, that is an error too.
 //! Never: believes a length beyond its cap or the file's end.
 
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,36 +10,23 @@ use std::sync::Arc;
 use bytes::Bytes;
 use framespool::error::{Error, Place, Result, Site};
 use framespool::limits::Limits;
-use framespool::source::{ByteSource, FileSource, Identity};
+use framespool::source::{self, ByteSource, Identity};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
+use crate::blocks::Stream;
+use crate::tabular::MOST_ROWS;
+
 /// The last bytes of a file: the footer's length, and these.
 const MAGIC: [u8; 4] = *b"PAR1";
 const ENCRYPTED: [u8; 4] = *b"PARE";
 const TAIL: u64 = 8;
-/// Most rows of a file: a page of a few bytes may stand for billions.
-pub const MOST_ROWS: u64 = 50_000_000;
 
-/// A file that the crate reads from, with positioned reads.
+/// A file that the crate reads from, with positioned reads, wherever it is.
 #[derive(Clone)]
-pub struct Disk(pub Arc<FileSource>);
-
-/// Reads on from a place.
-pub struct From {
-    disk: Disk,
-    at: u64,
-}
-
-impl Read for From {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.disk.0.read_at(self.at, buffer).map_err(std::io::Error::other)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
+pub struct Disk(pub Arc<dyn ByteSource>);
 
 impl Length for Disk {
     fn len(&self) -> u64 {
@@ -48,10 +35,10 @@ impl Length for Disk {
 }
 
 impl ChunkReader for Disk {
-    type T = BufReader<From>;
+    type T = BufReader<Stream>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
-        Ok(BufReader::new(From { disk: self.clone(), at: start }))
+        Ok(BufReader::new(Stream::from(self.0.clone(), start)))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
@@ -78,11 +65,11 @@ impl ParquetFile {
     /// # Errors
     /// `Malformed`, `Truncated` or `Limit` with the byte, `Unsupported` for one that is encrypted.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::read(Arc::new(FileSource::open(path)?))
+        Self::read(source::open(path)?)
     }
 
     /// As [`Self::open`], of a file that is open.
-    pub fn read(source: Arc<FileSource>) -> Result<Self> {
+    pub fn read(source: Arc<dyn ByteSource>) -> Result<Self> {
         let disk = Disk(source.clone());
         let tail_at = source.len().saturating_sub(TAIL);
         let site = Site::file(source.name()).with(Place::Byte(tail_at));

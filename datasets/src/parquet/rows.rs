@@ -12,9 +12,10 @@ use parquet::schema::types::{Type, TypePtr};
 use super::checked::Group;
 use super::file::{guarded, ParquetFile};
 use super::pages::pages;
-use super::schema::{fields, Named};
+use super::schema::fields;
 use crate::blocks::Blocks;
 use crate::packed::Watch;
+use crate::tabular::Named;
 use crate::value::{shortened, Value};
 
 /// Calls `take` with the number of each row of a group and its values of these columns, in their order.

@@ -1,5 +1,5 @@
-//! In: what a Parquet file says of its columns. Out: columns by their names, and what kind of values they have.
-//! A name may have dots of its own, or lead to a field of a group.
+//! In: the schema of a Parquet file. Out: its columns by their names, and what kind of values they have.
+//! What the library `datasets` writes beside it is read too.
 //! Never: looks at values.
 
 use std::path::Path;
@@ -8,97 +8,12 @@ use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
 use super::file::ParquetFile;
-use crate::value::Value;
+use crate::tabular::{names_in_features, Kind, Named, FEATURES};
 
-/// The key under which the library `datasets` says what its columns are.
-const FEATURES: &str = "huggingface";
-
-/// A column by its name: the names that lead to it, of groups inside groups.
-#[derive(Clone, Debug)]
-pub struct Named {
-    pub name: String,
-    pub path_names: Vec<String>,
-    kind: TypePtr,
-}
-
-impl Named {
-    /// The path as the format writes it.
-    pub fn path(&self) -> String {
-        self.path_names.join(".")
-    }
-
-    /// A field of it, where it is a group.
-    pub fn field(&self, name: &str) -> Option<Named> {
-        let kind = fields(&self.kind).iter().find(|field| field.name() == name)?.clone();
-        let path_names = self.path_names.iter().cloned().chain([name.to_owned()]).collect();
-        Some(Named { name: format!("{}.{name}", self.name), path_names, kind })
-    }
-
-    /// Whether it is the other column, or a group that holds it.
-    pub fn leads_to(&self, other: &Named) -> bool {
-        other.path_names.starts_with(&self.path_names)
-    }
-
-    /// Whether a row has one text of it at most.
-    pub fn is_text(&self) -> bool {
-        is_text(&self.kind)
-    }
-
-    /// Whether a row has one value of it at most, as numbers, flags or text.
-    pub fn is_plain(&self) -> bool {
-        is_text(&self.kind)
-            || self.kind.is_primitive()
-                && self.kind.get_basic_info().repetition() != Repetition::REPEATED
-                && match self.kind.get_physical_type() {
-                    Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE => true,
-                    Physical::INT32 | Physical::INT64 => {
-                        !matches!(
-                            self.kind.get_basic_info().logical_type_ref(),
-                            Some(
-                                LogicalType::Date
-                                    | LogicalType::Time(_)
-                                    | LogicalType::Timestamp(_)
-                                    | LogicalType::Decimal(_)
-                            )
-                        ) && matches!(
-                            self.kind.get_basic_info().converted_type(),
-                            ConvertedType::NONE
-                                | ConvertedType::INT_8
-                                | ConvertedType::INT_16
-                                | ConvertedType::INT_32
-                                | ConvertedType::INT_64
-                                | ConvertedType::UINT_8
-                                | ConvertedType::UINT_16
-                                | ConvertedType::UINT_32
-                                | ConvertedType::UINT_64
-                        )
-                    }
-                    _ => false,
-                }
-    }
-
-    /// Whether a row has one byte string of it at most, which is not text.
-    pub fn is_bytes(&self) -> bool {
-        self.kind.is_primitive()
-            && self.kind.get_physical_type() == Physical::BYTE_ARRAY
-            && self.kind.get_basic_info().repetition() != Repetition::REPEATED
-            && !is_text(&self.kind)
-    }
-}
-
-/// Whether a type is text.
-fn is_text(kind: &Type) -> bool {
-    let info = kind.get_basic_info();
-    kind.is_primitive()
-        && kind.get_physical_type() == Physical::BYTE_ARRAY
-        && info.repetition() != Repetition::REPEATED
-        && (matches!(
-            info.logical_type_ref(),
-            Some(LogicalType::String | LogicalType::Enum | LogicalType::Json)
-        ) || matches!(
-            info.converted_type(),
-            ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON
-        ))
+/// All columns of a file, as they are at the top.
+pub fn top(file: &ParquetFile) -> Vec<Named> {
+    let root = file.metadata().file_metadata().schema_descr().root_schema_ptr();
+    fields(&root).iter().map(|of| Named::top(of.name(), kind(of))).collect()
 }
 
 /// Fields of a group.
@@ -109,29 +24,46 @@ pub fn fields(kind: &Type) -> &[TypePtr] {
     }
 }
 
-/// All columns of a file, as they are at the top.
-pub fn top(file: &ParquetFile) -> Vec<Named> {
-    let root = file.metadata().file_metadata().schema_descr().root_schema_ptr();
-    let named = |kind: &TypePtr| Named {
-        name: kind.name().to_owned(),
-        path_names: vec![kind.name().to_owned()],
-        kind: kind.clone(),
-    };
-    fields(&root).iter().map(named).collect()
+/// What a row has of a column of this type.
+fn kind(of: &Type) -> Kind {
+    if !of.is_primitive() {
+        return Kind::Group(fields(of).iter().map(|field| (field.name().to_owned(), kind(field))).collect());
+    }
+    match of.get_physical_type() {
+        _ if of.get_basic_info().repetition() == Repetition::REPEATED => Kind::Other,
+        Physical::BYTE_ARRAY if is_text(of) => Kind::Text,
+        Physical::BYTE_ARRAY => Kind::Bytes,
+        Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE => Kind::Plain,
+        Physical::INT32 | Physical::INT64 if is_number(of) => Kind::Plain,
+        _ => Kind::Other,
+    }
 }
 
-/// The column of a name: one at the top, or, where the name has dots, a field of a group.
-pub fn find(columns: &[Named], name: &str) -> Option<Named> {
-    columns.iter().find(|column| column.name == name).cloned().or_else(|| {
-        name.match_indices('.').find_map(|(dot, _)| {
-            let outer = columns.iter().find(|column| column.name == name[..dot])?;
-            let mut inner = Some(outer.clone());
-            for part in name[dot + 1..].split('.') {
-                inner = inner?.field(part);
-            }
-            inner
-        })
-    })
+/// Whether byte strings are text.
+fn is_text(of: &Type) -> bool {
+    let info = of.get_basic_info();
+    matches!(info.logical_type_ref(), Some(LogicalType::String | LogicalType::Enum | LogicalType::Json))
+        || matches!(info.converted_type(), ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON)
+}
+
+/// Whether whole numbers are just that, and no dates, times or decimals.
+fn is_number(of: &Type) -> bool {
+    let info = of.get_basic_info();
+    !matches!(
+        info.logical_type_ref(),
+        Some(LogicalType::Date | LogicalType::Time(_) | LogicalType::Timestamp(_) | LogicalType::Decimal(_))
+    ) && matches!(
+        info.converted_type(),
+        ConvertedType::NONE
+            | ConvertedType::INT_8
+            | ConvertedType::INT_16
+            | ConvertedType::INT_32
+            | ConvertedType::INT_64
+            | ConvertedType::UINT_8
+            | ConvertedType::UINT_16
+            | ConvertedType::UINT_32
+            | ConvertedType::UINT_64
+    )
 }
 
 /// Names of the labels in a column, where the file says them as the library `datasets` does; else none.
@@ -139,13 +71,5 @@ pub fn class_names(path: &Path, label: &str) -> Vec<String> {
     let Ok(file) = ParquetFile::open(path) else { return Vec::new() };
     let said = file.metadata().file_metadata().key_value_metadata();
     let text = said.and_then(|pairs| pairs.iter().find(|pair| pair.key == FEATURES)?.value.as_deref());
-    let names = || -> Option<Vec<String>> {
-        let said: Value = serde_json::from_str(text?).ok()?;
-        let Value::List(names) = said.get("info")?.get("features")?.get(label)?.get("names")? else {
-            return None;
-        };
-        let text = |name: &Value| if let Value::Text(name) = name { Some(name.clone()) } else { None };
-        names.iter().map(text).collect()
-    };
-    names().unwrap_or_default()
+    text.map(|text| names_in_features(text, label)).unwrap_or_default()
 }

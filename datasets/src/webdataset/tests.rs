@@ -19,7 +19,16 @@ fn read_with(bytes: &[u8], label: &LabelIn, columns: &[&str], on_error: OnError)
     let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let root = TempFolder::new();
     let path = root.write("s.tar", bytes);
-    webdataset(&[path], &["mp4", "WEBM", ".jpg"].map(str::to_owned), label, &columns, on_error, 1, &|| Ok(()))
+    webdataset(
+        &[path],
+        None,
+        &["mp4", "WEBM", ".jpg"].map(str::to_owned),
+        label,
+        &columns,
+        on_error,
+        1,
+        &|| Ok(()),
+    )
 }
 
 /// (name, label) of each entry.
@@ -138,7 +147,7 @@ fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
     let text = read(&bytes[..1000], &cls(), OnError::Skip).unwrap_err().to_string();
     assert!(text.contains("truncated") && text.contains("looked for members ending in .mp4 .webm"), "{text}");
     let missing = |on_error| {
-        webdataset(&["none.tar".into()], &["mp4".to_owned()], &cls(), &[], on_error, 1, &|| Ok(()))
+        webdataset(&["none.tar".into()], None, &["mp4".to_owned()], &cls(), &[], on_error, 1, &|| Ok(()))
     };
     assert!(matches!(missing(OnError::Raise), Err(Error::NotFound { .. })));
     assert!(missing(OnError::Skip).unwrap_err().to_string().contains("none.tar: no such file"));
@@ -147,7 +156,7 @@ fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
 #[test]
 fn extensions_must_be_some() {
     for none in [&[][..], &[String::new()], &[".".to_owned()]] {
-        let wrong = webdataset(&["a.tar".into()], none, &cls(), &[], OnError::Raise, 1, &|| Ok(()));
+        let wrong = webdataset(&["a.tar".into()], None, none, &cls(), &[], OnError::Raise, 1, &|| Ok(()));
         assert!(wrong.unwrap_err().to_string().contains("at least one extension"));
     }
 }
@@ -203,4 +212,76 @@ fn what_cannot_be_a_column_is_an_error_of_its_sample() {
     assert!(error.to_string().contains("1.txt is no UTF-8 text"), "{error}");
     // Nobody looks at them otherwise.
     assert!(read(&latin, &LabelIn::Nothing, OnError::Raise).is_ok());
+}
+
+/// An index of a shard, as `wds2idx` writes it.
+fn index_of(shard: &Path, version: &str) -> String {
+    let mut tar = Tar::open(shard).unwrap();
+    let (mut lines, mut last) = (Vec::<String>::new(), None);
+    while let Some(member) = tar.next().unwrap() {
+        let Some((key, extension)) = parts(&member.name) else { continue };
+        if last.replace(key.to_owned()).as_deref() != Some(key) {
+            lines.push(String::new());
+        }
+        let line = lines.last_mut().unwrap();
+        *line += &format!(" {extension} {} {}", member.offset, member.len);
+        if version == "v1.2" {
+            *line += &format!(" {}", member.name);
+        }
+    }
+    format!(
+        "{version} {}\n{}\n",
+        lines.len(),
+        lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
+    )
+}
+
+fn read_listed(shard: &Path, index: &Path) -> Result<Packed> {
+    let (shards, indices) = ([shard.to_owned()], [index.to_owned()]);
+    webdataset(&shards, Some(&indices), &["mp4".to_owned()], &cls(), &[], OnError::Raise, 1, &|| Ok(()))
+}
+
+#[test]
+fn an_index_stands_for_the_walk_over_headers() {
+    let root = TempFolder::new();
+    let files = [
+        ("a/x.mp4", "one"),
+        ("a/x.cls", "3"),
+        ("y.mp4", "twenty"),
+        ("y.cls", "4"),
+        ("y.txt", "not looked for"),
+    ];
+    let path = root.write("s.tar", shard(&files));
+    let walked = read(&std::fs::read(&path).unwrap(), &cls(), OnError::Raise).unwrap();
+    let listed_in = |text: &str| read_listed(&path, &root.write("s.idx", text));
+    let found = listed_in(&index_of(&path, "v1.2")).unwrap();
+    assert_eq!(listed(&found), listed(&walked));
+    let place = |packed: &Packed| match &packed.entries[1].stored {
+        Stored::Member(member) => (member.offset, member.len),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(place(&found), place(&walked));
+    // Without names, samples are called by their number.
+    let unnamed = listed_in(&index_of(&path, "v1.1")).unwrap();
+    assert_eq!(listed(&unnamed), [("000000000.mp4".to_owned(), 3), ("000000001.mp4".to_owned(), 4)]);
+    let sound = index_of(&path, "v1.2");
+    for (text, reason) in [
+        (String::new(), "lists 0 samples and speaks of none"),
+        ("v3 1\nmp4 512 3 a/x.mp4".to_owned(), "s.idx, line 1: must be `v1.2`"),
+        ("v1.2\n".to_owned(), "line 1: has no number of samples"),
+        (sound.replace("v1.2 2", "v1.2 3"), "lists 2 samples and speaks of 3"),
+        ("v1.2 1\nmp4 512".to_owned(), "line 2: has no first byte and length behind 'mp4'"),
+        ("v1.2 1\nmp4 512 3".to_owned(), "line 2: has no name"),
+        ("v1.2 1\nmp4 512 3 a b.mp4".to_owned(), "line 2: has 'a' with the extension 'mp4'"),
+        ("v1.2 1\nmp4 512 99999999 x.mp4".to_owned(), "make the index anew"),
+        ("v1.2 1\nmp4 18446744073709551615 1 x.mp4".to_owned(), "make the index anew"),
+        ("v1.2 1\nmp4 1024 3 x.mp4".to_owned(), "s.tar, byte 1024: is no file of 3 bytes"),
+        ("v1.2 1\nmp4 513 3 x.mp4".to_owned(), "is no file of 3 bytes, as its index says of 'x.mp4'"),
+        (sound.replacen("512 3 ", "512 4 ", 1), "is no file of 4 bytes"),
+    ] {
+        let error = listed_in(&text).unwrap_err().to_string();
+        assert!(error.contains(reason), "{text}: {error}");
+    }
+    let error = read_listed(&path, &root.0.join("none.idx")).unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
 }

@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from framespool import __version__
-from framespool.cli import _bench, _check, _doctor, _index, _preview, _probe
+from framespool.cli import _bench, _check, _codes, _completions, _doctor, _index, _prepare, _preview, _probe
+from framespool.cli._parser import Parser
 from framespool.errors import Error
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
-_COMMANDS = (_probe, _index, _check, _preview, _bench, _doctor)
+#: In the order in which a newcomer needs them.
+_COMMANDS = (_doctor, _probe, _check, _preview, _bench, _index, _prepare, _completions)
+
+_DESCRIPTION = """\
+Video clips for training: decoded once, delivered shuffled.
+
+The commands, in the order in which they are needed for a new set of videos:
+"""
+
+_EPILOG = f"""\
+a first look at your videos:
+  framespool doctor                    does everything work here?
+  framespool probe videos/a.mp4        what is in a file, and what does a random clip of it cost?
+  framespool check videos/             are there files that cannot be decoded?
+  framespool preview videos/           what would a training run see?
+
+Each command explains itself: framespool COMMAND --help. With --json each prints one
+JSON object a line and nothing else on stdout. Progress is shown on a terminal only.
+
+{_codes.table()}
+"""
+
+
+def parser() -> Parser:
+    """The parser of the whole command line."""
+    made = Parser(prog="framespool", description=_DESCRIPTION, epilog=_EPILOG)
+    made.add_argument("--version", action="version", version=f"framespool {__version__}")
+    subparsers = made.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
+    for command in _COMMANDS:
+        command.add(subparsers)
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line; the exit code is 0: done, 1: something failed, 2: wrong usage, 130: stopped by Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="framespool", description="framespool: decode once, deliver shuffled.")
-    parser.add_argument("--version", action="version", version=f"framespool {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add(subparsers)
-    parsed = parser.parse_args(arguments)
+    """Runs a command line. The exit code is one of :data:`framespool.cli._codes.CODES`."""
+    whole = parser()
+    parsed = whole.parse_args(arguments)
+    if parsed.command is None:
+        whole.print_help()
+        return _codes.DONE
     try:
         return int(parsed.run(parsed))
     except Error as error:
         print(f"framespool {parsed.command}: {error}", file=sys.stderr)
-        return 1
+        return _codes.BAD
     except KeyboardInterrupt:
         print(f"\nframespool {parsed.command}: stopped", file=sys.stderr)
-        return 130
+        return _codes.STOPPED

@@ -9,15 +9,14 @@ from typing import Any
 
 from framespool._bench import bench
 from framespool.cli import _workload
-from framespool.cli._index import count
+from framespool.cli._parser import add_json, command, count
 
 _DESCRIPTION = """\
 Delivers shuffled batches for some seconds as fast as they come, and tells how many
 clips that were, what the worker threads did meanwhile, and what would make it faster.
 """
 
-_EPILOG = """\
-examples:
+_EXAMPLES = """\
   framespool bench videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
   framespool bench videos/ --preset videomae_pretrain --seconds 30 --plot bench.png
 """
@@ -25,12 +24,13 @@ examples:
 
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
-    parser = subparsers.add_parser(
+    parser = command(
+        subparsers,
         "bench",
-        help="how fast clips come, and where the time goes",
+        run,
+        help="how fast do clips come, and what would help?",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     _workload.add_options(parser)
     parser.add_argument("--batch-size", type=count, metavar="N", default=8, help="clips of a batch (default: 8)")
@@ -38,8 +38,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where batches land (default: cpu)")
     parser.add_argument("--seconds", type=float, metavar="S", default=10.0, help="how long (default: 10)")
     parser.add_argument("--plot", metavar="FILE", help="draw where the time goes, as a PNG")
-    parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
-    parser.set_defaults(run=run)
+    add_json(parser, "what was measured")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,8 @@ from typing import Any
 
 from framespool import _framespool, datasets
 from framespool._checking import check
-from framespool.cli._index import count, named
+from framespool.cli._index import named
+from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError
 
@@ -20,12 +21,12 @@ _EXTENSIONS = frozenset((*_framespool.video_extensions, *_framespool.picture_ext
 
 _DESCRIPTION = """\
 Decodes every frame of every video and picture of DATASET on the CPU and names the
-files that cannot be decoded, with reasons. With --report a run that was stopped goes
-on where it was, and a later run looks at new and changed files only.
+files that cannot be decoded, with reasons, so that no training run finds out. With
+--report a run that was stopped goes on where it was, and a later run looks at new and
+changed files only.
 """
 
-_EPILOG = """\
-examples:
+_EXAMPLES = """\
   framespool check videos/ --report videos.check        everything; stop and go on at will
   framespool check videos/ --clips 2                    two random clips of each video
   framespool check train.txt --quarantine bad.jsonl     a list for Dataset.without()
@@ -34,12 +35,13 @@ examples:
 
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
-    parser = subparsers.add_parser(
+    parser = command(
+        subparsers,
         "check",
-        help="find files that cannot be decoded",
+        run,
+        help="are there files that cannot be decoded?",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument(
         "dataset", nargs="+", metavar="DATASET", help="a folder of videos or pictures, a list file, or a file"
@@ -48,17 +50,13 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--report", metavar="FILE", help="keep what was found in FILE, and go on from there")
     parser.add_argument("--quarantine", metavar="FILE", help="write the bad files to FILE")
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(run=run)
+    add_json(parser, "the result")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Does it: exit code 1 where a file is bad."""
     if arguments.quarantine:
-        try:
-            open(arguments.quarantine, "a").close()  # rather than after hours
-        except OSError as error:
-            raise ArgumentError(f"--quarantine: {arguments.quarantine} cannot be written: {error.strerror}") from error
+        check_writable("--quarantine", arguments.quarantine)
     with Progress("files") as progress:
         report = check(
             listed(arguments.dataset),

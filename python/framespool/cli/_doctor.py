@@ -7,24 +7,32 @@ import json
 from typing import Any
 
 from framespool._doctor import doctor
+from framespool.cli._parser import add_json, command
 
 _DESCRIPTION = """\
-Looks at this machine: the library, cores, limits, the index, GPUs with their video
-engines, other packages. Exit code 1 where something does not work.
+Looks at this machine before anything else does: the library itself, cores and limits,
+the index, GPUs with their video engines, other packages. For what does not work, or
+works slower than it could, it says what to do.
+"""
+
+_EXAMPLES = """\
+  framespool doctor                      what works, what does not, what to do
+  framespool doctor --index /fast/disk   whether the index can be kept there
 """
 
 
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
-    parser = subparsers.add_parser(
+    parser = command(
+        subparsers,
         "doctor",
-        help="what works on this machine, and what to do about the rest",
+        run,
+        help="does everything work on this machine?",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--index", metavar="PLACE", help="folder of the index (default: FRAMESPOOL_INDEX)")
-    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
-    parser.set_defaults(run=run)
+    add_json(parser, "what was found")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from framespool import _framespool
+from framespool.cli._parser import add_json, command, count
 from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError
 
@@ -19,12 +20,13 @@ _MOST_NAMES = 20
 
 _DESCRIPTION = """\
 Indexes videos, so that loaders find them indexed: which packets make frames, where
-decoding may start, when each frame is shown. What is indexed already and has not
-changed is left alone. A bad file is named and does not stop the rest.
+decoding may start, when each frame is shown. Loaders do this by themselves when they
+meet a video; ahead of time the first epoch is as fast as the others. What is indexed
+already and has not changed is left alone. A bad file is named and does not stop the
+rest.
 """
 
-_EPILOG = """\
-examples:
+_EXAMPLES = """\
   framespool index videos/                             all videos below a folder
   framespool index train.txt val.txt --threads 8       those of two lists
   framespool index videos/ --export videos.jsonl       write their indices to a file ...
@@ -35,12 +37,8 @@ examples:
 
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
-    parser = subparsers.add_parser(
-        "index",
-        help="index videos ahead of time",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command(
+        subparsers, "index", run, help="index videos ahead of time", description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, or a video")
     parser.add_argument(
@@ -53,8 +51,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--root", metavar="DIR", help="folder that paths in exports start from (default: what DATASET has in common)"
     )
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-    parser.set_defaults(run=run)
+    add_json(parser, "the summary")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -93,13 +90,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _left(left: list[tuple[Path, str]]) -> list[dict[str, str]]:
     return [{"path": os.fspath(path), "reason": why} for path, why in left]
-
-
-def count(text: str) -> int:
-    """A number of threads or the like, as argparse takes it."""
-    if not text.isdecimal() or not 0 < int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 4096, got {text!r}")
-    return int(text)
 
 
 def _videos(datasets: list[str], root: str | None) -> tuple[list[str], str]:

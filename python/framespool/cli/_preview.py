@@ -8,16 +8,16 @@ from typing import Any
 
 from framespool._preview import preview
 from framespool.cli import _workload
-from framespool.cli._index import count
+from framespool.cli._parser import add_json, command, count
 
 _DESCRIPTION = """\
 Writes a contact sheet of the first clips of an epoch: a row for each clip, with its
-label, its file and its frames. With --html OUT.html the page also tells what each
-transform drew.
+label, its file and its frames, as a training run with these options would see them.
+With --out clips.html the page also tells what each transform drew. It needs NumPy and
+Pillow.
 """
 
-_EPILOG = """\
-examples:
+_EXAMPLES = """\
   framespool preview videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
   framespool preview videos/ --preset videomae_pretrain --out clips.html
   framespool preview photos/ --random-resized-crop 224 --color-jitter 0.4
@@ -26,12 +26,8 @@ examples:
 
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
-    parser = subparsers.add_parser(
-        "preview",
-        help="look at the clips that a training run would see",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command(
+        subparsers, "preview", run, help="what would a training run see?", description=_DESCRIPTION, examples=_EXAMPLES
     )
     _workload.add_options(parser)
     parser.add_argument(
@@ -40,8 +36,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--clips", type=count, metavar="N", default=8, help="clips to show (default: 8)")
     parser.add_argument("--show", type=count, metavar="N", default=8, help="frames to show of each clip (default: 8)")
     parser.add_argument("--epoch", type=int, metavar="N", default=0, help="the epoch to look at (default: 0)")
-    parser.add_argument("--json", action="store_true", help="print the facts of the clips as JSON")
-    parser.set_defaults(run=run)
+    add_json(parser, "the facts of the clips")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,29 +8,37 @@ import sys
 from typing import Any
 
 from framespool._probe import Probe, probe
-from framespool.cli._index import count
+from framespool.cli._parser import add_json, command, count
 from framespool.errors import Error
 
 _DESCRIPTION = """\
 Tells what is in videos: size, length, groups of pictures, B-frames, how many pictures
-can be skipped, whether NVDEC takes them, and what a random clip costs. Packets are
-read, nothing is decoded.
+can be skipped, whether NVDEC takes them, and what a random clip costs: to show one
+frame, all pictures since the last point where decoding can start must be decoded.
+Packets are read, nothing is decoded.
+"""
+
+_EXAMPLES = """\
+  framespool probe a.mp4                           one file
+  framespool probe videos/*.mp4 --frames 8         clips of 8 frames, 4 apart
+  framespool probe a.mp4 --json | python -m json.tool
 """
 
 
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
-    parser = subparsers.add_parser(
+    parser = command(
+        subparsers,
         "probe",
-        help="what is in a video, and what a random clip of it costs",
+        run,
+        help="what is in a video, and what does a random clip of it cost?",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("file", nargs="+", metavar="FILE", help="a video")
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of the clip (default: 16)")
     parser.add_argument("--stride", type=count, metavar="N", default=4, help="frames from one to the next (default: 4)")
-    parser.add_argument("--json", action="store_true", help="print a JSON object on a line for each file")
-    parser.set_defaults(run=run)
+    add_json(parser, "an object for each file")
 
 
 def run(arguments: argparse.Namespace) -> int:

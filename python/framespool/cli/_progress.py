@@ -1,12 +1,10 @@
-"""How far a long work is: a bar on a terminal, a line now and then elsewhere; always on stderr."""
+"""How far a long work is: a bar on stderr where that is a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-#: Seconds between two lines where there is no terminal.
-_LINE_EVERY = 10.0
 _BAR = 30
 
 
@@ -15,20 +13,18 @@ class Progress:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._began = self._told = time.monotonic()
+        self._began = time.monotonic()
         self._terminal = sys.stderr.isatty()
         self._shown = False
 
     def __call__(self, done: int, failed: int, total: int) -> None:
-        now = time.monotonic()
-        if self._terminal:
-            filled = _BAR * done // max(1, total)
-            sys.stderr.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {self._text(now, done, failed, total)}\x1b[K")
-            self._shown = True
-        elif now - self._told >= _LINE_EVERY:
-            self._told = now
-            sys.stderr.write(self._text(now, done, failed, total) + "\n")
+        if not self._terminal:
+            return
+        filled = _BAR * done // max(1, total)
+        text = self._text(time.monotonic(), done, failed, total)
+        sys.stderr.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {text}\x1b[K")
         sys.stderr.flush()
+        self._shown = True
 
     def _text(self, now: float, done: int, failed: int, total: int) -> str:
         seconds = now - self._began
@@ -36,7 +32,8 @@ class Progress:
         if failed:
             text += f", {failed} failed"
         if done and seconds > 0.5:
-            text += f", {done / seconds:.0f}/s, {_duration((total - done) * seconds / done)} left"
+            rate = done / seconds
+            text += f", {rate:.{0 if rate >= 10 else 1}f}/s, {_duration((total - done) * seconds / done)} left"
         return text
 
     def __enter__(self) -> Progress:

@@ -9,19 +9,27 @@ from framespool import datasets, sampling, transforms
 from framespool._images import ImageLoader
 from framespool._loader import ClipLoader
 from framespool.cli._check import is_picture, listed
-from framespool.cli._index import count
+from framespool.cli._parser import count
 from framespool.errors import ArgumentError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """DATASET, and options for sampling and transforms."""
     parser.add_argument(
-        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or pictures, a list file, or a file"
+        "dataset",
+        nargs="+",
+        metavar="DATASET",
+        help="a folder of videos or pictures, a list file (path label), or a file",
     )
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of a clip (default: 16)")
     parser.add_argument("--stride", type=count, metavar="N", help="frames from one to the next (default: 1)")
     parser.add_argument("--fps", type=float, metavar="F", help="frames per second of a clip, instead of --stride")
-    parser.add_argument("--preset", metavar="NAME", help="sampling of another codebase, instead of these three")
+    parser.add_argument(
+        "--preset",
+        choices=sorted(sampling.presets()),
+        metavar="NAME",
+        help="sampling of another codebase, instead of these three",
+    )
     parser.add_argument("--resize", type=count, metavar="S", help="shorter side in pixels")
     parser.add_argument("--random-resized-crop", type=count, metavar="S", help="side of a random crop in pixels")
     parser.add_argument("--center-crop", type=count, metavar="S", help="side of a crop of the middle in pixels")

@@ -25,7 +25,7 @@ from framespool.datasets._dataset import Dataset, Mixture, mix
 from framespool.datasets._folders import file_list, folder, frame_folders, images
 from framespool.datasets._lerobot import lerobot
 from framespool.datasets._lmdb import lmdb
-from framespool.datasets._parquet import parquet
+from framespool.datasets._parquet import arrow, parquet
 from framespool.datasets._sources import Cell, FrameFolder, Member, Part
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Mixture",
     "Part",
     "activitynet",
+    "arrow",
     "ava",
     "dali_file_list",
     "epic_kitchens",

@@ -31,6 +31,7 @@ def webdataset(
     video: str | Sequence[str] = _EXTENSIONS,
     label: str | Sequence[str] | None = "cls",
     columns: str | Sequence[str] = (),
+    index: bool | _Paths = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
     """Shards of a WebDataset: tars whose neighbours with the same name up to its first dot are one sample.
@@ -47,6 +48,11 @@ def webdataset(
     unpacked, and loaders shuffle over all shards. Members that are neither are not read. Only headers, labels
     and columns are read, one small read for each; shards must not be compressed.
 
+    ``index``: lists of the shards' members, which spare a read for each header and so a request for each large member
+    of a shard by URL: files that DALI's ``wds2idx`` writes (version 1.1 or 1.2), one for each shard, in their order, as
+    paths or patterns; ``True``: beside each shard, with ``.idx`` in place of ``.tar``. An index that does not fit its
+    shard's length, or the headers of the first and last member, is an error.
+
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a sample without label, or with a label and no
     video, naming shard and key; :class:`~framespool.MalformedError`, :class:`~framespool.TruncatedError` or
     :class:`~framespool.UnsupportedError` for a shard that is damaged or compressed, naming the byte;
@@ -61,9 +67,24 @@ def webdataset(
         extension, *names = [label] if isinstance(label, str) else _words("label", label)
         where = (extension, names)
     kept = [columns] if isinstance(columns, str) else _words("columns", columns) if columns else []
+    indices = None
+    if isinstance(index, bool):
+        if index:
+            indices = [_beside(file) for file in files]
+    else:
+        indices = _files("index", index)
     return _listed(
-        files, on_error, lambda: _framespool.read_webdataset(files, extensions, where, kept, on_error, _threads())
+        files,
+        on_error,
+        lambda: _framespool.read_webdataset(files, indices, extensions, where, kept, on_error, _threads()),
     )
+
+
+def _beside(shard: str) -> str:
+    """The index of a shard, as DALI calls it."""
+    path, mark, query = shard.partition("?") if is_url(shard) else (shard, "", "")
+    stem = path[: -len(".tar")] if path.lower().endswith(".tar") else path
+    return f"{stem}.idx{mark}{query}"
 
 
 def tfrecord(

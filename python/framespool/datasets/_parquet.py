@@ -1,4 +1,4 @@
-"""Datasets from tables: rows of Parquet files that name videos, or hold them."""
+"""Datasets from tables: rows of Parquet and Arrow files that name videos, or hold them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, flag
+from framespool._check import choice, flag, is_url
 from framespool.datasets._archives import _files, _Paths, _tell, _threads, _words
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._entries import Entries, part_of
@@ -31,7 +31,8 @@ def parquet(
     """Parquet files whose rows are videos or pictures: by their paths, or as the bytes themselves.
 
     ``path``: a file, a folder (its files ``*.parquet``, by name), a pattern (``"train-*.parquet"``, or with braces as
-    in :func:`webdataset`), or a list of them. Rows come in the order of the files and as they stand in them.
+    in :func:`webdataset`), a URL, perhaps with braces, or a list of them. Rows come in the order of the files and as
+    they stand in them.
 
     ``source``: the column of the videos or pictures. Where it is text, each is a path or a ``file:`` URI; relative
     paths start at ``root``, or at the folder of their file. Where it is binary, or a struct with a field ``bytes`` as
@@ -58,8 +59,54 @@ def parquet(
     rows or files, and warns once with their number and the first reasons. Where nothing is left,
     :class:`~framespool.ArgumentError` is raised under both. A cell that has nothing in it, or is damaged, is an error
     of its clip."""
-    files = _tables(path)
+    return _read(
+        "parquet", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error
+    )
+
+
+def arrow(
+    path: _Paths,
+    *,
+    source: str = "uri",
+    label: str = "label",
+    start: str = "start",
+    end: str = "end",
+    in_frames: bool = False,
+    columns: str | Sequence[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Dataset:
+    """Arrow files (Feather too) and streams whose rows are videos or pictures: by their paths, or as the bytes.
+
+    What the library ``datasets`` keeps on disk is such files (``dataset.save_to_disk``, and its cache). The arguments
+    are those of :func:`parquet`; in a folder its files ``*.arrow`` are meant, by name.
+
+    A binary column, or the field ``bytes`` of a struct, is read where it lies: each row is a :class:`Member`. Columns
+    with one number, flag or text for each row are kept, categories as the text or number that they stand for, and, if
+    they are named, lists of these.
+
+    Errors are those of :func:`parquet`; :class:`~framespool.UnsupportedError` is raised for compressed files
+    (``pyarrow.feather.write_feather`` compresses unless it is given ``compression="uncompressed"``), for files with
+    the highest byte of numbers first, and for columns of other types that were named. ``"skip"`` leaves out rows,
+    batches of rows or files."""
+    return _read(
+        "arrow", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error
+    )
+
+
+def _read(
+    kind: Literal["parquet", "arrow"],
+    path: _Paths,
+    names: tuple[str, str, str, str],
+    *,
+    in_frames: bool,
+    columns: str | Sequence[str] | None,
+    root: str | os.PathLike[str] | None,
+    on_error: str,
+) -> Dataset:
+    files = _tables(path, kind)
     choice("on_error", on_error, ("raise", "skip"))
+    source, label, start, end = names
     keys = (
         _words("source", [source])[0],
         _words("label", [label])[0],
@@ -69,8 +116,8 @@ def parquet(
     kept = None
     if columns is not None:
         kept = [columns] if isinstance(columns, str) else _words("columns", columns) if columns else []
-    table, rows, classes, found, left_out, reasons = _framespool.read_parquet(
-        files, keys, flag("in_frames", in_frames), kept, root, on_error, _threads()
+    table, rows, classes, found, left_out, reasons = _framespool.read_tables(
+        kind, files, keys, flag("in_frames", in_frames), kept, root, on_error, _threads()
     )
     _tell(left_out, reasons)
     if table is not None:
@@ -78,14 +125,16 @@ def parquet(
     return Dataset(((part_of(_source(files, where), part), label) for where, label, part in rows), classes, found)
 
 
-def _tables(path: _Paths) -> list[str]:
+def _tables(path: _Paths, kind: str) -> list[str]:
     """Files, folders and patterns written out."""
     files: list[str] = []
     for place in _files("path", path):
-        if os.path.isdir(place):
-            inside = sorted(glob.glob(os.path.join(glob.escape(place), "*.parquet")))
+        if is_url(place):
+            files.append(place)  # a query begins with a question mark
+        elif os.path.isdir(place):
+            inside = sorted(glob.glob(os.path.join(glob.escape(place), f"*.{kind}")))
             if not inside:
-                raise ArgumentError(f"{place} has no files *.parquet; give their folder, or the files")
+                raise ArgumentError(f"{place} has no files *.{kind}; give their folder, or the files")
             files += inside
         elif glob.has_magic(place) and not os.path.exists(place):
             matching = sorted(glob.glob(place))

@@ -12,7 +12,7 @@ from typing import Any
 
 from framespool._framespool import __version__
 from framespool.errors import ArgumentError, ForkedError
-from framespool.ray._errors import WorkerError, first_lines, the_ray
+from framespool.ray._errors import NoWorkersError, first_lines, the_ray
 from framespool.ray._worker import Task, Worker
 
 _log = logging.getLogger("framespool.ray")
@@ -112,7 +112,9 @@ class Crew:
                 "make it in the process that uses it"
             )
         if not self._end.alive or not self._ray.is_initialized():
-            raise WorkerError("the loader's workers are gone: it was closed, or Ray was shut down; make another loader")
+            raise NoWorkersError(
+                "the loader's workers are gone: it was closed, or Ray was shut down; make another loader"
+            )
 
     @property
     def is_open(self) -> bool:
@@ -154,7 +156,7 @@ class Crew:
                 self.lost(hand, error)
                 continue
             if facts["version"] != __version__:
-                raise WorkerError(
+                raise NoWorkersError(
                     f"Ray node {facts['node']} has framespool {facts['version']}, here it is {__version__}; "
                     "install the same release everywhere"
                 )
@@ -185,7 +187,7 @@ class Crew:
         to_come = [hand for hand in [own, *self.hands] if hand is not None]
         if to_come:
             return to_come[0]
-        raise WorkerError(f"all workers were lost: {self.reasons()}")
+        raise NoWorkersError(f"all workers were lost: {self.reasons()}")
 
     def lost(self, hand: Hand, error: BaseException) -> None:
         """Replaces a worker that does not answer any more; asked twice, it does so once."""
@@ -212,7 +214,7 @@ class Crew:
             return
         asked = {"CPU": self._terms.num_cpus, **(self._terms.resources or {})}
         free = {name: amount for name, amount in self._ray.available_resources().items() if name in asked}
-        raise WorkerError(
+        raise NoWorkersError(
             f"no worker came within start_timeout={self._terms.start_timeout:g} seconds: each asks for {asked}, of "
             f"which the cluster has {free} free. Ask for less (num_cpus_per_worker), leave the trainers fewer CPUs, "
             "or, inside a placement group, pass a scheduling_strategy that names it"

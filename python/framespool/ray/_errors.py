@@ -11,8 +11,13 @@ from framespool.errors import Error, UnsupportedError
 class WorkerError(Error, RuntimeError):
     """No worker could be had from the cluster, or those that made a batch were lost again and again.
 
-    The message says on which nodes, and why. In place of a batch it is raised for that batch alone.
+    The message says on which nodes, and why. In place of a batch it is raised for that batch alone; where there is no
+    worker to make it, no batch is lost: asked again, the loader waits for workers again.
     """
+
+
+class NoWorkersError(WorkerError):
+    """Nobody is there to make a batch, which says nothing of the batch."""
 
 
 def the_ray(part: str = "ray") -> Any:

@@ -16,7 +16,7 @@ from framespool import _framespool
 from framespool.datasets import Dataset
 from framespool.errors import InternalError
 from framespool.ray._crew import Crew, Hand
-from framespool.ray._errors import WorkerError, first_lines
+from framespool.ray._errors import NoWorkersError, WorkerError, first_lines
 from framespool.ray._tensor import Shelf, Tensor
 from framespool.ray._worker import DROPPED, FAILED, MADE, Key, Task
 
@@ -139,6 +139,8 @@ class Spool:
             try:
                 self._send()
                 kind, what = self._wait(began)
+            except NoWorkersError:
+                raise  # the batch may still be made
             except (WorkerError, InternalError):
                 self._done()  # the error is in the batch's place
                 raise

@@ -25,7 +25,8 @@ impl Boxes {
         let mut moov = None;
         let mut moofs = Vec::new();
         let mut header_bytes = 0u64;
-        while at + 8 <= len {
+        // A box may claim to end where numbers do.
+        while at.checked_add(8).is_some_and(|head| head <= len) {
             let mut head = [0u8; 16];
             let got = source.read_at(at, &mut head)?;
             let Some((kind, header, size)) = header(&head[..got]) else { break };
@@ -91,6 +92,15 @@ pub(super) fn find<'a>(body: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_box_that_ends_where_numbers_do_ends_the_file() {
+        let endless = [&[0, 0, 0, 1][..], b"free", &u64::MAX.to_be_bytes()].concat();
+        let file = [&[0, 0, 0, 8][..], b"ftyp", &endless].concat();
+        let source = crate::source::MemorySource::new("m", file);
+        let site = Site::file(source.name());
+        assert!(Boxes::scan(&source, &site, &Limits::default()).unwrap().is_none());
+    }
 
     #[test]
     fn a_box_that_claims_too_much_is_cut_and_one_that_claims_too_little_ends_the_walk() {

@@ -2,7 +2,7 @@
 //! Out: their samples of one track, appended in file order.
 //! Never: reads `mdat`.
 
-use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun};
+use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun, TrunSamples};
 
 use super::boxes::{children, find, Boxes};
 use super::tables::most_samples;
@@ -55,7 +55,7 @@ pub(super) fn append(
             let default =
                 if mine { Some(trex) } else { movie.trex.iter().find(|t| t.track_id == run.tfhd.track_id) };
             let Some(default) = default else { return Ok(false) };
-            match run.walk(base, default, &mut next_dts, mine.then_some(&mut *samples), source.len()) {
+            match run.walk(base, default, &mut next_dts, mine.then_some(&mut *samples)) {
                 Some(end) => implicit = end,
                 None => return Ok(false),
             }
@@ -91,43 +91,85 @@ impl Fragment {
         default: &Trex,
         next_dts: &mut i64,
         mut out: Option<&mut Vec<Sample>>,
-        source_len: u64,
     ) -> Option<u64> {
         let mut offset = base;
         for trun in &self.truns {
             if let Some(shift) = trun.data_offset {
                 offset = base.checked_add_signed(i64::from(shift))?;
             }
-            // Foreign tracks need only the length of their data; bounded by the file, so a lying count ends here.
+            let Some(out) = out.as_deref_mut() else {
+                offset = offset.checked_add(self.bytes_of(trun, default)?)?;
+                continue;
+            };
             for entry in trun.samples.iter() {
                 let size =
                     entry.size.or(self.tfhd.default_sample_size).unwrap_or(default.default_sample_size);
-                if let Some(out) = out.as_deref_mut() {
-                    let pick = |own: Option<u32>, fragment: Option<u32>, track: u32| {
-                        own.or(fragment).unwrap_or(track)
-                    };
-                    let duration = i64::from(pick(
-                        entry.duration,
-                        self.tfhd.default_sample_duration,
-                        default.default_sample_duration,
-                    ));
-                    let flags =
-                        pick(entry.flags, self.tfhd.default_sample_flags, default.default_sample_flags);
-                    out.push(Sample {
-                        offset,
-                        size,
-                        dts: *next_dts,
-                        cts: next_dts.checked_add(entry.cts.unwrap_or(0))?,
-                        duration,
-                        key: flags & (NON_SYNC | DEPENDS_ON_OTHERS) == 0,
-                    });
-                    *next_dts = next_dts.checked_add(duration)?;
-                } else if size == 0 || offset > source_len {
-                    break;
-                }
+                let pick =
+                    |own: Option<u32>, fragment: Option<u32>, track: u32| own.or(fragment).unwrap_or(track);
+                let duration = i64::from(pick(
+                    entry.duration,
+                    self.tfhd.default_sample_duration,
+                    default.default_sample_duration,
+                ));
+                let flags = pick(entry.flags, self.tfhd.default_sample_flags, default.default_sample_flags);
+                out.push(Sample {
+                    offset,
+                    size,
+                    dts: *next_dts,
+                    cts: next_dts.checked_add(entry.cts.unwrap_or(0))?,
+                    duration,
+                    key: flags & (NON_SYNC | DEPENDS_ON_OTHERS) == 0,
+                });
+                *next_dts = next_dts.checked_add(duration)?;
                 offset = offset.checked_add(u64::from(size))?;
             }
         }
         Some(offset)
+    }
+
+    /// Bytes of a run of which nothing else is wanted. Where its samples are all alike they are not gone through: a run of
+    /// twenty bytes may claim four thousand million of them, and nothing bounds those of other tracks.
+    fn bytes_of(&self, trun: &Trun, default: &Trex) -> Option<u64> {
+        let alike = u64::from(self.tfhd.default_sample_size.unwrap_or(default.default_sample_size));
+        match &trun.samples {
+            TrunSamples::Inherited { count, .. } => Some(u64::from(*count) * alike),
+            TrunSamples::Explicit(entries) => entries
+                .iter()
+                .try_fold(0u64, |sum, entry| sum.checked_add(entry.size.map_or(alike, u64::from))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gone through one by one, these would take hours.
+    #[test]
+    fn runs_of_other_tracks_are_not_gone_through() {
+        let tfhd = Tfhd { track_id: 2, default_sample_size: Some(3), ..Tfhd::default() };
+        let claims = Trun {
+            samples: TrunSamples::Inherited { count: u32::MAX, first_flags: None },
+            ..Trun::default()
+        };
+        let run = Fragment { tfhd, tfdt: None, truns: vec![claims; 1000] };
+        let end = run.walk(10, &Trex::default(), &mut 0, None);
+        assert_eq!(end, Some(10 + 1000 * 3 * u64::from(u32::MAX)));
+    }
+
+    #[test]
+    fn where_runs_of_other_tracks_end_does_not_depend_on_how_they_are_written() {
+        let entry = |size| mp4_atom::TrunEntry { size, ..Default::default() };
+        let tfhd = Tfhd { track_id: 2, default_sample_size: Some(7), ..Tfhd::default() };
+        let listed = vec![entry(Some(5)), entry(Some(0)), entry(None)];
+        let truns = vec![
+            Trun { data_offset: Some(100), samples: TrunSamples::Explicit(listed) },
+            Trun { data_offset: None, samples: TrunSamples::Inherited { count: 4, first_flags: None } },
+        ];
+        let run = Fragment { tfhd, tfdt: None, truns };
+        let mut own = Vec::new();
+        let walked = run.walk(1000, &Trex::default(), &mut 0, Some(&mut own));
+        assert_eq!(run.walk(1000, &Trex::default(), &mut 0, None), walked);
+        assert_eq!((walked, own.len()), (Some(1100 + 5 + 7 + 4 * 7), 7));
     }
 }

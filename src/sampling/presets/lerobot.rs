@@ -77,7 +77,7 @@ impl Rule for DeltaTimestamps {
         let fps = self.fps.unwrap_or(average_fps);
         let last = i64::from(video.num_frames()) - 1;
         let wanted: Vec<i64> =
-            self.delta_indices(fps)?.into_iter().map(|delta| number as i64 + delta).collect();
+            self.delta_indices(fps)?.into_iter().map(|delta| (number as i64).saturating_add(delta)).collect();
         let mask = wanted.iter().map(|at| (0..=last).contains(at)).collect();
         // Seconds of the file, as the original has them: an episode may begin inside of one.
         let begin = video.begins_at(0);

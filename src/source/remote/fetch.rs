@@ -106,6 +106,16 @@ impl Ask {
         }
     }
 
+    /// One request and no more, for tests/fuzz: what came, or why not and whether it would be asked again.
+    pub async fn once(&self) -> Result<Option<(Bytes, Version)>, (String, bool)> {
+        let mut state = State { got: BytesMut::new(), version: self.version.clone(), last: None };
+        match self.attempt(&mut state).await {
+            Ok(version) => Ok(version.map(|version| (state.got.freeze(), version))),
+            Err(Fault::Passing(reason, _)) => Err((reason, true)),
+            Err(Fault::Lasting(error)) => Err((error.to_string(), false)),
+        }
+    }
+
     /// One request; what it brings is kept in `state`, so that the next one need not ask for it again.
     async fn attempt(&self, state: &mut State) -> Result<Option<Version>, Fault> {
         let seen = Seen::new(&self.tallies);

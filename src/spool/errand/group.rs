@@ -3,6 +3,7 @@
 //! Never: takes on a clip that there is no memory to keep.
 
 use std::collections::HashMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use super::super::desk::{Desk, Group, Ticket};
@@ -63,10 +64,11 @@ pub(in super::super) fn plan(
 ) -> Result<Planned> {
     let Group { generation, epoch, video, tickets, .. } = group;
     let mut planned = Planned { errand: None, returned: Vec::new(), alone: Vec::new() };
-    let opened = match rules.library.open(video, meter, watch) {
-        Ok(opened) => opened,
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(_) => {
+    let opened = match catch_unwind(AssertUnwindSafe(|| rules.library.open(video, meter, watch))) {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
+        // Each clip by itself will say what is wrong.
+        Ok(Err(_)) | Err(_) => {
             let (due, later) = tickets.into_iter().partition(|t| t.due);
             (planned.alone, planned.returned) = (due, later);
             return Ok(planned);
@@ -195,7 +197,9 @@ pub(in super::super) fn facts(
 fn wish(rules: &Rules<'_>, index: &Arc<VideoIndex>, epoch: u64, ticket: Ticket) -> Result<Wish, Ticket> {
     let Slot { clip, visit, .. } = ticket.slot;
     let key = Key { seed: rules.seed, epoch, clip, visit };
-    let Ok(sample) = rules.library.sample(index, key) else { return Err(ticket) };
+    // A panic is this clip's own affair too: those that are planned with it are not to be lost by it.
+    let sampled = catch_unwind(AssertUnwindSafe(|| rules.library.sample(index, key)));
+    let Ok(Ok(sample)) = sampled else { return Err(ticket) };
     let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
     let spans = runs(index, &frames).iter().map(|r| (r.start, r.end)).collect();
     Ok(Wish { ticket, key, sample, frames, spans })

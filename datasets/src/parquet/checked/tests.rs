@@ -14,7 +14,9 @@ use parquet::schema::parser::parse_message_type;
 
 use super::super::*;
 use super::*;
+use crate::packed::Stored;
 use crate::tests::TempFolder;
+use crate::Keys;
 
 /// Values of a column without levels.
 enum Cells<'a> {

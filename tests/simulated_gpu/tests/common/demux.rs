@@ -2,7 +2,9 @@
 //! Out: its packets as a parser wants them (Annex B where the codec has it), and the frames' recorded hashes.
 //! Never: decodes.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{c_int, c_void, CStr};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 
@@ -50,13 +52,52 @@ fn number(name: &str) -> Option<i32> {
     })
 }
 
+/// Bytes that libavformat reads at a time.
+const WINDOW: usize = 64 << 10;
+
+/// Reads on in the file that `opaque` is: an FFmpeg without protocols opens none.
+unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c_int {
+    // SAFETY: `open` gave it a file that outlives the calls, and libavformat a buffer of `len` bytes.
+    let (file, buffer) =
+        unsafe { (&mut *opaque.cast::<File>(), std::slice::from_raw_parts_mut(buffer, len.max(0) as usize)) };
+    match file.read(buffer) {
+        Ok(0) => ffi::AVERROR_EOF,
+        Ok(read) => read as c_int,
+        Err(_) => ffi::AVERROR_EXTERNAL,
+    }
+}
+
+unsafe extern "C" fn seek(opaque: *mut c_void, offset: i64, whence: c_int) -> i64 {
+    // SAFETY: as in `read`.
+    let file = unsafe { &mut *opaque.cast::<File>() };
+    let sought = match whence & 0xff {
+        _ if whence & ffi::AVSEEK_SIZE != 0 => file.metadata().map(|meta| meta.len()),
+        0 => file.seek(SeekFrom::Start(offset.max(0) as u64)),
+        1 => file.seek(SeekFrom::Current(offset)),
+        _ => file.seek(SeekFrom::End(offset)),
+    };
+    sought.map_or(-1, |at| at as i64)
+}
+
 pub fn open(path: &str) -> Option<Video> {
-    let file = CString::new(corpus()?.join(path).to_str()?).ok()?;
+    let mut file = File::open(corpus()?.join(path)).ok()?;
     // SAFETY: libavformat's calls in the order of its documentation, on objects of our own, each freed once.
     unsafe {
         ffi::av_log_set_level(ffi::AV_LOG_QUIET);
-        let mut input = null_mut();
-        if ffi::avformat_open_input(&mut input, file.as_ptr(), null(), null_mut()) < 0 {
+        let opaque = (&raw mut file).cast();
+        let mut io = ffi::avio_alloc_context(
+            ffi::av_malloc(WINDOW).cast(),
+            WINDOW as c_int,
+            0,
+            opaque,
+            Some(read),
+            None,
+            Some(seek),
+        );
+        let mut input = ffi::avformat_alloc_context();
+        (*input).pb = io;
+        (*input).flags |= ffi::AVFMT_FLAG_CUSTOM_IO;
+        if ffi::avformat_open_input(&mut input, null(), null(), null_mut()) < 0 {
             return None;
         }
         ffi::avformat_find_stream_info(input, null_mut());
@@ -102,6 +143,8 @@ pub fn open(path: &str) -> Option<Video> {
         ffi::av_packet_free(&mut packet);
         ffi::av_bsf_free(&mut bsf);
         ffi::avformat_close_input(&mut input);
+        ffi::av_freep((&raw mut (*io).buffer).cast());
+        ffi::avio_context_free(&mut io);
         Some(Video { codec, headers, packets })
     }
 }

@@ -1,0 +1,166 @@
+"""shuffled_epochs.py, scaling.py, shards.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.record import Result, Row, Spread, Table, paired_rows
+
+OWN = "framespool"
+MIB = 1 << 20
+TASKS = {
+    "windows_1_16": "all windows of 16 frames",
+    "windows_4_64": "windows of 16 frames, stride 4",
+    "random_8": "eight random clips of each video",
+}
+
+
+def shuffled_epochs(raw: dict[str, Any]) -> Result:
+    tables, versions, left_out = [], {}, {}
+    for task, told in raw["tasks"].items():
+        sides = told["sides"]
+        clips = {side: run["clips"] for side, of in sides.items() for run in of["runs"][:1]}
+        epoch = clips[OWN]
+
+        def describe(side: str, sides: dict[str, Any] = sides) -> dict[str, Any]:
+            of = sides[side]
+            workers = "" if of["workers"] is None else f", {of['workers']} worker{'s' * (of['workers'] != 1)}"
+            wrong, frames = of["frames_wrong"], of["frames_checked"]
+            return {
+                "label": side + workers,
+                "own": side.startswith(OWN),
+                "right": not wrong and not any("WRONG" in note for note in of["notes"]),
+                "answers": f"WRONG {wrong} of {frames}" if wrong else f"right ({frames} frames)",
+                "note": "; ".join(note for note in of["notes"] if "workers:" not in note),
+            }
+
+        for name, what, words, unit in (
+            ("cpu", "cpu_s", "CPU time", "CPU s per epoch"),
+            ("wall", "wall_s", "time", "s per epoch"),
+        ):
+            values = {
+                side: {n: run["usage"][what] / run["usage"]["clips"] * epoch for n, run in enumerate(of["runs"])}
+                for side, of in sides.items()
+            }
+            tables.append(
+                Table(
+                    f"{task} {name}",
+                    f"A shuffled epoch of 300-frame 1080p videos, {TASKS[task]}, {epoch} clips to 224x224: {words}",
+                    unit,
+                    paired_rows(values, OWN, describe),
+                    baseline=OWN,
+                    ratio=f"{words} per clip, by repeat",
+                )
+            )
+        decoded = {side: of["runs"][0].get("pictures_per_picture") for side, of in sides.items()}
+        tables.append(
+            Table(
+                f"{task} decoded",
+                f"Pictures decoded for each picture of the dataset, {TASKS[task]}",
+                "pictures decoded per picture",
+                [
+                    Row(**describe(side), value=Spread.of([each or told["peers_pictures_per_picture"]]))
+                    for side, each in decoded.items()
+                ],
+            )
+        )
+        if told["budgets"]:
+            rows = [
+                Row(
+                    f"{run['budget_mib']} MiB",
+                    Spread.of([run["usage"]["cpu_s"]]),
+                    own=True,
+                    right=run["same"],
+                    answers="same bytes" if run["same"] else "WRONG: other bytes",
+                    note=f"{run['pictures_per_picture']:.2f} pictures decoded per picture",
+                )
+                for run in told["budgets"]
+            ]
+            words = f"framespool's epoch by memory_budget, {TASKS[task]}: CPU time"
+            tables.append(Table(f"{task} budgets", words, "CPU s per epoch", rows))
+        versions |= {side: of["version"] for side, of in sides.items() if side == OWN or not side.startswith(OWN)}
+        left_out |= {f"{side}, {task}": reason for side, reason in told["left_out"].items()}
+    data = (
+        "videos of 300 frames, a key frame every 250, batches of 8; peers are timed on a part of the epoch and scaled"
+    )
+    return Result(tables, versions, data, left_out)
+
+
+def scaling(raw: dict[str, Any]) -> Result:
+    tables = []
+    if "threads" in raw:
+        rows_by_name = raw["threads"]["rows"]
+        same = raw["threads"]["same_bytes"]
+        first = next(iter(rows_by_name))
+        walls = {name: {n: run["wall_s"] for n, run in enumerate(row["runs"])} for name, row in rows_by_name.items()}
+        answers = {"own": True, "right": same, "answers": "the same bytes" if same else "WRONG: different bytes"}
+        tables.append(
+            Table(
+                "threads",
+                "An epoch of shuffled windows by number of threads, and by processes that share nothing",
+                "s per epoch",
+                paired_rows(walls, first, lambda _: answers),
+                baseline=first,
+                ratio="time, by repeat",
+            )
+        )
+    if raw.get("memory"):
+        rows = [
+            Row(
+                "default" if row["budget_mib"] is None else f"{row['budget_mib']} MiB",
+                Spread.of([row["peak_bytes"] / MIB]),
+                own=True,
+                note=f"clip store's peak {(row['store_peak_bytes'] or 0) / MIB:.0f} MiB",
+            )
+            for row in raw["memory"]
+        ]
+        tables.append(Table("memory", "Peak resident memory of an epoch by memory_budget", "MiB", rows))
+    if "tickets" in raw:
+        for name, what, words, unit in (
+            ("tickets, seconds", "to_make_s", "seconds to make it", "s"),
+            ("tickets, bytes", "bytes_per_ticket", "memory per clip", "bytes per clip"),
+        ):
+            rows = [
+                Row(
+                    f"{row['videos']:,} entries, {row['clips'] // row['videos']:,} clips each",
+                    Spread.of([row[what]]),
+                    own=True,
+                )
+                for row in raw["tickets"]
+            ]
+            tables.append(Table(name, f"A loader over a million random clips: {words}", unit, rows))
+    return Result(tables, raw.get("versions", {}), "videos of 300 frames at 1080p; windows of 16 frames")
+
+
+def shards(raw: dict[str, Any]) -> Result:
+    tables = []
+    walls: dict[int, dict[str, dict[Any, float]]] = {}
+    cpus: dict[int, dict[str, dict[Any, float]]] = {}
+    versions = {}
+    for row in raw["rows"]:
+        side, count = row["side"], row["shards"]
+        walls.setdefault(count, {})[side] = {n: run["wall_s"] for n, run in enumerate(row["runs"])}
+        cpus.setdefault(count, {})[side] = {n: run["cpu_s"] for n, run in enumerate(row["runs"])}
+        if side == OWN or not side.startswith(OWN):
+            versions[side] = row["runs"][0]["version"]
+
+    def describe(side: str) -> dict[str, Any]:
+        label = {"label": "framespool, stick_to_shard"} if side == "framespool_stick" else {}
+        if side.startswith(OWN):
+            return label | {"own": True, "right": True, "answers": "each clip once, in equal parts"}
+        return label | {"note": "timed on a part of the epoch and scaled"}
+
+    for kind, by_count, words, unit in (("wall", walls, "time", "s"), ("cpu", cpus, "CPU time", "CPU s")):
+        for count, values in by_count.items():
+            tables.append(
+                Table(
+                    f"{count} shards {kind}",
+                    f"An epoch over {count} process{'es' * (count > 1)} that share {raw['cores']} cores: {words}",
+                    f"{unit} per epoch",
+                    paired_rows(values, OWN, describe),
+                    baseline=OWN if values.get(OWN) else None,
+                    ratio=f"{words}, by repeat",
+                )
+            )
+    data = f"{raw['videos']} videos of {raw['frames']} frames at 1080p, {raw['clips']} clips, {raw['task']}"
+    return Result(tables, versions, data, raw["left_out"])

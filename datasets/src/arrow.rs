@@ -1,0 +1,93 @@
+//! In: Arrow files and streams (IPC) whose rows are videos or pictures: by path or URI, or as their bytes.
+//! Out: one entry for each row, in the order of the files and of their rows, and other columns.
+//! Never: reads bytes of videos and pictures when it lists them.
+
+mod batch;
+mod layout;
+mod messages;
+mod values;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framespool::error::Result;
+use framespool::limits::Limits;
+use framespool::source;
+
+use crate::packed::{OnError, Packed, Watch};
+use crate::tabular::{names_in_features, read_tables, Rows, TableColumns, FEATURES, MOST_ROWS};
+use batch::Batches;
+use messages::Messages;
+
+/// Reads files: entries, and the names of their labels.
+///
+/// - A source that is text is a path or a `file:` URI. One of bytes, or a struct with a field `bytes`, is the video or picture
+///   itself, a [`Member`](framespool::source::Member) of its file.
+/// - Labels are whole numbers or names, as in [`json_lines`](crate::json_lines()); names of numbers are taken from what the
+///   library `datasets` writes of its features.
+///
+/// # Errors
+/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the byte; `Unsupported` for one that is compressed, and for
+/// columns of other types that were named; `Argument` for a column that is missing or holds something else, and for a row, with
+/// its number. With `Skip` rows, batches of rows and files are counted and left out.
+pub fn arrow(
+    files: &[PathBuf],
+    how: &TableColumns,
+    on_error: OnError,
+    threads: u32,
+    watch: Watch,
+) -> Result<(Packed, Vec<String>)> {
+    let read = |path: &Arc<Path>, go_on: Watch, found: &mut Packed| read(path, how, on_error, go_on, found);
+    read_tables(files, how, on_error, threads, watch, read, class_names)
+}
+
+fn read(
+    path: &Arc<Path>,
+    how: &TableColumns,
+    on_error: OnError,
+    go_on: Watch,
+    found: &mut Packed,
+) -> Result<()> {
+    let (mut messages, schema) = Messages::of(source::open(path)?)?;
+    let (bytes, wanted) = how.chosen(path, &values::top(&schema))?;
+    let rows = Rows::new(path, how, &wanted, on_error);
+    let name = bytes.as_ref().map(|column| Arc::from(column.path()));
+    let mut batches = Batches::new(&schema);
+    let mut first = 0;
+    while let Some(message) = messages.next()? {
+        go_on()?;
+        if let Err(error) = batches.learn(&messages, &message, &wanted) {
+            found.fail(error, on_error)?;
+            continue;
+        }
+        let Some(count) = batches.rows(&messages, &message)? else { continue };
+        Limits::check(&messages.site(message.at), "rows of a file", first + count, MOST_ROWS)?;
+        let mut take = || -> Result<()> {
+            let batch = batches.open(&messages, &message)?;
+            let spots = bytes.as_ref().map(|column| batch.spots(column)).transpose()?;
+            let columns = wanted.iter().map(|column| batch.values(column)).collect::<Result<Vec<_>>>()?;
+            let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
+            for row in 0..count {
+                go_on()?;
+                let values = columns.iter_mut().filter_map(Iterator::next).collect();
+                let spot = spots.as_ref().map(|spots| spots.get(row as usize).copied());
+                rows.take(first + row, values, name.as_ref().zip(spot), found)?;
+            }
+            Ok(())
+        };
+        if let Err(error) = take() {
+            found.fail(error, on_error)?;
+        }
+        first += count;
+    }
+    Ok(())
+}
+
+/// Names of the labels in a column, where the file says them as the library `datasets` does; else none.
+fn class_names(path: &Path, label: &str) -> Vec<String> {
+    let Ok((_, schema)) = source::open(path).and_then(Messages::of) else { return Vec::new() };
+    schema.metadata().get(FEATURES).map(|text| names_in_features(text, label)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

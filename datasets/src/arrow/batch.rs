@@ -1,0 +1,354 @@
+//! In: messages that hold rows. Out: of a column of bytes where each row's lie, of others the values.
+//! Columns that nobody asks for are not read.
+//! Never: reads the bytes of a video, or believes an offset before it was looked at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{make_array, ArrayRef};
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_ipc::RecordBatch;
+use arrow_schema::{DataType, Field, Schema};
+use framespool::error::{Error, Result, Site};
+use framespool::limits::Limits;
+
+use super::layout::{places, Place};
+use super::messages::{Message, Messages};
+use super::values::{guarded, values};
+use crate::tabular::{Named, Spot};
+use crate::value::Value;
+
+/// Bytes of a view: a length, then either the value or where it is.
+const VIEW: usize = 16;
+/// Longest value that lies in its view.
+const IN_VIEW: u32 = 12;
+
+/// What is known of a file's batches: its columns, and the names that are written once for all of them.
+pub struct Batches<'a> {
+    schema: &'a Schema,
+    dictionaries: HashMap<i64, ArrayRef>,
+}
+
+impl<'a> Batches<'a> {
+    pub fn new(schema: &'a Schema) -> Self {
+        Self { schema, dictionaries: HashMap::new() }
+    }
+
+    /// How many rows a message has, if it has any.
+    pub fn rows(&self, messages: &Messages, message: &Message) -> Result<Option<u64>> {
+        let Some(batch) = message.head.as_ref().header_as_record_batch() else { return Ok(None) };
+        match u64::try_from(batch.length()) {
+            Ok(rows) => Ok(Some(rows)),
+            Err(_) => Err(Error::malformed(&messages.site(message.at), "a batch of fewer rows than none")),
+        }
+    }
+
+    /// Keeps what a message says once for all rows, if it does and a wanted column needs it.
+    pub fn learn(&mut self, messages: &Messages, message: &Message, wanted: &[Named]) -> Result<()> {
+        let head = message.head.as_ref();
+        let Some(dictionary) = head.header_as_dictionary_batch() else { return Ok(()) };
+        let every = places(self.schema.fields(), std::iter::repeat(0), head.version()).unwrap_or_default();
+        let needs = |place: &&Place| {
+            dictionary_of(place.field) == Some(dictionary.id())
+                && wanted.iter().any(|column| column.path_names == place.path)
+        };
+        let Some(place) = every.iter().find(needs) else { return Ok(()) };
+        let DataType::Dictionary(_, kind) = place.field.data_type() else { return Ok(()) };
+        let site = messages.site(message.at);
+        if dictionary.isDelta() {
+            let what = format!("column '{}', whose names come in several parts", place.path.join("."));
+            return Err(Error::Unsupported { site, what });
+        }
+        let data = dictionary.data().ok_or_else(|| Error::malformed(&site, "a dictionary without values"))?;
+        let field = Field::new(place.field.name(), (**kind).clone(), true);
+        let open = Batch::new(messages, message, data, &self.dictionaries)?;
+        let fields = [Arc::new(field)].into_iter().collect();
+        let own = places(&fields, open.variadic(), head.version());
+        let own = own.as_ref().and_then(|own| own.first()).ok_or_else(|| open.damaged())?;
+        self.dictionaries.insert(dictionary.id(), open.array(own)?);
+        Ok(())
+    }
+
+    /// The rows of a message that has some.
+    pub fn open<'b>(&'b self, messages: &'b Messages, message: &'b Message) -> Result<OpenBatch<'b>> {
+        let head = message.head.as_ref();
+        let rows = head.header_as_record_batch();
+        let rows =
+            rows.ok_or_else(|| Error::malformed(&messages.site(message.at), "a message without rows"))?;
+        let batch = Batch::new(messages, message, rows, &self.dictionaries)?;
+        let places = places(self.schema.fields(), batch.variadic(), head.version());
+        Ok(OpenBatch { places: places.ok_or_else(|| batch.damaged())?, batch })
+    }
+}
+
+/// The dictionary that a column's values are in.
+#[allow(deprecated)] // the one way to a number that the format still has
+fn dictionary_of(field: &Field) -> Option<i64> {
+    field.dict_id()
+}
+
+/// A batch whose columns were found.
+pub struct OpenBatch<'a> {
+    batch: Batch<'a>,
+    places: Vec<Place<'a>>,
+}
+
+impl OpenBatch<'_> {
+    fn place(&self, column: &Named) -> Result<&Place<'_>> {
+        let place = self.places.iter().find(|place| column.path_names == place.path);
+        place.ok_or_else(|| self.batch.damaged())
+    }
+
+    /// The values of a column, one for each row.
+    pub fn values(&self, column: &Named) -> Result<Vec<Value>> {
+        let place = self.place(column)?;
+        let array = self.batch.array(place)?;
+        let found = guarded(&self.batch.site, || Ok(values(&*array)))?;
+        let mut found = found.map_err(|kind| self.batch.other_type(place, &kind))?;
+        self.batch.check_rows(found.len())?;
+        for above in &place.above {
+            let there = self.batch.there(*above)?;
+            for (row, value) in found.iter_mut().enumerate() {
+                if !there.at(row) {
+                    *value = Value::Missing;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the bytes of each row lie.
+    pub fn spots(&self, column: &Named) -> Result<Vec<Spot>> {
+        let (batch, place) = (&self.batch, self.place(column)?);
+        let (rows, _) = batch.node(place.node)?;
+        batch.check_rows(rows)?;
+        let mut there = vec![batch.there((place.node, place.buffer))?];
+        for above in &place.above {
+            there.push(batch.there(*above)?);
+        }
+        let ends = match place.field.data_type() {
+            _ if rows == 0 => return Ok(Vec::new()),
+            DataType::Binary => {
+                self.offsets::<4>(place, rows, |bytes| i64::from(i32::from_le_bytes(bytes)))?
+            }
+            DataType::LargeBinary => self.offsets::<8>(place, rows, i64::from_le_bytes)?,
+            _ => return self.views(place, rows, &there),
+        };
+        let (begin, len) = batch.stretch(place.buffer + 2)?;
+        let mut found = Vec::with_capacity(rows);
+        for (row, pair) in ends.windows(2).enumerate() {
+            let &[from, to] = pair else { continue };
+            if from < 0 || to < from || to as u64 > len {
+                let reason = format!("row {row} of the batch lies at {from}..{to} of {len} bytes");
+                return Err(Error::malformed(&batch.site, reason));
+            }
+            let spot = Spot::Lies(begin + from as u64, (to - from) as u64);
+            found.push(if there.iter().all(|map| map.at(row)) { spot } else { Spot::Nowhere });
+        }
+        Ok(found)
+    }
+
+    /// Where rows begin, and where the last one ends.
+    fn offsets<const N: usize>(
+        &self,
+        place: &Place,
+        rows: usize,
+        number: fn([u8; N]) -> i64,
+    ) -> Result<Vec<i64>> {
+        let bytes = self.batch.bytes(place.buffer + 1)?;
+        let ends: Vec<i64> =
+            bytes.as_chunks::<N>().0.iter().take(rows + 1).map(|&bytes| number(bytes)).collect();
+        if ends.len() <= rows {
+            return Err(Error::malformed(
+                &self.batch.site,
+                format!("{} offsets for {rows} rows", ends.len()),
+            ));
+        }
+        Ok(ends)
+    }
+
+    fn views(&self, place: &Place, rows: usize, there: &[Validity]) -> Result<Vec<Spot>> {
+        let batch = &self.batch;
+        let (begin, _) = batch.stretch(place.buffer + 1)?;
+        let bytes = batch.bytes(place.buffer + 1)?;
+        let mut found = Vec::with_capacity(rows.min(bytes.len() / VIEW));
+        for (row, view) in bytes.as_chunks::<VIEW>().0.iter().take(rows).enumerate() {
+            let [a, b, c, d, _, _, _, _, e, f, g, h, i, j, k, l] = *view;
+            let [len, buffer, offset] = [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(u32::from_le_bytes);
+            if !there.iter().all(|map| map.at(row)) {
+                found.push(Spot::Nowhere);
+            } else if len <= IN_VIEW {
+                found.push(Spot::Lies(begin + (row * VIEW) as u64 + 4, len.into()));
+            } else {
+                let own =
+                    usize::try_from(buffer).ok().filter(|buffer| *buffer < place.buffers.saturating_sub(2));
+                let own = own.ok_or_else(|| batch.damaged())?;
+                let (begin, held) = batch.stretch(place.buffer + 2 + own)?;
+                if u64::from(offset) + u64::from(len) > held {
+                    let reason =
+                        format!("row {row} of the batch lies at {offset}, {len} long, of {held} bytes");
+                    return Err(Error::malformed(&batch.site, reason));
+                }
+                found.push(Spot::Lies(begin + u64::from(offset), len.into()));
+            }
+        }
+        batch.check_rows(found.len())?;
+        Ok(found)
+    }
+}
+
+/// Rows as they lie in a message.
+struct Batch<'a> {
+    messages: &'a Messages,
+    body: (u64, u64),
+    data: RecordBatch<'a>,
+    dictionaries: &'a HashMap<i64, ArrayRef>,
+    site: Site,
+}
+
+/// Which rows have a value; all, where it is not said.
+struct Validity(Option<Buffer>);
+
+impl Validity {
+    fn at(&self, row: usize) -> bool {
+        self.0.as_ref().is_none_or(|bits| bits.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1))
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn new(
+        messages: &'a Messages,
+        message: &Message,
+        data: RecordBatch<'a>,
+        dictionaries: &'a HashMap<i64, ArrayRef>,
+    ) -> Result<Self> {
+        let site = messages.site(message.at);
+        if data.compression().is_some() {
+            return Err(Error::Unsupported {
+                site,
+                what: "a compressed Arrow file (write it with compression=None, or as Parquet)".to_owned(),
+            });
+        }
+        Ok(Self { messages, body: message.body, data, dictionaries, site })
+    }
+
+    fn damaged(&self) -> Error {
+        Error::malformed(&self.site, "a batch that does not fit the columns of its file")
+    }
+
+    fn other_type(&self, place: &Place, kind: &DataType) -> Error {
+        Error::Unsupported {
+            site: self.site.clone(),
+            what: format!(
+                "column '{}' of type {kind} (numbers, flags, text and lists of them are read; leave it out of columns=)",
+                place.path.join(".")
+            ),
+        }
+    }
+
+    fn variadic(&self) -> impl Iterator<Item = i64> + use<'a> {
+        self.data.variadicBufferCounts().into_iter().flatten()
+    }
+
+    fn check_rows(&self, found: usize) -> Result<()> {
+        match i64::try_from(found) == Ok(self.data.length()) {
+            true => Ok(()),
+            false => Err(Error::malformed(
+                &self.site,
+                format!("a column of {found} rows in a batch of {}", self.data.length()),
+            )),
+        }
+    }
+
+    /// Length of a column, and how many of its values are missing.
+    fn node(&self, number: usize) -> Result<(usize, usize)> {
+        let nodes = self.data.nodes().filter(|nodes| number < nodes.len());
+        let node = nodes.ok_or_else(|| self.damaged())?.get(number);
+        let (Ok(len), Ok(missing)) = (usize::try_from(node.length()), usize::try_from(node.null_count()))
+        else {
+            return Err(self.damaged());
+        };
+        Ok((len, missing))
+    }
+
+    /// First byte in the file, and length, of a buffer.
+    fn stretch(&self, number: usize) -> Result<(u64, u64)> {
+        let buffers = self.data.buffers().filter(|buffers| number < buffers.len());
+        let buffer = buffers.ok_or_else(|| self.damaged())?.get(number);
+        let (Ok(offset), Ok(len)) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length())) else {
+            return Err(self.damaged());
+        };
+        if offset.checked_add(len).is_none_or(|end| end > self.body.1) {
+            let reason = format!("a buffer at {offset}, {len} long, in a body of {} bytes", self.body.1);
+            return Err(Error::malformed(&self.site, reason));
+        }
+        Ok((self.body.0 + offset, len))
+    }
+
+    fn bytes(&self, number: usize) -> Result<Buffer> {
+        let (offset, len) = self.stretch(number)?;
+        Limits::check(&self.site, "bytes of a column in a batch", len, Limits::default().header_bytes)?;
+        self.messages.bytes(offset, len)
+    }
+
+    /// Which rows of a node have a value, by its first buffer.
+    fn there(&self, (node, buffer): (usize, usize)) -> Result<Validity> {
+        let (_, missing) = self.node(node)?;
+        Ok(Validity(if missing > 0 { Some(self.bytes(buffer)?) } else { None }))
+    }
+
+    /// A column of one of the types that are read.
+    fn array(&self, place: &Place) -> Result<ArrayRef> {
+        let mut at = (place.node, place.buffer);
+        let own = place.field.data_type();
+        let data = self.data_of(place.field, place.buffers, &mut at).and_then(|data| match data {
+            Some(data) => Ok(data),
+            None => Err(self.other_type(place, own)),
+        })?;
+        Ok(make_array(data))
+    }
+
+    /// The same, or nothing for another type. `at`: the numbers of the node and of the buffer that come next.
+    fn data_of(&self, field: &Field, buffers: usize, at: &mut (usize, usize)) -> Result<Option<ArrayData>> {
+        let (number, first) = *at;
+        let (len, missing) = self.node(number)?;
+        // Of what has no buffers the file's length says nothing.
+        Limits::check(&self.site, "values of a column in a batch", len as u64, crate::tabular::MOST_ROWS)?;
+        let kind = field.data_type();
+        let (own, inside) = match kind {
+            DataType::Null => (0, None),
+            DataType::Utf8 | DataType::LargeUtf8 => (3, None),
+            DataType::Utf8View => (buffers, None),
+            DataType::List(field) | DataType::LargeList(field) => (2, Some(field)),
+            DataType::FixedSizeList(field, _) => (1, Some(field)),
+            DataType::Boolean | DataType::Dictionary(..) => (2, None),
+            number if number.is_integer() || number.is_floating() => (2, None),
+            _ => return Ok(None),
+        };
+        *at = (number + 1, first + own);
+        let mut builder = ArrayData::builder(kind.clone()).len(len);
+        if *kind != DataType::Null {
+            let bits = if missing > 0 { Some(self.bytes(first)?) } else { None };
+            builder = builder.null_count(missing).null_bit_buffer(bits);
+        }
+        for number in first + 1..first + own {
+            builder = builder.add_buffer(self.bytes(number)?);
+        }
+        if let Some(field) = inside {
+            let views = matches!(field.data_type(), DataType::Utf8View); // would need a count of their own
+            let Some(data) = (if views { None } else { self.data_of(field, 0, at)? }) else {
+                return Ok(None);
+            };
+            builder = builder.add_child_data(data);
+        }
+        if let (DataType::Dictionary(_, kind), Some(id)) = (kind, dictionary_of(field)) {
+            let held = self.dictionaries.get(&id);
+            builder = builder.add_child_data(match held {
+                Some(names) => names.to_data(),
+                None => ArrayData::new_empty(kind), // where all are missing there may be none
+            });
+        }
+        guarded(&self.site, || builder.align_buffers(true).build()).map(Some)
+    }
+}

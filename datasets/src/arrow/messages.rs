@@ -1,0 +1,166 @@
+//! In: an Arrow file or stream. Out: what its columns are, and its messages in their order, each with the place of its body.
+//! A stream begins with its columns; a file ends with them and a list of its messages.
+//! Never: reads a body unasked, or believes a length beyond its cap or the file's end.
+
+use std::sync::Arc;
+
+use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_ipc::convert::MessageBuffer;
+use arrow_ipc::MetadataVersion;
+use arrow_schema::Schema;
+use framespool::error::{Error, Place, Result, Site};
+use framespool::limits::Limits;
+use framespool::source::ByteSource;
+
+use super::values::guarded;
+
+/// What a file begins and ends with; a stream does not.
+const MAGIC: &[u8; 6] = b"ARROW1";
+/// Bytes at the end of a file: how long its list is, and the mark.
+const TAIL: u64 = 10;
+/// What stands before the length of a message, since Arrow 0.15.
+const GOES_ON: u32 = u32::MAX;
+
+/// Messages of a file, read one after another.
+pub struct Messages {
+    source: Arc<dyn ByteSource>,
+    next: Next,
+}
+
+/// Where the next message is.
+enum Next {
+    /// Here, if the stream does not end here.
+    At(u64),
+    /// Where the file says.
+    Listed(std::vec::IntoIter<u64>),
+}
+
+/// One message.
+pub struct Message {
+    /// Where it begins.
+    pub at: u64,
+    pub head: MessageBuffer,
+    /// First byte and length of its body.
+    pub body: (u64, u64),
+}
+
+impl Messages {
+    /// The messages of a file or stream, and its columns.
+    pub fn of(source: Arc<dyn ByteSource>) -> Result<(Self, Schema)> {
+        let mut messages = Self { source, next: Next::At(0) };
+        let mut begin = [0; 8];
+        let site = messages.site(0);
+        messages.source.read_exact_at(&site, 0, &mut begin)?;
+        if begin.starts_with(MAGIC) {
+            let schema = messages.listed()?;
+            return Ok((messages, schema));
+        }
+        let [a, b, c, d, ..] = begin;
+        if !matches!(u32::from_le_bytes([a, b, c, d]), GOES_ON | 1..=0xff_ffff) {
+            return Err(Error::malformed(&site, "does not begin as an Arrow file or stream does"));
+        }
+        let message = messages.next()?;
+        let schema = message.as_ref().and_then(|message| message.head.as_ref().header_as_schema());
+        let schema =
+            schema.ok_or_else(|| Error::malformed(&site, "does not begin with what its columns are"))?;
+        let schema = columns(&site, schema)?;
+        Ok((messages, schema))
+    }
+
+    /// Reads what a file says at its end.
+    fn listed(&mut self) -> Result<Schema> {
+        let tail_at = self.source.len().saturating_sub(TAIL);
+        let site = self.site(tail_at);
+        let mut tail = [0; TAIL as usize];
+        self.source.read_exact_at(&site, tail_at, &mut tail)?;
+        let [a, b, c, d, mark @ ..] = tail;
+        let len = u64::from(u32::from_le_bytes([a, b, c, d]));
+        let begin = tail_at.checked_sub(len).filter(|_| mark == *MAGIC);
+        let begin = begin
+            .ok_or_else(|| Error::malformed(&site, "does not end as an Arrow file does: it was cut short"))?;
+        let site = self.site(begin);
+        Limits::check(&site, "bytes of the list at the end", len, Limits::default().header_bytes)?;
+        let bytes = self.bytes(begin, len)?;
+        let list = arrow_ipc::root_as_footer(&bytes)
+            .map_err(|error| Error::malformed(&site, format!("a list of messages that is none: {error}")))?;
+        // Names that are written once come before the rows that mean them.
+        let blocks = list.dictionaries().into_iter().chain(list.recordBatches()).flatten();
+        let places: Vec<u64> =
+            blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX)).collect();
+        let schema =
+            list.schema().ok_or_else(|| Error::malformed(&site, "does not say what its columns are"))?;
+        self.next = Next::Listed(places.into_iter());
+        columns(&site, schema)
+    }
+
+    /// The next message, if there is one.
+    pub fn next(&mut self) -> Result<Option<Message>> {
+        let at = match &mut self.next {
+            Next::At(at) if *at == self.source.len() => return Ok(None), // a stream may just end
+            Next::At(at) => *at,
+            Next::Listed(places) => match places.next() {
+                Some(at) => at,
+                None => return Ok(None),
+            },
+        };
+        let (mut head_at, mut len) = (at.saturating_add(4), self.number(at)?);
+        if len == GOES_ON {
+            (head_at, len) = (at + 8, self.number(at + 4)?);
+        }
+        if len == 0 {
+            self.next = Next::At(self.source.len());
+            return Ok(None);
+        }
+        let site = self.site(at);
+        Limits::check(&site, "bytes of a message's head", len.into(), Limits::default().header_bytes)?;
+        let head = self.bytes(head_at, len.into())?;
+        let head = MessageBuffer::try_new(head)
+            .map_err(|error| Error::malformed(&site, format!("a message that is none: {error}")))?;
+        let said = head.as_ref().bodyLength();
+        let body = (head_at + u64::from(len), u64::try_from(said).unwrap_or(u64::MAX));
+        self.check(body.0, body.1)?;
+        if head.as_ref().version() < MetadataVersion::V4 {
+            return Err(Error::Unsupported { site, what: "Arrow before version 0.8".to_owned() });
+        }
+        if let Next::At(at) = &mut self.next {
+            *at = body.0 + body.1;
+        }
+        Ok(Some(Message { at, head, body }))
+    }
+
+    /// A stretch of the file, in memory that is aligned for any type.
+    pub fn bytes(&self, offset: u64, len: u64) -> Result<Buffer> {
+        self.check(offset, len)?;
+        let mut bytes = MutableBuffer::from_len_zeroed(len as usize);
+        self.source.read_exact_at(&self.site(offset), offset, bytes.as_slice_mut())?;
+        Ok(bytes.into())
+    }
+
+    /// A place in the file, for messages.
+    pub fn site(&self, offset: u64) -> Site {
+        Site::file(self.source.name()).with(Place::Byte(offset))
+    }
+
+    fn number(&self, offset: u64) -> Result<u32> {
+        let mut bytes = [0; 4];
+        self.check(offset, 4)?;
+        self.source.read_exact_at(&self.site(offset), offset, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<()> {
+        let end = offset.saturating_add(len);
+        if end > self.source.len() {
+            return Err(Error::Truncated { site: self.site(offset), offset, end, len: self.source.len() });
+        }
+        Ok(())
+    }
+}
+
+fn columns(site: &Site, schema: arrow_ipc::Schema) -> Result<Schema> {
+    if !schema.endianness().equals_to_target_endianness() {
+        let what = "numbers with their highest byte first".to_owned();
+        return Err(Error::Unsupported { site: site.clone(), what });
+    }
+    guarded(site, || arrow_ipc::convert::try_fb_to_schema(schema))
+}

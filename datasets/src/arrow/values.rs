@@ -1,0 +1,104 @@
+//! In: types of Arrow, and arrays of them. Out: what kind of values a column has, and the values.
+//! Numbers, flags and text are as they are, and lists of them lists.
+//! Never: takes an array of another type.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, Int8Type, UInt16Type, UInt32Type,
+    UInt64Type, UInt8Type,
+};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{ArrowError, DataType, Schema};
+use framespool::error::{Error, Result, Site};
+
+use crate::tabular::{Kind, Named};
+use crate::value::Value;
+
+/// All columns of a table.
+pub fn top(schema: &Schema) -> Vec<Named> {
+    schema.fields().iter().map(|field| Named::top(field.name(), kind(field.data_type()))).collect()
+}
+
+/// What a row has of a column of this type.
+fn kind(of: &DataType) -> Kind {
+    match of {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Kind::Bytes,
+        DataType::Null | DataType::Boolean => Kind::Plain,
+        number if number.is_integer() || number.is_floating() => Kind::Plain,
+        // Names that are written once.
+        DataType::Dictionary(_, value) => match kind(value) {
+            plain @ (Kind::Text | Kind::Plain) => plain,
+            _ => Kind::Other,
+        },
+        DataType::Struct(fields) => {
+            Kind::Group(fields.iter().map(|field| (field.name().clone(), kind(field.data_type()))).collect())
+        }
+        _ => Kind::Other,
+    }
+}
+
+/// The values of an array, or its type, where that is none of those that are read.
+pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
+    let or_missing = |value: Option<Value>| value.unwrap_or(Value::Missing);
+    macro_rules! each {
+        ($iter:expr, $make:expr) => {
+            $iter.map(|item| or_missing(item.map($make))).collect()
+        };
+    }
+    Ok(match array.data_type() {
+        DataType::Null => vec![Value::Missing; array.len()],
+        DataType::Boolean => each!(array.as_boolean().iter(), Value::Flag),
+        DataType::Int8 => each!(array.as_primitive::<Int8Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::Int16 => each!(array.as_primitive::<Int16Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::Int32 => each!(array.as_primitive::<Int32Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::Int64 => each!(array.as_primitive::<Int64Type>().iter(), Value::Integer),
+        DataType::UInt8 => each!(array.as_primitive::<UInt8Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::UInt16 => each!(array.as_primitive::<UInt16Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::UInt32 => each!(array.as_primitive::<UInt32Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::UInt64 => each!(array.as_primitive::<UInt64Type>().iter(), |n| {
+            i64::try_from(n).map_or(Value::Large(n), Value::Integer)
+        }),
+        DataType::Float16 => each!(array.as_primitive::<Float16Type>().iter(), |n| Value::Number(n.into())),
+        DataType::Float32 => each!(array.as_primitive::<Float32Type>().iter(), |n| Value::Number(n.into())),
+        DataType::Float64 => each!(array.as_primitive::<Float64Type>().iter(), Value::Number),
+        DataType::Utf8 => each!(array.as_string::<i32>().iter(), |text| Value::Text(text.to_owned())),
+        DataType::LargeUtf8 => each!(array.as_string::<i64>().iter(), |text| Value::Text(text.to_owned())),
+        DataType::Utf8View => each!(array.as_string_view().iter(), |text| Value::Text(text.to_owned())),
+        DataType::List(_) => lists(array.as_list::<i32>().iter())?,
+        DataType::LargeList(_) => lists(array.as_list::<i64>().iter())?,
+        DataType::FixedSizeList(..) => lists(array.as_fixed_size_list().iter())?,
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let named = values(dictionary.values())?;
+            let at = |key: Value| match key {
+                Value::Integer(key) => usize::try_from(key)
+                    .ok()
+                    .and_then(|key| named.get(key))
+                    .cloned()
+                    .unwrap_or(Value::Missing),
+                _ => Value::Missing,
+            };
+            values(dictionary.keys())?.into_iter().map(at).collect()
+        }
+        other => return Err(other.clone()),
+    })
+}
+
+fn lists(rows: impl Iterator<Item = Option<ArrayRef>>) -> Result<Vec<Value>, DataType> {
+    rows.map(|row| match row {
+        Some(items) => values(&*items).map(Value::List),
+        None => Ok(Value::Missing),
+    })
+    .collect()
+}
+
+/// What the library does, and what it says as an error of ours. It gives up on some damage by a panic.
+pub fn guarded<T>(site: &Site, work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(|error| Error::malformed(site, error.to_string())),
+        Err(_) => Err(Error::malformed(site, "holds what cannot be in an Arrow file")),
+    }
+}

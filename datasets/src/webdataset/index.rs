@@ -1,0 +1,73 @@
+//! In: the list of a shard's members that DALI's `wds2idx` writes. Out: the members, without reading the shard.
+//! First a line `v1.2` and the number of samples; then for each sample, on one line, the extension, first byte, length and name
+//! of each of its members. Version 1.1 has no names.
+//! Never: believes a place outside the shard.
+
+use std::path::Path;
+
+use framespool::error::{Error, Result};
+use framespool::source::name_of;
+
+use crate::tar::{Kind, TarMember};
+use crate::text::for_each_line;
+use crate::value::shortened;
+
+/// The members that an index lists of a shard with so many bytes.
+pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> {
+    let (mut samples, mut said, mut named, mut found) = (0u64, None, true, Vec::new());
+    for_each_line(index, false, |_, line| {
+        let mut words = line.split_whitespace();
+        if said.is_none() {
+            named = match words.next() {
+                Some("v1.2") => true,
+                Some("v1.1") => false,
+                _ => {
+                    return Err(
+                        "must be `v1.2` or `v1.1` and the number of samples, as wds2idx writes it".to_owned()
+                    )
+                }
+            };
+            let count = words.next().and_then(|count| count.parse::<u64>().ok());
+            said = Some(count.ok_or("has no number of samples")?);
+            return Ok(());
+        }
+        while let Some(extension) = words.next() {
+            let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+            let (Some(offset), Some(len)) = (number(), number()) else {
+                return Err(format!("has no first byte and length behind '{}'", shortened(extension)));
+            };
+            let name = match named {
+                true => words
+                    .next()
+                    .ok_or("has no name at its end; names with spaces cannot be listed")?
+                    .to_owned(),
+                false => format!("{samples:09}.{extension}"),
+            };
+            if offset.checked_add(len).is_none_or(|end| end > shard_bytes) {
+                return Err(format!(
+                    "has '{}' at {offset}, {len} bytes long, and its shard has {shard_bytes}; make the index anew",
+                    shortened(&name)
+                ));
+            }
+            // What is looked for is told by the extension: of the name the part before it is the sample's.
+            if !name.to_ascii_lowercase().ends_with(&format!(".{}", extension.to_ascii_lowercase())) {
+                return Err(format!(
+                    "has '{}' with the extension '{}'; names with spaces cannot be listed",
+                    shortened(&name),
+                    shortened(extension)
+                ));
+            }
+            found.push(TarMember { name, header: offset, offset, len, kind: Kind::File });
+        }
+        samples += 1;
+        Ok(())
+    })?;
+    match said {
+        Some(count) if count == samples => Ok(found),
+        said => Err(Error::Argument(format!(
+            "{} lists {samples} samples and speaks of {}: it was cut short, make it anew",
+            name_of(index),
+            said.map_or("none".to_owned(), |count| count.to_string())
+        ))),
+    }
+}

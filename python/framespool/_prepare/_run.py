@@ -1,0 +1,255 @@
+"""A dataset, video by video: which are made already, which are to be made, and what became of them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from framespool._check import choice, whole
+from framespool._checking import state_of
+from framespool._prepare import _names, _program
+from framespool._prepare._encode import encode
+from framespool._prepare._manifest import Manifest
+from framespool._prepare._options import Options
+from framespool._prepare._program import Stop
+from framespool._running import blamed, cores
+from framespool.datasets import Dataset, Part
+from framespool.datasets._dataset import as_dataset, write_quarantine
+from framespool.errors import BY_KIND, ArgumentError, Error, ReadError
+
+#: The list of what was made, in the folder of the results.
+LIST = "dataset.jsonl"
+
+
+@dataclass(frozen=True)
+class PrepareReport:
+    """What :func:`prepare` did.
+
+    ``videos``: of the dataset, each once, whatever parts of it are entries. ``prepared``: made now; ``found``: made by
+    a run before. ``frames``, ``bytes_written``: of those made now. ``seconds``: how long it took. ``failures``: a dict
+    for each bad video, as :meth:`ClipLoader.failures` has them. ``dataset``: the entries whose videos are there, with
+    their labels, parts, classes and columns, as files below the folder; ``list_file``: the same as lines for
+    :func:`framespool.datasets.json_lines`, or ``None`` where these cannot say it. ``paths``: for each entry of the
+    dataset that was given its new file, or ``None``.
+    """
+
+    videos: int
+    prepared: int
+    found: int
+    frames: int
+    bytes_written: int
+    seconds: float
+    list_file: str | None
+    failures: list[dict[str, Any]] = field(repr=False)
+    dataset: Dataset = field(repr=False)
+    paths: list[str | None] = field(repr=False)
+
+    def write_quarantine(self, path: str | os.PathLike[str]) -> int:
+        """Writes the failures to a file that :meth:`Dataset.without` reads. Returns how many."""
+        return write_quarantine(path, self.failures)
+
+
+@dataclass
+class Video:
+    """A video of the dataset. ``name``: of the file to be made; ``entry``: the first entry that wants it."""
+
+    source: Any
+    name: str
+    identity: str
+    entry: int
+
+
+class Plan:
+    """What is to be done; nothing is touched for it."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        out: str | os.PathLike[str],
+        options: Options,
+        root: str | os.PathLike[str] | None,
+        ffmpeg: str | os.PathLike[str] | None,
+        jobs: int | None,
+        index: Any,
+    ) -> None:
+        self.dataset = as_dataset(dataset)
+        if not len(self.dataset):
+            raise ArgumentError("the dataset is empty; give at least one video")
+        self.out = os.path.abspath(os.path.expanduser(os.fspath(out)))
+        self.options, self.index = options, index
+        self.program = _program.find(ffmpeg)
+        _program.check(self.program, options)
+        self.videos, self.of_entry = self._videos(root)
+        self.manifest = Manifest(self.out)
+        self.todo = [video for video in self.videos if self.known(video) is None]
+        most = min(cores() if jobs is None else whole("jobs", jobs, least=1, most=256), max(1, len(self.todo)))
+        self.jobs = most
+        #: A worker decodes and encodes at once; more threads are used where there are fewer videos than cores.
+        self.threads = max(1, cores() // most)
+
+    def _videos(self, root: Any) -> tuple[list[Video], list[int]]:
+        """Each once, and for each entry which one it is."""
+        places: dict[str, int] = {}
+        sources: list[Any] = []
+        firsts: list[int] = []
+        of_entry: list[int] = []
+        for entry, (source, _) in enumerate(self.dataset):
+            video = _names.whole(source)
+            identity = _names.identity(video)
+            if identity not in places:
+                places[identity] = len(sources)
+                sources.append(video)
+                firsts.append(entry)
+            of_entry.append(places[identity])
+        start = _names.root_of(sources) if root is None else os.path.abspath(os.path.expanduser(os.fspath(root)))
+        named = _names.names(sources, start)
+        identities = list(places)
+        own = {os.path.realpath(path) for path in map(_names.file_of, sources) if path}
+        for name in named:
+            if os.path.realpath(os.path.join(self.out, name)) in own:
+                raise ArgumentError(
+                    f"{self.out}: {name} would replace a video of the dataset; choose another folder for the results"
+                )
+        return [Video(*four) for four in zip(sources, named, identities, firsts, strict=True)], of_entry
+
+    def known(self, video: Video) -> dict[str, Any] | None:
+        """What is known of a video that need not be made again."""
+        return self.manifest.done(video.identity, _state(video.source), self.options.how(), video.name)
+
+
+def _state(source: Any) -> list[int] | None:
+    """By which a video is known to be unchanged; what tells bytes from others tells that already."""
+    return [len(source)] if isinstance(source, bytes) else state_of(source)
+
+
+def run(plan: Plan, on_error: str, progress: Callable[[int, int, int], object] | None) -> PrepareReport:
+    """Makes what is to be made."""
+    choice("on_error", on_error, ("raise", "skip"))
+    began = time.monotonic()
+    plan.manifest.open()
+    failures: list[dict[str, Any]] = []
+    frames = written = made = 0
+    total = len(plan.videos)
+    done = total - len(plan.todo)
+    failed: set[int] = set()
+    try:
+        if progress is not None:
+            progress(done, 0, total)
+        for video, outcome in _outcomes(plan):
+            done += 1
+            if isinstance(outcome, Error):
+                if on_error == "raise":
+                    raise outcome
+                kind = next((kind for kind, error in BY_KIND.items() if type(outcome) is error), "internal")
+                failure = {"video_id": video.entry, "kind": kind, "message": str(outcome), "clips": 0}
+                failures.append(failure | blamed(plan.dataset[video.entry][0], kind))
+                failed.add(video.entry)
+            else:
+                made += 1
+                frames += outcome["frames"]
+                written += outcome["bytes"]
+            if progress is not None:
+                progress(done, len(failures), total)
+        failures.sort(key=lambda failure: int(failure["video_id"]))
+        paths = [
+            None if plan.videos[place].entry in failed else os.path.join(plan.out, plan.videos[place].name)
+            for place in plan.of_entry
+        ]
+        dataset = _made(plan, paths)
+        return PrepareReport(
+            videos=total,
+            prepared=made,
+            found=total - len(plan.todo),
+            frames=frames,
+            bytes_written=written,
+            seconds=time.monotonic() - began,
+            list_file=_listed(dataset, plan.out),
+            failures=failures,
+            dataset=dataset,
+            paths=paths,
+        )
+    finally:
+        plan.manifest.close()
+
+
+def _outcomes(plan: Plan) -> Iterator[tuple[Video, dict[str, Any] | Error]]:
+    """What became of each video, as they are ready. Where the caller leaves, whatever runs is stopped."""
+    stop = Stop()
+    waiting = iter(enumerate(plan.todo))
+    running: dict[concurrent.futures.Future[dict[str, Any]], Video] = {}
+    pool = concurrent.futures.ThreadPoolExecutor(plan.jobs, "prepare")
+    try:
+        while True:
+            while len(running) < plan.jobs and (item := next(waiting, None)) is not None:
+                running[pool.submit(_make, plan, *item, stop)] = item[1]
+            if not running:
+                return
+            # Short waits: signals are looked at in between.
+            ready, _ = concurrent.futures.wait(running, 0.2, concurrent.futures.FIRST_COMPLETED)
+            for future in ready:
+                video = running.pop(future)
+                try:
+                    outcome: dict[str, Any] | Error = future.result()
+                except Error as error:
+                    outcome = error
+                except OSError as error:
+                    outcome = ReadError(f"{os.path.join(plan.out, video.name)}: {error.strerror or error}")
+                yield video, outcome
+    finally:
+        stop.now()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _make(plan: Plan, number: int, video: Video, stop: Stop) -> dict[str, Any]:
+    """One video: made under another name, and given its own when it is whole and right."""
+    state = _state(video.source)  # before it is read
+    half, whole_file = plan.manifest.half(number), os.path.join(plan.out, video.name)
+    try:
+        frames = encode(video.source, half, plan.options, plan.program, plan.threads, stop, plan.index)
+        written = os.stat(half).st_size
+        os.makedirs(os.path.dirname(whole_file), exist_ok=True)
+        os.replace(half, whole_file)
+    finally:
+        for left in (half, f"{half}.raw"):
+            with contextlib.suppress(OSError):
+                os.unlink(left)
+    said: dict[str, Any] = {"video": video.identity, "state": state, "how": plan.options.how(), "file": video.name}
+    said |= {"frames": frames, "bytes": written}
+    plan.manifest.add(said)
+    return said
+
+
+def _made(plan: Plan, paths: list[str | None]) -> Dataset:
+    """The dataset of what there is now."""
+    kept = [entry for entry, path in enumerate(paths) if path is not None]
+    entries: list[tuple[Any, int]] = []
+    for entry in kept:
+        source, label = plan.dataset[entry]
+        path = paths[entry]
+        entries.append((Part(path, **source.bounds()) if isinstance(source, Part) else path, label))  # type: ignore[arg-type]
+    columns = {name: [values[entry] for entry in kept] for name, values in plan.dataset.columns.items()}
+    return Dataset(entries, plan.dataset.classes, columns)
+
+
+def _listed(made: Dataset, out: str) -> str | None:
+    """Where the list of it is now."""
+    lines = _names.written(made, out)
+    if lines is None:
+        return None
+    path = os.path.join(out, LIST)
+    replace_text(path, "".join(json.dumps(line, default=str) + "\n" for line in lines))
+    return path
+
+
+def replace_text(path: str, text: str) -> None:
+    """Writes a file in place of what was there, whole or not at all."""
+    half = f"{path}.half"
+    with open(half, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    os.replace(half, path)

@@ -1,0 +1,92 @@
+"""The command line's parsers: help in one form, and wrong words answered with the nearest right ones."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from framespool.cli import _codes
+from framespool.errors import ArgumentError
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse's, whose complaints name what was probably meant."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        keywords.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*arguments, **keywords)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's; what is left over is the chosen command's to complain of, since it knows its options."""
+        parsed, left = self.parse_known_args(args, namespace)
+        if left:
+            chosen = self.commands().get(getattr(parsed, "command", None) or "", self)
+            chosen.error(f"unrecognized arguments: {' '.join(left)}{chosen._meant(left)}")
+        return parsed
+
+    def commands(self) -> dict[str, Parser]:
+        """The subcommands' parsers by their names."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                return dict(action.choices)
+        return {}
+
+    def options(self) -> list[str]:
+        """All long options."""
+        return [text for action in self._actions for text in action.option_strings if text.startswith("--")]
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong and what may be right, and ends with 2."""
+        wrong = re.search(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", message)
+        if wrong:
+            message += _nearest([wrong[1]], re.findall(r"[\w.-]+", wrong[2]))
+        print(f"{self.prog}: error: {message}\nTry '{self.prog} --help'.", file=sys.stderr)
+        sys.exit(_codes.USAGE)
+
+    def _meant(self, left: Sequence[str]) -> str:
+        return _nearest([text.partition("=")[0] for text in left if text.startswith("-")], self.options())
+
+
+def _nearest(wrong: Iterable[str], right: Sequence[str]) -> str:
+    found = {word: near[0] for word in wrong if (near := difflib.get_close_matches(word, right, 1, 0.5))}
+    return f"; did you mean {' and '.join(found.values())}?" if found else ""
+
+
+def command(
+    subparsers: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    description: str,
+    examples: str,
+) -> Parser:
+    """A subcommand with what all have: an explanation, examples, exit codes and ``--json``."""
+    epilog = f"examples:\n{examples}\n{_codes.of(name)}"
+    parser: Parser = subparsers.add_parser(name, help=help, description=description, epilog=epilog)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--json``, which all have, as the last of the options."""
+    parser.add_argument("--json", action="store_true", help=f"print {what} as JSON, on one line")
+
+
+def count(text: str) -> int:
+    """A number of threads or the like, as argparse takes it."""
+    if not text.isdecimal() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 4096, got {text!r}")
+    return int(text)
+
+
+def check_writable(option: str, path: str) -> None:
+    """Raises :class:`~framespool.ArgumentError` now rather than after hours."""
+    try:
+        open(path, "a").close()
+    except OSError as error:
+        raise ArgumentError(f"{option}: {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds the documentation into target/site, and looks through it. Any warning of the build is an error.
+#
+#   scripts/docs.sh            build; open target/site/index.html, no server is needed
+#   scripts/docs.sh serve      build anew at every change, at http://127.0.0.1:8000
+#
+# The tools live in .venv-docs (requirements-docs.txt). Pages about the command line show what .venv's framespool says.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+[ -x .venv/bin/framespool ] || { echo "docs: no framespool in .venv; run scripts/setup.sh first" >&2; exit 2; }
+venv=.venv-docs
+key=$({ .venv/bin/python -V && cat requirements-docs.txt; } | sha256sum)
+if [ "$(cat $venv/requirements.sha256 2>/dev/null)" != "$key" ]; then
+  rm -rf $venv
+  .venv/bin/python -m venv $venv
+  # Without dependencies: every package is in the list.
+  $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements-docs.txt </dev/null
+  $venv/bin/python -m pip check --disable-pip-version-check >&2
+  echo "$key" >$venv/requirements.sha256
+fi
+
+export NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
+if [ "${1:-}" = serve ]; then
+  exec $venv/bin/python -m mkdocs serve --strict
+fi
+$venv/bin/python -m mkdocs build --strict --quiet --clean
+$venv/bin/python scripts/docs_check.py target/site

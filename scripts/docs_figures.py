@@ -1,0 +1,439 @@
+#!/usr/bin/env python3
+"""Draws the pictures of README.md and docs/ as SVG, from what framespool says of the corpus' files.
+
+    scripts/docs_figures.py                  draws all of them into docs/pictures
+    scripts/docs_figures.py --only exact     those that depend on nothing but the files
+    scripts/docs_figures.py --out FOLDER     elsewhere
+
+Nothing is drawn that was not asked of the library: groups of pictures are ``Video.info``'s, clips are a loader's,
+counts are its ``stats()``. The corpus is looked for at FRAMESPOOL_CORPUS, by default beside the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import framespool as fsp
+
+ROOT = Path(__file__).resolve().parents[1]
+CORPUS = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
+
+# Okabe and Ito's colours, which the colour-blind can tell apart; the ground is white, for dark pages too.
+BLUE, ORANGE, GREEN, RED, SKY, GRAY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#9a9a9a", "#222222"
+LIGHT = "#eef3f7"
+
+
+class Drawing:
+    """An SVG under way."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        self.parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+            f'height="{height:g}" font-family="Helvetica, Arial, sans-serif" font-size="13" role="img">',
+            f"<title>{escape(title)}</title>",
+            f'<rect width="{width:g}" height="{height:g}" rx="8" fill="#ffffff"/>',
+        ]
+
+    def box(self, x: float, y: float, w: float, h: float, fill: str, *, edge: str = "none", rx: float = 0) -> None:
+        """A rectangle."""
+        self.parts.append(
+            f'<rect x="{x:.2f}" y="{y:.2f}" width="{w:.2f}" height="{h:.2f}" rx="{rx:g}" '
+            f'fill="{fill}" stroke="{edge}"/>'
+        )
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, colour: str = GRAY, *, wide: float = 1) -> None:
+        """A line."""
+        self.parts.append(
+            f'<line x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}" stroke="{colour}" stroke-width="{wide:g}"/>'
+        )
+
+    def arrow(self, x1: float, y1: float, x2: float, y2: float, colour: str = INK) -> None:
+        """A straight arrow, to the right or downwards."""
+        self.line(x1, y1, x2, y2, colour, wide=1.5)
+        tip = [(-7, -4), (-7, 4)] if y1 == y2 else [(-4, -7), (4, -7)]
+        points = f"{x2:.2f},{y2:.2f} " + " ".join(f"{x2 + dx:.2f},{y2 + dy:.2f}" for dx, dy in tip)
+        self.parts.append(f'<polygon points="{points}" fill="{colour}"/>')
+
+    def dot(self, x: float, y: float, radius: float, colour: str) -> None:
+        """A dot."""
+        self.parts.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:g}" fill="{colour}"/>')
+
+    def dots(self, places: list[tuple[float, float]]) -> None:
+        """Many small dots, as one path of strokes without length."""
+        path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in places)
+        self.parts.append(f'<path d="{path}" stroke="{BLUE}" stroke-width="2.2" stroke-linecap="round"/>')
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        *,
+        size: float = 13,
+        colour: str = INK,
+        at: str = "start",
+        bold: bool = False,
+    ) -> None:
+        """A line of text; ``at``: ``start``, ``middle`` or ``end``."""
+        weight = ' font-weight="bold"' if bold else ""
+        self.parts.append(
+            f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:g}" fill="{colour}" text-anchor="{at}"{weight}>'
+            f"{escape(words)}</text>"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*self.parts, "</svg>\n"])
+
+
+def flow() -> Drawing:
+    """What becomes of files, from left to right."""
+    d = Drawing(860, 250, "The flow: files, index, plan, decoders, pixel pass, batches")
+    steps = [
+        ("videos", "paths, archives,", "tables, URLs", LIGHT),
+        ("index", "which packets make", "which frames; once", LIGHT),
+        ("plan", "looks ahead, groups", "clips by pictures", "#dcefe7"),
+        ("decode", "each group once,", "only what is needed", "#dcefe7"),
+        ("pixel pass", "crop, resize, colours", "in one read", "#dcefe7"),
+        ("batches", "in order, whole,", "by DLPack", LIGHT),
+    ]
+    width, gap, left, top = 124, 17, 15, 92
+    for place, (name, first, second, fill) in enumerate(steps):
+        x = left + place * (width + gap)
+        d.box(x, top, width, 76, fill, edge="#b8c4cc", rx=6)
+        d.text(x + width / 2, top + 24, name, size=15, at="middle", bold=True)
+        d.text(x + width / 2, top + 46, first, size=11.5, at="middle")
+        d.text(x + width / 2, top + 62, second, size=11.5, at="middle")
+        if place:
+            d.arrow(x - gap + 1, top + 38, x - 1, top + 38)
+    middle = left + 2 * (width + gap) + width / 2
+    d.box(middle - 170, 18, 340, 42, "#fbf0dc", edge="#dcc28b", rx=6)
+    d.text(middle, 35, "sampling and order", size=13, at="middle", bold=True)
+    d.text(middle, 51, "which frames make a clip, which clip comes when", size=11.5, at="middle")
+    d.arrow(middle, 60, middle, top - 1)
+    kept = left + 4 * (width + gap) + width / 2
+    d.box(middle - 62, 194, kept - middle + 124, 38, "#f4f4f4", edge="#cccccc", rx=6)
+    d.text((middle + kept) / 2, 210, "clips that are finished before their turn", size=11.5, at="middle")
+    d.text((middle + kept) / 2, 225, "wait here, within memory_budget", size=11.5, at="middle")
+    d.arrow(kept, top + 76, kept, 193)
+    d.text(15, 245, "No clip's pixels depend on threads, memory or company.", size=11, colour="#666666")
+    return d
+
+
+def clips_of_one_video() -> Drawing:
+    """Six random clips of one video: each by itself, and all in one plan."""
+    file = CORPUS / "video" / "action" / "robot_sink_960x540.mp4"
+    info = fsp.Video(file, index=False).info
+    keys, frames = list(info.keyframes), info.num_frames
+    rule = fsp.sampling.random(sequence_length=16, stride=4, clips_per_video=6)
+    small = [fsp.transforms.Resize((16, 16))]
+    loader = fsp.ClipLoader([str(file)], rule, batch_size=6, transforms=small, num_threads=1, index=False, seed=1)
+    clips = [loader.explain(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
+    together = _counted(loader)
+    alone = []
+    for clip in clips:
+        rule = fsp.sampling.indices(clip)
+        one = fsp.ClipLoader([str(file)], rule, batch_size=1, transforms=small, num_threads=1, index=False)
+        alone.append(_counted(one)["pictures_decoded"])
+
+    left, right, row, top = 84, 720, 30, 76
+    height = top + row * (len(clips) + 2) + 70
+    d = Drawing(860, height, "Six random clips of one video, decoded one by one and in one plan")
+    d.text(left, 26, f"{file.name}: {frames} frames, decoding can start at {len(keys)} of them", size=15, bold=True)
+    d.text(
+        left,
+        46,
+        f"{len(clips)} random clips of 16 frames, every 4th, as a loader draws them",
+        size=12,
+        colour="#555555",
+    )
+
+    def place(frame: float) -> float:
+        return left + (right - left) * frame / frames
+
+    bottom = top + row * len(clips) + 56
+    for key in keys:
+        d.line(place(key), top - 10, place(key), bottom, RED, wide=1.2)
+    for number, (clip, count) in enumerate(zip(clips, alone, strict=True)):
+        y = top + number * row
+        d.text(left - 8, y + 15, f"clip {number}", size=11.5, at="end")
+        for first, last in _spans([clip], keys):
+            d.box(place(first), y + 3, place(last + 1) - place(first), 16, "#cfe3f1")
+        for frame in clip:
+            d.box(place(frame), y + 3, max(1.6, place(1) - left), 16, BLUE)
+        d.text(right + 12, y + 15, f"{count} decoded", size=12)
+    y = top + len(clips) * row + 14
+    d.line(left, y - 8, right, y - 8, "#cccccc")
+    d.text(left - 8, y + 19, "the plan", size=11.5, at="end", bold=True)
+    for first, last in _spans(clips, keys):
+        d.box(place(first), y + 5, place(last + 1) - place(first), 20, "#cdebdf")
+    for frame in sorted({frame for clip in clips for frame in clip}):
+        d.box(place(frame), y + 5, max(1.6, place(1) - left), 20, GREEN)
+    d.text(right + 12, y + 20, f"{together['pictures_decoded']} decoded", size=12, bold=True)
+    y = bottom + 22
+    notes = [
+        (RED, "decoding can start"),
+        ("#cfe3f1", "passed on the way, decoded unless nothing needs it"),
+        (BLUE, "wanted"),
+    ]
+    x = left
+    for colour, words in notes:
+        d.box(x, y - 10, 12, 12, colour)
+        d.text(x + 18, y, words, size=11.5)
+        x += 40 + 6.1 * len(words)
+    total = sum(alone)
+    d.text(
+        left,
+        y + 24,
+        f"One by one: {total} pictures for {16 * len(clips)} frames. In one plan: {together['pictures_decoded']}, "
+        f"and {together['pictures_skipped']} passed by without being decoded.",
+        size=12.5,
+    )
+    return d
+
+
+def _counted(loader: fsp.ClipLoader) -> dict[str, Any]:
+    """The counts of an epoch. A pass is counted when it ends, which may be after its last clip was delivered."""
+    for _ in loader:
+        pass
+    counts = loader.stats()
+    while True:
+        time.sleep(0.3)
+        before, counts = counts, loader.stats()
+        if before["pictures_decoded"] == counts["pictures_decoded"] > 0:
+            return counts
+
+
+def _spans(clips: list[list[int]], keys: list[int]) -> list[tuple[int, int]]:
+    """From the start of decoding to the last wanted frame, for each group of pictures that is touched."""
+    spans: dict[int, int] = {}
+    for frame in (frame for clip in clips for frame in clip):
+        start = max(key for key in keys if key <= frame)
+        spans[start] = max(frame, spans.get(start, 0))
+    return sorted(spans.items())
+
+
+def frame_times() -> Drawing:
+    """Frames of a variable frame rate, and which are on screen at even times."""
+    file = CORPUS / "video" / "derived" / "vfr_60_15_30_640x360.mp4"
+    video = fsp.Video(file, index=False)
+    pts, end = video.pts_seconds, video.info.end_seconds
+    count = 8
+    wanted = [pts[0] + number * (end - pts[0]) / count for number in range(count)]
+    shown = video.frames_at(wanted, transforms=[fsp.transforms.Resize((8, 8))]).indices
+    spread = [round(number * len(pts) / count) for number in range(count)]
+    left, right = 40, 820
+
+    def place(seconds: float) -> float:
+        return left + (right - left) * (seconds - pts[0]) / (end - pts[0])
+
+    d = Drawing(860, 236, "Frames of a variable frame rate on the axis of time")
+    d.text(left, 26, f"{file.name}: {len(pts)} frames in {end - pts[0]:.2f} s, at changing rates", size=15, bold=True)
+    d.text(left, 62, "each frame is on screen from its own time to the next one's", size=12, colour="#555555")
+    for number, (begin, stop) in enumerate(zip(pts, [*pts[1:], end], strict=True)):
+        d.box(place(begin), 72, max(0.8, place(stop) - place(begin) - 0.6), 26, SKY if number % 2 else BLUE)
+    for name, frames, colour, y in (
+        ("frames_at(…), fps=…: what is on screen at even times", shown, GREEN, 118),
+        ("every n-th frame: other times than they seem", spread, ORANGE, 174),
+    ):
+        d.text(left, y, name, size=12, colour="#555555")
+        d.line(left, y + 20, right, y + 20, "#cccccc")
+        for frame in frames:
+            d.dot(place(pts[frame]), y + 20, 5, colour)
+            d.text(place(pts[frame]) + 6, y + 34, str(frame), size=10.5, colour="#444444")
+    d.text(right, 226, "numbers: display index of the frame; x: when it appears", size=11, colour="#666666", at="end")
+    return d
+
+
+def shuffles() -> Drawing:
+    """Which clip comes at which place, by how it is shuffled."""
+    clips, videos = 1800, 18
+    ways: list[tuple[str, dict[str, Any]]] = [
+        ("shuffle=False", {"shuffle": False}),
+        ("buffer, initial_fill=64", {"shuffle": "buffer", "initial_fill": 64}),
+        ("buffer, initial_fill=512", {"shuffle": "buffer", "initial_fill": 512}),
+        ('shuffle="full"', {"shuffle": "full"}),
+    ]
+    side, gap, top = 180, 26, 62
+    d = Drawing(30 + len(ways) * (side + gap), top + side + 66, "How far each way of shuffling moves clips")
+    d.text(30, 26, f"{clips} clips, one epoch: which clip comes at which place", size=15, bold=True)
+    for number, (name, keywords) in enumerate(ways):
+        order = fsp.Order(num_clips=clips, batch_size=32, seed=0, **keywords)
+        came = [clip for batch in order.epoch(0) for clip in batch]
+        x = 30 + number * (side + gap)
+        d.box(x, top, side, side, "#fafafa", edge="#cccccc")
+        d.dots([(x + side * place / clips, top + side * (1 - came[place] / clips)) for place in range(0, clips, 3)])
+        mixed = order.quality(clips_per_video=videos)["videos_per_batch"]
+        d.text(x + side / 2, top - 10, name, size=12.5, at="middle", bold=True)
+        d.text(x + side / 2, top + side + 18, f"{mixed:.1f} videos in a batch of 32", size=11.5, at="middle")
+    d.text(
+        30,
+        top + side + 46,
+        "x: place in the epoch; y: number of the clip; 18 clips of each video",
+        size=11,
+        colour="#666666",
+    )
+    return d
+
+
+def shards() -> Drawing:
+    """The batches of an epoch on one, two and four ranks."""
+    clips = 22
+    cell, left, top = 30, 150, 66
+    colours = [SKY, ORANGE, "#79c9ae", "#e8a37c"]
+    d = Drawing(left + 24 * cell + 60, 240, "The same global batches on one, two and four ranks")
+    d.text(20, 26, f"{clips} clips, 8 to a global batch: the same order on any number of ranks", size=15, bold=True)
+    for row, ranks in enumerate((1, 2, 4)):
+        size, y = 8 // ranks, top + row * 48
+        d.text(20, y + 19, f"{ranks} rank{'s' if ranks > 1 else ''} of batch_size {size}", size=11.5)
+        orders = [
+            fsp.Order(
+                num_clips=clips,
+                batch_size=size,
+                shuffle="full",
+                seed=0,
+                last_batch="fill",
+                shard_id=r,
+                num_shards=ranks,
+            )
+            for r in range(ranks)
+        ]
+        x = left + 10
+        for batch in range(len(orders[0])):
+            for rank, order in enumerate(orders):
+                for clip, filled in zip(order.batch(batch), order.padding(batch), strict=True):
+                    d.box(x, y, cell, 28, "#ffffff" if filled else colours[rank], edge=colours[rank])
+                    d.text(x + cell / 2, y + 19, str(clip), size=11.5, at="middle")
+                    x += cell
+            x += 8
+    x = 20
+    for rank in range(4):
+        d.box(x, 212, 12, 12, colours[rank])
+        d.text(x + 17, 222, f"rank {rank}", size=11)
+        x += 72
+    d.box(x, 212, 12, 12, "#ffffff", edge=INK)
+    d.text(x + 17, 222, "padding: fills the last batch, marked in batch.padding", size=11)
+    return d
+
+
+def crops() -> Drawing:
+    """Where a random crop lies in eight epochs, and two kinds of it."""
+    file = CORPUS / "video" / "derived" / "base_640x360.mp4"
+    info = fsp.Video(file, index=False).info
+    loader = fsp.ClipLoader(
+        [str(file)],
+        fsp.sampling.random(sequence_length=8, stride=4),
+        batch_size=1,
+        transforms=[fsp.transforms.RandomResizedCrop(112), fsp.transforms.RandomHorizontalFlip()],
+        index=False,
+    )
+    width, height, gap = 188, 188 * info.height / info.width, 18
+    d = Drawing(30 + 4 * (width + gap), 84 + 2 * (height + 46), "One clip's random crop in eight epochs")
+    d.text(
+        30, 26, f"RandomResizedCrop(112) of one clip of {info.width}x{info.height}, epoch by epoch", size=15, bold=True
+    )
+    d.text(30, 46, "what loader.explain(0, epoch=e) says before anything is decoded", size=12, colour="#555555")
+    for epoch in range(8):
+        facts = loader.explain(0, epoch=epoch)
+        crop, flip = facts["transforms"][0], facts["transforms"][1]
+        x, y = 30 + epoch % 4 * (width + gap), 84 + epoch // 4 * (height + 46)
+        d.text(x, y - 7, f"epoch {epoch}", size=12, bold=True)
+        d.box(x, y, width, height, "#fafafa", edge="#bbbbbb")
+        scale = width / info.width
+        box = [crop[name] * scale for name in ("left", "top", "width", "height")]
+        d.box(x + box[0], y + box[1], box[2], box[3], "#cfe3f1", edge=BLUE)
+        frames = f"frames {facts['indices'][0]} to {facts['indices'][-1]}"
+        d.text(x, y + height + 16, frames + (", flipped" if flip["applied"] else ""), size=11)
+    return d
+
+
+def counts() -> Drawing:
+    """Pictures decoded in an epoch, by how much may wait."""
+    folder = CORPUS / "video" / "action"
+    names = (
+        "arm_wrestling_k400_340x256.mp4",
+        "basketball_426x240.mp4",
+        "pool_k400_340x256.mp4",
+        "robot_sink_960x540.mp4",
+    )
+    files = [str(folder / name) for name in names]
+    tasks: list[tuple[str, Any]] = [
+        ("all windows of 16 frames", fsp.sampling.windows(sequence_length=16)),
+        ("8 random clips of 16, every 4th", fsp.sampling.random(sequence_length=16, stride=4, clips_per_video=8)),
+        ("1 random clip of each video", fsp.sampling.random(sequence_length=16, stride=4)),
+    ]
+    budgets = [
+        ("nothing may wait", {"memory_budget": 0, "look_ahead": 0, "prefetch": 0}),
+        ("256 MiB may wait", {"memory_budget": "256MiB"}),
+    ]
+    rows = []
+    for name, rule in tasks:
+        for budget, keywords in budgets:
+            loader = fsp.ClipLoader(
+                files,
+                rule,
+                batch_size=4,
+                transforms=[fsp.transforms.Resize((112, 112))],
+                shuffle="full",
+                num_threads=1,
+                index=False,
+                **keywords,
+            )
+            rows.append((name, budget, _counted(loader)["pictures_decoded_per_frame"], loader.num_clips))
+    most = max(value for _, _, value, _ in rows)
+    left, right, top = 250, 690, 74
+    d = Drawing(860, top + 74 * len(tasks) + 34, "Pictures decoded for each frame delivered")
+    d.text(20, 26, "Pictures decoded for each frame delivered, one shuffled epoch", size=15, bold=True)
+    d.text(
+        20,
+        46,
+        f"{len(files)} videos of H.264 with long groups of pictures; lower is better; from loader.stats()",
+        size=12,
+        colour="#555555",
+    )
+    for number, (name, budget, value, clips) in enumerate(rows):
+        y = top + number // 2 * 74 + number % 2 * 26
+        if number % 2 == 0:
+            d.text(20, y + 16, name, size=12, bold=True)
+            d.text(20, y + 33, f"{clips} clips", size=11, colour="#555555")
+        d.box(left, y, (right - left) * value / most, 20, GREEN if number % 2 else ORANGE)
+        d.text(left + (right - left) * value / most + 8, y + 15, f"{value:.2f}, {budget}", size=11.5)
+    return d
+
+
+EXACT: dict[str, Callable[[], Drawing]] = {
+    "flow": flow,
+    "clips": clips_of_one_video,
+    "times": frame_times,
+    "shuffles": shuffles,
+    "shards": shards,
+    "crops": crops,
+}
+#: Depend a little on what finishes when.
+OTHERS: dict[str, Callable[[], Drawing]] = {"counts": counts}
+
+
+def main() -> None:
+    """Draws them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
+    parser.add_argument("--only", choices=("exact", *EXACT, *OTHERS))
+    options = parser.parse_args()
+    wanted = EXACT | ({} if options.only == "exact" else OTHERS)
+    if options.only not in (None, "exact"):
+        wanted = {options.only: wanted[options.only]}
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FRAMESPOOL_INDEX"] = folder
+        for name, draw in wanted.items():
+            (options.out / f"{name}.svg").write_text(str(draw()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Writes seeds for targets whose formats Python's own libraries write: tars, TFRecord, RecordIO, LMDB.
+
+python tests/fuzz/seeds.py FOLDER
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import lmdb
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
+from archives_written import example, packed_picture, recordio, tfrecord  # noqa: E402
+
+PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(200))
+
+
+def tars() -> list[bytes]:
+    """One of each format, with long names, links, and labels of both kinds."""
+    found = []
+    for kind in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=kind) as tar:
+            for number in range(3):
+                name = f"folder/{number:06d}" if number < 2 or kind == tarfile.USTAR_FORMAT else "n" * 180
+                label = json.dumps({"label": number, "meta": {"class": number}}).encode()
+                for extension, data in [("mp4", PICTURE), ("cls", b"%d" % number), ("json", label)]:
+                    member = tarfile.TarInfo(f"{name}.{extension}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+            link = tarfile.TarInfo("link.mp4")
+            link.type, link.linkname = tarfile.SYMTYPE, "folder/000000.mp4"
+            tar.addfile(link)
+        found.append(out.getvalue())
+    return found
+
+
+def tfrecords() -> list[bytes]:
+    """Files of one and of several records."""
+    records = [
+        example(image__encoded=PICTURE, image__class__label=3, image__format="jpeg"),
+        example(image__encoded=PICTURE[:20], image__class__label=[1, 2], image__size=0.5),
+        example(image__class__label=1),
+    ]
+    return [tfrecord(records[:1]), tfrecord(records), tfrecord([])]
+
+
+def recordios() -> list[bytes]:
+    """With the length of their list in front, and the list."""
+    data, begins = recordio(
+        [packed_picture(1.0, PICTURE), packed_picture([2.0, 3.0], PICTURE + b"\x0a\x23\xd7\xce" * 9, 7)]
+    )
+    listed = "".join(f"{key}\t{begin}\n" for key, begin in enumerate(begins)).encode()
+    return [data, len(listed).to_bytes(2, "big") + listed + data]
+
+
+def databases() -> list[bytes]:
+    """With short and long values, labels beside them, a database inside, and numbers as keys."""
+    found = []
+    for kind in range(4):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/data.mdb"
+            with lmdb.open(path, subdir=False, map_size=1 << 20, max_dbs=2, lock=False) as env:
+                inner = env.open_db(b"inner", integerkey=kind == 3) if kind >= 2 else None
+                with env.begin(write=True) as transaction:
+                    for number in range(6):
+                        key = number.to_bytes(8, "little") if kind == 3 else f"image-{number:09d}".encode()
+                        transaction.put(key, PICTURE * (1 + 20 * (number % 2) * (kind != 1)), db=inner)
+                        if kind != 3:
+                            label = json.dumps({"label": number}).encode() if kind == 1 else b"%d" % number
+                            transaction.put(f"label-{number:09d}".encode(), label, db=inner)
+            found.append(Path(path).read_bytes().rstrip(b"\0").ljust(4096, b"\0"))
+    return [data + bytes(-len(data) % 4096) for data in found]
+
+
+def main() -> None:
+    """Writes them."""
+    root = Path(sys.argv[1])
+    for name, found in {"tar": tars(), "tfrecord": tfrecords(), "lmdb": databases()}.items():
+        (root / name).mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(found):
+            (root / name / f"{number}").write_bytes(data)
+    # Its own first bytes are its options.
+    (root / "recordio").mkdir(exist_ok=True)
+    with_list, without = recordios()[1], bytes(2) + recordios()[0]
+    for number, data in enumerate([with_list, without]):
+        (root / "recordio" / f"{number}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

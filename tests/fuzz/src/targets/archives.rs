@@ -1,0 +1,149 @@
+//! In: tars, TFRecords, RecordIO files with their lists, LMDB databases, Parquet and Arrow tables, damaged or forged.
+//! Out: entries that lie within their file and hold the bytes that lie there, or errors.
+//! Never: decodes what an entry holds.
+
+mod arrows;
+mod check;
+mod seals;
+mod tables;
+
+use std::path::PathBuf;
+
+use framespool_datasets::{
+    arrow, lmdb, parquet, recordio, tfrecord, webdataset, Beside, Features, Keys, LabelIn, Lmdb, LmdbLayout,
+    OnError, Packed, TableColumns, Watch,
+};
+
+use super::{Target, MIB, USUAL};
+use crate::scratch;
+use check::both_ways;
+
+pub const TAR: Target = Target {
+    name: "tar",
+    about: "tars of WebDataset",
+    options: 1,
+    run: |input| {
+        let Some((&option, bytes)) = input.split_first() else { return };
+        let bytes = if option & 1 == 1 { seals::tar(bytes) } else { bytes.to_vec() };
+        let path = scratch::write("fuzzed.tar", &bytes);
+        let extensions = ["mp4", "jpg", "cls.png"].map(str::to_owned);
+        let label = match option >> 1 & 3 {
+            0 => LabelIn::Nothing,
+            1 => LabelIn::Text("cls".into()),
+            2 => LabelIn::Json("json".into(), vec!["label".into()]),
+            _ => LabelIn::Json("json".into(), vec!["meta".into(), "class".into()]),
+        };
+        let columns = if option & 8 == 8 { vec!["json".to_owned()] } else { Vec::new() };
+        both_ways(&bytes, &path, |on_error| {
+            webdataset(std::slice::from_ref(&path), None, &extensions, &label, &columns, on_error, 1, &|| {
+                Ok(())
+            })
+        });
+    },
+    ..USUAL
+};
+
+pub const TFRECORD: Target = Target {
+    name: "tfrecord",
+    about: "TFRecord files of tf.train.Example",
+    options: 1,
+    run: |input| {
+        let Some((&option, bytes)) = input.split_first() else { return };
+        let bytes = if option & 1 == 1 { seals::tfrecord(bytes) } else { bytes.to_vec() };
+        let path = scratch::write("fuzzed.tfrecord", &bytes);
+        let label = (option & 2 == 2).then(|| "image/class/label".to_owned());
+        let wanted = Features { source: "image/encoded".into(), label, check: option & 4 == 4 };
+        both_ways(&bytes, &path, |on_error| {
+            tfrecord(std::slice::from_ref(&path), &wanted, on_error, 1, &|| Ok(()))
+        });
+    },
+    ..USUAL
+};
+
+pub const RECORDIO: Target = Target {
+    name: "recordio",
+    about: "RecordIO files of MXNet, with and without their list",
+    seeds: |_| vec![b"\x00\x08\x30\t0\n1\t44\n".to_vec()],
+    run: |input| {
+        // Length of the list, 0 for none; the list; the file.
+        let Some((len, rest)) = input.split_first_chunk::<2>() else { return };
+        let len = usize::from(u16::from_be_bytes(*len));
+        let (list, bytes) = rest.split_at(len.min(rest.len()));
+        let path = scratch::write("fuzzed.rec", bytes);
+        let list = (len > 0).then(|| scratch::write("fuzzed.idx", list));
+        both_ways(bytes, &path, |on_error| recordio(&path, list.as_deref(), on_error, &|| Ok(())));
+    },
+    ..USUAL
+};
+
+pub const LMDB: Target = Target {
+    name: "lmdb",
+    about: "LMDB databases",
+    options: 1,
+    run: |input| {
+        let Some((&option, bytes)) = input.split_first() else { return };
+        let path = scratch::write("fuzzed.mdb", bytes);
+        let label = match option & 3 {
+            0 => None,
+            1 => Some(Beside { key: "label-{}".into(), names: Vec::new() }),
+            _ => Some(Beside { key: "label-{}".into(), names: vec!["label".into()] }),
+        };
+        let layout = match option & 4 {
+            0 => LmdbLayout::Plain { key: if label.is_some() { "image-{}" } else { "{}" }.into(), label },
+            _ => LmdbLayout::Caffe,
+        };
+        let database = (option & 8 == 8).then(|| "inner".to_owned());
+        let how = Lmdb { database, layout, check: option & 16 == 16 };
+        both_ways(bytes, &path, |on_error| lmdb(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(())));
+    },
+    ..USUAL
+};
+
+pub const PARQUET: Target = Target {
+    name: "parquet",
+    about: "Parquet tables: their rows, and what lies in their cells",
+    options: 1,
+    seeds: |_| tables::written(),
+    run: |input| table(input, "fuzzed.parquet", parquet),
+    longest: 32 << 10,
+    // A page may say that it unpacks to a GiB; that is its cap.
+    memory_bytes: 1200 * MIB,
+    seconds: 60,
+    replayed: 1000,
+    ..USUAL
+};
+
+pub const ARROW: Target = Target {
+    name: "arrow",
+    about: "Arrow files and streams: their rows",
+    options: 1,
+    seeds: |_| arrows::written(),
+    run: |input| table(input, "fuzzed.arrow", arrow),
+    longest: 32 << 10,
+    ..USUAL
+};
+
+/// A reader of tables.
+type Reader =
+    fn(&[PathBuf], &TableColumns, OnError, u32, Watch<'_>) -> framespool::Result<(Packed, Vec<String>)>;
+
+fn table(input: &[u8], name: &str, read: Reader) {
+    let Some((&option, bytes)) = input.split_first() else { return };
+    let path: PathBuf = scratch::write(name, bytes);
+    let source = ["video", "image", "path", "number"][usize::from(option & 3)];
+    let keys = Keys {
+        source: source.into(),
+        label: "label".into(),
+        start: "start".into(),
+        end: "end".into(),
+        in_frames: option & 4 == 4,
+    };
+    let how = TableColumns { keys, others: (option & 8 == 8).then(Vec::new), root: None };
+    let listed = |on_error: OnError| {
+        let (packed, names) = read(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(()))?;
+        let most = names.len() as i64;
+        assert!(packed.entries.iter().all(|e| e.label_name.is_none() || (0..most).contains(&e.label)));
+        Ok(packed)
+    };
+    both_ways(bytes, &path, listed);
+}

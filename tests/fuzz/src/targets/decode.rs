@@ -1,0 +1,57 @@
+//! In: small videos with damage anywhere, read and decoded whole as a user would.
+//! Out: frames, the same each time and for each way to ask; or errors.
+//! Never: judges a frame of a damaged file by what it shows.
+
+use framespool::order::rng::Key;
+use framespool::pixels::transform::{Size, Target as Aim, Transform};
+use framespool::pixels::{Dtype, Filter, Layout, Recipe};
+use framespool::units::DisplayIndex;
+use framespool::video::{GrowingCanvas, Video, Workbench};
+
+use super::index::indexed;
+use super::{sound, Target, MIB, USUAL};
+
+pub const DECODE: Target = Target {
+    name: "decode",
+    about: "whole videos, indexed and decoded",
+    seeds: |seeds| seeds.videos(60_000, 40),
+    run,
+    longest: 60_000,
+    memory_bytes: 256 * MIB,
+    resident_bytes: Some(1536 * MIB),
+    seconds: 60,
+    replayed: 40,
+    ..USUAL
+};
+
+const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, visit: 0 };
+/// Frames that are asked for at most.
+const SOME: u32 = 12;
+
+fn run(input: &[u8]) {
+    let Some((source, index)) = indexed(input) else { return };
+    let video = Video::with_index(source, index.clone());
+    let step = index.num_frames().div_ceil(SOME);
+    let frames: Vec<DisplayIndex> =
+        (0..index.num_frames()).step_by(step as usize).map(DisplayIndex).collect();
+    let first = made(&video, &frames);
+    assert_eq!(first, made(&video, &frames), "other frames the second time");
+    // Alone, the last one may come out otherwise: where damage makes another valid stream, it hangs on what was decoded before.
+    let last = [frames[frames.len() - 1]];
+    if let (Some(first), Some(alone)) = (first, made(&video, &last)) {
+        assert_eq!(first.len(), alone.len() * frames.len());
+    }
+}
+
+/// The bytes of some frames; `None` for an error.
+fn made(video: &Video, frames: &[DisplayIndex]) -> Option<Vec<u8>> {
+    let aim = Aim::Exact(Size { height: 16, width: 16 });
+    let resize = Transform::Resize { target: aim, filter: Filter::Triangle };
+    let recipe = Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a plain recipe");
+    let mut canvas = GrowingCanvas::default();
+    let mut bench = Workbench::new(recipe);
+    sound(bench.make(&mut video.reader(), frames, KEY, &mut canvas, &|| Ok(()))).ok()?;
+    let (slab, shape) = canvas.into_clip().expect("no GPU is asked").expect("something was painted");
+    assert_eq!(shape.frames, frames.len());
+    Some(slab.bytes().expect("memory of the host")[..shape.bytes().expect("small")].to_vec())
+}

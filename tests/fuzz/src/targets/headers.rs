@@ -1,0 +1,144 @@
+//! In: a codec, its configuration and a few packets.
+//! Out: what the headers say, the same each time: starts, roles, references, access units for a GPU.
+//! Never: decodes, or holds the answers against a decoder; tests/corpus.rs does.
+
+use framespool::error::Site;
+use framespool::index::access::Access;
+use framespool::index::links::Links;
+use framespool::index::look::Looker;
+use framespool::index::roles::Roles;
+use framespool::index::VideoIndex;
+use framespool::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, Turn};
+use framespool::units::TimeBase;
+
+use super::index::indices;
+use super::{Target, USUAL};
+use crate::case::Case;
+use crate::seeds::Seeds;
+
+pub const HEADERS: Target = Target {
+    name: "headers",
+    about: "headers in packets: NAL units, OBUs, VP8, VP9, MPEG, JPEG",
+    seeds,
+    run: |input| {
+        let (params, packets) = taken_apart(input);
+        let first = read(&params, &packets);
+        assert_eq!(first, read(&params, &packets), "other answers the second time");
+    },
+    longest: 8 << 10,
+    replayed: 20_000,
+    ..USUAL
+};
+
+const CODECS: [&str; 11] =
+    ["h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mpeg1video", "mjpeg", "rawvideo", "vc1"];
+/// Of a packet in a seed: headers are at its beginning.
+const HEAD: usize = 300;
+
+/// Codec, options, then configuration and packets, each with its length in front.
+fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for (source, index) in indices(seeds) {
+        let params = &index.info.params;
+        let Some(codec) = CODECS.iter().position(|name| *name == params.codec.name) else { continue };
+        let mut input = vec![codec as u8, 0, 0];
+        let mut put = |bytes: &[u8]| {
+            input.extend((bytes.len() as u16).to_le_bytes());
+            input.extend(bytes);
+        };
+        put(&params.extradata);
+        let direct = index.packets.iter().filter(|_| index.direct);
+        for packet in direct.take(8) {
+            let mut bytes = vec![0; HEAD.min(packet.size as usize)];
+            if source.read_at(packet.offset, &mut bytes).is_ok() {
+                put(&bytes);
+            }
+        }
+        all.push(input);
+    }
+    all
+}
+
+fn taken_apart(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
+    let mut case = Case::new(input);
+    let name = case.one_of(&CODECS);
+    let (options, reorder) = (case.byte(), case.byte());
+    let mut rest = case.rest();
+    let mut pieces = Vec::new();
+    while let Some((len, behind)) = rest.split_first_chunk::<2>() {
+        let (piece, behind) = behind.split_at(behind.len().min(u16::from_le_bytes(*len).into()));
+        pieces.push(piece);
+        rest = behind;
+    }
+    let extradata = if pieces.is_empty() { Vec::new() } else { pieces.remove(0).to_vec() };
+    let params = CodecParams {
+        codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
+        tag: 0,
+        extradata,
+        width: 16,
+        height: 16,
+        bits_per_coded_sample: if options & 1 == 1 { 8 } else { 24 },
+        colour: ColourTags::default(),
+        reorder: (options & 2 == 2).then_some(reorder),
+    };
+    (params, pieces)
+}
+
+/// Everything that is said, as text.
+fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut looker = Looker::new(params.codec.kind, &params.extradata);
+    let mut roles = Roles::new(params);
+    let mut links = Links::new(params);
+    let access = Access::new(&nothing_but(params.clone()));
+    let mut unit = Vec::new();
+    for (number, packet) in packets.iter().enumerate() {
+        said.push(format!("{:?}", looker.look(packet, number % 3 == 0)));
+        let preamble = looker.preamble(packet);
+        assert!(preamble.len() <= packet.len() + 4, "a preamble longer than its packet");
+        said.push(format!("{:?} of {}", roles.role(packet), roles.highest_layer()));
+        if let Some(links) = &mut links {
+            links.note(packet);
+        }
+        if let Ok(access) = &access {
+            said.push(format!("{:?}", access.unit(packet, &mut unit)));
+            // A unit of one byte with a length of one byte becomes one with a start code of four.
+            assert!(unit.len() <= 5 * packet.len() + 8, "{} bytes of {}", unit.len(), packet.len());
+        }
+    }
+    if let Some(links) = links.filter(|_| !packets.is_empty()) {
+        for wanted in 0..packets.len() {
+            let Some(needed) = links.needed(&[wanted]) else { continue };
+            assert_eq!(needed.len(), packets.len());
+            assert!(needed[0] && needed[wanted], "what is wanted is needed, and where decoding starts");
+            said.push(format!("{needed:?}"));
+        }
+        assert_eq!(links.needed(&[packets.len()]), None, "a packet that is not there");
+    }
+    said.push(format!("{access:?} {}", roles.can_drop()));
+    said
+}
+
+/// An index that says nothing of its packets.
+fn nothing_but(params: CodecParams) -> VideoIndex {
+    VideoIndex {
+        site: Site::file(&"fuzzed".into()),
+        container: "none".into(),
+        info: StreamInfo {
+            stream: 0,
+            params,
+            time_base: TimeBase::new(1, 25).expect("not zero"),
+            turn: Turn::default(),
+            sample_aspect: None,
+            frame_rate: None,
+        },
+        packets: Vec::new(),
+        frames: Vec::new(),
+        end_pts: 0,
+        direct: true,
+        starts: Vec::new(),
+        preambles: Vec::new(),
+        damaged_units: 0,
+        changes_parameters: false,
+    }
+}

@@ -1,0 +1,133 @@
+//! In: numbers of an order: clips, ranks, workers, sizes, weights, most of them senseless.
+//! Out: batches that hold what their lengths say, every clip once over all ranks; or a refusal.
+//! Never: asks for more than some thousand clips of a batch: its size is the user's own number.
+
+use framespool::order::{Kind, LastBatch, Mix, Order, OrderConfig, Shuffle};
+
+use super::{sound, Target, MIB, USUAL};
+use crate::case::Case;
+
+pub const ORDER: Target = Target {
+    name: "order",
+    about: "numbers of an order: clips, ranks, workers, batches, weights",
+    seeds: |_| {
+        (0..32u8)
+            .map(|n| (0..40u8).map(|at| at.wrapping_mul(37).wrapping_add(n.wrapping_mul(11))).collect())
+            .collect()
+    },
+    run,
+    longest: 200,
+    memory_bytes: 256 * MIB,
+    replayed: 10_000,
+    ..USUAL
+};
+
+/// Clips of a batch, and of an epoch, that are looked at whole.
+const FEW: u64 = 4096;
+
+fn run(input: &[u8]) {
+    let mut case = Case::new(input);
+    let config = config(&mut case);
+    // Some orders keep a list of all clips, which is said where they are described.
+    let listed = config.kind != Kind::Framespool && config.shuffle != Shuffle::Off;
+    if listed && (1 << 20..=u64::from(u32::MAX)).contains(&config.num_clips) {
+        return;
+    }
+    let Ok(order) = sound(Order::new(config.clone())) else { return };
+    let (batches, slots) = (order.len_batches(), order.len_slots());
+    assert!(u128::from(slots) <= u128::from(batches) * u128::from(config.batch_size));
+    assert!(order.batch(0, batches).is_empty() && order.batch(1, u64::MAX).is_empty());
+    if u64::from(config.batch_size) > FEW {
+        return;
+    }
+    // DALI's ring is passed from the first epoch on, so Python lets only so many through.
+    let epoch = if listed { case.long() % 50 } else { case.long() };
+    let mix = config.mix.as_ref();
+    for batch in [0, 1, batches / 2, batches.saturating_sub(2), batches.saturating_sub(1)] {
+        let found = order.batch(epoch, batch);
+        assert_eq!(found.is_empty(), batch >= batches, "batch {batch} of {batches}");
+        assert!(found.len() as u64 <= u64::from(config.batch_size));
+        assert!(found.iter().all(|slot| slot.clip < config.num_clips), "{found:?}");
+        assert!(found.is_sorted_by_key(|slot| slot.padding), "real clips come first");
+        assert_eq!(found, order.batch(epoch, batch), "other clips the second time");
+    }
+    if batches.saturating_mul(config.batch_size.into()) > FEW
+        || config.num_shards > 8
+        || config.num_clips > FEW
+    {
+        return;
+    }
+    let mine: u64 = (0..batches).map(|batch| order.batch(epoch, batch).len() as u64).sum();
+    assert_eq!(mine, slots, "as many slots as were promised");
+    if mix.is_some() || config.num_workers > 4 {
+        return;
+    }
+    let mut seen = vec![0u32; config.num_clips as usize];
+    for shard_id in 0..config.num_shards {
+        for worker_id in 0..config.num_workers {
+            let other =
+                Order::new(OrderConfig { shard_id, worker_id, ..config.clone() }).expect("another rank");
+            assert!(
+                worker_id != config.worker_id || other.len_batches() == batches,
+                "ranks of other lengths"
+            );
+            for batch in 0..other.len_batches() {
+                let real = other.batch(epoch, batch);
+                real.iter().filter(|slot| !slot.padding).for_each(|slot| seen[slot.clip as usize] += 1);
+            }
+        }
+    }
+    assert!(seen.iter().all(|&times| times <= 1), "a clip twice in an epoch: {seen:?}");
+    let all = config.last_batch != LastBatch::Drop;
+    assert!(!all || seen.iter().all(|&times| times == 1), "a clip that never comes: {seen:?}");
+}
+
+fn config(case: &mut Case<'_>) -> OrderConfig {
+    let sizes = case.maybe(|case| case.some(6, Case::long));
+    let mix = sizes.map(|sizes| Mix {
+        weights: if case.flag() {
+            vec![1.0; sizes.len()]
+        } else {
+            sizes.iter().map(|_| case.number()).collect()
+        },
+        replacement: case.flag(),
+        epoch_clips: case.maybe(Case::long),
+        sizes,
+    });
+    // What fits together comes up by chance too rarely.
+    let whole = mix.as_ref().filter(|_| !case.byte().is_multiple_of(8));
+    let sum = whole.map(|mix| mix.sizes.iter().fold(0u64, |sum, &size| sum.saturating_add(size)));
+    let num_shards = case.count();
+    let num_workers = case.count();
+    OrderConfig {
+        num_clips: sum.unwrap_or_else(|| case.long()),
+        kind: if mix.is_some() {
+            Kind::Framespool
+        } else {
+            case.one_of(&[Kind::Framespool, Kind::Torch, Kind::Dali])
+        },
+        shuffle: match case.below(3) {
+            _ if mix.is_some() => Shuffle::Full,
+            0 => Shuffle::Off,
+            1 => Shuffle::Full,
+            _ => Shuffle::Buffer { initial_fill: case.count() },
+        },
+        seed: case.long(),
+        shard_id: if !case.byte().is_multiple_of(8) {
+            case.count() % num_shards.max(1)
+        } else {
+            case.count()
+        },
+        num_shards,
+        stick_to_shard: mix.is_none() && case.flag(),
+        worker_id: if !case.byte().is_multiple_of(8) {
+            case.count() % num_workers.max(1)
+        } else {
+            case.count()
+        },
+        num_workers,
+        batch_size: case.count(),
+        last_batch: case.one_of(&[LastBatch::Partial, LastBatch::Drop, LastBatch::Fill]),
+        mix,
+    }
+}

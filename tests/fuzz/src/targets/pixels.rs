@@ -1,0 +1,259 @@
+//! In: the numbers of transforms, and a small picture.
+//! Out: pixels, the same each time, in a clip of the size that was told before; or a refusal.
+//! Never: judges what the pixels are; tests/colour.rs and the kernels' oracle do.
+
+use framespool::error::Site;
+use framespool::media::Turn;
+use framespool::order::rng::Key;
+use framespool::pixels::transform::{
+    Affine, Cover, Flip, Padding, Size, Span, Step, Target as Aim, Transform,
+};
+use framespool::pixels::{explain, Dtype, Filter, Layout, Normalize, Painter, Recipe};
+use framespool_kernels::{Colour, FrameView, Interpolation, Matrix, Plane, Planes, Range};
+
+use super::{sound, Target, MIB, USUAL};
+use crate::case::Case;
+
+pub const TRANSFORMS: Target = Target {
+    name: "transforms",
+    about: "numbers of transforms, compiled and painted",
+    seeds: |_| {
+        (0..64u8)
+            .map(|n| (0..60u8).map(|at| at.wrapping_mul(31).wrapping_add(n.wrapping_mul(7))).collect())
+            .collect()
+    },
+    run,
+    longest: 400,
+    memory_bytes: 256 * MIB,
+    replayed: 5000,
+    ..USUAL
+};
+
+/// Bytes of a clip up to which it is painted.
+const SMALL: usize = 1 << 20;
+const FILTERS: [Filter; 3] = [Filter::Triangle, Filter::Bilinear, Filter::Nearest];
+
+fn run(input: &[u8]) {
+    let mut case = Case::new(input);
+    let Some((recipe, size, turn)) = asked(&mut case) else { return };
+    let key = Key { seed: case.long(), epoch: 0, clip: case.long(), visit: 0 };
+    let recipe = match case.below(4) {
+        0 => recipe.for_labels(case.byte()),
+        1 => recipe.as_codes().map_or(recipe, |(codes, _)| codes),
+        _ => recipe,
+    };
+    let mut painter = Painter::new(recipe.clone());
+    painter.begin(key);
+    let told = sound(explain(&recipe, size, turn, key, 0));
+    let Ok(made) = sound(painter.size_of(size, turn)) else { return };
+    assert!(told.is_ok(), "a size, but no explanation: {:?}", told.err());
+    assert!(
+        recipe.fixed_size().is_none_or(|fixed| fixed == made),
+        "{:?} was promised, {made:?} is",
+        recipe.fixed_size()
+    );
+    let shape = painter.shape(2, made);
+    let Some(bytes) = shape.bytes().filter(|&bytes| bytes <= SMALL) else { return };
+    assert_eq!(shape.dims().iter().product::<usize>() * recipe.dtype.bytes(), bytes);
+    let planes = picture(size);
+    let view = view(size, &planes);
+    let site = Site::file(&"fuzzed".into());
+    let paint = |painter: &mut Painter, filling: u8| {
+        let mut clip = vec![filling; bytes];
+        for t in 0..2 {
+            sound(painter.paint_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
+        }
+        Ok::<_, framespool::Error>(clip)
+    };
+    let first = paint(&mut painter, 0);
+    let mut fresh = Painter::new(recipe);
+    fresh.begin(key);
+    // Over other bytes: whatever is not painted shows.
+    match (first, paint(&mut fresh, 0xff)) {
+        (Ok(first), Ok(second)) => assert_eq!(first, second, "other pixels the second time"),
+        (first, second) => assert_eq!(first.is_ok(), second.is_ok(), "painted only once"),
+    }
+}
+
+/// A recipe, and a picture's size and turn.
+fn asked(case: &mut Case<'_>) -> Option<(Recipe, (u32, u32), Turn)> {
+    let dtype = case.one_of(&[Dtype::U8, Dtype::F32, Dtype::F16, Dtype::BF16]);
+    let layout = case.one_of(&[Layout::Nthwc, Layout::Ntchw, Layout::Ncthw]);
+    let size = (1 + u32::from(case.byte() % 70), 1 + u32::from(case.byte() % 70));
+    let turn = Turn { mirror: case.flag(), quarter_turns_cw: case.byte() % 4 };
+    let steps = case.some(4, |case| Step { transform: transform(case), per_frame: case.flag() });
+    Some((sound(Recipe::new(steps, dtype, layout)).ok()?, size, turn))
+}
+
+fn picture((width, height): (u32, u32)) -> [Vec<u8>; 3] {
+    let plane = |columns: u32, rows: u32| (0..columns * rows).map(|n| ((n * 97) >> 2) as u8).collect();
+    let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
+    [plane(width, height), plane(columns, rows), plane(columns, rows)]
+}
+
+fn view((width, height): (u32, u32), [y, u, v]: &[Vec<u8>; 3]) -> FrameView<'_> {
+    let plane = |data, stride_bytes: u32| Plane { data, stride_bytes: stride_bytes as usize };
+    let chroma = width.div_ceil(2);
+    FrameView {
+        width,
+        height,
+        depth_bits: 8,
+        shift: 0,
+        planes: Planes::Yuv {
+            planes: [plane(y, width), plane(u, chroma), plane(v, chroma)],
+            log2_chroma_w: 1,
+            log2_chroma_h: 1,
+        },
+        colour: Colour { matrix: Matrix::Bt709, range: Range::Limited },
+    }
+}
+
+/// Longest side that the constructors of Python's classes let through; what they refuse does not come here.
+const MOST_SIDE: u32 = 65535;
+
+fn side(c: &mut Case<'_>, least: u32) -> u32 {
+    c.count().clamp(least, MOST_SIDE)
+}
+
+fn size(c: &mut Case<'_>) -> Size {
+    Size { height: side(c, 1), width: side(c, 1) }
+}
+
+/// A finite number between these.
+fn within(c: &mut Case<'_>, least: f64, most: f64) -> f64 {
+    let number = c.number();
+    if number.is_nan() {
+        least
+    } else {
+        number.clamp(least, most)
+    }
+}
+
+fn span(c: &mut Case<'_>, least: f64, most: f64) -> Span {
+    let (one, other) = (within(c, least, most), within(c, least, most));
+    Span::new(one.min(other), one.max(other))
+}
+
+/// Above 0, and whatever is finite.
+fn positive(c: &mut Case<'_>) -> Span {
+    span(c, 5e-324, f64::MAX)
+}
+
+fn factor(c: &mut Case<'_>) -> Span {
+    span(c, 0.0, 20.0)
+}
+
+fn angle(c: &mut Case<'_>) -> Span {
+    span(c, -1e6, 1e6)
+}
+
+fn part(c: &mut Case<'_>) -> f64 {
+    within(c, 0.0, 1.0)
+}
+
+fn three(c: &mut Case<'_>, least: f64, most: f64) -> [f64; 3] {
+    [within(c, least, most), within(c, least, most), within(c, least, most)]
+}
+
+fn fill(c: &mut Case<'_>) -> [f64; 3] {
+    match c.flag() {
+        true => [0.0; 3],
+        false => three(c, 0.0, 255.0),
+    }
+}
+
+fn padding(c: &mut Case<'_>) -> Padding {
+    Padding { left: side(c, 0), top: side(c, 0), right: side(c, 0), bottom: side(c, 0) }
+}
+
+fn cover(c: &mut Case<'_>) -> Cover {
+    match c.flag() {
+        true => Cover::Noise,
+        false => Cover::Value(three(c, f64::MIN, f64::MAX)),
+    }
+}
+
+fn transform(c: &mut Case<'_>) -> Transform {
+    let filter = c.one_of(&FILTERS);
+    match c.below(20) {
+        0 => Transform::AssumeColour {
+            matrix: c.maybe(|c| c.one_of(&[Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl, Matrix::Rgb])),
+            range: c.maybe(|c| c.one_of(&[Range::Limited, Range::Full])),
+        },
+        1 | 2 => {
+            let target = match c.below(3) {
+                0 => Aim::Shorter { size: side(c, 1), longest: c.maybe(|c| side(c, 1)) },
+                1 => Aim::Longer(side(c, 1)),
+                _ => Aim::Exact(size(c)),
+            };
+            Transform::Resize { target, filter }
+        }
+        3 => Transform::CenterCrop(size(c)),
+        4 => Transform::RandomCrop {
+            size: size(c),
+            padding: padding(c),
+            pad_if_needed: c.flag(),
+            fill: fill(c),
+        },
+        5 => Transform::RandomResizedCrop { size: size(c), scale: positive(c), ratio: positive(c), filter },
+        6 => Transform::FiveCrop(size(c)),
+        7 => Transform::ThreeCrop(size(c)),
+        8 => Transform::RandomFlip { flip: c.one_of(&[Flip::Horizontal, Flip::Vertical]), p: part(c) },
+        9 | 10 => affine(c),
+        11 => Transform::Pad { padding: padding(c), fill: fill(c) },
+        12 => Transform::Letterbox { size: size(c), filter, fill: fill(c) },
+        13 => Transform::ColorJitter {
+            brightness: c.maybe(factor),
+            contrast: c.maybe(factor),
+            saturation: c.maybe(factor),
+            hue: c.maybe(|c| span(c, -0.5, 0.5)),
+        },
+        14 => Transform::ColorTwist {
+            brightness: factor(c),
+            contrast: factor(c),
+            saturation: factor(c),
+            hue: angle(c),
+        },
+        15 => Transform::RandomGrayscale { p: part(c) },
+        16 => Transform::RandomErasing {
+            p: part(c),
+            scale: span(c, 0.0, 1.0),
+            ratio: positive(c),
+            cover: cover(c),
+            // As many as are asked for are drawn.
+            count: side(c, 1).min(100),
+        },
+        17 => Transform::Cutout { size: size(c), count: side(c, 1).min(100), p: part(c), cover: cover(c) },
+        18 => Transform::GridMask {
+            tile: span(c, 1.0, MOST_SIDE.into()),
+            ratio: span(c, 0.0, 1.0),
+            degrees: angle(c),
+            shift: (angle(c), angle(c)),
+            p: part(c),
+            cover: cover(c),
+        },
+        _ => {
+            let numbers = |c: &mut Case<'_>| {
+                let wide = f64::from(f32::MAX);
+                three(c, -wide, wide).map(|number| number as f32)
+            };
+            Transform::Normalize(Normalize { mean: numbers(c), std: numbers(c) })
+        }
+    }
+}
+
+fn affine(c: &mut Case<'_>) -> Transform {
+    let far = f64::from(MOST_SIDE) * 1e9;
+    let affine = Affine {
+        degrees: angle(c),
+        translate: (part(c), part(c)),
+        scale: if c.flag() { Span::only(1.0) } else { span(c, 1e-3, 1e3) },
+        shear_x: if c.flag() { Span::only(0.0) } else { angle(c) },
+        shear_y: if c.flag() { Span::only(0.0) } else { angle(c) },
+        center: c.maybe(|c| (within(c, -far, far), within(c, -far, far))),
+        expand: c.flag(),
+        interpolation: c.one_of(&[Interpolation::Nearest, Interpolation::Bilinear]),
+        fill: fill(c),
+    };
+    Transform::RandomAffine { affine, rotation: c.flag() }
+}

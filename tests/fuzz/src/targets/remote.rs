@@ -1,0 +1,124 @@
+//! In: URLs as people write them, and answers as broken or hostile servers give them.
+//! Out: names without secrets; exactly the bytes that were asked for, of the state that was known; or a reason.
+//! Never: asks a server but the one of this process.
+
+mod server;
+
+use std::path::Path;
+
+use framespool::source::{fuzzing, name_of, url_in};
+
+use super::{sound, Target, MIB, USUAL};
+
+pub const URLS: Target = Target {
+    name: "urls",
+    about: "URLs, their names and their secrets",
+    seeds: |_| SEEDS.iter().map(|url| url.as_bytes().to_vec()).collect(),
+    run: |input| url(&String::from_utf8_lossy(input)),
+    longest: 2 << 10,
+    replayed: 20_000,
+    ..USUAL
+};
+
+pub const ANSWERS: Target = Target {
+    name: "answers",
+    about: "answers of servers to one request for a range",
+    options: 3,
+    seeds: |_| {
+        server::answers().into_iter().flat_map(|answer| OPTIONS.map(|o| [&o[..], &answer].concat())).collect()
+    },
+    run: answer,
+    longest: 8 << 10,
+    memory_bytes: 128 * MIB,
+    seconds: 45,
+    replayed: 500,
+    ..USUAL
+};
+
+const SEEDS: [&str; 14] = [
+    "https://host/a/b.mp4",
+    "http://user:secretsecret@host:8080/a.mp4?token=hiddenhidden#part",
+    "s3://bucket/key/with space.mp4",
+    "s3://user@bucket/key",
+    "HTTPS://[::1]:99/%41%zz.mp4?a=b&c=d",
+    "https://us%65r:p%40ss@h/?",
+    "http://",
+    "s3://",
+    "s3://b/../k//x/",
+    "file:///a.mp4",
+    "ftp://a/b",
+    "https://h/\u{e4}\u{f6}.mp4?\u{fc}",
+    "https:/one/slash.mp4",
+    "http://1.2.3.4.5/\u{0}a\u{7f}?x@y:z",
+];
+
+/// What URLs of seeds keep secret, and their descendants mostly do.
+const SECRETS: [&str; 2] = ["secretsecret", "hiddenhidden"];
+
+fn url(text: &str) {
+    let path = Path::new(text);
+    let (name, seen) = (name_of(path), url_in(path));
+    let parsed = sound(fuzzing::named(text));
+    let mut told: Vec<String> = Vec::new();
+    match parsed {
+        Ok([name, key, host]) => {
+            assert!(!name.is_empty() && !key.is_empty() && !host.is_empty());
+            // What is kept on disk under the key must be found again by it.
+            told.extend([name, key, host].map(|text| text.to_string()));
+            if let Err(error) = sound(fuzzing::store(text)) {
+                told.push(error.to_string());
+            }
+        }
+        Err(error) => told.push(error.to_string()),
+    }
+    if let Some(seen) = seen {
+        assert_eq!(sound(fuzzing::named(seen)).is_ok(), sound(fuzzing::named(text)).is_ok());
+        told.push(name.to_string());
+        for secret in SECRETS.iter().filter(|&&secret| is_secret(text, secret)) {
+            assert!(told.iter().all(|told| !told.contains(secret)), "'{secret}' in {told:?}");
+        }
+    }
+}
+
+/// Whether a word of a URL is a password, or part of a query, by the rules of URLs: behind the scheme's slashes either before an `@`
+/// that comes before any other slash, or behind a question mark that no `#` precedes.
+fn is_secret(text: &str, word: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else { return false };
+    if text.matches(word).count() != 1 {
+        return false;
+    }
+    let authority = rest.find(['/', '?', '#', '\\']).map_or(rest, |end| &rest[..end]);
+    let password = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':'));
+    // In a bucket's key, a question mark is one.
+    let bucket = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("s3://"));
+    let query = rest.split_once('#').map_or(rest, |(before, _)| before).split_once('?');
+    password.is_some_and(|(_, password)| password.contains(word))
+        || !bucket && query.is_some_and(|(_, query)| query.contains(word))
+}
+
+/// The state that is known, the one of which nothing is wanted, and the range.
+const OPTIONS: [[u8; 3]; 3] = [[0, 0, 0], [1, 0, 3], [2, 1, 7]];
+const LEN: u64 = 1000;
+const TAG: &str = "\"tag\"";
+
+fn answer(input: &[u8]) {
+    let Some((&[known, unless, place], answer)) = input.split_first_chunk::<3>() else { return };
+    let state = |kind: u8| match kind % 3 {
+        0 => None,
+        1 => Some((LEN, TAG.into())),
+        _ => Some((LEN, "".into())),
+    };
+    let begin = u64::from(place) * 3;
+    let range = begin..(begin + 1 + u64::from(place % 5) * 50).min(LEN.max(begin + 1));
+    let (known, unless) = (state(known), state(unless));
+    let came = server::ask(answer, |url| sound(fuzzing::ask(url, range.clone(), known.clone(), unless)));
+    let Ok(came) = came.expect("a URL that can be asked") else { return };
+    let Some((bytes, (len, tag))) = came else { return };
+    assert!(len <= i64::MAX as u64, "a file of {len} bytes");
+    if let Some(known) = known {
+        assert_eq!((len, tag), known, "bytes of another state of the file");
+    }
+    // Less than was asked for only where the file ends.
+    let expected = range.end.min(len).saturating_sub(range.start);
+    assert_eq!(bytes.len() as u64, expected, "of {range:?} in a file of {len} bytes");
+}

@@ -1,0 +1,88 @@
+//! In: the numbers of a sampling rule and of a video, most of them senseless.
+//! Out: clips of frames that the video has, as long as was promised, the same each time; or a refusal.
+//! Never: judges which frames; the tests beside the rules do.
+
+mod rules;
+
+use framespool::order::rng::{purpose, Key};
+use framespool::sampling::footage::{Steady, Timed};
+use framespool::sampling::{Footage, Sampling};
+
+use super::{sound, Target, MIB, USUAL};
+use crate::case::Case;
+
+pub const SAMPLING: Target = Target {
+    name: "sampling",
+    about: "numbers of sampling rules and presets",
+    seeds: |_| {
+        let spread =
+            |n: u8| (0..48u8).map(|at| at.wrapping_mul(29).wrapping_add(n.wrapping_mul(13))).collect();
+        let small = |n: u8| [&[n][..], &[3, 2, 1, 4, 5, 6, 7, 8, 1, 0, 1, 0, 30, 25]].concat();
+        (0..40).map(spread).chain((0..40).map(small)).collect()
+    },
+    run,
+    longest: 300,
+    memory_bytes: 128 * MIB,
+    replayed: 20_000,
+    ..USUAL
+};
+
+/// Frames of a clip up to which it is made: longer ones are no other code, and take as long as they are long.
+const LONG: u64 = 1 << 16;
+
+fn run(input: &[u8]) {
+    let mut case = Case::new(input);
+    let Ok(rule) = sound(rules::rule(&mut case)) else { return };
+    assert!(rule.sequence_length() != Some(0) && !rule.needs().is_empty());
+    let Some(video) = video(&mut case) else { return };
+    check(&rule, &*video, &mut case);
+}
+
+fn video(case: &mut Case<'_>) -> Option<Box<dyn Footage>> {
+    let num_frames = match case.below(8) {
+        0..5 => case.byte().into(),
+        5 | 6 => case.count(),
+        _ => 0,
+    };
+    match case.below(3) {
+        0 => Some(Box::new(Steady { num_frames, fps: case.number() })),
+        1 => Some(Box::new(Steady { num_frames, fps: 25.0 })),
+        _ => {
+            let mut begins = case.some(40, Case::number);
+            begins.sort_by(f64::total_cmp);
+            let end = begins.last().map_or(0.0, |last| last + case.number().abs());
+            let timed = sound(Timed::new(begins, end)).ok()?;
+            Some(Box::new(timed))
+        }
+    }
+}
+
+fn check(rule: &Sampling, video: &dyn Footage, case: &mut Case<'_>) {
+    let (frames, clips) = (video.num_frames(), rule.clips_in(video));
+    assert!(frames > 0 || clips == 0, "{rule:?}: {clips} clips of no frames");
+    assert!(rule.clips_each().is_none_or(|each| frames == 0 || each == clips), "{rule:?} {frames}: {clips}");
+    let length = rule.sequence_length().map_or(frames.into(), u64::from);
+    if length > LONG || u64::from(frames).max(length) > 1 << 24 {
+        return;
+    }
+    let key = |clip| Key { seed: case_seed(clips), epoch: 0, clip, visit: 0 };
+    let drawn = |clip: u64| {
+        let clip_key = if rule.draws_together() { 0 } else { clip };
+        rule.clip(video, clip, &mut key(clip_key).rng(purpose::SAMPLING))
+    };
+    assert!(sound(drawn(clips)).is_err(), "{rule:?}: a clip behind the last of {clips}");
+    for clip in [0, clips / 2, clips.saturating_sub(1), case.long()] {
+        let Ok(sample) = sound(drawn(clip)) else { continue };
+        assert!(clip < clips, "{rule:?}: clip {clip} of {clips}");
+        let place = || format!("{rule:?}, clip {clip} of {frames} frames: {sample:?}");
+        assert!(!sample.indices.is_empty() && sample.mask.len() == sample.indices.len(), "{}", place());
+        assert!(rule.sequence_length().is_none_or(|n| n as usize == sample.indices.len()), "{}", place());
+        assert!(sample.indices.iter().all(|&at| at < frames), "{}", place());
+        assert_eq!(drawn(clip).ok().as_ref(), Some(&sample), "{}", place());
+    }
+}
+
+/// Any seed, as long as it is the same for the same numbers.
+fn case_seed(clips: u64) -> u64 {
+    clips ^ 0x5eed
+}

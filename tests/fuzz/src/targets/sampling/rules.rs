@@ -1,0 +1,228 @@
+//! In: a stream of senseless numbers. Out: a rule made of them, or its constructor's refusal.
+//! Every rule and every preset that there is.
+//! Never: puts a number right before a constructor sees it.
+
+use std::sync::Arc;
+
+use framespool::sampling::presets::{
+    cosmos_curate, dali, hf, internvideo2, lerobot, mmaction2, pytorchvideo, qwen_vl, slowfast, torchcodec,
+    torchvision, tsn, videomae, vjepa2, Seconds,
+};
+use framespool::sampling::{
+    Delta, Dense, Group, Listed, Pad, Random, Rule, Sampling, SegmentMode, Segments, Short, Spacing, Uniform,
+    Windows,
+};
+use framespool::Result;
+
+use crate::case::Case;
+
+const SHORTS: [Short; 7] =
+    [Short::Repeat, Short::Loop, Short::Wrap, Short::Clamp, Short::Blank, Short::Drop, Short::Error];
+const PADS: [Pad; 5] = [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001];
+const MODES: [videomae::Mode; 3] = [videomae::Mode::Train, videomae::Mode::Validation, videomae::Mode::Test];
+const VERSIONS: [videomae::Version; 2] = [videomae::Version::One, videomae::Version::Two];
+const BOUNDS: [mmaction2::OutOfBound; 2] = [mmaction2::OutOfBound::Loop, mmaction2::OutOfBound::RepeatLast];
+const POLICIES: [torchcodec::Policy; 3] =
+    [torchcodec::Policy::RepeatLast, torchcodec::Policy::Wrap, torchcodec::Policy::Error];
+
+/// A rule of any kind.
+pub fn rule(case: &mut Case<'_>) -> Result<Sampling> {
+    let kind = case.below(32);
+    match kind {
+        0..10 => own(kind, case),
+        _ => preset(kind, case),
+    }
+}
+
+fn made<R: Rule + 'static>(rule: Result<R>) -> Result<Sampling> {
+    rule.map(|rule| Arc::new(rule) as Sampling)
+}
+
+fn spacing(case: &mut Case<'_>) -> Result<Spacing> {
+    match case.below(3) {
+        0 => Ok(Spacing::Stride(case.count())),
+        1 => Ok(Spacing::Fps(case.number())),
+        _ => Spacing::duration(case.count(), case.number()),
+    }
+}
+
+fn own(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
+    let short = c.one_of(&SHORTS);
+    match kind {
+        0 => made(Windows::new(c.count(), c.count(), c.maybe(Case::count), c.one_of(&PADS))),
+        1 | 2 => made(Windows::by_seconds(c.count(), c.number(), c.maybe(Case::number), c.one_of(&PADS))),
+        3 | 4 => {
+            let rule = Random::new(c.count(), spacing(c)?, c.count(), short)?;
+            let group = c.one_of(&[Group::Independent, Group::Partitioned]);
+            made(Ok(rule.with_group(group).with_frame_jitter(c.flag())))
+        }
+        5 => {
+            let mode = c.one_of(&[SegmentMode::Random, SegmentMode::Middle]);
+            made(Segments::new(c.count(), (c.count(), c.count()), mode, c.count(), short))
+        }
+        6 => made(Uniform::new(c.count(), spacing(c)?, c.count(), short)),
+        7 => made(Dense::new((c.count(), c.count()), c.count(), c.count(), c.maybe(Case::count), short)),
+        8 => made(Delta::new(c.some(9, Case::number), c.number(), c.count())),
+        _ if c.flag() => made(Listed::frames(c.some(4, |c| c.some(6, Case::signed)), short)),
+        _ => made(Listed::seconds(c.some(4, |c| c.some(6, Case::number)), short)),
+    }
+}
+
+fn seconds(c: &mut Case<'_>) -> Seconds {
+    match c.flag() {
+        true => Seconds::Float(c.number()),
+        false => Seconds::Ratio(c.signed(), c.signed()),
+    }
+}
+
+fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
+    match kind {
+        10 => made(cosmos_curate::SampleClosest::new(
+            c.number(),
+            c.maybe(Case::number),
+            c.maybe(Case::number),
+            c.flag(),
+        )),
+        11 => {
+            let version = c.one_of(&[dali::Version::V2_4, dali::Version::Main]);
+            made(dali::Sequences::new(c.count(), c.count(), c.maybe(Case::count), c.one_of(&PADS), version))
+        }
+        12 => made(dali::UniformSample::new(c.count())),
+        13 => {
+            let function = c.one_of(&[hf::Function::SampleFrames, hf::Function::DefaultSampleIndicesFn]);
+            let frames = match c.below(3) {
+                0 => hf::Frames::All,
+                1 => hf::Frames::Number(c.count()),
+                _ => hf::Frames::Rate(c.number()),
+            };
+            made(hf::SampleFrames::new(function, frames))
+        }
+        14 => {
+            let sample = match c.below(3) {
+                0 => internvideo2::Pick::Rand,
+                1 => internvideo2::Pick::Middle,
+                _ => internvideo2::Pick::parse(&format!("fps{}", c.number()))?,
+            };
+            let (num_frames, trimmed30) = (c.count(), c.flag());
+            let (fix_start, max_num_frames) = (c.maybe(Case::count), c.maybe(Case::count));
+            let options =
+                internvideo2::ReadFramesOptions { num_frames, sample, fix_start, max_num_frames, trimmed30 };
+            made(internvideo2::ReadFrames::new(options))
+        }
+        15 => made(lerobot::DeltaTimestamps::new(c.some(9, Case::number), c.maybe(Case::number), c.number())),
+        16 => made(mmaction2::Dense::new(mmaction2::DenseOptions {
+            clip_len: c.count(),
+            frame_interval: c.count(),
+            num_clips: c.count(),
+            sample_range: c.count(),
+            num_sample_positions: c.count(),
+            temporal_jitter: c.flag(),
+            out_of_bound_opt: c.one_of(&BOUNDS),
+            test_mode: c.flag(),
+        })),
+        17 => made(mmaction2::SampleFrames::new(mmaction2::SampleFramesOptions {
+            clip_len: c.count(),
+            frame_interval: c.count(),
+            num_clips: c.count(),
+            temporal_jitter: c.flag(),
+            twice_sample: c.flag(),
+            out_of_bound_opt: c.one_of(&BOUNDS),
+            test_mode: c.flag(),
+            keep_tail_frames: c.flag(),
+            target_fps: c.maybe(Case::number),
+        })),
+        18 => made(mmaction2::Uniform::new(c.count(), c.count(), c.flag())),
+        19 => made(mmaction2::Untrimmed::new(c.count(), c.count(), c.count())),
+        20 => {
+            let sampler = match c.below(4) {
+                0 => pytorchvideo::Sampler::Random,
+                1 => pytorchvideo::Sampler::RandomMulti { num_clips: c.count() },
+                2 => pytorchvideo::Sampler::ConstantClipsPerVideo {
+                    clips_per_video: c.count(),
+                    augs_per_clip: c.count(),
+                },
+                _ => pytorchvideo::Sampler::Uniform { stride: c.maybe(seconds), backpad_last: c.flag() },
+            };
+            made(pytorchvideo::Clips::new(sampler, seconds(c), c.maybe(Case::count)))
+        }
+        21 => {
+            let frames = match c.flag() {
+                true => qwen_vl::Frames::Number(c.count()),
+                false => qwen_vl::Frames::Rate {
+                    fps: c.number(),
+                    min_frames: c.count(),
+                    max_frames: c.maybe(Case::count),
+                },
+            };
+            made(qwen_vl::QwenVl::new(frames, c.maybe(Case::number), c.maybe(Case::number)))
+        }
+        22 => made(slowfast::Kinetics::new(slowfast::KineticsOptions {
+            random: c.flag(),
+            num_frames: c.count(),
+            sampling_rate: c.count(),
+            target_fps: c.number(),
+            train_jitter_fps: c.number(),
+            use_offset_sampling: c.flag(),
+            num_ensemble_views: c.count(),
+        })),
+        23 => made(slowfast::Ssv2::new(c.count(), c.flag())),
+        24 => made(torchcodec::Indices::new(torchcodec::IndicesOptions {
+            random: c.flag(),
+            num_clips: c.count(),
+            num_frames_per_clip: c.count(),
+            num_indices_between_frames: c.count(),
+            sampling_range_start: c.signed(),
+            sampling_range_end: c.maybe(Case::signed),
+            policy: c.one_of(&POLICIES),
+        })),
+        25 => made(torchcodec::Timestamps::new(torchcodec::TimestampsOptions {
+            starts: match c.flag() {
+                true => torchcodec::Starts::Random(c.count()),
+                false => torchcodec::Starts::Regular(c.number()),
+            },
+            num_frames_per_clip: c.count(),
+            seconds_between_frames: c.maybe(Case::number),
+            sampling_range_start: c.maybe(Case::number),
+            sampling_range_end: c.maybe(Case::number),
+            policy: c.one_of(&POLICIES),
+        })),
+        26 => {
+            let (length, step, rate) = (c.count(), c.count(), c.maybe(Case::number));
+            let sampler = match c.below(3) {
+                0 => torchvision::Sampler::All,
+                1 => torchvision::Sampler::Uniform(c.count()),
+                _ => torchvision::Sampler::Random(c.count()),
+            };
+            made(torchvision::VideoClips::new(length, step, rate, sampler))
+        }
+        27 => made(tsn::Segments::new(c.count(), c.count(), c.flag(), c.flag())),
+        28 => made(videomae::Finetune::new(videomae::FinetuneOptions {
+            mode: c.one_of(&MODES),
+            version: c.one_of(&VERSIONS),
+            clip_len: c.count(),
+            frame_sample_rate: c.count(),
+            num_segment: c.count(),
+            test_num_segment: c.count(),
+            sparse_sample: c.flag(),
+        })),
+        29 => made(videomae::Pretrain::new(c.count(), c.count(), c.count(), c.flag())),
+        30 => made(videomae::Ssv2::new(videomae::Ssv2Options {
+            mode: c.one_of(&MODES),
+            version: c.one_of(&VERSIONS),
+            num_segment: c.count(),
+            test_num_segment: c.count(),
+        })),
+        _ => made(vjepa2::VideoDataset::new(vjepa2::VideoDatasetOptions {
+            frames_per_clip: c.count(),
+            pace: match c.below(3) {
+                0 => vjepa2::Pace::Fps(c.count()),
+                1 => vjepa2::Pace::Duration(c.number()),
+                _ => vjepa2::Pace::FrameStep(c.count()),
+            },
+            num_clips: c.count(),
+            random_clip_sampling: c.flag(),
+            allow_clip_overlap: c.flag(),
+            filter_short_videos: c.flag(),
+        })),
+    }
+}

@@ -1,0 +1,178 @@
+//! In: files that are or were JPEGs and PNGs, EXIF among their parts.
+//! Out: the same picture each time and by each road, of the size that its header says; or an error.
+//! Never: decodes large pictures, which are no other code than small ones.
+
+use std::cell::RefCell;
+
+use framespool::error::Site;
+use framespool::limits::Limits;
+use framespool::source::MemorySource;
+use framespool::still::{header, sniff, Ask, Format, Header, Shrink, StillDecoder};
+use framespool_kernels::{FrameView, Plane, Planes};
+use framespool_nvdec::jpeg::Facts;
+
+use super::{sound, Target, MIB, USUAL};
+use crate::seeds::Seeds;
+
+pub const STILL: Target = Target {
+    name: "still",
+    about: "heads, EXIF and pixels of JPEG and PNG",
+    options: 2,
+    seeds,
+    run: |input| {
+        let Some((&[option, rows], bytes)) = input.split_first_chunk::<2>() else { return };
+        let bytes = if option & 1 == 1 { sealed(bytes) } else { bytes.to_vec() };
+        picture(&bytes, option, rows);
+    },
+    longest: 48 << 10,
+    resident_bytes: Some(512 * MIB),
+    replayed: 2000,
+    ..USUAL
+};
+
+const MOST_PIXELS: u64 = 1 << 18;
+
+fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
+    let pictures = seeds.pictures(24 << 10, 60);
+    let written = written();
+    pictures
+        .iter()
+        .chain(&written)
+        .flat_map(|bytes| [0, 2, 4, 6].map(|option| [&[option, 0x31], &bytes[..]].concat()))
+        .collect()
+}
+
+/// Small PNGs of all kinds.
+fn written() -> Vec<Vec<u8>> {
+    use png::{BitDepth, ColorType};
+    let kinds = [
+        (ColorType::Grayscale, BitDepth::One, 1),
+        (ColorType::Grayscale, BitDepth::Eight, 8),
+        (ColorType::Grayscale, BitDepth::Sixteen, 16),
+        (ColorType::GrayscaleAlpha, BitDepth::Eight, 16),
+        (ColorType::Rgb, BitDepth::Eight, 24),
+        (ColorType::Rgb, BitDepth::Sixteen, 48),
+        (ColorType::Rgba, BitDepth::Eight, 32),
+        (ColorType::Indexed, BitDepth::Four, 4),
+    ];
+    let one = |(colour, depth, bits): (ColorType, BitDepth, usize)| {
+        let (width, height) = (13usize, 9usize);
+        let mut out = Vec::new();
+        let mut encoder = png::Encoder::new(&mut out, width as u32, height as u32);
+        encoder.set_color(colour);
+        encoder.set_depth(depth);
+        if colour == ColorType::Indexed {
+            encoder.set_palette((0..48).map(|n| n * 5).collect::<Vec<u8>>());
+        }
+        let mut writer = encoder.write_header().expect("a header");
+        let bytes: Vec<u8> = (0..(width * bits).div_ceil(8) * height).map(|n| (n * 37) as u8).collect();
+        writer.write_image_data(&bytes).expect("pixels");
+        writer.finish().expect("a file");
+        out
+    };
+    kinds.map(one).to_vec()
+}
+
+thread_local! {
+    /// One that has seen many pictures, as a worker's.
+    static USED: RefCell<StillDecoder> = RefCell::default();
+}
+
+fn picture(bytes: &[u8], option: u8, rows: u8) {
+    let limits = Limits { picture_samples: MOST_PIXELS, ..Limits::default() };
+    let source = MemorySource::new("fuzzed", bytes.to_vec());
+    let Ok(facts) = sound(header(&source, &limits)) else { return };
+    assert_eq!(sniff(bytes), Some(facts.format));
+    assert!(facts.width > 0 && u64::from(facts.width) * u64::from(facts.height) <= MOST_PIXELS);
+    if let Some(seen) = Facts::read(bytes).ok().filter(|_| facts.format == Format::Jpeg) {
+        assert_eq!(
+            (seen.width, seen.height),
+            (facts.width, facts.height),
+            "the GPU's reader sees another size"
+        );
+    }
+    let shrink = Shrink::ALL[usize::from(option >> 1 & 3)];
+    let shrink = if facts.can_shrink(shrink) { shrink } else { Shrink::Whole };
+    let (exact, labels) = (option & 8 == 8, option & 16 == 16);
+    let ask = Ask { shrink, exact: exact && shrink == Shrink::Whole, labels, rows: None };
+    let fresh = decoded(&mut StillDecoder::new(), bytes, &facts, ask);
+    let used = USED.with_borrow_mut(|used| decoded(used, bytes, &facts, ask));
+    assert_eq!(fresh, used, "another picture by a decoder that has seen others");
+    let Some(whole) = fresh else { return };
+    let (_, height) = facts.shrunk(shrink);
+    // Some rows of it are the same rows.
+    let first = u32::from(rows >> 4) * height / 16;
+    let end = (first + 1 + u32::from(rows & 15) * height / 16).min(height);
+    let part = Ask { rows: Some((first, end)), ..ask };
+    let some = decoded(&mut StillDecoder::new(), bytes, &facts, part).expect("a part of a whole picture");
+    for (plane, (whole, some)) in whole.iter().zip(&some).enumerate() {
+        let of = |row: u32| row as usize * whole.len() / height as usize;
+        // Chroma of one row is that of its neighbour too.
+        let (first, end) = (of(first), of(end).max(of(first) + 1).min(whole.len()));
+        assert_eq!(whole[first..end], some[first..end], "rows {first}..{end} of plane {plane}");
+    }
+    if ask.exact && !labels {
+        let mut rgb = vec![0; (facts.width * facts.height * 3) as usize];
+        let done = StillDecoder::new().decode_into(&site(), &facts, bytes, &mut rgb);
+        if done.expect("what could be decoded with a copy") {
+            assert_eq!(
+                vec![rgb],
+                whole.iter().map(|rows| rows.concat()).collect::<Vec<_>>(),
+                "other pixels without a copy"
+            );
+        }
+    }
+}
+
+fn site() -> Site {
+    Site::file(&"fuzzed".into())
+}
+
+/// The rows of each plane, as far as they are looked at; `None` for an error.
+fn decoded(decoder: &mut StillDecoder, bytes: &[u8], facts: &Header, ask: Ask) -> Option<Vec<Vec<Vec<u8>>>> {
+    let view = sound(decoder.decode(&site(), facts, bytes, ask)).ok()?;
+    assert_eq!((view.width, view.height), facts.shrunk(ask.shrink));
+    Some(planes(&view))
+}
+
+fn planes(view: &FrameView<'_>) -> Vec<Vec<Vec<u8>>> {
+    let (width, height) = (view.width as usize, view.height as usize);
+    let sample = if view.depth_bits > 8 { 2 } else { 1 };
+    let cut = |plane: &Plane<'_>, columns: usize, rows: usize| {
+        let row = |n: usize| plane.data[n * plane.stride_bytes..][..columns * sample].to_vec();
+        (0..rows).map(row).collect::<Vec<_>>()
+    };
+    match &view.planes {
+        Planes::Gray(plane) => vec![cut(plane, width, height)],
+        Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
+            let (columns, rows) = (width.div_ceil(1 << log2_chroma_w), height.div_ceil(1 << log2_chroma_h));
+            vec![
+                cut(&planes[0], width, height),
+                cut(&planes[1], columns, rows),
+                cut(&planes[2], columns, rows),
+            ]
+        }
+        Planes::PlanarRgb(planes) => planes.iter().map(|plane| cut(plane, width, height)).collect(),
+        Planes::PackedRgb { plane, pixel_bytes, .. } => {
+            vec![cut(plane, width * usize::from(*pixel_bytes), height)]
+        }
+        Planes::SemiPlanar { .. } => panic!("no picture's file has such planes"),
+    }
+}
+
+/// Checksums of a PNG's chunks set right.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    let mut at = 8;
+    while let Some(len) = out.get(at..at + 4) {
+        let len = u32::from_be_bytes(len.try_into().expect("four bytes")) as usize;
+        let (begin, end) = (at + 4, at.saturating_add(8).saturating_add(len));
+        if end.checked_add(4).is_none_or(|all| all > out.len()) {
+            break;
+        }
+        let sum = crc32fast::hash(&out[begin..end]);
+        out[end..end + 4].copy_from_slice(&sum.to_be_bytes());
+        at = end + 4;
+    }
+    out
+}

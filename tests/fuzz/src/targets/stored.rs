@@ -1,0 +1,43 @@
+//! In: bytes as a damaged or forged database would give them.
+//! Out: no index, or one that no later code trips over, and that is written down as it was read.
+//! Never: opens a database; tests/index_store.rs damages whole ones.
+
+use framespool::index::store::fuzzing;
+
+use super::index::{check, indices, limits};
+use super::{Target, USUAL};
+
+pub const STORED: Target = Target {
+    name: "stored",
+    about: "indices as the database keeps them, and what they are sealed in",
+    options: 1,
+    seeds: |seeds| {
+        let all = indices(seeds);
+        let all = all.iter().filter_map(|(_, index)| fuzzing::written(index));
+        all.flat_map(|bytes| [[&[0], &bytes[..]].concat(), [&[1], &fuzzing::sealed(&bytes)[..]].concat()])
+            .collect()
+    },
+    run: |input| match input.split_first() {
+        Some((option, bytes)) if option & 1 == 0 => index(bytes),
+        Some((_, bytes)) => seal(bytes),
+        None => {}
+    },
+    longest: 16 << 10,
+    ..USUAL
+};
+
+fn index(bytes: &[u8]) {
+    // A run of equal numbers takes a few bytes, whatever its length: what one index may hold is what the cap says.
+    let Some(index) = fuzzing::read(bytes, &limits()) else { return };
+    check(&index);
+    let written = fuzzing::written(&index).expect("what was read can be written");
+    assert_eq!(fuzzing::read(&written, &limits()), Some(index));
+}
+
+fn seal(bytes: &[u8]) {
+    for believed in [false, true] {
+        if let Some(again) = fuzzing::resealed(bytes, believed) {
+            assert_eq!(fuzzing::resealed(&again, false), Some(again), "sealed otherwise the second time");
+        }
+    }
+}

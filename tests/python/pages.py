@@ -1,0 +1,176 @@
+"""README.md and docs/: what stands there as code is run, page by page, in order, and compared with what it says.
+
+The line that opens a block says what becomes of it:
+
+- ``python``: run; all blocks of a page share one namespace. A comment behind a ``print`` is what that prints (its only
+  line, or one of them in a loop), with ``…`` or ``...`` for what is not told.
+- ``python before``: another library's code, shown for comparison, not run.
+- ``python title="train.py"``: written to that file, for a command further down.
+- ``python raises NameError``: must raise exactly that class, with the message of the ``text output`` that follows.
+- ``sh``: the lines that begin with ``framespool``, ``python`` or ``torchrun`` are run, others (``make``, ``pip``,
+  ``export``) are for the reader. They must end with code 0, or with the one of a comment such as ``# exit code 1``.
+- ``text output``: what the block before it printed, with ``…`` as above.
+- anything else is shown only.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import tokenize
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What a snippet may need that is not there in every environment; framespool's own faces of them count as well.
+_PACKAGES = (
+    r"^\s*(?:import|from) (?:framespool\.compat\.torchcodec|(?:framespool\.)?(torch|ray|jax|lightning|accelerate))\b"
+)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w+)(?P<marks>[^\n`]*)\n(?P<code>.*?)^(?P=indent)```$", re.M | re.S
+)
+_PROGRAMS = {
+    "framespool": [sys.executable, "-m", "framespool"],
+    "python": [sys.executable],
+    "torchrun": [sys.executable, "-m", "torch.distributed.run"],
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, what else its first line says, its code, and the line where that begins."""
+
+    language: str
+    marks: str
+    code: str
+    line: int
+
+
+def pages() -> list[str]:
+    """The pages with code, by their paths from the root of the project."""
+    found = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+    return [page for page in found if any(True for _ in blocks((ROOT / page).read_text()))]
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page that name a language."""
+    for found in _FENCE.finditer(text):
+        line = text.count("\n", 0, found.start("code")) + 1
+        yield Block(found["language"], found["marks"].strip(), textwrap.dedent(found["code"]), line)
+
+
+def packages(text: str) -> set[str]:
+    """What a page's snippets need that may not be there."""
+    code = "\n".join(block.code for block in blocks(text) if block.language == "python" and block.marks != "before")
+    return {found[1] or "torch" for found in re.finditer(_PACKAGES, code, flags=re.MULTILINE)}
+
+
+def run(text: str, where: str, urls: Mapping[str, str] | None = None) -> None:
+    """Runs a page in the working directory. ``urls``: what stands for addresses that the page makes up."""
+    for made_up, real in (urls or {}).items():
+        text = text.replace(made_up, real)
+    code = list(blocks(text))
+    page = _Page(where)
+    for place, block in enumerate(code):
+        page.block(block, code[place + 1] if place + 1 < len(code) else None)
+
+
+class _Page:
+    def __init__(self, where: str) -> None:
+        self.where = where
+        # A module, so that what a page defines can be pickled by reference, as that of a script can.
+        module = sys.modules["page"] = types.ModuleType("page")
+        self.namespace: dict[str, Any] = module.__dict__
+        self.printed: str | None = None
+
+    def block(self, block: Block, behind: Block | None) -> None:
+        place = f"{self.where}, line {block.line}"
+        kind, _, more = block.marks.partition(" ")
+        if block.language == "python":
+            for found in re.finditer(_PACKAGES, block.code, flags=re.MULTILINE):
+                pytest.importorskip(found[1] or "torch")
+            title = re.fullmatch(r'title="(\w+\.py)"', block.marks)
+            if title is not None:
+                Path(title[1]).write_text(block.code)
+            elif kind == "raises":
+                self.raises(block, more, behind, place)
+            elif kind != "before":
+                assert not block.marks, f"{place}: unknown mark {block.marks!r}"
+                self.printed = self.python(block, place)
+        elif block.language == "sh":
+            self.printed = shell(block, place)
+        elif (block.language, block.marks) == ("text", "output"):
+            assert self.printed is not None, f"{place}: there is nothing that could have printed this"
+            assert _like(block.code.strip(), self.printed.strip()), f"{place}: printed was\n{self.printed}"
+
+    def python(self, block: Block, place: str) -> str:
+        """Runs the statements one by one, so that each one's output can be told; returns all of it."""
+        said = _said(block.code)
+        everything = []
+        for statement in ast.parse(block.code).body:
+            module = ast.Module([statement], type_ignores=[])
+            ast.increment_lineno(module, block.line - 1)
+            held = io.StringIO()
+            with contextlib.redirect_stdout(held):
+                exec(compile(module, place, "exec"), self.namespace)
+            everything.append(held.getvalue())
+            for line, words in said.items():
+                if statement.lineno <= line + block.line - 1 <= (statement.end_lineno or statement.lineno):
+                    lines = held.getvalue().splitlines()
+                    assert any(_like(words, each) for each in lines), f"{place}: not {words!r} but {lines[:5]}"
+        return "".join(everything)
+
+    def raises(self, block: Block, name: str, behind: Block | None, place: str) -> None:
+        message = None
+        try:
+            self.python(block, place)
+        except Exception as error:
+            assert type(error).__name__ == name, f"{place}: {type(error).__name__}: {error}"
+            message = f"{name}: {error}"
+        assert message is not None, f"{place}: nothing was raised"
+        assert behind is not None and behind.marks == "output", f"{place}: its message must follow"
+        self.printed = message
+
+
+def _said(code: str) -> dict[int, str]:
+    """The comments behind prints, by their lines."""
+    prints = {number for number, line in enumerate(code.splitlines(), 1) if re.match(r"\s*print\(", line)}
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return {t.start[0]: t.string[1:].strip() for t in tokens if t.type == tokenize.COMMENT and t.start[0] in prints}
+
+
+def _like(said: str, printed: str) -> bool:
+    """Whether it was printed: spaces at ends of lines do not count, and ``…`` stands for anything."""
+    printed = "\n".join(line.rstrip() for line in printed.splitlines())
+    parts = re.split(r"…|\.\.\.", said)
+    return re.fullmatch(".*?".join(map(re.escape, parts)), printed, flags=re.DOTALL) is not None
+
+
+def shell(block: Block, place: str) -> str:
+    """Runs the lines of a block that are to be run; what they print on stdout."""
+    printed = ""
+    for line in block.code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if not words or words[0] not in _PROGRAMS:
+            continue
+        code = re.search(r"#.*exit code (\d+)", line)
+        environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [*_PROGRAMS[words[0]], *words[1:]], capture_output=True, text=True, timeout=200, env=environment
+        )
+        expected = int(code[1]) if code else 0
+        assert done.returncode == expected, f"{place}: {line}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        printed += done.stdout
+    return printed

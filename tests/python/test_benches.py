@@ -1,0 +1,415 @@
+"""``make bench``: records are of one form; README, docs and plots say what they say; a run goes on where it stopped.
+
+Nothing here measures: the programs are stood in for by small ones, and no test looks at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benches"))
+
+import bench as program  # noqa: E402
+import plots  # noqa: E402
+import readme_table  # noqa: E402
+from suite import machine, record, running  # noqa: E402
+from suite.benches import BENCHES  # noqa: E402
+from suite.environments import Environment, Missing  # noqa: E402
+from suite.headlines import FACTS, HEADLINES, PLOTS  # noqa: E402
+from suite.raw import clips, epochs, pictures  # noqa: E402
+from suite.record import Row, Spread, Table  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def records() -> record.Records:
+    return record.Records()
+
+
+# ---- what is committed
+
+
+def test_every_record_is_of_the_one_form_and_names_no_machine(records):
+    assert {kept["bench"] for _, kept in records.records} <= set(BENCHES)
+    for path, kept in records.records:
+        text = path.read_text()
+        assert not kept["short"], path.name
+        assert (path.parent / kept["text"]).is_file(), path.name
+        assert path.name.startswith(f"{kept['date']}-"), path.name
+        assert not any(f'"{folder}/' in text or f" {folder}/" in text for folder in ("/home", "/root", "/work", "/tmp"))
+
+
+@pytest.mark.parametrize("name", readme_table.FILES)
+def test_the_tables_of_readme_and_docs_are_what_the_records_say(name, records):
+    text = (ROOT / name).read_text()
+    begin, end = readme_table.between(text, name)
+    assert text[begin:end] == readme_table.block(records, *readme_table.FILES[name]), "run benches/readme_table.py"
+
+
+def test_the_plots_show_the_newest_records(records):
+    made = plots.pictures(records)
+    assert made and [picture.target.name for picture in made if not picture.is_drawn()] == [], "run benches/plots.py"
+
+
+def test_what_headlines_name_is_measured(records):
+    """A headline of a table that no record has would never be seen."""
+    named = [(each.bench, each.table) for each in (*HEADLINES, *FACTS)]
+    assert [name for name in named if records.newest(*name) is None] == []
+    for each in FACTS:
+        found = records.newest(each.bench, each.table)
+        assert each.label in [row["label"] for row in found.table["rows"]]
+    assert set(PLOTS) == set(BENCHES)
+
+
+def test_programs_and_set_ups_of_the_list_are_there():
+    for bench in BENCHES.values():
+        source = (ROOT / "benches" / bench.program).read_text()
+        for word in (*bench.words, *bench.short_words, "--json"):
+            assert not word.startswith("--") or f'"{word}"' in source, f"{bench.program} has no {word}"
+    for environment in running.environments().values():
+        assert all((ROOT / source).is_file() for source in environment.sources)
+        assert os.access(ROOT / environment.setup[0], os.X_OK)
+
+
+# ---- a table's row
+
+
+def found(rows: list[Row], **load) -> record.Found:
+    kept = {"machine": {"cpu": "A CPU", "cores": 2}, "load": {"quiet": True, **load}, "date": "2026-01-02"}
+    table = Table("cpu", "A job", "CPU ms", rows, baseline="framespool")
+    kept["tables"] = record.to_json(record.Result([table], {}))["tables"]
+    return record.Found(Path("2026-01-02-x.json"), kept, kept["tables"][0])
+
+
+def test_the_nearest_peer_is_the_nearest_that_is_right():
+    rows = [
+        Row("framespool", Spread(2.0), own=True, right=True, ratio=Spread(1.0)),
+        Row("framespool, exact", Spread(2.1), own=True, right=True, ratio=Spread(1.05)),
+        Row("wrong", Spread(1.0), right=False, ratio=Spread(0.5)),
+        Row("unchecked", Spread(1.0), ratio=Spread(0.5)),
+        Row("far", Spread(8.0), right=True, ratio=Spread(4.0)),
+        Row("near", Spread(3.0), right=True, ratio=Spread(1.5, 1.4, 1.7, 9, "quartiles"), note="aliases: two pixels"),
+    ]
+    line = readme_table.line("A job", found(rows), readme_table.Notes(""))
+    assert "near (aliases): 3.00 | 1.50 (1.40 to 1.70) | 1.50 to 4.00, 2 |" in line and "not quiet" not in line
+    assert "machine A, not quiet" in readme_table.line("A job", found(rows, quiet=False), readme_table.Notes(""))
+    assert readme_table.line("A job", found(rows[:4]), readme_table.Notes("")) is None
+
+
+def test_a_figure_changed_by_hand_is_noticed(records):
+    text = (ROOT / "docs/benchmarks.md").read_text()
+    begin, end = readme_table.between(text, "docs")
+    wanted = readme_table.block(records, *readme_table.FILES["docs/benchmarks.md"])
+    other = copy.deepcopy(records)
+    # The newest of all has a headline of its own; so has every other, whose figures would be seen as well.
+    for _, kept in other.records:
+        for table in kept["tables"]:
+            for row in table["rows"]:
+                row["value"]["median"] *= 1.5
+    assert text[begin:end] == wanted != readme_table.block(other, *readme_table.FILES["docs/benchmarks.md"])
+    for broken in (text.replace(readme_table.END, ""), text + readme_table.BEGIN):
+        with pytest.raises(ValueError, match="needs the line"):
+            readme_table.between(broken, "docs")
+
+
+# ---- records
+
+
+def test_ratios_are_of_pairs_and_spreads_say_what_they_are():
+    own = {1: 10.0, 2: 20.0, 3: 90.0, 4: 1.0}
+    base = {1: 5.0, 2: 20.0, 3: 30.0}
+    assert record.paired(own, base) == Spread(2.0, 1.0, 3.0, 3, "range")
+    assert record.paired({9: 1.0}, base) is None
+    assert Spread.of([4.0]) == Spread(4.0, None, None, 1, None)
+    assert Spread.of([1, 2, 3, 4, 100]) == Spread(3, 2, 4, 5, "quartiles")
+
+
+def test_what_is_no_record_is_refused(tmp_path, records):
+    path, good = records.records[0]
+    assert record.problems(good) == []
+
+    def broken(change) -> list[str]:
+        bad = copy.deepcopy(good)
+        change(bad)
+        found = record.problems(bad)
+        assert found
+        with pytest.raises(ValueError, match="not a record"):
+            record.write(tmp_path / "bad.json", bad)
+        return found
+
+    assert "'machine'" in broken(lambda bad: bad.pop("machine"))[0]
+    assert "no row 'nobody'" in broken(lambda bad: bad["tables"][0].update(baseline="nobody"))[0]
+    assert "two of one label" in broken(lambda bad: bad["tables"][0]["rows"].append(bad["tables"][0]["rows"][0]))[0]
+    row = {"label": "x", "own": False, "value": {"median": 5.0, "low": 6.0, "high": 7.0, "n": 3, "spread": "range"}}
+    assert "does not lie" in broken(lambda bad: bad["tables"][0]["rows"].append(row))[0]
+    broken(lambda bad: bad["tables"].clear())
+    assert not list(tmp_path.iterdir())
+    record.write(tmp_path / path.name, good)
+    assert record.read(tmp_path / path.name) == good
+
+
+def test_the_newest_table_wins_and_records_are_never_overwritten(tmp_path, records):
+    good = copy.deepcopy(next(kept for _, kept in records.records if kept["bench"] == "random_clips"))
+    names = []
+    for began in ("2026-12-01T10:00:00Z", "2026-12-01T09:00:00Z"):
+        path = record.free_path(tmp_path, "2026-12-01", good["bench"])
+        record.write(path, good | {"date": "2026-12-01", "began": began})
+        names.append(path.name)
+    assert names == ["2026-12-01-random-clips.json", "2026-12-01-random-clips-2.json"]
+    (tmp_path / "2026-12-02-random-clips.txt").touch()
+    assert record.free_path(tmp_path, "2026-12-02", "random_clips").name == "2026-12-02-random-clips-2.json"
+    # Another table alone does not hide this one, however new its record is.
+    later = good | {"date": "2026-12-03", "tables": [good["tables"][0] | {"name": "other"}]}
+    record.write(tmp_path / "2026-12-03-random-clips.json", later)
+    made = record.Records(tmp_path)
+    assert made.newest("random_clips", "cpu").path.name == "2026-12-01-random-clips.json"
+    assert made.newest("random_clips", "other").path.name == "2026-12-03-random-clips.json"
+    assert made.newest("random_clips", "third") is None
+
+
+# ---- from the programs' own JSON
+
+
+def sample(peer: str, clip: int, cpu_ms: float) -> dict:
+    return {"peer": peer, "file": "a.mp4", "clip": clip, "repeat": 0, "cpu_ms": cpu_ms, "wall_ms": 2 * cpu_ms}
+
+
+def test_random_clips_tell_wrong_sides_and_those_that_did_not_start():
+    check = {"by_file": {"a.mp4": {"frames": 32, "wrong": 0}}, "difference": 0.0, "failure": None}
+    raw = {
+        "mode": "cold", "clips_per_file": 2, "repeats": 1, "seed": 0, "baseline": "framespool",
+        "peers": ["framespool", "pyav", "opencv", "decord"],
+        "versions": {"framespool": "0.1.0", "pyav": "18"},
+        "checks": {
+            "framespool": check,
+            "pyav": check | {"by_file": {"a.mp4": {"frames": 32, "wrong": 3}}},
+            "opencv": check | {"failure": "a.mp4: no such codec"},
+        },
+        "by_file": {"a.mp4": {}},
+        "samples": [
+            sample("framespool", 0, 10), sample("framespool", 1, 20), sample("pyav", 0, 40), sample("pyav", 1, 20),
+        ],
+    }  # fmt: skip
+    result = clips.random_clips(raw)
+    own, pyav = result.tables[0].rows
+    assert own.own and own.right and own.value == Spread(15.0, 10.0, 20.0, 2, "range")
+    assert (
+        pyav.right is False and pyav.answers == "WRONG 3 of 32 frames" and pyav.ratio == Spread(2.5, 1, 4, 2, "range")
+    )
+    assert result.left_out == {"opencv": "a.mp4: no such codec", "decord": "did not start"}
+
+
+def test_peers_of_an_epoch_are_scaled_to_all_of_it():
+    def side(name: str, clips: int, cpu_s: float, **more) -> dict:
+        usage = {"wall_s": cpu_s, "cpu_s": cpu_s, "clips": clips}
+        return {
+            "version": "1", "workers": None, "frames_checked": 64, "frames_wrong": 0, "notes": [],
+            "runs": [{"clips": clips, "usage": usage, "pictures_per_picture": 1.0}], **more,
+        }  # fmt: skip
+
+    sides = {"framespool": side("framespool", 96, 24.0), "decord": side("decord", 16, 10.0, workers=2)}
+    task = {
+        "sides": sides,
+        "left_out": {"framespool_buffer": "unknown"},
+        "peers_pictures_per_picture": 4.6,
+        "budgets": [],
+    }
+    result = epochs.shuffled_epochs({"tasks": {"random_8": task}})
+    cpu = result.tables[0]
+    assert [row.label for row in cpu.rows] == ["framespool", "decord, 2 workers"]
+    assert cpu.rows[1].value.median == 60.0 and cpu.rows[1].ratio.median == 2.5
+    assert result.left_out == {"framespool_buffer, random_8": "unknown"}
+
+
+def test_a_line_of_images_keeps_its_answers_whatever_its_workers():
+    turns = [{"images_per_s": 100.0, "cpu_ms": 10.0}, {"images_per_s": 50.0, "cpu_ms": 20.0}]
+    lines = [
+        {"label": "framespool", "entry": "framespool", "note": "", "turns": turns},
+        {"label": "Pillow, 2 workers", "entry": "Pillow", "note": "slow", "turns": turns[::-1]},
+    ]
+    raw = {
+        "versions": {"framespool": "framespool 0.1.0", "opencv": "OpenCV 5, simplejpeg 1.9"},
+        "left_out": {}, "tasks": {"train": "random resized crop"},
+        "answers": {"train Pillow": {"pixels": {"text": "off by 9", "wrong": True}}},
+        "tables": [{"table": {"task": "train", "pictures": "photos", "threads": 2, "shards": 1}, "lines": lines}],
+    }  # fmt: skip
+    result = pictures.images(raw)
+    own, pillow = result.tables[0].rows
+    assert own.right is None and pillow.right is False and pillow.note == "slow" and pillow.ratio.low == 0.5
+    assert result.tables[1].better == "higher"
+    assert result.versions == {"framespool": "0.1.0", "OpenCV": "5", "simplejpeg": "1.9"}
+
+
+# ---- running
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A repository with one program in it, which does what `do` says and writes what random_clips.py would."""
+    told = {
+        "mode": "cold", "clips_per_file": 1, "repeats": 1, "seed": 0, "baseline": "framespool", "python": "3.11",
+        "versions": {"framespool": "0.1.0"}, "by_file": {"a.mp4": {}},
+        "checks": {"framespool": {"by_file": {"a.mp4": {"frames": 1, "wrong": 0}}, "failure": None}},
+        "samples": [sample("framespool", 0, 10)],
+    }  # fmt: skip
+    source = f"""
+import json, os, subprocess, sys, time
+target, place = sys.argv[-1], os.environ["FRAMESPOOL_CORPUS"]
+with open(os.path.join(place, "ran"), "a") as out:
+    out.write("x")
+do = open(os.path.join(place, "do")).read()
+print("reading", place + "/video/a.mp4")
+if do == "hang":
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    open(os.path.join(place, "child"), "w").write(str(child.pid))
+    time.sleep(600)
+if do == "fail":
+    sys.exit("out of luck")
+json.dump({told!r}, open(target, "w"))
+sys.exit(3 if do == "wrong" else 0)
+"""
+    (tmp_path / "benches").mkdir()
+    (tmp_path / "benches/fake.py").write_text(source)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/do").write_text("well")
+    here = Environment("fake", Path(sys.prefix), ["true"], [], [], 0.0)
+    monkeypatch.setattr(running, "ROOT", tmp_path)
+    monkeypatch.setattr(running, "environments", lambda: {"fake": here})
+    monkeypatch.setenv("FRAMESPOOL_CORPUS", str(tmp_path / "corpus"))
+    return tmp_path
+
+
+FAKE = replace(BENCHES["random_clips"], program="fake.py", environment="fake", words=["{corpus}/a.mp4"], short_words=[])
+
+
+def test_a_run_makes_a_record_and_goes_on_where_it_stopped(place, capfd):
+    run = running.Run("r", short=False, again=False)
+    assert not run.has(FAKE)
+    kept = record.read(run.one(FAKE, setup=False))
+    assert kept["command"] == "benches/fake.py $FRAMESPOOL_CORPUS/a.mp4" and kept["answers"]["ended"] == 0
+    assert isinstance(kept["load"]["quiet"], bool) and kept["machine"]["cores"] >= 1 and kept["source"] == "measured"
+    text = run.result(FAKE).with_suffix(".txt").read_text()
+    assert "reading $FRAMESPOOL_CORPUS/video/a.mp4" in text and str(place) not in text + run.result(FAKE).read_text()
+    assert running.Run("r", short=False, again=False).has(FAKE)
+    assert not running.Run("r", short=False, again=True).has(FAKE)
+    # A trial's result is no measurement.
+    assert not running.Run("r", short=True, again=False).has(FAKE)
+    (place / "corpus/do").write_text("wrong")
+    assert record.read(run.one(FAKE, setup=False))["answers"]["ended"] == 3
+    assert (place / "corpus/ran").read_text() == "xx"
+
+
+def test_a_bench_that_fails_says_so_and_leaves_no_result(place, capfd):
+    (place / "corpus/do").write_text("fail")
+    run = running.Run("r", short=False, again=False)
+    with pytest.raises(running.Failed, match="code 1 and no figures; random_clips.log"):
+        run.one(FAKE, setup=False)
+    assert not run.result(FAKE).exists() and "out of luck" in (run.folder / "random_clips.log").read_text()
+    assert "out of luck" in capfd.readouterr().err
+
+
+def test_a_bench_that_hangs_is_ended_with_all_that_it_started(place, monkeypatch, capfd):
+    (place / "corpus/do").write_text("hang")
+    monkeypatch.setattr(running, "PATIENCE", 0)
+    monkeypatch.setattr(running, "PATIENCE_MINUTES", 1 / 60)
+    run = running.Run("r", short=False, again=False)
+    # Long enough for the program to have started its child, however busy the machine is.
+    hanging = replace(FAKE, first_time_minutes=2 / 60)
+    with pytest.raises(running.Failed, match="hung"):
+        run.one(hanging, setup=False)
+    child = int((place / "corpus/child").read_text())
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        if state in "ZX":
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("its child still runs")
+
+
+def test_an_environment_is_set_up_once_and_again_when_its_list_changes(tmp_path):
+    venv, listed, calls = tmp_path / "venv", tmp_path / "list.txt", tmp_path / "calls"
+    listed.write_text("one")
+    setup = tmp_path / "setup.sh"
+    setup.write_text(f"mkdir -p {venv}/bin && touch {venv}/bin/python && echo x >> {calls}\n")
+    made = Environment("x", venv, ["bash", str(setup)], [str(listed)], [], 0.0)
+    assert not made.ready()
+    for _ in range(2):
+        made.make(tmp_path / "log")
+    assert made.ready() and calls.read_text() == "x\n"
+    listed.write_text("two")
+    assert not made.ready()
+    made.make(tmp_path / "log")
+    assert calls.read_text() == "x\nx\n"
+    setup.write_text("echo 'no network' >&2; exit 7\n")
+    listed.write_text("three")
+    with pytest.raises(Missing, match="code 7: no network"):
+        made.make(tmp_path / "log")
+    assert not made.ready()
+
+
+def test_what_others_compute_is_told_from_ones_own(monkeypatch):
+    clock, busy, own = [0.0], [100.0], [10.0]
+    monkeypatch.setattr(machine.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(machine, "busy_seconds", lambda: busy[0])
+    monkeypatch.setattr(machine, "own_seconds", lambda: own[0])
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+
+    def watched(machine_secs: float, own_secs: float) -> dict:
+        watch = machine.Watch.start()
+        clock[0] += 10
+        busy[0] += machine_secs
+        own[0] += own_secs
+        return watch.stop()
+
+    alone, beside = watched(20, 19), watched(20, 15)
+    assert (alone["elsewhere_cores"], alone["quiet"]) == (0.1, True)
+    assert (beside["elsewhere_cores"], beside["quiet"]) == (0.5, False)
+
+
+def test_the_cpu_time_of_orphans_is_ones_own():
+    """In a process of its own: adopting is for a whole process, and so is waiting for any child."""
+    code = """
+import subprocess, sys
+from suite import machine
+machine.adopt_orphans()
+work = "import os, sys; sys.exit() if os.fork() else sum(i * i for i in range(3_000_000))"
+before = machine.own_seconds()
+subprocess.run([sys.executable, "-c", work], check=True)
+parent_alone = machine.own_seconds()
+machine.reap_orphans(patience_secs=60)
+assert machine.own_seconds() > parent_alone > before
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT / "benches", check=True, timeout=50)
+
+
+def test_the_plan_is_said_and_wrong_names_are_refused(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(running, "ROOT", tmp_path)
+    monkeypatch.setattr(running, "LOOK_SECS", 0.0)
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--list", "--only", "scaling,start_up", "--run", "r"])
+    assert program.main() == 0
+    told = capsys.readouterr().out
+    assert (
+        "scaling" in told and "start_up" in told and "pixels" not in told and re.search(r"expected: \d+ minutes", told)
+    )
+    for wrong in (["--only", "scalings"], ["--run", "../x"]):
+        monkeypatch.setattr(sys, "argv", ["bench.py", *wrong])
+        with pytest.raises(SystemExit):
+            program.parse_arguments()
+    assert json.loads(json.dumps(running.scrubbed_json({"a": [str(tmp_path / "b"), 1, None]}))) == {
+        "a": ["./b", 1, None]
+    }

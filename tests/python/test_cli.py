@@ -1,0 +1,216 @@
+"""The command line as a whole: help that teaches, wrong words answered, codes as documented, scripts for shells."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from framespool.cli import _codes, main, parser
+from framespool.cli import _completions as completions
+
+COMMANDS = ["doctor", "probe", "check", "preview", "bench", "index", "prepare", "completions"]
+
+
+def run(capsys, *arguments):
+    """Exit code, output and errors."""
+    try:
+        code = main([*map(str, arguments)])
+    except SystemExit as ended:
+        code = ended.code
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_alone_it_shows_the_commands_in_a_newcomers_order(capsys):
+    code, out, err = run(capsys)
+    assert code == 0 and not err
+    places = [out.index(f"    {command}") for command in COMMANDS]
+    assert places == sorted(places) and list(parser().commands()) == COMMANDS == list(_codes.MEANS)
+    assert _codes.table() in out
+    assert run(capsys, "--help") == (0, out, "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command, capsys):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0 and "--json" in out and _codes.of(command) in out
+    explained, examples = out.partition("examples:")[::2]
+    assert len(explained) > 200 and max(map(len, out.splitlines())) <= 110
+    shown = [line for line in examples.splitlines() if f"framespool {command} " in line or line.endswith(command)]
+    assert 2 <= len(shown) <= 5
+    # The examples are command lines that are understood.
+    for line in shown:
+        words = line.replace("source <(", "").split("  framespool ")[-1].strip().removeprefix("framespool ")
+        words = words.split("  ")[0].split(" > ")[0].split(" | ")[0].rstrip(")").replace(" ...", "").split()
+        assert parser().parse_args(words).command == command, line
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["prob", "a.mp4"], "did you mean probe?"),
+        (["probe", "a.mp4", "--stridde", "3"], "did you mean --stride?"),
+        (["check", "v", "--quarrantine=x"], "did you mean --quarantine?"),
+        (["prepare", "v", "--out", "o", "--codec", "h265"], "did you mean h264?"),
+        (["prepare", "v", "--out", "o", "--bframes", "2"], "did you mean --b-frames?"),
+        (["completions", "zhs"], "did you mean zsh?"),
+        (["preview", "v", "--preset", "videomae_pretran"], "did you mean videomae_pretrain?"),
+        (["index", "v", "--threads", "0"], "from 1 to 4096"),
+        (["bench"], "required: DATASET"),
+    ],
+)
+def test_wrong_words_end_with_2_and_the_nearest_right_one(words, meant, capsys):
+    code, out, err = run(capsys, *words)
+    assert code == _codes.USAGE and not out and meant in err and "--help" in err
+    assert err.startswith(f"framespool{' ' + words[0] if words[0] in COMMANDS else ''}: error: ")
+
+
+def test_codes_are_those_of_the_table(asl, bad_file, tmp_path, capsys):
+    """For each command one line that goes well, if that is quick, and one that does not."""
+    good, nowhere = asl[0][0], tmp_path / "nowhere.mp4"
+    lines = {
+        "doctor": (["--index", tmp_path / "i"], ["--index", bad_file]),
+        "probe": ([good], [good, bad_file]),
+        "check": ([good], [bad_file]),
+        "preview": ([good, "--out", tmp_path / "a.png"], [nowhere]),
+        "bench": ([good, "--seconds", "0.2"], [nowhere]),
+        "index": ([good, "--index", tmp_path / "i"], [bad_file, "--index", tmp_path / "i"]),
+        "prepare": (None, [good, "--out", tmp_path / "o", "--ffmpeg", nowhere]),
+        "completions": (["bash"], None),
+    }
+    assert list(lines) == COMMANDS
+    for command, (well, badly) in lines.items():
+        for words, code in ((well, _codes.DONE), (badly, _codes.BAD)):
+            if words is not None:
+                got, out, err = run(capsys, command, "--json", *words)
+                assert got == code, (command, words, err)
+                # One object on a line, and nothing else, where there is anything to say; no progress.
+                assert all(json.loads(line)["command"] == command for line in out.splitlines())
+                assert "\r" not in err and (out or err)
+
+
+def words_of_bash(script, line):
+    """What bash would offer for the last word of a line."""
+    program = (
+        f"source {script}; COMP_WORDS=({line}); [[ '{line}' == *' ' ]] && COMP_WORDS+=(''); "
+        "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _framespool; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(["bash", "--norc", "-c", program], capture_output=True, text=True, check=True)
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def words_of_fish(script, line):
+    program = f"source {script}; complete -C {line!r}"
+    done = subprocess.run(["fish", "--no-config", "-c", program], capture_output=True, text=True, check=True)
+    return [each.split("\t")[0] for each in done.stdout.splitlines()]
+
+
+def words_of_zsh(script, line):
+    """zsh completes in a line editor only, so it gets a terminal: one word is completed, and the line written down."""
+    told = script.with_name("line")
+    told.unlink(missing_ok=True)
+    ours, theirs = pty.openpty()
+    setup = (
+        f"PS1='ready> '; autoload -U compinit; compinit -u -d {script.with_name('dump')}; source {script}; "
+        f"tell() {{ print -r -- $BUFFER > {told}.half; mv {told}.half {told} }}; zle -N tell; bindkey '^X' tell; "
+        "setopt no_list_ambiguous no_always_last_prompt; unsetopt beep; echo set''tled\n"
+    )
+    with subprocess.Popen(["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=script.parent) as shell:
+        os.close(theirs)
+        try:
+            os.write(ours, setup.encode())
+            wait_for(ours, lambda shown: b"settled" in shown)
+            os.write(ours, f"{line}\t\x18".encode())
+            wait_for(ours, lambda _: told.exists())
+        finally:
+            shell.kill()
+            os.close(ours)
+    return told.read_text().split()[-1:]
+
+
+def wait_for(terminal, found):
+    """Reads what a shell shows until something is there."""
+    shown, until = b"", time.monotonic() + 30
+    while not found(shown):
+        assert time.monotonic() < until, shown
+        if select.select([terminal], [], [], 0.05)[0]:
+            shown += os.read(terminal, 1 << 12)
+
+
+def needs(shell):
+    if shutil.which(shell) is None:
+        assert not os.environ.get("CI"), f"{shell} is missing; scripts/setup.sh installs it"
+        pytest.skip(f"no {shell}")
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("framespool pre", {"preview", "prepare"}),
+        ("framespool --v", {"--version"}),
+        ("framespool prepare --co", {"--codec"}),
+        ("framespool prepare --codec ", {"h264", "hevc"}),
+        ("framespool prepare some/folder --codec h", {"h264", "hevc"}),
+        ("framespool completions ", {"bash", "fish", "zsh"}),
+        ("framespool probe cli", {"clip one.mp4"}),
+        ("framespool check --report cli", {"clip one.mp4"}),
+        ("framespool bench --threads ", set()),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_shells_offer_what_there_is(shell, line, offered, tmp_path, monkeypatch, capsys):
+    needs(shell)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clip one.mp4").touch()
+    script = tmp_path / "script"
+    script.write_text(run(capsys, "completions", shell)[1])
+    got = {"bash": words_of_bash, "fish": words_of_fish}[shell](script, line)
+    if shell == "fish":
+        assert set(got) == offered
+    else:
+        assert " ".join(sorted(got)) == " ".join(sorted(offered))
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("framespool prep", "prepare"),
+        ("framespool prepare --cod", "--codec"),
+        ("framespool prepare --codec he", "hevc"),
+        ("framespool completions b", "bash"),
+        ("framespool probe onl", "only.mp4"),
+        ("framespool check --report onl", "only.mp4"),
+    ],
+)
+def test_zsh_completes_what_is_clear(line, completed, tmp_path, capsys):
+    needs("zsh")
+    (tmp_path / "only.mp4").touch()
+    script = tmp_path / "script"
+    script.write_text(run(capsys, "completions", "zsh")[1])
+    assert words_of_zsh(script, line) == [completed]
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_scripts_name_every_option_of_the_parser(shell, capsys):
+    script = run(capsys, "completions", shell)[1]
+    said = json.loads(run(capsys, "completions", shell, "--json")[1])
+    assert said["script"] == script
+    known = completions.words(parser())
+    assert [command.name for command in known] == ["", *COMMANDS]
+    for option in (option for command in known for option in command.options):
+        for name in option.names:
+            assert (name if shell != "fish" else name.lstrip("-")) in script
+
+
+def test_import_of_the_command_line_is_light():
+    heavy = "{'numpy', 'PIL', 'torch', 'imageio_ffmpeg'} & set(sys.modules)"
+    program = f"import sys, framespool.cli; assert not {heavy}, {heavy}"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,149 @@
+"""README.md and docs/ are true: their code runs and prints what they say, and nothing public is left out."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import framespool as fsp
+import pages
+import pytest
+from PIL import Image
+
+ROOT = pages.ROOT
+#: Addresses that pages make up, which servers of the tests answer.
+HTTPS, BUCKET = "https://data.example.org", "bucket"
+#: Files beside the pages, by what they are in the corpus.
+FILES = {
+    "a.mp4": "derived/base_640x360.mp4",
+    "long_gop.mp4": "action/pool_k400_340x256.mp4",
+    "phone.mp4": "derived/rotate_cw90_640x360.mp4",
+    "variable.mp4": "derived/vfr_60_15_30_640x360.mp4",
+    "damaged.mp4": "corrupt/derived/zero_hole_h264.mp4",
+    "sound.mp4": "odd/audio_only.mp4",
+    "vvc.mp4": "codecs/vvc_sample.mp4",
+}
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch, videos):
+    """The files that README.md and docs/ speak of, in the working directory."""
+    for name, path in FILES.items():
+        shutil.copy(videos / path, tmp_path / name)  # a link would go into a tar as a link
+    (tmp_path / "cut.mp4").write_bytes((videos / "derived" / "faststart_640x360.mp4").read_bytes()[:-20000])
+    for name in ("again", "bird", "book"):
+        folder = tmp_path / "videos" / name
+        folder.mkdir(parents=True)
+        (folder / f"{name}.mkv").symlink_to(videos / "action" / "asl" / f"{name}.mkv")
+    photos = sorted((videos.parent / "images" / "classes").rglob("*.jpg"))
+    for number, (name, photo) in enumerate([(n, p) for n in ("dog", "cat") for p in photos[:5]]):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number % 5 + 1}.jpg").symlink_to(photo)
+    (tmp_path / "frames").mkdir()
+    for number in range(1, 9):
+        Image.new("RGB", (32, 16), (number, 0, 0)).save(tmp_path / "frames" / f"img_{number:05}.png")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FRAMESPOOL_INDEX", str(tmp_path / "index"))
+    return tmp_path
+
+
+@pytest.fixture
+def served(request, beside, monkeypatch, videos):
+    """The same files behind URLs: those of the page, and those that answer."""
+    pytest.importorskip("moto")  # the environment of the frameworks goes without
+    nginx, s3 = request.getfixturevalue("nginx"), request.getfixturevalue("s3")
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    s3.put(BUCKET)
+    s3.put(f"{BUCKET}/videos/a.mp4", (beside / "a.mp4").read_bytes())
+    return {f"{HTTPS}/": nginx.url(videos / "x").removesuffix("video/x")}
+
+
+# Frameworks warn of what they will change.
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", pages.pages())
+def test_a_page_does_what_it_says(page, beside, request):
+    text = (ROOT / page).read_text()
+    if HTTPS in text:
+        pages.run(text, page, request.getfixturevalue("served"))
+    elif page == "docs/migrating.md":
+        # Each part stands by itself: nobody comes from all of these libraries.
+        for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+            pages.run(part, page)
+    else:
+        pages.run(text, page)
+
+
+def test_what_replaces_another_library_is_shown_beside_it():
+    _, *parts = re.split(r"^## ", (ROOT / "docs" / "migrating.md").read_text(), flags=re.MULTILINE)
+    for part in parts:
+        kinds = [(block.language, block.marks) for block in pages.blocks(part)]
+        assert ("python", "before") in kinds and ("python", "") in kinds, part.splitlines()[0]
+
+
+def test_every_error_has_an_entry_with_a_message_that_was_provoked():
+    _, *parts = re.split(r"^## ", (ROOT / "docs" / "errors.md").read_text(), flags=re.MULTILINE)
+    entries = {part.split("\n", 1)[0].strip("`"): part for part in parts}
+    classes = {c.__name__ for c in vars(fsp.errors).values() if isinstance(c, type) and issubclass(c, fsp.Error)}
+    assert classes - {"Error"} <= set(entries), "docs/errors.md must have an entry for each"
+    # A bug of framespool and a stop from outside cannot be had by asking for them.
+    for name in classes - {"Error", "InternalError", "InterruptedReadError"}:
+        marks = [block.marks for block in pages.blocks(entries[name])]
+        assert f"raises {name}" in marks, f"docs/errors.md, {name}: a snippet that raises it"
+        assert all(word in entries[name] for word in ("**Means**", "**Cause**", "**Remedy**")), name
+
+
+def referred():
+    """What the reference pages have entries for."""
+    text = "\n".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
+    return set(re.findall(r"^::: ([\w.]+)$", text, flags=re.MULTILINE))
+
+
+MODULES = (
+    "",
+    ".sampling",
+    ".transforms",
+    ".datasets",
+    ".gpu",
+    ".ray",
+    ".torch",
+    ".compat.decord",
+    ".compat.torchcodec",
+)
+
+
+@pytest.mark.parametrize("module", [f"framespool{name}" for name in MODULES])
+def test_every_public_name_is_in_the_reference(module):
+    names = set(importlib.import_module(module).__all__) - {"__version__"}
+    if module == "framespool":
+        # Errors have a page of their own, and modules entries of their own.
+        errors = {n for n in names if isinstance(getattr(fsp, n), type) and issubclass(getattr(fsp, n), Exception)}
+        names -= {"errors", *errors, *(name.removeprefix(".") for name in MODULES)}
+    there = referred()
+    if module == "framespool.compat.decord":
+        names -= {"base", "nd"}  # decord's other names for what has an entry already
+    missing = sorted(n for n in names if f"{module}.{n}" not in there)
+    assert not missing, f"docs/reference lacks a line '::: {module}.NAME' for {', '.join(missing)}"
+
+
+@pytest.mark.usefixtures("corpus")
+def test_figures_are_those_of_the_script(tmp_path):
+    """Only those whose numbers are a pure function of their files; what depends a little on timing is not compared."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "docs_figures.py", "--out", tmp_path, "--only", "exact"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    made = sorted(Path(tmp_path).glob("*.svg"))
+    assert len(made) > 3
+    for picture in made:
+        assert picture.read_text() == (ROOT / "docs" / "pictures" / picture.name).read_text(), (
+            f"docs/pictures/{picture.name} is not what scripts/docs_figures.py draws; run it"
+        )

@@ -1,0 +1,350 @@
+"""What a process may do to a loader: many at once, Ctrl-C at any moment, other ways of starting processes, full disks,
+files that change in its hands, odd locales, odd names and odd clocks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import framespool as fsp
+import pytest
+
+SMALL = [fsp.transforms.Resize((24, 32))]
+RULE = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=2)
+
+#: What the programs below begin with: a loader over the given files, and a digest of what it delivers.
+COMMON = """
+import hashlib, json, os, random, resource, signal, sys, threading
+import framespool as fsp
+
+def loader(paths, **keywords):
+    rule = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=2)
+    settings = {"batch_size": 4, "transforms": [fsp.transforms.Resize((24, 32))], "shuffle": "full", "seed": 3}
+    return fsp.ClipLoader(paths, rule, **{**settings, **keywords})
+
+def digest(batch):
+    return hashlib.md5(batch.frames.tobytes() + batch.indices.tobytes() + batch.pts_seconds.tobytes()).hexdigest()
+
+def digests(batches):
+    return [digest(batch) for batch in batches]
+"""
+
+
+def loader(paths, **keywords):
+    settings = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 3}
+    return fsp.ClipLoader(paths, RULE, **{**settings, **keywords})
+
+
+def digest(batch):
+    return hashlib.md5(batch.frames.tobytes() + batch.indices.tobytes() + batch.pts_seconds.tobytes()).hexdigest()
+
+
+def digests(batches):
+    return [digest(batch) for batch in batches]
+
+
+def run(program, *arguments, interpreter=(), **keywords):
+    """What a program of its own process prints."""
+    command = [sys.executable, *interpreter, "-c", COMMON + program, *map(os.fspath, arguments)]
+    done = subprocess.run(command, capture_output=True, **keywords)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return done.stdout.decode(errors="surrogateescape").split()
+
+
+@pytest.fixture(scope="module")
+def paths(asl):
+    return [path for path, _ in asl[:6]]
+
+
+@pytest.fixture(scope="module")
+def expected(paths):
+    return digests(loader(paths))
+
+
+def test_many_loaders_in_one_process_each_deliver_what_they_do_alone(paths, expected):
+    keywords = [{"num_threads": 1 + n % 3, "prefetch": n % 4, "memory_budget": (n % 2) << 24} for n in range(12)]
+    in_turns = [loader(paths, **kw) for kw in keywords]
+    epochs = [iter(one) for one in in_turns]
+    got = [digests(next(epoch) for epoch in epochs) for _ in expected]
+    assert got == [[digest] * len(epochs) for digest in expected]
+    found: dict[int, list[str]] = {}
+
+    def consume(number):
+        found[number] = digests(loader(paths, **keywords[number]))
+
+    threads = [threading.Thread(target=consume, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: expected for number in range(6)}
+
+
+# FRAMESPOOL_INTERRUPTS=500 tries more of them; give it time by --timeout.
+def test_after_ctrl_c_at_any_moment_the_loader_goes_on_where_its_state_says(paths):
+    program = """
+rounds, *paths = sys.argv[1:]
+def loader(paths, loader=loader, **keywords):
+    return loader(paths, batch_size=1, **keywords)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
+draw = random.Random(9)
+expected = digests(loader(paths))
+resumed = finished = 0
+for _ in range(int(rounds)):
+    one = epoch = None
+    fired = threading.Event()
+    def fire(after=draw.random() ** 2 * 0.3):
+        fired.wait(after)
+        os.kill(os.getpid(), signal.SIGINT)
+    shot = threading.Thread(target=fire)
+    threads = draw.choice([1, 3])
+    try:
+        try:
+            shot.start()
+            while True:
+                one = epoch = None
+                one = loader(paths, num_threads=threads)
+                epoch = iter(one)
+                list(epoch)
+        finally:
+            shot.join()
+    except KeyboardInterrupt:
+        pass
+    if one is not None and epoch is not None:
+        state = one.state_dict()
+        rest = digests(epoch)
+        if state["epoch"] == 0:
+            assert rest == expected[state["batch"]:], (state, len(rest))
+            again = loader(paths)
+            again.load_state_dict(state)
+            assert digests(again) == rest
+            resumed += 1
+        finished += 1
+print(*digests(loader(paths)), resumed, finished)
+"""
+    rounds = os.environ.get("FRAMESPOOL_INTERRUPTS", "24")
+    *last, resumed, finished = run(program, rounds, *paths[:2])
+    assert last == digests(loader(paths[:2], batch_size=1))
+    assert 0 < int(resumed) <= int(finished) <= int(rounds)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_children_make_loaders_of_their_own_however_they_are_started(paths, expected, tmp_path, method):
+    # Three at a time, of a parent whose own loader is in the middle of an epoch.
+    script = tmp_path / "script.py"
+    script.write_text(
+        COMMON
+        + """
+import multiprocessing
+
+def work(paths, number, said):
+    said.put((number, digests(loader(paths, num_threads=2))))
+
+if __name__ == "__main__":
+    method, *paths = sys.argv[1:]
+    context = multiprocessing.get_context(method)
+    own = iter(loader(paths))
+    before = digests([next(own)])
+    said = context.SimpleQueue()
+    children = [context.Process(target=work, args=(paths, number, said)) for number in range(3)]
+    for child in children:
+        child.start()
+    found = dict(said.get() for _ in children)
+    for child in children:
+        child.join()
+    assert all(child.exitcode == 0 for child in children), [child.exitcode for child in children]
+    assert found[0] == found[1] == found[2] == before + digests(own)
+    print(*found[0])
+"""
+    )
+    command = [sys.executable, "-W", "ignore", script, method, *paths]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == expected
+
+
+def mounted(folder: Path) -> bool:
+    """A file system of 64 KiB there, where this process may mount one."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+    return shutil.which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("how", ["limit", "tmpfs"])
+def test_a_full_disk_costs_the_index_and_nothing_else(paths, expected, tmp_path, how):
+    program = """
+place, how, *paths = sys.argv[1:]
+list(loader(paths[:1], index=place))
+fsp._framespool.flush_index()
+if how == "limit":
+    # No file may grow beyond what the database is: writes fail as they do on a full disk.
+    most = max(os.path.getsize(os.path.join(place, name)) for name in os.listdir(place))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+else:
+    with open(os.path.join(place, os.pardir, "ballast"), "wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(bytes(512))
+        except OSError:
+            pass
+for _ in range(2):
+    one = loader(paths, index=place)
+    found = digests(one)
+    fsp._framespool.flush_index()
+trouble = one.stats()["index_trouble"]
+assert trouble is not None and place in trouble, trouble
+print(*found)
+"""
+    disk = tmp_path / "disk"
+    if how == "tmpfs":
+        if not mounted(disk):
+            pytest.skip("mounting a small file system needs root")
+        try:
+            assert run(program, disk / "index", how, *paths) == expected
+        finally:
+            subprocess.run(["umount", "-l", disk], check=True)
+    else:
+        assert run(program, disk / "index", how, *paths) == expected
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_files_cut_short_under_a_loader_are_errors_of_their_own_clips(paths, tmp_path, index):
+    copies = [Path(shutil.copy(path, tmp_path / f"{number}.mkv")) for number, path in enumerate(paths)]
+    keywords = {"shuffle": False, "batch_size": 2, "prefetch": 0, "num_threads": 1, "look_ahead": 0}
+    one = loader(copies, index=tmp_path / "index" if index else False, **keywords)
+    sound = digests(one)
+    assert sound == digests(loader(paths, **keywords))
+    epoch = iter(one)
+    # A batch is the two clips of one file. The second file keeps its head, the third one nothing, the fourth one goes.
+    next(epoch)
+    os.truncate(copies[1], 1500)
+    os.truncate(copies[2], 0)
+    copies[3].unlink()
+    for copy in copies[1:4]:
+        with pytest.raises(fsp.Error) as raised:
+            next(epoch)
+        assert raised.value.file == str(copy) and not isinstance(raised.value, fsp.InternalError)
+    assert len(list(epoch)) == 2
+    assert [failure["path"] for failure in one.failures()] == [str(copy) for copy in copies[1:4]]
+    # Whole again, they are read again.
+    for copy, path in zip(copies, paths, strict=True):
+        shutil.copy(path, copy)
+    one.set_epoch(1)
+    assert len(list(one)) == 6
+
+
+def test_a_video_cut_short_in_ones_hands_is_a_typed_error(paths, tmp_path):
+    copy = tmp_path / "a.mkv"
+    shutil.copy(paths[0], copy)
+    video = fsp.Video(copy)
+    before = video.frames([0, 20], transforms=SMALL).data.tobytes()
+    os.truncate(copy, copy.stat().st_size // 2)
+    for _ in range(2):
+        with pytest.raises(fsp.Error, match="a.mkv"):
+            video.frames([len(video) - 1])
+    shutil.copy(paths[0], copy)
+    assert fsp.Video(copy).frames([0, 20], transforms=SMALL).data.tobytes() == before
+
+
+@pytest.fixture(scope="module")
+def locales(tmp_path_factory) -> Path:
+    """Turkish and German, made by glibc's own means where they are not installed."""
+    place = tmp_path_factory.mktemp("locales")
+    for name in ("tr_TR", "de_DE"):
+        command = ["localedef", "-i", name, "-f", "UTF-8", place / f"{name}.UTF-8"]
+        if not shutil.which("localedef") or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("no locales here, and none can be made: install the package locales")
+    return place
+
+
+@pytest.mark.parametrize("name", ["tr_TR.UTF-8", "de_DE.UTF-8", "C"])
+def test_the_locale_changes_nothing(paths, expected, locales, tmp_path, name):
+    # Commas in numbers, and i without its dot: what libraries in C read and write must not depend on them.
+    program = """
+import locale
+name, place, *paths = sys.argv[1:]
+locale.setlocale(locale.LC_ALL, name)
+assert (locale.localeconv()["decimal_point"] == ",") == (name != "C")
+found = []
+for _ in range(2):
+    one = loader(paths, index=place)
+    found.append(digests(one))
+    fsp._framespool.flush_index()
+assert found[0] == found[1] and one.stats()["index_hits"] == len(paths), one.stats()
+state = json.loads(json.dumps(one.state_dict()))
+one.load_state_dict(state)
+info = fsp.Video(paths[0]).info
+print(*found[0], repr(info.average_fps).replace(" ", ""), repr(info.duration_seconds), state["epoch"])
+"""
+    environment = {**os.environ, "LC_ALL": name, "LOCPATH": str(locales)}
+    if name == "C":
+        environment |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    *found, rate, seconds, epoch = run(program, name, tmp_path / "index", *paths, env=environment)
+    info = fsp.Video(paths[0]).info
+    assert found == expected
+    assert (rate, seconds, epoch) == (repr(info.average_fps).replace(" ", ""), repr(info.duration_seconds), "1")
+
+
+@pytest.mark.parametrize("utf8", ["0", "1"])
+def test_names_that_are_no_text_are_read_and_told(paths, expected, tmp_path, utf8):
+    folder = os.fsencode(tmp_path) + b"/f\xf6lder \xff/class \xe9"
+    os.makedirs(folder)
+    for number, path in enumerate(paths):
+        Path(os.fsdecode(folder + b"/%d\xfc\n.mkv" % number)).write_bytes(Path(path).read_bytes())
+    broken = Path(os.fsdecode(folder + b"/9\xfe.mkv"))
+    broken.write_bytes(b"no video" * 99)
+    program = """
+folder, *_ = sys.argv[1:]
+paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+one = loader(paths[:-1], index=folder + "/index")
+found = digests(one)
+json.dumps(one.state_dict())
+assert one.stats()["index_trouble"] is None
+listed = fsp.datasets.folder(os.path.dirname(folder))
+assert sorted(os.fspath(source) for source, _ in listed.entries) == paths, listed.entries
+try:
+    fsp.Video(paths[-1])
+except fsp.MalformedError as error:
+    str(error).encode()
+    assert "9" in str(error)
+else:
+    raise SystemExit("was read")
+skipping = loader(paths, on_error="skip")
+list(skipping)
+assert [failure["path"] for failure in skipping.failures()] == [paths[-1]]
+print(*found)
+"""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": utf8, "PYTHONCOERCECLOCALE": "0"}
+    assert run(program, os.fsdecode(folder), env=environment) == expected
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 2**31 + 5, 2**33], ids=["epoch", "before", "2038", "2242"])
+def test_times_of_files_may_be_anything(paths, expected, tmp_path, seconds):
+    copies = [shutil.copy(path, tmp_path / Path(path).name) for path in paths]
+    for copy in copies:
+        os.utime(copy, (seconds, seconds))
+        if os.stat(copy).st_mtime != seconds:
+            pytest.skip(f"this file system does not keep the time {seconds}")
+    time.sleep(0.05)
+    program = """
+place, *paths = sys.argv[1:]
+one = loader(paths, index=place)
+found = digests(one)
+fsp._framespool.flush_index()
+print(*found, one.stats()["index_hits"], one.stats()["videos_indexed"])
+"""
+    number = len(copies)
+    assert run(program, tmp_path / "index", *copies) == [*expected, "0", str(number)]
+    assert run(program, tmp_path / "index", *copies) == [*expected, str(number), "0"]
+    # Another video under the same name and the same time is another video.
+    shutil.copy(paths[1], copies[0])
+    os.utime(copies[0], (seconds, seconds))
+    time.sleep(0.05)
+    others = digests(loader([paths[1], *paths[1:]]))
+    assert run(program, tmp_path / "index", *copies) == [*others, str(number - 1), "1"]

@@ -2,11 +2,12 @@
 # Proofs about memory and about what happens at the same time: longer than a test run, or with tools that not everybody has.
 #
 #   scripts/proof.sh model       the running loader under thousands of schedules that shuttle chooses (src/spool/model.rs)
+#   scripts/proof.sh mutants     that this model can fail: one mistake at a time in a copy of the spool, each of which it must notice
 #   scripts/proof.sh asan        the unit tests under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
 #   scripts/proof.sh tsan        shows whether ThreadSanitizer can judge this toolchain's locks (a nightly Rust)
 #   scripts/proof.sh valgrind    a Python loop under memcheck: no error of ours, no leak that grows with the batches (valgrind)
 #   scripts/proof.sh soak [...]  an hour of everything, measured (tests/python/soak.py; options go to it)
-#   scripts/proof.sh             model, asan and valgrind
+#   scripts/proof.sh             model, mutants, asan and valgrind
 #
 # FRAMESPOOL_MODEL_ROUNDS: schedules that the model tries. FRAMESPOOL_CORPUS: where the corpus is. FRAMESPOOL_PYTHON: an interpreter
 # that has framespool's wheel, by default .venv's.
@@ -22,6 +23,7 @@ die() { echo "proof: $*" >&2; exit 2; }
 nightly() { cargo +nightly --version >/dev/null 2>&1 || die "no nightly Rust: rustup toolchain install nightly"; }
 
 model() { cargo test --features model --lib spool::model "$@"; }
+mutants() { python scripts/proof_mutants.py "$@"; }
 
 # Rust is instrumented by rustc; the C that cargo builds (libjpeg-turbo, its glue, SQLite) by gcc, whose reports rustc's runtime
 # understands. FFmpeg is built before and is not: what it allocates is still looked for when a test ends.
@@ -72,7 +74,7 @@ soak() { "$python" tests/python/soak.py "$@"; }
 what=${1:-all}
 [ $# -eq 0 ] || shift
 case $what in
-model | asan | tsan | valgrind | soak) "$what" "$@" ;;
-all) model && asan && valgrind ;;
-*) die "unknown proof '$what'; one of model, asan, tsan, valgrind, soak" ;;
+model | mutants | asan | tsan | valgrind | soak) "$what" "$@" ;;
+all) model && mutants && asan && valgrind ;;
+*) die "unknown proof '$what'; one of model, mutants, asan, tsan, valgrind, soak" ;;
 esac

@@ -8,9 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use common::sparing::hash as quick_hash;
 use common::{hash, videos, Entry};
 use framespool::decode::FrameDecoder;
 use framespool::demux::read::PacketReader;
+use framespool::ffmpeg::Frame;
 use framespool::index::{build, from_scan, VideoIndex};
 use framespool::limits::Limits;
 use framespool::order::rng::{purpose, Key};
@@ -74,7 +76,11 @@ fn open(entry: &Entry) -> Result<Opened> {
 
 impl Opened {
     /// Hash of each frame that can be had, and the first error.
-    fn hashes(&mut self, frames: &[DisplayIndex]) -> (HashMap<DecodeIndex, String>, Option<Error>) {
+    fn hashes<H>(
+        &mut self,
+        frames: &[DisplayIndex],
+        hash: impl Fn(&Frame) -> H,
+    ) -> (HashMap<DecodeIndex, H>, Option<Error>) {
         let mut got = HashMap::new();
         let mut first_error = None;
         for run in plan::runs(&self.index, frames) {
@@ -92,56 +98,97 @@ impl Opened {
     }
 }
 
+/// What is counted over all files.
+#[derive(Default)]
+struct Counts {
+    recorded_files: AtomicUsize,
+    recorded_frames: AtomicUsize,
+    files: AtomicUsize,
+    alone: AtomicUsize,
+    in_clips: AtomicUsize,
+    skipped: AtomicUsize,
+}
+
+/// Each file is decoded from its beginning to its end once, for both.
 #[test]
-fn every_frame_is_the_recorded_one() {
-    let entries: Vec<Entry> = videos().into_iter().filter(Entry::has_hashes).collect();
-    let (files, frames) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    on_each(entries, |entry| {
+fn every_frame_is_the_recorded_one_in_sequence_alone_and_in_clips() {
+    let counts = Counts::default();
+    on_each(videos(), |entry| {
         if entry.path == "video/derived/cover_art_only.m4a" {
             return match open(entry).err() {
                 Some(Error::NoVideo { .. }) => Ok(()),
                 other => Err(format!("cover art is not video, but: {other:?}")),
             };
         }
-        let mut video = open(entry).map_err(|e| e.to_string())?;
+        let mut video = match open(entry) {
+            Ok(video) => video,
+            Err(error) if entry.has_hashes() => return Err(error.to_string()),
+            Err(_) => return Ok(()),
+        };
         let all = video.all();
-        let (got, error) = video.hashes(&all);
-        if let Some(error) = error {
-            return Err(error.to_string());
+        let (both, error) = video.hashes(&all, |frame| (hash(frame), quick_hash(frame)));
+        let excused = !entry.has_hashes() && (entry.is_corrupt() || entry.codec().is_empty());
+        if let Some(error) = error.filter(|_| !excused) {
+            return Err(format!("in sequence: {error}"));
         }
-        let want = entry.hashes();
-        let have: Vec<(i64, &str)> =
-            video.index.frames.iter().map(|f| (f.pts, got[&f.packet].as_str())).collect();
-        if have.len() != want.len() {
-            return Err(format!("{} frames, recorded {}", have.len(), want.len()));
+        if entry.has_hashes() {
+            let got = both.iter().map(|(&packet, hashes)| (packet, hashes.0.as_str())).collect();
+            as_recorded(entry, &video.index, &got)?;
+            counts.recorded_files.fetch_add(1, Ordering::Relaxed);
+            counts.recorded_frames.fetch_add(got.len(), Ordering::Relaxed);
         }
-        files.fetch_add(1, Ordering::Relaxed);
-        frames.fetch_add(want.len(), Ordering::Relaxed);
-        let different = want.iter().zip(&have).filter(|(w, h)| w.1 != h.1).count();
-        if OTHER_ORDER.contains(&entry.path.as_str()) {
-            let sorted = |mut v: Vec<&str>| {
-                v.sort_unstable();
-                v.join(" ")
-            };
-            let same_set = sorted(want.iter().map(|w| w.1.as_str()).collect())
-                == sorted(have.iter().map(|h| h.1).collect());
-            return if different > 0 && same_set {
-                Ok(())
-            } else {
-                Err("is no longer an exception, or worse".into())
-            };
+        if both.is_empty() {
+            return Ok(());
         }
-        let allowed = OTHER_ROUNDING.iter().find(|e| e.0 == entry.path).map_or(0, |e| e.1);
-        if different > allowed || (different == 0 && allowed > 0) {
-            return Err(format!("{different} of {} frames differ, {allowed} explained", want.len()));
-        }
-        let timed = want.iter().all(|w| w.0 != i64::MIN) && !has_no_times(entry);
-        if let Some(i) = (0..want.len()).find(|&i| timed && want[i].0 != have[i].0) {
-            return Err(format!("frame {i} at {} ticks, recorded {}", have[i].0, want[i].0));
-        }
-        Ok(())
+        counts.files.fetch_add(1, Ordering::Relaxed);
+        let sequential = both.into_iter().map(|(packet, hashes)| (packet, hashes.1)).collect();
+        as_in_sequence(entry, &mut video, &sequential, &counts)
     });
-    println!("exact frames: {} files, {} frames", files.into_inner(), frames.into_inner());
+    let Counts { recorded_files, recorded_frames, files, alone, in_clips, skipped } = counts;
+    println!("exact frames: {} files, {} frames", recorded_files.into_inner(), recorded_frames.into_inner());
+    println!(
+        "random access: {} files, {} frames asked for alone, {} in clips, {} pictures skipped on the way",
+        files.into_inner(),
+        alone.into_inner(),
+        in_clips.into_inner(),
+        skipped.into_inner()
+    );
+}
+
+/// Holds all frames of a file against the record.
+fn as_recorded(
+    entry: &Entry,
+    index: &VideoIndex,
+    got: &HashMap<DecodeIndex, &str>,
+) -> std::result::Result<(), String> {
+    let want = entry.hashes();
+    let have: Vec<(i64, &str)> = index.frames.iter().map(|f| (f.pts, got[&f.packet])).collect();
+    if have.len() != want.len() {
+        return Err(format!("{} frames, recorded {}", have.len(), want.len()));
+    }
+    let different = want.iter().zip(&have).filter(|(w, h)| w.1 != h.1).count();
+    if OTHER_ORDER.contains(&entry.path.as_str()) {
+        let sorted = |mut v: Vec<&str>| {
+            v.sort_unstable();
+            v.join(" ")
+        };
+        let same_set =
+            sorted(want.iter().map(|w| w.1.as_str()).collect()) == sorted(have.iter().map(|h| h.1).collect());
+        return if different > 0 && same_set {
+            Ok(())
+        } else {
+            Err("is no longer an exception, or worse".into())
+        };
+    }
+    let allowed = OTHER_ROUNDING.iter().find(|e| e.0 == entry.path).map_or(0, |e| e.1);
+    if different > allowed || (different == 0 && allowed > 0) {
+        return Err(format!("{different} of {} frames differ, {allowed} explained", want.len()));
+    }
+    let timed = want.iter().all(|w| w.0 != i64::MIN) && !has_no_times(entry);
+    if let Some(i) = (0..want.len()).find(|&i| timed && want[i].0 != have[i].0) {
+        return Err(format!("frame {i} at {} ticks, recorded {}", have[i].0, want[i].0));
+    }
+    Ok(())
 }
 
 /// Frames worth asking for alone: around every start, the ends, and some anywhere; within three times the work of
@@ -171,67 +218,49 @@ fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
     wanted.into_iter().map(DisplayIndex).collect()
 }
 
-#[test]
-fn random_access_equals_sequential_decoding() {
-    let (files, frames) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let (in_clips, skipped) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    on_each(videos(), |entry| {
-        let Ok(mut video) = open(entry) else { return Ok(()) };
-        let all = video.all();
-        let (sequential, error) = video.hashes(&all);
-        if let Some(error) = error.filter(|_| !entry.is_corrupt() && !entry.codec().is_empty()) {
-            return Err(format!("sequential decoding: {error}"));
+/// Holds frames that are asked for alone, and in clips, against those of decoding in sequence.
+fn as_in_sequence(
+    entry: &Entry,
+    video: &mut Opened,
+    sequential: &HashMap<DecodeIndex, u64>,
+    counts: &Counts,
+) -> std::result::Result<(), String> {
+    // From the last to the first, so that no decoder state of an earlier frame can help.
+    let mut probes = probes(&video.index);
+    probes.sort_unstable_by(|a, b| b.cmp(a));
+    for frame in probes {
+        let packet = video.index.frames[frame.at()].packet;
+        let (alone, error) = video.hashes(&[frame], quick_hash);
+        match (sequential.get(&packet), alone.get(&packet)) {
+            (Some(s), Some(a)) if s == a => {
+                counts.alone.fetch_add(1, Ordering::Relaxed);
+            }
+            (None, None) => {}
+            // In a damaged file a start behind the damage may save a frame that sequential decoding gave up.
+            (None, Some(_)) if entry.is_corrupt() => {}
+            (s, a) => return Err(format!("frame {}: in sequence {s:?}, alone {a:?} ({error:?})", frame.0)),
         }
-        if sequential.is_empty() {
-            return Ok(());
-        }
-        files.fetch_add(1, Ordering::Relaxed);
-        // From the last to the first, so that no decoder state of an earlier frame can help.
-        let mut probes = probes(&video.index);
-        probes.sort_unstable_by(|a, b| b.cmp(a));
-        for frame in probes {
+    }
+    // Clips: what lies between their frames is left out as far as it can be, and must not be missed.
+    for clip in clips(&video.index) {
+        let (got, _) = video.hashes(&clip, quick_hash);
+        for frame in clip {
             let packet = video.index.frames[frame.at()].packet;
-            let (alone, error) = video.hashes(&[frame]);
-            match (sequential.get(&packet), alone.get(&packet)) {
-                (Some(s), Some(a)) if s == a => {
-                    frames.fetch_add(1, Ordering::Relaxed);
+            match (sequential.get(&packet), got.get(&packet)) {
+                (Some(s), Some(g)) if s == g => {
+                    counts.in_clips.fetch_add(1, Ordering::Relaxed);
                 }
-                (None, None) => {}
-                // In a damaged file a start behind the damage may save a frame that sequential decoding gave up.
-                (None, Some(_)) if entry.is_corrupt() => {}
-                (s, a) => {
-                    return Err(format!("frame {}: in sequence {s:?}, alone {a:?} ({error:?})", frame.0))
-                }
+                (None, _) if entry.is_corrupt() => {}
+                (s, g) => return Err(format!("frame {} of a clip: {g:?}, in sequence {s:?}", frame.0)),
             }
         }
-        // Clips: what lies between their frames is left out as far as it can be, and must not be missed.
-        for clip in clips(&video.index) {
-            let (got, _) = video.hashes(&clip);
-            for frame in clip {
-                let packet = video.index.frames[frame.at()].packet;
-                match (sequential.get(&packet), got.get(&packet)) {
-                    (Some(s), Some(g)) if s == g => {
-                        in_clips.fetch_add(1, Ordering::Relaxed);
-                    }
-                    (None, _) if entry.is_corrupt() => {}
-                    (s, g) => return Err(format!("frame {} of a clip: {g:?}, in sequence {s:?}", frame.0)),
-                }
-            }
-        }
-        let counts = video.decoder.counts;
-        skipped.fetch_add(counts.pictures_skipped as usize, Ordering::Relaxed);
-        if counts.runs_repeated > 0 && !entry.is_corrupt() {
-            return Err(format!("{} runs were repeated with every picture", counts.runs_repeated));
-        }
-        Ok(())
-    });
-    println!(
-        "random access: {} files, {} frames asked for alone, {} in clips, {} pictures skipped on the way",
-        files.into_inner(),
-        frames.into_inner(),
-        in_clips.into_inner(),
-        skipped.into_inner()
-    );
+    }
+    let work = video.decoder.counts;
+    counts.skipped.fetch_add(work.pictures_skipped as usize, Ordering::Relaxed);
+    if work.runs_repeated > 0 && !entry.is_corrupt() {
+        return Err(format!("{} runs were repeated with every picture", work.runs_repeated));
+    }
+    Ok(())
 }
 
 /// Sets of frames as clips have them: strided, scattered, and every third.
@@ -350,7 +379,7 @@ fn damaged_files_give_an_error_or_right_frames() {
             }
         };
         let all = video.all();
-        let (got, error) = video.hashes(&all);
+        let (got, error) = video.hashes(&all, hash);
         if let Some(error) = &error {
             let text = error.to_string();
             if !text.contains(&entry.path)

@@ -98,7 +98,7 @@ class Nginx:
 
     def url(self, path: Path | str) -> str:
         """The URL of a file below the root."""
-        return f"http://127.0.0.1:{self.port}/{Path(path).relative_to(self.root)}"
+        return f"http://127.0.0.1:{self.port}/{Path(path).resolve().relative_to(self.root)}"
 
     def requests(self) -> list[tuple[int, int, str, str]]:
         """Status, bytes sent, path and range of each request so far."""

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Shows that the model of the spool can fail: in a copy of the sources, one mistake at a time is let in.
+
+    scripts/proof_mutants.py [NAME...]        all mistakes, or some of them; `scripts/proof.sh mutants` sets up what it needs
+
+Every mistake is one that somebody could make: a wake-up forgotten, a check left out, two steps in the wrong order. All are compiled into
+one program, which FRAMESPOOL_MUTANT tells which to make. Ends with 1 where the model does not notice one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+COPY = ROOT / "target" / "mutants"
+#: Longer than any run: the schedules of an unchanged spool take seconds.
+PATIENCE = 300
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    #: Text that stands in the file exactly once, and what takes its place; `{on}` is true in a run of this mutant.
+    old: str
+    new: str
+
+
+DESK, WINDOW, LANE, BUDGET, ERRAND = (f"src/spool/{name}.rs" for name in ("desk", "window", "lane", "budget", "errand"))
+MUTANTS = [
+    Mutant(
+        "batches-are-whole-in-silence",
+        DESK,
+        "            self.whole.notify_all();\n        }\n    }\n\n    // ---- the consumer's side",
+        "            if !{on} {{ self.whole.notify_all(); }}\n        }\n    }\n\n    // ---- the consumer's side",
+    ),
+    Mutant(
+        "lanes-are-not-told-of-the-end",
+        DESK,
+        "        self.forgotten.store(u64::MAX, Ordering::Release);\n        self.work.notify_all();",
+        "        self.forgotten.store(u64::MAX, Ordering::Release);\n        if !{on} {{ self.work.notify_all(); }}",
+    ),
+    Mutant(
+        "lanes-are-not-told-of-work",
+        DESK,
+        "        if urgent != NOTHING || !state.parked.is_empty() {",
+        "        if !{on} && (urgent != NOTHING || !state.parked.is_empty()) {",
+    ),
+    Mutant(
+        "the-end-is-looked-for-once",
+        DESK,
+        "        loop {\n            if state.closed {\n                return None;",
+        "        let mut looked = false;\n        loop {\n            if state.closed && !({on} && std::mem::replace(&mut looked, true)) {\n                return None;",
+    ),
+    Mutant(
+        "clips-of-an-earlier-pass-are-taken",
+        DESK,
+        "        if let Some(pass) = state.pass.as_mut().filter(|p| p.generation == generation) {\n            change(pass);",
+        "        if let Some(pass) = state.pass.as_mut().filter(|p| {on} || p.generation == generation) {\n            change(pass);",
+    ),
+    Mutant(
+        "what-is-given-back-stays-in-hand",
+        DESK,
+        "                    entry.state = State::Waiting;\n                    entry.alone |= alone;",
+        "                    if !{on} {{ entry.state = State::Waiting; }}\n                    entry.alone |= alone;",
+    ),
+    Mutant(
+        "what-failed-early-is-not-tried-again",
+        DESK,
+        "                State::InHand => (entry.state, entry.alone) = (State::Waiting, true),",
+        "                State::InHand => if !{on} {{ (entry.state, entry.alone) = (State::Waiting, true) }},",
+    ),
+    Mutant(
+        "an-open-batch's-clip-may-be-given-up",
+        DESK,
+        "                if position < pass.open_end {\n                    pass.window.keep(position);",
+        "                if !{on} && position < pass.open_end {\n                    pass.window.keep(position);",
+    ),
+    Mutant(
+        "whole-but-for-one",
+        DESK,
+        "is_some_and(|front| front.missing == 0)\n        };",
+        "is_some_and(|front| front.missing <= usize::from({on} && front.clips.len() > 2))\n        };",
+    ),
+    Mutant(
+        "one-ticket-too-few-is-forgotten",
+        DESK,
+        "        batch.clips.iter().for_each(|_| pass.window.pop());",
+        "        batch.clips.iter().skip(usize::from({on})).for_each(|_| pass.window.pop());",
+    ),
+    Mutant(
+        "what-is-given-up-is-not-made-again",
+        WINDOW,
+        "        if let Some(entry) = self.get(last) {\n            entry.state = State::Waiting;",
+        "        if let Some(entry) = self.get(last) {\n            entry.state = if {on} {{ State::Done }} else {{ State::Waiting }};",
+    ),
+    Mutant(
+        "the-budget-is-read-and-written-in-two-steps",
+        BUDGET,
+        "        let before = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;",
+        "        let before = if {on} {{\n"
+        "            let used = self.used.load(Ordering::Acquire);\n"
+        "            fits(used)?;\n"
+        "            self.used.fetch_add(bytes, Ordering::AcqRel)\n"
+        "        }} else {{\n"
+        "            self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?\n"
+        "        }};",
+    ),
+    Mutant(
+        "a-lane-that-panics-forgets-its-tickets",
+        LANE,
+        "                for (generation, position, clip) in hostages {",
+        "                for (generation, position, clip) in hostages.into_iter().filter(|_| !{on}) {",
+    ),
+    Mutant(
+        "told-before-the-part-is-back",
+        LANE,
+        "        let placed = self.place_bytes(&held, &mut part);\n        drop(part); // before it is told: the batch is whole when all parts are back",
+        "        let placed = self.place_bytes(&held, &mut part);\n        let _late = if {on} {{ Some(part) }} else {{ drop(part); None }};",
+    ),
+    Mutant(
+        "an-errand-that-is-interrupted-gives-nothing-back",
+        LANE,
+        "        self.desk.give_back(generation, later, true);",
+        "        if !{on} {{ self.desk.give_back(generation, later, true); }}",
+    ),
+    Mutant(
+        "a-whole-clip-is-handed-over-twice",
+        ERRAND,
+        "        Ok(Some(pixels)) => desk.made(generation, position, clip.facts, pixels),",
+        "        Ok(Some(pixels)) => {{\n"
+        "            if {on} && matches!(pixels, Pixels::InBatch) {{\n"
+        "                desk.made(generation, position + 1, clip.facts.clone(), Pixels::InBatch);\n"
+        "            }}\n"
+        "            desk.made(generation, position, clip.facts, pixels);\n"
+        "        }}",
+    ),
+]
+
+SWITCH = """
+/// Whether this run is to make a mistake.
+pub(crate) fn mutant(name: &str) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    CHOSEN.get_or_init(|| std::env::var("FRAMESPOOL_MUTANT").ok()).as_deref() == Some(name)
+}
+"""
+
+
+def die(text: str) -> None:
+    sys.exit(f"proof_mutants: {text}")
+
+
+def copied() -> None:
+    """The sources with all mistakes in them, none of which is made unless asked for."""
+    shutil.rmtree(COPY, ignore_errors=True)
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, tracked.split("\0")):
+        if (ROOT / name).is_file():
+            place = COPY / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, place)
+    for mutant in MUTANTS:
+        file = COPY / mutant.file
+        text = file.read_text()
+        if text.count(mutant.old) != 1:
+            die(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}; write it anew")
+        new = mutant.new.replace("{on}", f'crate::sync::mutant("{mutant.name}")')
+        file.write_text(text.replace(mutant.old, new.replace("{{", "{").replace("}}", "}")))
+    file = COPY / "src" / "sync.rs"
+    file.write_text(file.read_text() + SWITCH)
+
+
+def built() -> str:
+    command = ["cargo", "test", "--features", "model", "--lib", "--no-run", "--message-format=json-render-diagnostics"]
+    env = dict(os.environ, CARGO_TARGET_DIR=os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")))
+    done = subprocess.run(command, cwd=COPY, env=env, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        die("the copy does not compile")
+    messages = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    [program] = (m["executable"] for m in messages if m.get("executable"))
+    return str(program)
+
+
+def tried(program: str, name: str) -> tuple[bool, str]:
+    """Whether the model passed with this mistake, and what it said if not."""
+    env = dict(os.environ, FRAMESPOOL_MUTANT=name, RUST_BACKTRACE="0")
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(
+            [program, "spool::model"], cwd=COPY, env=env, capture_output=True, text=True, errors="replace", timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"does not end within {PATIENCE} s"
+    took = time.monotonic() - begun
+    if not done.returncode:
+        return True, f"{took:.0f} s"
+    lines = (done.stdout + done.stderr).splitlines()
+    # The line behind "thread … panicked at …" says what is wrong.
+    said = next((lines[i + 1] for i, line in enumerate(lines[:-1]) if re.search(r"panicked at (?!.*a panic)", line)), "")
+    said = said or f"ended with {done.returncode}"
+    return False, f"{took:.0f} s: {said[:90]}"
+
+
+def main() -> int:
+    wanted = sys.argv[1:]
+    names = [mutant.name for mutant in MUTANTS]
+    if unknown := set(wanted) - set(names):
+        die(f"no mutant {', '.join(sorted(unknown))}; one of {', '.join(names)}")
+    copied()
+    program = built()
+    passed, said = tried(program, "none")
+    print(f"{'unchanged':50} {'passes' if passed else 'FAILS'}, {said}", flush=True)
+    survivors = []
+    for name in wanted or names:
+        survived, said = tried(program, name)
+        print(f"{name:50} {'NOT NOTICED' if survived else 'noticed'}, {said}", flush=True)
+        if survived:
+            survivors.append(name)
+    print(f"{len(wanted or names) - len(survivors)} of {len(wanted or names)} noticed")
+    return 1 if survivors or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Shows that the model of the spool can fail: in a copy of the sources, one mistake at a time is let in.
 
-    scripts/proof_mutants.py [NAME...]        all mistakes, or some of them; `scripts/proof.sh mutants` sets up what it needs
+    scripts/proof.sh mutants [NAME...]        all mistakes, or some of them
 
-Every mistake is one that somebody could make: a wake-up forgotten, a check left out, two steps in the wrong order. All are compiled into
-one program, which FRAMESPOOL_MUTANT tells which to make. Ends with 1 where the model does not notice one of them.
+Every mistake is one that somebody could make: a wake-up forgotten, a check left out, two steps in the wrong order. All
+are compiled into one program, which FRAMESPOOL_MUTANT tells which to make. Ends with 1 where the model misses one.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -38,47 +38,50 @@ MUTANTS = [
     Mutant(
         "batches-are-whole-in-silence",
         DESK,
-        "            self.whole.notify_all();\n        }\n    }\n\n    // ---- the consumer's side",
-        "            if !{on} {{ self.whole.notify_all(); }}\n        }\n    }\n\n    // ---- the consumer's side",
+        "b.missing == 0) {\n            self.whole.notify_all();",
+        "b.missing == 0) && !{on} {\n            self.whole.notify_all();",
     ),
     Mutant(
         "lanes-are-not-told-of-the-end",
         DESK,
-        "        self.forgotten.store(u64::MAX, Ordering::Release);\n        self.work.notify_all();",
-        "        self.forgotten.store(u64::MAX, Ordering::Release);\n        if !{on} {{ self.work.notify_all(); }}",
+        "Ordering::Release);\n        self.work.notify_all();",
+        "Ordering::Release);\n        if !{on} { self.work.notify_all(); }",
     ),
     Mutant(
         "lanes-are-not-told-of-work",
         DESK,
-        "        if urgent != NOTHING || !state.parked.is_empty() {",
-        "        if !{on} && (urgent != NOTHING || !state.parked.is_empty()) {",
+        "if urgent != NOTHING || !state.parked.is_empty() {",
+        "if !{on} && (urgent != NOTHING || !state.parked.is_empty()) {",
     ),
     Mutant(
         "the-end-is-looked-for-once",
         DESK,
-        "        loop {\n            if state.closed {\n                return None;",
-        "        let mut looked = false;\n        loop {\n            if state.closed && !({on} && std::mem::replace(&mut looked, true)) {\n                return None;",
+        "        loop {\n            if state.closed {",
+        """\
+        let mut looked = false;
+        loop {
+            if state.closed && !({on} && std::mem::replace(&mut looked, true)) {""",
     ),
     Mutant(
         "clips-of-an-earlier-pass-are-taken",
         DESK,
-        "        if let Some(pass) = state.pass.as_mut().filter(|p| p.generation == generation) {\n            change(pass);",
-        "        if let Some(pass) = state.pass.as_mut().filter(|p| {on} || p.generation == generation) {\n            change(pass);",
+        "filter(|p| p.generation == generation) {\n            change(pass);",
+        "filter(|p| {on} || p.generation == generation) {\n            change(pass);",
     ),
     Mutant(
         "what-is-given-back-stays-in-hand",
         DESK,
-        "                    entry.state = State::Waiting;\n                    entry.alone |= alone;",
-        "                    if !{on} {{ entry.state = State::Waiting; }}\n                    entry.alone |= alone;",
+        "entry.state = State::Waiting;\n                    entry.alone |= alone;",
+        "if !{on} { entry.state = State::Waiting; }\n                    entry.alone |= alone;",
     ),
     Mutant(
         "what-failed-early-is-not-tried-again",
         DESK,
-        "                State::InHand => (entry.state, entry.alone) = (State::Waiting, true),",
-        "                State::InHand => if !{on} {{ (entry.state, entry.alone) = (State::Waiting, true) }},",
+        "State::InHand => (entry.state, entry.alone) = (State::Waiting, true),",
+        "State::InHand => if !{on} { (entry.state, entry.alone) = (State::Waiting, true) },",
     ),
     Mutant(
-        "an-open-batch's-clip-may-be-given-up",
+        "the-clip-of-an-open-batch-may-be-given-up",
         DESK,
         "                if position < pass.open_end {\n                    pass.window.keep(position);",
         "                if !{on} && position < pass.open_end {\n                    pass.window.keep(position);",
@@ -90,57 +93,59 @@ MUTANTS = [
         "is_some_and(|front| front.missing <= usize::from({on} && front.clips.len() > 2))\n        };",
     ),
     Mutant(
-        "one-ticket-too-few-is-forgotten",
+        "a-ticket-that-was-delivered-stays",
         DESK,
-        "        batch.clips.iter().for_each(|_| pass.window.pop());",
-        "        batch.clips.iter().skip(usize::from({on})).for_each(|_| pass.window.pop());",
+        "batch.clips.iter().for_each(|_| pass.window.pop());",
+        "batch.clips.iter().skip(usize::from({on})).for_each(|_| pass.window.pop());",
     ),
     Mutant(
         "what-is-given-up-is-not-made-again",
         WINDOW,
-        "        if let Some(entry) = self.get(last) {\n            entry.state = State::Waiting;",
-        "        if let Some(entry) = self.get(last) {\n            entry.state = if {on} {{ State::Done }} else {{ State::Waiting }};",
+        "self.get(last) {\n            entry.state = State::Waiting;",
+        "self.get(last) {\n            entry.state = if {on} { State::Done } else { State::Waiting };",
     ),
     Mutant(
         "the-budget-is-read-and-written-in-two-steps",
         BUDGET,
         "        let before = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;",
-        "        let before = if {on} {{\n"
-        "            let used = self.used.load(Ordering::Acquire);\n"
-        "            fits(used)?;\n"
-        "            self.used.fetch_add(bytes, Ordering::AcqRel)\n"
-        "        }} else {{\n"
-        "            self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?\n"
-        "        }};",
+        """\
+        let before = if {on} {
+            let used = self.used.load(Ordering::Acquire);
+            fits(used)?;
+            self.used.fetch_add(bytes, Ordering::AcqRel)
+        } else {
+            self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?
+        };""",
     ),
     Mutant(
         "a-lane-that-panics-forgets-its-tickets",
         LANE,
-        "                for (generation, position, clip) in hostages {",
-        "                for (generation, position, clip) in hostages.into_iter().filter(|_| !{on}) {",
+        "for (generation, position, clip) in hostages {",
+        "for (generation, position, clip) in hostages.into_iter().filter(|_| !{on}) {",
     ),
     Mutant(
         "told-before-the-part-is-back",
         LANE,
-        "        let placed = self.place_bytes(&held, &mut part);\n        drop(part); // before it is told: the batch is whole when all parts are back",
-        "        let placed = self.place_bytes(&held, &mut part);\n        let _late = if {on} {{ Some(part) }} else {{ drop(part); None }};",
+        "self.place_bytes(&held, &mut part);\n        drop(part);",
+        "self.place_bytes(&held, &mut part);\n        let _late = if {on} { Some(part) } else { drop(part); None };",
     ),
     Mutant(
-        "an-errand-that-is-interrupted-gives-nothing-back",
+        "clips-of-an-errand-that-failed-are-forgotten",
         LANE,
-        "        self.desk.give_back(generation, later, true);",
-        "        if !{on} {{ self.desk.give_back(generation, later, true); }}",
+        "self.desk.give_back(generation, later, true);",
+        "if !{on} { self.desk.give_back(generation, later, true); }",
     ),
     Mutant(
-        "a-whole-clip-is-handed-over-twice",
+        "a-clip-is-handed-over-for-its-neighbour-too",
         ERRAND,
-        "        Ok(Some(pixels)) => desk.made(generation, position, clip.facts, pixels),",
-        "        Ok(Some(pixels)) => {{\n"
-        "            if {on} && matches!(pixels, Pixels::InBatch) {{\n"
-        "                desk.made(generation, position + 1, clip.facts.clone(), Pixels::InBatch);\n"
-        "            }}\n"
-        "            desk.made(generation, position, clip.facts, pixels);\n"
-        "        }}",
+        "Ok(Some(pixels)) => desk.made(generation, position, clip.facts, pixels),",
+        """\
+Ok(Some(pixels)) => {
+            if {on} && matches!(pixels, Pixels::InBatch) {
+                desk.made(generation, position + 1, clip.facts.clone(), Pixels::InBatch);
+            }
+            desk.made(generation, position, clip.facts, pixels);
+        }""",
     ),
 ]
 
@@ -171,8 +176,8 @@ def copied() -> None:
         text = file.read_text()
         if text.count(mutant.old) != 1:
             die(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}; write it anew")
-        new = mutant.new.replace("{on}", f'crate::sync::mutant("{mutant.name}")')
-        file.write_text(text.replace(mutant.old, new.replace("{{", "{").replace("}}", "}")))
+        switch = f'crate::sync::mutant("{mutant.name}")'
+        file.write_text(text.replace(mutant.old, mutant.new.replace("{on}", switch)))
     file = COPY / "src" / "sync.rs"
     file.write_text(file.read_text() + SWITCH)
 
@@ -193,18 +198,16 @@ def tried(program: str, name: str) -> tuple[bool, str]:
     env = dict(os.environ, FRAMESPOOL_MUTANT=name, RUST_BACKTRACE="0")
     begun = time.monotonic()
     try:
-        done = subprocess.run(
-            [program, "spool::model"], cwd=COPY, env=env, capture_output=True, text=True, errors="replace", timeout=PATIENCE
-        )
+        done = subprocess.run([program, "spool::model"], cwd=COPY, env=env, capture_output=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         return False, f"does not end within {PATIENCE} s"
     took = time.monotonic() - begun
     if not done.returncode:
         return True, f"{took:.0f} s"
-    lines = (done.stdout + done.stderr).splitlines()
-    # The line behind "thread … panicked at …" says what is wrong.
-    said = next((lines[i + 1] for i, line in enumerate(lines[:-1]) if re.search(r"panicked at (?!.*a panic)", line)), "")
-    said = said or f"ended with {done.returncode}"
+    lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
+    # The line behind "thread … panicked at …" says what is wrong; panics on purpose say other things.
+    panics = (after for line, after in itertools.pairwise(lines) if "panicked at" in line and "on purpose" not in after)
+    said = next(panics, f"ended with {done.returncode}")
     return False, f"{took:.0f} s: {said[:90]}"
 
 

@@ -45,7 +45,8 @@ if ! cmp -s target/wheels/built $venv/wheel; then
   cp target/wheels/built $venv/wheel
 fi
 
-export FRAMESPOOL_INDEX=off
+# Pages that need nothing of this environment are run by the other tests.
+export FRAMESPOOL_INDEX=off FRAMESPOOL_PAGES=frameworks
 tests=()
 # Pages of README.md and docs/ need some of these packages too, and tests of tables write them with
 # pyarrow.

@@ -109,7 +109,7 @@ def _strip(row: dict[str, Any]) -> Any:
 
 def _title(row: dict[str, Any]) -> str:
     facts, shown = row["facts"], row["shown"]
-    label = facts["class"] if facts["class"] is not None else facts["label"]
+    label = facts["class"] if facts["class"] is not None else f"label {facts['label']}"
     which = ", ".join(str(facts["indices"][at]) for at in shown)
     seconds = f"{facts['pts_seconds'][shown[0]]:.2f} to {facts['pts_seconds'][shown[-1]]:.2f} s"
     return f"{label}   {os.path.basename(str(facts['path']))}   frames {which}   {seconds}"
@@ -141,6 +141,15 @@ td:first-child{color:#999}</style>
 """
 
 
+def _number(value: Any) -> str:
+    """As people write it: 2 for 2.0, four digits of others."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_number(each) for each in value) + "]"
+    if isinstance(value, float):
+        return str(int(value)) if value == int(value) else f"{value:.4g}"
+    return str(value)
+
+
 def _page(rows: list[dict[str, Any]]) -> str:
     parts = [_HEAD]
     for row in rows:
@@ -151,7 +160,7 @@ def _page(rows: list[dict[str, Any]]) -> str:
         facts = row["facts"]
         told = [("file", facts["path"]), ("label", facts["label"]), ("frames", facts["indices"])]
         told += [
-            (step["name"], ", ".join(f"{name} {value}" for name, value in step.items() if name != "name"))
+            (step["name"], ", ".join(f"{name} {_number(value)}" for name, value in step.items() if name != "name"))
             for step in facts["transforms"]
         ]
         lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in told)

@@ -105,6 +105,8 @@ pub(super) struct Errand {
     epoch: u64,
     index: Arc<VideoIndex>,
     reader: PacketReader,
+    /// What the reader had read when its bytes were counted last.
+    bytes_counted: u64,
     decoder: Option<AnyDecoder>,
     /// Runs to come, the most urgent first.
     runs: VecDeque<Run>,
@@ -167,21 +169,29 @@ impl Errand {
 
     /// Decodes and paints until all is done, or something more urgent comes up and `may_leave` allows to leave.
     pub fn advance(&mut self, painters: &mut Painters, desk: &Desk, meter: &Meter) -> Result<Progress> {
-        let before = self.reader.bytes_read();
+        self.bytes_counted = self.reader.bytes_read();
         let mut work = Work::default();
         let progress = self.advance_inner(painters, desk, meter, &mut work);
-        work.bytes_read = self.reader.bytes_read().saturating_sub(before);
+        self.count(&mut work, painters, meter);
+        if !matches!(progress, Ok(Progress::Preempted)) {
+            self.decoder.take().into_iter().for_each(|d| desk.keep_decoder(d));
+        }
+        progress
+    }
+
+    /// Counts the work done since it was counted last: before clips are handed over, so that whoever has a batch sees
+    /// what it took.
+    fn count(&mut self, work: &mut Work, painters: &mut Painters, meter: &Meter) {
+        let read = self.reader.bytes_read();
+        work.bytes_read += read.saturating_sub(self.bytes_counted);
+        self.bytes_counted = read;
         if let Some(decoder) = &mut self.decoder {
             work.take(decoder);
         }
         let report = painters.batch.take_report();
         work.decoded_by_gpu += report.decoded;
         report.left_to_cpu.iter().for_each(|reason| meter.left_to_cpu(reason));
-        if !matches!(progress, Ok(Progress::Preempted)) {
-            self.decoder.take().into_iter().for_each(|d| desk.keep_decoder(d));
-        }
-        meter.work(&work);
-        progress
+        meter.work(&std::mem::take(work));
     }
 
     fn advance_inner(
@@ -223,7 +233,7 @@ impl Errand {
                 painted.extend(paint::paint(painters, index, clips, &wanted[&packet], &mut picture));
                 Ok(())
             });
-            let finished = self.settle(painted, painters, desk, meter);
+            let finished = self.settle(painted, painters, desk, meter, work);
             match step {
                 Ok(Step::More) => {}
                 Ok(Step::Done) => self.current = None,
@@ -235,7 +245,7 @@ impl Errand {
                 }
             }
             if self.current.is_none() {
-                self.hand_over(painters, desk);
+                self.hand_over(painters, desk, meter, work);
             }
             if finished || self.current.is_none() {
                 due = self.due();
@@ -338,10 +348,12 @@ impl Errand {
         painters: &mut Painters,
         desk: &Desk,
         meter: &Meter,
+        work: &mut Work,
     ) -> bool {
         let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
         let vouches_late = self.decoder.as_ref().is_some_and(AnyDecoder::vouches_late);
         let mut changed = false;
+        let mut whole = Vec::new();
         for (number, result) in painted {
             let slot = &mut self.clips[number];
             let Some(clip) = slot else { continue };
@@ -357,17 +369,33 @@ impl Errand {
             clip.missing -= 1;
             if clip.missing == 0 && !vouches_late {
                 changed = true;
-                let clip = slot.take().expect("just seen");
-                finish(clip, self.blank, self.generation, painters, desk);
+                whole.push(number);
             }
         }
+        self.finish(whole, painters, desk, meter, work);
         changed
     }
 
     /// Hands over the clips that are whole and waited for the end of the run.
-    fn hand_over(&mut self, painters: &mut Painters, desk: &Desk) {
-        for slot in &mut self.clips {
-            if let Some(clip) = slot.take_if(|clip| clip.missing == 0) {
+    fn hand_over(&mut self, painters: &mut Painters, desk: &Desk, meter: &Meter, work: &mut Work) {
+        let is_whole = |&at: &usize| self.clips[at].as_ref().is_some_and(|clip| clip.missing == 0);
+        let whole = (0..self.clips.len()).filter(is_whole).collect();
+        self.finish(whole, painters, desk, meter, work);
+    }
+
+    fn finish(
+        &mut self,
+        whole: Vec<usize>,
+        painters: &mut Painters,
+        desk: &Desk,
+        meter: &Meter,
+        work: &mut Work,
+    ) {
+        if !whole.is_empty() {
+            self.count(work, painters, meter);
+        }
+        for at in whole {
+            if let Some(clip) = self.clips[at].take() {
                 finish(clip, self.blank, self.generation, painters, desk);
             }
         }

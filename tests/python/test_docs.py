@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -64,10 +65,16 @@ def served(request, beside, monkeypatch, videos):
     return {f"{HTTPS}/": nginx.url(videos / "x").removesuffix("video/x")}
 
 
+def chosen():
+    """The pages to run: all, or with FRAMESPOOL_PAGES=frameworks those that need packages which most go without."""
+    needy = os.environ.get("FRAMESPOOL_PAGES") == "frameworks"
+    return [page for page in pages.pages() if not needy or pages.packages((ROOT / page).read_text())]
+
+
 # Frameworks warn of what they will change.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("page", pages.pages())
+@pytest.mark.parametrize("page", chosen())
 def test_a_page_does_what_it_says(page, beside, request):
     text = (ROOT / page).read_text()
     if HTTPS in text:

@@ -73,6 +73,8 @@ def test_a_page_tells_what_was_drawn(asl, tmp_path):
     assert page.count("<img") == 2 and page.count("data:image/png;base64,") == 2
     assert "RandomResizedCrop" in page and str(facts[0]["indices"]) in page
     assert facts[1]["path"].replace("&", "&amp;") in page
+    crop = next(step for step in facts[0]["transforms"] if step["name"] == "RandomResizedCrop")
+    assert f"height {int(crop['height'])}, width {int(crop['width'])}<" in page
 
 
 def test_images_and_ragged_clips_and_views_have_sheets_too(photos, asl, tmp_path):

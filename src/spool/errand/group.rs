@@ -122,6 +122,7 @@ pub(in super::super) fn plan(
         generation,
         epoch,
         reader: rules.library.reader(&opened),
+        bytes_counted: 0,
         index,
         decoder: None,
         runs: runs.into(),

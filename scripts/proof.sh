@@ -4,6 +4,7 @@
 #   scripts/proof.sh model       the running loader under thousands of schedules that shuttle chooses (src/spool/model.rs)
 #   scripts/proof.sh mutants     that this model can fail: one mistake at a time in a copy of the spool, each of which it must notice
 #   scripts/proof.sh asan        the unit tests under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
+#   scripts/proof.sh miri        the memory of batches, which threads write in parts, in Rust's own interpreter (a nightly Rust with miri)
 #   scripts/proof.sh tsan        shows whether ThreadSanitizer can judge this toolchain's locks (a nightly Rust)
 #   scripts/proof.sh valgrind    a Python loop under memcheck: no error of ours, no leak that grows with the batches (valgrind)
 #   scripts/proof.sh soak [...]  an hour of everything, measured (tests/python/soak.py; options go to it)
@@ -33,6 +34,14 @@ asan() {
   env "CFLAGS_${host//-/_}=$flags" RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" \
     ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}" \
     cargo +nightly test --target "$host" --package framespool --lib "$@"
+}
+
+# The one place of `src` where Rust alone hands out memory by address; other `unsafe` calls C, or is vector code (kernels), which Miri
+# takes hours for and the tests hold against plain code.
+miri() {
+  nightly
+  cargo +nightly miri --version >/dev/null 2>&1 || die "no miri: rustup component add miri rust-src --toolchain nightly"
+  CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test --package framespool --lib batch:: "$@"
 }
 
 # The locks of a std that was not built for ThreadSanitizer are invisible to it: it then calls what a Mutex guards a race.
@@ -74,7 +83,7 @@ soak() { "$python" tests/python/soak.py "$@"; }
 what=${1:-all}
 [ $# -eq 0 ] || shift
 case $what in
-model | mutants | asan | tsan | valgrind | soak) "$what" "$@" ;;
+model | mutants | asan | miri | tsan | valgrind | soak) "$what" "$@" ;;
 all) model && mutants && asan && valgrind ;;
-*) die "unknown proof '$what'; one of model, mutants, asan, tsan, valgrind, soak" ;;
+*) die "unknown proof '$what'; one of model, mutants, asan, miri, tsan, valgrind, soak" ;;
 esac

@@ -131,10 +131,10 @@ MUTANTS = [
         "self.place_bytes(&held, &mut part);\n        let _late = if {on} { Some(part) } else { drop(part); None };",
     ),
     Mutant(
-        "clips-of-a-run-that-failed-are-forgotten",
+        "a-clip-one-of-whose-frames-failed-is-forgotten",
         ERRAND,
-        "desk.give_back(self.generation, failed, true);",
-        "if !{on} { desk.give_back(self.generation, failed, true); }",
+        "desk.give_back(self.generation, failed.into_iter().collect(), true);",
+        "if !{on} { desk.give_back(self.generation, failed.into_iter().collect(), true); }",
     ),
     Mutant(
         "a-clip-is-handed-over-for-its-neighbour-too",

@@ -298,6 +298,7 @@ mod tests {
         drop(first);
         assert_eq!(slab(1000).address() as usize, address);
         assert!(Slab::lend(&pool, usize::MAX, 2).is_err());
-        assert!(Slab::lend(&pool, 1 << 20, 1 << 40).is_err());
+        // Miri ends where an allocator says no.
+        assert!(cfg!(miri) || Slab::lend(&pool, 1 << 20, 1 << 40).is_err());
     }
 }

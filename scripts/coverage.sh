@@ -5,8 +5,8 @@
 #   scripts/coverage.sh rust [ARG...]   cargo test's arguments instead of --workspace, e.g. -p framespool-kernels
 #   scripts/coverage.sh python [ARG...] pytest's arguments instead of tests/python
 #
-# Rust's needs llvm-cov and llvm-profdata of the LLVM that rustc is made with (Debian: llvm-22 for Rust 1.95); doc tests, the GPU's
-# tests, and what Python tests run of Rust do not count. Python's leaves out tests with frameworks, so torch/ and ray/ count little.
+# Rust's needs llvm-cov and llvm-profdata of the LLVM that rustc is made with (rustup's component llvm-tools, or Debian's llvm-22 for
+# Rust 1.95); doc tests, the GPU's tests, and what Python tests run of Rust do not count. Python's leaves out tests with frameworks, so torch/ and ray/ count little.
 # It is no step of `make test`: everything is built anew with counters.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,13 +25,17 @@ fi
 export FRAMESPOOL_INDEX=off
 
 rust() {
-  local major name
+  local major own
   major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
-  for name in cov profdata; do
-    [ -n "$(command -v "llvm-$name-$major")" ] ||
-      die "llvm-$name-$major is missing, which reads what rustc's counters write: apt-get install llvm-$major"
-  done
-  export LLVM_COV=llvm-cov-$major LLVM_PROFDATA=llvm-profdata-$major CARGO_TARGET_DIR=$PWD/target/coverage/build
+  own=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin
+  if [ -x "$own/llvm-cov" ]; then
+    export LLVM_COV=$own/llvm-cov LLVM_PROFDATA=$own/llvm-profdata
+  elif command -v "llvm-cov-$major" >/dev/null && command -v "llvm-profdata-$major" >/dev/null; then
+    export LLVM_COV=llvm-cov-$major LLVM_PROFDATA=llvm-profdata-$major
+  else
+    die "nothing reads what rustc's counters write: rustup component add llvm-tools, or apt-get install llvm-$major"
+  fi
+  export CARGO_TARGET_DIR=$PWD/target/coverage/build
   PATH=$tools/bin:$PATH
   [ $# -gt 0 ] || set -- --workspace --features framespool-kernels/shim
   # Generated bindings and the tests themselves are not what is asked about. The crates are named, else the root's alone counts.

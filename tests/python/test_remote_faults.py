@@ -344,22 +344,32 @@ def test_ctrl_c_ends_waiting_for_a_server(work: str, content: bytes) -> None:
 def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
     program = """
         import sys, time, framespool as fsp
-        frames = iter(fsp.Video(sys.argv[1]))
-        time.sleep(0.5)
-        begun = time.monotonic()
-        del frames
-        print(time.monotonic() - begun)
+        video = fsp.Video(sys.argv[1])
+        if sys.argv[2] == "iterate":
+            frames = iter(video)
+            time.sleep(0.5)
+            begun = time.monotonic()
+            del frames
+            print(time.monotonic() - begun)
     """
-    with Faulty(content, lambda number, _: Answer(delay_seconds=0 if number < 2 else 6)).running() as server:
+
+    def run(server: Faulty, what: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program), server.url()],
+            [sys.executable, "-c", textwrap.dedent(program), server.url(), what],
             capture_output=True,
             text=True,
             timeout=60,
             env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
         )
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 4  # rather than the server's six
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with Faulty(content).running() as server:
+        run(server, "open")
+    quick = len(server.ranges)
+    with Faulty(content, lambda number, _: Answer(delay_seconds=0 if number < quick else 6)).running() as server:
+        assert float(run(server, "iterate")) < 4  # rather than the server's six
+        assert len(server.ranges) > quick
 
 
 def test_one_host_that_says_nothing_does_not_hold_up_another(content: bytes) -> None:

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
+use crate::limits::{Limits, PACKET_BYTES};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -114,14 +115,27 @@ impl PacketReader {
         Ok(())
     }
 
+    /// Packet `at` of a file that is read directly, once it is known to be there and no larger than a packet may be: what sizes
+    /// anything by it comes after this.
+    fn room(&self, at: DecodeIndex, site: &Site) -> Result<PacketRecord> {
+        let record = self.index.packets[at.at()];
+        let (end, len) = (record.offset.saturating_add(u64::from(record.size)), self.source.len());
+        if end > len {
+            return Err(Error::Truncated { site: site.clone(), offset: record.offset, end, len });
+        }
+        Limits::check(site, "packet size", record.size.into(), PACKET_BYTES)?;
+        Ok(record)
+    }
+
     /// Fills `bytes` with packet `at` of a file that is read directly, and with nothing else.
     ///
     /// # Errors
-    /// `Truncated` where the file is shorter than when it was indexed.
+    /// `Truncated` where the file is shorter than when it was indexed; `Limit` for a packet that is too large.
     pub fn fetch(&mut self, at: DecodeIndex, bytes: &mut Vec<u8>) -> Result<()> {
-        let record = self.index.packets[at.at()];
+        let site = self.site_of_file(at);
+        let record = self.room(at, &site)?;
         bytes.resize(record.size as usize, 0);
-        self.source.read_exact_at(&self.site_of_file(at), record.offset, bytes)?;
+        self.source.read_exact_at(&site, record.offset, bytes)?;
         self.bytes_read += u64::from(record.size);
         Ok(())
     }
@@ -133,12 +147,8 @@ impl PacketReader {
         preamble: &[u8],
         packet: &mut Packet,
     ) -> Result<()> {
-        let record = self.index.packets[at.at()];
         let site = self.index.site_of_packet(at);
-        let end = record.offset.saturating_add(u64::from(record.size));
-        if end > self.source.len() {
-            return Err(Error::Truncated { site, offset: record.offset, end, len: self.source.len() });
-        }
+        let record = self.room(at, &site)?;
         let buffer = packet.allocate(preamble.len() + record.size as usize).ok_or_else(|| {
             Error::malformed(&site, format!("no memory for a packet of {} bytes", record.size))
         })?;
@@ -292,5 +302,56 @@ impl PacketReader {
             }
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file as large as it says, of zeros.
+    struct Zeros(u64);
+
+    impl ByteSource for Zeros {
+        fn name(&self) -> &Arc<str> {
+            static NAME: std::sync::OnceLock<Arc<str>> = std::sync::OnceLock::new();
+            NAME.get_or_init(|| "zeros.mp4".into())
+        }
+
+        fn len(&self) -> u64 {
+            self.0
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+            let held = usize::try_from(self.0.saturating_sub(offset)).unwrap().min(buffer.len());
+            buffer[..held].fill(0);
+            Ok(held)
+        }
+
+        fn identity(&self) -> crate::source::Identity {
+            crate::source::Identity::Memory(0, 0)
+        }
+    }
+
+    #[test]
+    fn a_packet_too_large_is_an_error_and_the_others_are_none() {
+        let mut index = VideoIndex::sketch(&[(0, true, true), (1, true, true), (2, true, true)]);
+        index.direct = true;
+        let sizes = [1000, PACKET_BYTES as u32 + 1, 1000];
+        for (packet, (offset, size)) in
+            index.packets.iter_mut().zip([(0, sizes[0]), (1000, sizes[1]), (0, sizes[2])])
+        {
+            (packet.offset, packet.size) = (offset, size);
+        }
+        let mut reader = PacketReader::new(Arc::new(Zeros(1 << 33)), Arc::new(index));
+        let mut packet = Packet::new();
+        let mut read = |at| reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(()));
+        assert!(read(0).is_ok());
+        let error = read(1).unwrap_err();
+        assert!(matches!(error, Error::Limit { what: "packet size", cap: PACKET_BYTES, .. }), "{error}");
+        assert!(read(2).is_ok());
+        assert!(matches!(reader.fetch(DecodeIndex(1), &mut Vec::new()), Err(Error::Limit { .. })));
+        let mut short = PacketReader::new(Arc::new(Zeros(2000)), reader.index.clone());
+        assert!(matches!(short.fetch(DecodeIndex(1), &mut Vec::new()), Err(Error::Truncated { .. })));
     }
 }

@@ -172,7 +172,8 @@ fn packets(reader: &mut Reader<'_>, direct: bool, limits: &Limits) -> Option<Vec
     let mut packets = Vec::with_capacity(count);
     let mut end = 0u64;
     for n in 0..count {
-        let size = u32::try_from(sizes[n]).ok().filter(|&size| u64::from(size) <= limits.packet_bytes)?;
+        // A packet that is too large is an error when it is read, and the others are none: as before the index was kept.
+        let size = u32::try_from(sizes[n]).ok()?;
         let offset = if direct { end.wrapping_add(gaps[n] as u64) } else { 0 };
         end = offset.checked_add(size.into()).filter(|&end| end <= i64::MAX as u64)?;
         let flags = u32::try_from(flags[n]).ok()?;

@@ -29,8 +29,8 @@ pub fn begin() {
 
 fn note(info: &PanicHookInfo<'_>) {
     let place = info.location().map_or_else(String::new, ToString::to_string);
-    // The Parquet crate gives up on some damage by a panic, its own or that of the bytes it cuts, which the reader makes an error of.
-    if ["/parquet-", "/bytes-"].iter().any(|name| place.contains(name)) {
+    // The crates of Parquet and Arrow give up on some damage by a panic, their own or that of the bytes they cut, which readers make errors of.
+    if ["/parquet-", "/arrow-", "/bytes-"].iter().any(|name| place.contains(name)) {
         return;
     }
     let payload = info.payload();

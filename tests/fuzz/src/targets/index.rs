@@ -83,9 +83,13 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
         "another index the second time: {:?}",
         again.as_ref().err()
     );
-    let written = fuzzing::written(&index).expect("an index that can be stored");
-    let read = fuzzing::read(&written, &limits()).expect("the index that was stored");
-    assert_eq!(VideoIndex { site: index.site.clone(), ..read }, index);
+    // Codecs that have no name cannot be told apart in a store, and nothing decodes them.
+    let written = fuzzing::written(&index);
+    assert!(written.is_some() || index.info.params.codec.id == 0, "an index that cannot be stored");
+    if let Some(written) = written {
+        let read = fuzzing::read(&written, &limits()).expect("the index that was stored");
+        assert_eq!(VideoIndex { site: index.site.clone(), ..read }, index);
+    }
     Some((source, Arc::new(index)))
 }
 

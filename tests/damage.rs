@@ -111,3 +111,31 @@ fn random_damage_ends_in_frames_or_typed_errors() {
     }
     println!("random damage: {tried} files, {whole} gave their frames, {refused} an error");
 }
+
+/// An IVF file says of each frame when it is shown, in 64 bits.
+#[test]
+fn times_further_apart_than_a_number_can_say_are_an_error() {
+    let Some(entry) = videos().into_iter().find(|entry| entry.path.ends_with("av1_film_grain.ivf")) else {
+        return;
+    };
+    let intact = std::fs::read(entry.root.join(&entry.path)).expect("a corpus file");
+    let mut places = Vec::new();
+    let mut at = 32;
+    while let Some(size) = intact.get(at..).and_then(<[u8]>::first_chunk).map(|b| u32::from_le_bytes(*b)) {
+        places.push(at + 4);
+        at += 12 + size as usize;
+    }
+    let index = |first: i64, last: i64| {
+        let mut bytes = intact.clone();
+        for (place, time) in [(places[0], first), (places[places.len() - 1], last)] {
+            bytes[place..place + 8].copy_from_slice(&time.to_le_bytes());
+        }
+        let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("apart.ivf", bytes));
+        framespool::index::build(&source, &framespool::limits::Limits::default(), &|| Ok(()))
+    };
+    let wide = index(-1000, 1 << 60).expect("far apart, and still to be said");
+    assert!(wide.duration_seconds(DisplayIndex(0)) > 0.0 && wide.average_fps() > 0.0);
+    let error = index(i64::MIN + 1000, i64::MAX - 1000).expect_err("further apart than can be said");
+    assert!(matches!(error, Error::Malformed { .. }), "{error}");
+    assert!(error.to_string().contains("apart.ivf"), "{error}");
+}

@@ -322,6 +322,12 @@ fn finish(
         };
         return Err(Error::malformed(&site, reason));
     }
+    // Durations are differences of times, whoever takes them.
+    let begin = frames.first().map_or(0, |frame| frame.pts);
+    if end_pts.checked_sub(begin).is_none() {
+        let reason = format!("its frames are shown from {begin} to {end_pts} ticks, longer than can be said");
+        return Err(Error::malformed(&site, reason));
+    }
     if !declares_order(&info.params) {
         info.params.reorder = Some(reorder(&packets));
     }

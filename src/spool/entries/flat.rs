@@ -47,7 +47,7 @@ impl Entries {
     pub fn from_flat(flat: Flat) -> Option<Self> {
         let spans = words(&flat.spans)?;
         let extents = words(&flat.extents)?;
-        let made = Self {
+        let mut made = Self {
             kinds: flat.kinds.into_iter().map(kind_of).collect::<Option<_>>()?,
             heads: numbers(&flat.heads, u32::from_le_bytes)?,
             labels: numbers(&flat.labels, i64::from_le_bytes)?,
@@ -69,6 +69,9 @@ impl Entries {
                 Kind::Path => (head as usize) < made.shared.len(),
                 Kind::Named | Kind::Nameless => (head as usize) < made.shared.len() && !made.spans.is_empty(),
             });
+        if made.extents.iter().all(|&extent| extent == Extent::Whole) {
+            made.extents = Vec::new(); // as a builder has it
+        }
         fits.then_some(made)
     }
 }
@@ -160,6 +163,19 @@ mod tests {
             assert_eq!(back, entries);
             assert!(back.iter().zip(entries.iter()).all(|(a, b)| a.place.name() == b.place.name()));
         }
+    }
+
+    #[test]
+    fn parts_that_are_all_of_their_files_are_none() {
+        let whole = |path: &str| Item { place: Place::Path(path.into()), label: 0, extent: Extent::Whole };
+        let entries: Entries = ["/a.mp4", "/b.mp4"].map(whole).into_iter().collect();
+        let mut flat = entries.to_flat();
+        flat.extents = vec![0; 2 * 3 * 8];
+        let back = Entries::from_flat(flat).expect("fits");
+        assert!(back.are_files() && back.are_whole() && back == entries);
+        let mut flat = entries.to_flat();
+        flat.extents = vec![0; 3 * 8];
+        assert!(Entries::from_flat(flat).is_none(), "one part for two files");
     }
 
     #[test]

@@ -4,9 +4,6 @@
 
 use crate::error::{Error, Result, Site};
 
-/// Payload of one packet, whoever reads it.
-pub const PACKET_BYTES: u64 = 1 << 28;
-
 /// Caps on what one video may ask for. Generous for real files, small against damage.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -26,7 +23,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             packets: 50_000_000,
-            packet_bytes: PACKET_BYTES,
+            packet_bytes: 1 << 28,
             header_bytes: 1 << 30,
             extradata_bytes: 1 << 20,
             picture_samples: 1 << 28,

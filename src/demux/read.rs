@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
-use crate::limits::{Limits, PACKET_BYTES};
+use crate::limits::Limits;
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -123,7 +123,7 @@ impl PacketReader {
         if end > len {
             return Err(Error::Truncated { site: site.clone(), offset: record.offset, end, len });
         }
-        Limits::check(site, "packet size", record.size.into(), PACKET_BYTES)?;
+        Limits::check(site, "packet size", record.size.into(), Limits::default().packet_bytes)?;
         Ok(record)
     }
 
@@ -335,9 +335,10 @@ mod tests {
 
     #[test]
     fn a_packet_too_large_is_an_error_and_the_others_are_none() {
+        let most = Limits::default().packet_bytes;
         let mut index = VideoIndex::sketch(&[(0, true, true), (1, true, true), (2, true, true)]);
         index.direct = true;
-        let sizes = [1000, PACKET_BYTES as u32 + 1, 1000];
+        let sizes = [1000, most as u32 + 1, 1000];
         for (packet, (offset, size)) in
             index.packets.iter_mut().zip([(0, sizes[0]), (1000, sizes[1]), (0, sizes[2])])
         {
@@ -348,7 +349,7 @@ mod tests {
         let mut read = |at| reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(()));
         assert!(read(0).is_ok());
         let error = read(1).unwrap_err();
-        assert!(matches!(error, Error::Limit { what: "packet size", cap: PACKET_BYTES, .. }), "{error}");
+        assert!(matches!(error, Error::Limit { what: "packet size", cap, .. } if cap == most), "{error}");
         assert!(read(2).is_ok());
         assert!(matches!(reader.fetch(DecodeIndex(1), &mut Vec::new()), Err(Error::Limit { .. })));
         let mut short = PacketReader::new(Arc::new(Zeros(2000)), reader.index.clone());

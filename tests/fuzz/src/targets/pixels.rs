@@ -24,7 +24,8 @@ pub const TRANSFORMS: Target = Target {
     },
     run,
     longest: 400,
-    memory_bytes: 256 * MIB,
+    // A warp keeps numbers for each row that it reads: of 65535, magnified 16 times, if somebody asks for that.
+    memory_bytes: 1024 * MIB,
     replayed: 5000,
     ..USUAL
 };

@@ -44,6 +44,10 @@ def _run(*command: str) -> str:
     return done.stdout
 
 
+#: In a source distribution the crates of the tests are not there, and cargo strikes them from Cargo.lock.
+LOCKED = [] if (ROOT / "PKG-INFO").is_file() else ["--locked"]
+
+
 @cache
 def _host() -> str:
     return dict(line.split(": ", 1) for line in _run("rustc", "-vV").splitlines() if ": " in line)["host"]
@@ -51,14 +55,14 @@ def _host() -> str:
 
 @cache
 def _metadata() -> dict[str, Any]:
-    return json.loads(_run("cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={_host()}"))
+    return json.loads(_run("cargo", "metadata", *LOCKED, "--format-version=1", f"--filter-platform={_host()}"))
 
 
 @cache
 def crates() -> dict[tuple[str, str], dict[str, Any]]:
     """What cargo says of each crate whose code is in the library, by name and version."""
     edges = "--edges=normal,no-proc-macro"
-    tree = _run("cargo", "tree", "--locked", f"--package={PACKAGE}", edges, f"--target={_host()}", "--prefix=none")
+    tree = _run("cargo", "tree", *LOCKED, f"--package={PACKAGE}", edges, f"--target={_host()}", "--prefix=none")
     wanted = {(words[0], words[1].removeprefix("v")) for line in tree.splitlines() if (words := line.split())}
     known = {(package["name"], package["version"]): package for package in _metadata()["packages"]}
     return {key: known[key] for key in sorted(wanted)}

@@ -245,6 +245,21 @@ def test_the_source_distribution_builds_from_the_same_crates(sources):
     assert tree(sources) == tree(ROOT)
 
 
+def test_the_source_distribution_can_say_what_its_library_is_made_of(sources, tmp_path):
+    prefix = ROOT / ".venv" / "ffmpeg-prefix"
+    if not prefix.is_file():
+        pytest.skip("no .venv that scripts/setup.sh made")
+    (sources / ".venv").mkdir()
+    shutil.copy(prefix, sources / ".venv")
+    command = [sys.executable, "scripts/sbom.py", "list", str(tmp_path / "list.json")]
+    done = subprocess.run(command, cwd=sources, env={**os.environ, "CARGO_NET_OFFLINE": "true"}, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert {part["name"] for part in json.loads((tmp_path / "list.json").read_text())["components"]} >= {
+        "png",
+        "rustls",
+    }
+
+
 def test_record_is_read_as_installers_read_it(wheel):
     """``changed`` leaves RECORD alone, so a wheel that it only packed anew is sound but for that."""
     with zipfile.ZipFile(wheel) as archive:

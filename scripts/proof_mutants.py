@@ -137,6 +137,12 @@ MUTANTS = [
         "if !{on} { desk.give_back(self.generation, failed.into_iter().collect(), true); }",
     ),
     Mutant(
+        "work-is-counted-after-its-clips-are-handed-over",
+        ERRAND,
+        "if !whole.is_empty() {\n            self.count(",
+        "if !{on} && !whole.is_empty() {\n            self.count(",
+    ),
+    Mutant(
         "a-clip-is-handed-over-for-its-neighbour-too",
         ERRAND,
         "Ok(Some(pixels)) => desk.made(generation, position, clip.facts, pixels),",

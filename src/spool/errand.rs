@@ -179,8 +179,7 @@ impl Errand {
         progress
     }
 
-    /// Counts the work done since it was counted last: before clips are handed over, so that whoever has a batch sees
-    /// what it took.
+    /// Counts the work done since it was counted last.
     fn count(&mut self, work: &mut Work, painters: &mut Painters, meter: &Meter) {
         let read = self.reader.bytes_read();
         work.bytes_read += read.saturating_sub(self.bytes_counted);
@@ -383,6 +382,7 @@ impl Errand {
         self.finish(whole, painters, desk, meter, work);
     }
 
+    /// Counts first: once a batch can be taken, what it took must be in the counts.
     fn finish(
         &mut self,
         whole: Vec<usize>,

@@ -3,6 +3,7 @@
 //! Never: a copy of what it models: lanes, desk, window, budget, clip store and batches are those that run. Waiting never times
 //! out here, so a wake-up that is missing is a deadlock, which shuttle reports with the schedule that led to it.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -157,6 +158,7 @@ fn play(videos: &Videos, panics: bool) {
     let mut spool = Spool::start(config.clone(), &go_on).expect("starts");
     let budget = spool.lanes.desk.budget.clone();
     let counter = spool.counter();
+    let mut delivered = HashSet::new();
     let reader = pick(&[true, false]).then(|| shuttle::thread::spawn(move || counter()));
     for _ in 0..pick(&[1, 1, 2]) {
         let (epoch, first) = (pick(&[0, 5]), pick(&[0, 0, 1]));
@@ -170,7 +172,22 @@ fn play(videos: &Videos, panics: bool) {
                     assert!(slots.is_empty(), "batch {number} of {} is lost", spool.len_batches());
                     break;
                 }
-                Ok(Some(batch)) => check(&batch, &slots, config.on_error, panics),
+                Ok(Some(batch)) => {
+                    check(&batch, &slots, config.on_error, panics);
+                    let frames = |clip: &ClipFacts| {
+                        clip.indices.clone().into_iter().map({
+                            let video = clip.video_id;
+                            move |frame| (video, frame)
+                        })
+                    };
+                    delivered.extend(batch.clips.iter().flat_map(frames));
+                    let counted = spool.counter()().decoding.pictures_decoded;
+                    assert!(
+                        counted >= delivered.len() as u64,
+                        "{counted} pictures counted of {}",
+                        delivered.len()
+                    );
+                }
                 Err(error @ Error::Internal { .. }) => {
                     let its = |s: &Slot| s.clip == PANICKING;
                     let lost = if config.on_error == OnError::Skip {

@@ -243,18 +243,6 @@ def test_stats_count_what_was_done(asl):
     assert stats["bytes_read"] > 0 and stats["errors"] == {}
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_an_epoch_that_is_over_is_counted_to_its_last_picture(asl, threads):
-    batches = loader(asl, num_threads=threads)
-    work = ("pictures_decoded", "pictures_skipped", "pictures_delivered", "bytes_read")
-    for _ in range(10):
-        list(batches)
-        at_once = batches.stats()
-        time.sleep(0.02)
-        later = batches.stats()
-        assert [at_once[name] for name in work] == [later[name] for name in work]
-
-
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [

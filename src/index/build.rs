@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::frames::{tabulate, Known, Table};
 use super::look::{Look, Looker, Start};
 use super::params::ParameterSets;
-use super::roles::{declares_frames_only, declares_order};
+use super::roles::{declares_frames_only, declares_order, JpegTables};
 use super::{PacketRecord, VideoIndex};
 use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
@@ -51,6 +51,7 @@ pub fn from_scan(
     let mut key_check: Option<KeyCheck> = None;
     let mut carried = Carried::default();
     let mut stateful = false;
+    let mut jpeg = JpegTables::default();
     let mut padded = Vec::new();
     let track = scan::scan(source, limits, |info, packet| {
         watch()?;
@@ -65,7 +66,8 @@ pub fn from_scan(
         let mut look = looker.look(packet.data(), packet.is_key());
         // A palette or new configuration beside a packet stays in force for all packets after it.
         stateful |= packet.has_decoder_side_data();
-        if stateful && !looks.is_empty() {
+        let borrows = info.params.codec.name == "mjpeg" && !jpeg.stand_alone(packet.data());
+        if (stateful || borrows) && !looks.is_empty() {
             look.start = Start::No;
         }
         carried.pass(looks.len() as u32, look.start, packet.data());

@@ -8,6 +8,8 @@ mod hevc;
 mod intra;
 mod mpeg;
 
+pub(super) use intra::JpegTables;
+
 use crate::media::{CodecKind, CodecParams};
 
 /// What else may depend on a packet's picture.

@@ -100,6 +100,9 @@ def test_two_lists_of_one_name_are_refused(asl, tmp_path, capsys):
         path.write_text(f"{Path(asl[n][0]).resolve()} {n}\n")
     assert main(["prepare", *map(str, lists), "--out", str(tmp_path / "o"), "--yes", *QUICK]) == 2
     assert "other names" in capsys.readouterr().err and not (tmp_path / "o").exists()
+    before = lists[0].read_text()
+    assert main(["prepare", str(lists[0]), "--out", str(lists[0].parent), "--yes", *QUICK]) == 2
+    assert "itself would be replaced" in capsys.readouterr().err and lists[0].read_text() == before
 
 
 def command(folder, out, *more):

@@ -217,6 +217,17 @@ def test_a_request_beyond_memory_is_an_error(video):
         video.frames([0] * 30_000_000)
 
 
+def test_times_that_no_table_should_hold_are_mended_as_libavformat_does(videos):
+    """Negative durations in `stts`, which are unsigned."""
+    whole = (videos / "derived" / "base_640x360.mp4").read_bytes()
+    data = bytearray(whole)
+    at = data.index(b"stts")
+    data[at + 16 : at + 20] = (2**32 - 512).to_bytes(4, "big")
+    mended, sound = fsp.Video(bytes(data)), fsp.Video(whole)
+    assert len(mended) == len(sound) and mended.info.end_seconds < 60
+    assert mended[5].tobytes() in {sound[number].tobytes() for number in range(len(sound))}
+
+
 def test_a_header_that_lies_about_its_samples_is_refused(videos):
     """`stsz` and `stts` of a real file, changed to claim forty million samples."""
     data = bytearray((videos / "derived" / "base_640x360.mp4").read_bytes())

@@ -173,6 +173,10 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
             found, classes = _labelled(place, found, len(places) == 1)
         elif [os.fspath(path) for path in videos] != [place]:
             found = list(datasets.file_list(place))
+            if os.path.realpath(os.path.join(out, os.path.basename(place))) == os.path.realpath(place):
+                raise ArgumentError(
+                    f"--out: {place} itself would be replaced by the list of the results; choose another folder"
+                )
             other = written.setdefault(os.path.basename(place), place)
             if other != place or any(each.path == place for each in lists):
                 raise ArgumentError(

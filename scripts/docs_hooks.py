@@ -6,6 +6,7 @@ and their fences carry marks for the tests (tests/python/pages.py). Both are mad
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -24,6 +25,8 @@ _FENCE = re.compile(r"^( *```)(\w+) (before|output|raises \w+)$", re.MULTILINE)
 _TITLES = {"before": ' title="the other library, not run"', "output": ' title="prints"', "raises": ' title="raises"'}
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 _HELP = "<!-- help of every command -->"
+_PRESETS = "<!-- every preset -->"
+_BIN = ROOT / ".venv" / "bin"
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -57,7 +60,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         # Where docstrings that name an error lead to.
         markdown = "[](){#framespool.errors.Error}\n\n" + markdown
         markdown = re.sub(r"^## `(\w+)`$", r"[](){#framespool.errors.\1}\n\n\g<0>", markdown, flags=re.MULTILINE)
-    return markdown.replace(_HELP, _help()) if _HELP in markdown else markdown
+    for mark, text in ((_HELP, _help), (_PRESETS, _presets)):
+        if mark in markdown:
+            markdown = markdown.replace(mark, text())
+    return markdown
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
@@ -83,20 +89,28 @@ def _copy(place: str) -> str:
 
 def _help() -> str:
     """``framespool COMMAND --help`` for each command there is."""
-    program = ROOT / ".venv" / "bin" / "framespool"
-
-    def said(*words: str) -> str:
-        environment = {**os.environ, "COLUMNS": "96", "NO_COLOR": "1"}
-        try:
-            done = subprocess.run([program, *words], capture_output=True, text=True, env=environment, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise PluginError(f"{program} {' '.join(words)}: {error}; run scripts/setup.sh first") from error
-        return done.stdout.rstrip()
-
-    first = said("--help")
+    first = _said("framespool", "--help")
     commands = re.findall(r"^    (\w[\w-]*)(?:  |$)", first, flags=re.MULTILINE)
     if not commands:
         raise PluginError("framespool --help lists no command that could be recognised")
     parts = [f"## framespool\n\n```text\n{first}\n```"]
-    parts += [f"## framespool {name}\n\n```text\n{said(name, '--help')}\n```" for name in commands]
+    parts += [f"## framespool {name}\n\n```text\n{_said('framespool', name, '--help')}\n```" for name in commands]
     return "\n\n".join(parts)
+
+
+def _presets() -> str:
+    """What each preset says of itself, and its options."""
+    told = json.loads(
+        _said("python", "-c", "import framespool, json; print(json.dumps(framespool.sampling.presets()))")
+    )
+    return "\n\n".join(f"### `{name}`\n\n{text}" for name, text in sorted(told.items()))
+
+
+def _said(program: str, *words: str) -> str:
+    """What a program of .venv prints."""
+    environment = {**os.environ, "COLUMNS": "96", "NO_COLOR": "1"}
+    try:
+        done = subprocess.run([_BIN / program, *words], capture_output=True, text=True, env=environment, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise PluginError(f"{program} {' '.join(words)}: {error}; run scripts/setup.sh first") from error
+    return done.stdout.rstrip()

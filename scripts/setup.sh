@@ -4,6 +4,7 @@
 #   scripts/setup.sh           system packages, .venv, FFmpeg, the wheel, and the wheel installed into .venv
 #   scripts/setup.sh tools     system packages, .venv, FFmpeg: enough for cargo and ruff
 #   scripts/setup.sh wheel     the same and the wheel in target/wheels, not installed
+#   scripts/setup.sh tests     all of the first, and the programs that tests run: nginx, zsh, fish
 #
 # PYTHON names the interpreter for .venv (default: the first of the usual ones that is 3.11 or newer).
 # FRAMESPOOL_FFMPEG names an FFmpeg prefix of your own; without it scripts/build_ffmpeg.sh builds one.
@@ -11,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 goal=${1:-all}
-case $goal in all | tools | wheel) ;; *) echo "setup: unknown goal '$goal'; one of all, tools, wheel" >&2; exit 2 ;; esac
+case $goal in all | tools | wheel | tests) ;; *) echo "setup: unknown goal '$goal'; one of all, tools, wheel, tests" >&2; exit 2 ;; esac
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -51,9 +52,9 @@ nasm nasm
 pkg-config pkg-config
 xz xz-utils
 LIST
-  # For tests alone. It lies in /usr/sbin, where a user who is not root does not look.
-  [ "$goal" = wheel ] || command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || echo "nginx-light (nginx, against which videos by URL are tested)"
-  if [ "$goal" != wheel ]; then
+  if [ "$goal" = tests ]; then
+    # It lies in /usr/sbin, where a user who is not root does not look.
+    command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || echo "nginx-light (nginx, against which videos by URL are tested)"
     for package in zsh fish; do command -v "$package" >/dev/null || echo "$package (the shell $package, whose completions are tested)"; done
   fi
   echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || echo "libc6-dev (the C library's headers)"
@@ -195,7 +196,7 @@ source scripts/env.sh # now that .venv and FFmpeg are there
 if [ "$goal" != tools ]; then
   timed "the wheel" wheel
 fi
-if [ "$goal" = all ]; then
+if [ "$goal" = all ] || [ "$goal" = tests ]; then
   timed "installing the wheel" install_wheel
   say "ready: .venv/bin/python -c 'import framespool'"
 fi

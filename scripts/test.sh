@@ -29,7 +29,7 @@ step() {
   fi
 }
 
-step "set-up" scripts/setup.sh
+step "set-up" scripts/setup.sh tests
 source scripts/env.sh
 # Tests build what they test, and leave the user's cache alone.
 export FRAMESPOOL_INDEX=off

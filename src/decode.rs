@@ -8,7 +8,7 @@ mod hardware;
 mod pass;
 mod still;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::demux::read::PacketReader;
@@ -40,6 +40,8 @@ pub enum Step {
 /// gone on with later: everything that it needs is in here.
 pub struct FrameDecoder {
     open: Option<(CodecParams, Decoder)>,
+    /// The video that it decoded last.
+    of: Weak<VideoIndex>,
     packet: Packet,
     frame: Frame,
     pass: Option<Pass>,
@@ -49,6 +51,21 @@ pub struct FrameDecoder {
     pub counts: Counts,
     /// Time spent so far.
     pub times: Times,
+}
+
+/// Whether a start of this codec leaves nothing of what was decoded before. Others keep tables that a stream may rely on having
+/// sent, or not having sent: MJPEG its Huffman codes and which way is up, MPEG-4 the layout of its layer.
+fn forgets(kind: CodecKind) -> bool {
+    match kind {
+        CodecKind::H264
+        | CodecKind::Hevc
+        | CodecKind::Vp8
+        | CodecKind::Vp9
+        | CodecKind::Av1
+        | CodecKind::Mpeg12
+        | CodecKind::Still => true,
+        CodecKind::Mpeg4 | CodecKind::Other => false,
+    }
 }
 
 impl Default for FrameDecoder {
@@ -62,6 +79,7 @@ impl FrameDecoder {
     pub fn new() -> Self {
         Self {
             open: None,
+            of: Weak::new(),
             packet: Packet::new(),
             frame: Frame::new(),
             pass: None,
@@ -108,6 +126,11 @@ impl FrameDecoder {
         // And libavcodec's threads conceal damage in VP8 otherwise than one alone does, in silence.
         let alone = run.packets() < FEW || index.info.params.codec.kind == CodecKind::Vp8;
         let threads = if alone { 1 } else { self.threads };
+        let of = Arc::downgrade(index);
+        if !forgets(index.info.params.codec.kind) && !Weak::ptr_eq(&self.of, &of) {
+            self.open = None;
+        }
+        self.of = of;
         self.ready(&index.site, &index.info.params, threads)?;
         self.counts.runs += 1;
         let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);

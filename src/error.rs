@@ -144,7 +144,7 @@ pub enum Error {
         cap: u64,
     },
     /// A frame number that the video does not have.
-    #[error("{site}: frame {index} asked for, but there are {frames} frames (0..{frames}, or -{frames}..-1 from the end)")]
+    #[error("{site}: frame {index} asked for, but there are {frames} frames (0 to {}, or -{frames} to -1 from the end)", .frames.saturating_sub(1))]
     FrameIndex {
         /// Where.
         site: Site,

@@ -12,6 +12,7 @@ pub mod look;
 mod nal;
 mod params;
 pub mod roles;
+mod stated;
 pub mod still;
 pub mod store;
 
@@ -133,7 +134,8 @@ impl VideoIndex {
         let order = self.packets[packet.at()].order;
         let before = &self.starts[..self.starts.partition_point(|&s| s <= packet.0)];
         let start = before.iter().rfind(|&&s| self.packets[s as usize].order <= order);
-        DecodeIndex(start.copied().unwrap_or(0))
+        // What leads the first start on screen and can be decoded all the same is decoded from there.
+        DecodeIndex(start.or(before.first()).copied().unwrap_or(0))
     }
 
     /// What a decoder must be given in front of packet `at` when decoding starts there.
@@ -316,6 +318,15 @@ mod tests {
         let starts: Vec<u32> = (0..8).map(|f| index.start_of(DisplayIndex(f)).0).collect();
         assert_eq!(starts, [0, 0, 0, 0, 0, 0, 4, 4]);
         assert_eq!(index.key_frames(), [DisplayIndex(0), DisplayIndex(6)]);
+    }
+
+    #[test]
+    fn what_leads_the_first_start_and_can_be_decoded_is_decoded_from_there() {
+        let cut =
+            [(-2, false, false), (-1, false, false), (3, true, true), (1, false, true), (2, false, true)];
+        let index = VideoIndex::sketch(&cut);
+        let starts: Vec<u32> = (0..3).map(|f| index.start_of(DisplayIndex(f)).0).collect();
+        assert_eq!(starts, [2, 2, 2]);
     }
 
     #[test]

@@ -89,7 +89,9 @@ impl Recipe {
     /// masks, and `fill` where there is no picture.
     pub fn for_labels(&self, fill: u8) -> Self {
         let label_fill = Some(fill);
-        Self { normalize: None, channels: Channels::One, dtype: Dtype::U8, label_fill, ..self.clone() }
+        let assumed = Assumed::default(); // of colours; labels are what they are
+        let plain = Self { normalize: None, channels: Channels::One, dtype: Dtype::U8, ..self.clone() };
+        Self { label_fill, assumed, ..plain }
     }
 
     /// The same, with pictures' files decoded whole and into the RGB that their decoder makes, as other libraries do, rather than

@@ -4,9 +4,11 @@
 #[path = "common/mod.rs"]
 mod common;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use common::spools::{config, deliver, items, normalized, resized_crop, shorter_side};
+use common::spools::{asked_on, config, deliver, items, normalized, resized_crop, shorter_side};
+use framespool::error::Error;
 use framespool::pixels::{Dtype, Layout};
 use framespool::sampling::footage::Extent;
 use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
@@ -73,4 +75,43 @@ fn with_memory_enough_every_picture_is_decoded_once() {
     assert!(ample.frames > 3 * delivered, "{ample:?}");
     assert!(ample.decoding.pictures_decoded <= delivered + delivered / 10, "{ample:?}");
     assert!(none.decoding.pictures_decoded > 4 * delivered, "{none:?}");
+}
+
+#[test]
+fn who_is_interrupted_at_any_moment_and_asks_on_gets_every_batch() {
+    let mut items = items();
+    let bad = |item: &Item| matches!(&item.place, Place::Path(path) if path.to_string_lossy().contains("/corrupt/"));
+    items.sort_by_key(|item| !bad(item));
+    items.truncate(items.iter().filter(|item| bad(item)).count() + 1);
+    if items.len() < 3 {
+        return;
+    }
+    let rule: Sampling = Arc::new(Random::new(4, 1, 1, Short::Loop).expect("a rule"));
+    // Of a batch of one bad clip nothing is left: another is made in its place, on the caller's own thread.
+    let mut base = config(&items, &rule, &shorter_side(), OnError::Skip);
+    base.order.batch_size = 1;
+    let (expected, stats) = deliver(base.clone());
+    assert!(stats.errors.values().sum::<u64>() > 0, "{stats:?}");
+    let mut interrupted = 0;
+    for moment in 1.. {
+        let left = Cell::new(moment);
+        let watch = || {
+            left.set(left.get() - 1);
+            if left.get() == 0 {
+                Err(Error::Interrupted)
+            } else {
+                Ok(())
+            }
+        };
+        match asked_on(base.clone(), &watch, true) {
+            Ok((got, _)) => assert_eq!(got, expected, "interrupted at call {moment}"),
+            Err(Error::Interrupted) => {} // while it was started
+            Err(other) => panic!("{other}"),
+        }
+        if left.get() > 0 || moment > 100 {
+            break;
+        }
+        interrupted += 1;
+    }
+    assert!(interrupted > expected.len(), "{interrupted} of {} batches", expected.len());
 }

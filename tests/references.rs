@@ -108,7 +108,13 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
             if let Some(closure) = &closure {
                 let got = video.decode(closure);
                 let order = index.packets[run.start.at()].order;
-                let leads = |at: u32| index.packets.get(at as usize).is_some_and(|p| p.order < order);
+                let first = index.starts.first() == Some(&run.start.0);
+                let leads = |at: u32| {
+                    index
+                        .packets
+                        .get(at as usize)
+                        .is_some_and(|p| p.order < order && !(first && p.is_frame()))
+                };
                 if let Some((at, why)) = got.complaint.as_ref().filter(|c| !leads(c.0)) {
                     return Some(Err(format!("{}: {why}", place(*at))));
                 }

@@ -32,6 +32,30 @@ fn decode(video: &Video, threads: u32, nap: Duration) -> (BTreeMap<u32, String>,
     (frames, errors)
 }
 
+/// How many decoders are opened for two videos of the same parameters, one after the other.
+fn opened(name: &str) -> Option<u64> {
+    let entry = common::videos().into_iter().find(|entry| entry.path.ends_with(name))?;
+    let mut decoder = FrameDecoder::new();
+    for _ in 0..2 {
+        let video = Video::open(entry.source().ok()?, &|| Ok(())).expect("a sound video");
+        let index = video.index().clone();
+        for run in plan::runs(&index, &[DisplayIndex(0), DisplayIndex(1)]) {
+            decoder.run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("sound frames");
+        }
+    }
+    Some(decoder.counts.decoders_opened)
+}
+
+#[test]
+fn decoders_that_remember_tables_are_not_carried_from_file_to_file() {
+    // Camera files leave their Huffman tables out, others bring their own: what the one decoder remembers spoils the other's.
+    for (name, expected) in [("mjpeg_camera_320x240.avi", 2), ("base_640x360.mp4", 1)] {
+        if let Some(opened) = opened(name) {
+            assert_eq!(opened, expected, "{name}");
+        }
+    }
+}
+
 #[test]
 fn several_threads_notice_the_same_damage_as_one() {
     let mut different = Vec::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use framespool::error::{Error, Result};
 
-use crate::file_list::{not_empty, root_of};
+use crate::file_list::{below, not_empty, root_of};
 use crate::text::for_each_line;
 use crate::value::{shortened, Column, Value};
 use crate::{Dataset, Entry, FrameList, NO_LABEL};
@@ -75,7 +75,7 @@ pub fn rawframes(
     let (mut dataset, mut lists) = (Dataset::default(), Vec::new());
     for_each_line(path, true, |_, line| {
         let (name, numbers) = split(line, fields, several)?;
-        let mut entry = Entry::new(root.join(name), NO_LABEL);
+        let mut entry = Entry::new(below(root, name), NO_LABEL);
         entry.label = number(fields, &numbers, FrameField::Label).unwrap_or(NO_LABEL);
         entry.frames = frames_of(frames, fields, &numbers)?;
         dataset.entries.push(entry);

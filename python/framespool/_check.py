@@ -63,13 +63,16 @@ def number(
 
 
 def device_number(device: Any) -> int | None:
-    """The number of a GPU in ``"cuda:0"``, ``"cuda"`` (which is 0) or a torch.device; ``None`` for ``"cpu"``."""
+    """The number of a GPU, as such or in ``"cuda:0"``, ``"cuda"`` (which is 0) or a torch.device; ``None`` for
+    ``"cpu"``."""
+    if not isinstance(device, (str, bool)) and hasattr(device, "__index__"):
+        return whole("device", device, most=9999)
     text = str(device)
     if text == "cpu":
         return None
     match = re.fullmatch(r"cuda(?::(\d{1,4}))?", text)
     if match is None:
-        raise ArgumentError(f'device must be "cpu", "cuda" or "cuda:N", got {device!r}')
+        raise ArgumentError(f'device must be "cpu", "cuda", "cuda:N" or N, got {device!r}')
     return int(match[1] or 0)
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from framespool import transforms
 from framespool._check import whole
@@ -55,21 +55,21 @@ def check(
     clips_per_video: int | None = None,
     report: str | os.PathLike[str] | None = None,
     num_threads: int | None = None,
-    index: str | os.PathLike[str] | bool | None = None,
+    index: str | os.PathLike[str] | Literal[False] | None = None,
     progress: Callable[[int, int, int], object] | None = None,
 ) -> CheckReport:
     """Decodes a dataset on the CPU and tells which entries cannot be, with reasons. No bad file stops it.
 
     ``dataset``: as for :class:`ClipLoader`. Files whose names end like pictures' are taken for pictures, and members of
-    archives whose names do not tell by their first bytes. Every frame is
-    decoded, or with ``clips_per_video`` that many random clips of 16 frames of each video, which is quicker and may
-    miss damage. ``report``: a file of JSON lines, one for each entry, to which results are added as they come; entries
-    that it has, and whose files have the same length and time since, are not decoded again, so that a run that was
-    stopped goes on. ``num_threads``, ``index``: as for :class:`ClipLoader`. ``progress``: called with (done, failed,
-    total).
+    archives whose names do not tell by their first bytes. Every frame is decoded, or with ``clips_per_video`` that many
+    random clips of 16 frames of each video, which is quicker and may miss damage. ``report``: a file of JSON lines, one
+    for each entry, to which results are added as they come; entries that it has, and whose files have the same length
+    and time since, are not decoded again, so that a run that was stopped goes on (URLs and bytes, of which that is not
+    known, are decoded again). ``num_threads``, ``index``: as for :class:`ClipLoader`. ``progress``: called with (done,
+    failed, total).
 
-    Raises :class:`~framespool.ArgumentError` for an empty dataset and for a report of something else; what is wrong
-    with files is in the result.
+    Raises :class:`~framespool.ArgumentError` for an empty dataset and for a report of something else, ``OSError`` where
+    the report cannot be written; what is wrong with files is in the result.
     """
     began = time.monotonic()
     entries = as_dataset(dataset)

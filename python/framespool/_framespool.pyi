@@ -86,7 +86,8 @@ class Tensor:
     """Numbers in memory, with a shape: what framespool hands over.
 
     Leaves by DLPack, without a copy: ``torch.from_dlpack(t)``, ``numpy.from_dlpack(t)``, ``jax.dlpack.from_dlpack(t)``.
-    The memory lives as long as any of its takers. ``t[i]`` is a view of entry ``i`` of the first dimension.
+    The memory lives as long as any of its takers. ``t[i]`` is a view of entry ``i`` of the first dimension. It can be
+    pickled where it lies on the host; its numbers are copied.
     """
 
     @property
@@ -120,17 +121,23 @@ class Tensor:
     def __array__(self, dtype: Any | None = None, *, copy: bool | None = None) -> Any: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA array interface, version 3; AttributeError where the tensor is not on a GPU."""
+        """The CUDA array interface, version 3; AttributeError where the tensor is not on a GPU, and for bfloat16, which
+        the interface does not have."""
     def cpu(self) -> Tensor:
         """The same on the host: itself where it lies there already, else a copy."""
     def numpy(self) -> Any:
-        """The same memory as a NumPy array; TypeError for a tensor on a GPU (use ``.cpu()`` first)."""
+        """The same memory as a NumPy array; TypeError for a tensor on a GPU (use ``.cpu()`` first) and for bfloat16,
+        which NumPy does not have; ImportError without NumPy."""
     def torch(self) -> Any:
-        """The same memory as a PyTorch tensor."""
+        """The same memory as a PyTorch tensor; ImportError without PyTorch."""
     def tobytes(self) -> bytes:
         """A copy of the memory, row-major."""
+    def __reduce__(self) -> tuple[Any, tuple[bytes, list[int], str]]: ...
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
+
+def tensor_of(data: bytes, shape: Sequence[int], dtype: str) -> Tensor:
+    """The tensor that was pickled as these three; ValueError where they do not belong together."""
 
 @final
 class Clip:

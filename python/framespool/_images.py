@@ -56,8 +56,9 @@ class ImageBatch:
 class ImageLoader(Loader[ImageBatch]):
     """Streams batches of images (JPEG and PNG files) in an order that only the arguments decide.
 
-    The keywords are those of :class:`~framespool.ClipLoader`, and so are order, shards, epochs, states, errors and
-    :meth:`stats`, in which an image is a clip of one frame. ``dataset``: a :class:`~framespool.datasets.Dataset`
+    Keywords mean what they mean for :class:`~framespool.ClipLoader`, and so do order, shards, epochs, states, errors
+    and :meth:`stats`, in which an image is a clip of one frame; there is no ``sampling``, ``memory_budget``,
+    ``look_ahead``, ``index`` or ``nvdec_lanes``. ``dataset``: a :class:`~framespool.datasets.Dataset`
     (``framespool.datasets.images`` for class folders), or a list of ``(path, label)`` or of paths; bytes, or a
     :class:`~framespool.datasets.Member` of an archive, may stand for a path. EXIF orientation is applied; alpha is
     dropped; gray, CMYK and palette images become RGB.

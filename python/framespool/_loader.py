@@ -21,7 +21,8 @@ from framespool.transforms._lists import finish
 class Batch:
     """Clips with their facts; N clips of T frames.
 
-    ``frames``: Tensor in the loader's layout and dtype, or a list of N Tensors where the transforms do not make all
+    ``frames``: Tensor in the loader's layout and dtype (``ThreeCrop`` and ``FiveCrop`` put a dimension of views behind
+    N), or a list of N Tensors where the transforms do not make all
     frames the same size, or what a callable at the end of the transforms made of the Tensor. ``labels``: (N,) int64.
     ``indices``: (N, T) int64, display index of each frame. ``pts_seconds``: (N, T) float64, when each frame is shown,
     in seconds. ``mask``: (N, T) bool, false for frames that stand in for ones past the end. Where clips differ in
@@ -99,7 +100,8 @@ class ClipLoader(Loader[Batch]):
     Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one.
     :meth:`state_dict` says where it is, after any batch, and :meth:`load_state_dict` goes on from there, in another
     process too, and on another number of ranks if ``batch_size * num_shards`` stays the same. The loader does not
-    survive ``os.fork()``: make it in the process that uses it.
+    survive ``os.fork()``: make it in the process that uses it. Batches are taken by one thread at a time; a second one
+    that takes them meanwhile gets a ``RuntimeError``.
     """
 
     def __init__(

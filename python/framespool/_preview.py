@@ -52,6 +52,8 @@ def preview(
         whole("frames", frames, least=1, most=256),
         whole("epoch", epoch),
     )
+    if not rows:
+        raise ArgumentError("an epoch has no batch; use a smaller batch_size or last_batch='partial'")
     if ending == "png":
         _sheet([_strip(row) for row in rows]).save(place, format="PNG")
     else:

@@ -161,7 +161,10 @@ class Loader(Generic[B]):
         begins at its first.
         """
         number = whole("epoch", epoch, most=self._most_epoch)
-        self._next = (number, self._next[1] if number == self._next[0] else 0)
+        if self._pass is not None and self._untouched() and number == self._pass[1]:
+            self._next = self._pass[1:]  # of an iterator that was thrown away: its place is still to come
+        else:
+            self._next = (number, self._next[1] if number == self._next[0] else 0)
         # The state is this epoch's from now on, unless batches of the pass under way are still taken.
         self._chosen_at = None if self._pass is None else self._next_number()
 
@@ -211,7 +214,8 @@ class Loader(Generic[B]):
         if self._pass is None or batch is None:
             return self._next
         epoch = self._pass[1]
-        return (epoch, batch) if batch < len(self) else (epoch + 1, 0)
+        # Behind the last batch: the epoch after it, or the one that was chosen meanwhile.
+        return (epoch, batch) if batch < len(self) else self._next
 
     def _what(self) -> dict[str, Any]:
         if self._configuration is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,12 +25,15 @@ ClipLayout = Literal["THWC", "TCHW", "CTHW"]
 class VideoInfo:
     """Facts of a video, from its container; nothing is decoded for them.
 
-    ``width``, ``height``: pixels, as shown (rotation applied). ``rotation``: clockwise turn that display needs, in
-    degrees; it is applied to all frames (after mirroring left-right where ``mirrored``). ``keyframes``: display
-    indices at which decoding can start. ``begin_seconds``: when the first frame appears (not always 0);
-    ``end_seconds``: when the last one leaves. ``damaged_units``: pieces of the container that could not be read;
-    frames may be missing where they were (0 for a sound file). ``sample_aspect``: (num, den) of a pixel's width /
-    height, if stated. ``direct``: packets are read at their place in the file, without a demuxer.
+    ``path``: as it was given. ``container``, ``codec``: FFmpeg's names of them. ``num_frames``: frames that are shown.
+    ``num_packets``: packets of the video stream, which may be more. ``average_fps``: shown frames per second.
+    ``time_base``: (num, den), seconds of a tick of the file's clock. ``width``, ``height``: pixels, as shown (rotation
+    applied). ``rotation``: clockwise turn that display needs, in degrees; it is applied to all frames (after mirroring
+    left-right where ``mirrored``). ``keyframes``: display indices at which decoding can start. ``begin_seconds``: when
+    the first frame appears (not always 0); ``end_seconds``: when the last one leaves. ``damaged_units``: pieces of the
+    container that could not be read; frames may be missing where they were (0 for a sound file). ``sample_aspect``:
+    (num, den) of a pixel's width / height, if stated. ``direct``: packets are read at their place in the file, without
+    a demuxer.
     """
 
     path: str
@@ -77,11 +81,12 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path, the bytes of a file, a :class:`framespool.datasets.Member` of an archive, or a
-    :class:`framespool.datasets.FrameFolder`. ``device``: where frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``:
-    ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can decode the video exactly), ``"cpu"`` or
-    ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode the frames of one call; all cores by
-    default. Give 1 where many videos are read at once, as in workers of a DataLoader.
+    ``source``: a path or URL, the bytes of a file, a :class:`framespool.datasets.Member` of an archive, a
+    :class:`framespool.datasets.Cell` of a table, or a :class:`framespool.datasets.FrameFolder`. ``device``: where
+    frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it
+    can decode the video exactly), ``"cpu"`` or ``"nvdec"``; the frames are the same. ``num_threads``: threads that
+    decode the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a
+    DataLoader.
 
     ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
     again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
@@ -185,7 +190,7 @@ class Video:
         ``seed``, alike for all frames of one call. Float dtypes have values in 0..1 unless normalised.
         """
         steps, function = split(transforms)
-        clip = self._video.frames([int(i) for i in indices], steps, _dtype(dtype), _layout(layout), _seed(seed))
+        clip = self._video.frames(_numbers(indices), steps, _dtype(dtype), _layout(layout), _seed(seed))
         return Frames(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def frames_at(
@@ -202,7 +207,7 @@ class Video:
         Raises :class:`~framespool.FrameTimeError` before the first frame appears and from ``info.end_seconds`` on.
         """
         steps, function = split(transforms)
-        clip = self._video.frames_at([float(s) for s in seconds], steps, _dtype(dtype), _layout(layout), _seed(seed))
+        clip = self._video.frames_at([_moment(s) for s in seconds], steps, _dtype(dtype), _layout(layout), _seed(seed))
         return Frames(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def clip(
@@ -224,6 +229,28 @@ class Video:
             self.frames([start])  # raises, with the number and the count
         wanted = range(first, first + sequence_length * stride, stride)
         return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
+
+
+def _numbers(indices: Iterable[Any]) -> list[int]:
+    """Frame numbers as ints, NumPy's too. There may be millions: one by one only where something is wrong."""
+    given, most = list(indices), 2**63
+    try:
+        numbers = list(map(operator.index, given))
+        if not numbers or (bool not in set(map(type, given)) and -most <= min(numbers) and max(numbers) < most):
+            return numbers
+    except TypeError:
+        pass
+    return [whole("indices", value, least=-most, most=most - 1) for value in given]
+
+
+def _moment(value: Any) -> float:
+    """A time in seconds. Whether the video plays then is for the video to say, also of NaN."""
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"seconds must be numbers, got {value!r}") from None
 
 
 def _reopen(

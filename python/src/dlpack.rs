@@ -63,8 +63,19 @@ struct ManagedVersioned {
 
 const IS_COPIED: u64 = 2;
 
+/// CUDA's default stream that is the same for all threads.
+const DEFAULT: u64 = 1;
+
 /// CUDA's default stream of the thread that asks.
 const PER_THREAD: u64 = 2;
+
+/// Whether a consumer's stream can be expected to live on: PyTorch and XLA (JAX) keep all that they ever made. Where neither is
+/// loaded it is somebody else's, of whom nobody knows.
+fn streams_last(py: Python<'_>) -> bool {
+    let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
+    let loaded = |modules: Bound<'_, PyAny>| Ok(modules.contains("torch")? || modules.contains("jax")?);
+    modules.and_then(loaded).unwrap_or(false)
+}
 
 /// What a capsule keeps alive: the memory, and the shape that the consumer reads through a pointer.
 struct Keep {
@@ -82,8 +93,8 @@ impl Drop for Keep {
         let event = self.stream.and_then(|stream| device.record_on_foreign(stream).ok());
         match event {
             Some(event) => self.memory.read_until(event),
-            // Nobody knows where it reads, or the stream is gone: then all that was enqueued anywhere counts.
-            None => drop(device.synchronize()),
+            // Nobody knows where it reads: then all that was enqueued anywhere counts.
+            None => self.memory.read_anywhere(),
         }
     }
 }
@@ -108,7 +119,7 @@ pub struct Export {
 }
 
 impl Export {
-    fn tensor(self) -> (DlTensor, *mut c_void) {
+    fn tensor(self, py: Python<'_>) -> (DlTensor, *mut c_void) {
         let mut strides = vec![1i64; self.shape.len()];
         for i in (1..self.shape.len()).rev() {
             strides[i - 1] = strides[i] * self.shape[i].max(1);
@@ -116,8 +127,10 @@ impl Export {
         let data = self.memory.pointer().wrapping_add(self.offset).cast::<c_void>();
         let ndim = self.shape.len() as i32;
         let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
-        // Whoever lets go may be another thread, whose own stream is not the one that was meant.
-        let stream = self.stream.filter(|&stream| stream != PER_THREAD);
+        // Whoever lets go may be another thread, whose own stream is not the one that was meant; and a stream that was destroyed by then
+        // may not be asked, since its number may be another's.
+        let lasts = |stream| stream == DEFAULT || (stream != PER_THREAD && streams_last(py));
+        let stream = self.stream.filter(|&stream| ordinal.is_some() && lasts(stream));
         let mut keep = Box::new(Keep { memory: self.memory, shape: self.shape, strides, stream });
         let (shape, strides) = (keep.shape.as_mut_ptr(), keep.strides.as_mut_ptr());
         let device = match ordinal {
@@ -130,7 +143,7 @@ impl Export {
 
     /// A `dltensor` capsule.
     pub fn legacy(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let (tensor, manager) = self.tensor();
+        let (tensor, manager) = self.tensor(py);
         let managed = Box::into_raw(Box::new(Managed { tensor, manager, deleter: Some(delete_legacy) }));
         // SAFETY: the name is static, the destructor matches the pointer's type.
         let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), LEGACY.as_ptr(), Some(drop_legacy)) };
@@ -145,7 +158,7 @@ impl Export {
     /// A `dltensor_versioned` capsule.
     pub fn versioned(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let flags = if self.copied { IS_COPIED } else { 0 };
-        let (tensor, manager) = self.tensor();
+        let (tensor, manager) = self.tensor(py);
         let deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)> = Some(delete_versioned);
         let managed =
             Box::into_raw(Box::new(ManagedVersioned { major: 1, minor: 0, manager, deleter, flags, tensor }));

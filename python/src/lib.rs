@@ -57,7 +57,7 @@ mod _framespool {
     #[pymodule_export]
     use tables::read_tables;
     #[pymodule_export]
-    use tensor::Tensor;
+    use tensor::{tensor_of, Tensor};
     #[pymodule_export]
     use video::{remote_stats, Clip, FrameIterator, Video};
 

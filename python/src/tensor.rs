@@ -12,7 +12,7 @@ use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::dlpack::{DlDataType, Export, CPU, CUDA};
 use crate::errors::OrRaise;
@@ -96,14 +96,27 @@ impl Tensor {
         element: Element,
     ) -> Self {
         let len = bytes.len() * N;
-        let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, len).expect("small");
-        if let Target::Host(all) = parts[0].target() {
+        let fill = |all: &mut [u8]| {
             for (to, from) in all.chunks_exact_mut(N.max(1)).zip(bytes) {
                 to.copy_from_slice(&from);
             }
+        };
+        Self::filled(len, shape, element, fill).expect("small")
+    }
+
+    /// A tensor in memory of its own, whose bytes are written at once.
+    fn filled(
+        len: usize,
+        shape: Vec<usize>,
+        element: Element,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> framespool::Result<Self> {
+        let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, len)?;
+        if let Target::Host(all) = parts[0].target() {
+            fill(all);
         }
         drop(parts);
-        Self::of(lent.collect().ok().expect("its part was dropped"), shape, element)
+        Ok(Self::of(lent.collect().ok().expect("its part was dropped"), shape, element))
     }
 
     fn byte_len(&self) -> usize {
@@ -184,6 +197,27 @@ impl Tensor {
             ))),
         }
     }
+}
+
+/// Bytes of a tensor; `None` where that is more than can be said.
+fn bytes_in(shape: &[usize], element: Element) -> Option<usize> {
+    shape.iter().try_fold(element.bytes(), |product, &len| product.checked_mul(len))
+}
+
+/// The tensor that was pickled as these three.
+#[pyfunction]
+pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) -> PyResult<Tensor> {
+    let all =
+        [Element::U8, Element::F16, Element::BF16, Element::F32, Element::F64, Element::I64, Element::Bool];
+    let element = all.into_iter().find(|element| element.name() == dtype);
+    let fits = |element: &Element| bytes_in(&shape, *element) == Some(data.len());
+    let Some(element) = element.filter(fits) else {
+        let len = data.len();
+        return Err(PyValueError::new_err(format!(
+            "{len} bytes are no tensor of shape {shape:?} and dtype {dtype}"
+        )));
+    };
+    Tensor::filled(data.len(), shape, element, |all| all.copy_from_slice(data)).or_raise(py)
 }
 
 /// The legacy default stream of CUDA, as DLPack and the CUDA array interface number it.
@@ -397,6 +431,17 @@ impl Tensor {
     /// A copy of the memory, row-major.
     fn tobytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
         py.detach(|| self.bytes().map(Cow::into_owned)).or_raise(py)
+    }
+
+    /// For pickle and copy: the numbers travel, not what holds them.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        if self.ordinal().is_some() {
+            let device = self.device();
+            return Err(PyTypeError::new_err(format!("the tensor is on {device}; pickle what .cpu() gives")));
+        }
+        let bytes = self.bytes().or_raise(py)?;
+        let made_of = (PyBytes::new(py, &bytes), &self.shape, self.element.name()).into_pyobject(py)?;
+        Ok((py.import("framespool._framespool")?.getattr("tensor_of")?, made_of))
     }
 
     /// Nested lists of Python numbers.

@@ -230,7 +230,8 @@ impl FrameIterator {
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(stream) = held.as_mut() else { return Ok(None) };
             let next = stream.next(&watch());
-            if !matches!(next, Ok(Some(_))) {
+            // Where only the wait was interrupted, the next call waits on.
+            if !matches!(next, Ok(Some(_)) | Err(Error::Interrupted)) {
                 *held = None;
             }
             next

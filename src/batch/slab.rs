@@ -145,6 +145,11 @@ impl Slab {
         self.events().read.push(event);
     }
 
+    /// Takes note that somebody reads it nobody knows where: it is not used again at all. Freeing it waits for whoever uses it.
+    pub fn read_anywhere(&self) {
+        self.events().unmarked = true;
+    }
+
     /// Takes note that somebody reads it in a stream of their own: it is not written again before what that stream has been
     /// given by the time the slab is given up.
     pub fn read_on(&self, stream: u64) {
@@ -182,7 +187,7 @@ impl Drop for Slab {
             for stream in readers {
                 match memory.device().record_on_foreign(stream) {
                     Ok(event) => read.push(event),
-                    Err(_) => unmarked |= memory.device().synchronize().is_err(),
+                    Err(_) => unmarked = true,
                 }
             }
             // What was to be over before this content was written still counts: a part may have been left unwritten.

@@ -13,8 +13,9 @@ use super::{Counts, Step, Times};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::Packet;
-use crate::index::access::Access;
+use crate::index::access::{Access, Shape, CROPPED};
 use crate::index::VideoIndex;
+use crate::media::ColourTags;
 use crate::plan::Run;
 use crate::units::DecodeIndex;
 
@@ -25,11 +26,16 @@ pub struct HardwareDecoder {
     packet: Packet,
     unit: Vec<u8>,
     pass: Option<Pass>,
+    /// What the run's headers stated of colour, of codecs of which the parser does not report it.
+    colour: Option<ColourTags>,
     /// Work done so far.
     pub counts: Counts,
     /// Time spent so far.
     pub times: Times,
 }
+
+/// Matrix coefficients that say "these planes are red, green and blue" (ITU-T H.273 table 4).
+const RGB: u8 = 0;
 
 /// What the calls of the session say: the session's own trouble, or that of whoever took a picture.
 enum Trouble {
@@ -53,6 +59,7 @@ impl HardwareDecoder {
             packet: Packet::new(),
             unit: Vec::new(),
             pass: None,
+            colour: None,
             counts: Counts::default(),
             times: Times::default(),
         })
@@ -84,6 +91,7 @@ impl HardwareDecoder {
             other => other.into(),
         })?;
         self.counts.runs += 1;
+        self.colour = access.colour;
         self.pass = Some(Pass::new(index.clone(), run, true, false));
         Ok(())
     }
@@ -146,6 +154,7 @@ impl HardwareDecoder {
         let decode = wanted || !(spared || leads);
         let (_, access) = self.access.as_ref().expect("made when the run began");
         let shape = access.unit(self.packet.data(), &mut self.unit);
+        self.heed(&shape, &pass.index)?;
         let have = Instant::now();
         self.times.reading += have - begun;
         if !pass.index.packets[at.at()].is_part() {
@@ -162,9 +171,10 @@ impl HardwareDecoder {
         };
         let mut painting = Duration::ZERO;
         let counts = &mut self.counts;
-        let fed = self
-            .session
-            .feed(&unit, &mut |id, surface| hand_on(pass, id, surface, each, counts, &mut painting));
+        let colour = self.colour;
+        let fed = self.session.feed(&unit, &mut |id, surface| {
+            hand_on(pass, id, &coloured(surface, colour), each, counts, &mut painting)
+        });
         self.times.painting += painting;
         self.times.decoding += have.elapsed().saturating_sub(painting);
         fed.map_err(|trouble| blame(pass, at, trouble))?;
@@ -179,18 +189,53 @@ impl HardwareDecoder {
         let begun = Instant::now();
         let mut painting = Duration::ZERO;
         let counts = &mut self.counts;
-        let finished =
-            self.session.finish(&mut |id, surface| hand_on(pass, id, surface, each, counts, &mut painting));
+        let colour = self.colour;
+        let finished = self.session.finish(&mut |id, surface| {
+            hand_on(pass, id, &coloured(surface, colour), each, counts, &mut painting)
+        });
         self.times.painting += painting;
         self.times.decoding += begun.elapsed().saturating_sub(painting);
         finished.map_err(|trouble| blame(pass, pass.last(), trouble))?;
         pass.verdict().map(|()| Step::Done)
     }
 
+    /// Takes note of what a unit states.
+    ///
+    /// # Errors
+    /// `Unsupported` for what a hardware decoder's pictures cannot tell of.
+    fn heed(&mut self, shape: &Shape, index: &VideoIndex) -> Result<()> {
+        let refuse = |what: &str| Err(Error::Unsupported { site: index.site.clone(), what: what.to_owned() });
+        if shape.resized {
+            return refuse("on the GPU, pictures that ask to be shown at another size than their own");
+        }
+        if shape.cropped {
+            return refuse(&format!("on the GPU, {CROPPED}"));
+        }
+        let Some(now) = shape.colour else { return Ok(()) };
+        if now.matrix == RGB {
+            return refuse("on the GPU, planes of red, green and blue");
+        }
+        if self.colour.is_some_and(|before| before != now) {
+            return refuse("on the GPU, a colour space that changes within the stream");
+        }
+        self.colour = Some(now);
+        Ok(())
+    }
+
     /// Gives up the run that is under way, if there is one.
     pub fn stop(&mut self) {
         if self.pass.take().is_some() {
             self.session.stop();
+        }
+    }
+}
+
+/// The surface with the colour that the stream's own headers stated, where they were read.
+fn coloured(surface: &Surface, stated: Option<ColourTags>) -> Surface {
+    match stated {
+        None => *surface,
+        Some(ColourTags { primaries, transfer, matrix, full_range }) => {
+            Surface { primaries, transfer, matrix, full_range, ..*surface }
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Pass {
     /// Pictures that lead the start on screen may refer to what lies before it: they are fed because the decoder's
     /// bookkeeping counts them, but they are nobody's, and their errors say nothing about the others.
     start_order: i64,
+    /// The run begins at the stream's first start: what leads it there and is a frame all the same can be decoded.
+    at_first_start: bool,
     /// What was found by looking through the run; then the two that follow are not asked.
     ahead: Option<Ahead>,
     /// Reads headers; `None` where every picture is to be decoded.
@@ -56,6 +58,7 @@ impl Pass {
             damage: None,
             tie_by_time: index.info.params.codec.kind == CodecKind::Vp9,
             start_order: index.packets[run.start.at()].order,
+            at_first_start: index.starts.first() == Some(&run.start.0),
             ahead: None,
             roles,
             layers: Vec::new(),
@@ -168,8 +171,10 @@ impl Pass {
         spared
     }
 
+    /// Whether a packet's picture is nobody's, since it leads the start on screen.
     pub fn leads(&self, at: DecodeIndex) -> bool {
-        self.index.packets[at.at()].order < self.start_order
+        let packet = &self.index.packets[at.at()];
+        packet.order < self.start_order && !(self.at_first_start && packet.is_frame())
     }
 
     /// What is wanted and was not handed on yet, ascending.

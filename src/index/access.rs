@@ -4,12 +4,13 @@
 
 use framespool_nvdec::session::Codec;
 
-use super::av1::{configured, kind, obus};
+use super::av1::{configured, kind, obus, sequence_end};
 use super::nal::{units, Framing};
 use super::params::listed_units;
-use super::roles::declares_frames_only;
+use super::roles::{crops_its_begin, declares_frames_only, sequence_crops_its_begin};
+use super::stated::{self, Stated};
 use super::VideoIndex;
-use crate::media::CodecKind;
+use crate::media::{CodecKind, ColourTags};
 
 /// How the packets of one stream become access units.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Access {
     framing: Framing,
     /// Each packet is one frame: never a field, never several frames.
     whole: bool,
+    /// What the configuration states of colour, of codecs of which parsers do not report it.
+    pub colour: Option<ColourTags>,
 }
 
 /// What is known of an access unit.
@@ -30,9 +33,25 @@ pub struct Shape {
     pub whole: bool,
     /// Pictures that it shows.
     pub shows: u8,
+    /// The colour that it states, from here on, of codecs of which parsers do not report it.
+    pub colour: Option<ColourTags>,
+    /// It asks to be shown at another size than its own.
+    pub resized: bool,
+    /// It brings a sequence whose pictures are cut on their left or top.
+    pub cropped: bool,
+}
+
+impl Shape {
+    fn of(whole: bool, shows: u8, stated: Option<Stated>) -> Self {
+        let resized = stated.is_some_and(|stated| stated.resized);
+        Self { whole, shows, colour: stated.map(|stated| stated.colour), resized, cropped: false }
+    }
 }
 
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
+
+/// Why such streams are left to the CPU.
+pub const CROPPED: &str = "pictures cut on their left or top, which not every parser heeds";
 
 impl Access {
     /// # Errors
@@ -56,6 +75,9 @@ impl Access {
         let hevc = codec == Codec::Hevc;
         let (framing, headers) = match codec {
             Codec::H264 | Codec::Hevc => {
+                if crops_its_begin(codec == Codec::Hevc, extradata) {
+                    return Err(CROPPED.into());
+                }
                 let framing = Framing::of(hevc, extradata);
                 let sets = listed_units(hevc, framing, extradata);
                 (framing, sets.iter().flat_map(|set| [&START_CODE[..], set].concat()).collect())
@@ -68,10 +90,14 @@ impl Access {
             }
             Codec::Vp8 | Codec::Vp9 => (Framing::StartCodes, Vec::new()),
         };
-        let fields = codec == Codec::H264 && !declares_frames_only(extradata);
+        let fields = codec == Codec::H264 && !declares_frames_only(extradata, &[]);
         // A set that changes inside the stream may bring fields with it.
         let whole = !fields && !index.changes_parameters;
-        Ok(Self { codec, headers, framing, whole })
+        let colour = match codec {
+            Codec::Av1 => stated::av1(configured(extradata)).map(|stated| stated.colour),
+            _ => None,
+        };
+        Ok(Self { codec, headers, framing, whole, colour })
     }
 
     /// Writes a packet as an access unit into `out`.
@@ -79,22 +105,26 @@ impl Access {
         out.clear();
         match self.codec {
             Codec::H264 | Codec::Hevc => {
+                let mut cropped = false;
                 for unit in units(self.framing, packet) {
+                    cropped |= sequence_crops_its_begin(self.codec == Codec::Hevc, unit);
                     out.extend_from_slice(&START_CODE);
                     out.extend_from_slice(unit);
                 }
-                Shape { whole: self.whole, shows: 1 }
+                Shape { cropped, ..Shape::of(self.whole, 1, None) }
             }
             Codec::Vp8 => {
                 out.extend_from_slice(packet);
                 // Bit 4 of the frame tag (RFC 6386, 9.1).
-                Shape { whole: true, shows: u8::from(packet.first().is_some_and(|tag| tag & 0x10 != 0)) }
+                let shows = u8::from(packet.first().is_some_and(|tag| tag & 0x10 != 0));
+                Shape::of(true, shows, stated::vp8(packet))
             }
             Codec::Vp9 => {
                 out.extend_from_slice(packet);
                 let frames = superframe(packet);
                 let shows = frames.iter().filter(|frame| shows_vp9(frame)).count();
-                Shape { whole: frames.len() == 1, shows: shows as u8 }
+                let stated = frames.iter().find_map(|frame| stated::vp9(frame));
+                Shape::of(frames.len() == 1, shows as u8, stated)
             }
             Codec::Av1 => {
                 // MP4 and Matroska leave temporal delimiters out; by them a parser tells where a unit begins.
@@ -102,7 +132,7 @@ impl Access {
                     out.extend_from_slice(&[kind::DELIMITER << 3 | 2, 0]);
                 }
                 out.extend_from_slice(packet);
-                Shape { whole: false, shows: 1 }
+                Shape::of(false, 1, stated::av1(packet))
             }
         }
     }
@@ -143,7 +173,7 @@ fn shows_vp9(frame: &[u8]) -> bool {
 fn film_grain(configuration: &[u8]) -> Option<bool> {
     let list = obus(configuration)?;
     let header = list.iter().find(|obu| obu.kind == kind::SEQUENCE_HEADER)?;
-    super::av1::film_grain(header.payload)
+    Some(sequence_end(header.payload)?.film_grain)
 }
 
 #[cfg(test)]
@@ -182,7 +212,7 @@ mod tests {
         let mut out = Vec::new();
         let shape = access.unit(&[0, 0, 0, 2, 0x65, 9, 0, 0, 0, 1, 0x41], &mut out);
         assert_eq!(out, [0, 0, 0, 1, 0x65, 9, 0, 0, 0, 1, 0x41]);
-        assert_eq!(shape, Shape { whole: false, shows: 1 }, "nothing says that there are no fields");
+        assert_eq!(shape, Shape::of(false, 1, None), "nothing says that there are no fields");
     }
 
     #[test]

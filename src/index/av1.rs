@@ -4,6 +4,7 @@
 
 use super::look::leb128;
 use super::nal::Bits;
+use crate::media::ColourTags;
 
 /// Types of OBUs (6.2.2).
 pub(super) mod kind {
@@ -94,8 +95,16 @@ struct Model {
 
 const ALL: u8 = 0xff;
 
-/// `film_grain_params_present` of a sequence header (5.5.1, 5.5.2); `None` where it cannot be told.
-pub(super) fn film_grain(header: &[u8]) -> Option<bool> {
+/// What stands at the end of a sequence header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SequenceEnd {
+    pub colour: ColourTags,
+    /// `film_grain_params_present`.
+    pub film_grain: bool,
+}
+
+/// The end of a sequence header (5.5.1, 5.5.2); `None` where it cannot be told.
+pub(super) fn sequence_end(header: &[u8]) -> Option<SequenceEnd> {
     const SRGB: (u32, u32, u32) = (1, 13, 0);
     let mut bits = Bits::plain(header);
     let profile = Bits::plain(header).take(3)?;
@@ -106,12 +115,10 @@ pub(super) fn film_grain(header: &[u8]) -> Option<bool> {
     let gray = profile != 1 && bits.bit()? == 1;
     let described = bits.bit()? == 1;
     let colour = if described { (bits.take(8)?, bits.take(8)?, bits.take(8)?) } else { (2, 2, 2) };
-    if gray {
-        bits.bit()?; // range
-    } else if colour == SRGB {
+    let full_range = (!gray && colour == SRGB) || bits.bit()? == 1;
+    if !gray && colour == SRGB {
         bits.bit()?; // separate_uv_delta_q
-    } else {
-        bits.bit()?; // range
+    } else if !gray {
         let (mut half_width, mut half_height) = (profile == 0, profile == 0);
         if profile == 2 {
             half_width = !twelve || bits.bit()? == 1;
@@ -122,7 +129,9 @@ pub(super) fn film_grain(header: &[u8]) -> Option<bool> {
         }
         bits.bit()?; // separate_uv_delta_q
     }
-    Some(bits.bit()? == 1)
+    let (primaries, transfer, matrix) = (colour.0 as u8, colour.1 as u8, colour.2 as u8);
+    let colour = ColourTags { primaries, transfer, matrix, full_range: Some(full_range) };
+    Some(SequenceEnd { colour, film_grain: bits.bit()? == 1 })
 }
 
 impl Sequence {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::frames::{tabulate, Known, Table};
 use super::look::{Look, Looker, Start};
 use super::params::ParameterSets;
-use super::roles::declares_order;
+use super::roles::{declares_frames_only, declares_order, JpegTables};
 use super::{PacketRecord, VideoIndex};
 use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
@@ -51,6 +51,7 @@ pub fn from_scan(
     let mut key_check: Option<KeyCheck> = None;
     let mut carried = Carried::default();
     let mut stateful = false;
+    let mut jpeg = JpegTables::default();
     let mut padded = Vec::new();
     let track = scan::scan(source, limits, |info, packet| {
         watch()?;
@@ -65,7 +66,8 @@ pub fn from_scan(
         let mut look = looker.look(packet.data(), packet.is_key());
         // A palette or new configuration beside a packet stays in force for all packets after it.
         stateful |= packet.has_decoder_side_data();
-        if stateful && !looks.is_empty() {
+        let borrows = info.params.codec.name == "mjpeg" && !jpeg.stand_alone(packet.data());
+        if (stateful || borrows) && !looks.is_empty() {
             look.start = Start::No;
         }
         carried.pass(looks.len() as u32, look.start, packet.data());
@@ -236,11 +238,17 @@ fn from_tables(
                 look = looker.look(&head, fact.key);
             }
             if known.is_empty() {
+                if kind == CodecKind::H264 && !declares_frames_only(&info.params.extradata, &head) {
+                    return Ok(None); // a sample may be one field of two: only its own header says so
+                }
                 carried = Carried::begin(&looker, &info, &head);
             }
             carried.pass(known.len() as u32, look.start, &head);
             // A packet that the file is too short to hold is an error when its frame is asked for, not here.
             let present = fact.offset.is_some_and(|o| o + u64::from(fact.size) <= source.len());
+            if has_starts_inside && present && !look.shown && fact.size as usize > LONG_HEAD {
+                return Ok(None); // what it shows lies behind a long preface: all of it must be read
+            }
             let start = if has_starts_inside { look.start } else { trusted(kind, fact.key) };
             Look { start, shown: look.shown || !present, ..look }
         } else {
@@ -324,7 +332,8 @@ fn finish(
     }
     // Durations are differences of times, whoever takes them.
     let begin = frames.first().map_or(0, |frame| frame.pts);
-    if end_pts.checked_sub(begin).is_none() {
+    let last = frames.last().map_or(0, |frame| frame.pts);
+    if end_pts < last || end_pts.checked_sub(begin).is_none() {
         let reason = format!("its frames are shown from {begin} to {end_pts} ticks, longer than can be said");
         return Err(Error::malformed(&site, reason));
     }

@@ -224,7 +224,7 @@ fn frames(
         .last()
         .map(|&n| known[n].fact.duration)
         .filter(|&d| d > 0)
-        .or_else(|| times.windows(2).last().map(|w| w[1] - w[0]))
+        .or_else(|| times.windows(2).last().and_then(|w| w[1].checked_sub(w[0])))
         .or_else(|| info.frame_rate.map(|r| frame_ticks(info, r)))
         .unwrap_or(0);
     let end = times.last().map_or(0, |t| t.saturating_add(last_duration));

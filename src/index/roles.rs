@@ -8,6 +8,8 @@ mod hevc;
 mod intra;
 mod mpeg;
 
+pub(super) use intra::JpegTables;
+
 use crate::media::{CodecKind, CodecParams};
 
 /// What else may depend on a packet's picture.
@@ -101,9 +103,27 @@ pub(super) fn declares_order(params: &CodecParams) -> bool {
     params.codec.kind != CodecKind::H264 || h264::Reader::new(&params.extradata, false).declares_order()
 }
 
-/// Whether an H.264 configuration says that there are no fields, in all its sequences.
-pub(super) fn declares_frames_only(extradata: &[u8]) -> bool {
-    h264::Reader::new(extradata, false).declares_frames_only()
+/// Whether an H.264 configuration, or else a stream's first packet, says that there are no fields, in all its sequences.
+pub(super) fn declares_frames_only(extradata: &[u8], first: &[u8]) -> bool {
+    let mut reader = h264::Reader::new(extradata, false);
+    reader.role(first);
+    reader.declares_frames_only()
+}
+
+/// Whether one of a configuration's sequences leaves out columns on the left or rows at the top.
+pub(super) fn crops_its_begin(hevc: bool, extradata: &[u8]) -> bool {
+    match hevc {
+        true => super::hevc::crops_its_begin(extradata),
+        false => h264::Reader::new(extradata, false).crops_its_begin(),
+    }
+}
+
+/// Whether a unit is a sequence parameter set that does so.
+pub(super) fn sequence_crops_its_begin(hevc: bool, unit: &[u8]) -> bool {
+    match hevc {
+        true => super::hevc::set_crops_its_begin(unit),
+        false => h264::set_crops_its_begin(unit),
+    }
 }
 
 /// Headers written by hand, bit by bit.

@@ -263,7 +263,7 @@ impl Draft {
     fn finish_map(mut self, mapped: Mapped, whole_window: bool) -> Geometry {
         self.mapped = Some(mapped);
         if mapped.shrunk {
-            self.resize_before_map();
+            self.resize_before_map(!whole_window);
         }
         if !whole_window {
             self.take_needed();
@@ -277,14 +277,18 @@ impl Draft {
         self.geometry
     }
 
-    /// A map that shrinks would pick pixels; so the source is resized, with averaging, to where the map no longer shrinks.
-    fn resize_before_map(&mut self) {
+    /// A map that shrinks would pick pixels; so the source is resized, with averaging, to where the map no longer shrinks. One that
+    /// only enlarges would mix what lies outside into the picture's own edges, where there is no padding either: such a picture is
+    /// resized as one without padding is (`also_larger`), and the map moves it into its place.
+    fn resize_before_map(&mut self, also_larger: bool) {
         let Some(mapped) = &mut self.mapped else { return };
         let window = self.geometry.window;
+        let straight = mapped.map[0][1] == 0.0 && mapped.map[1][0] == 0.0;
+        let most = if also_larger && straight { f64::from(MAX_SIDE) } else { 0.0 };
         let shrunk = |row: [f64; 3], length: u32| {
             // Not `hypot`, whose last bit differs from one C library to the next.
             let rate = (row[0] * row[0] + row[1] * row[1]).sqrt();
-            if rate > 1.0 {
+            if rate > 1.0 || f64::from(length) / rate <= most {
                 (f64::from(length) / rate).round().max(1.0) as u32
             } else {
                 length
@@ -407,6 +411,21 @@ mod tests {
         );
         // The centre of the first pixel: (cos / 2 - sin / 2) - 1 / 2 + 200 / 4.
         assert!((warp.to_x[2] as f64 / unit - (cos / 2.0 - sin / 2.0 - 0.5 + 50.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_padded_picture_that_grows_is_resized_and_then_moved() {
+        let mut d = draft(32, 32);
+        d.pad(Padding { left: 4, top: 4, right: 4, bottom: 4 }).unwrap();
+        d.crop(0, 5, size(32, 32)).unwrap();
+        d.resize(224, 224, Filter::Triangle);
+        let g = d.finish(false);
+        let Place::Warp(warp) = g.place else { panic!("{g:?}") };
+        let unit = 1i64 << POSITION_BITS;
+        // Seven times as large, without a fraction: no pixel is mixed with the padding.
+        assert_eq!((warp.to_x[0], warp.to_x[1], warp.to_x[2] % unit), (unit, 0, 0));
+        assert_eq!((warp.to_y[0], warp.to_y[1], warp.to_y[2] % unit), (0, unit, 0));
+        assert_eq!((g.resized.0 % 7, g.resized.1 % 7), (0, 0));
     }
 
     #[test]

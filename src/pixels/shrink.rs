@@ -2,7 +2,7 @@
 //! Out: how much smaller it may be, and the same geometry in the smaller picture.
 //! Never: gives up detail that the result could show: the rest of the way is a resize by `MARGIN` or more.
 
-use framespool_kernels::{Filter, Geometry, Rect};
+use framespool_kernels::{Filter, Geometry, Rect, MAX_SIDE};
 
 use crate::still::Shrink;
 
@@ -48,6 +48,7 @@ pub(super) fn in_smaller(geometry: &Geometry, stored: (u32, u32), factor: u32) -
     };
     let Rect { x, y, width, height } = geometry.crop;
     let (grid_x, grid_y) = geometry.grid;
+    let finer = |grid: u32| grid.checked_mul(factor).filter(|&grid| grid <= MAX_SIDE);
     Some(Geometry {
         crop: Rect {
             x: moved(x, across, grid_x, from_right)?,
@@ -55,7 +56,7 @@ pub(super) fn in_smaller(geometry: &Geometry, stored: (u32, u32), factor: u32) -
             width,
             height,
         },
-        grid: (grid_x.checked_mul(factor)?, grid_y.checked_mul(factor)?),
+        grid: (finer(grid_x)?, finer(grid_y)?),
         ..*geometry
     })
 }

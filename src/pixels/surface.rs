@@ -12,6 +12,9 @@ use crate::media::ColourTags;
 /// Matrix "unspecified" of ITU-T H.273.
 const UNSPECIFIED: u8 = 2;
 
+/// Matrix "the planes are green, blue and red".
+const RGB: u8 = 0;
+
 /// Size of the displayed part.
 pub(super) fn size(surface: &Surface) -> (u32, u32) {
     let shown = surface.display;
@@ -64,6 +67,9 @@ pub(super) fn frame(
     let tags = merged(surface, container).ok_or_else(|| {
         unsupported("full range by the container alone, which this stream may contradict".into())
     })?;
+    if tags.matrix == RGB && surface.chroma == Chroma::C444 {
+        return Err(unsupported("planes of red, green and blue".into()));
+    }
     let colour = colour(site, false, tags, assumed)?;
     Ok(DeviceFrame { width, height, depth_bits: surface.depth_bits, shift: surface.shift, planes, colour })
 }

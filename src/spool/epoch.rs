@@ -30,6 +30,8 @@ pub(super) struct Epoch {
     next_delivered: u64,
     /// Clips in each batch that is visible but not open.
     sizes: VecDeque<usize>,
+    /// The batch before that is still to come: what stands for its clips was being made when the caller was interrupted.
+    owed: Option<(u64, Error)>,
     /// As many batches may be open as there was memory for.
     room: usize,
     pool: Arc<Pool>,
@@ -52,6 +54,7 @@ impl Epoch {
             next_seen: first_batch,
             next_delivered: first_batch,
             sizes: VecDeque::new(),
+            owed: None,
             room: usize::MAX,
             pool,
         }
@@ -62,11 +65,35 @@ impl Epoch {
     }
 
     pub fn next_delivered(&self) -> u64 {
-        self.next_delivered
+        self.owed.as_ref().map_or(self.next_delivered, |(number, _)| *number)
     }
 
     pub fn next_batch(&mut self, with: &Tools<'_>, watch: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
         watch()?;
+        let batch = match self.owed.take() {
+            Some((number, error)) => self.stand_in_or_owe(number, error, with, watch)?,
+            None => match self.next_whole(with, watch)? {
+                None => return Ok(None),
+                Some((_, Assembled::Batch(batch))) => batch,
+                Some((number, Assembled::Nothing(error))) => {
+                    self.stand_in_or_owe(number, error, with, watch)?
+                }
+            },
+        };
+        with.meter.add(|s| {
+            s.batches += 1;
+            s.clips += batch.clips.len() as u64;
+            s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
+        });
+        Ok(Some(batch))
+    }
+
+    /// Waits for the next batch to be whole. `None` behind the last one.
+    fn next_whole(
+        &mut self,
+        with: &Tools<'_>,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<(u64, Assembled)>> {
         self.look_ahead(with);
         let opened = self.open(with, with.config.prefetch as usize + 1);
         if with.desk.open_batches() == 0 {
@@ -87,16 +114,22 @@ impl Epoch {
         self.look_ahead(with);
         // Where memory is short now, the next call sees to it: this batch is not to be lost.
         let _ = self.open(with, with.config.prefetch as usize);
-        let batch = match assemble(front, with)? {
-            Assembled::Batch(batch) => batch,
-            Assembled::Nothing(error) => self.stand_in(number, error, with, watch)?,
-        };
-        with.meter.add(|s| {
-            s.batches += 1;
-            s.clips += batch.clips.len() as u64;
-            s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
-        });
-        Ok(Some(batch))
+        Ok(Some((number, assemble(front, with)?)))
+    }
+
+    /// As [`Self::stand_in`]; where the caller is interrupted meanwhile, the next call makes it.
+    fn stand_in_or_owe(
+        &mut self,
+        number: u64,
+        error: Error,
+        with: &Tools<'_>,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Batch> {
+        let made = self.stand_in(number, error.clone(), with, watch);
+        if matches!(made, Err(Error::Interrupted)) {
+            self.owed = Some((number, error));
+        }
+        made
     }
 
     /// A batch of which every clip was skipped: one clip that is marked as padding, so that all ranks deliver the same

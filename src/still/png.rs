@@ -130,6 +130,9 @@ fn frame<'a>(
         _ => pixels * if wide { 6 } else { 3 },
     };
     let [samples, made, _] = memory.lend(site, [coded, copy, 0])?;
+    if header.coding == Coding::DeflateInterlaced && header.sample_bits < 8 {
+        samples.fill(0); // the crate adds such pixels to what is there
+    }
     reader.next_frame(samples).map_err(|error| refused(site, error))?;
 
     let colour = |matrix| Colour { matrix, range: Range::Full };

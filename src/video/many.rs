@@ -5,7 +5,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Builder;
+use std::thread::{Builder, Thread};
+use std::time::Duration;
 
 use super::{Picture, Video, Workbench};
 use crate::error::{Error, Result, Site};
@@ -15,6 +16,19 @@ use crate::order::rng::Key;
 use crate::pixels::Recipe;
 use crate::source::{calling, Place};
 use crate::units::DisplayIndex;
+
+/// How often a caller who waits for helpers looks up.
+const LOOK_UP: Duration = Duration::from_millis(20);
+
+/// Counts a helper until it ends, however that comes, and tells the caller.
+struct Busy<'a>(&'a AtomicUsize, &'a Thread);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.1.unpark();
+    }
+}
 
 /// Decodes pictures on some threads, the caller's among them; picture *i* draws its random numbers as clip *i* of this seed. `watch` is called
 /// meanwhile and stops it by an error.
@@ -61,6 +75,7 @@ pub fn decode_stills(
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(picture);
         }
     };
+    let (busy, caller) = (AtomicUsize::new(0), std::thread::current());
     let helpers = threads.min(u32::try_from(files.len()).unwrap_or(u32::MAX)).saturating_sub(1);
     std::thread::scope(|scope| {
         for helper in 0..helpers {
@@ -68,14 +83,25 @@ pub fn decode_stills(
             let flag = stop.clone();
             let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
             let help = || {
+                let _busy = Busy(&busy, &caller);
                 let _calling = calling(wanted, None);
                 work(&stopped)
             };
+            busy.fetch_add(1, Ordering::AcqRel);
             if named.spawn_scoped(scope, help).is_err() {
+                busy.fetch_sub(1, Ordering::AcqRel);
                 break; // those that there are do it too
             }
         }
-        work(watch).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+        // The scope's end waits for the helpers, who may be at a slow server, without asking the caller.
+        let all = work(watch).and_then(|()| {
+            while busy.load(Ordering::Acquire) > 0 {
+                watch()?;
+                std::thread::park_timeout(LOOK_UP);
+            }
+            Ok(())
+        });
+        all.inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let taken = |place: Mutex<Option<Result<Picture>>>| {
         place.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or(Err(Error::Interrupted))

@@ -73,12 +73,23 @@ pub fn deliver(config: SpoolConfig) -> (Vec<String>, Stats) {
 
 /// The same, where starting may fail, and what lies on a device may not come to the host.
 pub fn try_deliver(config: SpoolConfig, watch: &dyn Fn() -> Result<()>) -> Result<(Vec<String>, Stats)> {
+    asked_on(config, watch, false)
+}
+
+/// The same; `asks_on`: a caller who was interrupted asks for the next batch all the same.
+#[allow(dead_code)]
+pub fn asked_on(
+    config: SpoolConfig,
+    watch: &dyn Fn() -> Result<()>,
+    asks_on: bool,
+) -> Result<(Vec<String>, Stats)> {
     let mut spool = Spool::start(config, watch)?;
     let pass = spool.begin(2, 0)?;
     let mut lines = Vec::new();
     loop {
         match spool.next_batch(pass, watch) {
             Ok(None) => return Ok((lines, spool.counter()())),
+            Err(Error::Interrupted) if asks_on => {}
             Err(error @ (Error::Gpu { .. } | Error::Interrupted)) => return Err(error),
             Err(error) => lines.push(error.to_string()),
             Ok(Some(batch)) => {

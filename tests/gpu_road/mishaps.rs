@@ -206,6 +206,25 @@ fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
 }
 
 #[test]
+fn a_graph_that_another_thread_captures_is_not_spoilt() {
+    let _turn = turn();
+    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
+    simulated.left(&gpu);
+    simulated.reset();
+    simulated.set_moods("captured=1");
+    for decoder in [DecoderChoice::Nvdec, DecoderChoice::Cpu] {
+        let base = config(&few(), &rules()[0], &normalized(Layout::Ncthw, Dtype::F16), OnError::Raise);
+        let (expected, _) = deliver(base.clone());
+        let (got, stats) = deliver(on_gpu(&base, Some(0), decoder));
+        assert_eq!(got, expected, "{decoder:?}");
+        let by_gpu = stats.pictures_decoded_by_gpu;
+        assert!((by_gpu > 0) == matches!(decoder, DecoderChoice::Nvdec), "{stats:?}");
+    }
+    simulated.set_moods("captured=0");
+    simulated.assert_clean("loaders beside a capture");
+}
+
+#[test]
 fn idle_decoders_make_room_for_a_batch() {
     let _turn = turn();
     let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };

@@ -72,6 +72,13 @@ impl Simulated {
         unsafe { self.function::<extern "C" fn(u64)>(c"simulated_gpu_set_seed")(seed) }
     }
 
+    /// Choices by their names: `name=0,name=1`.
+    pub fn set_moods(&self, moods: &str) {
+        let moods = CString::new(moods).expect("no zero inside");
+        // SAFETY: the type is that of `control.rs`.
+        unsafe { self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_moods")(moods.as_ptr()) }
+    }
+
     /// How much memory there is.
     #[allow(dead_code)]
     pub fn set_memory(&self, bytes: u64) {

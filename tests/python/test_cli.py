@@ -82,7 +82,7 @@ def test_codes_are_those_of_the_table(asl, bad_file, tmp_path, capsys):
         "preview": ([good, "--out", tmp_path / "a.png"], [nowhere]),
         "bench": ([good, "--seconds", "0.2"], [nowhere]),
         "index": ([good, "--index", tmp_path / "i"], [bad_file, "--index", tmp_path / "i"]),
-        "prepare": (None, [good, "--out", tmp_path / "o", "--ffmpeg", nowhere]),
+        "prepare": (None, [bad_file, "--out", tmp_path / "o"]),
         "completions": (["bash"], None),
     }
     assert list(lines) == COMMANDS
@@ -94,6 +94,34 @@ def test_codes_are_those_of_the_table(asl, bad_file, tmp_path, capsys):
                 # One object on a line, and nothing else, where there is anything to say; no progress.
                 assert all(json.loads(line)["command"] == command for line in out.splitlines())
                 assert "\r" not in err and (out or err)
+
+
+def test_values_and_places_that_cannot_be_end_with_2_before_anything_is_done(asl, tmp_path, capsys):
+    good, nowhere = asl[0][0], tmp_path / "no" / "where"
+    for words, what in [
+        (["check", good, "--report", nowhere], "--report"),
+        (["check", good, "--report", tmp_path], "--report"),
+        (["check", tmp_path], "holds no videos"),
+        (["preview", good, "--out", nowhere], "--out"),
+        (["preview", good, "--out", tmp_path / "a.jpg"], ".png or .html"),
+        (["bench", good, "--plot", nowhere], "--plot"),
+        (["bench", good, "--stride", "2", "--fps", "8"], "stride"),
+        (["bench", good, "--device", "gpu"], "device must be"),
+        (["bench", good, "--seconds", "0"], "seconds"),
+        (["prepare", good, "--out", tmp_path / "o", "--ffmpeg", nowhere], "--ffmpeg"),
+        (["index", good, "--root", nowhere], "--root"),
+        (["preview", good, "--preset", "tsn", "--preset-option", "num_segments"], "NAME=VALUE"),
+    ]:
+        code, out, err = run(capsys, *words)
+        assert code == _codes.USAGE and not out and what in err and "Traceback" not in err, (words, err)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(asl):
+    for words in (f"probe {asl[0][0]} {asl[1][0]}", "--help", ""):
+        command = f"{sys.executable} -m framespool {words} | head -n 0; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+        assert (done.stdout, done.stderr, done.returncode) == ("", "", 0), words
 
 
 def words_of_bash(script, line):
@@ -147,7 +175,7 @@ def wait_for(terminal, found):
 
 def needs(shell):
     if shutil.which(shell) is None:
-        assert not os.environ.get("CI"), f"{shell} is missing; scripts/setup.sh installs it"
+        assert not os.environ.get("CI"), f"{shell} is missing; scripts/setup.sh tests installs it"
         pytest.skip(f"no {shell}")
 
 

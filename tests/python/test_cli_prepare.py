@@ -86,9 +86,23 @@ def test_places_that_do_not_fit_are_refused(folder, tmp_path, capsys):
         ([folder, "--out", tmp_path / "o", "--quarantine", tmp_path / "no" / "q"], "cannot be written"),
         ([folder, "--out", tmp_path / "o", "--size", "31", "--long-side", "32"], "not both"),
     ]:
-        assert main(["prepare", *map(str, words)]) == 1
+        code = main(["prepare", *map(str, words)])
+        # Nothing there is an error of reading; the others are errors of the command line.
+        assert code == (1 if words[0] == tmp_path / "nowhere" else 2)
         assert what in capsys.readouterr().err
     assert not (tmp_path / "o").exists()
+
+
+def test_two_lists_of_one_name_are_refused(asl, tmp_path, capsys):
+    lists = [tmp_path / side / "train.txt" for side in "ab"]
+    for n, path in enumerate(lists):
+        path.parent.mkdir()
+        path.write_text(f"{Path(asl[n][0]).resolve()} {n}\n")
+    assert main(["prepare", *map(str, lists), "--out", str(tmp_path / "o"), "--yes", *QUICK]) == 2
+    assert "other names" in capsys.readouterr().err and not (tmp_path / "o").exists()
+    before = lists[0].read_text()
+    assert main(["prepare", str(lists[0]), "--out", str(lists[0].parent), "--yes", *QUICK]) == 2
+    assert "itself would be replaced" in capsys.readouterr().err and lists[0].read_text() == before
 
 
 def command(folder, out, *more):

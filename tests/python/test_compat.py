@@ -106,6 +106,31 @@ def test_frames_in_order_cost_one_pass(videos, monkeypatch):
     assert asked == [1, 59, 28]
 
 
+def test_a_pass_that_was_interrupted_gives_no_frame_in_place_of_another(videos):
+    video = fsp.Video(videos / VFR)
+    ahead = Ahead(video, [])
+    for index in range(3):
+        ahead.one(index)
+
+    class Interrupted:
+        """Ctrl-C while it waits; it goes on afterwards, with the frame that it owes."""
+
+        def __init__(self, running):
+            self.running, self.calls = running, 0
+
+        def __next__(self):
+            self.calls += 1
+            if self.calls == 1:
+                raise KeyboardInterrupt
+            return next(self.running)
+
+    ahead._pass = Interrupted(ahead._pass)
+    with pytest.raises(KeyboardInterrupt):
+        ahead.one(3)
+    for index in (4, 5, 3):
+        assert ahead.one(index)[0].tobytes() == video[index].tobytes()
+
+
 def test_a_damaged_frame_is_an_error_and_the_others_are_not(videos):
     path = str(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
     video, reader = fsp.Video(path), decord.VideoReader(path)

@@ -46,3 +46,17 @@ def test_a_list_file(tmp_path):
     assert names == [("with space.mp4", 3), ("class/b.mp4", -1), ("no_label.mp4", -1)]
     rooted = fsp.datasets.file_list(listing, root="/data")
     assert str(rooted[0][0]) == "/data/with space.mp4"
+
+
+def test_what_has_no_order_of_its_own_is_no_dataset(asl):
+    paths = [path for path, _ in asl]
+    rule = fsp.sampling.random(sequence_length=2)
+    for wrong, said in [
+        (dict(asl), r"list\(mapping.items\(\)\)"),
+        (set(paths), "sorted"),
+        (frozenset(paths), "sorted"),
+    ]:
+        for call in (fsp.datasets.Dataset, lambda d: fsp.ClipLoader(d, rule, batch_size=1), fsp.check):
+            with pytest.raises(fsp.ArgumentError, match=said):
+                call(wrong)
+    assert len(fsp.datasets.Dataset(dict(asl).items())) == len(asl)

@@ -212,3 +212,32 @@ print(with_index)
     time.sleep(0.05)
     stats(copies, index=place)
     assert found_and_built(copies, index=place) == (4, 0)
+
+
+def made_by(encoder, *words):
+    subprocess.run([encoder, "-v", "error", "-y", *map(str, words)], check=True)
+
+
+def same_frames(one, other):
+    assert len(one) == len(other) > 0
+    return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+def test_fields_in_an_mp4_are_frames_where_two_make_one(videos, encoder, tmp_path):
+    source, made = videos / "odd" / "interlaced_mts_1080i.mts", tmp_path / "fields.mp4"
+    made_by(encoder, "-fflags", "+genpts", "-i", source, "-map", "0:v", "-c", "copy", made)
+    transport, mp4 = fsp.Video(source), fsp.Video(made)
+    assert mp4.info.num_packets == 2 * len(mp4), "a field in each sample"
+    assert same_frames(transport, mp4)
+    alone = mp4[len(mp4) - 1]
+    assert alone.tobytes() == transport[len(transport) - 1].tobytes()
+
+
+def test_a_long_preface_hides_no_frame(videos, encoder, tmp_path):
+    """Messages of 100 KB before the first slice, which lies behind what is usually read of a key packet."""
+    message = "086f3693-b7b3-4f2c-9653-21492feee5b8+" + "a" * 100_000
+    for name, filters in [("plain.mp4", []), ("long.mp4", ["-bsf:v", f"h264_metadata=sei_user_data={message}"])]:
+        source = ["-i", videos / "derived" / "base_640x360.mp4", "-map", "0:v", "-frames:v", 60]
+        made_by(encoder, *source, "-c", "copy", *filters, tmp_path / name)
+    plain, long = fsp.Video(tmp_path / "plain.mp4"), fsp.Video(tmp_path / "long.mp4")
+    assert plain.info.keyframes == long.info.keyframes and same_frames(plain, long)

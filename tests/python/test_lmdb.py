@@ -162,6 +162,9 @@ def test_labels_lie_beside_or_are_given(tmp_path):
     ]:
         with pytest.raises(fsp.ArgumentError, match=reason):
             fsp.datasets.lmdb(path, **{"key": "{}.jpg", **keywords})
+    # What a function of the user raises is for the user.
+    with pytest.raises(KeyError, match="nothing like this"):
+        fsp.datasets.lmdb(path, key="{}.jpg", label=lambda key: {}["nothing like this"], on_error="skip")
     with pytest.warns(UserWarning, match=r"^2 left out: .*'2\.jpg'.*'3\.jpg'"):
         assert len(fsp.datasets.lmdb(path, key="{}.jpg", label={"1.jpg": 1}, on_error="skip")) == 1
     with pytest.raises(fsp.ArgumentError, match="label has none for any of 3 keys"), pytest.warns(UserWarning):

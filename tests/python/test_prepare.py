@@ -14,7 +14,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool._prepare import _encode, _manifest, _program
+from framespool._prepare import _encode, _manifest, _names, _program
 from framespool._prepare._forecast import pictures_of
 from framespool._prepare._mp4 import Clock
 from framespool._prepare._options import Options
@@ -335,3 +335,42 @@ def test_the_list_says_what_a_list_can_say(asl, tmp_path):
     assert done.list_file is None and len(done.dataset) == 2
     done = fsp.prepare(mixed[1:], tmp_path, size=32, **QUICK)
     assert done.found == 1 and json.loads(Path(done.list_file).read_text())["start"] == 0.5
+
+
+def test_what_another_run_or_somebody_else_made_is_not_replaced(asl, tmp_path):
+    sources = [tmp_path / side / "one.mkv" for side in ("train", "val")]
+    for source in sources:
+        source.parent.mkdir()
+        shutil.copy(asl[0][0], source)
+    train, val = map(str, sources)
+    out = tmp_path / "out"
+    fsp.prepare([train], out, size=32, **QUICK)
+    before = (out / "one.mp4").stat()
+    with pytest.raises(fsp.ArgumentError, match=r"one\.mp4 is there already and was not made of entry 0"):
+        fsp.prepare([val], out, size=32, **QUICK)
+    assert (out / "one.mp4").stat().st_ino == before.st_ino
+    assert fsp.prepare([train], out, size=32, **QUICK).found == 1
+    assert fsp.prepare([train], out, size=32, gop=4, **QUICK).prepared == 1, "its own it may replace"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "one.mp4").write_bytes(b"precious")
+    with pytest.raises(fsp.ArgumentError, match="was not made of"):
+        fsp.prepare([train], tmp_path / "own", size=32, **QUICK)
+    assert (tmp_path / "own" / "one.mp4").read_bytes() == b"precious"
+
+
+def test_lists_say_labels_as_they_are_or_nothing(tmp_path):
+    def lines(**columns):
+        return _names.written(fsp.datasets.Dataset([("/x/a.mp4", -1)], columns=columns), "/x")
+
+    (line,) = lines(label=[[3, 4]], score=[float("nan")], deep=[{"a": [float("inf"), 1.5]}])
+    assert line == {"uri": "a.mp4", "label": [3, 4], "score": None, "deep": {"a": [None, 1.5]}}
+    (tmp_path / "list.jsonl").write_text(json.dumps(line) + "\n")
+    again = fsp.datasets.json_lines(tmp_path / "list.jsonl")
+    assert again.columns["label"] == [[3, 4]] and again[0][1] == -1
+    for columns in ({"label": ["a dog runs"]}, {"start": [1.0]}, {"end": [2]}, {"uri": ["s3://"]}, {"class": ["dog"]}):
+        assert lines(**columns) is None, columns
+
+
+def test_another_rate_of_a_frame_folder_is_another_video():
+    one, other, same = (_names.identity(fsp.datasets.FrameFolder("/f", fps=fps)) for fps in (25, 30, 25.0))
+    assert one == same != other

@@ -109,8 +109,15 @@ def test_the_command_writes_sheets(videos, corpus, tmp_path, capsys):
     page = tmp_path / "photos.html"
     assert main(["preview", str(corpus / "images" / "classes"), "--out", str(page), "--center-crop", "40"]) == 0
     assert "8 clips" in capsys.readouterr().out and "CenterCrop" in page.read_text()
-    assert main(["preview", str(asl), str(corpus / "images" / "classes"), "--out", str(out)]) == 1
+    assert main(["preview", str(asl), str(corpus / "images" / "classes"), "--out", str(out)]) == 2
     assert "one kind" in capsys.readouterr().err
+    assert main(["preview", str(asl), "--preset", "mmaction2", "--out", str(out)]) == 2
+    assert "needs clip_len=" in capsys.readouterr().err
+    with_option = ["--preset", "mmaction2", "--preset-option", "clip_len=5", "--preset-option", "test_mode=true"]
+    assert main(["preview", str(asl), "--out", str(out), "--json", "--clips", "1", *with_option]) == 0
+    assert len(json.loads(capsys.readouterr().out)["clips"][0]["indices"]) == 5
+    assert main(["preview", str(asl), "--out", str(out), "--preset-option", "clip_len=5"]) == 2
+    assert "belongs to --preset" in capsys.readouterr().err
 
 
 def test_what_is_asked_wrongly_is_refused(asl, tmp_path):
@@ -118,3 +125,6 @@ def test_what_is_asked_wrongly_is_refused(asl, tmp_path):
         fsp.preview(loader(asl), tmp_path / "a.jpg")
     with pytest.raises(fsp.ArgumentError, match="clips"):
         fsp.preview(loader(asl), tmp_path / "a.png", clips=0)
+    none = loader(asl, batch_size=len(asl) + 1, last_batch="drop")
+    with pytest.raises(fsp.ArgumentError, match="no batch"):
+        fsp.preview(none, tmp_path / "a.png")

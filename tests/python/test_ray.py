@@ -572,6 +572,14 @@ def test_rows_of_ray_data_are_the_clips(cluster, few, sampling):
     assert tuple(frames.shape) == np.shape(data.take(1)[0]["frames"])
 
 
+def test_read_tasks_may_be_more_than_clips(cluster, few):
+    pytest.importorskip("pyarrow")
+    lengths = sorted(len(fsp.Video(path)) for path, _ in few)
+    rule = fsp.sampling.random(sequence_length=lengths[-2], short="drop")
+    rows = read_rows(fsp.ray.read_clips(few, rule, transforms=SIZED, override_num_blocks=len(few)))
+    assert len(rows) == sum(length >= lengths[-2] for length in lengths) < len(few)
+
+
 def test_rows_of_ray_data_follow_on_error(cluster, few, bad_file):
     pytest.importorskip("pyarrow")
     dataset = [*few[:4], (bad_file, 9)]

@@ -300,6 +300,7 @@ def _lanes() -> set[str]:
         "list(video)",
         "video.frames([40])",
         "fsp.decode_images([url], num_threads=2)",
+        "fsp.decode_images([url, bytes(2), bytes(2)], num_threads=2)",
         "fsp.datasets.webdataset(url)",
         "fsp.datasets.webdataset([url + str(n) for n in range(4)], on_error='skip')",
     ],
@@ -370,6 +371,44 @@ def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: byte
     with Faulty(content, lambda number, _: Answer(delay_seconds=0 if number < quick else 6)).running() as server:
         assert float(run(server, "iterate")) < 4  # rather than the server's six
         assert len(server.ranges) > quick
+
+
+def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
+    program = """
+        import signal, sys, framespool as fsp
+
+        def alarm(*_):
+            raise TimeoutError
+
+        signal.signal(signal.SIGALRM, alarm)
+        frames, alarms = iter(fsp.Video(sys.argv[1])), 0
+        count = 0
+        while True:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            try:
+                frame = next(frames, None)
+            except TimeoutError:
+                alarms += 1
+                continue
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            if frame is None:
+                break
+            count += 1
+        print(count, len(fsp.Video(sys.argv[1])), alarms)
+    """
+    slow = Faulty(content, lambda number, _: Answer(delay_seconds=1 if number > 3 else 0))
+    with slow.running() as server:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), server.url()],
+            capture_output=True,
+            text=True,
+            timeout=50,
+            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
+        )
+    assert done.returncode == 0, done.stderr
+    count, frames, alarms = map(int, done.stdout.split())
+    assert count == frames and alarms > 0
 
 
 def test_one_host_that_says_nothing_does_not_hold_up_another(content: bytes) -> None:

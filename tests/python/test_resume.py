@@ -326,3 +326,27 @@ def test_wrong_parts_are_refused(asl):
         list(loader(past))
     with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
         loader(past, fsp.sampling.windows(sequence_length=4))
+
+
+def test_an_iterator_that_is_thrown_away_keeps_the_place_of_a_state(asl):
+    run = loader(asl)
+    expected = [digest(batch) for batch in run]
+    run.set_epoch(0)
+    batches = iter(run)
+    next(batches)
+    state = saved(run)
+    fresh = loader(asl)
+    fresh.load_state_dict(state)
+    iter(fresh)
+    fresh.set_epoch(0)
+    assert (saved(fresh)["epoch"], saved(fresh)["batch"]) == (0, 1)
+    assert [digest(batch) for batch in fresh] == expected[1:]
+
+
+def test_an_epoch_chosen_early_is_the_next_one_once_the_one_under_way_is_over(asl):
+    run = loader(asl)
+    batches = iter(run)
+    next(batches)
+    run.set_epoch(5)
+    list(batches)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (5, 0) == (run.epoch, 0)

@@ -118,6 +118,24 @@ def test_clips_of_different_length_come_as_a_list(asl):
         assert np.array_equal(batch.frames[row].numpy(), video.frames(kept, transforms=TINY).data.numpy())
 
 
+@pytest.mark.parametrize("layout", ["NTHWC", "NCTHW"])
+def test_clips_of_different_length_share_frames_and_keep_their_length(asl, layout):
+    # In one batch they are made together, and a picture that two of them want is painted once and copied.
+    for lists in ([[0, 1], [0]], [[3], [1, 3], [3, 4, 3]]):
+        loader = fsp.ClipLoader(
+            asl[:3], fsp.sampling.indices(lists), batch_size=2 * len(lists), transforms=TINY, layout=layout
+        )
+        seen = 0
+        for batch in loader:
+            for row, clip in enumerate(batch.frames):
+                video = fsp.Video(asl[batch.video_ids.tolist()[row]][0])
+                wanted = lists[batch.view_ids.tolist()[row]]
+                expected = video.frames(wanted, transforms=TINY, layout=layout[1:]).data
+                assert clip.shape == expected.shape and np.array_equal(clip.numpy(), expected.numpy())
+                seen += 1
+        assert seen == 3 * len(lists)
+
+
 def test_times_and_deltas_meet_the_files_frames(videos):
     path = str(videos / "derived" / "base_640x360.mp4")
     film = film_of(path)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool import _framespool
 
 
 @pytest.fixture
@@ -31,6 +34,20 @@ def test_a_copy_is_a_copy(tensor):
     for copied in (np.from_dlpack(tensor, copy=True), np.array(tensor, copy=True)):
         assert address(copied) != address(tensor.numpy())
         assert np.array_equal(copied, tensor.numpy())
+
+
+def test_a_tensor_can_be_pickled_and_copied(tensor, asl):
+    for copied in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor)):
+        assert (copied.shape, copied.dtype, copied.device) == (tensor.shape, "uint8", "cpu")
+        assert np.array_equal(copied.numpy(), tensor.numpy()) and address(copied.numpy()) != address(tensor.numpy())
+    assert pickle.loads(pickle.dumps(tensor[1])).tobytes() == tensor[1].tobytes(), "a view takes its own part along"
+    batch = next(iter(fsp.ClipLoader(asl[:2], fsp.sampling.random(sequence_length=2), batch_size=1, dtype="bfloat16")))
+    again = pickle.loads(pickle.dumps(batch))
+    assert again.frames.dtype == "bfloat16" and again.frames.tobytes() == batch.frames.tobytes()
+    assert again.mask.tolist() == batch.mask.tolist() and again.indices.tolist() == batch.indices.tolist()
+    for data, shape, dtype in [(b"ab", [3], "uint8"), (b"ab", [2], "complex64"), (b"", [2**40, 2**40], "int64")]:
+        with pytest.raises(ValueError, match="are no tensor"):
+            _framespool.tensor_of(data, shape, dtype)
 
 
 def test_memory_lives_as_long_as_its_last_taker(tensor):

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import framespool as fsp
@@ -17,7 +18,14 @@ torch = pytest.importorskip("torch")
 # About more workers than cores, and about things that torch itself will change.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
-from framespool.torch import ClipDataset, ImageDataset, TorchLoader, for_accelerate, rank_and_world  # noqa: E402
+from framespool.torch import (  # noqa: E402
+    ClipDataset,
+    ImageDataset,
+    TorchLoader,
+    _ranks,
+    for_accelerate,
+    rank_and_world,
+)
 from torch.utils.data import DataLoader  # noqa: E402
 
 SAMPLING = fsp.sampling.random(sequence_length=2, stride=2, clips_per_video=2)
@@ -347,3 +355,22 @@ def test_a_data_module_says_what_it_lacks(asl):
     with pytest.raises(fsp.ArgumentError, match="no 'train', only test"):
         data.train_dataloader()
     assert data.val_dataloader() == [] and len(data.test_dataloader()) == 1
+
+
+@pytest.mark.parametrize(
+    ("cores", "here", "outside", "ranks", "expected"),
+    [
+        (64, 64, 64, 8, 8),  # nobody was bound: all ranks see all cores
+        (8, 8, 64, 8, 8),  # each rank was bound to cores of its own
+        (32, 32, 64, 8, 8),  # bound to one of two NUMA nodes, with three others
+        (8, 64, 64, 4, 2),  # a container's quota is for all
+        (8, 16, 64, 4, 2),
+        (2, 2, 2, 8, 1),
+        (16, 16, 0, 4, 4),  # whoever started it is not to be seen
+    ],
+)
+def test_ranks_share_the_cores_that_they_were_given(cores, here, outside, ranks, expected, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+    monkeypatch.setattr(_ranks, "_framespool", types.SimpleNamespace(cores=lambda: cores))
+    monkeypatch.setattr(_ranks.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
+    assert _ranks.own_cores() == expected

@@ -195,9 +195,37 @@ def test_a_clip_that_starts_before_the_video_is_refused(video):
     assert video.clip(start=-180, sequence_length=2).indices == [0, 1]
 
 
+@pytest.mark.parametrize("wrong", [7.9, "3", True, None, 2**70, [1]])
+def test_frame_numbers_are_whole_numbers(video, wrong):
+    with pytest.raises(fsp.ArgumentError, match="indices must be"):
+        video.frames([0, wrong])
+    if not isinstance(wrong, list):
+        with pytest.raises(fsp.ArgumentError, match="indices must be"):
+            video[wrong]
+
+
+def test_times_are_numbers(video):
+    for wrong in ("1.5", True, None, b"1"):
+        with pytest.raises(fsp.ArgumentError, match="seconds must be numbers"):
+            video.frames_at([0.0, wrong])
+    with pytest.raises(fsp.FrameTimeError):
+        video.frames_at([float("nan")])
+
+
 def test_a_request_beyond_memory_is_an_error(video):
     with pytest.raises(fsp.ArgumentError, match="memory"):
         video.frames([0] * 30_000_000)
+
+
+def test_times_that_no_table_should_hold_are_mended_as_libavformat_does(videos):
+    """Negative durations in `stts`, which are unsigned."""
+    whole = (videos / "derived" / "base_640x360.mp4").read_bytes()
+    data = bytearray(whole)
+    at = data.index(b"stts")
+    data[at + 16 : at + 20] = (2**32 - 512).to_bytes(4, "big")
+    mended, sound = fsp.Video(bytes(data)), fsp.Video(whole)
+    assert len(mended) == len(sound) and mended.info.end_seconds < 60
+    assert mended[5].tobytes() in {sound[number].tobytes() for number in range(len(sound))}
 
 
 def test_a_header_that_lies_about_its_samples_is_refused(videos):

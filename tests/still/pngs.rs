@@ -68,7 +68,19 @@ pub fn encoded(colours: ColorType, bits: BitDepth, width: u32, height: u32) -> (
     (file, values)
 }
 
-/// The same, interlaced, with more chunks before the picture.
+/// A picture of nothing but set bits.
+pub fn white(width: u32, height: u32) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(ColorType::Rgb);
+    encoder.set_depth(BitDepth::Sixteen);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&vec![0xff; width as usize * height as usize * 6]).unwrap();
+    writer.finish().unwrap();
+    file
+}
+
+/// As [`encoded`], interlaced, with more chunks before the picture.
 pub fn interlaced(
     colours: ColorType,
     bits: BitDepth,

@@ -13,6 +13,7 @@ from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
 from same import Comparison
 
 ROUNDS = 200
+CAPTURES = 100
 
 
 def missing(module: str) -> str | None:
@@ -100,6 +101,38 @@ def settle(waiting: Any, compared: Comparison) -> None:
     compared.cases += 1
     if int(total) != right:
         compared.note(f"round {number}", f"{int(total)} and not {right}")
+
+
+@item("torch-capture", seconds=120, checklist="captures")
+def torch_capture(context: Context) -> Iterator[Row]:
+    """Graphs captured while a loader's threads decode: neither may spoil the other."""
+    torch, why = torch_or_reason()
+    name, asked = "torch", f"{CAPTURES} graphs captured in mode global beside a loader"
+    if torch is None:
+        yield Row(name, asked, IMPOSSIBLE, why)
+        return
+    ours, theirs = looped(device="cuda:0"), looped()
+    start = torch.arange(1024, dtype=torch.float32, device="cuda")
+    compared = Comparison()
+    for number in range(CAPTURES):
+        compared.cases += 1
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                end = start
+                for _ in range(200):
+                    end = end + 1
+            graph.replay()
+            if not torch.equal(end.cpu(), start.cpu() + 200):
+                compared.note(f"graph {number}", "its replay gave something else")
+            if next(ours).frames.cpu().tobytes() != next(theirs).frames.tobytes():
+                compared.note(f"batch {number}", "its bytes are not the CPU's")
+        except (RuntimeError, fsp.Error) as error:
+            compared.note(f"graph {number}", f"{type(error).__name__}: {error}")
+    if compared.same:
+        yield Row(name, asked, OK, figures={"graphs": compared.cases, "torch": torch.__version__})
+    else:
+        yield Row(name, asked, FAILED, f"{compared.differing} of {compared.cases} differ; {compared.first}")
 
 
 @item("torch-views", seconds=60, checklist="DLPack")

@@ -56,6 +56,10 @@ impl<'a> Batches<'a> {
         let Some(place) = every.iter().find(needs) else { return Ok(()) };
         let DataType::Dictionary(_, kind) = place.field.data_type() else { return Ok(()) };
         let site = messages.site(message.at);
+        if !dictionary.isDelta() {
+            // Whatever comes of this one, the names before it are not those of the rows behind it.
+            self.dictionaries.remove(&dictionary.id());
+        }
         if dictionary.isDelta() {
             let what = format!("column '{}', whose names come in several parts", place.path.join("."));
             return Err(Error::Unsupported { site, what });

@@ -50,7 +50,20 @@ impl RawStream {
 
 /// Attributes of a device, as numbered in `CUdevice_attribute`.
 pub(super) const COMPUTE_CAPABILITY: (c_int, c_int) = (75, 76);
+pub(super) const PAGEABLE_MEMORY_ACCESS: c_int = 88;
 pub(super) const PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES: c_int = 100;
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+pub(super) const RELAXED: c_uint = 2;
+
+/// Sets what this thread's calls mean to work that is being captured into graphs, and gives back what it was.
+pub(super) fn exchange_capture_mode(driver: &Driver, mut mode: c_uint) -> Result<c_uint> {
+    // SAFETY: the value outlives the call, which reads and replaces it.
+    driver.check("cuThreadExchangeStreamCaptureMode", unsafe {
+        (driver.table.exchange_capture_mode)(&mut mode)
+    })?;
+    Ok(mode)
+}
 
 pub(super) fn driver_version(driver: &Driver) -> Result<u32> {
     let mut version = 0;

@@ -54,8 +54,10 @@ impl Device {
             pci_bus_id: calls::device_pci_bus_id(driver, handle)?,
             driver_version: calls::driver_version(driver)?,
             compute_capability: (attribute(major)?, attribute(minor)?),
-            // Older drivers do not know the question, and no such machine.
-            reads_host_pages: attribute(calls::PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES).unwrap_or(0) != 0,
+            // Older drivers do not know the questions, and no such machine.
+            reads_host_pages: [calls::PAGEABLE_MEMORY_ACCESS, calls::PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES]
+                .into_iter()
+                .any(|which| attribute(which).unwrap_or(0) != 0),
         });
         open.insert(ordinal, device.clone());
         Ok(device)
@@ -97,15 +99,18 @@ impl Device {
     }
 
     /// Makes the context current on this thread, and leaves it so: for threads of our own, whose calls are then cheaper.
+    ///
+    /// The thread is relaxed too: a graph that another one captures meanwhile (`torch.cuda.graph`) is not spoilt by its calls.
     pub fn make_current(&self) -> Result<()> {
         self.driver.check_process()?;
+        calls::exchange_capture_mode(self.driver, calls::RELAXED)?;
         match calls::context_current(self.driver)? == self.context {
             true => Ok(()),
             false => calls::context_set_current(self.driver, self.context),
         }
     }
 
-    /// Runs `work` with the context current, and gives the thread back the one it had, or none.
+    /// Runs `work` with the context current and the thread relaxed about captures, and gives the thread back what it had.
     ///
     /// The thread may be Python's: CUDA's runtime takes the current context for the current device, so one that stayed behind
     /// would move the next tensor of torch to another GPU.
@@ -123,7 +128,10 @@ impl Device {
         if before.is_some() {
             calls::context_set_current(self.driver, self.context)?;
         }
-        Ok(Entered { driver: self.driver, before })
+        let mut entered = Entered { driver: self.driver, before, mode: None };
+        let mode = calls::exchange_capture_mode(self.driver, calls::RELAXED)?;
+        entered.mode = (mode != calls::RELAXED).then_some(mode);
+        Ok(entered)
     }
 
     /// A stream of our own: independent of the default one, of the lowest priority.
@@ -197,10 +205,16 @@ impl fmt::Debug for Device {
 pub(crate) struct Entered {
     driver: &'static Driver,
     before: Option<Context>,
+    /// How the thread took captures before, where that was otherwise.
+    mode: Option<u32>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        if let Some(mode) = self.mode {
+            // It fails only where the driver is shutting down.
+            let _ = calls::exchange_capture_mode(self.driver, mode);
+        }
         if let Some(before) = self.before {
             // It fails only where that context is gone meanwhile, or ours is lost: the next call says so.
             let _ = calls::context_set_current(self.driver, before);

@@ -46,6 +46,7 @@ table! {
     context_set_current = b"cuCtxSetCurrent\0": fn(CUcontext);
     context_get_current = b"cuCtxGetCurrent\0": fn(*mut CUcontext);
     context_synchronize = b"cuCtxSynchronize\0": fn();
+    exchange_capture_mode = b"cuThreadExchangeStreamCaptureMode\0": fn(*mut c_uint);
     context_priority_range = b"cuCtxGetStreamPriorityRange\0": fn(*mut c_int, *mut c_int);
     stream_create = b"cuStreamCreateWithPriority\0": fn(*mut CUstream, c_uint, c_int);
     stream_destroy = b"cuStreamDestroy_v2\0": fn(CUstream);

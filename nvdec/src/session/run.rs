@@ -7,6 +7,7 @@ use std::ffi::c_int;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::ledger::{Key, Ledger, Verdict};
 use super::{bitstream, Counts, Surface, Unit};
@@ -20,6 +21,12 @@ use crate::{Error, Result};
 
 /// Shown pictures that wait to be mapped: mapping waits for the engine, so the engine is given these to work on meanwhile.
 const MAP_LAG: usize = 3;
+
+/// A picture's status while the engine works on it.
+const IN_PROGRESS: u32 = 1;
+/// How often, and for how long, it is asked for again: a picture takes some milliseconds.
+const LOOK_UP: Duration = Duration::from_micros(100);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a run needs of a GPU. The hardware is one; scripts of tests are another.
 pub(crate) trait Backend {
@@ -317,9 +324,18 @@ impl<B: Backend> Run<B> {
             return Ok(());
         }
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
-        match self.backend.status(decoder, index)? {
-            status @ (8 | 9) => Err(Error::Damaged { id, status }.into()),
-            _ => Ok(()),
+        let asked = Instant::now();
+        loop {
+            match self.backend.status(decoder, index)? {
+                status @ (8 | 9) => return Err(Error::Damaged { id, status }.into()),
+                // What comes of it is not known yet, and cannot be asked once the surface is another picture's.
+                IN_PROGRESS if asked.elapsed() < PATIENCE => std::thread::sleep(LOOK_UP),
+                IN_PROGRESS => {
+                    let reason = format!("unit {id} is still being decoded after {PATIENCE:?}");
+                    return Err(Error::Unsupported { reason }.into());
+                }
+                _ => return Ok(()),
+            }
         }
     }
 }

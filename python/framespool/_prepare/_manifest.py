@@ -23,13 +23,18 @@ class Manifest:
         self._path = os.path.join(self.folder, "done.jsonl")
         self._lock: int | None = None
         self._known: dict[str, dict[str, Any]] = {}
+        self._makers: dict[str, str] = {}
         # What cannot be read cannot be written either: open() says so.
         with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 # A run that was killed while it wrote leaves half a line, whose video is made again.
                 with contextlib.suppress(ValueError, KeyError, TypeError):
                     said = json.loads(line)
-                    self._known[said["video"]] = said
+                    self._learn(said)
+
+    def _learn(self, said: dict[str, Any]) -> None:
+        self._known[said["video"]] = said
+        self._makers[said["file"]] = said["video"]
 
     def done(self, identity: str, state: Any, how: str, name: str) -> dict[str, Any] | None:
         """What is known of a video that was made of the same file, alike, under this name, and lies there still."""
@@ -42,6 +47,10 @@ class Manifest:
             if os.stat(os.path.join(self._out, name)).st_size == known.get("bytes"):
                 return known
         return None
+
+    def maker_of(self, name: str) -> str | None:
+        """Of which video a file was made; ``None`` for a file that no run made."""
+        return self._makers.get(name)
 
     def open(self) -> None:
         """Begins to work there: what a run that was killed left half done is removed.
@@ -84,4 +93,4 @@ class Manifest:
         """Keeps what became of a video."""
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(said) + "\n")
-        self._known[said["video"]] = said
+        self._learn(said)

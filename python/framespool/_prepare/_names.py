@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ def identity(source: Any) -> str:
     key = key_of(source)
     assert key is not None
     path, inside, _ = key
+    if isinstance(source, FrameFolder):
+        inside = f"{inside}, fps={source._fps}"  # when its frames are shown is in the file that is made
     return json.dumps([path if is_url(path) else os.path.abspath(path), inside])
 
 
@@ -105,11 +108,28 @@ def _without_extension(name: str, *, every: bool = False) -> str:
     return stem if dot and known and stem and not stem.endswith("/") and "/" not in extension else name
 
 
+def _finite(value: Any) -> Any:
+    """JSON has no numbers that are none."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return value
+
+
 def written(dataset: Dataset, out: str) -> list[dict[str, Any]] | None:
-    """Lines for :func:`framespool.datasets.json_lines`, with paths below ``out``. ``None`` where parts are in frames
-    here and in seconds there, which no such list can say."""
+    """Lines for :func:`framespool.datasets.json_lines`, with paths below ``out``. ``None`` where no such list can say
+    it: parts in frames here and in seconds there, or columns whose names mean something else in it."""
     lines: list[dict[str, Any]] = []
     units: set[str] = set()
+    labels = dataset.columns.get("label")
+    # Several labels of an entry are a column, and a list in place of the one label.
+    several = labels is not None and all(label == -1 for _, label in dataset)
+    several = several and all(value is None or isinstance(value, list) for value in labels or ())
+    if {"uri", "start", "end", "class"} & dataset.columns.keys() or (labels is not None and not several):
+        return None
     for source, label in dataset:
         line: dict[str, Any] = {"uri": os.path.relpath(os.fspath(whole(source)), out), "label": label}
         if isinstance(source, Part):
@@ -120,6 +140,7 @@ def written(dataset: Dataset, out: str) -> list[dict[str, Any]] | None:
         if 0 <= label < len(dataset.classes):
             line["class"] = dataset.classes[label]
         for name, values in dataset.columns.items():
-            line.setdefault(name, values[len(lines)])
+            if name != "label" or values[len(lines)] is not None:
+                line[name] = _finite(values[len(lines)])
         lines.append(line)
     return None if len(units) > 1 else lines

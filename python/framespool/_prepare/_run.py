@@ -35,7 +35,8 @@ class PrepareReport:
     a run before. ``frames``, ``bytes_written``: of those made now. ``seconds``: how long it took. ``failures``: a dict
     for each bad video, as :meth:`ClipLoader.failures` has them. ``dataset``: the entries whose videos are there, with
     their labels, parts, classes and columns, as files below the folder; ``list_file``: the same as lines for
-    :func:`framespool.datasets.json_lines`, or ``None`` where these cannot say it. ``paths``: for each entry of the
+    :func:`framespool.datasets.json_lines` (with ``in_frames=True`` where parts are in frames), or ``None`` where these
+    cannot say it. ``paths``: for each entry of the
     dataset that was given its new file, or ``None``.
     """
 
@@ -88,6 +89,13 @@ class Plan:
         self.videos, self.of_entry = self._videos(root)
         self.manifest = Manifest(self.out)
         self.todo = [video for video in self.videos if self.known(video) is None]
+        for video in self.todo:
+            place = os.path.join(self.out, video.name)
+            if os.path.lexists(place) and self.manifest.maker_of(video.name) != video.identity:
+                raise ArgumentError(
+                    f"{place} is there already and was not made of entry {video.entry}; choose another folder for the "
+                    "results, or remove it"
+                )
         most = min(cores() if jobs is None else whole("jobs", jobs, least=1, most=256), max(1, len(self.todo)))
         self.jobs = most
         #: A worker decodes and encodes at once; more threads are used where there are fewer videos than cores.
@@ -214,6 +222,8 @@ def _make(plan: Plan, number: int, video: Video, stop: Stop) -> dict[str, Any]:
         frames = encode(video.source, half, plan.options, plan.program, plan.threads, stop, plan.index)
         written = os.stat(half).st_size
         os.makedirs(os.path.dirname(whole_file), exist_ok=True)
+        # Told before it is done: a run that is killed in between finds that the file is its own.
+        plan.manifest.add({"video": video.identity, "state": None, "how": "", "file": video.name, "bytes": None})
         os.replace(half, whole_file)
     finally:
         for left in (half, f"{half}.raw"):
@@ -240,9 +250,11 @@ def _made(plan: Plan, paths: list[str | None]) -> Dataset:
 def _listed(made: Dataset, out: str) -> str | None:
     """Where the list of it is now."""
     lines = _names.written(made, out)
-    if lines is None:
-        return None
     path = os.path.join(out, LIST)
+    if lines is None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of a run before: it is not the list of what there is now
+        return None
     replace_text(path, "".join(json.dumps(line, default=str) + "\n" for line in lines))
     return path
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from framespool import __version__
 from framespool.cli import _bench, _check, _codes, _completions, _doctor, _index, _prepare, _preview, _probe
 from framespool.cli._parser import Parser
-from framespool.errors import Error
+from framespool.errors import ArgumentError, ClipError, Error
 
 __all__ = ["main", "parser"]
 
@@ -47,6 +48,18 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line. The exit code is one of :data:`framespool.cli._codes.CODES`."""
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read along has seen enough (`| head`). Nothing is left that the interpreter could flush at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _codes.DONE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     whole = parser()
     parsed = whole.parse_args(arguments)
     if parsed.command is None:
@@ -54,9 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _codes.DONE
     try:
         return int(parsed.run(parsed))
-    except Error as error:
+    except BrokenPipeError:
+        raise
+    except (Error, OSError) as error:
         print(f"framespool {parsed.command}: {error}", file=sys.stderr)
-        return _codes.BAD
+        wrong_words = isinstance(error, ArgumentError) and not isinstance(error, ClipError)
+        return _codes.USAGE if wrong_words else _codes.BAD
     except KeyboardInterrupt:
         print(f"\nframespool {parsed.command}: stopped", file=sys.stderr)
         return _codes.STOPPED

@@ -7,9 +7,9 @@ import json
 import textwrap
 from typing import Any
 
-from framespool._bench import bench
+from framespool._bench import BenchReport, bench
 from framespool.cli import _workload
-from framespool.cli._parser import add_json, command, count
+from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
 Delivers shuffled batches for some seconds as fast as they come, and tells how many
@@ -18,7 +18,7 @@ clips that were, what the worker threads did meanwhile, and what would make it f
 
 _EXAMPLES = """\
   framespool bench videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
-  framespool bench videos/ --preset videomae_pretrain --seconds 30 --plot bench.png
+  framespool bench videos/ --preset videomae --preset-option clip_len=16 --plot bench.png
 """
 
 
@@ -43,15 +43,22 @@ def add(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Does it."""
+    if arguments.plot:
+        check_writable("--plot", arguments.plot)
     loader = _workload.loader(
         arguments, batch_size=arguments.batch_size, num_threads=arguments.threads, device=arguments.device
     )
     report = bench(loader, seconds=arguments.seconds)
-    if arguments.plot:
-        report.plot(arguments.plot)
     if arguments.json:
         print(json.dumps({"command": "bench", **report.as_dict()}))
-        return 0
+    else:
+        _print(report)
+    if arguments.plot:
+        report.plot(arguments.plot)
+    return 0
+
+
+def _print(report: BenchReport) -> None:
     print(
         f"{report.clips_per_second:.1f} clips/s, {report.frames_per_second:.0f} frames/s "
         f"({report.clips} clips in {report.seconds:.1f} s; the first batch took {report.first_batch_seconds:.2f} s)"
@@ -63,4 +70,3 @@ def run(arguments: argparse.Namespace) -> int:
     print("workers: " + ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items()))
     for sentence in report.advice:
         print(textwrap.fill(sentence, 100, initial_indent="- ", subsequent_indent="  "))
-    return 0

@@ -55,8 +55,9 @@ def add(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Does it: exit code 1 where a file is bad."""
-    if arguments.quarantine:
-        check_writable("--quarantine", arguments.quarantine)
+    for option, path in (("--quarantine", arguments.quarantine), ("--report", arguments.report)):
+        if path:
+            check_writable(option, path)
     with Progress("files") as progress:
         report = check(
             listed(arguments.dataset),

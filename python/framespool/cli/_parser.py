@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -85,8 +86,11 @@ def count(text: str) -> int:
 
 
 def check_writable(option: str, path: str) -> None:
-    """Raises :class:`~framespool.ArgumentError` now rather than after hours."""
+    """Raises :class:`~framespool.ArgumentError` now rather than after hours. What is there stays as it is."""
+    new = not os.path.lexists(path)
     try:
         open(path, "a").close()
+        if new:
+            os.unlink(path)
     except OSError as error:
         raise ArgumentError(f"{option}: {path} cannot be written: {error.strerror}") from error

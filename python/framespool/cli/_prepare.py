@@ -158,6 +158,7 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
     """All videos of the places, the folder that names start from, and which places are lists."""
     entries: list[tuple[Any, int]] = []
     roots: list[str] = []
+    written: dict[str, str] = {}
     lists: list[_List] = []
     classes: list[str] = []
     for place in places:
@@ -172,6 +173,16 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
             found, classes = _labelled(place, found, len(places) == 1)
         elif [os.fspath(path) for path in videos] != [place]:
             found = list(datasets.file_list(place))
+            if os.path.realpath(os.path.join(out, os.path.basename(place))) == os.path.realpath(place):
+                raise ArgumentError(
+                    f"--out: {place} itself would be replaced by the list of the results; choose another folder"
+                )
+            other = written.setdefault(os.path.basename(place), place)
+            if other != place or any(each.path == place for each in lists):
+                raise ArgumentError(
+                    f"{other} and {place} would both become {os.path.join(out, os.path.basename(place))}; "
+                    "give them other names, or prepare each into a folder of its own"
+                )
             lists.append(_List(place, len(entries), len(entries) + len(found)))
             folders = {os.path.dirname(os.path.abspath(path)) for path, _ in found}
             if not all(_is_below(folder, start) for folder in folders):

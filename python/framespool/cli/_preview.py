@@ -8,7 +8,7 @@ from typing import Any
 
 from framespool._preview import preview
 from framespool.cli import _workload
-from framespool.cli._parser import add_json, command, count
+from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
 Writes a contact sheet of the first clips of an epoch: a row for each clip, with its
@@ -19,7 +19,7 @@ Pillow.
 
 _EXAMPLES = """\
   framespool preview videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
-  framespool preview videos/ --preset videomae_pretrain --out clips.html
+  framespool preview videos/ --preset slowfast --out clips.html
   framespool preview photos/ --random-resized-crop 224 --color-jitter 0.4
 """
 
@@ -41,6 +41,7 @@ def add(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Does it."""
+    check_writable("--out", arguments.out)
     loader = _workload.loader(arguments, batch_size=4)
     facts = preview(loader, arguments.out, clips=arguments.clips, frames=arguments.show, epoch=arguments.epoch)
     if arguments.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
 from framespool import datasets, sampling, transforms
@@ -28,7 +29,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--preset",
         choices=sorted(sampling.presets()),
         metavar="NAME",
-        help="sampling of another codebase, instead of these three",
+        help=f"sampling of another codebase, instead of these three: {', '.join(sorted(sampling.presets()))}",
+    )
+    parser.add_argument(
+        "--preset-option",
+        action="append",
+        type=_option,
+        metavar="NAME=VALUE",
+        default=[],
+        help="an option of that preset by its name there, again for another; framespool.sampling.presets() has them",
     )
     parser.add_argument("--resize", type=count, metavar="S", help="shorter side in pixels")
     parser.add_argument("--random-resized-crop", type=count, metavar="S", help="side of a random crop in pixels")
@@ -40,6 +49,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | ImageLoader:
     """The loader that the options ask for: of pictures where all files are, by their names."""
+    if arguments.preset_option and not arguments.preset:
+        raise ArgumentError("--preset-option belongs to --preset; name one")
     dataset = _labelled(arguments.dataset)
     pictures = {is_picture(str(source)) for source, _ in dataset}
     if len(pictures) > 1:
@@ -48,10 +59,21 @@ def loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | Image
     if pictures == {True}:
         return ImageLoader(dataset, **keywords)
     if arguments.preset:
-        rule: sampling.Sampling = sampling.preset(arguments.preset)
+        rule: sampling.Sampling = sampling.preset(arguments.preset, **dict(arguments.preset_option))
     else:
         rule = sampling.random(sequence_length=arguments.frames, stride=arguments.stride, fps=arguments.fps)
     return ClipLoader(dataset, rule, **keywords)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """``NAME=VALUE``: the value as JSON has it, else as the word that it is."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _labelled(places: list[str]) -> datasets.Dataset:

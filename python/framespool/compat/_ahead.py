@@ -55,23 +55,31 @@ class Ahead:
     def one(self, index: int) -> tuple[Tensor, bool]:
         """Frame ``index``, (H, W, 3), and whether its memory is part of a larger piece."""
         with self._lock:
-            in_order, self._expected = index == self._expected, index + 1
-            if index == 0 and not self.transforms and self.dtype == "uint8":
-                self._pass, self._ready = iter(self.video), None
-            if self._pass is not None:
-                if index == 0 or in_order:
-                    try:
-                        return next(self._pass), False
-                    except (DecodeError, StopIteration):
-                        pass  # the road below says what is wrong, or gives what is behind the damage
-                self._pass = None
-            if self._ready is not None and not (in_order and index < self._ready_from + len(self._ready)):
-                self._ready = None
-            if self._ready is None and in_order and index > 0:
-                self._ready, self._ready_from = self._decode_from(index), index
-            if self._ready is not None:
-                return self._ready[index - self._ready_from], True
-            return self.frames([index]).data[0], False
+            in_order = index == self._expected
+            self._expected = index + 1
+            try:
+                return self._one(index, in_order)
+            except BaseException:
+                self._pass = None  # interrupted, it still owes this frame, which may never be asked for again
+                raise
+
+    def _one(self, index: int, in_order: bool) -> tuple[Tensor, bool]:
+        if index == 0 and not self.transforms and self.dtype == "uint8":
+            self._pass, self._ready = iter(self.video), None
+        if self._pass is not None:
+            if index == 0 or in_order:
+                try:
+                    return next(self._pass), False
+                except (DecodeError, StopIteration):
+                    pass  # the road below says what is wrong, or gives what is behind the damage
+            self._pass = None
+        if self._ready is not None and not (in_order and index < self._ready_from + len(self._ready)):
+            self._ready = None
+        if self._ready is None and in_order and index > 0:
+            self._ready, self._ready_from = self._decode_from(index), index
+        if self._ready is not None:
+            return self._ready[index - self._ready_from], True
+        return self.frames([index]).data[0], False
 
     def _decode_from(self, index: int) -> Tensor | None:
         info = self.video.info

@@ -36,7 +36,7 @@ class Dataset(Sequence[tuple[Source, int]]):
         if isinstance(entries, Entries):
             self.entries = entries  # of a reader, who checked them
         else:
-            self.entries = [_entry(i, entry) for i, entry in enumerate(entries)]
+            self.entries = [_entry(i, entry) for i, entry in enumerate(_ordered(entries))]
         self.classes: list[str] = list(classes)
         self.columns: dict[str, list[Any]] = {}
         for name, values in (columns or {}).items():
@@ -324,3 +324,14 @@ def as_dataset(dataset: Any) -> Dataset:
             "use framespool.datasets.folder(...) for a folder"
         )
     return Dataset(dataset)
+
+
+def _ordered(entries: Iterable[Any]) -> Iterable[Any]:
+    """What has an order of its own: clips are numbered by it, on every rank and after every restart."""
+    if isinstance(entries, Mapping):
+        raise ArgumentError("dataset must be a list of (path, label), got a mapping; give list(mapping.items())")
+    if isinstance(entries, (set, frozenset)):
+        raise ArgumentError(
+            "dataset must be a list, got a set, whose order is another in each process; give sorted(the_set)"
+        )
+    return entries

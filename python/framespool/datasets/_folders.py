@@ -64,8 +64,12 @@ def file_list(
 ) -> Dataset:
     """A text file with ``path label`` on each line, split from the right, so that paths may contain spaces.
 
-    The label may be missing (-1). Blank lines and lines that begin with ``#`` are passed over. Relative paths start
-    at ``root``, or at the list's own folder. Errors name the line.
+    ``delimiter``: what stands between the two, for instance ``","``; blanks and tabs by default. The label may be
+    missing (-1). Blank lines and lines that begin with ``#`` are passed over. Relative paths start at ``root``, or at
+    the list's own folder.
+
+    Raises :class:`~framespool.NotFoundError` and :class:`~framespool.ReadError` for the list itself, and
+    :class:`~framespool.ArgumentError`, which names the line, for a label that is no number.
     """
     table, classes = _framespool.read_file_list(path, root, delimiter)
     return Dataset(Entries(table), classes)

@@ -72,7 +72,7 @@ def lmdb(
     of_key: Callable[[Any], int] | None = None
     beside = None
     if isinstance(label, Mapping):
-        of_key = label.__getitem__
+        of_key = _looked_up(label)
     elif callable(label):
         of_key = label
     elif label is not None:
@@ -88,6 +88,20 @@ def lmdb(
     return dataset if of_key is None else _labelled(dataset, of_key, on_error)
 
 
+class _NoLabel(Exception):
+    """A mapping does not have the key. A function's own ``KeyError`` is no such thing, and goes to whoever wrote it."""
+
+
+def _looked_up(labels: Mapping[Any, int]) -> Callable[[Any], int]:
+    def of_key(key: Any) -> int:
+        try:
+            return labels[key]
+        except KeyError:
+            raise _NoLabel from None
+
+    return of_key
+
+
 def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> Dataset:
     """The entries with the labels that a mapping or a function of the user has for their keys."""
     kept: list[int] = []
@@ -98,7 +112,7 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
         reason = None
         try:
             label = of_key(key)
-        except KeyError:
+        except _NoLabel:
             reason = "has no label"
         else:
             if isinstance(label, bool) or not hasattr(label, "__index__"):

@@ -103,6 +103,11 @@ class _Stretch:
         self._at = at
         self._tasks = tasks
 
+    def _loader(self, dataset: Any, sampling: Any, keywords: dict[str, Any], tasks: int) -> framespool.ClipLoader:
+        return framespool.ClipLoader(
+            dataset, sampling, shard_id=self._at, num_shards=tasks, stick_to_shard=True, **keywords
+        )
+
     def __call__(self) -> Iterator[Any]:
         ray, block = the_ray(), the_ray("ray.data.block")
         folder, dataset, sampling, keywords = ray.get(self._job)
@@ -110,9 +115,16 @@ class _Stretch:
         with contextlib.suppress(OSError):  # where it does not exist, relative paths are files that are not there
             os.chdir(folder)
         try:
-            loader = framespool.ClipLoader(
-                dataset, sampling, shard_id=self._at, num_shards=self._tasks, stick_to_shard=True, **keywords
-            )
+            try:
+                loader = self._loader(dataset, sampling, keywords, self._tasks)
+            except ArgumentError:
+                # Videos too short for a clip may leave fewer clips than tasks, and the last of these without work.
+                clips = framespool.ClipLoader(dataset, sampling, **keywords).num_clips
+                if clips >= self._tasks:
+                    raise
+                if self._at >= clips:
+                    return
+                loader = self._loader(dataset, sampling, keywords, clips)
             for batch in loader:
                 rows = _rows(batch, dataset)
                 if len(rows["label"]):

@@ -15,7 +15,10 @@ forgiven, a millisecond at most, since containers round times to ticks (and a mi
 is given times). The file's own presentation times decide, so a constant and a variable frame rate are sampled alike,
 and frames come twice or not at all as need be.
 
-**What stands for frames past the end** is said by ``short=``, the same words everywhere:
+``segments`` and ``dense`` take ``stride`` alone.
+
+**What stands for frames past the end** is said by ``short=``, the same words in all rules but ``windows``, whose
+``pad_mode`` has the words of the readers that it is like:
 
 - ``"repeat"``: the clip's own last frame again and again; with a stride this need not be the video's last one;
 - ``"loop"``: the video from its beginning (position modulo number of frames, or seconds modulo duration);
@@ -29,8 +32,9 @@ and frames come twice or not at all as need be.
 Whatever stands in, ``mask`` is false there. A video without frames yields no clip under any of them.
 
 **Several clips of a video** are told apart by ``batch.view_ids``. For the usual test-time views, clips times crops,
-take ``uniform(clips_per_video=10, ...)`` and end the transforms with :class:`framespool.transforms.ThreeCrop`: each
-clip comes with three crops, every frame is decoded once, and a video's scores are the mean over its views.
+take ``uniform(clips_per_video=10, ...)`` and :class:`framespool.transforms.ThreeCrop` as the last of the transforms
+before ``Normalize``: each clip comes with three crops, every frame is decoded once, and a video's scores are the mean
+over its views.
 
 **Random numbers** are drawn from a stream that depends on the loader's seed, the epoch and the clip alone.
 :meth:`Sampling.frames` shows what any rule makes of any video, without files.

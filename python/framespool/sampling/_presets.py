@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,11 +65,19 @@ class Preset(Sampling):
 
 
 def presets() -> dict[str, str]:
-    """Names of all presets, each with what it reproduces and its options."""
-    return {name: recipe.doc for name, recipe in PRESETS.items()}
+    """Names of all presets, each with what it reproduces, and its options with their defaults."""
+    return {name: f"{inspect.cleandoc(recipe.doc)}\n\n{_options(recipe)}" for name, recipe in PRESETS.items()}
 
 
-def preset(name: str, **options: Any) -> Preset:
+def _options(recipe: Recipe) -> str:
+    said = [
+        f"{option} (required)" if default is Required else f"{option}={default!r}"
+        for option, default in recipe.options.items()
+    ]
+    return f"Options: {', '.join(said) or 'none'}."
+
+
+def preset(name: str, /, **options: Any) -> Preset:
     """The sampling of a known codebase, index for index: the deterministic (test-time) forms exactly, the random ones
     exactly given the same draws. :func:`presets` lists names and options; options have the codebase's own names.
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from typing import Any
 
 from framespool import _framespool
 from framespool.errors import ArgumentError
-from framespool.torch._torch import torch
+from framespool.torch._torch import get_worker_info, torch
 
 
 def initialised() -> bool:
@@ -17,9 +18,29 @@ def initialised() -> bool:
 
 def own_cores() -> int:
     """Cores for this rank: those that the process may use, shared out among the ranks of this machine, as torchrun
-    counts them (``LOCAL_WORLD_SIZE``)."""
-    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return max(1, _framespool.cores() // max(1, int(ranks) if ranks.isdecimal() else 1))
+    counts them (``LOCAL_WORLD_SIZE``). A rank that is bound to fewer cores than whoever started it may use has its
+    share already, or shares these few with some of the others."""
+    words = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    ranks, own = max(1, int(words) if words.isdecimal() else 1), _framespool.cores()
+    here, outside = len(os.sched_getaffinity(0)), _starters_cores()
+    # A quota of CPU time (fewer cores than may be run on) is for all ranks together.
+    if own < here or here >= outside:
+        return max(1, own // ranks)
+    return max(1, min(own, outside // ranks))
+
+
+def _starters_cores() -> int:
+    """Cores that whoever started this rank may use; 0 where that is not to be seen from here."""
+    is_worker = torch is not None and get_worker_info() is not None
+    trainer = multiprocessing.parent_process() if is_worker else None
+    try:
+        if trainer is None or trainer.pid is None:
+            return len(os.sched_getaffinity(os.getppid()))
+        with open(f"/proc/{trainer.pid}/status", encoding="ascii", errors="replace") as lines:
+            starter = next(int(line.split()[1]) for line in lines if line.startswith("PPid:"))
+        return len(os.sched_getaffinity(starter))
+    except (OSError, StopIteration):
+        return 0
 
 
 def rank_and_world(group: Any = None) -> dict[str, int]:

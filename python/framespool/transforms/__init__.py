@@ -10,8 +10,9 @@ One pass differs from one step after another in this:
 
 - values are rounded and clamped to 0..255 once, at the end, not after every step;
 - resizes that follow each other become one, from the source picture. So do rotations with the resizes around them:
-  the picture is read once, with the last one's interpolation. What is padded and then resized is read between pixels
-  once more and comes out softer: resize first, or use ``Letterbox``;
+  the picture is read once, with the last one's interpolation. What is padded and then resized is resized by
+  itself and moved to its place, between pixels where it falls there: the picture may come out a little softer, the
+  padding's border sharper. Resize first, or use ``Letterbox``;
 - contrast turns about the mean gray of what is left of each frame after all crops (later ones too, each view its own),
   without fill; a crop after a rotation does not count;
 - a change of hue is linear in R, G, B (see :class:`ColorJitter`).

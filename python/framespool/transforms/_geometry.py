@@ -177,8 +177,10 @@ class RandomResizedCrop(Transform):
 class FiveCrop(Transform):
     """Five views of each frame: the corners (top left, top right, bottom left, bottom right) and the middle.
 
-    ``size``: an int for a square, or ``(height, width)``; in pixels. A clip becomes five, in a dimension of its own
-    before that of time. A picture smaller than ``size`` is an error.
+    ``size``: an int for a square, or ``(height, width)``; in pixels. The views have a dimension V of their own, the
+    first of a clip: batches are (N, V, T, H, W, C), (N, V, T, C, H, W) or (N, V, C, T, H, W), after the layout, and
+    those of images (N, V, H, W, C) or (N, V, C, H, W). ``Normalize`` follows it. A picture smaller than ``size`` is an
+    error.
     """
 
     size: tuple[int, int]

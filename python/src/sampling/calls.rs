@@ -3,12 +3,11 @@
 //! Never: keeps a lock while it waits for the interpreter.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static CLOSED: AtomicBool = AtomicBool::new(false);
@@ -36,13 +35,19 @@ impl Drop for Leave {
 
 /// From now on the interpreter's end waits for calls under way, and lets no new ones begin.
 pub fn end_with_interpreter(py: Python<'_>) -> PyResult<()> {
-    static REGISTERED: PyOnceLock<()> = PyOnceLock::new();
-    let register = || -> PyResult<()> {
-        let close = wrap_pyfunction!(close_calls, py)?;
-        py.import("atexit")?.call_method1("register", (close, std::process::id()))?;
-        Ok(())
-    };
-    REGISTERED.get_or_try_init(py, register).copied()
+    /// The process that registered last: a fork's child registers for itself. The interpreter is held, so nobody does so meanwhile.
+    static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    let own = std::process::id();
+    if REGISTERED.load(Ordering::SeqCst) == own {
+        return Ok(());
+    }
+    let close = wrap_pyfunction!(close_calls, py)?;
+    py.import("atexit")?.call_method1("register", (close, own))?;
+    if REGISTERED.swap(own, Ordering::SeqCst) != 0 {
+        // Calls that were under way when it was forked are on threads that it does not have.
+        RUNNING.store(0, Ordering::SeqCst);
+    }
+    Ok(())
 }
 
 #[pyfunction]

@@ -116,7 +116,8 @@ impl Fragment {
                     offset,
                     size,
                     dts: *next_dts,
-                    cts: next_dts.checked_add(entry.cts.unwrap_or(0))?,
+                    // As in the table: signed, whatever the version says.
+                    cts: next_dts.checked_add(i64::from(entry.cts.unwrap_or(0) as i32))?,
                     duration,
                     key: flags & (NON_SYNC | DEPENDS_ON_OTHERS) == 0,
                 });

@@ -113,7 +113,8 @@ fn expand(stbl: &[u8], sizes: &Sizes) -> Option<Vec<Sample>> {
                     keys.next_if(|&&k| k as usize == number + 1).is_some()
                 }
             };
-            let delta = i64::from(deltas.next()?);
+            // Beyond 31 bits it is a negative number or damage, which libavformat mends in ways of its own.
+            let delta = i64::from(i32::try_from(deltas.next()?).ok()?);
             let size = sizes.get(number);
             let cts = dts.checked_add(shifts.next().unwrap_or(0))?;
             out.push(Sample { offset, size, dts, cts, duration: delta, key });

@@ -25,6 +25,8 @@ pub(in crate::index) struct Sets {
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::index) struct Sequence {
     pub separate_planes: bool,
+    /// Columns on the left or rows at the top are left out.
+    pub crops_its_begin: bool,
     /// Bits of an order count in a slice.
     pub order_bits: u32,
     pub reference_sets: Vec<ReferenceSet>,
@@ -67,6 +69,11 @@ impl Sets {
         }
     }
 
+    /// Whether a known sequence leaves out columns on the left or rows at the top.
+    pub fn crops_its_begin(&self) -> bool {
+        self.sequences.values().any(|s| s.crops_its_begin)
+    }
+
     /// The sets that a slice with this `slice_pic_parameter_set_id` goes by.
     pub fn of(&self, number: u32) -> Option<(&Sequence, &Picture)> {
         let picture = self.pictures.get(&number)?;
@@ -84,8 +91,11 @@ fn picture(bits: &mut Bits) -> Option<Picture> {
 fn sequence(bits: &mut Bits, layers: u32) -> Option<Sequence> {
     let separate_planes = bits.ue()? == 3 && bits.bit()? == 1;
     numbers(bits, 2)?; // size
+    let mut crops_its_begin = false;
     if bits.bit()? == 1 {
-        numbers(bits, 4)?; // conformance window
+        // The conformance window.
+        let [left, _right, top, _bottom] = [bits.ue()?, bits.ue()?, bits.ue()?, bits.ue()?];
+        crops_its_begin = (left, top) != (0, 0);
     }
     numbers(bits, 2)?; // depths
     let order_bits = bits.ue()? + 4;
@@ -114,7 +124,14 @@ fn sequence(bits: &mut Bits, layers: u32) -> Option<Sequence> {
     }
     let long_term = bits.bit()? == 1;
     let long_term_listed = long_term && bits.ue()? > 0;
-    Some(Sequence { separate_planes, order_bits, reference_sets, long_term, long_term_listed })
+    Some(Sequence {
+        separate_planes,
+        crops_its_begin,
+        order_bits,
+        reference_sets,
+        long_term,
+        long_term_listed,
+    })
 }
 
 /// Steps over `n` Exp-Golomb numbers.

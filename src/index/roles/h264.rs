@@ -15,6 +15,8 @@ struct Sequence {
     frame_num_bits: u32,
     separate_planes: bool,
     frames_only: bool,
+    /// Columns on the left or rows at the top are left out.
+    crops_its_begin: bool,
     /// Frames may be missing from this stream already; what a decoder makes up for them depends on what it has seen.
     gaps: bool,
     /// The order of output is the order of decoding, or the stream says how far it strays from it. Where it does not,
@@ -53,6 +55,11 @@ impl Reader {
     /// Whether all known sequences, of which there is at least one, consist of frames.
     pub fn declares_frames_only(&self) -> bool {
         !self.sequences.is_empty() && self.sequences.values().all(|s| s.frames_only)
+    }
+
+    /// Whether a known sequence leaves out columns on the left or rows at the top.
+    pub fn crops_its_begin(&self) -> bool {
+        self.sequences.values().any(|s| s.crops_its_begin)
     }
 
     fn allows_drops(&self, sequence: &Sequence) -> bool {
@@ -129,6 +136,12 @@ impl Reader {
     }
 }
 
+/// Whether a unit is a sequence parameter set that leaves out columns on the left or rows at the top.
+pub(super) fn set_crops_its_begin(unit: &[u8]) -> bool {
+    let is_set = unit.first().is_some_and(|head| head & 31 == 7);
+    is_set && sequence(&unit[1..]).is_some_and(|(_, sequence)| sequence.crops_its_begin)
+}
+
 /// Whether an SEI message speaks of later pictures too: a recovery point, from which on libavcodec shows pictures.
 /// (It forgets all others with their packet.)
 fn lasts(unit: &[u8]) -> bool {
@@ -180,13 +193,15 @@ fn sequence(body: &[u8]) -> Option<(u32, Sequence)> {
         bits.bit()?;
     }
     bits.bit()?;
+    let mut crops_its_begin = false;
     if bits.bit()? == 1 {
-        for _ in 0..4 {
-            bits.ue()?; // cropping
-        }
+        let [left, _right, top, _bottom] = [bits.ue()?, bits.ue()?, bits.ue()?, bits.ue()?];
+        crops_its_begin = (left, top) != (0, 0);
     }
     let order_declared = order_type == 2 || (bits.bit()? == 1 && declares_order(&mut bits)?);
-    Some((number, Sequence { frame_num_bits, separate_planes, frames_only, gaps, order_declared }))
+    let sequence =
+        Sequence { frame_num_bits, separate_planes, frames_only, crops_its_begin, gaps, order_declared };
+    Some((number, sequence))
 }
 
 fn scaling_list(bits: &mut Bits, size: u32) -> Option<()> {
@@ -259,9 +274,11 @@ mod tests {
         frames_only: bool,
         gaps: bool,
         order_declared: bool,
+        /// The flag, and left, right, top, bottom behind it.
+        crop: &'static str,
     }
 
-    const PLAIN: Says = Says { frames_only: true, gaps: false, order_declared: true };
+    const PLAIN: Says = Says { frames_only: true, gaps: false, order_declared: true, crop: "0" };
 
     /// High profile, with a scaling list, order type 0, 64x64, and VUI parameters with timing and a buffer model.
     fn sequence_set(says: Says) -> Vec<u8> {
@@ -272,7 +289,8 @@ mod tests {
         let usage = ["1", "1 11111111", &"0".repeat(32), "0 0 0", "1", &"0".repeat(65)].concat();
         let restriction = if says.order_declared { "1" } else { "0" };
         let body =
-            [&chroma, &size, frames, "1 0", &usage, &buffers, "0 0 0", restriction, "1111111 1"].concat();
+            [&chroma, &size, frames, "1", says.crop, &usage, &buffers, "0 0 0", restriction, "1111111 1"]
+                .concat();
         let body = bits(&["01100100", &"0".repeat(16), &ue(0), &body].concat());
         [&[0, 0, 1, 0x67], &escaped(&body)[..], &[0, 0, 1, 0x68], &bits(&[ue(0), ue(0)].concat())].concat()
     }
@@ -301,6 +319,14 @@ mod tests {
 
     const LEAF: Option<Role> = Some(Role::Leaf { layer: 0 });
     const REFERENCE: Option<Role> = Some(Role::Reference { layer: 0 });
+
+    #[test]
+    fn a_crop_of_the_begin_is_told_from_one_of_the_end() {
+        for (crop, begin) in [("1 1 010 1 010", false), ("1 010 1 1 1", true), ("1 1 1 011 1", true)] {
+            let reader = Reader::new(&sequence_set(Says { crop, ..PLAIN }), false);
+            assert_eq!((reader.crops_its_begin(), reader.declares_order()), (begin, true), "{crop}");
+        }
+    }
 
     #[test]
     fn a_sequence_set_is_read_to_its_last_flag() {

@@ -29,6 +29,22 @@ impl Jpeg {
     }
 }
 
+/// MJPEG in the order of the stream: which pictures can be decoded without those before them.
+#[derive(Default)]
+pub(in crate::index) struct JpegTables {
+    brought_codes: bool,
+}
+
+impl JpegTables {
+    /// Whether a picture brings all tables that it needs: the usual Huffman tables are everybody's until one brings its own.
+    pub fn stand_alone(&mut self, data: &[u8]) -> bool {
+        let Some((quantisers, codes)) = tables(data) else { return true };
+        let alone = quantisers && (codes || !self.brought_codes);
+        self.brought_codes |= codes;
+        alone
+    }
+}
+
 /// Whether quantiser and Huffman tables come before the first scan (ITU-T T.81 B.2).
 fn tables(data: &[u8]) -> Option<(bool, bool)> {
     const IMAGE: [u8; 2] = [0xff, 0xd8];
@@ -59,6 +75,18 @@ fn tables(data: &[u8]) -> Option<(bool, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_jpeg_is_no_start_where_tables_came_before_it() {
+        let (image, scan) = ([0xff, 0xd8], [0xff, 0xda, 0, 2]);
+        let (quantisers, codes) = ([0xff, 0xdb, 0, 3, 0], [0xff, 0xc4, 0, 3, 0]);
+        let usual = [&image[..], &quantisers, &scan].concat();
+        let own = [&image[..], &quantisers, &codes, &scan].concat();
+        let bare = [&image[..], &scan].concat();
+        let mut jpeg = JpegTables::default();
+        let alone = [&usual, &bare, &usual, &own, &usual, &own].map(|data| jpeg.stand_alone(data));
+        assert_eq!(alone, [true, false, true, true, false, true]);
+    }
 
     #[test]
     fn a_jpeg_with_tables_of_its_own_is_a_leaf_until_another_lacks_them() {

@@ -52,7 +52,9 @@ pub(super) fn paint(
         let mut same = |&&(other, u): &&(usize, usize)| {
             let in_same_form = |c: &&Clip| matches!(c.place, Place::Own(..)) == waits;
             // A clip's first frame decides its shape; where pictures change size, painting says what is wrong.
-            let in_same_shape = |c: &&Clip| c.shape.is_some() && shape.is_none_or(|s| Some(s) == c.shape);
+            let in_same_shape = |c: &&Clip| {
+                c.shape.is_some_and(|other| shape.is_none_or(|s| with_frames(other, s.frames) == s))
+            };
             let other = clips[other].as_ref().filter(in_same_form).filter(in_same_shape).map(|c| c.key);
             // Comparing what is drawn takes compiling it: not for every pair of many.
             let worth_it = |other| few || other == key || !painter.recipe().is_random();
@@ -91,14 +93,21 @@ fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, 
         return Ok(true); // one of them was given up
     };
     let shape = from.shape.expect("has painted it");
-    to.place.check_room(&shape)?;
+    // Clips of one video may differ in length: only what a frame looks like is shared.
+    let own = with_frames(shape, to.facts.indices.len());
+    to.place.check_room(&own)?;
     let Target::Host(source) = from.place.canvas().target(&shape)? else { return Ok(false) };
-    to.shape = Some(shape);
-    let Target::Host(target) = to.place.canvas().target(&shape)? else { return Ok(false) };
-    for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
+    to.shape = Some(own);
+    let Target::Host(target) = to.place.canvas().target(&own)? else { return Ok(false) };
+    for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(own.frame_stretches(u)) {
         target[b..b + len].copy_from_slice(&source[a..a + len]);
     }
     Ok(true)
+}
+
+/// The shape of a clip of so many frames that are like these.
+fn with_frames(shape: ClipShape, frames: usize) -> ClipShape {
+    ClipShape { frames, ..shape }
 }
 
 /// Fills the frames that are not real with zeros.

@@ -12,6 +12,7 @@ mod names;
 mod plain;
 mod streams;
 
+pub use context::is_forbidden;
 pub use plain::{read, slice, text, write};
 
 /// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`, run behind `ledger::entry`.

@@ -30,6 +30,7 @@ pub const NOT_FOUND: Code = 500;
 pub const NOT_READY: Code = 600;
 pub const ILLEGAL_ADDRESS: Code = 700;
 pub const NOT_SUPPORTED: Code = 801;
+pub const CAPTURE_UNSUPPORTED: Code = 900;
 pub const UNKNOWN: Code = 999;
 
 /// More of them are not kept: one mistake in a loop says nothing new.
@@ -102,6 +103,10 @@ pub fn entry_of(
     let lost = LOST.load(Ordering::Relaxed);
     if lost != 0 && !name.starts_with("cuGetError") {
         return translate(lost);
+    }
+    if crate::cuda::is_forbidden(name) {
+        violation(format!("{name} while another thread captures a graph"));
+        return translate(CAPTURE_UNSUPPORTED);
     }
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => 0,

@@ -30,6 +30,7 @@
 //! | `jpeg_late` | nvJPEG's hardware backend begins some time after the call; else at the call, whatever the stream holds, as on an H100 |
 //! | `jpeg_wide` | nvJPEG writes its planes' rows up to the pitch |
 //! | `minimum_zero` | announces 0 as the least number of surfaces (only when set by name) |
+//! | `captured` | a thread of the process captures a graph in mode "global": what that forbids fails (only when set by name) |
 //!
 //! Races are found when work is submitted, by vector clocks over streams, events and what the host has waited for: two operations on the
 //! same bytes, one of them a write, that nothing puts in order. A kernel is known by the addresses in its arguments: each counts as

@@ -58,6 +58,8 @@ pub struct World {
     pub rigid: bool,
     /// The decode of this label fails.
     pub failing: Option<u32>,
+    /// How many more times a status is "in progress".
+    pub slow_answers: u32,
 }
 
 #[derive(Clone, Default)]
@@ -133,6 +135,10 @@ impl Backend for Fake {
 
     fn status(&mut self, decoder: &mut FakeDecoder, index: i32) -> Result<u32> {
         self.0.borrow_mut().asked += 1;
+        if self.0.borrow().slow_answers > 0 {
+            self.0.borrow_mut().slow_answers -= 1;
+            return Ok(1);
+        }
         let label = decoder.held.get(&index).copied().unwrap_or(0);
         Ok(self.0.borrow().status.get(&label).copied().unwrap_or(2))
     }

@@ -240,6 +240,14 @@ fn damage_in_an_earlier_picture_refuses_the_later_one() {
     script.gpu.0.borrow_mut().status.insert(100, 8);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Show(0, 0)]).unwrap();
     assert_eq!(error(script.feed(frame(1, 1), &[Decode(0, 101)])), Error::Damaged { id: 0, status: 8 });
+
+    // Also where the engine is still at it when it is asked first.
+    let mut script = Script::new(Codec::H264);
+    script.gpu.0.borrow_mut().status.insert(100, 8);
+    script.gpu.0.borrow_mut().slow_answers = 3;
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Show(0, 0)]).unwrap();
+    assert_eq!(error(script.feed(frame(1, 1), &[Decode(0, 101)])), Error::Damaged { id: 0, status: 8 });
+    assert_eq!(script.gpu.0.borrow().asked, 4);
 }
 
 #[test]

@@ -4,15 +4,47 @@
 #![allow(unsafe_code, non_snake_case)]
 
 use super::device::device;
-use super::{driver, write};
-use crate::ledger::{refuse, INVALID_CONTEXT};
+use std::cell::Cell;
+
+use super::{driver, read, write};
+use crate::ledger::{mood_set, refuse, INVALID_CONTEXT, INVALID_VALUE};
 use crate::world::{current, peek, pop_current, push_current, set_current, world, CONTEXT_BASE};
 
 fn handle(device: Option<usize>) -> usize {
     device.map_or(0, |d| CONTEXT_BASE + d * 0x1000)
 }
 
+thread_local! {
+    /// How this thread takes captures of others, as numbered in `CUstreamCaptureMode`.
+    static CAPTURE_MODE: Cell<i32> = const { Cell::new(0) };
+}
+
+/// Calls that a capture in mode "global" forbids to all threads that are not relaxed, and that spoil it; one spoils it anyhow.
+pub fn is_forbidden(call: &str) -> bool {
+    const UNSAFE: [&str; 9] = [
+        "cuEventQuery",
+        "cuEventSynchronize",
+        "cuStreamSynchronize",
+        "cuMemAlloc_v2",
+        "cuMemFree_v2",
+        "cuModuleLoadDataEx",
+        "cuModuleUnload",
+        "cuvidCreateDecoder",
+        "cuvidDestroyDecoder",
+    ];
+    const RELAXED: i32 = 2;
+    let spoils = call == "cuCtxSynchronize" || (UNSAFE.contains(&call) && CAPTURE_MODE.get() != RELAXED);
+    spoils && mood_set("captured")
+}
+
 driver! {
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut i32) {
+        let wanted = read(mode, "mode")?;
+        if !(0..=2).contains(&wanted) {
+            return refuse(INVALID_VALUE, format!("cuThreadExchangeStreamCaptureMode: {wanted} is no mode"));
+        }
+        write(mode, CAPTURE_MODE.replace(wanted), "mode")
+    }
     fn cuDevicePrimaryCtxRetain(context: *mut usize, ordinal: i32) {
         let device = device(ordinal, "cuDevicePrimaryCtxRetain")?;
         world().devices[device].retained += 1;

@@ -51,7 +51,10 @@ pub fn describe(codec: i32, context: &ffi::AVCodecContext, coded: &Coded) -> Opt
             (up(context.width, block), up(context.height, block), area, if codec == VP8 { 7 } else { 12 })
         }
     };
-    let full = number((&raw const context.color_range).cast()) == 2;
+    // Of the other codecs parsers of NVIDIA's are known that leave all of this at 0.
+    let tells = codec == H264 || codec == HEVC;
+    let told = |tag: i32| if tells { tag as u8 } else { 0 };
+    let full = tells && number((&raw const context.color_range).cast()) == 2;
     let rate = if sps.rate[1] > 0 { sps.rate } else { [0, 0] };
     let format = Format {
         codec,
@@ -67,9 +70,9 @@ pub fn describe(codec: i32, context: &ffi::AVCodecContext, coded: &Coded) -> Opt
         bitrate: 0,
         aspect: [area.right - area.left, area.bottom - area.top],
         signal: 5 | u8::from(full) << 3,
-        primaries: number((&raw const context.color_primaries).cast()) as u8,
-        transfer: number((&raw const context.color_trc).cast()) as u8,
-        matrix: number((&raw const context.colorspace).cast()) as u8,
+        primaries: told(number((&raw const context.color_primaries).cast())),
+        transfer: told(number((&raw const context.color_trc).cast())),
+        matrix: told(number((&raw const context.colorspace).cast())),
         header_bytes: if codec == AV1 { 0 } else { coded.headers.len() as u32 },
     };
     Some((format, Shape { codec, width, height, chroma, depth }))

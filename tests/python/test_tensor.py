@@ -41,7 +41,17 @@ def test_a_tensor_can_be_pickled_and_copied(tensor, asl):
         assert (copied.shape, copied.dtype, copied.device) == (tensor.shape, "uint8", "cpu")
         assert np.array_equal(copied.numpy(), tensor.numpy()) and address(copied.numpy()) != address(tensor.numpy())
     assert pickle.loads(pickle.dumps(tensor[1])).tobytes() == tensor[1].tobytes(), "a view takes its own part along"
-    batch = next(iter(fsp.ClipLoader(asl[:2], fsp.sampling.random(sequence_length=2), batch_size=1, dtype="bfloat16")))
+    batch = next(
+        iter(
+            fsp.ClipLoader(
+                asl[:2],
+                fsp.sampling.random(sequence_length=2),
+                batch_size=1,
+                dtype="bfloat16",
+                transforms=[fsp.transforms.Resize((16, 16))],
+            )
+        )
+    )
     again = pickle.loads(pickle.dumps(batch))
     assert again.frames.dtype == "bfloat16" and again.frames.tobytes() == batch.frames.tobytes()
     assert again.mask.tolist() == batch.mask.tolist() and again.indices.tolist() == batch.indices.tolist()

@@ -113,7 +113,7 @@ def test_links_in_circles_and_places_that_cannot_be_written(folder, capsys):
     (folder / "deep" / "loop").symlink_to(folder / "deep")
     _, found = run(capsys, folder)
     assert found["entries"] == 6
-    assert main(["check", str(folder), "--quarantine", str(folder / "nowhere" / "q")]) == 1
+    assert main(["check", str(folder), "--quarantine", str(folder / "nowhere" / "q")]) == 2
     assert "--quarantine" in capsys.readouterr().err
 
 
@@ -125,7 +125,7 @@ def test_what_is_asked_wrongly_is_refused(tmp_path, capsys):
         fsp.check(["a.mp4"], report=tmp_path / "other.jsonl")
     with pytest.raises(fsp.ArgumentError, match="clips_per_video"):
         fsp.check(["a.mp4"], clips_per_video=0)
-    assert main(["check", str(tmp_path)]) == 1
+    assert main(["check", str(tmp_path)]) == 2
     assert "holds no videos or pictures" in capsys.readouterr().err
 
 

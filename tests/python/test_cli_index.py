@@ -150,7 +150,7 @@ def test_wrong_usage_is_told(folder, tmp_path, capsys, monkeypatch):
     assert main(["index", str(folder), "--index", str(tmp_path / "file")]) == 1
     assert "file" in capsys.readouterr().err
     monkeypatch.setenv("FRAMESPOOL_INDEX", "off")
-    assert main(["index", str(folder)]) == 1
+    assert main(["index", str(folder)]) == 2
     assert "FRAMESPOOL_INDEX" in capsys.readouterr().err
 
 

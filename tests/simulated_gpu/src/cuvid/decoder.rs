@@ -32,6 +32,8 @@ struct Surface {
     parser: usize,
     /// The host has waited for it (by mapping it).
     waited_for: bool,
+    /// How often the host has asked for its status.
+    asked: u32,
 }
 
 struct Output {
@@ -256,7 +258,7 @@ impl Decoder {
             _ => SUCCESS,
         };
         surface.status = if unit.second_field { surface.status.max(status) } else { status };
-        (surface.parser, surface.waited_for) = (unit.parser, false);
+        (surface.parser, surface.waited_for, surface.asked) = (unit.parser, false, 0);
         if let Some(picture) = picture {
             surface.picture = Some(picture);
         }
@@ -333,14 +335,14 @@ impl Decoder {
         Ok(())
     }
 
-    pub fn status(&self, index: i32) -> Result<DecodeStatus, Code> {
-        let Some(surface) = usize::try_from(index).ok().and_then(|n| self.surfaces.get(n)) else {
-            return refuse(
-                INVALID_VALUE,
-                format!("cuvidGetDecodeStatus of surface {index} of {}", self.surfaces.len()),
-            );
+    pub fn status(&mut self, index: i32) -> Result<DecodeStatus, Code> {
+        let surfaces = self.surfaces.len();
+        let Some(surface) = usize::try_from(index).ok().and_then(|n| self.surfaces.get_mut(n)) else {
+            return refuse(INVALID_VALUE, format!("cuvidGetDecodeStatus of surface {index} of {surfaces}"));
         };
-        // Until the host has waited for the picture, the engine may still be at it.
+        // Until the host has waited for the picture, or time has passed between questions, the engine may still be at it.
+        surface.asked += 1;
+        surface.waited_for |= surface.asked > 3;
         let status = if surface.status != 0 && !surface.waited_for { 1 } else { surface.status };
         Ok(DecodeStatus { status, reserved: [0; 31], reserved_pointers: [0; 8] })
     }

@@ -125,17 +125,45 @@ def simulated() -> ctypes.CDLL:
     return driver
 
 
-@pytest.mark.parametrize(("stream", "waits"), [(None, 0), (1, 0), (2, 1), (-1, 1)])
-def test_a_consumer_whose_stream_cannot_be_known_is_waited_for_when_it_lets_go(path, stream, waits):
+@pytest.mark.parametrize(("stream", "freed"), [(None, False), (1, False), (2, True), (-1, True)])
+def test_memory_that_was_read_nobody_knows_where_is_not_used_again(path, stream, freed):
     driver = simulated()
-    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).data
+    loader = fsp.ClipLoader(
+        [path],
+        fsp.sampling.windows(sequence_length=3),
+        batch_size=1,
+        transforms=[fsp.transforms.Resize((16, 16))],
+        device="cuda:0",
+        num_threads=1,
+        prefetch=0,
+    )
+    batches = iter(loader)
+    tensor = next(batches).frames
     held = [tensor.__dlpack__(stream=stream, max_version=(1, 0))]
-    before = driver.simulated_gpu_calls(b"cuCtxSynchronize")
+    before = [driver.simulated_gpu_calls(call) for call in (b"cuMemFree_v2", b"cuCtxSynchronize")]
+    del tensor
     # Another thread's default stream is another stream.
     other = threading.Thread(target=held.clear)
     other.start()
     other.join()
-    assert driver.simulated_gpu_calls(b"cuCtxSynchronize") - before == waits
+    after = [driver.simulated_gpu_calls(call) for call in (b"cuMemFree_v2", b"cuCtxSynchronize")]
+    # Freeing waits for whoever reads; waiting for the whole context would spoil what others capture.
+    assert [now - then for now, then in zip(after, before, strict=True)] == [int(freed), 0]
+
+
+def test_a_stream_that_was_destroyed_meanwhile_is_not_asked(path):
+    driver = simulated()
+    assert "torch" not in sys.modules and "jax" not in sys.modules
+    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).data
+    context, stream = ctypes.c_void_p(), ctypes.c_void_p()
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == driver.cuCtxSetCurrent(context)
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    capsule = tensor.__dlpack__(stream=stream.value, max_version=(1, 0))
+    assert driver.cuStreamDestroy_v2(stream) == 0 == driver.cuCtxSetCurrent(None)
+    driver.simulated_gpu_violations.restype = ctypes.c_uint64
+    before = driver.simulated_gpu_violations()
+    del capsule, tensor
+    assert driver.simulated_gpu_violations() == before
 
 
 @pytest.mark.parametrize("decoder", ["auto", "nvdec"])

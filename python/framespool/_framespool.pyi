@@ -57,6 +57,7 @@ __all__ = [
     "read_webdataset",
     "remote_stats",
     "sample",
+    "tensor_of",
     "video_extensions",
 ]
 

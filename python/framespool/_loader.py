@@ -87,7 +87,7 @@ class ClipLoader(Loader[Batch]):
     worker threads, each with a single-threaded decoder; all cores by default. ``prefetch``: batches made ahead.
     ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip needed
     their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is
-    delivered. Besides it the loader needs memory for ``prefetch + 1`` batches and some 60 MB per thread for decoding
+    delivered. Besides it the loader needs memory for ``prefetch + 1`` batches and 15 to 50 MB per thread for decoding
     1080p. ``look_ahead``: how many clips beyond these batches are looked at for ones that share pictures. ``layout``:
     ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, or ``"float16"``, ``"bfloat16"`` or ``"float32"``
     (values in 0..1 unless normalised).

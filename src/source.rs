@@ -221,7 +221,7 @@ impl ByteSource for FileSource {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        if offset > i64::MAX as u64 {
+        if offset.saturating_add(buffer.len() as u64) > i64::MAX as u64 {
             return Ok(0); // behind the end of any file; the system would call it an error
         }
         let mut done = 0;
@@ -358,6 +358,14 @@ mod tests {
         assert_eq!(window.read_at(9, &mut buffer).unwrap(), 0);
         assert_eq!(window.read_at(u64::MAX, &mut buffer).unwrap(), 0);
         assert!(matches!(WindowSource::new("tar!c", inner, 8, 3), Err(Error::Truncated { .. })));
+    }
+
+    #[test]
+    fn behind_the_end_of_a_file_there_is_nothing_however_far() {
+        let file = FileSource::open(Path::new("Cargo.toml")).unwrap();
+        for offset in [file.len(), i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
+            assert_eq!(file.read_at(offset, &mut [0; 4]).unwrap(), 0, "{offset}");
+        }
     }
 
     #[test]

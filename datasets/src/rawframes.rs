@@ -184,6 +184,12 @@ mod tests {
     }
 
     #[test]
+    fn urls_stay_what_they_are() {
+        let dataset = read("s3://bucket/v.mp4 0 -1\n", &[Start, Total]).unwrap();
+        assert_eq!(rows(&dataset), [("s3://bucket/v.mp4", -1, None)]);
+    }
+
+    #[test]
     fn folders_come_with_their_frames_and_labels() {
         let dataset = read("# list\na/v 1 58 3\nmy clip  29\t-1\n/abs/v 300 0\r\n", &[Total, Label]).unwrap();
         let expected = [

@@ -197,8 +197,8 @@ pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
 
 /// Codes after which a context never works again. The rest concern one call.
 pub(crate) fn is_sticky(code: i32) -> bool {
-    // 4 shut down, 46 device unavailable, 214 ECC, 220 NVLink, 226 contained by the GPU, 700 illegal address, 702 timeout, 709 context destroyed,
-    // 710 device-side assert, 714 to 719 faults of a kernel.
+    // 4 shut down, 46 device unavailable, 214 ECC, 220 NVLink, 226 contained by the GPU, 700 illegal address, 702 timeout,
+    // 709 context destroyed, 710 device-side assert, 714 to 719 faults of a kernel.
     matches!(code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
 }
 

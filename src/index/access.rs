@@ -7,7 +7,7 @@ use framespool_nvdec::session::Codec;
 use super::av1::{configured, kind, obus, sequence_end};
 use super::nal::{units, Framing};
 use super::params::listed_units;
-use super::roles::{crops_its_begin, declares_frames_only, sequence_crops_its_begin};
+use super::roles::{declares_frames_only, sequence_crops_its_begin};
 use super::stated::{self, Stated};
 use super::VideoIndex;
 use crate::media::{CodecKind, ColourTags};
@@ -75,11 +75,11 @@ impl Access {
         let hevc = codec == Codec::Hevc;
         let (framing, headers) = match codec {
             Codec::H264 | Codec::Hevc => {
-                if crops_its_begin(codec == Codec::Hevc, extradata) {
-                    return Err(CROPPED.into());
-                }
                 let framing = Framing::of(hevc, extradata);
                 let sets = listed_units(hevc, framing, extradata);
+                if sets.iter().any(|set| sequence_crops_its_begin(hevc, set)) {
+                    return Err(CROPPED.into());
+                }
                 (framing, sets.iter().flat_map(|set| [&START_CODE[..], set].concat()).collect())
             }
             Codec::Av1 => {

@@ -7,17 +7,8 @@ pub(super) mod slice;
 
 use super::look::sei_messages;
 use super::nal::{unescaped, units, Framing};
-use super::params::listed_units;
 
-/// Whether one of a configuration's sequences leaves out columns on the left or rows at the top.
-pub(super) fn crops_its_begin(extradata: &[u8]) -> bool {
-    let framing = Framing::of(true, extradata);
-    let mut sets = sets::Sets::default();
-    listed_units(true, framing, extradata).into_iter().for_each(|unit| sets.note(unit));
-    sets.crops_its_begin()
-}
-
-/// Whether a unit is a sequence parameter set that does so.
+/// Whether a unit is a sequence parameter set that leaves out columns on the left or rows at the top.
 pub(super) fn set_crops_its_begin(unit: &[u8]) -> bool {
     const SEQUENCE_SET: u8 = 33;
     let mut sets = sets::Sets::default();

@@ -235,9 +235,8 @@ fn vp9_superframe(data: &[u8]) -> Vec<&[u8]> {
     out
 }
 
-/// (key, shown) of a VP9 frame.
-fn vp9_frame(frame: &[u8]) -> Option<(bool, bool)> {
-    let mut bits = Bits::new(frame.get(..frame.len().min(4))?);
+/// Reads the marker of a VP9 frame and its profile (6.2).
+pub(super) fn vp9_profile(bits: &mut Bits<'_>) -> Option<u32> {
     if bits.take(2)? != 2 {
         return None;
     }
@@ -245,6 +244,13 @@ fn vp9_frame(frame: &[u8]) -> Option<(bool, bool)> {
     if profile == 3 {
         bits.bit()?;
     }
+    Some(profile)
+}
+
+/// (key, shown) of a VP9 frame.
+fn vp9_frame(frame: &[u8]) -> Option<(bool, bool)> {
+    let mut bits = Bits::new(frame.get(..frame.len().min(4))?);
+    vp9_profile(&mut bits)?;
     if bits.bit()? == 1 {
         return Some((false, true)); // show_existing_frame
     }

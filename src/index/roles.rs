@@ -110,15 +110,7 @@ pub(super) fn declares_frames_only(extradata: &[u8], first: &[u8]) -> bool {
     reader.declares_frames_only()
 }
 
-/// Whether one of a configuration's sequences leaves out columns on the left or rows at the top.
-pub(super) fn crops_its_begin(hevc: bool, extradata: &[u8]) -> bool {
-    match hevc {
-        true => super::hevc::crops_its_begin(extradata),
-        false => h264::Reader::new(extradata, false).crops_its_begin(),
-    }
-}
-
-/// Whether a unit is a sequence parameter set that does so.
+/// Whether a unit is a sequence parameter set that leaves out columns on the left or rows at the top.
 pub(super) fn sequence_crops_its_begin(hevc: bool, unit: &[u8]) -> bool {
     match hevc {
         true => super::hevc::set_crops_its_begin(unit),

@@ -3,6 +3,7 @@
 //! Never: takes a parser's word for it: of these codecs hardware parsers report little of this, or nothing.
 
 use super::av1::{kind, obus, sequence_end};
+use super::look::vp9_profile;
 use super::nal::Bits;
 use crate::media::ColourTags;
 
@@ -40,13 +41,7 @@ pub(super) fn vp8(frame: &[u8]) -> Option<Stated> {
 pub(super) fn vp9(frame: &[u8]) -> Option<Stated> {
     const SYNC: u32 = 0x49_83_42;
     let mut bits = Bits::plain(frame);
-    if bits.take(2)? != 2 {
-        return None;
-    }
-    let profile = bits.bit()? | bits.bit()? << 1;
-    if profile == 3 {
-        bits.bit()?;
-    }
+    let profile = vp9_profile(&mut bits)?;
     if bits.bit()? == 1 {
         return None; // shows a frame again
     }

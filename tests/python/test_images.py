@@ -267,6 +267,13 @@ def squares(count: int, side: int = 24) -> tuple[list[bytes], list[bytes]]:
     return images, [encoded(Image.new("L", (side, side), number)) for number in range(count)]
 
 
+def test_what_colours_mean_changes_no_label():
+    images, masks = squares(30)
+    steps = [t.AssumeColor("bt709", "limited"), t.CenterCrop(24)]
+    made = fsp.ImageLoader([(image, 0) for image in images], masks=masks, batch_size=30, transforms=steps)
+    assert next(iter(made)).masks.numpy()[:, 5, 5].tolist() == list(range(30))
+
+
 def test_an_image_and_its_mask_stay_together_whatever_one_raises(tmp_path):
     images, masks = squares(6)
     lost = tmp_path / "lost.png"

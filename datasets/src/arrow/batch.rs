@@ -56,14 +56,12 @@ impl<'a> Batches<'a> {
         let Some(place) = every.iter().find(needs) else { return Ok(()) };
         let DataType::Dictionary(_, kind) = place.field.data_type() else { return Ok(()) };
         let site = messages.site(message.at);
-        if !dictionary.isDelta() {
-            // Whatever comes of this one, the names before it are not those of the rows behind it.
-            self.dictionaries.remove(&dictionary.id());
-        }
         if dictionary.isDelta() {
             let what = format!("column '{}', whose names come in several parts", place.path.join("."));
             return Err(Error::Unsupported { site, what });
         }
+        // Whatever comes of this one, the names before it are not those of the rows behind it.
+        self.dictionaries.remove(&dictionary.id());
         let data = dictionary.data().ok_or_else(|| Error::malformed(&site, "a dictionary without values"))?;
         let field = Field::new(place.field.name(), (**kind).clone(), true);
         let open = Batch::new(messages, message, data, &self.dictionaries)?;

@@ -57,11 +57,6 @@ impl Reader {
         !self.sequences.is_empty() && self.sequences.values().all(|s| s.frames_only)
     }
 
-    /// Whether a known sequence leaves out columns on the left or rows at the top.
-    pub fn crops_its_begin(&self) -> bool {
-        self.sequences.values().any(|s| s.crops_its_begin)
-    }
-
     fn allows_drops(&self, sequence: &Sequence) -> bool {
         (sequence.order_declared || self.order_known) && !sequence.gaps
     }
@@ -324,7 +319,11 @@ mod tests {
     fn a_crop_of_the_begin_is_told_from_one_of_the_end() {
         for (crop, begin) in [("1 1 010 1 010", false), ("1 010 1 1 1", true), ("1 1 1 011 1", true)] {
             let reader = Reader::new(&sequence_set(Says { crop, ..PLAIN }), false);
-            assert_eq!((reader.crops_its_begin(), reader.declares_order()), (begin, true), "{crop}");
+            assert_eq!(
+                (reader.sequences[&0].crops_its_begin, reader.declares_order()),
+                (begin, true),
+                "{crop}"
+            );
         }
     }
 

@@ -3,16 +3,33 @@
 #
 #   scripts/build_ffmpeg.sh            builds (or finds) it and prints the prefix on the last line
 #
-# Sources are Debian's source packages, whose signatures apt checks; nothing on the system is changed (apt gets a
-# private list of sources and private state). The result is cached by version and configuration under
-# ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool}. To use an FFmpeg of your own, set
-# FRAMESPOOL_FFMPEG to a prefix whose lib/pkgconfig holds libavcodec.pc, and this script is not run.
+# FRAMESPOOL_FFMPEG_TARBALL, FRAMESPOOL_DAV1D_TARBALL   release tarballs on this machine, for one without network
+# FRAMESPOOL_RELEASE                                    if set, pinned versions only: for a wheel that is released
+# FRAMESPOOL_CACHE                                      default: ${XDG_CACHE_HOME:-~/.cache}/framespool
+#
+# Sources are upstream's release tarballs, pinned by SHA-256. Each is taken from the first of: the variables above, the
+# cache, the project's own site, Debian's source package (the same file) where apt has a Debian mirror. Nothing on the
+# system is changed: apt gets a private list of sources and private state. Tarballs and results are kept in the cache.
+# To use an FFmpeg of your own, set FRAMESPOOL_FFMPEG to a prefix whose lib/pkgconfig holds libavcodec.pc; then
+# scripts/setup.sh does not run this script. Tests source it (tests/python/test_build_ffmpeg.py).
 set -euo pipefail
 
-# Release series, newest first; the first one that a Debian suite offers is taken, in its latest patch release.
-FFMPEG_VERSIONS="9.0 8.1 7.1"
-DAV1D_VERSIONS="1.5"
+# Version and SHA-256 of the release tarball, newest first; the first one that can be fetched is built. A newer patch
+# release of one of these series is taken from Debian if nothing here can be had, and such a build says "unpinned".
+# All decode the corpus to the same frames; FFmpeg 7.1 does not (other rounding in MPEG-4, MS-MPEG-4 and VC-1).
+# THIRD_PARTY.md names the versions of the first line of each.
+FFMPEG_PINS=(
+  "9.0.2 8c3850283eb25fa026482078a04051e0be17347b09ef81a0849bec15a96e002e"
+  "8.1.2 464beb5e7bf0c311e68b45ae2f04e9cc2af88851abb4082231742a74d97b524c"
+)
+DAV1D_PINS=(
+  "1.5.4 686616b7c69eb88d44459391ab25cac13b6647a3b288835c5784e71c1514a5c5"
+  "1.5.1 401813f1f89fa8fd4295805aa5284d9aed9bc7fc1fdbe554af4292f64cbabe21"
+)
+FFMPEG_URL=https://ffmpeg.org/releases/ffmpeg-VERSION.tar.xz
+DAV1D_URL=https://downloads.videolan.org/pub/videolan/dav1d/VERSION/dav1d-VERSION.tar.xz
 SUITES="sid forky trixie"
+KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 DEMUXERS=mov,matroska,avi,mpegts,mpegps,mpegvideo,flv,ogg,h264,hevc,ivf,obu,av1,mjpeg,m4v,asf,gif
 DECODERS=h264,hevc,vp8,vp9,libdav1d,mpeg4,msmpeg4v1,msmpeg4v2,msmpeg4v3,mpeg1video,mpeg2video,mjpeg,png,rawvideo,ffv1,flv,h263,theora,vc1,wmv1,wmv2,wmv3,prores,gif,cinepak
@@ -30,32 +47,98 @@ CONFIGURE=(
 say() { printf 'build_ffmpeg: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# meson and ninja are in .venv, and so is a Python that has been tried.
+PATH=$root/.venv/bin:$PATH
 cache=${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/framespool}
-# The key covers everything that decides the result, so a changed line never meets a stale build.
-key=$( (cat "$0"; gcc -dumpfullversion; uname -m) | sha256sum | cut -c1-12)
-prefix=$cache/ffmpeg-$key
-if [ -f "$prefix/BUILT" ]; then
-  say "cached: $(cat "$prefix/BUILT")"
-  echo "$prefix"
-  exit 0
-fi
-for tool in gcc make nasm pkg-config meson ninja apt-get xz; do
-  command -v "$tool" >/dev/null || die "$tool is missing; 'make build' installs it where it may, else see README, Building"
-done
+work= # a folder that is removed at the end
 
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/build-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+# ---- sources ---------------------------------------------------------------------------------------------------
 
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -f "$keyring" ] || die "$keyring is missing (package debian-archive-keyring); or set FRAMESPOOL_FFMPEG to an FFmpeg of your own"
-# The mirror this machine already uses, whatever it is.
-mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1)
-[ -n "$mirror" ] || die "no Debian mirror among this machine's apt sources; set FRAMESPOOL_FFMPEG to an FFmpeg of your own"
+# What is built, by package (ffmpeg, dav1d): its version, its tarball, and the tarball's SHA-256 or "unpinned".
+declare -A version=() tarball=() sha=()
+declare -A site_failed=() # packages whose site did not answer; it is not asked again for an older version
+tried=()                  # places where nothing could be had, and why
+debian=                   # "ready", or why Debian's source packages cannot be had, once that is known
 
-mkdir -p lists/partial
-# A mirror's list of a moving suite may be past its date; its signature is checked all the same.
+take() {
+  version[$1]=$2 tarball[$1]=$3 sha[$1]=$4
+}
+
+sha256() { sha256sum "$1" | cut -d' ' -f1; }
+
+# Ends the build unless file $1 has SHA-256 $2. $3: where it comes from; $4: what to do about it.
+verify() {
+  local got
+  got=$(sha256 "$1")
+  [ "$got" = "$2" ] || die "$3: its SHA-256 is $got, expected $2; $4"
+}
+
+# The URL of version $2 of package $1.
+url() {
+  local -n pattern=${1^^}_URL
+  echo "${pattern//VERSION/$2}"
+}
+
+# Takes the tarball that FRAMESPOOL_<PACKAGE>_TARBALL names, if it is set.
+take_given() {
+  local package=$1 name=FRAMESPOOL_${1^^}_TARBALL file pin got
+  local -n pins=${1^^}_PINS
+  file=${!name:-}
+  [ -n "$file" ] || return 0
+  [ -f "$file" ] || die "$name=$file: no such file; it must be a release tarball, for instance of $(url "$package" "${pins[0]%% *}")"
+  got=$(sha256 "$file")
+  for pin in "${pins[@]}"; do
+    if [ "${pin##* }" = "$got" ]; then
+      take "$package" "${pin%% *}" "$(realpath "$file")" "$got"
+      return
+    fi
+  done
+  die "$name=$file: its SHA-256 is $got, expected that of one of the pinned releases:$(printf ' %s,' "${pins[@]}" | sed 's/,$//');" \
+    "download $(url "$package" "${pins[0]%% *}")"
+}
+
+# Downloads $1 to file $2; what it prints is why it could not. An unreachable site costs the timeout, in seconds.
+download() {
+  python3 - "$1" "$2" 2>&1 <<'PY'
+import http.client
+import shutil
+import sys
+import urllib.error
+import urllib.request
+
+request = urllib.request.Request(sys.argv[1], headers={"User-Agent": "framespool"})
+try:
+    with urllib.request.urlopen(request, timeout=10) as answer, open(sys.argv[2], "wb") as file:
+        shutil.copyfileobj(answer, file)
+        size, got = answer.headers.get("Content-Length"), file.tell()
+except urllib.error.HTTPError as error:
+    sys.exit(str(error))
+except (OSError, http.client.HTTPException) as error:
+    sys.exit(str(getattr(error, "reason", error)) or type(error).__name__)
+if size is not None and int(size) != got:
+    sys.exit(f"the connection ended after {got} of {size} bytes")
+PY
+}
+
+# Fetches version $2 of package $1, with SHA-256 $3, from the project's own site, to file $4.
+from_site() {
+  local place why
+  [ -z "${site_failed[$1]:-}" ] || return 1
+  place=$(url "$1" "$2")
+  say "fetching $place"
+  if ! why=$(download "$place" "$work/download"); then
+    site_failed[$1]=1
+    tried+=("$place: $why")
+    say "not available: $why"
+    return 1
+  fi
+  verify "$work/download" "$3" "$place" "try another network, or download the file elsewhere and name it in FRAMESPOOL_${1^^}_TARBALL"
+  mv "$work/download" "$4"
+}
+
+# Runs apt program $1 with a private list of sources and private state. A mirror's list of a moving suite may be past
+# its date; its signature is checked all the same.
 apt_src() {
   local verb=$1
   shift
@@ -63,58 +146,212 @@ apt_src() {
     -o APT::Get::List-Cleanup=0 -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root "$@"
 }
 
-for suite in $SUITES; do
-  echo "deb-src [signed-by=$keyring] $mirror $suite main" >>src.list
-done
-apt_src apt-get -qq update >&2 || say "not every one of the suites $SUITES is on offer"
+# Whether apt can fetch Debian's source packages here. Looked up once, and only if something is needed from there.
+debian_ready() {
+  local mirror suite
+  if [ -z "$debian" ]; then
+    # The mirror this machine already uses, whatever it is.
+    mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1) || true
+    if ! command -v apt-get >/dev/null; then
+      debian="no apt-get here"
+    elif [ -z "$mirror" ]; then
+      debian="no Debian mirror among apt's sources"
+    elif [ ! -f "$KEYRING" ]; then
+      debian="$KEYRING is missing (package debian-archive-keyring)"
+    else
+      mkdir -p "$work/lists/partial"
+      for suite in $SUITES; do
+        echo "deb-src [signed-by=$KEYRING] $mirror $suite main" >>"$work/src.list"
+      done
+      apt_src apt-get -qq update >&2 || say "not every one of the suites $SUITES is available"
+      debian=ready
+    fi
+    [ "$debian" = ready ] || tried+=("Debian's source packages: $debian")
+  fi
+  [ "$debian" = ready ]
+}
 
-# Fetches the upstream tarball of source package $1 in the first of the versions $2... that can be had, and unpacks it
-# into ./$1. Only the tarball: a mirror in the middle of an update may lack a package's Debian-specific files.
-fetch() {
-  local package=$1 version debian
-  shift
-  for version in "$@"; do
-    for debian in $(apt_src apt-cache showsrc --only-source "$package" 2>/dev/null |
-      sed -n 's/^Version: //p' | grep -E "^([0-9]+:)?${version//./\\.}(\.[0-9]+)*[-+~]" | sort -rV); do
-      say "fetching $package $debian"
-      if apt_src apt-get -qq source --tar-only --download-only "$package=$debian" >&2; then
-        mkdir "$package"
-        find . -maxdepth 1 -name "${package}_*.orig.tar.*" ! -name '*.asc' -exec tar -xf {} -C "$package" --strip-components=1 \;
-        echo "$debian"
-        return
-      fi
+# Debian's versions of package $1 whose upstream version matches the regular expression $2, newest first.
+debian_versions() {
+  apt_src apt-cache showsrc --only-source "$1" 2>/dev/null | sed -n 's/^Version: //p' | grep -E "^([0-9]+:)?$2-" | sort -urV
+}
+
+# Fetches the upstream tarball of Debian's version $2 of package $1; sets $fetched. Only the tarball: a mirror in the
+# middle of an update may lack a package's Debian-specific files.
+debian_tarball() {
+  local folder=$work/debian/$1-$2
+  say "fetching Debian's $1 $2"
+  mkdir -p "$folder"
+  (cd "$folder" && apt_src apt-get -qq source --tar-only --download-only "$1=$2" >&2) || true
+  fetched=$(find "$folder" -name "$1_*.orig.tar.*" ! -name '*.asc' | head -n 1)
+  [ -n "$fetched" ]
+}
+
+# Fetches version $2 of package $1, with SHA-256 $3, from Debian to file $4.
+from_debian() {
+  local offered fetched
+  debian_ready || return 1
+  for offered in $(debian_versions "$1" "${2//./\\.}"); do
+    debian_tarball "$1" "$offered" || continue
+    verify "$fetched" "$3" "$(basename "$fetched") of Debian's $1 $offered" "Debian carries other bytes than upstream; download $(url "$1" "$2") elsewhere and name it in FRAMESPOOL_${1^^}_TARBALL"
+    mv "$fetched" "$4"
+    return 0
+  done
+  tried+=("Debian's suites $SUITES: $1 $2 is not available")
+  return 1
+}
+
+# Takes from Debian a newer patch release of one of the series of package $1. Nothing but Debian's signature says what
+# it is, and no test has seen it.
+take_unpinned() {
+  local package=$1 pin major minor offered upstream fetched
+  local -n pins=${1^^}_PINS
+  debian_ready || return 1
+  for pin in "${pins[@]%% *}"; do
+    IFS=. read -r major minor _ <<<"$pin"
+    for offered in $(debian_versions "$package" "$major\.$minor(\.[0-9]+)*"); do
+      upstream=${offered#*:}
+      upstream=${upstream%-*}
+      [ "$upstream" != "$pin" ] && [ "$(printf '%s\n' "$pin" "$upstream" | sort -V | tail -n 1)" = "$upstream" ] || continue
+      debian_tarball "$package" "$offered" || continue
+      take "$package" "$upstream" "$fetched" unpinned
+      say "unpinned: $package $upstream from Debian, since no pinned version (${pins[*]%% *}) can be fetched; good for development, not for a release"
+      return 0
     done
   done
-  die "none of $package $* can be fetched from $SUITES"
+  return 1
 }
-# shellcheck disable=SC2086
-ffmpeg=$(fetch ffmpeg $FFMPEG_VERSIONS)
-# shellcheck disable=SC2086
-dav1d=$(fetch dav1d $DAV1D_VERSIONS)
 
-jobs=$(nproc)
-say "building dav1d"
-(cd dav1d && meson setup build --prefix="$work/prefix" --libdir=lib --buildtype=release --default-library=static \
-  -Denable_tools=false -Denable_tests=false && ninja -C build install) >dav1d.log 2>&1 || { tail -n 30 dav1d.log >&2; die "dav1d did not build"; }
+# Takes package $1, by the order at the top.
+fetch() {
+  local package=$1 pin number hash file
+  local -n pins=${1^^}_PINS
+  [ -z "${version[$package]:-}" ] || return 0
+  mkdir -p "$cache/sources"
+  for pin in "${pins[@]}"; do
+    read -r number hash <<<"$pin"
+    file=$cache/sources/$package-$number.tar.xz
+    if [ -f "$file" ]; then
+      verify "$file" "$hash" "$file" "delete it and build again"
+    elif ! from_site "$package" "$number" "$hash" "$file" && ! from_debian "$package" "$number" "$hash" "$file"; then
+      continue
+    fi
+    take "$package" "$number" "$file" "$hash"
+    return
+  done
+  if [ -z "${FRAMESPOOL_RELEASE:-}" ] && take_unpinned "$package"; then
+    return
+  fi
+  say "no pinned version of $package (${pins[*]%% *}) can be fetched:"
+  printf '  %s\n' "${tried[@]}" >&2
+  die "download $(url "$package" "${pins[0]%% *}") elsewhere and name it in FRAMESPOOL_${package^^}_TARBALL, or set FRAMESPOOL_FFMPEG to an FFmpeg of your own"
+}
 
-say "building FFmpeg (some minutes)"
-# glibc 2.35 has a new hypot, the one thing for which the wheel would need more than glibc 2.34 (RHEL 9); the older one will do.
-cat >ffmpeg/older_hypot.h <<'HEADER'
+unpack() {
+  mkdir "$work/$1"
+  tar -xf "${tarball[$1]}" -C "$work/$1" --strip-components=1
+}
+
+# ---- build -----------------------------------------------------------------------------------------------------
+
+# The text of the build_* functions is part of the key of the result. Both install into $work/prefix.
+build_dav1d() {
+  (cd "$work/dav1d" && meson setup build --prefix="$work/prefix" --libdir=lib --buildtype=release --default-library=static \
+    -Denable_tools=false -Denable_tests=false && ninja -C build install) >"$work/dav1d.log" 2>&1
+}
+
+build_ffmpeg() {
+  local extra=("$@")
+  # glibc 2.35 has a new hypot, the one thing for which the wheel would need more than glibc 2.34 (RHEL 9); the older one will do.
+  cat >"$work/ffmpeg/older_hypot.h" <<'HEADER'
 #ifdef __x86_64__
 __asm__(".symver hypot, hypot@GLIBC_2.2.5");
 #endif
 HEADER
-# The libraries keep the line that they were configured with: it must not tell of this machine's folders.
-(cd ffmpeg && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix=/ffmpeg --extra-cflags="-include older_hypot.h" "${CONFIGURE[@]}" &&
-  make -j"$jobs" && make install DESTDIR="$work/installed") >ffmpeg.log 2>&1 || { tail -n 30 ffmpeg.log >&2; die "FFmpeg did not build"; }
-cp -r "$work/installed/ffmpeg/." "$work/prefix/"
+  # The libraries contain their configure line, which must not name this machine's folders.
+  (cd "$work/ffmpeg" && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix=/ffmpeg --extra-cflags="-include older_hypot.h" "${CONFIGURE[@]}" "${extra[@]}" &&
+    make -j"$(nproc)" && make install DESTDIR="$work/installed") >"$work/ffmpeg.log" 2>&1 &&
+    cp -r "$work/installed/ffmpeg/." "$work/prefix/"
+}
 
-# Installed under a temporary name and moved in one step, so that a second builder never sees half of it.
-sed -i "s|=/ffmpeg|=$prefix|; s|$work/prefix|$prefix|g" "$work"/prefix/lib/pkgconfig/*.pc
-rm -rf "$work/prefix/share" "$work/prefix/bin"
-cp ffmpeg/COPYING.LGPLv2.1 dav1d/COPYING "$work/prefix/" 2>/dev/null || true
-echo "FFmpeg $ffmpeg, dav1d $dav1d" >"$work/prefix/BUILT"
-rm -rf "$prefix"
-mv "$work/prefix" "$prefix"
-say "built: $(cat "$prefix/BUILT")"
-echo "$prefix"
+# The prefix of a build from tarballs with these two SHA-256 ("unpinned" for one that has none). Its name covers all
+# that decides the result, and the list of pins, so that a changed list never meets an older choice.
+prefix_of() {
+  printf '%s/ffmpeg-%s\n' "$cache" "$(printf '%s\n' "$1" "$2" "${FFMPEG_PINS[@]}" "${DAV1D_PINS[@]}" "${CONFIGURE[@]}" \
+    "$(declare -f build_dav1d build_ffmpeg)" "$(gcc -dumpfullversion)" "$(uname -m)" | sha256sum | cut -c1-12)"
+}
+
+# The SHA-256 of package $1 with which a build may be in the cache, in the order of preference.
+choices() {
+  local -n pins=${1^^}_PINS
+  if [ -n "${sha[$1]:-}" ]; then
+    echo "${sha[$1]}"
+  else
+    printf '%s\n' "${pins[@]##* }"
+    [ -n "${FRAMESPOOL_RELEASE:-}" ] || echo unpinned
+  fi
+}
+
+# Prints the prefix of a build that is there already.
+cached() {
+  local ffmpeg dav1d prefix
+  for ffmpeg in $(choices ffmpeg); do
+    for dav1d in $(choices dav1d); do
+      prefix=$(prefix_of "$ffmpeg" "$dav1d")
+      if [ -f "$prefix/BUILT" ]; then
+        say "cached: $(cat "$prefix/BUILT")"
+        echo "$prefix"
+        return
+      fi
+    done
+  done
+  return 1
+}
+
+# A package with its version, for BUILT and for messages.
+described() {
+  echo "$1 ${version[$2]}$([ "${sha[$2]}" != unpinned ] || echo " (unpinned)")"
+}
+
+main() {
+  local tool prefix mark=()
+  command -v gcc >/dev/null || die "gcc is missing; 'make build' installs it where it may, else see CONTRIBUTING.md"
+  take_given ffmpeg
+  take_given dav1d
+  cached && return
+  for tool in make nasm pkg-config meson ninja xz; do
+    command -v "$tool" >/dev/null || die "$tool is missing; 'make build' installs it where it may, else see CONTRIBUTING.md"
+  done
+
+  mkdir -p "$cache"
+  work=$(mktemp -d "$cache/build-XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  fetch ffmpeg
+  fetch dav1d
+  prefix=$(prefix_of "${sha[ffmpeg]}" "${sha[dav1d]}")
+
+  unpack dav1d
+  say "building dav1d ${version[dav1d]}"
+  build_dav1d || { tail -n 30 "$work/dav1d.log" >&2; die "dav1d did not build"; }
+  unpack ffmpeg
+  say "building FFmpeg ${version[ffmpeg]} (some minutes)"
+  # The mark becomes part of the version that the library says, so that `framespool doctor` and the list of contents show it.
+  case ${sha[ffmpeg]}${sha[dav1d]} in *unpinned*) mark=(--extra-version=unpinned) ;; esac
+  build_ffmpeg "${mark[@]}" || { tail -n 30 "$work/ffmpeg.log" >&2; die "FFmpeg did not build"; }
+
+  # Installed under a temporary name and moved in one step, so that a second builder never sees half of it.
+  sed -i "s|=/ffmpeg|=$prefix|; s|$work/prefix|$prefix|g" "$work"/prefix/lib/pkgconfig/*.pc
+  rm -rf "$work/prefix/share" "$work/prefix/bin"
+  cp "$work/ffmpeg/COPYING.LGPLv2.1" "$work/dav1d/COPYING" "$work/prefix/" 2>/dev/null || true
+  echo "$(described FFmpeg ffmpeg), $(described dav1d dav1d)" >"$work/prefix/BUILT"
+  rm -rf "$prefix"
+  mv "$work/prefix" "$prefix"
+  say "built: $(cat "$prefix/BUILT")"
+  echo "$prefix"
+}
+
+# Exits here, so that bash reads no further in a file that may have changed during the build.
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  main
+  exit
+fi

@@ -8,6 +8,7 @@
 #
 # PYTHON names the interpreter for .venv (default: the first of the usual ones that is 3.11 or newer).
 # FRAMESPOOL_FFMPEG names an FFmpeg prefix of your own; without it scripts/build_ffmpeg.sh builds one.
+# FRAMESPOOL_RELEASE, if set, is for a wheel that is released: it must hold a pinned FFmpeg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,34 +40,42 @@ fitting_python() {
   return 1
 }
 
-# One line per thing that is missing: the Debian package, then what it is for.
+# Whether packages have the names that they have in Fedora and RHEL.
+fedora_names() { command -v rpm >/dev/null && ! command -v apt-get >/dev/null; }
+
+# One line per thing that is missing: the package, by its name in Debian or in Fedora, then what it is for.
 missing() {
-  local command package
-  while read -r command package; do
-    command -v "$command" >/dev/null || echo "$package (the command $command)"
+  local command debian fedora package python=python3-venv
+  lacking() { echo "$(if fedora_names; then echo "$2"; else echo "$1"; fi) ($3)"; }
+  while read -r command debian fedora; do
+    command -v "$command" >/dev/null || lacking "$debian" "$fedora" "the command $command"
   done <<'LIST'
-gcc gcc
-g++ g++
-make make
-nasm nasm
-pkg-config pkg-config
-xz xz-utils
+gcc gcc gcc
+g++ g++ gcc-c++
+make make make
+nasm nasm nasm
+pkg-config pkg-config pkgconf-pkg-config
+xz xz-utils xz
+tar tar tar
+find findutils findutils
+cmp diffutils diffutils
 LIST
   if [ "$goal" = tests ]; then
     # It lies in /usr/sbin, where a user who is not root does not look.
-    command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || echo "nginx-light (nginx, against which videos by URL are tested)"
+    command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || lacking nginx-light nginx "nginx, against which videos by URL are tested"
     for package in zsh fish; do command -v "$package" >/dev/null || echo "$package (the shell $package, whose completions are tested)"; done
+    [ -e /usr/include/ffnvcodec/dynlink_nvcuvid.h ] ||
+      lacking libffmpeg-nvenc-dev nv-codec-headers "NVDEC's headers, against which its bindings are checked"
   fi
-  echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || echo "libc6-dev (the C library's headers)"
-  echo '#include <zlib.h>' | gcc -E - >/dev/null 2>&1 || echo "zlib1g-dev (zlib's header)"
-  framespool_libclang >/dev/null || echo "libclang (libclang, with which bindgen reads C headers)"
+  echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || lacking libc6-dev glibc-devel "the C library's headers"
+  echo '#include <zlib.h>' | gcc -E - >/dev/null 2>&1 || lacking zlib1g-dev zlib-devel "zlib's header"
+  framespool_libclang >/dev/null || lacking libclang clang-devel "libclang, with which bindgen reads C headers"
   compgen -G '/usr/lib/llvm*/lib*/clang/*/include/stddef.h' >/dev/null || compgen -G '/usr/lib*/clang/*/include/stddef.h' >/dev/null ||
-    [ -n "${LIBCLANG_PATH:-}" ] || echo "libclang (libclang's own headers)"
-  fitting_python >/dev/null || [ -x .venv/bin/python ] || echo "python3-venv (Python 3.11 or newer with venv)"
+    [ -n "${LIBCLANG_PATH:-}" ] || lacking libclang clang-devel "libclang's own headers"
+  # Ubuntu 22.04 has a newer Python beside its own.
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || ! command -v python3 >/dev/null || python=python3.11-venv
+  fitting_python >/dev/null || [ -x .venv/bin/python ] || lacking "$python" python3.12 "Python 3.11 or newer with venv"
   [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || echo "ca-certificates (to download anything)"
-  [ -e /usr/include/ffnvcodec/dynlink_nvcuvid.h ] || echo "libffmpeg-nvenc-dev (NVDEC's headers, against which its bindings are checked)"
-  [ -n "${FRAMESPOOL_FFMPEG:-}" ] || [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
-    echo "debian-archive-keyring (to check FFmpeg's source)"
 }
 
 # The packages that hold libclang and its headers, of the version that libclang-dev stands for, without the
@@ -86,6 +95,10 @@ system_packages() {
   [ -n "$list" ] || return 0
   say "missing on this system:"
   sed 's/^/  /' <<<"$list" >&2
+  packages=$(cut -d' ' -f1 <<<"$list" | sort -u)
+  if fedora_names; then
+    die "install them, then run this again: dnf install" $packages "(on RHEL, first enable CRB and EPEL, where some of them are)"
+  fi
   command -v apt-get >/dev/null || die "no apt-get here: install what the list names by this system's own means, then run this again"
   if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null || die "not root, and no sudo without a password: install the packages of the list (apt-get install …; for libclang take libclang-dev), then run this again"
@@ -104,15 +117,31 @@ system_packages() {
 
 # ---- Rust ------------------------------------------------------------------------------------------------------
 
+# Whether version $1 is $2 or newer.
+at_least() { [ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# How to get Rust $1 or newer on this system. Nothing is installed here: a toolchain goes into the user's home.
+rust_advice() {
+  local offered advice="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+  if fedora_names; then
+    advice="'dnf install cargo rustfmt clippy' where that is new enough (Fedora), or $advice"
+  elif apt-cache policy rustup 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+    advice="'apt-get install rustup', then 'rustup default stable'"
+  else
+    offered=$(apt-cache policy cargo 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p') || true
+    [ -z "$offered" ] || ! at_least "$offered" "$1" || advice="'apt-get install cargo rustfmt rust-clippy'"
+  fi
+  echo "$advice; then run this again, in a new shell"
+}
+
 rust() {
   local have want
-  command -v cargo >/dev/null ||
-    die "no cargo: install Rust with rustup (https://rustup.rs, or the package rustup followed by 'rustup default stable'), then run this again"
+  want=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+  command -v cargo >/dev/null || die "no cargo, and Rust $want or newer is needed: $(rust_advice "$want")"
   have=$(cargo --version 2>/dev/null | cut -d' ' -f2) || true
   [ -n "$have" ] || die "$(command -v cargo) does not run: $(cargo --version 2>&1 | head -n 1); 'rustup default stable' usually mends it"
-  want=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
-  [ "$(printf '%s\n' "$want" "$have" | sort -V | head -n 1)" = "$want" ] ||
-    die "cargo is $have, and $want or newer is needed: rustup update stable"
+  at_least "$have" "$want" ||
+    die "cargo is $have, and $want or newer is needed: $(if command -v rustup >/dev/null; then echo "rustup update stable"; else rust_advice "$want"; fi)"
 }
 
 # ---- .venv -----------------------------------------------------------------------------------------------------
@@ -140,6 +169,10 @@ ffmpeg() {
   fi
   [ -e "$prefix/lib/pkgconfig/libavcodec.pc" ] ||
     die "'$prefix' holds no lib/pkgconfig/libavcodec.pc; FRAMESPOOL_FFMPEG must be the prefix of an installed FFmpeg"
+  if [ -n "${FRAMESPOOL_RELEASE:-}" ]; then
+    [ -e "$prefix/BUILT" ] && ! grep -q unpinned "$prefix/BUILT" ||
+      die "FRAMESPOOL_RELEASE is set, and '$prefix' is no build of pinned versions: unset FRAMESPOOL_FFMPEG, so that scripts/build_ffmpeg.sh makes one"
+  fi
   [ "$(cat .venv/ffmpeg-prefix 2>/dev/null)" = "$prefix" ] || echo "$prefix" >.venv/ffmpeg-prefix
 }
 

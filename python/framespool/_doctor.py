@@ -53,12 +53,14 @@ def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
 
 
 def _library() -> Finding:
+    version = _framespool.ffmpeg_version
     python = f"Python {platform.python_version()}, {platform.machine()} {platform.system()}"
-    return Finding(
-        "framespool",
-        "ok",
-        f"{__version__}, FFmpeg {_framespool.ffmpeg_version} inside, pixels by {_framespool.pixel_backend}; {python}",
-    )
+    text = f"{__version__}, FFmpeg {version} inside, pixels by {_framespool.pixel_backend}; {python}"
+    # scripts/build_ffmpeg.sh appends it to the version where it could fetch none of the releases that it lists.
+    if version.endswith("-unpinned"):
+        remedy = "for a tested version, name its release tarball in FRAMESPOOL_FFMPEG_TARBALL and build again"
+        return Finding("framespool", "note", f"{text}; FFmpeg or dav1d is unpinned: not a tested version", remedy)
+    return Finding("framespool", "ok", text)
 
 
 def _contents() -> Finding:

@@ -18,7 +18,9 @@ def found(capsys, *arguments):
     return code, {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
 
 
-def test_a_sound_machine_is_told_so(tmp_path, capsys):
+def test_a_sound_machine_is_told_so(tmp_path, capsys, monkeypatch):
+    # A development build may hold an unpinned FFmpeg, which is worth a note.
+    monkeypatch.setattr(_doctor._framespool, "ffmpeg_version", "9.0.2")
     code, findings = found(capsys, "--index", tmp_path / "place")
     assert code == 0 and findings["decoding"]["state"] == "ok" and findings["index"]["state"] == "ok"
     assert str(tmp_path / "place") in findings["index"]["text"]
@@ -30,6 +32,17 @@ def test_a_sound_machine_is_told_so(tmp_path, capsys):
     assert any(line.startswith("note  index") for line in lines) and any(
         "unset FRAMESPOOL_INDEX" in line for line in lines
     )
+
+
+def test_an_unpinned_ffmpeg_is_noted(capsys, monkeypatch):
+    monkeypatch.setattr(_doctor._framespool, "ffmpeg_version", "9.0.2")
+    _, findings = found(capsys)
+    assert findings["framespool"]["state"] == "ok" and "unpinned" not in findings["framespool"]["text"]
+    monkeypatch.setattr(_doctor._framespool, "ffmpeg_version", "9.0.3-unpinned")
+    code, findings = found(capsys)
+    assert code == 0 and findings["framespool"]["state"] == "note"
+    assert "FFmpeg 9.0.3-unpinned inside" in findings["framespool"]["text"]
+    assert "FRAMESPOOL_FFMPEG_TARBALL" in findings["framespool"]["remedy"]
 
 
 def test_what_is_inside_is_listed(capsys, monkeypatch, tmp_path):

@@ -1,41 +1,66 @@
 #!/usr/bin/env bash
-# The wheel in every Python that is here: scripts/check_wheel_smoke.py in each from 3.11 on, with nothing else installed; older
-# ones must be refused by pip. Which versions are not here is said.
+# The wheel in every supported Python: scripts/check_wheel_smoke.py in each, with nothing else installed. One that is neither here
+# nor can be fetched (scripts/pythons.sh) is a failure; 3.12, which no Debian release has, is tried where it is here. Where a
+# Python 3.10 is here, its pip must refuse the wheel; a free-threaded 3.14 is tried where it is here.
 #
 #   scripts/check_wheel_pythons.sh [WHEEL]
+#
+# The test media are looked for at FRAMESPOOL_MEDIA, by default target/media.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-wheel=${1:-$(compgen -G 'target/wheels/framespool-*.whl' | head -n 1)}
+media=${FRAMESPOOL_MEDIA:-target/media}
+wheel=${1:-$(compgen -G 'target/wheels/framespool-*.whl' | head -n 1 || true)}
 [ -f "$wheel" ] || { echo "check_wheel_pythons: no wheel in target/wheels; run scripts/setup.sh wheel first" >&2; exit 2; }
+[ -f "$media/manifest.json" ] || { echo "check_wheel_pythons: no test media at $media; 'make test' makes them in target/media" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export FRAMESPOOL_INDEX=off PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INDEX=1 PIP_ROOT_USER_ACTION=ignore
 
-# The interpreter of a version: from PATH, the system's, or one of pyenv's.
-python_of() {
-  local found
-  for found in "$(command -v "python$1" || true)" "/usr/bin/python$1" "$HOME"/.pyenv/versions/"${1%t}".*/bin/"python$1"; do
-    [ -x "$found" ] && "$found" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '${1%t}')" 2>/dev/null &&
-      echo "$found" && return
-  done
-  return 1
+# pip of .venv, which judges the wheel as the interpreter's own would.
+install() {
+  PYTHONWARNINGS=ignore .venv/bin/python -m pip --python "$1" install --quiet --no-deps --no-compile --target "$2" "$wheel"
 }
 
+install .venv/bin/python "$work/reference"
+PYTHONPATH=$work/reference .venv/bin/python scripts/check_wheel_reference.py "$media" >"$work/expected.json" ||
+  { echo "smoke: FAILED, nothing to compare with"; exit 1; }
+
 failed=0
-for version in 3.10 3.11 3.12 3.13 3.14 3.14t; do
-  if ! python=$(python_of "$version"); then
-    echo "smoke: no Python $version here"
-    continue
+left_out() {
+  echo "smoke: left out: $1: $2"
+  [ -z "${FRAMESPOOL_LEFT_OUT:-}" ] || printf '%s\t%s\n' "$1" "$2" >>"$FRAMESPOOL_LEFT_OUT"
+}
+smoke() {
+  local version=$1 python=$2
+  install "$python" "$work/$version" &&
+    PYTHONPATH=$work/$version "$python" -s -W ignore::DeprecationWarning -X faulthandler scripts/check_wheel_smoke.py "$work/expected.json" ||
+    { echo "smoke: FAILED on Python $version ($python)"; failed=1; }
+}
+
+for version in 3.11 3.12 3.13 3.14; do
+  code=0
+  python=$(scripts/pythons.sh "$version") || code=$?
+  if [ $code -eq 0 ]; then
+    smoke "$version" "$python"
+  elif [ $code -eq 3 ]; then
+    left_out "the wheel in Python $version" "not on this machine, and no Debian release has it"
+  else
+    echo "smoke: FAILED, Python $version is supported and could not be tried"
+    failed=1
   fi
-  # pip of .venv, which judges the wheel as that interpreter's would.
-  install=(.venv/bin/python -m pip --python "$python" install --quiet --no-deps --target "$work/$version" "$wheel")
-  if [ "$version" = 3.10 ]; then
-    said=$("${install[@]}" 2>&1) && { echo "smoke: pip took the wheel for Python 3.10"; failed=1; }
-    grep -qE "not a supported wheel|requires a different Python" <<<"$said" || { echo "smoke: pip on Python 3.10 says: $said"; failed=1; }
-    echo "smoke: pip on Python 3.10 says: $(grep -E 'wheel|Python' <<<"$said" | head -n 1)"
-    continue
-  fi
-  "${install[@]}" && PYTHONPATH=$work/$version "$python" -s -W ignore::DeprecationWarning -X faulthandler scripts/check_wheel_smoke.py ||
-    { echo "smoke: FAILED on Python $version"; failed=1; }
 done
+
+if python=$(scripts/pythons.sh --here 3.14t); then
+  smoke 3.14t "$python"
+else
+  left_out "the wheel in free-threaded Python 3.14" "not on this machine"
+fi
+
+if python=$(scripts/pythons.sh --here 3.10); then
+  said=$(install "$python" "$work/3.10" 2>&1) && { echo "smoke: pip took the wheel for Python 3.10"; failed=1; }
+  grep -qE "not a supported wheel|requires a different Python" <<<"$said" || failed=1
+  echo "smoke: pip on Python 3.10 says: $(grep -E 'wheel|Python' <<<"$said" | head -n 1)"
+else
+  left_out "the wheel refused by pip of Python 3.10" "not on this machine"
+fi
 exit $failed

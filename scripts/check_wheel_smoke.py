@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 """What every Python must do with the wheel, with nothing else installed: run by scripts/check_wheel_pythons.sh in each.
 
-It makes its own pictures, decodes them, loads clips of them, stops and resumes, forks, and hands frames on.
+    check_wheel_smoke.py EXPECTED.json
+
+It decodes the files named in EXPECTED.json, by scripts/check_wheel_reference.py, whose frames must have the hashes
+beside them. Then it makes its own pictures, decodes them, loads clips of them, stops and resumes, forks, and hands
+frames on.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pickle
 import struct
@@ -53,8 +59,29 @@ def told(batches: object) -> list[tuple[list[int], bytes]]:
     return [(batch.labels.tolist(), batch.frames.tobytes()) for batch in batches]  # type: ignore[attr-defined]
 
 
+def check_media(expected: Path) -> list[str]:
+    """Decodes every file that is expected, each frame in order and the last one by itself; returns their codecs."""
+    wanted = json.loads(expected.read_text())
+    for file in wanted["files"]:
+        path = Path(wanted["media"]) / file["path"]
+        if file["codec"] == "jpeg":
+            frames = [fsp.decode_image(path.read_bytes())]
+        else:
+            video = fsp.Video(path)
+            assert video.info.codec == file["codec"], f"{path}: the codec is {video.info.codec}, not {file['codec']}"
+            frames = [*video, video[-1]]
+            file["md5"].append(file["md5"][-1])
+        md5 = [hashlib.md5(frame.tobytes()).hexdigest() for frame in frames]
+        assert len(md5) == len(file["md5"]), f"{path}: {len(md5)} frames, {len(file['md5'])} expected"
+        wrong = [n for n, (got, want) in enumerate(zip(md5, file["md5"], strict=True)) if got != want]
+        assert not wrong, f"{path}: {len(wrong)} of {len(md5)} frames are wrong, the first is number {wrong[0]}"
+    return [file["codec"] for file in wanted["files"]]
+
+
 def main() -> None:
     """Everything, in order; an error ends it."""
+    codecs = check_media(Path(sys.argv[1]))
+    assert set(codecs) == {"h264", "hevc", "vp9", "av1", "jpeg"}, f"only {codecs} were decoded"
     picture = fsp.decode_image(png(77))
     assert picture.shape == (SIZE[1], SIZE[0], 3) and set(picture.tobytes()) == {77}
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +125,8 @@ def main() -> None:
     else:
         raise AssertionError("what is no video was taken for one")
     build = "free-threaded, " if not getattr(sys, "_is_gil_enabled", lambda: True)() else ""
-    print(f"smoke: sound on {sys.implementation.name} {sys.version.split()[0]} ({build}framespool {fsp.__version__})")
+    python = f"{sys.implementation.name} {sys.version.split()[0]}"
+    print(f"smoke: sound on {python} ({build}framespool {fsp.__version__}; {', '.join(codecs)})")
 
 
 if __name__ == "__main__":

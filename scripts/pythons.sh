@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Finds a CPython of a version, or fetches one, and prints the path of its interpreter on the last line.
+#
+#   scripts/pythons.sh 3.14           one that is here, else one fetched into the cache; needs no root
+#   scripts/pythons.sh --here 3.14t   only one that is here; code 1 and no output where there is none
+#
+# Looked for on PATH, in /usr/bin, among pyenv's and in the cache. What is fetched are packages of a Debian release that
+# has this Python, with the C library that they were built for, unpacked into
+# ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool}/python-VERSION. apt checks their signatures; it gets private
+# sources and private state, so that nothing on the system changes. Code 3: no Debian release has this Python.
+set -euo pipefail
+
+fetch=true
+if [ "${1:-}" = --here ]; then
+  fetch=false
+  shift
+fi
+[ $# -eq 1 ] || { echo "usage: scripts/pythons.sh [--here] VERSION, for instance 3.14" >&2; exit 2; }
+version=$1
+cache=${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/framespool}
+prefix=$cache/python-$version
+
+say() { printf 'pythons: %s\n' "$*" >&2; }
+die() {
+  say "no Python $version: none on PATH, in /usr/bin, in ~/.pyenv/versions or in $prefix, and none can be fetched: $*"
+  say "install Python $version and put python$version on PATH, then run this again"
+  exit 1
+}
+
+# Debian releases that have the version; the first one that can be had is taken.
+case $version in
+  3.11) releases="bookworm" ;;
+  3.13) releases="trixie" ;;
+  3.14) releases="forky sid" ;;
+  *) releases="" ;;
+esac
+
+runs() {
+  [ -x "$1" ] && "$1" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '${version%t}')" 2>/dev/null
+}
+
+for python in "$(command -v "python$version" || true)" "/usr/bin/python$version" \
+  "$HOME"/.pyenv/versions/"${version%t}".*/bin/"python$version" "$prefix/usr/bin/python$version"; do
+  if runs "$python"; then
+    echo "$python"
+    exit 0
+  fi
+done
+$fetch || exit 1
+[ -n "$releases" ] || { say "no Python $version here, and no Debian release has it"; exit 3; }
+for tool in apt-get dpkg-deb; do
+  command -v "$tool" >/dev/null || die "the command $tool is missing"
+done
+
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/python-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -f "$keyring" ] || die "$keyring is missing (package debian-archive-keyring)"
+# The mirror that this machine already uses, else Debian's own.
+mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true)
+
+# apt with one release as all that it knows and nothing installed.
+prepare() {
+  apt=$work/apt-$1
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+  : >"$apt/status"
+  echo "deb [signed-by=$keyring target=Packages lang=none] ${mirror:-http://deb.debian.org/debian} $1 main" >"$apt/list"
+  # A mirror's list of a moving release may be past its date; its signature is checked all the same.
+  options=(-qq -o Dir::Etc::sourcelist="$apt/list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$apt/lists"
+    -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" -o Debug::NoLocking=true -o APT::Sandbox::User=root
+    -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o APT::Update::Error-Mode=any)
+  apt-get "${options[@]}" update >>"$log" 2>&1
+}
+
+# Packages of a release, with all that they depend on, unpacked into $work/root.
+unpack() {
+  local package
+  prepare "$1" || return 1
+  apt-get "${options[@]}" install -y --download-only --no-install-recommends "python$version" >>"$log" 2>&1 || return 1
+  rm -rf "$work/root"
+  mkdir "$work/root"
+  for package in "$apt"/cache/archives/*.deb; do
+    dpkg-deb -x "$package" "$work/root" >>"$log" 2>&1 || return 1
+  done
+}
+
+tried=""
+for release in $releases; do
+  say "fetching Python $version from Debian $release"
+  unpack "$release" && break
+  tried+="${tried:+; }Debian $release ($(grep -E '^[EW]:|error' "$log" | tail -n 1))"
+  release=""
+done
+[ -n "$release" ] || die "$tried"
+
+# These programs need their own release's C library. A script in the interpreter's place starts it with that release's
+# loader, under the script's name: so sys.executable is the script, and the standard library is found beside it.
+interpreter=$work/root/usr/bin/python$version
+loader=$(cd "$work/root" && find . -type f -name 'ld-linux*.so.*' -printf '%P\n' | head -n 1)
+[ -n "$loader" ] || die "the packages of Debian $release have no dynamic loader"
+libraries=${loader%/*}
+libraries=${libraries#usr/}
+mv "$interpreter" "$interpreter.elf"
+cat >"$interpreter" <<SCRIPT
+#!/bin/sh
+root=\$(cd "\$(dirname "\$0")/../.." && pwd -P)
+exec "\$root/$loader" --library-path "\$root/usr/$libraries:\$root/$libraries" --argv0 "\$0" "\$0.elf" "\$@"
+SCRIPT
+chmod +x "$interpreter"
+"$interpreter" -c "import hashlib, zlib" >>"$log" 2>&1 && runs "$interpreter" ||
+  die "the one of Debian $release does not run: $(tail -n 1 "$log")"
+
+# Moved in one step, so that nobody sees half of it.
+rm -rf "$prefix"
+mv "$work/root" "$prefix"
+say "fetched $("$prefix/usr/bin/python$version" --version) from Debian $release"
+echo "$prefix/usr/bin/python$version"

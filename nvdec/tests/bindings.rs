@@ -32,11 +32,8 @@ const FUNCTIONS: [&str; 11] = [
 fn committed_bindings_are_what_the_headers_give() {
     let header = match std::fs::read_to_string(Path::new(HEADERS).join("dynlink_nvcuvid.h")) {
         Ok(text) => text,
-        Err(error) => return println!("skipped: {HEADERS}: {error}; install libffmpeg-nvenc-dev"),
+        Err(error) => panic!("{HEADERS}: {error}; run scripts/setup.sh tests, or install libffmpeg-nvenc-dev"),
     };
-    if std::panic::catch_unwind(bindgen::clang_version).is_err() {
-        return println!("skipped: libclang was not found; set LIBCLANG_PATH");
-    }
     let made = generate(&header);
     if std::env::var_os("FRAMESPOOL_WRITE_BINDINGS").is_some() {
         std::fs::write(COMMITTED, made).expect("the source tree can be written");

@@ -49,14 +49,11 @@ pub fn fresh(path: &Path) -> Arc<VideoIndex> {
     Arc::new(build(&open(path), &Limits::default(), &|| Ok(())).expect("an index"))
 }
 
-/// `count` names for small videos of the corpus below `folder`; names make entries, contents do not matter here.
+/// `count` names for small videos below `folder`; names make entries, contents do not matter here.
 pub fn links(folder: &Path, count: usize) -> Vec<PathBuf> {
     let small = |e: &super::Entry| e.path.starts_with("video/action/") && e.path.ends_with(".mp4");
-    let files: Vec<PathBuf> =
-        super::videos().iter().filter(|e| small(e)).map(|e| e.root.join(&e.path)).collect();
-    if files.is_empty() {
-        return Vec::new();
-    }
+    let all = super::entries(super::media(), "video/action/");
+    let files: Vec<PathBuf> = all.iter().filter(|e| small(e)).map(|e| e.root.join(&e.path)).collect();
     let make = |(n, file): (usize, &PathBuf)| {
         let link = folder.join(format!("video_{n:04}.mp4"));
         std::os::unix::fs::symlink(file, &link).expect("a link");

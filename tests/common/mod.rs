@@ -1,4 +1,7 @@
-//! The corpus: where it is, what its manifest and recorded frames say. Tests skip by name where it is missing.
+//! The test media: where they are, what their manifest and recorded frames say.
+//!
+//! `tests/media/make.py` makes the media; `make test` calls it. A corpus of the same layout at FRAMESPOOL_CORPUS is an additional
+//! tier: tests over all files also read it, tests of one file never do.
 #![allow(dead_code)]
 
 pub mod index;
@@ -11,16 +14,27 @@ use std::sync::Arc;
 use framespool::source::{ByteSource, FileSource};
 use md5::{Digest, Md5};
 
-/// The corpus folder, or `None` (with a line that says so) where there is none.
+/// The folder of the generated media.
+pub fn media() -> PathBuf {
+    let folder = std::env::var_os("FRAMESPOOL_MEDIA").map(PathBuf::from);
+    let folder = folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/media"));
+    assert!(
+        folder.join("manifest.json").is_file(),
+        "no test media at {}: run scripts/setup.sh tests, which makes them",
+        folder.display()
+    );
+    folder
+}
+
+/// The additional corpus, where FRAMESPOOL_CORPUS names one.
 pub fn corpus() -> Option<PathBuf> {
-    let place = std::env::var_os("FRAMESPOOL_CORPUS").map(PathBuf::from);
-    let place = place.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
-    if place.join("manifest.json").is_file() {
-        return Some(place);
-    }
-    assert!(std::env::var_os("CI").is_none(), "CI must have the corpus at {}", place.display());
-    eprintln!("SKIPPED: no corpus at {}; set FRAMESPOOL_CORPUS", place.display());
-    None
+    let folder = std::env::var_os("FRAMESPOOL_CORPUS").filter(|name| !name.is_empty()).map(PathBuf::from)?;
+    assert!(
+        folder.join("manifest.json").is_file(),
+        "FRAMESPOOL_CORPUS is {}, which holds no manifest.json; correct or unset it",
+        folder.display()
+    );
+    Some(folder)
 }
 
 /// One file of the manifest.
@@ -37,6 +51,17 @@ impl Entry {
 
     pub fn is_corrupt(&self) -> bool {
         self.path.contains("/corrupt/")
+    }
+
+    /// Whether libavcodec decodes the damage of this file to other pixels without reporting it: VP8, VP9 and AV1 have no
+    /// redundancy, so that a flipped bit may go unnoticed; a gap in H.264's `frame_num` and an HEVC slice that ends early are
+    /// concealed. What such a frame looks like depends on what the decoder holds.
+    pub fn damage_is_unreported(&self) -> bool {
+        let of_any_tier = ["bitflip_vp9.webm", "bitflip_av1.webm"];
+        let generated = ["bitflip_vp8.webm", "bitflip_av1.mp4", "lost_idr.264", "zero_hole_hevc.mp4"];
+        self.path
+            .strip_prefix("video/corrupt/derived/")
+            .is_some_and(|name| of_any_tier.contains(&name) || generated.contains(&name) && !self.in_corpus())
     }
 
     pub fn has_hashes(&self) -> bool {
@@ -58,35 +83,50 @@ impl Entry {
             .collect()
     }
 
+    /// Whether the file is of the additional corpus.
+    pub fn in_corpus(&self) -> bool {
+        corpus().is_some_and(|root| root == self.root)
+    }
+
     pub fn codec(&self) -> &str {
         self.facts["codec"].as_str().unwrap_or("")
     }
 }
 
-/// All videos of the corpus, or none where it is missing.
+/// All videos: the generated media, then the corpus.
 pub fn videos() -> Vec<Entry> {
-    entries("video/")
+    both_tiers("video/")
 }
 
-/// The corpus's images.
+/// All images: the generated media, then the corpus.
 pub fn images() -> Vec<Entry> {
-    entries("images/")
+    both_tiers("images/")
 }
 
-fn entries(folder: &str) -> Vec<Entry> {
-    let Some(root) = corpus() else { return Vec::new() };
+/// One generated file.
+pub fn named(path: &str) -> Entry {
+    let found = entries(media(), path).into_iter().find(|entry| entry.path == path);
+    found.unwrap_or_else(|| panic!("{path} is not among the test media: add it to tests/media"))
+}
+
+fn both_tiers(folder: &str) -> Vec<Entry> {
+    [Some(media()), corpus()].into_iter().flatten().flat_map(|root| entries(root, folder)).collect()
+}
+
+/// The files of a manifest whose path begins with `prefix`.
+pub fn entries(root: PathBuf, prefix: &str) -> Vec<Entry> {
     let text = std::fs::read_to_string(root.join("manifest.json")).expect("manifest");
     let manifest: serde_json::Value = serde_json::from_str(&text).expect("manifest is JSON");
     manifest["files"]
         .as_array()
         .expect("files")
         .iter()
-        .filter(|f| f["path"].as_str().is_some_and(|p| p.starts_with(folder)))
+        .filter(|f| f["path"].as_str().is_some_and(|p| p.starts_with(prefix)))
         .map(|f| Entry { root: root.clone(), path: f["path"].as_str().unwrap().to_owned(), facts: f.clone() })
         .collect()
 }
 
-/// Hash of a decoded frame, as the corpus records it.
+/// Hash of a decoded frame, as `frames/` records it.
 pub fn hash(frame: &framespool::ffmpeg::Frame) -> String {
     let mut md5 = Md5::new();
     frame.raw_planes(|row| md5.update(row));

@@ -1,9 +1,10 @@
-"""Shared by the Python tests: the corpus, which they read and never copy."""
+"""Shared by the Python tests: the test media, which they read and never change."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,36 @@ ROOT = Path(__file__).resolve().parents[2]
 os.environ["FRAMESPOOL_INDEX"] = "off"
 
 
-def _corpus() -> Path | None:
-    place = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
-    if (place / "manifest.json").is_file():
-        return place
-    if os.environ.get("CI"):
-        raise RuntimeError(f"CI must have the corpus at {place}")
-    return None
+class _Outcomes:
+    """Notes which tests passed and which were skipped; scripts/test.sh makes its table of what was left out from these notes."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self._note("left out", report.nodeid, report.longrepr)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped:
+            self._note("left out", report.nodeid, report.longrepr)
+        elif report.when == "call" and report.passed:
+            self._note("passed", report.nodeid)
+            self._note("passed", report.nodeid.partition("::")[0])  # for files that are skipped as a whole elsewhere
+
+    def _note(self, outcome: str, test: str, why: object = "") -> None:
+        reason = why[2] if isinstance(why, tuple) else why
+        with open(self.path, "a") as file:
+            file.write(f"{outcome}\t{test}\t{' '.join(str(reason).removeprefix('Skipped: ').split())}\n")
 
 
-@pytest.fixture
+def pytest_configure(config: pytest.Config) -> None:
+    path = os.environ.get("FRAMESPOOL_OUTCOMES")
+    if path and not hasattr(config, "workerinput"):  # with several processes, the one that gathers
+        config.pluginmanager.register(_Outcomes(path))
+
+
+@pytest.fixture(scope="session")
 def encoder() -> str:
     """An ffmpeg program, which `prepare` needs."""
     try:
@@ -41,26 +62,38 @@ def encoder() -> str:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    place = _corpus()
-    if place is None:
-        pytest.skip("no corpus beside the project; set FRAMESPOOL_CORPUS")
-    return place
+    """The additional corpus, for what is about that alone."""
+    place = os.environ.get("FRAMESPOOL_CORPUS")
+    if not place:
+        pytest.skip("about the additional corpus, and FRAMESPOOL_CORPUS is not set")
+    return Path(place)
 
 
 @pytest.fixture(scope="session")
-def manifest(corpus: Path) -> list[dict[str, Any]]:
-    return json.loads((corpus / "manifest.json").read_text())["files"]
+def manifest(media: Path) -> list[dict[str, Any]]:
+    """Facts of every file of the generated media and, where FRAMESPOOL_CORPUS names one, of the additional corpus.
+
+    ``facts["file"]`` is where the file is.
+    """
+    roots = [media, *(Path(root) for root in [os.environ.get("FRAMESPOOL_CORPUS")] if root)]
+    found = []
+    for root in roots:
+        found += [
+            {**facts, "file": str(root / facts["path"])}
+            for facts in json.loads((root / "manifest.json").read_text())["files"]
+        ]
+    return found
 
 
 @pytest.fixture(scope="session")
-def videos(corpus: Path) -> Path:
-    return corpus / "video"
+def videos(media: Path) -> Path:
+    return media / "video"
 
 
 @pytest.fixture(scope="session")
-def asl(videos: Path) -> list[tuple[str, int]]:
-    """Thirteen short sign-language clips, 640x480, 47 to 109 frames, one label each."""
-    return [(str(path), label) for label, path in enumerate(sorted((videos / "action" / "asl").iterdir()))]
+def short_clips(videos: Path) -> list[tuple[str, int]]:
+    """Thirteen short clips, 640x480, 47 to 109 frames, one label each."""
+    return [(str(path), label) for label, path in enumerate(sorted((videos / "action" / "words").iterdir()))]
 
 
 @pytest.fixture(scope="session")
@@ -69,16 +102,31 @@ def bad_file(videos: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def photos(corpus: Path) -> list[tuple[str, int]]:
-    """Some of the corpus' photographs, labelled by their folders."""
-    classes = sorted(folder.name for folder in (corpus / "images" / "classes").iterdir())
-    found = sorted((corpus / "images" / "classes").glob("*/*.jpg"))
+def media() -> Path:
+    """The folder of the generated media."""
+    place = Path(os.environ.get("FRAMESPOOL_MEDIA") or ROOT / "target" / "media")
+    if not (place / "manifest.json").is_file():
+        raise RuntimeError(f"no test media at {place}: run scripts/setup.sh tests, which makes them")
+    return place
+
+
+@pytest.fixture(scope="session")
+def pictures(media: Path) -> Path:
+    """The generated images: photographs in classes/<label>, varieties in odd, damaged files in corrupt."""
+    return media / "images"
+
+
+@pytest.fixture(scope="session")
+def photos(pictures: Path) -> list[tuple[str, int]]:
+    """Some of the photographs, labelled by their folders."""
+    classes = sorted(folder.name for folder in (pictures / "classes").iterdir())
+    found = sorted((pictures / "classes").glob("*/*.jpg"))
     return [(str(path), classes.index(path.parent.name)) for path in found[::4]]
 
 
 @pytest.fixture(scope="session")
-def nginx(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
-    server = Nginx(corpus.resolve(), tmp_path_factory.mktemp("nginx"))
+def nginx(media: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    server = Nginx(media.resolve(), tmp_path_factory.mktemp("nginx"))
     server.start()
     yield server
     server.stop()
@@ -93,5 +141,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 
 @pytest.fixture(scope="session")
-def content(videos: Path) -> bytes:
-    return (videos / "1080p" / "park_street_30p.mp4").read_bytes()
+def content(videos: Path, encoder: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An MP4 of 3.5 MB, six groups of 120 small frames, which no server sends in one answer; its tables lie behind."""
+    path, made = videos / "action" / "phone_176x144.mp4", tmp_path_factory.mktemp("content") / "long.mp4"
+    subprocess.run([encoder, "-v", "error", "-stream_loop", "5", "-i", path, "-c", "copy", made], check=True)
+    return made.read_bytes()

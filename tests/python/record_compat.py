@@ -1,7 +1,8 @@
 """Records what decord and torchcodec answer: ``compat_golden.json``, which test_compat.py holds ours against.
 
-Run it where these are installed (benches/peers/setup.sh): ``python tests/python/record_compat.py``. The questions below
-are put to both sides in the same words; ``corpus/video`` is where the videos are.
+Run it where these are installed (benches/peers/setup.sh), with LD_LIBRARY_PATH as benches/peers/environment.py says:
+``python tests/python/record_compat.py``. The questions below are put to both sides in the same words; the videos are
+the test media (``tests/media/make.py``), in target/media or where FRAMESPOOL_MEDIA says.
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ import numpy as np
 GOLDEN = Path(__file__).with_name("compat_golden.json")
 
 VIDEOS = [
-    "action/asl/again.mkv",
-    "action/archery_ucf_320x240.avi",
-    "action/cars_overhead_768x432.mp4",
-    "action/tractor_vp9_512x288.webm",
+    "action/bikes_640x272.mp4",
+    "action/phone_176x144.mp4",
+    "action/words/again.mkv",
+    "action/street_ucf_320x240.avi",
+    "action/cars_768x432.mp4",
+    "action/vp9_512x288.webm",
     "derived/base_640x360.mp4",
     "derived/delayed_start_640x360.mp4",
     "derived/h264_gop12_360p_kinetics_like.mp4",
     "derived/rotate_cw90_640x360.mp4",
+    "derived/start_33ms_640x480.mkv",
     "derived/vp8_640x360.webm",
-    "odd/non_zero_start.mp4",
 ]
 #: 88 frames at 12.5 a second, key frames 0 and 60.
-READER_VIDEO = "action/cars_overhead_768x432.mp4"
-#: 77 frames of about 1/30 s, in milliseconds, from 0.033 s on.
-DECODER_VIDEO = "action/asl/again.mkv"
+READER_VIDEO = "action/cars_768x432.mp4"
+#: 77 frames of 1001/30000 s, in milliseconds, from 0.033 s on.
+DECODER_VIDEO = "derived/start_33ms_640x480.mkv"
 
 #: Put to a reader of READER_VIDEO called ``r``, in this order; ``next`` frames are told by their number.
 READER_WALK = [
@@ -117,7 +120,7 @@ READER_OUTCOMES = [
 ]
 
 #: (batch size, interval, skip) of loaders of two videos, 77 and 63 frames, that do not shuffle.
-LOADER_VIDEOS = ["action/asl/again.mkv", "action/asl/bird.mkv"]
+LOADER_VIDEOS = ["action/words/again.mkv", "action/words/bird.mkv"]
 LOADERS = [(8, 0, 0), (8, 1, 0), (8, 0, 3), (8, 2, 5), (7, 0, 0), (40, 0, 0), (2, 5, 9)]
 
 DECODER_OUTCOMES = [
@@ -209,8 +212,8 @@ DECODER_OUTCOMES = [
 RANGES: list[tuple[float, float, float | None]] = [
     (0.033, 2.6, None),
     (0.05, 0.1, None),
-    (0.066, 0.067, None),
-    (0.067, 0.0670001, None),
+    (0.065, 0.066, None),
+    (0.066, 0.0660001, None),
     (0.5, 0.5, None),
     (0.1, 0.95, 10),
     (0.1, 0.92, 10),
@@ -263,7 +266,7 @@ SAMPLERS: list[tuple[int, str, dict[str, Any]]] = [
             {"num_frames_per_clip": 0},
             {"seconds_between_frames": 0},
             {"sampling_range_start": -1},
-            {"sampling_range_start": 2.6},
+            {"sampling_range_start": 2.602},
             {"sampling_range_end": 0.033},
             {"sampling_range_end": 30},
             {"sampling_range_start": 1.0, "sampling_range_end": 1.0},
@@ -410,8 +413,8 @@ def main() -> None:
     import torchcodec.samplers
     import torchcodec.transforms
 
-    root = Path(__file__).resolve().parents[3]
-    videos = Path(os.environ.get("FRAMESPOOL_CORPUS") or root / "shared" / "corpus") / "video"
+    root = Path(__file__).resolve().parents[2]
+    videos = Path(os.environ.get("FRAMESPOOL_MEDIA") or root / "target" / "media") / "video"
     golden = {
         "versions": {"eva_decord": "0.6.1", "torchcodec": torchcodec.__version__},
         "decord": ask_reader(decord, videos),

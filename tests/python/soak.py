@@ -212,11 +212,13 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="scenarios at one time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep-memory", action="store_true", help="leave glibc's allocator as it is")
-    parser.add_argument("--corpus", type=Path, default=os.environ.get("FRAMESPOOL_CORPUS"))
+    media = os.environ.get("FRAMESPOOL_MEDIA") or Path(__file__).resolve().parents[2] / "target" / "media"
+    parser.add_argument("--media", type=Path, default=media, help="the test media, or a corpus of the same layout")
     options = parser.parse_args()
-    corpus = options.corpus or Path(__file__).resolve().parents[3] / "shared" / "corpus"
-    if not (corpus / "manifest.json").is_file():
-        print(f"no corpus at {corpus}; name it with --corpus or FRAMESPOOL_CORPUS", file=sys.stderr)
+    if not (options.media / "manifest.json").is_file():
+        print(
+            f"no test media at {options.media}; tests/media/make.py makes them, --media names others", file=sys.stderr
+        )
         return 2
     faulthandler.enable()
     if not options.keep_memory:
@@ -224,7 +226,7 @@ def main() -> int:
     work = Path(tempfile.mkdtemp(prefix="framespool-soak-"))
     mounted = full_disk(work / "full", "192k")
     try:
-        ground = Ground.of(corpus, work, full_disk=mounted)
+        ground = Ground.of(options.media, work, full_disk=mounted)
         print(f"seed {options.seed}, {options.workers} workers, full disk: {'tmpfs of 192 KiB' if mounted else 'none'}")
         print(f"{'minute':>7} {'scenarios':>9} {'batches':>8} {'errors':>7} {'RSS MiB':>8} ", end="")
         print(f"{'peak':>7} {'heap':>7} fds threads")

@@ -50,15 +50,15 @@ class Ground:
     full: Path | None
 
     @classmethod
-    def of(cls, corpus: Path, work: Path, *, full_disk: bool) -> Ground:
-        """The corpus' smaller files: a soak is about many loaders, not about long decoding."""
+    def of(cls, media: Path, work: Path, *, full_disk: bool) -> Ground:
+        """The smaller ones of the test media: a soak is about many loaders, not about long decoding."""
 
         def small(pattern: str, most: int) -> list[Path]:
-            found = sorted(path for path in corpus.glob(pattern) if path.is_file() and path.stat().st_size <= most)
+            found = sorted(path for path in media.glob(pattern) if path.is_file() and path.stat().st_size <= most)
             return [path for path in found if path.suffix not in (".md", ".json", ".txt")]
 
         videos = (
-            small("video/action/asl/*", 1 << 20) + small("video/odd/*", 1 << 19) + small("video/derived/*", 1 << 18)
+            small("video/action/words/*", 1 << 20) + small("video/odd/*", 1 << 19) + small("video/derived/*", 1 << 18)
         )
         return cls(
             videos=[path for path in videos if is_short(path)],

@@ -198,8 +198,8 @@ def test_dali_lists_in_seconds(tmp_path):
         assert len(fsp.datasets.dali_file_list(write(tmp_path / "l.txt", "a 0\na 1 2 2\n"))) == 1
 
 
-def test_dali_lists_in_frames_count_from_either_end(tmp_path, asl):
-    video = asl[0][0]
+def test_dali_lists_in_frames_count_from_either_end(tmp_path, short_clips):
+    video = short_clips[0][0]
     length = len(fsp.Video(video))
     lines = [f"{video} 0 5 9", f"{video} 1 -6", f"{video} 2 -6 -2", f"{video} 3 4 -4", "gone.mp4 4 7 8"]
     dataset = fsp.datasets.dali_file_list(write(tmp_path / "list.txt", "\n".join(lines)), frames=True)
@@ -430,8 +430,8 @@ def test_ava(tmp_path):
             fsp.datasets.ava(path, tmp_path, **wrong)
 
 
-def test_segments_of_a_list_are_what_a_loader_delivers(tmp_path, asl):
-    path, _ = asl[0]
+def test_segments_of_a_list_are_what_a_loader_delivers(tmp_path, short_clips):
+    path, _ = short_clips[0]
     rows = [{"uri": path, "start": s, "end": s + 8, "name": f"clip {s}", "label": s} for s in (5, 20)]
     listing = write(tmp_path / "list.jsonl", "\n".join(map(json.dumps, rows)))
     dataset = fsp.datasets.json_lines(listing, in_frames=True)

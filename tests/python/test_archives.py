@@ -32,22 +32,22 @@ def packed(archive: Path, files: list[str | Path]) -> list[Member]:
 
 
 @pytest.fixture
-def signs(tmp_path: Path, asl) -> tuple[list[tuple[str, int]], list[tuple[Member, int]]]:
+def plain_and_packed(tmp_path: Path, short_clips) -> tuple[list[tuple[str, int]], list[tuple[Member, int]]]:
     """Videos, and the same videos as members of an archive."""
-    members = packed(tmp_path / "a.bin", [path for path, _ in asl])
-    return asl, [(member, label) for member, (_, label) in zip(members, asl, strict=True)]
+    members = packed(tmp_path / "a.bin", [path for path, _ in short_clips])
+    return short_clips, [(member, label) for member, (_, label) in zip(members, short_clips, strict=True)]
 
 
-def test_batches_are_those_of_the_plain_files_to_the_byte(signs):
-    plain, members = signs
+def test_batches_are_those_of_the_plain_files_to_the_byte(plain_and_packed):
+    plain, members = plain_and_packed
     rules = [None, fsp.sampling.windows(sequence_length=4, step=2), fsp.sampling.uniform(sequence_length=3)]
     for rule in rules:
         assert digest(clips(members, rule)) == digest(clips(plain, rule))
 
 
-def test_any_container_is_read_where_it_lies(tmp_path, corpus):
+def test_any_container_is_read_where_it_lies(tmp_path, media):
     kinds: dict[str, Path] = {}
-    for path in sorted((corpus / "video").rglob("*.*"), key=lambda path: (path.stat().st_size, path.name)):
+    for path in sorted((media / "video").rglob("*.*"), key=lambda path: (path.stat().st_size, path.name)):
         if "corrupt" not in path.parts and path.suffix not in (*kinds, ".json", ".txt", ".md", ".m4a"):
             kinds[path.suffix] = path
     members = packed(tmp_path / "a.bin", list(kinds.values()))
@@ -99,8 +99,8 @@ def test_masks_may_lie_in_archives_too(tmp_path, photos):
     assert len(Dataset(pictures).without([failure])) == 5
 
 
-def test_parts_of_one_member_share_its_index_and_its_decoding(signs):
-    plain, members = signs
+def test_parts_of_one_member_share_its_index_and_its_decoding(plain_and_packed):
+    plain, members = plain_and_packed
 
     def parts(entries):
         return [
@@ -118,9 +118,9 @@ def test_parts_of_one_member_share_its_index_and_its_decoding(signs):
     assert ours["pictures_decoded"] == theirs["pictures_decoded"]
 
 
-def test_members_of_one_archive_are_told_apart_by_their_bytes_alone(tmp_path, asl):
+def test_members_of_one_archive_are_told_apart_by_their_bytes_alone(tmp_path, short_clips):
     archive = tmp_path / "a.bin"
-    first, second = packed(archive, [asl[0][0], asl[1][0]])
+    first, second = packed(archive, [short_clips[0][0], short_clips[1][0]])
     nameless = Member(archive, first.offset_bytes, first.num_bytes)
     assert nameless == first and hash(nameless) == hash(first) and nameless != second
     part = [(Part(source, start_frame=0, end_frame=8), 0) for source in (first, nameless, second)]
@@ -130,7 +130,7 @@ def test_members_of_one_archive_are_told_apart_by_their_bytes_alone(tmp_path, as
     video = fsp.Video(nameless)
     assert video.info.path == f"{archive}!{first.offset_bytes}..{first.offset_bytes + first.num_bytes}"
     again = pickle.loads(pickle.dumps(video))
-    assert again[3].tobytes() == fsp.Video(asl[0][0])[3].tobytes()
+    assert again[3].tobytes() == fsp.Video(short_clips[0][0])[3].tobytes()
     assert pickle.loads(pickle.dumps(first)) == first
 
 
@@ -151,9 +151,9 @@ def test_a_member_is_a_path_and_two_whole_numbers():
         fsp.Video(Member("none.tar", 0, 1, "a\udcff.mp4"))
 
 
-def test_what_fails_is_told_by_archive_and_member_and_left_out_by_them(tmp_path, asl, bad_file):
+def test_what_fails_is_told_by_archive_and_member_and_left_out_by_them(tmp_path, short_clips, bad_file):
     archive = tmp_path / "a.bin"
-    sound = packed(archive, [asl[0][0], bad_file, asl[1][0]])
+    sound = packed(archive, [short_clips[0][0], bad_file, short_clips[1][0]])
     beyond = Member(archive, sound[2].offset_bytes, sound[2].num_bytes + 100, "beyond.mkv")
     gone = Member(tmp_path / "gone.tar", 0, 10, "x.mp4")
     odd = Member(archive, 1, 0, "a\udcff.mp4")
@@ -184,8 +184,8 @@ def test_what_fails_is_told_by_archive_and_member_and_left_out_by_them(tmp_path,
         dataset.without(listed)
 
 
-def test_a_state_fits_an_archive_that_moved_and_no_other_members(tmp_path, signs):
-    _, members = signs
+def test_a_state_fits_an_archive_that_moved_and_no_other_members(tmp_path, plain_and_packed):
+    _, members = plain_and_packed
     loader = clips(members)
     next(iter(loader))
     state = loader.state_dict()
@@ -199,9 +199,9 @@ def test_a_state_fits_an_archive_that_moved_and_no_other_members(tmp_path, signs
         clips(shifted).load_state_dict(state)
 
 
-def test_an_archive_that_changed_is_indexed_anew(tmp_path, asl):
+def test_an_archive_that_changed_is_indexed_anew(tmp_path, short_clips):
     archive = tmp_path / "a.bin"
-    members = packed(archive, [asl[0][0], asl[1][0]])
+    members = packed(archive, [short_clips[0][0], short_clips[1][0]])
     loader = clips(members, fsp.sampling.uniform(sequence_length=4))
     first = digest(loader)
     loader.set_epoch(0)
@@ -239,17 +239,17 @@ def samples_of(entries) -> list[dict[str, bytes | str]]:
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_shards_give_the_batches_of_the_plain_files(tmp_path, asl, form):
-    samples = samples_of(asl)
+def test_shards_give_the_batches_of_the_plain_files(tmp_path, short_clips, form):
+    samples = samples_of(short_clips)
     for number in range(3):
         shard(tmp_path / f"train-{number:03}.tar", samples[number * 5 : number * 5 + 5], form)
     dataset = fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar")
-    assert [label for _, label in dataset] == [label for _, label in asl] and dataset.classes == []
-    assert digest(clips(dataset)) == digest(clips(asl))
+    assert [label for _, label in dataset] == [label for _, label in short_clips] and dataset.classes == []
+    assert digest(clips(dataset)) == digest(clips(short_clips))
     member = dataset[7][0]
     assert isinstance(member, Member) and member.name == "000007.mkv" and member.file == f"{tmp_path}/train-001.tar"
     content = Path(member.file).read_bytes()[member.offset_bytes :][: member.num_bytes]
-    assert content == Path(asl[7][0]).read_bytes()
+    assert content == Path(short_clips[7][0]).read_bytes()
 
 
 def test_pictures_of_shards_and_their_json(tmp_path, photos):
@@ -270,11 +270,11 @@ def test_pictures_of_shards_and_their_json(tmp_path, photos):
         fsp.datasets.webdataset(tmp_path / f"{form}.tar", columns=[""])
 
 
-def test_tars_of_tar_itself_are_read(tmp_path, asl):
+def test_tars_of_tar_itself_are_read(tmp_path, short_clips):
     """Folders, links, and a name in UTF-8, as the program packs a folder."""
     folder = tmp_path / "f"
     (folder / "ä").mkdir(parents=True)
-    for number, (path, label) in enumerate(asl[:4]):
+    for number, (path, label) in enumerate(short_clips[:4]):
         shutil.copyfile(path, folder / "ä" / f"{number}.mkv")
         (folder / "ä" / f"{number}.cls").write_text(str(label))
     (folder / "zzz.txt").symlink_to("nowhere")
@@ -284,12 +284,12 @@ def test_tars_of_tar_itself_are_read(tmp_path, asl):
         subprocess.run(command, check=True)
         dataset = fsp.datasets.webdataset(archive)
         assert [source.name for source, _ in dataset] == [f"./ä/{n}.mkv" for n in range(4)]
-        assert digest(clips(dataset)) == digest(clips(asl[:4]))
+        assert digest(clips(dataset)) == digest(clips(short_clips[:4]))
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_samples_that_lack_something_are_named_by_shard_and_key(tmp_path, asl, on_error):
-    good = samples_of(asl[:2])
+def test_samples_that_lack_something_are_named_by_shard_and_key(tmp_path, short_clips, on_error):
+    good = samples_of(short_clips[:2])
     video = good[0]["mkv"]
     for odd, reason in [
         ({"mkv": video}, r"has no label \(\.cls\); give label=None"),
@@ -306,8 +306,8 @@ def test_samples_that_lack_something_are_named_by_shard_and_key(tmp_path, asl, o
         assert [source.name for source, _ in dataset] == ["000000.mkv", "000001.mkv"]
 
 
-def test_damaged_shards_are_told_by_byte_and_their_beginning_is_whole(tmp_path, asl):
-    path = shard(tmp_path / "s.tar", samples_of(asl[:4]), tarfile.USTAR_FORMAT)
+def test_damaged_shards_are_told_by_byte_and_their_beginning_is_whole(tmp_path, short_clips):
+    path = shard(tmp_path / "s.tar", samples_of(short_clips[:4]), tarfile.USTAR_FORMAT)
     sound, whole = path.read_bytes(), fsp.datasets.webdataset(path)
     with tarfile.open(path) as tar:
         headers = [about.offset for about in tar.getmembers()]
@@ -338,8 +338,8 @@ def test_damaged_shards_are_told_by_byte_and_their_beginning_is_whole(tmp_path, 
         fsp.datasets.webdataset(gzipped)
 
 
-def test_shards_are_named_by_patterns_and_lists(tmp_path, asl):
-    samples = samples_of(asl[:1])
+def test_shards_are_named_by_patterns_and_lists(tmp_path, short_clips):
+    samples = samples_of(short_clips[:1])
     for name in ("a-08", "a-09", "a-10", "b-08", "{c}"):
         shard(tmp_path / f"{name}.tar", samples)
 
@@ -367,8 +367,8 @@ def test_shards_are_named_by_patterns_and_lists(tmp_path, asl):
         assert len(fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar", on_error="skip")) == 1
 
 
-def test_what_cannot_be_meant_is_refused(tmp_path, asl):
-    path = shard(tmp_path / "s.tar", samples_of(asl[:1]))
+def test_what_cannot_be_meant_is_refused(tmp_path, short_clips):
+    path = shard(tmp_path / "s.tar", samples_of(short_clips[:1]))
     for keywords, reason in [
         ({"video": []}, "video must be a string or several"),
         ({"video": [""]}, "none of them empty"),

@@ -26,8 +26,10 @@ def written(path: Path, made, *, stream: bool = False, rows: int | None = None, 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
 @pytest.mark.parametrize("kind", ["binary", "large_binary", "binary_view"])
-def test_bytes_give_the_batches_of_the_plain_files(tmp_path, photos, asl, stream, kind):
-    for number, (entries, loader) in enumerate(((photos, lambda d: fsp.ImageLoader(d, **KEYWORDS)), (asl, clips))):
+def test_bytes_give_the_batches_of_the_plain_files(tmp_path, photos, short_clips, stream, kind):
+    for number, (entries, loader) in enumerate(
+        ((photos, lambda d: fsp.ImageLoader(d, **KEYWORDS)), (short_clips, clips))
+    ):
         for half in (0, 1):
             part = entries[half * 7 :][: 7 if half == 0 else None]
             made = table(part)
@@ -65,9 +67,9 @@ def test_values_that_are_not_there_and_slices_of_arrays(tmp_path):
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
-def test_rows_may_name_videos_and_parts_of_them(tmp_path, asl, stream):
+def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips, stream):
     rows = {
-        "uri": pa.array([asl[0][0], Path(asl[1][0]).as_uri(), "x.mp4"], pa.large_string()),
+        "uri": pa.array([short_clips[0][0], Path(short_clips[1][0]).as_uri(), "x.mp4"], pa.large_string()),
         "label": pa.array(["run", "jump", None]).dictionary_encode(),
         "start": pa.array([0.25, None, 1.0], pa.float32()),
         "end": [1.5, None, None],
@@ -91,8 +93,8 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, asl, stream):
     path = written(tmp_path / "a.arrow", made, stream=stream, rows=2)
     dataset = fsp.datasets.arrow(path)
     assert dataset.entries == [
-        (Part(asl[0][0], start_seconds=0.25, end_seconds=1.5), 1),
-        (str(asl[1][0]), 0),
+        (Part(short_clips[0][0], start_seconds=0.25, end_seconds=1.5), 1),
+        (str(short_clips[1][0]), 0),
         (Part(str(tmp_path / "x.mp4"), start_seconds=1.0), -1),
     ]
     assert dataset.classes == ["jump", "run"]

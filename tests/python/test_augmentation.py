@@ -39,27 +39,27 @@ def clips(batches) -> dict[int, bytes]:
     return {clip: batch.frames[i].tobytes() for batch in batches for i, clip in enumerate(batch.clip_ids.tolist())}
 
 
-def test_augmentation_belongs_to_the_clip_not_to_the_worker(asl):
-    expected = clips(loader(asl))
-    assert len(set(expected.values())) == len(asl)
+def test_augmentation_belongs_to_the_clip_not_to_the_worker(short_clips):
+    expected = clips(loader(short_clips))
+    assert len(set(expected.values())) == len(short_clips)
     for keywords in [{"num_threads": 1}, {"num_threads": 5, "prefetch": 4}, {"batch_size": 1}, {"shuffle": False}]:
-        assert clips(loader(asl, **keywords)) == expected
-    assert clips(loader(asl, seed=4)) != expected
-    again = loader(asl)
+        assert clips(loader(short_clips, **keywords)) == expected
+    assert clips(loader(short_clips, seed=4)) != expected
+    again = loader(short_clips)
     again.set_epoch(1)
     assert clips(again) != expected
 
 
-def test_explain_tells_what_the_clip_underwent(asl):
+def test_explain_tells_what_the_clip_underwent(short_clips):
     """The draws that are told, done by hand to the undrawn frames, give the clip that was delivered."""
     transforms = [t.RandomCrop(200), t.RandomHorizontalFlip(), t.RandomVerticalFlip()]
-    made = loader(asl, transforms=transforms, dtype="uint8")
+    made = loader(short_clips, transforms=transforms, dtype="uint8")
     seen = set()
     for batch in made:
         for i, clip in enumerate(batch.clip_ids.tolist()):
             told = made.explain(clip)
             assert told["video_id"] == batch.video_ids.tolist()[i] and told["label"] == batch.labels.tolist()[i]
-            assert told["indices"] == batch.indices.tolist()[i] and told["path"] == asl[told["video_id"]][0]
+            assert told["indices"] == batch.indices.tolist()[i] and told["path"] == short_clips[told["video_id"]][0]
             crop, horizontal, vertical = told["transforms"]
             assert [crop["name"], horizontal["name"]] == ["RandomCrop", "RandomHorizontalFlip"]
             top, left = int(crop["top"]), int(crop["left"])
@@ -72,14 +72,14 @@ def test_explain_tells_what_the_clip_underwent(asl):
                 expected = expected[:, ::-1]
             assert np.array_equal(batch.frames[i].numpy(), expected)
             seen.add((horizontal["applied"], vertical["applied"], top))
-    assert len(seen) > len(asl) / 2
+    assert len(seen) > len(short_clips) / 2
     with pytest.raises(fsp.ArgumentError, match="clip 99"):
         made.explain(99)
     with pytest.raises(fsp.ArgumentError, match="frame 3"):
         made.explain(0, frame=3)
     made.set_epoch(5)
     assert made.explain(0) == made.explain(0, epoch=0)  # of the epoch begun last
-    fresh = loader(asl, transforms=transforms, dtype="uint8")
+    fresh = loader(short_clips, transforms=transforms, dtype="uint8")
     fresh.set_epoch(5)
     assert fresh.explain(0) == made.explain(0, epoch=5) != made.explain(0)
 
@@ -158,7 +158,7 @@ def test_dtypes_and_layouts_hold_the_same_numbers(picture, layout):
         brain.numpy()
 
 
-def test_views_come_in_a_dimension_of_their_own(picture, asl):
+def test_views_come_in_a_dimension_of_their_own(picture, short_clips):
     wide = t.apply(picture, [t.ThreeCrop(90)]).numpy()
     assert wide.shape == (3, 90, 90, 3)
     for view, left in zip(wide, [0, 15, 30], strict=True):
@@ -167,7 +167,7 @@ def test_views_come_in_a_dimension_of_their_own(picture, asl):
     assert five.shape == (5, 2, 3, 40, 50)
     for view, (top, left) in zip(five, [(0, 0), (0, 70), (50, 0), (50, 70), (25, 35)], strict=True):
         assert np.array_equal(view[1].transpose(1, 2, 0), picture[top : top + 40, left : left + 50])
-    batch = next(iter(loader(asl, transforms=[t.Resize(64), t.ThreeCrop(64)], layout="NCTHW", dtype="uint8")))
+    batch = next(iter(loader(short_clips, transforms=[t.Resize(64), t.ThreeCrop(64)], layout="NCTHW", dtype="uint8")))
     assert batch.frames.shape == (5, 3, 3, 3, 64, 64)
 
 

@@ -12,13 +12,13 @@ from framespool.cli import main
 RULE = fsp.sampling.random(sequence_length=4)
 
 
-def loader(asl, **more):
+def loader(short_clips, **more):
     keywords = {"batch_size": 4, "transforms": [fsp.transforms.Resize((16, 24))], "num_threads": 2, **more}
-    return fsp.ClipLoader(asl, RULE, **keywords)
+    return fsp.ClipLoader(short_clips, RULE, **keywords)
 
 
-def test_what_is_counted_is_what_was_delivered(asl):
-    made = loader(asl[:5])
+def test_what_is_counted_is_what_was_delivered(short_clips):
+    made = loader(short_clips[:5])
     report = fsp.bench(made, seconds=0.5)
     assert report.clips > 0 and report.frames == 4 * report.clips and report.seconds >= 0.5
     # All but the first batch, in epochs of two batches with four clips and one.
@@ -31,8 +31,8 @@ def test_what_is_counted_is_what_was_delivered(asl):
 
 
 def test_the_command_tells_and_draws(videos, tmp_path, capsys):
-    asl, plot = videos / "action" / "asl", tmp_path / "plot.png"
-    arguments = ["bench", str(asl), "--frames", "4", "--seconds", "0.3", "--threads", "2"]
+    short_clips, plot = videos / "action" / "words", tmp_path / "plot.png"
+    arguments = ["bench", str(short_clips), "--frames", "4", "--seconds", "0.3", "--threads", "2"]
     assert main([*arguments, "--plot", str(plot)]) == 0
     told = capsys.readouterr().out
     assert "clips/s" in told and "pictures decoded per frame" in told and "\n- " in told
@@ -77,8 +77,8 @@ def test_advice_fits_what_was_seen(shares, each, more, words):
     assert words in sentence
 
 
-def test_what_is_asked_wrongly_is_refused(asl):
+def test_what_is_asked_wrongly_is_refused(short_clips):
     with pytest.raises(fsp.ArgumentError, match="seconds"):
-        fsp.bench(loader(asl), seconds=0)
+        fsp.bench(loader(short_clips), seconds=0)
     with pytest.raises(fsp.ArgumentError, match="no batch"):
-        fsp.bench(loader(asl[:2], last_batch="drop"))
+        fsp.bench(loader(short_clips[:2], last_batch="drop"))

@@ -72,9 +72,9 @@ def test_wrong_words_end_with_2_and_the_nearest_right_one(words, meant, capsys):
     assert err.startswith(f"framespool{' ' + words[0] if words[0] in COMMANDS else ''}: error: ")
 
 
-def test_codes_are_those_of_the_table(asl, bad_file, tmp_path, capsys):
+def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
     """For each command one line that goes well, if that is quick, and one that does not."""
-    good, nowhere = asl[0][0], tmp_path / "nowhere.mp4"
+    good, nowhere = short_clips[0][0], tmp_path / "nowhere.mp4"
     lines = {
         "doctor": (["--index", tmp_path / "i"], ["--index", bad_file]),
         "probe": ([good], [good, bad_file]),
@@ -96,8 +96,8 @@ def test_codes_are_those_of_the_table(asl, bad_file, tmp_path, capsys):
                 assert "\r" not in err and (out or err)
 
 
-def test_values_and_places_that_cannot_be_end_with_2_before_anything_is_done(asl, tmp_path, capsys):
-    good, nowhere = asl[0][0], tmp_path / "no" / "where"
+def test_values_and_places_that_cannot_be_end_with_2_before_anything_is_done(short_clips, tmp_path, capsys):
+    good, nowhere = short_clips[0][0], tmp_path / "no" / "where"
     for words, what in [
         (["check", good, "--report", nowhere], "--report"),
         (["check", good, "--report", tmp_path], "--report"),
@@ -117,8 +117,8 @@ def test_values_and_places_that_cannot_be_end_with_2_before_anything_is_done(asl
     assert os.listdir(tmp_path) == []
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(asl):
-    for words in (f"probe {asl[0][0]} {asl[1][0]}", "--help", ""):
+def test_a_reader_that_has_seen_enough_ends_it_quietly(short_clips):
+    for words in (f"probe {short_clips[0][0]} {short_clips[1][0]}", "--help", ""):
         command = f"{sys.executable} -m framespool {words} | head -n 0; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
         assert (done.stdout, done.stderr, done.returncode) == ("", "", 0), words

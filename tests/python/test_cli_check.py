@@ -13,13 +13,13 @@ from framespool.cli import main
 
 
 @pytest.fixture
-def folder(asl, photos, corpus, tmp_path):
+def folder(short_clips, photos, media, tmp_path):
     """Two sound videos, two sound photographs, and a bad one of each."""
     root = tmp_path / "set"
     (root / "deep" / "er").mkdir(parents=True)
-    for path, _ in asl[:2]:
+    for path, _ in short_clips[:2]:
         shutil.copy2(path, root / "deep")
-    shutil.copy2(corpus / "video" / "corrupt" / "derived" / "bitflip_h264.mp4", root / "deep" / "er" / "bad.mp4")
+    shutil.copy2(media / "video" / "corrupt" / "derived" / "bitflip_h264.mp4", root / "deep" / "er" / "bad.mp4")
     for number, (path, _) in enumerate(photos[:2]):
         shutil.copy2(path, root / f"{number}.jpg")
     whole = (root / "0.jpg").read_bytes()
@@ -77,8 +77,8 @@ def test_where_nothing_is_sound_each_file_says_why(bad_file, tmp_path):
     assert report.frames == 0
 
 
-def test_what_has_no_clip_is_not_passed_over(asl):
-    path, frames = asl[0][0], len(fsp.Video(asl[0][0]))
+def test_what_has_no_clip_is_not_passed_over(short_clips):
+    path, frames = short_clips[0][0], len(fsp.Video(short_clips[0][0]))
     part = fsp.datasets.Part
     entries = [path, part(path, start_frame=frames + 9), part(path, start_seconds=1e6), part(path, end_frame=20)]
     found = fsp.check(entries)
@@ -86,14 +86,14 @@ def test_what_has_no_clip_is_not_passed_over(asl):
     assert found.frames == frames + 20
 
 
-def test_members_without_names_are_told_apart_by_their_first_bytes(asl, photos, tmp_path):
-    picture, video = Path(photos[0][0]).read_bytes(), Path(asl[0][0]).read_bytes()
+def test_members_without_names_are_told_apart_by_their_first_bytes(short_clips, photos, tmp_path):
+    picture, video = Path(photos[0][0]).read_bytes(), Path(short_clips[0][0]).read_bytes()
     archive = tmp_path / "a.bin"
     archive.write_bytes(picture + video)
     member = fsp.datasets.Member
     entries = [member(archive, 0, len(picture), "k0"), member(archive, len(picture), len(video)), picture]
     found = fsp.check(entries)
-    assert not found.failures and found.frames == 2 + len(fsp.Video(asl[0][0]))
+    assert not found.failures and found.frames == 2 + len(fsp.Video(short_clips[0][0]))
 
 
 def test_folders_of_frames_are_looked_at_again_where_one_changes(photos, tmp_path):
@@ -129,8 +129,8 @@ def test_what_is_asked_wrongly_is_refused(tmp_path, capsys):
     assert "holds no videos or pictures" in capsys.readouterr().err
 
 
-def test_bytes_members_and_parts_are_checked_too(asl, tmp_path):
-    path = asl[0][0]
+def test_bytes_members_and_parts_are_checked_too(short_clips, tmp_path):
+    path = short_clips[0][0]
     data = Path(path).read_bytes()
     archive = tmp_path / "a.bin"
     archive.write_bytes(b"head" + data)

@@ -23,10 +23,10 @@ RULE = fsp.sampling.windows(sequence_length=4)
 
 
 @pytest.fixture
-def folder(asl, tmp_path):
+def folder(short_clips, tmp_path):
     """Eight videos in two folders, and one beside them."""
     root = tmp_path / "videos"
-    for n, (path, _) in enumerate(asl[:9]):
+    for n, (path, _) in enumerate(short_clips[:9]):
         below = root if n == 8 else root / f"class {n % 2}"
         below.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, below)
@@ -56,9 +56,9 @@ def test_a_folder_is_filled_once_and_then_found(folder, tmp_path, capsys):
     assert (loader.stats()["index_hits"], loader.stats()["videos_indexed"]) == (9, 0)
 
 
-def test_lists_and_files_are_taken_too_and_each_video_once(asl, tmp_path, capsys):
-    (tmp_path / "list.txt").write_text("".join(f"{path} {label}\n" for path, label in asl[:4]))
-    arguments = [tmp_path / "list.txt", asl[3][0], asl[4][0], "--index", tmp_path / "place"]
+def test_lists_and_files_are_taken_too_and_each_video_once(short_clips, tmp_path, capsys):
+    (tmp_path / "list.txt").write_text("".join(f"{path} {label}\n" for path, label in short_clips[:4]))
+    arguments = [tmp_path / "list.txt", short_clips[3][0], short_clips[4][0], "--index", tmp_path / "place"]
     assert counts(index(capsys, *arguments)[1]) == (5, 0, 5, 0)
 
 
@@ -89,7 +89,7 @@ def test_indices_travel_with_the_videos(folder, tmp_path, capsys):
     assert (code, counts(summary), summary["wrong"]) == (0, (9, 9, 0, 0), [])
 
 
-def test_what_does_not_fit_is_named_and_not_imported(folder, asl, tmp_path, capsys):
+def test_what_does_not_fit_is_named_and_not_imported(folder, short_clips, tmp_path, capsys):
     lines = tmp_path / "indices.jsonl"
     index(capsys, folder, "--index", tmp_path / "here", "--export", lines)
     entries = {Path(entry["path"]).name: entry for entry in map(json.loads, lines.read_text().splitlines())}
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_named_and_not_imported(folder, asl, tmp_path, caps
     there = shutil.copytree(folder, tmp_path / "there")
     where = {path.name: path for path in there.rglob("*.mkv")}
     where[names[0]].unlink()  # gone
-    shutil.copy(asl[9][0], where[names[1]])  # another file
+    shutil.copy(short_clips[9][0], where[names[1]])  # another file
     content = bytearray(where[names[2]].read_bytes())
     content[-1] ^= 1
     where[names[2]].write_bytes(content)  # the same length
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_named_and_not_imported(folder, asl, tmp_path, caps
     assert counts(summary) == (8, 2, 6, 0)
 
 
-def test_check_finds_what_is_wrong_stale_and_gone(folder, asl, tmp_path, capsys):
+def test_check_finds_what_is_wrong_stale_and_gone(folder, short_clips, tmp_path, capsys):
     place = tmp_path / "place"
     index(capsys, folder, "--index", place)
     first, second, third = sorted(folder.rglob("*.mkv"))[:3]
@@ -131,7 +131,7 @@ def test_check_finds_what_is_wrong_stale_and_gone(folder, asl, tmp_path, capsys)
         database.execute("UPDATE entry SET value = ? WHERE id = ?", (rows[ids[str(second)]], ids[str(first)]))
     database.close()
     third.unlink()
-    shutil.copy(asl[9][0], second)
+    shutil.copy(short_clips[9][0], second)
     code, summary = index(capsys, folder, "--index", place, "--check")
     assert (code, counts(summary), summary["gone"]) == (0, (8, 6, 2, 0), 1)
     code, summary = index(capsys, folder, "--index", place, "--check")
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_it_and_keeps_what_was_done(videos, tmp_path):
     many = tmp_path / "many"
     many.mkdir()
     for n in range(3000):
-        (many / f"{n}.webm").symlink_to(videos / "codecs" / "av1_10bit_hdr_426x240.webm")
+        (many / f"{n}.webm").symlink_to(videos / "codecs" / "av1_10bit_426x240.webm")
     place = tmp_path / "place"
     command = [sys.executable, "-m", "framespool", "index", many, "--index", place, "--threads", "1"]
     # A test run in the background of a shell ignores the signal, and its children do.

@@ -24,10 +24,10 @@ pytestmark = pytest.mark.usefixtures("encoder")
 
 
 @pytest.fixture
-def folder(asl, tmp_path):
+def folder(short_clips, tmp_path):
     """Four videos in two class folders."""
     root = tmp_path / "videos"
-    for number, (path, _) in enumerate(asl[:4]):
+    for number, (path, _) in enumerate(short_clips[:4]):
         (root / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, root / "ab"[number % 2])
     return root
@@ -54,18 +54,20 @@ def test_class_folders_stay(folder, bad_file, tmp_path, capsys):
     assert code == 0 and said["result"]["found"] == 4 and said["forecast"] is None
 
 
-def test_lists_are_written_again(folder, asl, tmp_path, capsys):
+def test_lists_are_written_again(folder, short_clips, tmp_path, capsys):
     (tmp_path / "train.txt").write_text(
-        f"# some\n{folder / 'a' / Path(asl[0][0]).name} 3\nvideos/b/{Path(asl[1][0]).name}\n"
+        f"# some\n{folder / 'a' / Path(short_clips[0][0]).name} 3\nvideos/b/{Path(short_clips[1][0]).name}\n"
     )
-    (tmp_path / "val.txt").write_text(f"videos/a/{Path(asl[2][0]).name} 1\n{folder / 'a' / Path(asl[0][0]).name} 3\n")
+    (tmp_path / "val.txt").write_text(
+        f"videos/a/{Path(short_clips[2][0]).name} 1\n{folder / 'a' / Path(short_clips[0][0]).name} 3\n"
+    )
     out = tmp_path / "out"
     code, said = run(capsys, tmp_path / "train.txt", tmp_path / "val.txt", "--out", out)
     assert code == 0 and said["result"]["videos"] == 3
     assert said["result"]["lists"] == [str(out / "train.txt"), str(out / "val.txt")]
     train, val = (fsp.datasets.file_list(path) for path in said["result"]["lists"])
     assert [label for _, label in train] == [3, -1] and [label for _, label in val] == [1, 3]
-    assert train[0][0] == val[1][0] == str(out / "videos" / "a" / f"{Path(asl[0][0]).stem}.mp4")
+    assert train[0][0] == val[1][0] == str(out / "videos" / "a" / f"{Path(short_clips[0][0]).stem}.mp4")
     assert not fsp.check(train + val).failures
 
 
@@ -93,11 +95,11 @@ def test_places_that_do_not_fit_are_refused(folder, tmp_path, capsys):
     assert not (tmp_path / "o").exists()
 
 
-def test_two_lists_of_one_name_are_refused(asl, tmp_path, capsys):
+def test_two_lists_of_one_name_are_refused(short_clips, tmp_path, capsys):
     lists = [tmp_path / side / "train.txt" for side in "ab"]
     for n, path in enumerate(lists):
         path.parent.mkdir()
-        path.write_text(f"{Path(asl[n][0]).resolve()} {n}\n")
+        path.write_text(f"{Path(short_clips[n][0]).resolve()} {n}\n")
     assert main(["prepare", *map(str, lists), "--out", str(tmp_path / "o"), "--yes", *QUICK]) == 2
     assert "other names" in capsys.readouterr().err and not (tmp_path / "o").exists()
     before = lists[0].read_text()
@@ -128,7 +130,7 @@ def test_on_a_terminal_it_asks(folder, tmp_path, answer, code, made):
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
 def test_it_can_be_ended_at_any_time(folder, videos, by, tmp_path):
     """A long video among short ones: whatever is there when it ends is whole, and the next run makes the rest."""
-    shutil.copy2(videos / "action" / "basketball_426x240.mp4", folder / "a")
+    shutil.copy2(videos / "action" / "street_426x240.mp4", folder / "a")
     out = tmp_path / "out"
     # A test run in the background of a shell ignores the signal, and its children do.
     heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)

@@ -96,7 +96,7 @@ def test_any_way_of_asking_gives_the_same_frames(videos):
 
 
 def test_frames_in_order_cost_one_pass(videos, monkeypatch):
-    reader = decord.VideoReader(str(videos / "action" / "cars_overhead_768x432.mp4"), width=96, height=54)
+    reader = decord.VideoReader(str(videos / "action" / "cars_768x432.mp4"), width=96, height=54)
     asked = []
     frames = Ahead.frames
     monkeypatch.setattr(Ahead, "frames", lambda self, indices: asked.append(len(indices)) or frames(self, indices))
@@ -157,7 +157,7 @@ def test_a_reader_resizes_as_framespool_does(videos):
 def test_times_of_frames_follow_each_other_at_a_variable_rate(videos):
     reader, video = decord.VideoReader(str(videos / VFR)), fsp.Video(videos / VFR)
     times = reader.get_frame_timestamp(range(len(reader)))
-    assert times.dtype == np.float32 and times.shape == (334, 2)
+    assert times.dtype == np.float32 and times.shape == (170, 2)
     assert np.array_equal(times[1:, 0], times[:-1, 1])
     assert np.allclose(times[:, 0], np.array(video.pts_seconds) - video.info.begin_seconds)
     assert len(np.unique(np.diff(times[:, 0]).round(3))) > 2
@@ -224,8 +224,8 @@ def test_the_torch_bridge_gives_tensors(videos):
 
 
 @pytest.mark.parametrize("shuffle", [1, 2])
-def test_a_shuffling_loader_gives_every_batch_once_and_the_same_order_in_each_process(asl, shuffle):
-    uris = [path for path, _ in asl[:3]]
+def test_a_shuffling_loader_gives_every_batch_once_and_the_same_order_in_each_process(short_clips, shuffle):
+    uris = [path for path, _ in short_clips[:3]]
 
     def order(loader):
         return [tuple(map(tuple, indices.asnumpy()[[0, -1]].tolist())) for _, indices in loader]
@@ -247,8 +247,8 @@ def test_a_shuffling_loader_gives_every_batch_once_and_the_same_order_in_each_pr
             assert own == sorted(own)
 
 
-def test_a_loaders_frames_are_those_of_its_numbers(asl):
-    uris = [path for path, _ in asl[:2]]
+def test_a_loaders_frames_are_those_of_its_numbers(short_clips):
+    uris = [path for path, _ in short_clips[:2]]
     for frames, indices in decord.VideoLoader(uris, [decord.cpu(0)], (20, 48, 64, 3), 1, 3, 2):
         numbers, places = indices.asnumpy().T
         assert len(set(numbers)) == 1
@@ -306,12 +306,12 @@ def test_the_decoders_frames_and_times_are_framespools(videos):
     data = every.data.torch()
     decoder = VideoDecoder(videos / VFR, dimension_order="NHWC")
     assert torch.equal(torch.stack(list(decoder)), data)
-    assert torch.equal(decoder[3:300:40], data[3:300:40]) and torch.equal(decoder[-1], data[-1])
+    assert torch.equal(decoder[3:160:40], data[3:160:40]) and torch.equal(decoder[-1], data[-1])
     batch = decoder.get_all_frames()
     assert batch.pts_seconds.tolist() == every.pts_seconds
     assert np.allclose(batch.duration_seconds, every.duration_seconds, atol=1e-9)
     assert torch.equal(VideoDecoder(videos / VFR)[7], data[7].permute(2, 0, 1))
-    for place in (0, 100, 333):
+    for place in (0, 100, 169):
         begin, stay = every.pts_seconds[place], every.duration_seconds[place]
         for moment in (begin, begin + stay / 2, np.nextafter(begin + stay, 0) - 1e-9):
             assert decoder.get_frame_played_at(moment).pts_seconds == begin
@@ -354,18 +354,18 @@ def test_a_damaged_frame_is_a_runtime_error(videos):
 
 #: Held against the real libraries, frame by frame: codecs, containers, frame rates, edit lists, rotation, ranges.
 LIVE = [
-    "action/asl/again.mkv",
-    "action/archery_ucf_320x240.avi",
-    "action/arm_wrestling_k400_340x256.mp4",
-    "action/basketball_426x240.mp4",
+    "action/words/again.mkv",
+    "action/street_ucf_320x240.avi",
+    "action/street_340x256.mp4",
+    "action/street_426x240.mp4",
     "action/bikes_640x272.mp4",
-    "action/cars_overhead_768x432.mp4",
-    "action/pancake_426x240.mkv",
-    "action/toys_windowsill_vp8_426x240.webm",
-    "action/tractor_vp9_512x288.webm",
-    "codecs/h264_bbb_b_pyramid.mp4",
-    "codecs/h264_test_short.flv",
-    "codecs/hevc_main10_dog_848x464.mkv",
+    "action/cars_768x432.mp4",
+    "action/street_426x240.mkv",
+    "action/vp8_426x240.webm",
+    "action/vp9_512x288.webm",
+    "codecs/h264_b_pyramid.mp4",
+    "codecs/h264_480x360.flv",
+    "codecs/hevc_main10.mkv",
     "derived/base_640x360.mp4",
     "derived/delayed_start_640x360.mp4",
     "derived/h264_full_range_640x360.mp4",
@@ -380,11 +380,13 @@ LIVE = [
     "derived/vfr_jitter_640x360.mkv",
     "odd/first_pts_10s.mp4",
 ]
+#: decord cannot tell how many frames a video has whose stream states no rate, and refuses it.
+COUNTERPARTS = [("torchcodec", name) for name in LIVE]
+COUNTERPARTS += [("decord", name) for name in LIVE if name != "derived/vfr_jitter_640x360.mkv"]
 
 
 @pytest.mark.skipif(not installed("decord", "torch", "torchcodec"), reason="needs the real libraries")
-@pytest.mark.parametrize("name", LIVE)
-@pytest.mark.parametrize("which", ["decord", "torchcodec"])
+@pytest.mark.parametrize(("which", "name"), COUNTERPARTS)
 def test_each_frame_is_nearest_to_its_counterpart_in_the_real_library(videos: Path, which, name):
     import compat_compare
 

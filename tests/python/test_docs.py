@@ -18,10 +18,10 @@ from PIL import Image
 ROOT = pages.ROOT
 #: Addresses that pages make up, which servers of the tests answer.
 HTTPS, BUCKET = "https://data.example.org", "bucket"
-#: Files beside the pages, by what they are in the corpus.
+#: Files beside the pages, by their paths among the test media.
 FILES = {
     "a.mp4": "derived/base_640x360.mp4",
-    "long_gop.mp4": "action/pool_k400_340x256.mp4",
+    "long_gop.mp4": "action/street_340x256.mp4",
     "phone.mp4": "derived/rotate_cw90_640x360.mp4",
     "variable.mp4": "derived/vfr_60_15_30_640x360.mp4",
     "damaged.mp4": "corrupt/derived/zero_hole_h264.mp4",
@@ -39,7 +39,7 @@ def beside(tmp_path, monkeypatch, videos):
     for name in ("again", "bird", "book"):
         folder = tmp_path / "videos" / name
         folder.mkdir(parents=True)
-        (folder / f"{name}.mkv").symlink_to(videos / "action" / "asl" / f"{name}.mkv")
+        (folder / f"{name}.mkv").symlink_to(videos / "action" / "words" / f"{name}.mkv")
     photos = sorted((videos.parent / "images" / "classes").rglob("*.jpg"))
     for number, (name, photo) in enumerate([(n, p) for n in ("dog", "cat") for p in photos[:5]]):
         folder = tmp_path / "photos" / name
@@ -139,7 +139,7 @@ def test_every_public_name_is_in_the_reference(module):
     assert not missing, f"docs/reference lacks a line '::: {module}.NAME' for {', '.join(missing)}"
 
 
-@pytest.mark.usefixtures("corpus")
+@pytest.mark.usefixtures("media")
 def test_figures_are_those_of_the_script(tmp_path):
     """Only those whose numbers are a pure function of their files; what depends a little on timing is not compared."""
     done = subprocess.run(

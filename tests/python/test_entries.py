@@ -98,9 +98,9 @@ def test_a_table_has_the_fingerprint_of_its_list(tmp_path, names):
     assert _state.fingerprint(table) != _state.fingerprint(Dataset([(name, 9) for name, _ in table.entries]))
 
 
-def test_batches_do_not_depend_on_how_entries_are_kept(asl, tmp_path):
+def test_batches_do_not_depend_on_how_entries_are_kept(short_clips, tmp_path):
     lines = tmp_path / "list.txt"
-    lines.write_text("".join(f"{path} {label}\n" for path, label in asl))
+    lines.write_text("".join(f"{path} {label}\n" for path, label in short_clips))
     table = fsp.datasets.file_list(lines)
     sampling = fsp.sampling.random(sequence_length=2)
 
@@ -110,14 +110,14 @@ def test_batches_do_not_depend_on_how_entries_are_kept(asl, tmp_path):
         )
         return [(batch.labels.tolist(), batch.frames.numpy().tobytes()) for batch in loader], loader.state_dict()
 
-    assert digest(table) == digest(Dataset(asl))
+    assert digest(table) == digest(Dataset(short_clips))
 
 
-def test_members_know_their_archive_and_name(tmp_path, asl):
+def test_members_know_their_archive_and_name(tmp_path, short_clips):
     import tarfile
 
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        for path, label in asl[:3]:
+        for path, label in short_clips[:3]:
             tar.add(path, f"{label:03}.mkv")
     dataset = fsp.datasets.webdataset(tmp_path / "a.tar", label=None)
     member = dataset[2][0]

@@ -8,18 +8,14 @@ import framespool as fsp
 import pytest
 
 
-def corrupt_files(manifest):
-    return [f["path"] for f in manifest if f["path"].startswith("video/corrupt/")]
-
-
-def test_every_damaged_file_gives_a_named_error_or_frames(corpus, manifest):
-    paths = corrupt_files(manifest)
-    assert len(paths) == 33
+def test_every_damaged_file_gives_a_named_error_or_frames(manifest):
+    damaged = [facts["file"] for facts in manifest if facts["path"].startswith("video/corrupt/")]
+    assert len(damaged) >= 25
     small = [fsp.transforms.Resize((8, 8))]
     errors = {}
-    for path in paths:
+    for path in damaged:
         try:
-            video = fsp.Video(corpus / path)
+            video = fsp.Video(path)
             frames = 0
             for i in range(0, len(video), max(1, len(video) // 12)):
                 video.frames([i], transforms=small)

@@ -12,10 +12,7 @@ from framespool import _running
 from framespool import transforms as t
 from PIL import Image, ImageOps
 
-
-@pytest.fixture(scope="session")
-def pictures(corpus: Path) -> Path:
-    return corpus / "images"
+pytestmark = pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 
 
 @pytest.fixture(scope="session")
@@ -35,37 +32,41 @@ def encoded(image: Image.Image, **options) -> bytes:
     return out.getvalue()
 
 
-#: What this library does not read, though Pillow may.
-UNREAD = {"lossless_12bit_grey.jpg": fsp.UnsupportedError}
+#: What neither this library nor Pillow reads.
+UNREAD = {"lossless_12bit_grey.jpg", "extended_12bit_grey.jpg", "hierarchical_grey.jpg"}
 
 
 def test_exact_pixels_are_pillows_to_the_byte(pictures):
-    same, refused = 0, []
-    for path in sorted([*(pictures / "classes").rglob("*.jpg"), *(pictures / "odd").rglob("*.jp*g")]):
+    same, refused = 0, set()
+    for path in sorted([*(pictures / "classes").rglob("*.jpg"), *(pictures / "odd").rglob("*.*")]):
         if path.name in UNREAD:
-            with pytest.raises(UNREAD[path.name], match=path.name):
+            with pytest.raises(fsp.UnsupportedError, match=path.name):
                 fsp.decode_image(path)
-            refused.append(path.name)
+            refused.add(path.name)
+            continue
+        if "16bit.png" in path.name:  # Pillow clips 16 bits to 8; test_png_of_every_kind has them
             continue
         ours, theirs = fsp.decode_image(path).numpy(), pillow(path)
         assert ours.shape == theirs.shape, path
         assert np.array_equal(ours, theirs), (path, np.abs(ours.astype(int) - theirs).max())
         same += 1
-    assert same >= 75 and len(refused) == 1
-    print(f"{same} files to the byte, refused: {refused}")
+    assert same >= 100 and refused == UNREAD
 
 
 def test_all_orientations_come_out_upright_from_planes_too(pictures):
     turned = sorted((pictures / "odd").glob("exif_*.jpg"))
-    assert len(turned) >= 12
+    orientations = set()
     for path in turned:
+        with Image.open(path) as image:
+            orientations.add(image.getexif().get(0x0112))
         ours, theirs = fsp.decode_image(path, exact=False).numpy().astype(int), pillow(path)
         assert ours.shape == theirs.shape
         # Chroma is repeated, where Pillow interpolates it: near, and far off if it were turned otherwise.
-        assert np.abs(ours - theirs).mean() < 2.5, path
+        assert np.abs(ours - theirs).mean() < 1.5, path
         small = fsp.decode_image(path, exact=False, transforms=[t.Resize((20, 20))]).numpy().astype(int)
         pixels = fsp.decode_image(path, exact=True, transforms=[t.Resize((20, 20))]).numpy()
-        assert np.abs(small - pixels).mean() < 2.5, path
+        assert np.abs(small - pixels).mean() < 1, path
+    assert orientations == {None, *range(1, 9)}
 
 
 def resized(path, size, *, exact):
@@ -81,14 +82,14 @@ def test_planes_resized_are_near_pixels_resized(photos):
         apart.append((difference > 2).mean())
         means.append(difference.mean())
     print(f"mean difference {np.mean(means):.3f}, worst file {np.max(means):.3f}; beyond 2: {np.mean(apart):.4f}")
-    assert np.mean(means) < 0.45 and np.max(means) < 1.6 and np.mean(apart) < 0.03
+    assert np.mean(means) < 0.3 and np.max(means) < 0.4 and np.mean(apart) < 0.002
 
 
 def test_pictures_are_shrunk_while_decoding_only_where_it_hardly_shows(photos):
     for path, _ in photos.entries[::5]:
         for size in (32, 64):
             difference = np.abs(resized(path, size, exact=False) - resized(path, size, exact=True))
-            assert difference.mean() < 1.5, (path, size)
+            assert difference.mean() < 0.5, (path, size)
 
 
 def test_png_of_every_kind():
@@ -120,7 +121,7 @@ def test_damage_is_an_error_that_names_the_file(pictures):
         if isinstance(outcome, Exception):
             assert isinstance(outcome, fsp.Error) and name in str(outcome), (name, outcome)
     failed = {name for name, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, Exception)}
-    assert {"truncated_50.jpg", "header_only.jpg", "text_named.jpg", "zero_bytes.jpg", "incomplete_image.jpg"} <= failed
+    assert {"truncated_50.jpg", "header_only.jpg", "text_named.jpg", "zero_bytes.jpg", "truncated_99.jpg"} <= failed
     with pytest.raises(fsp.Error, match="truncated_50"):
         fsp.decode_images([pictures / "corrupt" / "derived" / "truncated_50.jpg"])
 

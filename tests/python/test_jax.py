@@ -12,10 +12,12 @@ import pytest
 DTYPES = ("uint8", "float16", "bfloat16", "float32")
 
 
-def loader(asl, dtype="uint8", side=24, **more):
+def loader(short_clips, dtype="uint8", side=24, **more):
     rule = fsp.sampling.windows(sequence_length=4, step=8)
     size = [fsp.transforms.Resize((side, side))]
-    return fsp.ClipLoader(asl, rule, transforms=size, dtype=dtype, **{"batch_size": 3, "num_threads": 1, **more})
+    return fsp.ClipLoader(
+        short_clips, rule, transforms=size, dtype=dtype, **{"batch_size": 3, "num_threads": 1, **more}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +26,8 @@ def jax():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_batch_becomes_a_jax_array_without_a_copy(asl, jax, dtype):
-    batch = next(iter(loader(asl, dtype)))
+def test_a_batch_becomes_a_jax_array_without_a_copy(short_clips, jax, dtype):
+    batch = next(iter(loader(short_clips, dtype)))
     array = jax.numpy.from_dlpack(batch.frames)
     assert array.shape == batch.frames.shape == (3, 4, 24, 24, 3) and array.dtype == dtype
     assert np.asarray(array).tobytes() == batch.frames.tobytes()
@@ -36,8 +38,8 @@ def test_a_batch_becomes_a_jax_array_without_a_copy(asl, jax, dtype):
         assert array.unsafe_buffer_pointer() == batch.frames.numpy().ctypes.data
 
 
-def test_all_facts_of_a_batch_arrive(asl, jax):
-    batch = next(iter(loader(asl)))
+def test_all_facts_of_a_batch_arrive(short_clips, jax):
+    batch = next(iter(loader(short_clips)))
     for name, tensor in vars(batch).items():
         array = jax.numpy.from_dlpack(tensor)
         assert array.shape == tensor.shape, name
@@ -45,22 +47,22 @@ def test_all_facts_of_a_batch_arrive(asl, jax):
         assert np.allclose(np.asarray(array), tensor.numpy(), rtol=1e-6), name
 
 
-def test_one_picture_of_a_batch_and_a_single_frame_do_too(asl, jax):
-    batch = next(iter(loader(asl)))
+def test_one_picture_of_a_batch_and_a_single_frame_do_too(short_clips, jax):
+    batch = next(iter(loader(short_clips)))
     assert np.array_equal(np.asarray(jax.numpy.from_dlpack(batch.frames[1])), batch.frames.numpy()[1])
-    frame = fsp.Video(asl[0][0])[5]
+    frame = fsp.Video(short_clips[0][0])[5]
     assert np.array_equal(np.asarray(jax.numpy.from_dlpack(frame)), frame.numpy())
 
 
-def test_arrays_stay_right_while_batches_go(asl, jax):
+def test_arrays_stay_right_while_batches_go(short_clips, jax):
     """Memory of batches is used again: not while an array looks at it."""
-    wanted = [batch.frames.numpy().copy() for batch in loader(asl)]
+    wanted = [batch.frames.numpy().copy() for batch in loader(short_clips)]
     arrays = []
-    for batch in loader(asl, prefetch=1):
+    for batch in loader(short_clips, prefetch=1):
         arrays.append(jax.numpy.from_dlpack(batch.frames))
         del batch
     gc.collect()
-    for batch in loader(asl, prefetch=1):  # others are made meanwhile
+    for batch in loader(short_clips, prefetch=1):  # others are made meanwhile
         assert batch.frames.shape
     assert len(arrays) == len(wanted) > 10
     assert all(np.array_equal(np.asarray(array), right) for array, right in zip(arrays, wanted, strict=True))
@@ -68,10 +70,10 @@ def test_arrays_stay_right_while_batches_go(asl, jax):
     assert [int(total(array)) for array in arrays] == [int(right.sum(dtype=np.int64)) for right in wanted]
 
 
-def test_many_batches_do_not_add_up(asl, jax):
+def test_many_batches_do_not_add_up(short_clips, jax):
     """100 batches of 1.9 MB: none is left behind."""
     taken, before = 0, None
-    batches = loader(asl[:4], side=400, batch_size=1, prefetch=1)
+    batches = loader(short_clips[:4], side=400, batch_size=1, prefetch=1)
     while taken < 100:
         for batch in batches:
             array = jax.numpy.from_dlpack(batch.frames)
@@ -83,13 +85,13 @@ def test_many_batches_do_not_add_up(asl, jax):
     assert grown < 60_000, f"{grown} KB for 80 batches that take 154 MB"
 
 
-def test_cupy_takes_a_batch_from_the_gpu_without_a_copy(asl):
+def test_cupy_takes_a_batch_from_the_gpu_without_a_copy(short_clips):
     """Not yet run on hardware: there is no GPU where these tests were written."""
     cupy = pytest.importorskip("cupy")
     if fsp.gpu.reason() is not None:
         pytest.skip(fsp.gpu.reason())
-    right = next(iter(loader(asl))).frames.numpy()
-    batch = next(iter(loader(asl, device="cuda:0")))
+    right = next(iter(loader(short_clips))).frames.numpy()
+    batch = next(iter(loader(short_clips, device="cuda:0")))
     array = cupy.from_dlpack(batch.frames)
     assert array.data.ptr == cupy.asarray(batch.frames).data.ptr
     del batch

@@ -15,8 +15,8 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requi
 pq = pytest.importorskip("pyarrow.parquet")
 
 TOP, WRIST = "observation.images.top", "observation.images.wrist"
-#: Episodes of two files of 30 frames a second: lengths in frames, which do not fill the second file.
-FILES = {"1080p/park_street_30p.mp4": (1, 60, 110), "action/robot_sink_960x540.mp4": (100, 37, 400)}
+#: Episodes of two files of 30 frames a second: lengths in frames, which do not fill the files.
+FILES = {"action/street_960x540.mp4": (1, 60, 110), "action/long_160x68_30p.mp4": (100, 37, 400)}
 TASKS = ["pick up the cup", "put it down"]
 
 
@@ -131,7 +131,7 @@ def test_actions_are_joined_by_the_rows_of_an_episode(tmp_path, videos):
     assert seen == 60 + 37
 
 
-def test_version_2_has_a_file_for_each_episode(tmp_path, asl):
+def test_version_2_has_a_file_for_each_episode(tmp_path, short_clips):
     info = {
         "codebase_version": "v2.1",
         "fps": 30,

@@ -54,8 +54,8 @@ def datum(data: bytes | None, label: int | None, encoded: bool = True) -> bytes:
     return out + (b"\x38\x01" if encoded else b"")
 
 
-def test_videos_and_pictures_give_the_batches_of_the_plain_files(tmp_path, asl, photos):
-    for entries, loader in ((asl, clips), (photos, lambda data: fsp.ImageLoader(data, **KEYWORDS))):
+def test_videos_and_pictures_give_the_batches_of_the_plain_files(tmp_path, short_clips, photos):
+    for entries, loader in ((short_clips, clips), (photos, lambda data: fsp.ImageLoader(data, **KEYWORDS))):
         items = []
         for number, (path, label) in enumerate(entries):
             items += [(b"image-%09d" % number, Path(path).read_bytes()), (b"label-%09d" % number, b"%d\n" % label)]

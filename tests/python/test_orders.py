@@ -24,8 +24,8 @@ def flat(lists):
 
 
 @pytest.fixture(scope="module")
-def videos_39(asl):
-    return asl * 3
+def videos_39(short_clips):
+    return short_clips * 3
 
 
 def test_a_buffer_moves_clips_by_less_than_one_and_a_half_of_its_length(videos_39):
@@ -83,18 +83,18 @@ def test_pytorchs_order_is_distributed_samplers(videos_39):
         assert flat(clips(run)) == expected[rank]
 
 
-def test_dalis_order_is_its_readers(asl):
+def test_dalis_order_is_its_readers(short_clips):
     # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, another each epoch.
     recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
     keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "num_shards": 2}
-    run = loader(asl[:7], batch_size=3, last_batch="fill", **keywords)
+    run = loader(short_clips[:7], batch_size=3, last_batch="fill", **keywords)
     assert [flat(clips(run)) for _ in recorded] == recorded
     run.set_epoch(2)
     assert flat(clips(run)) == recorded[2]
 
 
-def test_an_epoch_that_would_be_replayed_for_ever_is_refused(asl):
-    run = loader(asl, order="dali", shuffle="buffer")
+def test_an_epoch_that_would_be_replayed_for_ever_is_refused(short_clips):
+    run = loader(short_clips, order="dali", shuffle="buffer")
     with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
         run.set_epoch(2**60)
     order = fsp.Order(num_clips=100_000, batch_size=8, shuffle="buffer", order="dali")
@@ -102,7 +102,7 @@ def test_an_epoch_that_would_be_replayed_for_ever_is_refused(asl):
         order.batch(0, epoch=2**60)
 
 
-def test_what_no_order_can_keep_is_refused(asl):
+def test_what_no_order_can_keep_is_refused(short_clips):
     for keywords, message in [
         ({"shuffle": "buffer", "initial_fill": 0}, "initial_fill must be at least 1"),
         ({"shuffle": "buffer", "order": "torch"}, 'order="torch"'),
@@ -113,11 +113,11 @@ def test_what_no_order_can_keep_is_refused(asl):
         ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=message):
-            loader(asl, **keywords)
+            loader(short_clips, **keywords)
 
 
-def test_a_mix_follows_its_weights_and_its_clips_come_equally_often(asl):
-    mixed = fsp.datasets.mix((asl[:4], 3), (asl[4:], 1), epoch_clips=40)
+def test_a_mix_follows_its_weights_and_its_clips_come_equally_often(short_clips):
+    mixed = fsp.datasets.mix((short_clips[:4], 3), (short_clips[4:], 1), epoch_clips=40)
     run = loader(mixed, shuffle="full", batch_size=8)
     assert len(run) == 5 and run.num_clips == 13
     batches = list(run)
@@ -138,17 +138,17 @@ def test_a_mix_follows_its_weights_and_its_clips_come_equally_often(asl):
     assert flat(clips(again)) == order
 
 
-def test_a_mix_over_windows_counts_the_clips_that_there_are(asl):
+def test_a_mix_over_windows_counts_the_clips_that_there_are(short_clips):
     windows = fsp.sampling.windows(sequence_length=8)
-    sizes = [loader(part, windows).num_clips for part in (asl[:4], asl[4:])]
-    run = loader(fsp.datasets.mix((asl[:4], 1), (asl[4:], 1)), windows, shuffle="full")
+    sizes = [loader(part, windows).num_clips for part in (short_clips[:4], short_clips[4:])]
+    run = loader(fsp.datasets.mix((short_clips[:4], 1), (short_clips[4:], 1)), windows, shuffle="full")
     order = flat(clips(run))
     assert len(order) == sum(sizes) == run.num_clips
     assert abs(sum(clip < sizes[0] for clip in order) - len(order) / 2) <= 1
 
 
-def test_mixes_are_checked_and_resume(asl):
-    mixed = fsp.datasets.mix((asl[:4], 3), (asl[4:], 1), replacement=True)
+def test_mixes_are_checked_and_resume(short_clips):
+    mixed = fsp.datasets.mix((short_clips[:4], 3), (short_clips[4:], 1), replacement=True)
     run = loader(mixed, shuffle="full")
     batches = iter(run)
     next(batches)
@@ -157,22 +157,22 @@ def test_mixes_are_checked_and_resume(asl):
     run.load_state_dict(state)
     assert clips(run) == rest
     with pytest.raises(fsp.ArgumentError, match="the order was .*mix"):
-        loader(asl, shuffle="full").load_state_dict(state)
+        loader(short_clips, shuffle="full").load_state_dict(state)
     with pytest.raises(fsp.ArgumentError, match='shuffle must be "full" with a mix'):
         loader(mixed)
     for wrong, message in [
         ((), "at least one"),
-        ((asl,), "pairs"),
-        (((asl, 0),), "greater than 0"),
-        (((asl[:0], 1),), "empty"),
+        ((short_clips,), "pairs"),
+        (((short_clips, 0),), "greater than 0"),
+        (((short_clips[:0], 1),), "empty"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=message):
             fsp.datasets.mix(*wrong)
     with pytest.raises(fsp.ArgumentError, match="cannot be added to"):
-        mixed + fsp.datasets.Dataset(asl)
+        mixed + fsp.datasets.Dataset(short_clips)
     few = fsp.sampling.windows(sequence_length=80)
     with pytest.raises(fsp.ArgumentError, match="dataset 0 of the mix yields no clip"):
-        loader(fsp.datasets.mix((asl[:1], 1), (asl[1:], 1)), few, shuffle="full")
-    union = fsp.datasets.Dataset(asl[:4]) + fsp.datasets.Dataset(asl[4:])
-    assert union == fsp.datasets.Dataset(asl)
-    assert mixed.without([asl[0][0]]).lengths == [3, 9]
+        loader(fsp.datasets.mix((short_clips[:1], 1), (short_clips[1:], 1)), few, shuffle="full")
+    union = fsp.datasets.Dataset(short_clips[:4]) + fsp.datasets.Dataset(short_clips[4:])
+    assert union == fsp.datasets.Dataset(short_clips)
+    assert mixed.without([short_clips[0][0]]).lengths == [3, 9]

@@ -39,11 +39,11 @@ def times(path):
         "derived/delayed_start_640x360.mp4",  # begins late
         "derived/ts_start_10h_640x360.ts",  # begins after 32 bits of ticks
         "derived/h264_cut_mid_gop_1080p.mp4",  # an edit list hides frames
-        "odd/editlist_positive_shift.mp4",
+        "odd/first_pts_10s.mp4",  # fragments that begin late
         "odd/single_frame.mp4",
         "derived/odd_333x251_mpeg4.avi",
-        "odd/rotate_90_keyboard.mov",
-        "action/tractor_vp9_512x288.webm",
+        "odd/rotate_90_phone.mov",
+        "action/vp9_512x288.webm",
     ],
 )
 @pytest.mark.parametrize("b_frames", [0, 2])
@@ -98,8 +98,8 @@ def test_hevc_and_the_long_side(videos, tmp_path):
     assert (info.codec, info.width, info.height, info.keyframes[1]) == ("hevc", 64, 320, 10)
 
 
-def test_what_is_no_file_becomes_one_and_keeps_its_place_label_and_part(asl, photos, tmp_path):
-    data = Path(asl[0][0]).read_bytes()
+def test_what_is_no_file_becomes_one_and_keeps_its_place_label_and_part(short_clips, photos, tmp_path):
+    data = Path(short_clips[0][0]).read_bytes()
     (tmp_path / "in" / "deep").mkdir(parents=True)
     archive = tmp_path / "in" / "deep" / "shard.tar"
     archive.write_bytes(b"head" + data)
@@ -107,8 +107,8 @@ def test_what_is_no_file_becomes_one_and_keeps_its_place_label_and_part(asl, pho
     folder.mkdir()
     for number in range(5):
         Image.new("RGB", (64, 48), (40 * number, 90, 10)).save(folder / f"{number}.png")
-    shutil.copy2(asl[1][0], tmp_path / "in" / "a.mkv")
-    shutil.copy2(asl[2][0], tmp_path / "in" / "a.mp4")  # Matroska by any name
+    shutil.copy2(short_clips[1][0], tmp_path / "in" / "a.mkv")
+    shutil.copy2(short_clips[2][0], tmp_path / "in" / "a.mp4")  # Matroska by any name
     part = fsp.datasets.Part
     dataset = fsp.datasets.Dataset(
         [
@@ -135,10 +135,10 @@ def test_what_is_no_file_becomes_one_and_keeps_its_place_label_and_part(asl, pho
     assert again.entries[3][0].start_frame == 9 and not fsp.check(again).failures
 
 
-def test_a_run_goes_on_and_makes_again_only_what_changed(asl, bad_file, tmp_path, monkeypatch):
+def test_a_run_goes_on_and_makes_again_only_what_changed(short_clips, bad_file, tmp_path, monkeypatch):
     root = tmp_path / "in"
     root.mkdir()
-    for path, _ in asl[:3]:
+    for path, _ in short_clips[:3]:
         shutil.copy2(path, root)
     entries = sorted(str(path) for path in root.iterdir())
     options = {"size": 32, **QUICK}
@@ -167,11 +167,11 @@ def test_a_run_goes_on_and_makes_again_only_what_changed(asl, bad_file, tmp_path
         fsp.prepare([*entries, bad_file], tmp_path / "out", root=root, on_error="raise", **options)
 
 
-def test_two_runs_do_not_share_a_folder_and_none_replaces_its_source(asl, videos, tmp_path):
+def test_two_runs_do_not_share_a_folder_and_none_replaces_its_source(short_clips, videos, tmp_path):
     held = _manifest.Manifest(str(tmp_path))
     held.open()
     with pytest.raises(fsp.ArgumentError, match="another run"):
-        fsp.prepare([asl[0][0]], tmp_path, **QUICK)
+        fsp.prepare([short_clips[0][0]], tmp_path, **QUICK)
     held.close()
     copy = tmp_path / "a.mp4"
     shutil.copy2(videos / "derived" / "tiny_34x26_h264.mp4", copy)
@@ -179,7 +179,7 @@ def test_two_runs_do_not_share_a_folder_and_none_replaces_its_source(asl, videos
         fsp.prepare([copy], tmp_path, **QUICK)
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(fsp.ReadError, match="file"):
-        fsp.prepare([asl[0][0]], tmp_path / "file", **QUICK)
+        fsp.prepare([short_clips[0][0]], tmp_path / "file", **QUICK)
 
 
 def script(path, text):
@@ -188,8 +188,8 @@ def script(path, text):
     return path
 
 
-def test_programs_that_are_missing_fail_or_do_something_else_are_named(asl, encoder, tmp_path, monkeypatch):
-    entries = [asl[0][0]]
+def test_programs_that_are_missing_fail_or_do_something_else_are_named(short_clips, encoder, tmp_path, monkeypatch):
+    entries = [short_clips[0][0]]
     with pytest.raises(fsp.ArgumentError, match=r"nowhere.*pip install imageio-ffmpeg"):
         fsp.prepare(entries, tmp_path / "o", ffmpeg=tmp_path / "nowhere")
     with pytest.raises(fsp.UnsupportedError, match="no encoder libx265"):
@@ -257,7 +257,7 @@ def test_times_before_zero_are_kept(videos, tmp_path):
 def test_work_that_is_stopped_leaves_nothing_behind(videos, tmp_path):
     stop = _program.Stop()
     options = Options.checked(8, 0, None, None, "h264", None, "veryslow")
-    source = str(videos / "1080p" / "robot_bag_60p.mp4")
+    source = str(videos / "1080p" / "bunny_60p.mp4")
     timer = threading.Timer(1.0, stop.now)
     timer.start()
     with pytest.raises(_program.Stopped):
@@ -274,7 +274,7 @@ def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path
     source = [str(videos / "derived" / "h264_single_keyframe_720p.mp4")]
     options = {"gop": gop, "b_frames": b_frames, "size": 32, **QUICK}
     said = fsp.prepare_forecast(source, tmp_path / "o", sequence_length=length, stride=stride, **options)
-    assert not (tmp_path / "o").exists() and (said.videos, said.frames) == (1, 289)
+    assert not (tmp_path / "o").exists() and (said.videos, said.frames) == (1, 130)
     assert said.pictures_now == fsp.probe(source[0], sequence_length=length, stride=stride).clip_pictures
     (made,) = fsp.prepare(source, tmp_path / "o", **options).paths
     found = fsp.probe(made, sequence_length=length, stride=stride)
@@ -320,28 +320,28 @@ def test_pictures_of_a_clip_are_counted_as_a_decoder_would():
         ({"jobs": 0}, "jobs"),
     ],
 )
-def test_what_is_asked_wrongly_is_refused(asl, wrong, what, tmp_path):
+def test_what_is_asked_wrongly_is_refused(short_clips, wrong, what, tmp_path):
     with pytest.raises(fsp.ArgumentError, match=what):
-        fsp.prepare([asl[0][0]], tmp_path / "o", **wrong)
+        fsp.prepare([short_clips[0][0]], tmp_path / "o", **wrong)
     assert not (tmp_path / "o").exists()
     with pytest.raises(fsp.ArgumentError, match="empty"):
         fsp.prepare([], tmp_path / "o")
 
 
-def test_the_list_says_what_a_list_can_say(asl, tmp_path):
+def test_the_list_says_what_a_list_can_say(short_clips, tmp_path):
     part = fsp.datasets.Part
-    mixed = [part(asl[0][0], start_frame=3), part(asl[0][0], start_seconds=0.5)]
+    mixed = [part(short_clips[0][0], start_frame=3), part(short_clips[0][0], start_seconds=0.5)]
     done = fsp.prepare(mixed, tmp_path, size=32, **QUICK)
     assert done.list_file is None and len(done.dataset) == 2
     done = fsp.prepare(mixed[1:], tmp_path, size=32, **QUICK)
     assert done.found == 1 and json.loads(Path(done.list_file).read_text())["start"] == 0.5
 
 
-def test_what_another_run_or_somebody_else_made_is_not_replaced(asl, tmp_path):
+def test_what_another_run_or_somebody_else_made_is_not_replaced(short_clips, tmp_path):
     sources = [tmp_path / side / "one.mkv" for side in ("train", "val")]
     for source in sources:
         source.parent.mkdir()
-        shutil.copy(asl[0][0], source)
+        shutil.copy(short_clips[0][0], source)
     train, val = map(str, sources)
     out = tmp_path / "out"
     fsp.prepare([train], out, size=32, **QUICK)

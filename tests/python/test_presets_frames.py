@@ -363,9 +363,9 @@ def test_tsn() -> None:
     ],
 )
 def test_a_loader_shows_the_frames_that_the_preset_says(
-    asl: list[tuple[str, int]], name: str, options: dict[str, Any]
+    short_clips: list[tuple[str, int]], name: str, options: dict[str, Any]
 ) -> None:
-    path = asl[0][0]
+    path = short_clips[0][0]
     rule = fsp.sampling.preset(name, **options)
     facts = fsp.Video(path).info
     loader = fsp.ClipLoader([path], rule, batch_size=1, shuffle=False, seed=7)

@@ -123,9 +123,9 @@ def test_a_fraction_and_a_float_can_mean_different_frames():
         assert rule.frames(60, clip=0).indices == frames(video, Fraction(0), Fraction(length), None)[0]
 
 
-def test_times_of_a_file_are_exact(asl):
+def test_times_of_a_file_are_exact(videos):
     # Matroska counts milliseconds: these frames appear 33 or 34 of them apart, the first after 33.
-    path, _ = asl[0]
+    path = str(videos / "derived" / "start_33ms_640x480.mkv")
     n = len(fsp.Video(path))
     shown = fsp.Video(path).frames(list(range(n))).pts_seconds
     begins = [Fraction(round(t * 1000), 1000) for t in shown]

@@ -17,10 +17,10 @@ TRANSFORMS = [
 ]
 
 
-def loader(asl, **more):
-    names = [path.rpartition("/")[2] for path, _ in asl]
+def loader(short_clips, **more):
+    names = [path.rpartition("/")[2] for path, _ in short_clips]
     keywords = {"batch_size": 3, "transforms": TRANSFORMS, "shuffle": "full", "seed": 4, **more}
-    dataset = fsp.datasets.Dataset(asl, names)
+    dataset = fsp.datasets.Dataset(short_clips, names)
     return fsp.ClipLoader(dataset, fsp.sampling.random(sequence_length=6, stride=2), **keywords)
 
 
@@ -40,13 +40,13 @@ def first(made, count):
 
 
 @pytest.mark.parametrize("epoch", [0, 2])
-def test_a_sheet_shows_what_the_loader_delivers(asl, tmp_path, epoch):
-    made = loader(asl)
+def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
+    made = loader(short_clips)
     facts = fsp.preview(made, tmp_path / "a.png", clips=4, frames=3, epoch=epoch)
     made.set_epoch(epoch)
     clips = first(made, 4)
     assert [(f["indices"], f["label"], f["class"]) for f in facts] == [
-        (indices, label, asl[label][0].rpartition("/")[2]) for _, indices, _, label in clips
+        (indices, label, short_clips[label][0].rpartition("/")[2]) for _, indices, _, label in clips
     ]
     sheet = opened(tmp_path / "a.png")
     rows = [top for top in range(len(sheet) - 63) if (sheet[top : top + 64, 4:68] == clips[0][2][0]).all()]
@@ -55,20 +55,20 @@ def test_a_sheet_shows_what_the_loader_delivers(asl, tmp_path, epoch):
     assert sheet.shape[1] == 3 * 64 + 2 * 4 + 2 * 4
 
 
-def test_a_loader_goes_on_and_what_cannot_be_looked_at_is_left_out(asl, tmp_path):
+def test_a_loader_goes_on_and_what_cannot_be_looked_at_is_left_out(short_clips, tmp_path):
     normal = [*TRANSFORMS, fsp.transforms.Normalize([0.4] * 3, [0.2] * 3), lambda frames: frames]
-    made = loader(asl, transforms=normal, dtype="float32", layout="NCTHW")
+    made = loader(short_clips, transforms=normal, dtype="float32", layout="NCTHW")
     batches = iter(made)
     one = next(batches).clip_ids.tolist()
     fsp.preview(made, tmp_path / "float.png", clips=2, frames=3)
-    fsp.preview(loader(asl), tmp_path / "plain.png", clips=2, frames=3)
+    fsp.preview(loader(short_clips), tmp_path / "plain.png", clips=2, frames=3)
     assert (tmp_path / "float.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
     rest = [batch.clip_ids.tolist() for batch in batches]
-    assert [one, *rest] == [batch.clip_ids.tolist() for batch in loader(asl)]
+    assert [one, *rest] == [batch.clip_ids.tolist() for batch in loader(short_clips)]
 
 
-def test_a_page_tells_what_was_drawn(asl, tmp_path):
-    facts = fsp.preview(loader(asl), tmp_path / "clips.html", clips=2)
+def test_a_page_tells_what_was_drawn(short_clips, tmp_path):
+    facts = fsp.preview(loader(short_clips), tmp_path / "clips.html", clips=2)
     page = (tmp_path / "clips.html").read_text()
     assert page.count("<img") == 2 and page.count("data:image/png;base64,") == 2
     assert "RandomResizedCrop" in page and str(facts[0]["indices"]) in page
@@ -77,19 +77,19 @@ def test_a_page_tells_what_was_drawn(asl, tmp_path):
     assert f"height {int(crop['height'])}, width {int(crop['width'])}<" in page
 
 
-def test_images_and_ragged_clips_and_views_have_sheets_too(photos, asl, tmp_path):
+def test_images_and_ragged_clips_and_views_have_sheets_too(photos, short_clips, tmp_path):
     pictures = fsp.ImageLoader(photos, batch_size=4, transforms=[fsp.transforms.Resize(48)])  # ragged
     assert len(fsp.preview(pictures, tmp_path / "p.png", clips=5)) == 5
-    crops = loader(asl, transforms=[fsp.transforms.Resize(64), fsp.transforms.ThreeCrop(32)])
+    crops = loader(short_clips, transforms=[fsp.transforms.Resize(64), fsp.transforms.ThreeCrop(32)])
     fsp.preview(crops, tmp_path / "c.png", clips=2, frames=2)
     height = len(opened(tmp_path / "c.png"))
     assert height == 2 * (3 * 36 - 4 + 16 + 8) + 4
-    assert len(fsp.preview(loader(asl[:2]), tmp_path / "few.png", clips=50)) == 2
+    assert len(fsp.preview(loader(short_clips[:2]), tmp_path / "few.png", clips=50)) == 2
 
 
-def test_the_command_writes_sheets(videos, corpus, tmp_path, capsys):
+def test_the_command_writes_sheets(videos, media, tmp_path, capsys):
     out = tmp_path / "clips.png"
-    asl = videos / "action" / "asl"
+    short_clips = videos / "action" / "words"
     arguments = [
         "--clips",
         "2",
@@ -103,28 +103,28 @@ def test_the_command_writes_sheets(videos, corpus, tmp_path, capsys):
         "48",
         "--flip",
     ]
-    assert main(["preview", str(asl), "--out", str(out), "--json", *arguments]) == 0
+    assert main(["preview", str(short_clips), "--out", str(out), "--json", *arguments]) == 0
     facts = json.loads(capsys.readouterr().out)["clips"]
     assert len(facts) == 2 and len(facts[0]["indices"]) == 8 and opened(out).shape[1] == 4 * 52 + 4
     page = tmp_path / "photos.html"
-    assert main(["preview", str(corpus / "images" / "classes"), "--out", str(page), "--center-crop", "40"]) == 0
+    assert main(["preview", str(media / "images" / "classes"), "--out", str(page), "--center-crop", "40"]) == 0
     assert "8 clips" in capsys.readouterr().out and "CenterCrop" in page.read_text()
-    assert main(["preview", str(asl), str(corpus / "images" / "classes"), "--out", str(out)]) == 2
+    assert main(["preview", str(short_clips), str(media / "images" / "classes"), "--out", str(out)]) == 2
     assert "one kind" in capsys.readouterr().err
-    assert main(["preview", str(asl), "--preset", "mmaction2", "--out", str(out)]) == 2
+    assert main(["preview", str(short_clips), "--preset", "mmaction2", "--out", str(out)]) == 2
     assert "needs clip_len=" in capsys.readouterr().err
     with_option = ["--preset", "mmaction2", "--preset-option", "clip_len=5", "--preset-option", "test_mode=true"]
-    assert main(["preview", str(asl), "--out", str(out), "--json", "--clips", "1", *with_option]) == 0
+    assert main(["preview", str(short_clips), "--out", str(out), "--json", "--clips", "1", *with_option]) == 0
     assert len(json.loads(capsys.readouterr().out)["clips"][0]["indices"]) == 5
-    assert main(["preview", str(asl), "--out", str(out), "--preset-option", "clip_len=5"]) == 2
+    assert main(["preview", str(short_clips), "--out", str(out), "--preset-option", "clip_len=5"]) == 2
     assert "belongs to --preset" in capsys.readouterr().err
 
 
-def test_what_is_asked_wrongly_is_refused(asl, tmp_path):
+def test_what_is_asked_wrongly_is_refused(short_clips, tmp_path):
     with pytest.raises(fsp.ArgumentError, match=r"\.png or \.html"):
-        fsp.preview(loader(asl), tmp_path / "a.jpg")
+        fsp.preview(loader(short_clips), tmp_path / "a.jpg")
     with pytest.raises(fsp.ArgumentError, match="clips"):
-        fsp.preview(loader(asl), tmp_path / "a.png", clips=0)
-    none = loader(asl, batch_size=len(asl) + 1, last_batch="drop")
+        fsp.preview(loader(short_clips), tmp_path / "a.png", clips=0)
+    none = loader(short_clips, batch_size=len(short_clips) + 1, last_batch="drop")
     with pytest.raises(fsp.ArgumentError, match="no batch"):
         fsp.preview(none, tmp_path / "a.png")

@@ -58,8 +58,8 @@ def run(program, *arguments, interpreter=(), **keywords):
 
 
 @pytest.fixture(scope="module")
-def paths(asl):
-    return [path for path, _ in asl[:6]]
+def paths(short_clips):
+    return [path for path, _ in short_clips[:6]]
 
 
 @pytest.fixture(scope="module")

@@ -40,9 +40,9 @@ def cluster():
 
 
 @pytest.fixture
-def few(asl):
+def few(short_clips):
     """Some videos: 24 clips."""
-    return asl[:6]
+    return short_clips[:6]
 
 
 @pytest.fixture(autouse=True)

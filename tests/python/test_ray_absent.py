@@ -24,22 +24,22 @@ def test_ray_is_imported_when_it_is_used_and_not_before():
         fsp.rey  # noqa: B018
 
 
-def test_without_ray_the_error_says_what_to_install(asl, photos, monkeypatch):
+def test_without_ray_the_error_says_what_to_install(short_clips, photos, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "ray.data", None)
     for make in (
-        lambda: fsp.ray.ClipLoader(asl, SAMPLING, batch_size=2),
+        lambda: fsp.ray.ClipLoader(short_clips, SAMPLING, batch_size=2),
         lambda: fsp.ray.ImageLoader(photos, batch_size=2),
-        lambda: fsp.ray.read_clips(asl, SAMPLING),
+        lambda: fsp.ray.read_clips(short_clips, SAMPLING),
     ):
         with pytest.raises(fsp.UnsupportedError, match=r"pip install \"ray"):
             make()
 
 
-def test_without_ray_there_is_still_the_local_mode(asl, monkeypatch):
+def test_without_ray_there_is_still_the_local_mode(short_clips, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     keywords = {"batch_size": 4, "shuffle": "full", "seed": 3, "transforms": [fsp.transforms.Resize((16, 16))]}
-    expected = [batch.frames.tobytes() for batch in fsp.ClipLoader(asl, SAMPLING, **keywords)]
-    with fsp.ray.ClipLoader(asl, SAMPLING, distribute_mode=False, num_workers=7, **keywords) as loader:
+    expected = [batch.frames.tobytes() for batch in fsp.ClipLoader(short_clips, SAMPLING, **keywords)]
+    with fsp.ray.ClipLoader(short_clips, SAMPLING, distribute_mode=False, num_workers=7, **keywords) as loader:
         assert [batch.frames.tobytes() for batch in loader] == expected
         assert isinstance(next(iter(loader)).frames, fsp.Tensor)

@@ -14,7 +14,7 @@ from loaded import KEYWORDS, clips, digest
 from PIL import Image
 
 
-def test_records_of_tensorflow_give_the_batches_of_the_plain_files(tmp_path, photos, asl):
+def test_records_of_tensorflow_give_the_batches_of_the_plain_files(tmp_path, photos, short_clips):
     records = [
         example(image__filename=path, image__encoded=Path(path).read_bytes(), image__class__label=label, x=1.5)
         for path, label in photos
@@ -26,10 +26,10 @@ def test_records_of_tensorflow_give_the_batches_of_the_plain_files(tmp_path, pho
         dataset = fsp.datasets.tfrecord(pattern, check=check)
         assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos[:16], **KEYWORDS))
     assert dataset[9][0].name == "record 1" and dataset[9][0].file == f"{tmp_path}/train-1-of-2"
-    videos = [example(video=Path(path).read_bytes(), label=[label]) for path, label in asl[:4]]
+    videos = [example(video=Path(path).read_bytes(), label=[label]) for path, label in short_clips[:4]]
     (tmp_path / "videos").write_bytes(tfrecord(videos))
     dataset = fsp.datasets.tfrecord(tmp_path / "videos", source="video", label="label")
-    assert digest(clips(dataset)) == digest(clips(asl[:4]))
+    assert digest(clips(dataset)) == digest(clips(short_clips[:4]))
     unlabelled = fsp.datasets.tfrecord([tmp_path / "videos"], source="video", label=None)
     assert [label for _, label in unlabelled] == [-1] * 4
 

@@ -104,7 +104,7 @@ def test_messages_of_shards_hold_no_secrets(what: str) -> None:
 
 def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
     """And neither is served by what the other's password opened."""
-    mine, yours = (sorted((videos / "action" / "asl").iterdir())[at].read_bytes() for at in (0, 1))
+    mine, yours = (sorted((videos / "action" / "words").iterdir())[at].read_bytes() for at in (0, 1))
     server = Faulty(mine)
     with server.running():
         before = fsp.Video(f"http://me:1@127.0.0.1:{server.port}/v.mp4")
@@ -118,8 +118,9 @@ def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
             fsp.Video(f"http://127.0.0.1:{server.port}/v.mp4")
 
 
-def test_who_opens_a_file_again_reads_it_with_credentials_of_now(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = (videos / "1080p" / "drone_city_24p.mp4").read_bytes()
+def test_who_opens_a_file_again_reads_it_with_credentials_of_now(
+    content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Faulty(content).running() as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
@@ -205,7 +206,7 @@ def test_a_file_that_changes_under_a_reader_is_an_error_and_never_a_mixture(cont
 
 
 def test_a_file_that_is_replaced_is_opened_as_it_is_then(videos: Path) -> None:
-    first, second = (sorted((videos / "action" / "asl").iterdir())[at].read_bytes() for at in (0, 1))
+    first, second = (sorted((videos / "action" / "words").iterdir())[at].read_bytes() for at in (0, 1))
     server = Faulty(first)
     with server.running():
         assert len(fsp.Video(server.url())) == len(fsp.Video(first))
@@ -226,10 +227,14 @@ def _dead(entries: list[tuple[str, int]], server: Nginx, **settings: Any) -> tup
     return loader, iter(loader)
 
 
-def test_a_killed_server_is_an_error_within_seconds(corpus: Path, videos: Path, tmp_path: Path) -> None:
-    server = Nginx(corpus.resolve(), tmp_path)
+def test_a_killed_server_is_an_error_within_seconds(content: bytes, tmp_path: Path) -> None:
+    root = (tmp_path / "root").resolve()
+    root.mkdir()
+    entries = [(str(root / f"{number}.mp4"), 0) for number in range(12)]
+    for path, _ in entries:
+        Path(path).write_bytes(content)
+    server = Nginx(root, tmp_path)
     server.start()
-    entries = [(str(path), 0) for path in sorted((videos / "1080p").iterdir())] * 3
     loader, batches = _dead(entries, server)
     next(batches)
     server.stop()
@@ -242,8 +247,8 @@ def test_a_killed_server_is_an_error_within_seconds(corpus: Path, videos: Path, 
     assert time.monotonic() - begun < 15
 
 
-def test_files_that_a_server_does_not_have_are_skipped(asl: list[tuple[str, int]], nginx: Nginx) -> None:
-    urls = [(nginx.url(Path(path).resolve()), label) for path, label in asl]
+def test_files_that_a_server_does_not_have_are_skipped(short_clips: list[tuple[str, int]], nginx: Nginx) -> None:
+    urls = [(nginx.url(Path(path).resolve()), label) for path, label in short_clips]
     missing = [(url + ".gone", label) for url, label in urls[:2]]
     loader = fsp.ClipLoader(
         urls[2:6] + missing, fsp.sampling.random(sequence_length=4), batch_size=1, shuffle=False, on_error="skip"
@@ -375,40 +380,64 @@ def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: byte
 
 def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
     program = """
-        import signal, sys, framespool as fsp
+        import hashlib, signal, sys, framespool as fsp
 
         def alarm(*_):
             raise TimeoutError
 
         signal.signal(signal.SIGALRM, alarm)
-        frames, alarms = iter(fsp.Video(sys.argv[1])), 0
-        count = 0
+        video = fsp.Video(sys.argv[1])
+        print("open", flush=True)
+        input()
+        frames, alarms, digest = iter(video), 0, hashlib.sha256()
         while True:
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            signal.setitimer(signal.ITIMER_REAL, 0.3 if alarms < 3 else 0)
             try:
                 frame = next(frames, None)
             except TimeoutError:
                 alarms += 1
+                if alarms == 3:
+                    print("interrupted", flush=True)
                 continue
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             if frame is None:
                 break
-            count += 1
-        print(count, len(fsp.Video(sys.argv[1])), alarms)
+            digest.update(frame.tobytes())
+        print(digest.hexdigest())
     """
-    slow = Faulty(content, lambda number, _: Answer(delay_seconds=1 if number > 3 else 0))
-    with slow.running() as server:
-        done = subprocess.run(
+    answered = threading.Event()
+    local = fsp.Video(content)
+    with (
+        Faulty(content).running() as server,
+        subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(program), server.url()],
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=50,
             env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
-        )
-    assert done.returncode == 0, done.stderr
-    count, frames, alarms = map(int, done.stdout.split())
-    assert count == frames and alarms > 0
+        ) as process,
+    ):
+        assert process.stdout is not None and process.stdout.readline() == "open\n"
+        # The third request from now on waits until the iteration has been interrupted three times.
+        first = len(server.ranges)
+
+        def plan(number: int, _: str) -> Answer:
+            if number >= first + 2:
+                answered.wait(30)
+            return Answer()
+
+        server.plan = plan
+        try:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "interrupted\n"
+            answered.set()
+            assert process.stdout.read().strip() == hash_of(local, list(range(len(local))))
+        finally:
+            answered.set()
+            process.kill()
 
 
 def test_one_host_that_says_nothing_does_not_hold_up_another(content: bytes) -> None:

@@ -51,15 +51,15 @@ def goes_on(make, state):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_an_interrupted_epoch_is_the_uninterrupted_one(asl, ranks):
+def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks):
     draw = random.Random(ranks)
     for number in range(ranks):
-        whole = rank(asl, number, ranks)
+        whole = rank(short_clips, number, ranks)
         whole.set_epoch(3)
         expected = [digest(batch) for batch in whole]
         assert len(expected) == len(whole) == 7
         for prefetch in (0, 3):
-            run = rank(asl, number, ranks, prefetch=prefetch)
+            run = rank(short_clips, number, ranks, prefetch=prefetch)
             run.set_epoch(3)
             got: list[str] = []
             while len(got) < len(expected):
@@ -67,29 +67,29 @@ def test_an_interrupted_epoch_is_the_uninterrupted_one(asl, ranks):
                 for _, batch in zip(range(stop), run, strict=False):
                     got.append(digest(batch))
                 state = saved(run)
-                run = goes_on(lambda: rank(asl, number, ranks, num_threads=draw.randint(1, 3)), state)  # noqa: B023
+                run = goes_on(lambda: rank(short_clips, number, ranks, num_threads=draw.randint(1, 3)), state)  # noqa: B023
                 if len(got) < len(expected):
                     assert (state["epoch"], state["batch"]) == (3, len(got))
             assert got == expected and (run.epoch, run.first_batch) == (4, 0)
 
 
-def test_a_state_goes_on_with_another_number_of_ranks(asl):
-    expected = [clips(batch) for batch in loader(asl)]
+def test_a_state_goes_on_with_another_number_of_ranks(short_clips):
+    expected = [clips(batch) for batch in loader(short_clips)]
     for before, after in [(1, 2), (2, 4), (4, 1), (1, 8)]:
-        old = [rank(asl, r, before) for r in range(before)]
+        old = [rank(short_clips, r, before) for r in range(before)]
         began = [iter(one) for one in old]
         got = [[clip for it in began for clip in clips(next(it))] for _ in range(3)]
         states = [saved(one) for one in old]
         assert all(state == states[0] for state in states), "one state is good for all ranks"
-        new = [goes_on(lambda: rank(asl, r, after), states[0]) for r in range(after)]  # noqa: B023
+        new = [goes_on(lambda: rank(short_clips, r, after), states[0]) for r in range(after)]  # noqa: B023
         went_on = [iter(one) for one in new]
         for _ in range(4):
             got.append([clip for it in went_on for clip in clips(next(it))])
         assert got == expected and all(next(it, None) is None for it in went_on)
 
 
-def test_a_state_after_the_last_batch_is_the_next_epoch(asl):
-    run = loader(asl)
+def test_a_state_after_the_last_batch_is_the_next_epoch(short_clips):
+    run = loader(short_clips)
     assert (run.epoch, run.state_dict()["batch"]) == (0, 0)
     batches = iter(run)
     for _ in range(len(run)):
@@ -98,12 +98,12 @@ def test_a_state_after_the_last_batch_is_the_next_epoch(asl):
     assert (state["epoch"], state["batch"]) == (1, 0)
     assert next(batches, None) is None and saved(run) == state
     expected = [digest(batch) for batch in run]
-    fresh = goes_on(lambda: loader(asl), state)
+    fresh = goes_on(lambda: loader(short_clips), state)
     assert [digest(batch) for batch in fresh] == expected
 
 
-def test_an_iterator_that_is_thrown_away_costs_no_epoch(asl):
-    run = loader(asl)
+def test_an_iterator_that_is_thrown_away_costs_no_epoch(short_clips):
+    run = loader(short_clips)
     expected = [digest(batch) for batch in run]
     run.set_epoch(0)
     for _ in range(3):
@@ -118,8 +118,8 @@ def test_an_iterator_that_is_thrown_away_costs_no_epoch(asl):
     assert [digest(batch) for batch in run] == expected[1:]
 
 
-def test_an_epoch_chosen_early_does_not_lose_the_one_under_way(asl):
-    run = loader(asl)
+def test_an_epoch_chosen_early_does_not_lose_the_one_under_way(short_clips):
+    run = loader(short_clips)
     batches = iter(run)
     next(batches)
     run.set_epoch(5)
@@ -129,24 +129,24 @@ def test_an_epoch_chosen_early_does_not_lose_the_one_under_way(asl):
     assert run.epoch == 5 and len(list(run)) == len(run)
 
 
-def test_functions_and_mixes_are_told_apart(asl):
+def test_functions_and_mixes_are_told_apart(short_clips):
     def state(**keywords):
-        return loader(asl, **{"transforms": [*TRANSFORMS, functools.partial(max, **keywords)]}).state_dict()
+        return loader(short_clips, **{"transforms": [*TRANSFORMS, functools.partial(max, **keywords)]}).state_dict()
 
     assert state(key=1)["transforms"] != state(key=2)["transforms"] and state(key=1) == state(key=1)
-    mixes = [fsp.datasets.mix((asl[:n], 1), (asl[n:], 1)) for n in (4, 9)]
+    mixes = [fsp.datasets.mix((short_clips[:n], 1), (short_clips[n:], 1)) for n in (4, 9)]
     one, other = (loader(mix) for mix in mixes)
     with pytest.raises(fsp.ArgumentError, match="the order was"):
         other.load_state_dict(one.state_dict())
 
 
-def test_set_epoch_keeps_the_place_of_its_own_epoch_only(asl):
-    run = loader(asl)
+def test_set_epoch_keeps_the_place_of_its_own_epoch_only(short_clips):
+    run = loader(short_clips)
     run.set_epoch(2)
     for _, _ in zip(range(2), run, strict=False):
         pass
     state = saved(run)
-    fresh = goes_on(lambda: loader(asl), state)
+    fresh = goes_on(lambda: loader(short_clips), state)
     assert (fresh.epoch, fresh.first_batch) == (2, 2)
     fresh.set_epoch(2)
     assert len(list(fresh)) == len(fresh) - 2
@@ -155,9 +155,9 @@ def test_set_epoch_keeps_the_place_of_its_own_epoch_only(asl):
     assert fresh.first_batch == 0 and saved(fresh)["epoch"] == 5 and len(list(fresh)) == len(fresh)
 
 
-def test_resuming_far_into_an_epoch_decodes_nothing_on_the_way(asl):
+def test_resuming_far_into_an_epoch_decodes_nothing_on_the_way(short_clips):
     sampling = fsp.sampling.random(sequence_length=2, clips_per_video=2_000_000)
-    run = loader(asl, sampling, look_ahead=0)
+    run = loader(short_clips, sampling, look_ahead=0)
     counts = []
     for batch in (10, 10_000_000 // GLOBAL_BATCH):
         run.load_state_dict({**run.state_dict(), "epoch": 1, "batch": batch})
@@ -168,24 +168,29 @@ def test_resuming_far_into_an_epoch_decodes_nothing_on_the_way(asl):
     assert counts == [GLOBAL_BATCH, GLOBAL_BATCH]
 
 
-def test_a_state_that_does_not_fit_is_refused_with_what_differs(asl):
-    state = loader(asl).state_dict()
+def test_a_state_that_does_not_fit_is_refused_with_what_differs(short_clips):
+    state = loader(short_clips).state_dict()
     others = [
-        (loader(asl[1:]), "the dataset"),
-        (loader([(path, label + 1) for path, label in asl]), "the dataset"),
-        (loader([(fsp.datasets.Part(path, start_frame=1), label) for path, label in asl]), "the dataset"),
-        (loader(asl, fsp.sampling.random(sequence_length=3, stride=3, clips_per_video=4)), "sampling was .*stride"),
-        (loader(asl, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
-        (loader(asl, seed=6), "seed was 5, is 6"),
-        (loader(asl, shuffle=False), "the order was .*full"),
-        (loader(asl, last_batch="drop"), "the order was .*partial"),
-        (loader(asl, batch_size=4), r"global batch size \(batch_size x num_shards\) was 8, is 4"),
+        (loader(short_clips[1:]), "the dataset"),
+        (loader([(path, label + 1) for path, label in short_clips]), "the dataset"),
+        (loader([(fsp.datasets.Part(path, start_frame=1), label) for path, label in short_clips]), "the dataset"),
+        (
+            loader(short_clips, fsp.sampling.random(sequence_length=3, stride=3, clips_per_video=4)),
+            "sampling was .*stride",
+        ),
+        (loader(short_clips, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
+        (loader(short_clips, seed=6), "seed was 5, is 6"),
+        (loader(short_clips, shuffle=False), "the order was .*full"),
+        (loader(short_clips, last_batch="drop"), "the order was .*partial"),
+        (loader(short_clips, batch_size=4), r"global batch size \(batch_size x num_shards\) was 8, is 4"),
     ]
     for other, message in others:
         with pytest.raises(fsp.ArgumentError, match=f"does not fit this loader: .*{message}"):
             other.load_state_dict(state)
         assert (other.epoch, other.first_batch) == (0, 0), "a refused state changes nothing"
-    fits = loader(asl, on_error="skip", num_threads=1, prefetch=0, memory_budget=0, dtype="float32", layout="NCTHW")
+    fits = loader(
+        short_clips, on_error="skip", num_threads=1, prefetch=0, memory_budget=0, dtype="float32", layout="NCTHW"
+    )
     fits.load_state_dict(state)
     for wrong in (
         None,
@@ -200,17 +205,17 @@ def test_a_state_that_does_not_fit_is_refused_with_what_differs(asl):
             fits.load_state_dict(wrong)
 
 
-def test_a_dataset_that_moved_is_the_same_dataset(asl, tmp_path):
+def test_a_dataset_that_moved_is_the_same_dataset(short_clips, tmp_path):
     moved = []
-    for path, label in asl:
+    for path, label in short_clips:
         link = tmp_path / path.rsplit("/", 1)[1]
         link.symlink_to(path)
         moved.append((str(link), label))
-    loader(moved).load_state_dict(loader(asl).state_dict())
+    loader(moved).load_state_dict(loader(short_clips).state_dict())
 
 
-def test_a_batch_that_failed_is_behind(asl, bad_file):
-    run = loader([*asl[:3], (bad_file, 0)], fsp.sampling.random(sequence_length=2), batch_size=1, shuffle=False)
+def test_a_batch_that_failed_is_behind(short_clips, bad_file):
+    run = loader([*short_clips[:3], (bad_file, 0)], fsp.sampling.random(sequence_length=2), batch_size=1, shuffle=False)
     batches = iter(run)
     for _ in range(3):
         next(batches)
@@ -219,8 +224,8 @@ def test_a_batch_that_failed_is_behind(asl, bad_file):
     assert (saved(run)["epoch"], saved(run)["batch"]) == (1, 0)
 
 
-def test_skipping_keeps_ranks_in_step(asl, bad_file):
-    dataset = [asl[0], (bad_file, 0), asl[1], asl[2]]
+def test_skipping_keeps_ranks_in_step(short_clips, bad_file):
+    dataset = [short_clips[0], (bad_file, 0), short_clips[1], short_clips[2]]
     one = fsp.sampling.random(sequence_length=2)
     run = loader(dataset, one, batch_size=1, shuffle=False, on_error="skip")
     batches = list(run)
@@ -236,8 +241,8 @@ def test_skipping_keeps_ranks_in_step(asl, bad_file):
     assert [digest(b) for b in run] == [digest(b) for b in batches[1:]]
 
 
-def test_a_replacement_is_recorded(asl, bad_file):
-    dataset = [*asl[:4], (bad_file, 0)]
+def test_a_replacement_is_recorded(short_clips, bad_file):
+    dataset = [*short_clips[:4], (bad_file, 0)]
     run = loader(dataset, fsp.sampling.random(sequence_length=2), on_error="replace")
     requested = [n for b in run for n in b.requested_ids.tolist()]
     assert sorted(requested) == list(range(5))
@@ -246,8 +251,8 @@ def test_a_replacement_is_recorded(asl, bad_file):
     assert {n for n, got in pairs if n != got} == {4}
 
 
-def test_failures_are_told_and_can_be_left_out_the_next_time(asl, bad_file, tmp_path):
-    dataset = fsp.datasets.Dataset([*asl[:4], (bad_file, 0), (str(tmp_path / "gone.mp4"), 1)], ["a", "b"])
+def test_failures_are_told_and_can_be_left_out_the_next_time(short_clips, bad_file, tmp_path):
+    dataset = fsp.datasets.Dataset([*short_clips[:4], (bad_file, 0), (str(tmp_path / "gone.mp4"), 1)], ["a", "b"])
     run = loader(dataset, fsp.sampling.random(sequence_length=2, clips_per_video=2), on_error="skip")
     list(run)
     failures = run.failures()
@@ -269,8 +274,8 @@ def test_failures_are_told_and_can_be_left_out_the_next_time(asl, bad_file, tmp_
         dataset.without(listed)
 
 
-def test_a_part_is_a_video_of_its_own_with_the_frames_of_the_whole(asl):
-    path, label = asl[0]
+def test_a_part_is_a_video_of_its_own_with_the_frames_of_the_whole(short_clips):
+    path, label = short_clips[0]
     whole = fsp.Video(path)
     times = whole.frames(range(len(whole))).pts_seconds
     windows = fsp.sampling.windows(sequence_length=4, stride=2, step=3)
@@ -290,8 +295,8 @@ def test_a_part_is_a_video_of_its_own_with_the_frames_of_the_whole(asl):
         assert batches[0].frames[0].tobytes() == pictures.tobytes()
 
 
-def test_parts_of_one_file_share_its_index_and_its_decoding(asl):
-    path, _ = asl[0]
+def test_parts_of_one_file_share_its_index_and_its_decoding(short_clips):
+    path, _ = short_clips[0]
     one = fsp.sampling.windows(sequence_length=8, step=8)
     parts = [(fsp.datasets.Part(path, start_frame=s, end_frame=s + 8), s) for s in range(0, 40, 8)]
     shared = loader(parts, one, num_threads=1)
@@ -301,8 +306,8 @@ def test_parts_of_one_file_share_its_index_and_its_decoding(asl):
     assert stats["pictures_decoded"] <= len(fsp.Video(path))
 
 
-def test_wrong_parts_are_refused(asl):
-    path, label = asl[0]
+def test_wrong_parts_are_refused(short_clips):
+    path, label = short_clips[0]
     for wrong in (
         {"start_frame": 3, "end_frame": 3},
         {"start_frame": -1},
@@ -314,12 +319,12 @@ def test_wrong_parts_are_refused(asl):
         with pytest.raises(fsp.ArgumentError):
             fsp.datasets.Part(path, **wrong)
     past = [(fsp.datasets.Part(path, start_frame=5000), label)]
-    dataset = fsp.datasets.Dataset([(fsp.datasets.Part(path, end_frame=20), 0), *past, asl[1]])
+    dataset = fsp.datasets.Dataset([(fsp.datasets.Part(path, end_frame=20), 0), *past, short_clips[1]])
     run = loader(dataset, fsp.sampling.random(sequence_length=2), on_error="skip")
     list(run)
     assert [f["part"] for f in run.failures()] == [{"start_frame": 5000}]
-    assert dataset.without(run.failures()).entries == [dataset.entries[0], asl[1]]
-    assert dataset.without([path]).entries == [asl[1]]
+    assert dataset.without(run.failures()).entries == [dataset.entries[0], short_clips[1]]
+    assert dataset.without([path]).entries == [short_clips[1]]
     with pytest.raises(
         fsp.ClipError, match=r"the part from frame 5000 to the end holds no frame of the video, which has"
     ):
@@ -328,14 +333,14 @@ def test_wrong_parts_are_refused(asl):
         loader(past, fsp.sampling.windows(sequence_length=4))
 
 
-def test_an_iterator_that_is_thrown_away_keeps_the_place_of_a_state(asl):
-    run = loader(asl)
+def test_an_iterator_that_is_thrown_away_keeps_the_place_of_a_state(short_clips):
+    run = loader(short_clips)
     expected = [digest(batch) for batch in run]
     run.set_epoch(0)
     batches = iter(run)
     next(batches)
     state = saved(run)
-    fresh = loader(asl)
+    fresh = loader(short_clips)
     fresh.load_state_dict(state)
     iter(fresh)
     fresh.set_epoch(0)
@@ -343,8 +348,8 @@ def test_an_iterator_that_is_thrown_away_keeps_the_place_of_a_state(asl):
     assert [digest(batch) for batch in fresh] == expected[1:]
 
 
-def test_an_epoch_chosen_early_is_the_next_one_once_the_one_under_way_is_over(asl):
-    run = loader(asl)
+def test_an_epoch_chosen_early_is_the_next_one_once_the_one_under_way_is_over(short_clips):
+    run = loader(short_clips)
     batches = iter(run)
     next(batches)
     run.set_epoch(5)

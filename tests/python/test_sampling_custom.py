@@ -25,9 +25,9 @@ def scattered(info, rng):
     return sorted(rng.sample(range(info.num_frames), 5))
 
 
-def test_the_function_names_the_frames_and_threads_change_nothing(asl):
+def test_the_function_names_the_frames_and_threads_change_nothing(short_clips):
     def rows(**keywords):
-        made = loader(asl, scattered, clips_per_video=3, seed=4, shuffle="full", **keywords)
+        made = loader(short_clips, scattered, clips_per_video=3, seed=4, shuffle="full", **keywords)
         return [(i, row) for b in made for i, row in zip(b.clip_ids.tolist(), b.indices.tolist(), strict=True)]
 
     expected = rows(num_threads=1, prefetch=0, look_ahead=0)
@@ -35,20 +35,20 @@ def test_the_function_names_the_frames_and_threads_change_nothing(asl):
     assert len(expected) == 39 and all(len(set(row)) == 5 and row == sorted(row) for _, row in expected)
     assert len({tuple(row) for _, row in expected}) == 39
     rule = fsp.sampling.custom(scattered, clips_per_video=3)
-    n = len(fsp.Video(asl[0][0]))
+    n = len(fsp.Video(short_clips[0][0]))
     for clip in range(3):
         assert rule.frames(n, clip=clip, seed=4).indices == dict(expected)[clip]
 
 
-def test_epochs_and_seeds_draw_anew(asl):
-    made = loader(asl[:3], scattered, seed=1)
+def test_epochs_and_seeds_draw_anew(short_clips):
+    made = loader(short_clips[:3], scattered, seed=1)
     first, second = ([row for b in made for row in b.indices.tolist()] for _ in range(2))
     made.set_epoch(0)
     assert first != second and first == [row for b in made for row in b.indices.tolist()]
-    assert first != [row for b in loader(asl[:3], scattered, seed=2) for row in b.indices.tolist()]
+    assert first != [row for b in loader(short_clips[:3], scattered, seed=2) for row in b.indices.tolist()]
 
 
-def test_the_function_is_told_what_is_known_of_the_video(asl, videos):
+def test_the_function_is_told_what_is_known_of_the_video(short_clips, videos):
     path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
     told = {}
 
@@ -64,25 +64,25 @@ def test_the_function_is_told_what_is_known_of_the_video(asl, videos):
         assert info.fps == pytest.approx(video.info.average_fps)
         assert info.duration_seconds == pytest.approx(video.info.duration_seconds)
         assert info.pts_seconds == video.pts_seconds
-        assert repr(info).startswith("Info(num_frames=334, fps=34.6")
+        assert repr(info).startswith("Info(num_frames=170, fps=40.96")
 
 
-def test_arrays_ranges_and_generators_are_frames_too(asl):
+def test_arrays_ranges_and_generators_are_frames_too(short_clips):
     for fn in (
         lambda info, rng: np.arange(0, 12, 3),
         lambda info, rng: range(0, 12, 3),
         lambda info, rng: (3 * i for i in range(4)),
         lambda info, rng: [np.int32(0), 3, 6, 9],
     ):
-        (batch,) = loader(asl[:2], fn)
+        (batch,) = loader(short_clips[:2], fn)
         assert batch.indices.tolist() == [[0, 3, 6, 9]] * 2 and all(map(all, batch.mask.tolist()))
 
 
-def test_clips_may_differ_in_length(asl):
-    (batch,) = loader(asl[:1], lambda info, rng: range(1 + info.clip), clips_per_video=3)
+def test_clips_may_differ_in_length(short_clips):
+    (batch,) = loader(short_clips[:1], lambda info, rng: range(1 + info.clip), clips_per_video=3)
     assert [t.shape[0] for t in batch.frames] == [1, 2, 3]
     assert batch.indices.tolist() == [[0, -1, -1], [0, 1, -1], [0, 1, 2]]
-    (batch,) = loader(asl[:1], lambda info, rng: [2, 0], sequence_length=2)
+    (batch,) = loader(short_clips[:1], lambda info, rng: [2, 0], sequence_length=2)
     assert batch.frames.shape == (1, 2, 16, 24, 3)
 
 
@@ -108,19 +108,19 @@ def odd(info, rng):
         (lambda info, rng: (1 // 0 for _ in range(1)), "raised ZeroDivisionError"),
     ],
 )
-def test_what_goes_wrong_in_the_function_is_the_clips_error(asl, fn, said):
+def test_what_goes_wrong_in_the_function_is_the_clips_error(short_clips, fn, said):
     with pytest.raises(fsp.errors.ClipError, match=said) as raised:
-        list(loader(asl[:3], fn))
-    assert raised.value.file == asl[0][0] and asl[0][0] in str(raised.value)
+        list(loader(short_clips[:3], fn))
+    assert raised.value.file == short_clips[0][0] and short_clips[0][0] in str(raised.value)
 
 
-def test_a_broken_promise_of_length_is_an_error(asl):
+def test_a_broken_promise_of_length_is_an_error(short_clips):
     with pytest.raises(fsp.errors.ClipError, match="returned 3 frame numbers, but sequence_length=2 was promised"):
-        list(loader(asl[:1], lambda info, rng: [0, 1, 2], sequence_length=2))
+        list(loader(short_clips[:1], lambda info, rng: [0, 1, 2], sequence_length=2))
 
 
-def test_a_function_that_fails_for_one_video_leaves_the_others(asl):
-    lengths = [len(fsp.Video(path)) for path, _ in asl]
+def test_a_function_that_fails_for_one_video_leaves_the_others(short_clips):
+    lengths = [len(fsp.Video(path)) for path, _ in short_clips]
 
     def picky(info, rng):
         if info.num_frames == lengths[2]:
@@ -128,13 +128,13 @@ def test_a_function_that_fails_for_one_video_leaves_the_others(asl):
         return [0, rng.randrange(info.num_frames)]
 
     failing = {v for v in range(13) if lengths[v] == lengths[2]}
-    skipping = loader(asl, picky, on_error="skip")
+    skipping = loader(short_clips, picky, on_error="skip")
     assert {v for b in skipping for v in b.video_ids.tolist()} == set(range(13)) - failing
     assert skipping.stats()["errors"] == {"clip": len(failing)}
-    replacing = loader(asl, picky, on_error="replace")
+    replacing = loader(short_clips, picky, on_error="replace")
     assert sum(len(b) for b in replacing) == 13 and replacing.stats()["clips_replaced"] == len(failing)
     batches, errors = 0, 0
-    epoch = iter(loader(asl, picky, batch_size=1))
+    epoch = iter(loader(short_clips, picky, batch_size=1))
     while True:
         try:
             next(epoch)
@@ -146,13 +146,13 @@ def test_a_function_that_fails_for_one_video_leaves_the_others(asl):
     assert (batches, errors) == (13 - len(failing), len(failing))
 
 
-def test_on_the_callers_thread_the_exception_itself_is_the_cause(asl):
+def test_on_the_callers_thread_the_exception_itself_is_the_cause(short_clips):
     rule = fsp.sampling.custom(odd)
     with pytest.raises(fsp.errors.ArgumentError) as raised:
         rule.frames(10)
     assert isinstance(raised.value.__cause__, ValueError) and raised.value.__cause__.__traceback__ is not None
     with pytest.raises(fsp.errors.ClipError) as raised:
-        loader(asl, odd).explain(0)
+        loader(short_clips, odd).explain(0)
     assert isinstance(raised.value.__cause__, ValueError)
 
     def interrupted(info, rng):
@@ -161,25 +161,25 @@ def test_on_the_callers_thread_the_exception_itself_is_the_cause(asl):
     with pytest.raises(KeyboardInterrupt):
         fsp.sampling.custom(interrupted).frames(10)
     with pytest.raises(KeyboardInterrupt):
-        loader(asl, interrupted).explain(0)
+        loader(short_clips, interrupted).explain(0)
     with pytest.raises(fsp.errors.ClipError, match="raised KeyboardInterrupt"):
-        list(loader(asl[:1], interrupted))
+        list(loader(short_clips[:1], interrupted))
 
 
-def test_a_function_may_use_rules_of_its_own(asl):
+def test_a_function_may_use_rules_of_its_own(short_clips):
     inner = fsp.sampling.random(sequence_length=3, fps=4)
 
     def fn(info, rng):
         return inner.frames(info.pts_seconds, seed=rng.getrandbits(64)).indices
 
-    (batch,) = loader(asl[:2], fn, sequence_length=3)
+    (batch,) = loader(short_clips[:2], fn, sequence_length=3)
     assert batch.frames.shape == (2, 3, 16, 24, 3)
 
 
-def test_a_loader_that_its_own_function_refers_to_is_collected(asl):
+def test_a_loader_that_its_own_function_refers_to_is_collected(short_clips):
     class Trainer:
         def __init__(self):
-            self.loader = loader(asl[:2], self.pick)
+            self.loader = loader(short_clips[:2], self.pick)
 
         def pick(self, info, rng):
             return [0]
@@ -237,12 +237,12 @@ SLOW = """
         "asked.join(); import os; pid = os.fork(); print('two'); pid and os.waitpid(pid, 0)",
     ],
 )
-def test_a_loader_may_go_while_functions_run(asl, ending):
+def test_a_loader_may_go_while_functions_run(short_clips, ending):
     code = textwrap.dedent(SLOW) + ending
-    assert run(code, *[path for path, _ in asl]).stdout.strip()
+    assert run(code, *[path for path, _ in short_clips]).stdout.strip()
 
 
-def test_a_garbage_collector_that_runs_in_the_function_may_take_loaders(asl):
+def test_a_garbage_collector_that_runs_in_the_function_may_take_loaders(short_clips):
     run(
         """
         import gc, sys
@@ -266,5 +266,5 @@ def test_a_garbage_collector_that_runs_in_the_function_may_take_loaders(asl):
             make()
         print(sum(len(batch) for batch in make()))
         """,
-        *[path for path, _ in asl],
+        *[path for path, _ in short_clips],
     )

@@ -50,9 +50,11 @@ def content(dataset) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("compression", "dictionary", "version"), WAYS)
-def test_bytes_give_the_batches_of_the_plain_files(tmp_path, photos, asl, compression, dictionary, version):
+def test_bytes_give_the_batches_of_the_plain_files(tmp_path, photos, short_clips, compression, dictionary, version):
     how = {"compression": compression, "use_dictionary": dictionary, "data_page_version": version}
-    for number, (entries, loader) in enumerate(((photos, lambda d: fsp.ImageLoader(d, **KEYWORDS)), (asl, clips))):
+    for number, (entries, loader) in enumerate(
+        ((photos, lambda d: fsp.ImageLoader(d, **KEYWORDS)), (short_clips, clips))
+    ):
         files = []
         for half in (0, 1):
             files.append(tmp_path / f"{number}-{half}.parquet")
@@ -66,7 +68,7 @@ def test_bytes_give_the_batches_of_the_plain_files(tmp_path, photos, asl, compre
             assert content(dataset) == [Path(path).read_bytes() for path, _ in entries]
         assert digest(loader(dataset)) == digest(loader(entries))
     first = dataset[0][0]
-    assert fsp.Video(first)[3].tobytes() == fsp.Video(asl[0][0])[3].tobytes()
+    assert fsp.Video(first)[3].tobytes() == fsp.Video(short_clips[0][0])[3].tobytes()
     assert pickle.loads(pickle.dumps(first)) == first
     assert "!image.bytes[0]" in fsp.Video(first).info.path
 
@@ -94,10 +96,10 @@ def test_a_row_without_bytes_is_named(tmp_path, photos):
             assert len(fsp.datasets.parquet(path, source="jpg", on_error="skip")) == 2
 
 
-def test_rows_may_name_videos_and_parts_of_them(tmp_path, asl):
+def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips):
     path = tmp_path / "t" / "a.parquet"
     path.parent.mkdir()
-    uris = [asl[0][0], Path(asl[1][0]).as_uri(), "x.mp4", "y.mp4"]
+    uris = [short_clips[0][0], Path(short_clips[1][0]).as_uri(), "x.mp4", "y.mp4"]
     rows = {
         "uri": uris,
         "label": ["run", "jump", "run", None],
@@ -113,8 +115,8 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, asl):
     dataset = fsp.datasets.parquet(path)
     folder = path.parent
     assert dataset.entries == [
-        (Part(asl[0][0], start_seconds=0.25, end_seconds=1.5), 1),
-        (str(asl[1][0]), 0),
+        (Part(short_clips[0][0], start_seconds=0.25, end_seconds=1.5), 1),
+        (str(short_clips[1][0]), 0),
         (Part(str(folder / "x.mp4"), start_seconds=1.0), 1),
         (Part(str(folder / "y.mp4"), end_seconds=2.0), -1),
     ]
@@ -221,9 +223,11 @@ def test_damage_ends_in_an_error_or_in_bytes_of_the_file(tmp_path, compression):
     assert slowest < 10 and min(outcomes.values()) > 0 and outcomes["opened"] > 100 < outcomes["refused"]
 
 
-def test_tables_are_read_where_they_are(tmp_path_factory, asl):
+def test_tables_are_read_where_they_are(tmp_path_factory, videos):
     root = tmp_path_factory.mktemp("tables").resolve()
-    made = table(asl[:6])
+    names = ("phone_176x144.mp4", "bikes_640x272.mp4", "long_384x164_90s.mp4", "vp8_426x240.webm", "cars_768x432.mp4")
+    entries = [(str(videos / "action" / name), label) for label, name in enumerate(names)]
+    made = table(entries)
     for compression in ("none", "zstd"):
         # Pages of one video each, so that a cell is not all of a group.
         pq.write_table(
@@ -245,7 +249,7 @@ def test_tables_are_read_where_they_are(tmp_path_factory, asl):
             assert sum(sent for _, sent, _, _ in asked) < (root / name).stat().st_size, "listing does not read videos"
             assert {type(source) for source, _ in by_url} == {kind}
             assert by_url[0][0].file == f"{address}/{name}?token=hush"
-            assert digest(clips(by_url)) == digest(clips(by_path)) == digest(clips(asl[:6]))
+            assert digest(clips(by_url)) == digest(clips(by_path)) == digest(clips(entries))
             assert "hush" not in fsp.Video(by_url[0][0]).info.path
         dataset = fsp.datasets.parquet(f"{address}/names.parquet")
         assert dataset.entries == [(f"{address}/b/c.mp4", 1)]

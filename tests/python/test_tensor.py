@@ -36,7 +36,7 @@ def test_a_copy_is_a_copy(tensor):
         assert np.array_equal(copied, tensor.numpy())
 
 
-def test_a_tensor_can_be_pickled_and_copied(tensor, asl):
+def test_a_tensor_can_be_pickled_and_copied(tensor, short_clips):
     for copied in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor)):
         assert (copied.shape, copied.dtype, copied.device) == (tensor.shape, "uint8", "cpu")
         assert np.array_equal(copied.numpy(), tensor.numpy()) and address(copied.numpy()) != address(tensor.numpy())
@@ -44,7 +44,7 @@ def test_a_tensor_can_be_pickled_and_copied(tensor, asl):
     batch = next(
         iter(
             fsp.ClipLoader(
-                asl[:2],
+                short_clips[:2],
                 fsp.sampling.random(sequence_length=2),
                 batch_size=1,
                 dtype="bfloat16",

@@ -32,8 +32,8 @@ SAMPLING = fsp.sampling.random(sequence_length=2, stride=2, clips_per_video=2)
 KEYWORDS = {"batch_size": 4, "transforms": [fsp.transforms.Resize((16, 24))], "shuffle": "full", "seed": 7}
 
 
-def expected(asl, epoch):
-    loader = fsp.ClipLoader(asl, SAMPLING, **KEYWORDS)
+def expected(short_clips, epoch):
+    loader = fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS)
     loader.set_epoch(epoch)
     return [batch.clip_ids.tolist() for batch in loader]
 
@@ -44,41 +44,41 @@ def ids(batches):
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
-def test_batches_are_those_of_one_loader_whatever_the_number_of_workers(asl, workers):
-    dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
+def test_batches_are_those_of_one_loader_whatever_the_number_of_workers(short_clips, workers):
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 1)
     for epoch in (0, 1, 4):
         dataset.set_epoch(epoch)
-        assert ids(batches) == expected(asl, epoch)
+        assert ids(batches) == expected(short_clips, epoch)
 
 
-def test_a_worker_does_not_use_the_loader_of_the_process_that_it_was_forked_from(asl):
-    dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
+def test_a_worker_does_not_use_the_loader_of_the_process_that_it_was_forked_from(short_clips):
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     assert next(iter(dataset))["frames"].shape == (4, 2, 16, 24, 3)
-    assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(asl, 0)
+    assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(short_clips, 0)
 
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 2, 3])
-def test_a_stateful_data_loader_goes_on_wherever_it_was_left(asl, workers):
+def test_a_stateful_data_loader_goes_on_wherever_it_was_left(short_clips, workers):
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
-    whole = expected(asl, 3)
+    whole = expected(short_clips, 3)
     for taken in range(len(whole) + 1):
-        dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
+        dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
         dataset.set_epoch(3)
         old = stateful(dataset, batch_size=None, num_workers=workers)
         batches = iter(old)
         got = ids(next(batches) for _ in range(taken))
-        dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
+        dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
         new = stateful(dataset, batch_size=None, num_workers=workers)
         new.load_state_dict(old.state_dict())
         assert got + ids(new) == whole, taken
 
 
-def test_a_wrong_epoch_is_refused_at_once(asl):
+def test_a_wrong_epoch_is_refused_at_once(short_clips):
     for epoch in (-1, 2**63, "1"):
         with pytest.raises(fsp.ArgumentError, match="epoch"):
-            ClipDataset(asl, SAMPLING, **KEYWORDS).set_epoch(epoch)
+            ClipDataset(short_clips, SAMPLING, **KEYWORDS).set_epoch(epoch)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -104,14 +104,14 @@ def test_images_and_their_masks_come_through_workers(photos, workers, tmp_path):
     assert "masks" not in plain and isinstance(plain["images"], list), "of their own sizes"
 
 
-def test_pinning_reaches_every_tensor_and_keeps_the_batch_as_it_is(asl, photos, monkeypatch):
+def test_pinning_reaches_every_tensor_and_keeps_the_batch_as_it_is(short_clips, photos, monkeypatch):
     """What DataLoader's thread does to a batch with pin_memory=True, without the page locking that takes a GPU."""
     from torch.utils.data._utils.pin_memory import pin_memory
 
     pinned = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, *_: pinned.append(self) or self.clone())
     for batch in (
-        next(iter(ClipDataset(asl, SAMPLING, **KEYWORDS))),
+        next(iter(ClipDataset(short_clips, SAMPLING, **KEYWORDS))),
         next(iter(ImageDataset(photos, batch_size=3))),  # a list of tensors
     ):
         pinned.clear()
@@ -124,14 +124,16 @@ def test_pinning_reaches_every_tensor_and_keeps_the_batch_as_it_is(asl, photos, 
         assert torch.equal(got["labels"], batch["labels"])
 
 
-def test_a_data_loader_that_is_to_pin_delivers(asl):
-    batches = DataLoader(ClipDataset(asl, SAMPLING, **KEYWORDS), batch_size=None, num_workers=1, pin_memory=True)
-    assert ids(batches) == expected(asl, 0)
+def test_a_data_loader_that_is_to_pin_delivers(short_clips):
+    batches = DataLoader(
+        ClipDataset(short_clips, SAMPLING, **KEYWORDS), batch_size=None, num_workers=1, pin_memory=True
+    )
+    assert ids(batches) == expected(short_clips, 0)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_error_costs_one_batch_whoever_iterates(asl, bad_file, workers):
-    entries = [*asl[:5], (bad_file, 9), *asl[5:9]]
+def test_an_error_costs_one_batch_whoever_iterates(short_clips, bad_file, workers):
+    entries = [*short_clips[:5], (bad_file, 9), *short_clips[5:9]]
     once = fsp.sampling.random(sequence_length=2)
     keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((16, 24))]}
     batches = iter(DataLoader(ClipDataset(entries, once, **keywords), batch_size=None, num_workers=workers))
@@ -152,9 +154,9 @@ def test_an_error_costs_one_batch_whoever_iterates(asl, bad_file, workers):
     assert [batch["labels"].tolist() for batch in of_loader] == got[2:]
 
 
-def test_threads_are_shared_out_among_the_ranks_of_a_machine(asl, monkeypatch):
+def test_threads_are_shared_out_among_the_ranks_of_a_machine(short_clips, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(10**6))
-    dataset = ClipDataset(asl, SAMPLING, **KEYWORDS)
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     next(iter(dataset))
     assert dataset._loader._settings["num_threads"] == 1
 
@@ -173,19 +175,19 @@ def test_ranks_are_those_that_torchrun_says(monkeypatch):
         rank_and_world(group=object())
 
 
-def test_a_torch_loader_is_the_loader_with_tensors(asl):
-    loader = fsp.ClipLoader(asl, SAMPLING, **KEYWORDS)
+def test_a_torch_loader_is_the_loader_with_tensors(short_clips):
+    loader = fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS)
     batches = TorchLoader(loader, device="cpu")
     assert len(batches) == len(loader)
     got = [batch["clip_ids"].tolist() for batch in batches]
-    assert got == expected(asl, 0)
+    assert got == expected(short_clips, 0)
     it = iter(batches)
     first = next(it)
     assert first["frames"].shape == (4, 2, 16, 24, 3) and first["frames"].dtype == torch.uint8
     state = batches.state_dict()
-    again = TorchLoader(fsp.ClipLoader(asl, SAMPLING, **KEYWORDS))
+    again = TorchLoader(fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS))
     again.load_state_dict(state)
-    assert ids(again) == expected(asl, 1)[1:]
+    assert ids(again) == expected(short_clips, 1)[1:]
     with pytest.raises(fsp.ArgumentError, match="ClipLoader"):
         TorchLoader([1, 2])
 
@@ -193,10 +195,10 @@ def test_a_torch_loader_is_the_loader_with_tensors(asl):
 # ---- several ranks ----
 
 
-def run_ranks(what, asl, folder, timeout):
+def run_ranks(what, short_clips, folder, timeout):
     side = Path(__file__).with_name("torch_side.py")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", side, what]
-    videos = [path for path, _ in asl[:5]]
+    videos = [path for path, _ in short_clips[:5]]
     done = subprocess.run(
         [*command, folder, *videos], capture_output=True, text=True, timeout=timeout, env=few_threads()
     )
@@ -213,8 +215,8 @@ def flat(lists):
 
 
 @pytest.mark.timeout(200)
-def test_each_rank_has_its_own_part_whoever_iterates(asl, tmp_path):
-    said = run_ranks("ranks", asl, tmp_path, 180)
+def test_each_rank_has_its_own_part_whoever_iterates(short_clips, tmp_path):
+    said = run_ranks("ranks", short_clips, tmp_path, 180)
     for rank, own in enumerate(said):
         assert own["variables"] == own["group"] == {"shard_id": rank, "num_shards": 2}
         assert own["forked"] == own["spawned"]
@@ -224,9 +226,9 @@ def test_each_rank_has_its_own_part_whoever_iterates(asl, tmp_path):
 
 
 @pytest.mark.timeout(200)
-def test_accelerate_gets_every_clip_once_by_the_recipe_and_loses_none_without(asl, tmp_path):
+def test_accelerate_gets_every_clip_once_by_the_recipe_and_loses_none_without(short_clips, tmp_path):
     pytest.importorskip("accelerate")
-    said = run_ranks("accelerate", asl, tmp_path, 180)
+    said = run_ranks("accelerate", short_clips, tmp_path, 180)
     assert sorted(flat(said[0]["recipe"]) + flat(said[1]["recipe"])) == list(range(10))
     for own in said:
         assert sorted(own["gathered"]) == list(range(10))
@@ -236,9 +238,9 @@ def test_accelerate_gets_every_clip_once_by_the_recipe_and_loses_none_without(as
 
 
 @pytest.mark.timeout(200)
-def test_lightning_trains_each_rank_on_its_own_part(asl, tmp_path):
+def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path):
     pytest.importorskip("lightning")
-    said = run_ranks("lightning", asl, tmp_path, 180)
+    said = run_ranks("lightning", short_clips, tmp_path, 180)
     for part in ("train", "val"):
         assert sorted(flat(said[0][part]) + flat(said[1][part])) == list(range(10))
     assert said[0]["train_loader"] == "TorchLoader"
@@ -247,13 +249,13 @@ def test_lightning_trains_each_rank_on_its_own_part(asl, tmp_path):
 # ---- one process ----
 
 
-def test_accelerate_keeps_the_place_in_the_epoch_with_its_state(asl, tmp_path):
+def test_accelerate_keeps_the_place_in_the_epoch_with_its_state(short_clips, tmp_path):
     accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
 
     def batches():
-        return for_accelerate(fsp.ClipLoader(asl, SAMPLING, **KEYWORDS), accelerator)
+        return for_accelerate(fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS), accelerator)
 
-    whole = expected(asl, 0) + expected(asl, 1)
+    whole = expected(short_clips, 0) + expected(short_clips, 1)
     it = iter(batches())
     got = ids(next(it) for _ in range(3))
     accelerator.save_state(str(tmp_path))
@@ -262,20 +264,20 @@ def test_accelerate_keeps_the_place_in_the_epoch_with_its_state(asl, tmp_path):
     accelerator.load_state(str(tmp_path))
     assert got + ids(later) + ids(later) == whole
     with pytest.raises(fsp.ArgumentError, match="shard 1 of 2"):
-        for_accelerate(fsp.ClipLoader(asl, SAMPLING, shard_id=1, num_shards=2, **KEYWORDS), accelerator)
+        for_accelerate(fsp.ClipLoader(short_clips, SAMPLING, shard_id=1, num_shards=2, **KEYWORDS), accelerator)
     with pytest.raises(fsp.ArgumentError, match="Accelerator"):
-        for_accelerate(fsp.ClipLoader(asl, SAMPLING, **KEYWORDS), None)
+        for_accelerate(fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS), None)
     accelerator._custom_objects.clear()
 
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
-def test_lightning_resumes_in_the_middle_of_an_epoch(asl, tmp_path, package):
+def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, package):
     """In a process of its own for each package: data modules stand on the one that is imported."""
     pytest.importorskip(package.split(".")[0])
     code = LIGHTNING.replace("PACKAGE", package)
     done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path, *[path for path, _ in asl[:5]]],
+        [sys.executable, "-c", code, tmp_path, *[path for path, _ in short_clips[:5]]],
         capture_output=True,
         text=True,
         timeout=180,
@@ -343,14 +345,14 @@ print(json.dumps({"whole": whole, "resumed": resumed, "val": val, "reloaded": re
 """
 
 
-def test_a_data_module_says_what_it_lacks(asl):
+def test_a_data_module_says_what_it_lacks(short_clips):
     pytest.importorskip("lightning.pytorch")
     from framespool.torch import ClipDataModule, ImageDataModule
 
     with pytest.raises(fsp.ArgumentError, match="train="):
         ClipDataModule(batch_size=2)
     with pytest.raises(fsp.ArgumentError, match="train must be a dict"):
-        ClipDataModule(train=asl)
+        ClipDataModule(train=short_clips)
     data = ImageDataModule(test={"dataset": ["a.jpg"], "batch_size": 1})
     with pytest.raises(fsp.ArgumentError, match="no 'train', only test"):
         data.train_dataloader()

@@ -433,7 +433,7 @@ def test_every_way_to_frames_of_a_video_takes_a_callable(videos):
         assert clip.data.tolist() == expected.tolist() and clip.indices == [3, 4] and len(clip) == 2
 
 
-def test_a_loader_hands_each_batch_to_the_callable(asl):
+def test_a_loader_hands_each_batch_to_the_callable(short_clips):
     rule = fsp.sampling.random(sequence_length=2)
     small = t.Resize((8, 9))
     seen = []
@@ -442,14 +442,14 @@ def test_a_loader_hands_each_batch_to_the_callable(asl):
         seen.append((type(frames), frames.shape))
         return frames.numpy().mean(axis=(1, 2, 3, 4))
 
-    plain = list(fsp.ClipLoader(asl[:5], rule, batch_size=2, transforms=[small]))
-    done = list(fsp.ClipLoader(asl[:5], rule, batch_size=2, transforms=[small, mean]))
+    plain = list(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[small]))
+    done = list(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[small, mean]))
     assert seen == [(fsp.Tensor, (n, 2, 8, 9, 3)) for n in (2, 2, 1)]
     for a, b in zip(plain, done, strict=True):
         assert mean(a.frames).tolist() == b.frames.tolist() and a.labels.tolist() == b.labels.tolist()
 
 
-def test_an_error_of_the_callable_costs_one_batch(asl):
+def test_an_error_of_the_callable_costs_one_batch(short_clips):
     calls = []
 
     def picky(frames):
@@ -459,7 +459,7 @@ def test_an_error_of_the_callable_costs_one_batch(asl):
         return frames
 
     rule = fsp.sampling.random(sequence_length=2)
-    epoch = iter(fsp.ClipLoader(asl[:5], rule, batch_size=2, transforms=[t.Resize((8, 9)), picky]))
+    epoch = iter(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[t.Resize((8, 9)), picky]))
     assert len(next(epoch)) == 2
     with pytest.raises(KeyError, match="no"):
         next(epoch)
@@ -468,8 +468,8 @@ def test_an_error_of_the_callable_costs_one_batch(asl):
         next(epoch)
 
 
-def test_a_callable_needs_transforms_that_make_one_size(asl):
+def test_a_callable_needs_transforms_that_make_one_size(short_clips):
     rule = fsp.sampling.random(sequence_length=2)
     for transforms in ([len], [t.Resize(8), len]):
         with pytest.raises(fsp.ArgumentError, match=r"built-in function len.*one size.*put Resize"):
-            next(iter(fsp.ClipLoader(asl[:2], rule, batch_size=2, transforms=transforms)))
+            next(iter(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms)))

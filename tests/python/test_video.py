@@ -57,13 +57,13 @@ def test_clip_strides_and_must_exist(video, everything):
 def test_a_frame_plays_from_its_time_to_the_next_ones(videos):
     video = fsp.Video(videos / "derived" / "vfr_60_15_30_640x360.mp4")
     times = video.pts_seconds
-    assert sorted(times) == times and len(times) == len(video) == 334
+    assert sorted(times) == times and len(times) == len(video) == 170
     frames = video.frames(range(len(video)), transforms=[fsp.transforms.Resize((8, 8))])
     ends = [p + d for p, d in zip(frames.pts_seconds, frames.duration_seconds, strict=True)]
     assert ends[:-1] == pytest.approx(times[1:])
     middles = [(a + b) / 2 for a, b in zip(times, ends, strict=True)]
     at = video.frames_at(middles, transforms=[fsp.transforms.Resize((8, 8))])
-    assert at.indices == list(range(334))
+    assert at.indices == list(range(170))
     assert video.frames_at([times[5]], transforms=[fsp.transforms.Resize((8, 8))]).indices == [5]
 
 
@@ -91,9 +91,9 @@ def test_rotation_is_applied(videos, name):
 
 
 def test_bytes_give_the_same_frames_as_the_file(videos):
-    path = videos / "action" / "tractor_vp9_512x288.webm"
+    path = videos / "action" / "vp9_512x288.webm"
     from_file, from_bytes = fsp.Video(path), fsp.Video(path.read_bytes())
-    wanted = [0, 100, 7]
+    wanted = [0, 99, 7]
     assert np.array_equal(from_file.frames(wanted).data.numpy(), from_bytes.frames(wanted).data.numpy())
 
 
@@ -165,12 +165,13 @@ def test_several_threads_may_share_a_video(video, everything):
 
 
 def test_parameter_sets_that_change_inside_a_stream(videos):
-    """Two raw streams one after the other: what a decoder learnt in one must not leak into the other."""
-    parts = ["h264_conformance_ci1_ft_b.264", "h264_test_25fps.h264", "h264_multi_slice_mr2.264"]
-    joined = b"".join((videos / "codecs" / part).read_bytes() for part in parts)
+    """Raw streams one after the other: what a decoder learnt in one must not leak into the other."""
+    # CABAC with B pictures, fields in CAVLC, CABAC of another size: all their parameter sets have the same numbers.
+    parts = ["derived/small_640x360.h264", "odd/h264_paff.h264", "codecs/h264_320x240.h264"]
+    joined = b"".join((videos / part).read_bytes() for part in parts)
     small = {"transforms": [fsp.transforms.Resize((24, 32))]}
     in_order = fsp.Video(joined).frames(range(len(fsp.Video(joined))), **small).data.numpy()
-    lengths = [len(fsp.Video(videos / "codecs" / part)) for part in parts]
+    lengths = [len(fsp.Video(videos / part)) for part in parts]
     assert len(in_order) == sum(lengths)
     video = fsp.Video(joined)
     for wanted in (-1, 0, lengths[0] + 5, 7, lengths[0] - 1, lengths[0], -lengths[2], 250):

@@ -25,12 +25,12 @@ def batches(loader: fsp.ClipLoader) -> list[tuple[bytes, list[int], str]]:
     return [(b.frames.cpu().tobytes(), b.clip_ids.tolist(), b.frames.device) for b in loader]
 
 
-def loader(asl, **more) -> fsp.ClipLoader:
+def loader(short_clips, **more) -> fsp.ClipLoader:
     T = fsp.transforms
     transforms = [T.RandomResizedCrop(48), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.25] * 3)]
     rule = fsp.sampling.random(sequence_length=8, stride=3, clips_per_video=2)
     more = {"layout": "NCTHW", "dtype": "float16", "num_threads": 1, **more}
-    return fsp.ClipLoader(asl, rule, batch_size=4, transforms=transforms, shuffle="full", seed=5, **more)
+    return fsp.ClipLoader(short_clips, rule, batch_size=4, transforms=transforms, shuffle="full", seed=5, **more)
 
 
 @pytest.mark.parametrize("decoder", ["auto", "cpu", "nvdec"])
@@ -43,10 +43,10 @@ def test_frames_of_a_video_are_the_same(path, decoder):
     assert [f.tobytes() for f in other] == [f.tobytes() for f in video]
 
 
-def test_batches_are_the_same_wherever_they_land_and_whoever_decodes(asl):
-    expected = batches(loader(asl))
+def test_batches_are_the_same_wherever_they_land_and_whoever_decodes(short_clips):
+    expected = batches(loader(short_clips))
     for more in [{"device": "cuda"}, {"device": "cuda:0", "decoder": "nvdec", "nvdec_lanes": 2}, {"decoder": "nvdec"}]:
-        made = loader(asl, **more)
+        made = loader(short_clips, **more)
         got = batches(made)
         assert [g[:2] for g in got] == [e[:2] for e in expected], more
         assert {g[2] for g in got} == {"cuda:0" if "device" in more else "cpu"}
@@ -102,8 +102,8 @@ def test_memory_lives_as_long_as_its_takers(path):
     del capsules
 
 
-def test_blank_frames_and_skipped_clips_are_the_same(asl, bad_file):
-    data = [*asl[:3], (bad_file, 9), *asl[3:5]]
+def test_blank_frames_and_skipped_clips_are_the_same(short_clips, bad_file):
+    data = [*short_clips[:3], (bad_file, 9), *short_clips[3:5]]
     rule = fsp.sampling.windows(sequence_length=40, stride=2, step=60, pad_mode="constant")
     size = [fsp.transforms.Resize((24, 32))]
 
@@ -208,10 +208,10 @@ def test_a_device_that_is_not_there_is_named(path, device):
 
 
 @pytest.mark.parametrize("end", ["pass", "del loader, batch", "import gc; del loader; gc.collect()"])
-def test_the_interpreter_ends_cleanly_with_batches_in_hand(asl, end):
+def test_the_interpreter_ends_cleanly_with_batches_in_hand(short_clips, end):
     code = f"""
 import framespool as fsp
-loader = fsp.ClipLoader({asl[:4]!r}, fsp.sampling.uniform(sequence_length=4), batch_size=2, device="cuda:0",
+loader = fsp.ClipLoader({short_clips[:4]!r}, fsp.sampling.uniform(sequence_length=4), batch_size=2, device="cuda:0",
                         transforms=[fsp.transforms.Resize((16, 16))], num_threads=1)
 batch = next(iter(loader))
 capsule = batch.frames.__dlpack__(stream=1)

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("gpu")
 
 
 @pytest.fixture
-def photos(corpus) -> fsp.datasets.Dataset:
-    return fsp.datasets.Dataset(fsp.datasets.images(corpus / "images" / "classes").entries[:14])
+def photos(pictures) -> fsp.datasets.Dataset:
+    return fsp.datasets.Dataset(fsp.datasets.images(pictures / "classes").entries[:14])
 
 
 def loader(photos, **more) -> fsp.ImageLoader:
@@ -62,8 +62,8 @@ def test_nvjpegs_batches_are_near_the_cpus_and_always_the_same(photos):
         assert np.array_equal(again, got)
 
 
-def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(corpus, photos):
-    odd = corpus / "images" / "odd"
+def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(pictures, photos):
+    odd = pictures / "odd"
     names = ["derived/progressive_photo.jpg", "cmyk_pil.jpg", "exif_rotate_90.jpg", "subsampling_440.jpg"]
     files = [odd / name for name in names]
     size = [t.Resize((40, 40))]
@@ -80,8 +80,8 @@ def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(corpus, photos):
     assert exact.stats()["pictures_decoded_by_gpu"] == 0
 
 
-def test_damage_is_an_error_whoever_decodes(corpus, photos):
-    bad = corpus / "images" / "corrupt" / "derived" / "truncated_50.jpg"
+def test_damage_is_an_error_whoever_decodes(pictures, photos):
+    bad = pictures / "corrupt" / "derived" / "truncated_50.jpg"
     with pytest.raises(fsp.Error, match="truncated_50"):
         next(iter(nvjpeg([bad])))
     skipped = nvjpeg([*photos.entries[:3], (bad, 1)], shuffle=False, on_error="skip")

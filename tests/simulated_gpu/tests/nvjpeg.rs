@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::demux::corpus;
+use common::demux::media;
 use common::{allocate, alone, complained, content, context, live, set_fault, stream, violations};
 
 const POISON: u8 = 0xDB;
@@ -17,12 +17,11 @@ struct Image {
     pitch: [usize; 4],
 }
 
-/// A file's bytes; `None` without the corpus.
-fn file(path: &str) -> Option<Vec<u8>> {
-    Some(std::fs::read(corpus()?.join("images").join(path)).unwrap())
+fn file(path: &str) -> Vec<u8> {
+    std::fs::read(media().join("images").join(path)).expect("tests/media makes it")
 }
 
-fn baseline() -> Option<Vec<u8>> {
+fn baseline() -> Vec<u8> {
     file("odd/subsampling_420-odd-both.jpg")
 }
 
@@ -111,7 +110,7 @@ fn free(address: usize) {
 #[test]
 fn software_writes_behind_what_the_stream_holds_and_late() {
     let _alone = alone("");
-    let Some(file) = baseline() else { return };
+    let file = baseline();
     context();
     let (instance, s) = (instance(HYBRID), stream());
     let state = state(instance);
@@ -140,7 +139,7 @@ fn software_writes_behind_what_the_stream_holds_and_late() {
 #[test]
 fn hardware_writes_at_once_whatever_the_stream_holds() {
     let _alone = alone("jpeg_late=0,jpeg_wide=0");
-    let Some(file) = baseline() else { return };
+    let file = baseline();
     context();
     let (instance, s) = (instance(HARDWARE), stream());
     let state = state(instance);
@@ -180,7 +179,7 @@ fn hardware_writes_at_once_whatever_the_stream_holds() {
 #[test]
 fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
     let _alone = alone("jpeg_late=1");
-    let Some(file) = baseline() else { return };
+    let file = baseline();
     context();
     let (instance, s) = (instance(HARDWARE), stream());
     let state = state(instance);
@@ -199,7 +198,7 @@ fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
 
 #[test]
 fn rows_are_written_up_to_the_pitch_where_the_mood_is_so() {
-    let Some(file) = baseline() else { return };
+    let file = baseline();
     for (mood, padding) in [("jpeg_wide=0", POISON), ("jpeg_wide=1", 0xa7)] {
         let _alone = alone(mood);
         context();
@@ -218,11 +217,9 @@ fn rows_are_written_up_to_the_pitch_where_the_mood_is_so() {
 #[test]
 fn headers_are_read_and_backends_take_what_they_take() {
     let _alone = alone("");
-    let (Some(odd), Some(progressive), Some(wide)) =
-        (baseline(), file("odd/grey_progressive.jpg"), file("odd/subsampling_411-non-multiple-4-width.jpg"))
-    else {
-        return;
-    };
+    let odd = baseline();
+    let progressive = file("odd/grey_progressive.jpg");
+    let wide = file("odd/subsampling_411-non-multiple-4-width.jpg");
     context();
     let (hardware, hybrid) = (instance(HARDWARE), instance(HYBRID));
     let (code, components, subsampling, widths, heights) = info(hybrid, &odd);
@@ -255,7 +252,7 @@ fn headers_are_read_and_backends_take_what_they_take() {
 #[test]
 fn misuse_is_written_down() {
     let _alone = alone("");
-    let Some(file) = baseline() else { return };
+    let file = baseline();
     context();
     let (hardware, hybrid, s) = (instance(HARDWARE), instance(HYBRID), stream());
     let state = state(hardware);
@@ -288,7 +285,7 @@ fn misuse_is_written_down() {
 #[test]
 fn damage_is_refused_and_faults_come_when_ordered() {
     let _alone = alone("");
-    let Some(file) = baseline() else { return };
+    let file = baseline();
     context();
     let (hybrid, s) = (instance(HYBRID), stream());
     let state = state(hybrid);

@@ -1,4 +1,4 @@
-//! In: a video of the corpus.
+//! In: a video of the test media.
 //! Out: its packets as a parser wants them (Annex B where the codec has it), and the frames' recorded hashes.
 //! Never: decodes.
 
@@ -22,21 +22,21 @@ pub struct Video {
     pub packets: Vec<Packet>,
 }
 
-/// The corpus, where there is one.
-pub fn corpus() -> Option<PathBuf> {
-    let place = std::env::var_os("FRAMESPOOL_CORPUS").map(PathBuf::from);
-    let place = place.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"));
-    if place.is_dir() {
-        return Some(place);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no corpus at {}; set FRAMESPOOL_CORPUS", place.display());
-    eprintln!("SKIPPED: no corpus at {}; set FRAMESPOOL_CORPUS", place.display());
-    None
+/// The folder of the generated media.
+pub fn media() -> PathBuf {
+    let folder = std::env::var_os("FRAMESPOOL_MEDIA").map(PathBuf::from);
+    let folder = folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/media"));
+    assert!(
+        folder.join("manifest.json").is_file(),
+        "no test media at {}: run scripts/setup.sh tests, which makes them",
+        folder.display()
+    );
+    folder
 }
 
 /// Recorded hashes of a video's frames, in the order of display.
 pub fn recorded(path: &str) -> Option<Vec<String>> {
-    let text = std::fs::read_to_string(corpus()?.join("frames").join(format!("{path}.txt"))).ok()?;
+    let text = std::fs::read_to_string(media().join("frames").join(format!("{path}.txt"))).ok()?;
     Some(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
 }
 
@@ -80,7 +80,7 @@ unsafe extern "C" fn seek(opaque: *mut c_void, offset: i64, whence: c_int) -> i6
 }
 
 pub fn open(path: &str) -> Option<Video> {
-    let mut file = File::open(corpus()?.join(path)).ok()?;
+    let mut file = File::open(media().join(path)).ok()?;
     // SAFETY: libavformat's calls in the order of its documentation, on objects of our own, each freed once.
     unsafe {
         ffi::av_log_set_level(ffi::AV_LOG_QUIET);

@@ -1,4 +1,4 @@
-//! In: the corpus's images, and the rows of them that a pass reads.
+//! In: the images, and the rows of them that a pass reads.
 //! Out: proof that decoding those alone makes the same pixels, turned or not, at every size, and that a cut file stays an error.
 //! Never: trusts rows that were not asked for: they hold what an earlier picture left.
 
@@ -90,10 +90,7 @@ fn rows_that_a_pass_does_not_read_change_nothing() {
             }
         }
     }
-    assert!(
-        entries.is_empty() || passes > 1_500 && spared > 100_000,
-        "{passes} passes, {spared} rows spared"
-    );
+    assert!(passes > 2_500 && spared > 400_000, "{passes} passes, {spared} rows spared");
 }
 
 #[test]
@@ -123,10 +120,7 @@ fn a_cut_file_is_an_error_and_damage_below_the_rows_is_not_looked_for() {
         longer.extend([0xff; 100]);
         assert!(File::new(&file.name, longer).decode(&mut decoder, top).is_ok(), "{}", file.name);
     }
-    let Some(entry) = sound().into_iter().find(|entry| entry.path.ends_with("odd/grey_hopper.jpg")) else {
-        return;
-    };
-    let mut file = File::of(&entry);
+    let mut file = File::of(&named("images/odd/grey_128x128.jpg"));
     let near_end = file.bytes.len() - 40;
     file.bytes[near_end..near_end + 4].copy_from_slice(&[0xff, 0xd3, 0xff, 0xd5]);
     let words = file.outcome(&mut decoder, Ask::default());

@@ -71,42 +71,41 @@ fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
             }
         }
     }
-    assert!(decoded > 100 && refused > 100 || images().is_empty(), "{decoded} decoded, {refused} refused");
+    assert!(decoded > 100 && refused > 100, "{decoded} decoded, {refused} refused");
 }
 
 #[test]
 fn a_harmless_complaint_does_not_hide_damage_that_follows() {
-    for entry in sound().iter().filter(|entry| entry.path.ends_with("odd/grey_hopper.jpg")) {
-        let mut file = File::of(entry);
-        let want = file.outcome(&mut StillDecoder::new(), EXACT);
-        // Bytes behind the first segment that belong to none: libjpeg warns, and goes on.
-        let at = 4 + usize::from(file.bytes[5]);
-        file.bytes.splice(at..at, [1, 2, 3]);
-        assert_eq!(file.outcome(&mut StillDecoder::new(), EXACT), want);
-        file.bytes.truncate(file.bytes.len() * 3 / 4);
-        let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
-        assert!(outcome.contains("Premature end") && outcome.contains("skip or replace"), "{outcome}");
-    }
+    let mut file = File::of(&named("images/odd/grey_128x128.jpg"));
+    let want = file.outcome(&mut StillDecoder::new(), EXACT);
+    // Bytes behind the first segment that belong to none: libjpeg warns, and goes on.
+    let at = 4 + usize::from(file.bytes[5]);
+    file.bytes.splice(at..at, [1, 2, 3]);
+    assert_eq!(file.outcome(&mut StillDecoder::new(), EXACT), want);
+    file.bytes.truncate(file.bytes.len() * 3 / 4);
+    let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
+    assert!(outcome.contains("Premature end") && outcome.contains("skip or replace"), "{outcome}");
 }
 
 #[test]
 fn what_would_cost_too_much_is_refused_before_it_does() {
-    for entry in sound().iter().filter(|entry| entry.path.ends_with("odd/non_interleaved_444.jpg")) {
-        let mut file = File::of(entry);
-        let limits = Limits { picture_samples: 510 * 532 - 1, ..Limits::default() };
-        let source = MemorySource::new("big.jpg", file.bytes.clone());
-        assert!(matches!(header(&source, &limits), Err(Error::Limit { .. })));
-        // A scan that comes two hundred times, each as cheap to store as it likes and a whole pass to decode.
-        let scans: Vec<usize> = (0..file.bytes.len() - 1)
-            .filter(|at| file.bytes[*at] == 0xff && file.bytes[at + 1] == 0xda)
-            .collect();
-        let scan = file.bytes[scans[0]..scans[1]].to_vec();
-        for _ in 0..200 {
-            file.bytes.splice(scans[0]..scans[0], scan.iter().copied());
-        }
-        let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
-        assert!(outcome.contains("number of scans is 101"), "{outcome}");
+    let mut file = File::of(&named("images/odd/non_interleaved_444.jpg"));
+    let Header { width, height, .. } = file.header().unwrap();
+    let samples = u64::from(width) * u64::from(height);
+    let source = MemorySource::new("big.jpg", file.bytes.clone());
+    let limits = |picture_samples| Limits { picture_samples, ..Limits::default() };
+    assert!(header(&source, &limits(samples)).is_ok());
+    assert!(matches!(header(&source, &limits(samples - 1)), Err(Error::Limit { .. })));
+    // A scan that comes two hundred times, each as cheap to store as it likes and a whole pass to decode.
+    let scans: Vec<usize> = (0..file.bytes.len() - 1)
+        .filter(|at| file.bytes[*at] == 0xff && file.bytes[at + 1] == 0xda)
+        .collect();
+    let scan = file.bytes[scans[0]..scans[1]].to_vec();
+    for _ in 0..200 {
+        file.bytes.splice(scans[0]..scans[0], scan.iter().copied());
     }
+    let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
+    assert!(outcome.contains("number of scans is 101"), "{outcome}");
     // A PNG that says it is 65535 x 65535.
     let (mut bytes, _) = pngs::encoded(png::ColorType::Grayscale, png::BitDepth::One, 8, 8);
     bytes[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
@@ -121,10 +120,8 @@ fn a_file_that_changed_after_its_header_was_read_is_an_error() {
     let mut decoder = StillDecoder::new();
     let error = decoder.decode(&site, &png(5, 5).header().unwrap(), &png(500, 500).bytes, EXACT).unwrap_err();
     assert!(matches!(error, Error::Malformed { .. }), "{error}");
-    let sound = sound();
-    let find = |end: &str| sound.iter().find(|entry| entry.path.ends_with(end)).map(File::of);
-    if let (Some(small), Some(large)) = (find("grey_hopper.jpg"), find("grey_flower.jpg")) {
-        let error = decoder.decode(&site, &small.header().unwrap(), &large.bytes, EXACT).unwrap_err();
-        assert!(error.to_string().contains("2268x1512"), "{error}");
-    }
+    let small = File::of(&named("images/odd/grey_128x128.jpg"));
+    let large = File::of(&named("images/odd/grey_large.jpg"));
+    let error = decoder.decode(&site, &small.header().unwrap(), &large.bytes, EXACT).unwrap_err();
+    assert!(error.to_string().contains("1280x853"), "{error}");
 }

@@ -79,7 +79,7 @@ fn all_frames(video: &Video, bench: Workbench, seen: &mut dyn FnMut(usize)) -> V
     while let Some((slab, _)) = stream.next(&|| Ok(())).expect("a frame") {
         let mut bytes = vec![0; slab.len()];
         slab.download(0, &mut bytes).expect("bytes");
-        digests.push(common::digest(&bytes));
+        digests.push(crate::common::digest(&bytes));
         seen(digests.len());
     }
     digests
@@ -155,7 +155,7 @@ fn told(batch: &framespool::spool::Batch) -> Told {
     let framespool::spool::Pixels::Even(slab, _) = &batch.pixels else { panic!("clips of one shape") };
     let mut bytes = vec![0; slab.len()];
     slab.download(0, &mut bytes).expect("bytes");
-    (batch.clips.iter().map(|c| c.clip_id).collect(), common::digest(&bytes))
+    (batch.clips.iter().map(|c| c.clip_id).collect(), crate::common::digest(&bytes))
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn two_loaders_at_a_time_share_the_decoders() {
 /// Runs a test of this file in a process of its own, whose GPU is made by these variables.
 fn apart(test: &str, variables: &[(&str, &str)]) {
     let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", &format!("mishaps::{test}"), "--nocapture"]);
+    command.args(["--exact", &format!("video::faults::{test}"), "--nocapture"]);
     let done =
         command.envs(variables.iter().copied()).env("FRAMESPOOL_GPU_APART", test).output().expect("runs");
     let said = String::from_utf8_lossy(&done.stdout);
@@ -350,10 +350,8 @@ fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
     }
     assert!(gpu().is_some());
     let simulated = Simulated::open().expect("it was there a moment ago");
-    let Some(path) = common::corpus().map(|root| root.join("video/codecs/av1_10bit_hdr_426x240.webm")) else {
-        return;
-    };
-    let mut bytes = std::fs::read(&path).expect("in the corpus");
+    let path = crate::common::media().join("video/codecs/av1_10bit_426x240.webm");
+    let mut bytes = std::fs::read(&path).expect("readable");
     let sound =
         Video::open(Arc::new(MemorySource::new("sound", bytes.clone())), &|| Ok(())).expect("a video");
     // A picture in the middle of a group becomes padding.

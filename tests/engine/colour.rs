@@ -1,13 +1,11 @@
-//! In: real frames of every pixel format in the corpus.
+//! In: real frames of every pixel format among the test media.
 //! Out: proof of promise 3: full-size RGB within 1 of the exact formula, whatever the codec, depth and chroma format.
 //! Never: takes the fast pass's word; the judge is the float64 formula in `framespool_kernels::oracle`.
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::videos;
+use crate::common::videos;
 use framespool::batch::Target;
 use framespool::decode::FrameDecoder;
 use framespool::demux::read::PacketReader;

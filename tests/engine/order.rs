@@ -1,0 +1,52 @@
+//! The order of DALI's reader against what DALI itself delivered: every recorded sequence, through the public API alone.
+
+use framespool::order::{Kind, LastBatch, Order, OrderConfig, Shuffle};
+
+/// One recorded sequence.
+struct Case {
+    config: OrderConfig,
+    /// With `pad_last_batch`, the reader repeats the last sample of a shard; without, its epochs follow each other
+    /// with nothing between them.
+    padded: bool,
+    samples: Vec<u64>,
+}
+
+/// One line of `order/dali.txt`, which explains its columns.
+fn case(line: &str) -> Case {
+    let (numbers, samples) = line.rsplit_once(' ').expect(line);
+    let numbers: Vec<u32> = numbers.split(' ').map(|number| number.parse().expect(line)).collect();
+    let [num_clips, batch_size, num_shards, shard_id, stick, pad, initial_fill, seed] = numbers[..] else {
+        panic!("{} numbers in {line}", numbers.len())
+    };
+    let config = OrderConfig {
+        kind: Kind::Dali,
+        num_clips: u64::from(num_clips),
+        batch_size,
+        shard_id,
+        num_shards,
+        seed: u64::from(seed),
+        stick_to_shard: stick == 1,
+        shuffle: if initial_fill > 0 { Shuffle::Buffer { initial_fill } } else { Shuffle::Off },
+        last_batch: LastBatch::Fill,
+        ..OrderConfig::default()
+    };
+    let samples = samples.chars().map(|digit| digit.to_digit(36).expect(line).into()).collect();
+    Case { config, padded: pad == 1, samples }
+}
+
+#[test]
+fn all_sequences_that_dali_delivered_come_out_the_same() {
+    let recorded = include_str!("order/dali.txt").lines().filter(|line| !line.starts_with('#'));
+    let (mut cases, mut samples) = (0, 0);
+    for line in recorded {
+        let Case { config, padded, samples: expected } = case(line);
+        let order = Order::new(config).unwrap();
+        let batches = (0..).flat_map(|epoch| (0..order.len_batches()).map(move |batch| (epoch, batch)));
+        let slots = batches.flat_map(|(epoch, batch)| order.batch(epoch, batch));
+        let found = slots.filter(|slot| padded || !slot.padding).map(|slot| slot.clip);
+        assert_eq!(found.take(expected.len()).collect::<Vec<_>>(), expected, "{line}");
+        cases += 1;
+        samples += expected.len();
+    }
+    assert_eq!((cases, samples), (288, 14_688), "sequences and samples recorded");
+}

@@ -1,0 +1,16 @@
+//! Tests of the GPU decoders, on the simulated driver that `tests/simulated_gpu/folder.sh` builds or on a real one.
+//! They are a program of their own because they make the whole process's driver fail.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod jpeg;
+mod simulated;
+mod video;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Lets one test run at a time: tests count the objects that the driver holds.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

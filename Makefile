@@ -2,12 +2,12 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-PYTHON_CODE := python tests/python demo benches examples scripts
+PYTHON_CODE := python tests/python tests/media demo benches examples scripts
 # A folder of videos for `make demo`, and options for `make bench`.
 VIDEOS ?=
 ARGS ?=
 
-.PHONY: help build wheel test demo docs bench fmt lint clean gpu-bundle gpu-check gpu-bench
+.PHONY: help build wheel test test-all demo docs bench fmt lint clean gpu-bundle gpu-check gpu-bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,8 +19,11 @@ wheel: ## build the wheel into target/wheels
 	@bash scripts/setup.sh wheel
 	@ls -1 target/wheels/framespool-*.whl
 
-test: ## set up, then formats, lints, Rust tests, Python tests, stubs
+test: ## set up, then the Rust and Python tests; makes all media that they need
 	@bash scripts/test.sh
+
+test-all: test ## test, then all else that must hold before a change goes in: lints, wheel, PyTorch, JAX, Ray, docs
+	@bash scripts/test.sh rest
 
 demo: build ## show what framespool does; VIDEOS=folder for videos of your own
 	@$(if $(VIDEOS),true,.venv/bin/python -m pip install --quiet --no-deps -r requirements-demo.txt)

@@ -6,6 +6,7 @@
     scripts/kernels.py ptxas       assembles the PTX for GPUs that ptxas 11.8 knows; fails if a kernel spills registers
     scripts/kernels.py ptxas all   the same with ptxas 11.8, 12.9 and 13.5, for all GPUs from sm_70 to sm_121
     scripts/kernels.py count       instructions of each kernel in the PTX, by kind
+    scripts/kernels.py nvjpeg      compares nvdec's view of nvJPEG with NVIDIA's header and library, which need no GPU for that
     scripts/kernels.py sanitize    runs kernels/tests/device_pass with the kernels under AddressSanitizer and UBSan
 
 NVRTC and ptxas come from PyPI, by name and version, into ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool};
@@ -29,6 +30,8 @@ PTX = CUDA / "gen" / "pixel_pass.ptx"
 # The PTX of 11.8 is understood by every driver from release 520 on, which is what this pins.
 NVRTC = ("nvidia-cuda-nvrtc-cu11", "11.8.89")
 OPTIONS = ("--gpu-architecture=compute_70", "--fmad=false", "-default-device", "--std=c++17")
+
+NVJPEG = ("nvidia-nvjpeg-cu12", "12.4.0.76")
 
 # Assemblers, oldest first, and the GPUs that each is asked for.
 PTXAS = (
@@ -196,6 +199,19 @@ def count():
         print(", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items(), key=lambda kind: -kind[1])[:18]))
 
 
+def nvjpeg():
+    folder = package(*NVJPEG) / "nvidia" / "nvjpeg"
+    environment = dict(
+        os.environ,
+        FRAMESPOOL_NVJPEG_HEADER=str(folder / "include" / "nvjpeg.h"),
+        FRAMESPOOL_NVJPEG_LIBRARY=str(folder / "lib" / "libnvjpeg.so.12"),
+    )
+    # The features of all tests, so that nothing is compiled again.
+    test = ["cargo", "test", "--workspace", "--features", "framespool-kernels/shim"]
+    test += ["--test", "nvjpeg_header", "--test", "nvjpeg_reader"]
+    sys.exit(subprocess.run([*test, "--", "--ignored"], cwd=ROOT, env=environment).returncode)
+
+
 def sanitize():
     compiler = shutil.which("g++") or shutil.which("c++") or die("a C++ compiler is needed: g++")
     preload = []
@@ -225,6 +241,7 @@ def main():
         ("ptxas",): lambda: ptxas(everything=False),
         ("ptxas", "all"): lambda: ptxas(everything=True),
         ("count",): count,
+        ("nvjpeg",): nvjpeg,
         ("sanitize",): sanitize,
     }
     command = commands.get(tuple(sys.argv[1:]))

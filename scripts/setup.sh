@@ -4,7 +4,7 @@
 #   scripts/setup.sh           system packages, .venv, FFmpeg, the wheel, and the wheel installed into .venv
 #   scripts/setup.sh tools     system packages, .venv, FFmpeg: enough for cargo and ruff
 #   scripts/setup.sh wheel     the same and the wheel in target/wheels, not installed
-#   scripts/setup.sh tests     all of the first, and the programs that tests run: nginx, zsh, fish
+#   scripts/setup.sh tests     all of the first, the programs that tests run (nginx, zsh, fish), and the test media in target/media
 #
 # PYTHON names the interpreter for .venv (default: the first of the usual ones that is 3.11 or newer).
 # FRAMESPOOL_FFMPEG names an FFmpeg prefix of your own; without it scripts/build_ffmpeg.sh builds one.
@@ -101,7 +101,7 @@ system_packages() {
   fi
   command -v apt-get >/dev/null || die "no apt-get here: install what the list names by this system's own means, then run this again"
   if [ "$(id -u)" -ne 0 ]; then
-    sudo -n true 2>/dev/null || die "not root, and no sudo without a password: install the packages of the list (apt-get install …; for libclang take libclang-dev), then run this again"
+    sudo -n true 2>/dev/null || die "not root, and no sudo without a password: install the packages of the list (apt-get install …; for libclang take libclang-dev)$(command -v cargo >/dev/null || echo " and Rust (apt-get install rustup, then rustup default stable; or https://rustup.rs)"), then run this again"
     as_root=(sudo -n)
   fi
   as_root+=(env DEBIAN_FRONTEND=noninteractive)
@@ -231,5 +231,6 @@ if [ "$goal" != tools ]; then
 fi
 if [ "$goal" = all ] || [ "$goal" = tests ]; then
   timed "installing the wheel" install_wheel
+  [ "$goal" != tests ] || timed "the test media" .venv/bin/python tests/media/make.py >/dev/null
   say "ready: .venv/bin/python -c 'import framespool'"
 fi

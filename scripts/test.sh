@@ -1,18 +1,48 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change goes in. Each step is timed, the first failure ends the run.
+# The tests, in two tiers. Each step is timed; the first failure ends the run. At the end stands what was left out, and why.
 #
-#   scripts/test.sh
+#   scripts/test.sh        what README promises: set-up, Rust tests, Python tests, the GPU path on a simulated driver; over the
+#                          generated media alone, also where FRAMESPOOL_CORPUS is set
+#   scripts/test.sh rest   what else must hold before a change goes in: lints, licences, PTX, sanitizers, the wheel in every Python,
+#                          PyTorch, JAX and Ray, stubs, documentation, and the additional corpus where FRAMESPOOL_CORPUS names one
 #
-# The corpus is looked for at FRAMESPOOL_CORPUS, by default beside the repository. With CI set, it must be there and
-# Cargo.lock must be up to date; without, tests that need the corpus say that they are skipped.
+# `make test` is the first, `make test-all` both. All test media are made by the set-up. With CI set, Cargo.lock must be up to date.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+tier=${1:-promised}
+case $tier in promised | rest) ;; *) echo "test: unknown tier '$tier'; nothing, or rest" >&2; exit 2 ;; esac
+corpus=${FRAMESPOOL_CORPUS:-}
+unset FRAMESPOOL_CORPUS
+
+# What was left out: "left out <tab> test <tab> reason"; a test that ran in another step has a line "passed <tab> test". The second
+# tier goes on with the first one's file, so that it counts what only the first has run.
 table=()
+mkdir -p target
+export FRAMESPOOL_OUTCOMES=$PWD/target/test-outcomes.tsv
+[ "$tier" = rest ] || : >"$FRAMESPOOL_OUTCOMES"
+left_out() { printf 'left out\t%s\t%s\n' "$1" "$2" >>"$FRAMESPOOL_OUTCOMES"; }
+
 summary() {
   printf '\n%8s  %-6s  %s\n' seconds result step
   printf '%s\n' "${table[@]}"
   printf '%8d  in all\n' "$SECONDS"
+  printf '\nleft out, and why\n'
+  awk -F '\t' '
+    $1 == "passed" { passed[$2] = 1 }
+    $1 == "left out" { reason[$2] = $3 }
+    END {
+      for (test in reason) {
+        if (test in passed) continue
+        file = test
+        sub(/::.*/, "", file)
+        count[file "\t" reason[test]]++
+      }
+      for (line in count) {
+        split(line, part, "\t")
+        printf "  %5d  %-44s  %s\n", count[line], part[1], part[2]
+      }
+    }' "$FRAMESPOOL_OUTCOMES" | sort -k 2
 }
 
 step() {
@@ -35,33 +65,64 @@ source scripts/env.sh
 export FRAMESPOOL_INDEX=off
 
 locked=${CI:+--locked}
-python_code="python tests/python demo benches examples scripts"
-stubtest=(python -m mypy.stubtest --mypy-config-file pyproject.toml framespool)
-[ -f tests/python/stubtest-allowlist.txt ] && stubtest+=(--allowlist tests/python/stubtest-allowlist.txt)
+python_code="python tests/python tests/media demo benches examples scripts"
+rust=(cargo test --workspace --features framespool-kernels/shim $locked)
+# Tests that measure memory or use a whole machine share the group that one process runs.
+pytest=(python -m pytest -n 2 --dist loadgroup)
 
-# shellcheck disable=SC2086
-{
-  step "crates of others" scripts/audit.sh
-  step "rustfmt" cargo fmt --all --check
-  step "ruff" ruff check $python_code
-  step "ruff format" ruff format --check $python_code
-  # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once for each.
-  # With the feature `shim`, the CUDA kernels are compiled as C++ and held against the oracle.
-  step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings
-  # What fuzz targets begin with beside the corpus; without, those for archives would begin with nothing.
+lints() {
+  # shellcheck disable=SC2086
+  {
+    step "crates of others" scripts/audit.sh
+    step "rustfmt" cargo fmt --all --check
+    step "ruff" ruff check $python_code
+    step "ruff format" ruff format --check $python_code
+    # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once for each.
+    # With the feature `shim`, the CUDA kernels are compiled as C++ and compared with the reference.
+    step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings
+  }
+}
+
+promised() {
+  # What fuzz targets begin with beside the media; without, those for archives would begin with nothing.
   export FRAMESPOOL_FUZZ_SEEDS=$PWD/target/fuzz/seeds
   step "seeds for fuzz targets" python tests/fuzz/seeds.py "$FRAMESPOOL_FUZZ_SEEDS"
-  step "Rust tests" cargo test --workspace --features framespool-kernels/shim $locked
+  step "Rust tests" "${rust[@]}"
+  step "GPU path, simulated driver" scripts/test_gpu.sh
+  step "Python tests" "${pytest[@]}" tests/python --ignore tests/python/gpu
+}
+
+# The tests that read every video or image there is, over the corpus too.
+corpus_tier() {
+  if [ -z "$corpus" ]; then
+    left_out "exact frames, damage, images and the GPU path over the additional corpus" "FRAMESPOOL_CORPUS is not set"
+    return
+  fi
+  export FRAMESPOOL_CORPUS=$corpus
+  step "corpus: Rust tests" "${rust[@]}" --test engine
+  step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus
+  step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_probe.py
+  unset FRAMESPOOL_CORPUS
+}
+
+if [ "$tier" = promised ]; then
+  promised
+else
+  lints
+  corpus_tier
+  step "nvJPEG's own header and library" scripts/kernels.py nvjpeg
   step "CUDA kernels, sanitized" scripts/kernels.py sanitize
   step "PTX as committed" scripts/kernels.py check
   step "PTX assembled" scripts/kernels.py ptxas
-  step "GPU road, simulated" scripts/test_gpu.sh
-  step "Python tests" python -m pytest tests/python --ignore tests/python/gpu
   step "wheel" python scripts/check_wheel.py target/wheels/framespool-*.whl
   step "wheel in every Python" scripts/check_wheel_pythons.sh
   step "frameworks" scripts/test_frameworks.sh
-  step "stubs" "${stubtest[@]}"
+  step "stubs" python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist tests/python/stubtest-allowlist.txt framespool
   step "docs" scripts/docs.sh
-}
+fi
 summary
-echo "all passed"
+if [ "$tier" = promised ]; then
+  echo "all passed; what else is checked before a change goes in: make test-all"
+else
+  echo "all passed"
+fi

@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# The tests of the GPU road, on the simulated GPU that this builds; with FRAMESPOOL_GPU=real on the one that is there.
+# The tests of the GPU path, on the simulated driver that this builds; with FRAMESPOOL_GPU=real on the GPU that is there.
+#
+#   scripts/test_gpu.sh          all of them
+#   scripts/test_gpu.sh corpus   only those that read every video and image there is, for a run with FRAMESPOOL_CORPUS
+#
 # FRAMESPOOL_GPU_LONG=1 asks more of every video.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,5 +19,9 @@ else
 fi
 export FRAMESPOOL_GPU_TESTS=1 FRAMESPOOL_INDEX=off
 
-cargo test ${CI:+--locked} --workspace --features framespool-kernels/shim --test device --test gpu_road --test gpu_jpeg
+rust=(cargo test ${CI:+--locked} --workspace --features framespool-kernels/shim)
+if [ "${1:-}" = corpus ]; then
+  exec "${rust[@]}" --test gpu -- video::every_video jpeg::every_good_file jpeg::odd_files
+fi
+"${rust[@]}" --test device --test gpu
 "${python[@]}" -m pytest tests/python/gpu

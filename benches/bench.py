@@ -97,8 +97,8 @@ def main() -> int:
     say_plan(chosen, run, record.Records())
     if arguments.list:
         return 0
-    if not running.corpus().is_dir():
-        print("no corpus: FRAMESPOOL_CORPUS says where it is; the default is ../shared/corpus", file=sys.stderr)
+    if not ((corpus := running.corpus()) and corpus.is_dir()):
+        print("no corpus: set FRAMESPOOL_CORPUS to its folder (docs/benchmarks.md)", file=sys.stderr)
         return 2
     machine.adopt_orphans()
     failed = {}

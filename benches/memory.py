@@ -51,9 +51,10 @@ def measured(path: Path, threads: int) -> tuple[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("FRAMESPOOL_CORPUS", "../shared/corpus")
-    parser.add_argument("--corpus", type=Path, default=Path(default), help="(default: %(default)s)")
-    corpus = parser.parse_args().corpus
+    parser.add_argument("--corpus", default=os.environ.get("FRAMESPOOL_CORPUS"), help="(default: FRAMESPOOL_CORPUS)")
+    if not (place := parser.parse_args().corpus):
+        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --corpus")
+    corpus = Path(place)
     print(f"peak memory in MiB by threads, median of {_REPEATS}")
     print(f"  {'':14}" + "".join(f"{threads:>8}" for threads in _THREADS) + "   each thread")
     for name, clip in _CLIPS.items():

@@ -27,13 +27,13 @@ import numpy as np
 import ray
 from framespool.ray._tensor import Shelf
 
-ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {".mp4", ".mkv", ".webm", ".avi", ".mov"}
 
 
 def default_videos() -> Path:
-    corpus = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
-    return corpus / "video" / "action" / "asl"
+    if not (corpus := os.environ.get("FRAMESPOOL_CORPUS")):
+        raise SystemExit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --videos one")
+    return Path(corpus) / "video" / "action" / "asl"
 
 
 class Store:
@@ -122,7 +122,7 @@ def measure(sides: list[Side], repeats: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--videos", type=Path, default=default_videos(), help="a folder; searched to any depth")
+    parser.add_argument("--videos", type=Path, help="a folder; searched to any depth (default: of the corpus)")
     parser.add_argument("--times", type=int, default=4, help="how often each video is listed")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=8)
@@ -132,9 +132,10 @@ def main() -> None:
     parser.add_argument("--cores", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2])
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    files = sorted(str(path) for path in args.videos.rglob("*") if path.suffix in SUFFIXES)
+    folder = args.videos or default_videos()
+    files = sorted(str(path) for path in folder.rglob("*") if path.suffix in SUFFIXES)
     if not files:
-        parser.error(f"no videos in {args.videos}")
+        parser.error(f"no videos in {folder}")
     load = os.getloadavg()[0]
     ray.init(address="local", num_cpus=2 * sum(args.cores), include_dashboard=False, log_to_driver=False)
     sides = loaders(args, [(path, label) for label, path in enumerate(files)] * args.times)

@@ -9,7 +9,8 @@
 #   --out     default: target/gpu-bundle.tar
 #
 # There: tar -xf gpu-bundle.tar && framespool-gpu/run.sh            (check, then bench; run.sh --help says more)
-# The corpus' clips go into the bundle only, with their frame records; benches/gpu/clips.txt says which.
+# The test media (target/media) go along. Where FRAMESPOOL_CORPUS names the additional corpus, so do its clips of benches/gpu/clips.txt,
+# with their frame records, in the list's order as far as they fit; those left out are named.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -27,9 +28,11 @@ while [ $# -gt 0 ]; do
     case $1 in --wheel) wheel=$value ;; --extra) extra+=("$value") ;; --peers) peers=$value ;; --out) out=$value ;; esac
     shift 2
     ;;
-  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
+media=$(absolute "${FRAMESPOOL_MEDIA:-$root/target/media}")
+corpus=${FRAMESPOOL_CORPUS:+$(absolute "$FRAMESPOOL_CORPUS")}
 cd "$root"
 
 if [ -z "$wheel" ]; then
@@ -37,46 +40,27 @@ if [ -z "$wheel" ]; then
   wheel=$(compgen -G 'target/wheels/framespool-*.whl' | head -n 1) || die "no wheel in target/wheels"
 fi
 [ -f "$wheel" ] || die "no wheel at $wheel"
-corpus=${FRAMESPOOL_CORPUS:-$root/../shared/corpus}
-[ -f "$corpus/manifest.json" ] || die "no corpus at $corpus; FRAMESPOOL_CORPUS says where it is"
+[ -f "$media/manifest.json" ] || die "no test media at $media: run scripts/setup.sh tests, which makes them"
+[ -z "$corpus" ] || [ -f "$corpus/manifest.json" ] || die "FRAMESPOOL_CORPUS is $corpus, which holds no manifest.json; correct or unset it"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle=$work/framespool-gpu
-mkdir -p "$bundle"/{wheels,benches,tests/python,corpus,extra}
+mkdir -p "$bundle"/{wheels,benches,tests/python,extra}
 cp "$wheel" "$bundle/wheels/"
 [ -z "$peers" ] || cp "$peers"/*.whl "$bundle/wheels/"
 cp -r benches/gpu "$bundle/benches/gpu"
 cp docs/gpu-verification.md "$bundle/" 2>/dev/null || true
 if [ -d tests/python/gpu ]; then
   cp -r tests/python/gpu "$bundle/tests/python/gpu"
-  cp tests/python/conftest.py "$bundle/tests/python/"
+  cp tests/python/{conftest,servers}.py "$bundle/tests/python/"
 fi
 find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 for file in ${extra[@]+"${extra[@]}"}; do
   cp "$file" "$bundle/extra/"
 done
 
-# The list's clips with their records, and the manifest's lines about them.
-python3 - "$corpus" benches/gpu/clips.txt "$bundle/corpus" <<'PYTHON'
-import json, shutil, sys
-from pathlib import Path
-
-corpus, listed, target = map(Path, sys.argv[1:])
-names = [words[0] for line in listed.read_text().splitlines() if (words := line.split("#")[0].split())]
-manifest = json.loads((corpus / "manifest.json").read_text())
-known = {entry["path"]: entry for entry in manifest["files"]}
-for name in names:
-    if name not in known:
-        raise SystemExit(f"gpu-bundle: {name} of {listed} is not in the corpus")
-    for source in (Path(name), Path("frames") / f"{name.removeprefix('video/')}.txt", Path("frames") / f"{name}.txt"):
-        if (corpus / source).is_file():
-            (target / source).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(corpus / source, target / source)
-kept = {key: value for key, value in manifest.items() if key != "files"} | {"files": [known[name] for name in names]}
-(target / "manifest.json").write_text(json.dumps(kept, indent=1))
-print(f"gpu-bundle: {len(names)} clips", file=sys.stderr)
-PYTHON
+cp -rL "$media" "$bundle/media"
 
 cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
@@ -94,7 +78,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 what=${1:-all}
 [ $# -eq 0 ] || shift
 case $what in check | bench | all | python) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
-export FRAMESPOOL_CORPUS=$here/corpus FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+export FRAMESPOOL_MEDIA=$here/media FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+[ ! -d "$here/corpus" ] || export FRAMESPOOL_CORPUS=$here/corpus
 
 place=${FRAMESPOOL_VENV:-$here/.venv}
 python=$place/bin/python
@@ -131,14 +116,61 @@ esac
 RUN
 chmod +x "$bundle/run.sh"
 
+# The list's clips of the corpus with their records and the manifest's lines about them, while there is room.
+if [ -n "$corpus" ]; then
+  python3 - "$corpus" benches/gpu/clips.txt "$bundle" "$MOST_BYTES" <<'PYTHON'
+import json, shutil, sys
+from pathlib import Path
+
+corpus, listed, bundle = map(Path, sys.argv[1:4])
+
+
+def archived(path: Path) -> int:
+    """Bytes that a file or folder takes in a tar: its blocks, a header, and another two for a long name."""
+    return 3 * 512 + (-(-path.stat().st_size // 512) * 512 if path.is_file() else 0)
+
+
+names = [words[0] for line in listed.read_text().splitlines() if (words := line.split("#")[0].split())]
+manifest = json.loads((corpus / "manifest.json").read_text())
+known = {entry["path"]: entry for entry in manifest.pop("files")}
+# Behind everything come the new manifest, at most as long as the old one, new folders, and the tar's last block.
+room = int(sys.argv[4]) - sum(map(archived, bundle.rglob("*"))) - archived(corpus / "manifest.json") - (64 << 10)
+kept, left_out = [], []
+for name in names:
+    if name not in known or not (corpus / name).is_file():
+        raise SystemExit(f"gpu-bundle: {name} of {listed} is not in the corpus")
+    files = [file for file in (Path(name), Path("frames") / f"{name}.txt") if (corpus / file).is_file()]
+    size = sum(archived(corpus / file) for file in files)
+    if size > room:
+        left_out.append(name)
+        continue
+    room -= size
+    kept.append(name)
+    for file in files:
+        target = bundle / "corpus" / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(corpus / file, target)
+if kept:
+    manifest |= {"left_out": left_out, "files": [known[name] for name in kept]}
+    (bundle / "corpus" / "manifest.json").write_text(json.dumps(manifest, indent=1))
+for name in left_out:
+    print(f"gpu-bundle: left out, no room: corpus/{name}", file=sys.stderr)
+PYTHON
+fi
+
 mkdir -p "$(dirname "$out")"
 tar --sort=name --owner=0 --group=0 --numeric-owner -C "$work" -cf "$out.part" framespool-gpu
 bytes=$(stat -c %s "$out.part")
 if [ "$bytes" -gt "$MOST_BYTES" ]; then
   du -ak "$bundle" | sort -rn | head -n 20 >&2
   rm -f "$out.part"
-  die "the bundle would be $bytes bytes, and $MOST_BYTES are the most: take clips out of benches/gpu/clips.txt, or fewer --extra"
+  die "the bundle would be $bytes bytes, and $MOST_BYTES are the most: pack fewer --extra or --peers"
 fi
 mv "$out.part" "$out"
-say "$(basename "$wheel"), ${#extra[@]} extra videos"
+# What is in it, and how much of each.
+for part in wheels media corpus extra; do
+  [ ! -d "$bundle/$part" ] || say "$(printf '%-6s %5d files %9d bytes' "$part" \
+    "$(find "$bundle/$part" -type f | wc -l)" "$(find "$bundle/$part" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }')")"
+done
+[ -n "$corpus" ] || say "no clips of a corpus: FRAMESPOOL_CORPUS is not set"
 echo "$out: $bytes bytes ($((bytes * 100 / MOST_BYTES)) % of what may travel)"

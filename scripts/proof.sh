@@ -3,6 +3,8 @@
 #
 #   scripts/proof.sh model       the running loader under thousands of schedules that shuttle chooses (src/spool/model.rs)
 #   scripts/proof.sh mutants     that this model can fail: one mistake at a time in a copy of the spool, each of which it must notice
+#   scripts/proof.sh mutate      share of small mistakes in plan, index, order, batch and the pixel pass that the tests notice, from a sample
+#                                (cargo-mutants; --minutes 45; scripts/proof_mutate.py)
 #   scripts/proof.sh asan        the unit tests under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
 #   scripts/proof.sh miri        the memory of batches, which threads write in parts, in Rust's own interpreter (a nightly Rust with miri)
 #   scripts/proof.sh tsan        shows whether ThreadSanitizer can judge this toolchain's locks (a nightly Rust)
@@ -10,12 +12,12 @@
 #   scripts/proof.sh soak [...]  an hour of everything, measured (tests/python/soak.py; options go to it)
 #   scripts/proof.sh             model, mutants, asan and valgrind
 #
-# FRAMESPOOL_MODEL_ROUNDS: schedules that the model tries. FRAMESPOOL_CORPUS: where the corpus is. FRAMESPOOL_PYTHON: an interpreter
-# that has framespool's wheel, by default .venv's.
+# FRAMESPOOL_MODEL_ROUNDS: schedules that the model tries. FRAMESPOOL_PYTHON: an interpreter that has framespool's wheel, by default
+# .venv's. Videos and pictures are the test media (scripts/setup.sh tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/env.sh
-export FRAMESPOOL_INDEX=off FRAMESPOOL_CORPUS=${FRAMESPOOL_CORPUS:-$PWD/../shared/corpus}
+export FRAMESPOOL_INDEX=off
 python=${FRAMESPOOL_PYTHON:-python}
 target=${CARGO_TARGET_DIR:-target}
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -25,6 +27,7 @@ nightly() { cargo +nightly --version >/dev/null 2>&1 || die "no nightly Rust: ru
 
 model() { cargo test --features model --lib spool::model "$@"; }
 mutants() { python scripts/proof_mutants.py "$@"; }
+mutate() { python scripts/proof_mutate.py "$@"; }
 
 # Rust is instrumented by rustc; the C that cargo builds (libjpeg-turbo, its glue, SQLite) by gcc, whose reports rustc's runtime
 # understands. FFmpeg is built before and is not: what it allocates is still looked for when a test ends.
@@ -83,7 +86,7 @@ soak() { "$python" tests/python/soak.py "$@"; }
 what=${1:-all}
 [ $# -eq 0 ] || shift
 case $what in
-model | mutants | asan | miri | tsan | valgrind | soak) "$what" "$@" ;;
+model | mutants | mutate | asan | miri | tsan | valgrind | soak) "$what" "$@" ;;
 all) model && mutants && asan && valgrind ;;
-*) die "unknown proof '$what'; one of model, mutants, asan, miri, tsan, valgrind, soak" ;;
+*) die "unknown proof '$what'; one of model, mutants, mutate, asan, miri, tsan, valgrind, soak" ;;
 esac

@@ -95,12 +95,12 @@ def leaks(errors: list[Xml.Element]) -> Counter[str]:
 
 def main() -> int:
     """Runs the loop twice and compares; returns the exit status."""
-    corpus = Path(os.environ["FRAMESPOOL_CORPUS"])
-    videos = [corpus / "video" / name for name in ("derived/tiny_34x26_h264.mp4", "odd/vp9_odd_161x121.webm")]
-    files = [corpus / "video/corrupt/broken.mp4", corpus / "images/odd/grey_hopper.jpg", *videos]
+    media = Path(os.environ.get("FRAMESPOOL_MEDIA") or ROOT / "target" / "media")
+    videos = [media / "video" / name for name in ("derived/tiny_34x26_h264.mp4", "odd/vp9_odd_161x121.webm")]
+    files = [media / "video/corrupt/broken.mp4", media / "images/odd/grey_128x128.jpg", *videos]
     missing = [str(file) for file in files if not file.is_file()]
     if missing:
-        print(f"not in the corpus: {', '.join(missing)}; FRAMESPOOL_CORPUS says where it is", file=sys.stderr)
+        print(f"no {', '.join(missing)}: run scripts/setup.sh tests, which makes the test media", file=sys.stderr)
         return 2
     runs = []
     with tempfile.TemporaryDirectory() as folder:

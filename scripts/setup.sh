@@ -90,18 +90,20 @@ libclang_packages() {
 }
 
 system_packages() {
-  local list packages as_root=()
+  local list packages as_root=() without_rust=
   list=$(missing)
   [ -n "$list" ] || return 0
   say "missing on this system:"
   sed 's/^/  /' <<<"$list" >&2
   packages=$(cut -d' ' -f1 <<<"$list" | sort -u)
+  command -v cargo >/dev/null || without_rust="; and Rust: $(rust_advice "$(rust_wanted)")"
   if fedora_names; then
-    die "install them, then run this again: dnf install" $packages "(on RHEL, first enable CRB and EPEL, where some of them are)"
+    die "install them, then run this again: dnf install" $packages "(on RHEL, first enable CRB and EPEL, where some of them are)$without_rust"
   fi
   command -v apt-get >/dev/null || die "no apt-get here: install what the list names by this system's own means, then run this again"
   if [ "$(id -u)" -ne 0 ]; then
-    sudo -n true 2>/dev/null || die "not root, and no sudo without a password: install the packages of the list (apt-get install …; for libclang take libclang-dev)$(command -v cargo >/dev/null || echo " and Rust (apt-get install rustup, then rustup default stable; or https://rustup.rs)"), then run this again"
+    sudo -n true 2>/dev/null ||
+      die "not root, and no sudo without a password; have this done, then run this again: apt-get install $(sed 's/^libclang$/libclang-dev/' <<<"$packages" | paste -sd ' ')$without_rust"
     as_root=(sudo -n)
   fi
   as_root+=(env DEBIAN_FRONTEND=noninteractive)
@@ -131,12 +133,14 @@ rust_advice() {
     offered=$(apt-cache policy cargo 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p') || true
     [ -z "$offered" ] || ! at_least "$offered" "$1" || advice="'apt-get install cargo rustfmt rust-clippy'"
   fi
-  echo "$advice; then run this again, in a new shell"
+  echo "$advice, then a new shell"
 }
+
+rust_wanted() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1; }
 
 rust() {
   local have want
-  want=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+  want=$(rust_wanted)
   command -v cargo >/dev/null || die "no cargo, and Rust $want or newer is needed: $(rust_advice "$want")"
   have=$(cargo --version 2>/dev/null | cut -d' ' -f2) || true
   [ -n "$have" ] || die "$(command -v cargo) does not run: $(cargo --version 2>&1 | head -n 1); 'rustup default stable' usually mends it"

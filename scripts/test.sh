@@ -27,7 +27,6 @@ summary() {
   printf '\n%8s  %-6s  %s\n' seconds result step
   printf '%s\n' "${table[@]}"
   printf '%8d  in all\n' "$SECONDS"
-  printf '\nleft out, and why\n'
   awk -F '\t' '
     $1 == "passed" { passed[$2] = 1 }
     $1 == "left out" { reason[$2] = $3 }
@@ -42,7 +41,7 @@ summary() {
         split(line, part, "\t")
         printf "  %5d  %-44s  %s\n", count[line], part[1], part[2]
       }
-    }' "$FRAMESPOOL_OUTCOMES" | sort -k 2
+    }' "$FRAMESPOOL_OUTCOMES" | sort -k 2 | sed '1i\\nleft out, and why (number of tests, file, reason)'
 }
 
 step() {
@@ -101,7 +100,8 @@ corpus_tier() {
   export FRAMESPOOL_CORPUS=$corpus
   step "corpus: Rust tests" "${rust[@]}" --test engine
   step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus
-  step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_probe.py
+  step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_probe.py \
+    tests/python/test_docs.py::test_figures_are_those_of_the_script
   unset FRAMESPOOL_CORPUS
 }
 

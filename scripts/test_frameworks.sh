@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests with PyTorch, Lightning, Accelerate, JAX and Ray, which the others do without, in a virtual environment of their own.
+# Tests with PyTorch, Lightning, Accelerate, JAX, Ray, decord and torchcodec, which the others do without, in a virtual environment
+# of their own.
 #
 #   scripts/test_frameworks.sh                   all of them
 #   scripts/test_frameworks.sh TEST [OPTION...]  pytest's arguments instead
@@ -33,7 +34,7 @@ if [ "$(cat $venv/requirements.sha256 2>/dev/null)" != "$key" ]; then
     --constraint $venv/constraints.txt --requirement requirements-frameworks.txt </dev/null
   "$python" benches/peers/link_libraries.py
   "$python" - <<'PROGRAM'
-import accelerate, imageio_ffmpeg, jax, lightning.pytorch, pyarrow, pytorch_lightning, ray, torch, torchdata  # noqa: F401
+import accelerate, decord, imageio_ffmpeg, jax, lightning.pytorch, pyarrow, pytorch_lightning, ray, torch, torchdata  # noqa: F401
 PROGRAM
   echo "$key" >$venv/requirements.sha256
   echo "test_frameworks: installing took $((SECONDS - began)) s, $(du -sm $venv | cut -f1) MB" >&2
@@ -47,10 +48,12 @@ fi
 
 # Pages that need nothing of this environment are run by the other tests.
 export FRAMESPOOL_INDEX=off FRAMESPOOL_PAGES=frameworks
+# torchcodec brings no FFmpeg: it takes the one of PyAV, which link_libraries.py gave its plain names.
+export LD_LIBRARY_PATH=$PWD/$venv/lib/ffmpeg:$(echo "$PWD/$venv"/lib/python*/site-packages/av.libs)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 tests=()
 # Pages of README.md and docs/ need some of these packages too, and tests of tables write them with
 # pyarrow.
-for name in torch training jax ray docs tables arrow lerobot; do
+for name in torch training tensor compat jax ray docs tables arrow lerobot; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")

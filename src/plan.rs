@@ -112,6 +112,20 @@ mod tests {
         assert_eq!(long.iter().map(|r| (r.start.0, r.end.0)).collect::<Vec<_>>(), [(0, 99), (100, 199)]);
     }
 
+    #[test]
+    fn groups_are_long_from_64_packets_on_wherever_they_lie() {
+        // The last frame of the third group and the first of the fourth.
+        let neighbours = |group: i64| {
+            let packets: Vec<_> = (0..4 * group).map(|n| (n, n % group == 0, true)).collect();
+            let wanted = [3 * group - 1, 3 * group].map(|n| n as u32);
+            runs(&VideoIndex::sketch(&packets), &frames(&wanted))
+        };
+        assert_eq!(summary(&neighbours(63)), [(126, 189, vec![188, 189])]);
+        let apart = neighbours(64);
+        assert_eq!(summary(&apart), [(128, 191, vec![191]), (192, 192, vec![192])]);
+        assert_eq!(apart.iter().map(Run::packets).collect::<Vec<_>>(), [64, 1]);
+    }
+
     proptest! {
         #[test]
         fn every_wanted_frame_is_in_one_run_that_starts_early_enough(

@@ -18,8 +18,6 @@ import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation
 
-ROOT = Path(__file__).resolve().parents[2]
-
 #: Kr, Kb.
 WEIGHTS = {"BT.601": (0.299, 0.114), "BT.709": (0.2126, 0.0722), "BT.2020": (0.2627, 0.0593)}
 #: Numbers of ITU-T H.273 table 4 that mean these; 2 is "unspecified", which framespool takes as BT.601.
@@ -65,10 +63,10 @@ class Picture:
 
 
 def corpus() -> Path:
-    folder = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
-    if not (folder / "manifest.json").is_file():
-        raise SystemExit(f"no corpus at {folder}; set FRAMESPOOL_CORPUS")
-    return folder
+    place = os.environ.get("FRAMESPOOL_CORPUS")
+    if not place or not (Path(place) / "manifest.json").is_file():
+        raise SystemExit(f"no corpus at {place or 'any place'}: set FRAMESPOOL_CORPUS to its folder")
+    return Path(place)
 
 
 # Formats and files

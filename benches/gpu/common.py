@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fnmatch
 import importlib.util
 import json
 import os
@@ -28,9 +29,13 @@ SIMULATED = re.compile("simulated", re.IGNORECASE)
 os.environ.setdefault("FRAMESPOOL_INDEX", "off")
 
 
+#: What the names of the corpus' clips begin with in tables; the media's have nothing.
+CORPUS = "corpus/"
+
+
 @dataclass(frozen=True)
 class Clip:
-    """A file, with what the corpus' manifest knows of it."""
+    """A file, with what its manifest knows of it."""
 
     name: str
     path: Path
@@ -40,34 +45,56 @@ class Clip:
 
     @property
     def frames(self) -> int | None:
-        """Number of frames that the corpus recorded."""
+        """Number of frames that the manifest recorded."""
         return self.facts.get("frames_decoded") if self.facts.get("frame_hashes") else None
 
 
+def media() -> Path:
+    """The generated test media."""
+    place = Path(os.environ.get("FRAMESPOOL_MEDIA") or ROOT / "target" / "media")
+    if not (place / "manifest.json").is_file():
+        raise SystemExit(f"no test media at {place}: run scripts/setup.sh tests, or run.sh of a bundle, which has them")
+    return place
+
+
 def corpus() -> Path | None:
-    """The corpus, or the part of it that a bundle brings."""
-    places = [os.environ.get("FRAMESPOOL_CORPUS"), ROOT / "corpus", ROOT.parent / "shared" / "corpus"]
-    return next((Path(p) for p in places if p and (Path(p) / "manifest.json").is_file()), None)
+    """The additional corpus, or the part of it that a bundle brings."""
+    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
+        return None
+    if not (Path(place) / "manifest.json").is_file():
+        raise SystemExit(f"FRAMESPOOL_CORPUS is {place}, which holds no manifest.json; correct or unset it")
+    return Path(place)
 
 
-def listed() -> list[tuple[str, frozenset[str]]]:
-    """clips.txt: a path below the corpus and the groups that it belongs to."""
-    lines = (line.split("#")[0].split() for line in (HERE / "clips.txt").read_text().splitlines())
+def listed(name: str) -> list[tuple[str, frozenset[str]]]:
+    """The lines of media.txt or clips.txt: a path or a pattern of paths, and the groups that it belongs to."""
+    lines = (line.split("#")[0].split() for line in (HERE / name).read_text().splitlines())
     return [(words[0], frozenset(words[1:])) for words in lines if words]
 
 
-def clips(group: str | None = None, match: str = "") -> list[Clip]:
-    """The clips of the list that are there, by group; `match` is a regular expression for names."""
-    place = corpus()
-    if place is None:
-        raise SystemExit("no corpus: set FRAMESPOOL_CORPUS, or run from a bundle (scripts/gpu_bundle.sh)")
-    facts = {entry["path"]: entry for entry in json.loads((place / "manifest.json").read_text())["files"]}
-    found = [Clip(name, place / name, facts.get(name, {}), groups) for name, groups in listed()]
-    return [
-        clip
-        for clip in found
-        if clip.path.is_file() and (group is None or group in clip.groups) and re.search(match, clip.name)
-    ]
+def tier(root: Path, lines: list[tuple[str, frozenset[str]]], prefix: str) -> list[Clip]:
+    """The files of a manifest that a list names, in the list's order."""
+    facts = {entry["path"]: entry for entry in json.loads((root / "manifest.json").read_text())["files"]}
+    groups: dict[str, frozenset[str]] = {}
+    for pattern, more in lines:
+        for path in fnmatch.filter(facts, pattern):
+            groups[path] = groups.get(path, frozenset()) | more
+    return [Clip(prefix + path, root / path, facts[path], those) for path, those in groups.items()]
+
+
+def clips(group: str, match: str = "") -> list[Clip]:
+    """The clips of a group, the media's and then the corpus'; `match` is a regular expression for names."""
+    found = tier(media(), listed("media.txt"), "")
+    if (place := corpus()) is not None:
+        found += tier(place, listed("clips.txt"), CORPUS)
+    return [clip for clip in found if group in clip.groups and re.search(match, clip.name)]
+
+
+def timed(group: str, match: str = "") -> list[Clip]:
+    """Clips to measure: the corpus', which are camera footage, or the media's where it has none."""
+    found = clips(group, match)
+    of_corpus = [clip for clip in found if clip.name.startswith(CORPUS)]
+    return of_corpus if of_corpus and not TRY else [clip for clip in found if clip not in of_corpus]
 
 
 def extra() -> list[Path]:
@@ -120,6 +147,11 @@ def version_of(module: str) -> str | None:
     with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version(module)
     return "unknown version"
+
+
+def missing(module: str) -> str | None:
+    """Why a library cannot be used."""
+    return None if importlib.util.find_spec(module) else f"{module} is not installed here"
 
 
 def machine(device: Any) -> dict[str, Any]:

@@ -2,35 +2,33 @@
 
     benches/peers/.venv/bin/python benches/gpu/encode.py --out target/gpu-extra
 
-The corpus' 1080p files have key frames where their authors put them (GOPs of 70 to 250). x264 and x265 with their
-defaults make the lengths that the benchmarks speak of. Runs on the machine that makes the bundle, in the peers'
-environment, whose PyAV has the encoders; framespool itself has none.
+Of the corpus' files where FRAMESPOOL_CORPUS names it, else of the generated ones. The corpus' 1080p files have key
+frames where their authors put them (GOPs of 70 to 250), and the generated ones are shorter than 300 frames: x264 and
+x265 with their defaults make the lengths that the benchmarks speak of. Runs on the machine that makes the bundle, in
+the peers' environment, whose PyAV has the encoders; framespool itself has none.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 
 import av
+from common import ROOT, corpus, media
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benches" / "peers"))
 
 from long_gop import retimed, to_and_fro  # noqa: E402
 
 FRAMES = 300
-#: Encoder, GOP, and the corpus' file that it is made of. Small ones: all of it must travel.
-WANTED = (
-    ("libx264", 250, "robot_bag_60p.mp4"),
-    ("libx264", 250, "desk_drawing_25p.mp4"),
-    ("libx264", 30, "robot_bag_60p.mp4"),
-    ("libx265", 250, "desk_drawing_25p.mp4"),
-)
+#: What they are made of: a file of 60 and one of 25 frames a second. Small ones: all of it must travel.
+OF_CORPUS = ("robot_bag_60p.mp4", "desk_drawing_25p.mp4")
+OF_MEDIA = ("bunny_60p.mp4", "bunny_25p.mp4")
+#: Encoder, GOP, and which of the two.
+WANTED = (("libx264", 250, 0), ("libx264", 250, 1), ("libx264", 30, 0), ("libx265", 250, 1))
 
 
 def encode(encoder: str, gop: int, source: Path, target: Path) -> None:
@@ -57,12 +55,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "target" / "gpu-extra")
     arguments = parser.parse_args()
-    corpus = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
+    place = corpus()
+    folder, names = (place, OF_CORPUS) if place else (media(), OF_MEDIA)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for encoder, gop, source in WANTED:
-        target = arguments.out / f"{Path(source).stem}_{encoder.removeprefix('lib')}_g{gop}.mp4"
+    for encoder, gop, which in WANTED:
+        source = folder / "video" / "1080p" / names[which]
+        target = arguments.out / f"{source.stem}_{encoder.removeprefix('lib')}_g{gop}.mp4"
         if not target.exists():
-            encode(encoder, gop, corpus / "video" / "1080p" / source, target)
+            encode(encoder, gop, source, target)
         print(f"{target}: {target.stat().st_size} bytes")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import framespool as fsp
-from common import TRY, clips, extra
+from common import TRY, extra, timed
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Footage:
     #: Mean distance between key frames.
     gop: float
     size: tuple[int, int]
-    #: Whether it is an encode that the bundle's maker added; else a file of the corpus as its authors made it.
+    #: Whether it is an encode that the bundle's maker added; else one of the clips.
     added: bool
 
     @property
@@ -43,9 +43,10 @@ def look(path: Path, added: bool) -> Footage:
 def full_hd(codec: str | None = None) -> list[Footage]:
     """1080p, added encodes first."""
     if TRY:
-        found = [look(clip.path, False) for clip in clips(match="bikes|basketball|hevc_main10_dog")]
+        small = timed("short", "bikes|street") + timed("random", "hevc_main10")
+        found = [look(clip.path, False) for clip in small]
         return [each for each in found if codec is None or each.codec == codec]
-    found = [look(path, True) for path in extra()] + [look(clip.path, False) for clip in clips("bench")]
+    found = [look(path, True) for path in extra()] + [look(clip.path, False) for clip in timed("bench")]
     # 10 000 nearly empty pictures say nothing of decoding.
     found = [each for each in found if min(each.size) == 1080 and each.frames < 5000]
     return [each for each in found if codec is None or each.codec == codec]

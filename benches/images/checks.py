@@ -27,7 +27,7 @@ ROUNDED = 0.75
 # Colours are cut off to 8 bits after each step, not rounded.
 CUT_OFF = 1.25
 # Chroma is repeated, not interpolated, or libjpeg made a smaller picture first.
-NEAR = 2.5
+NEAR = 1.75
 
 
 @dataclass(frozen=True)

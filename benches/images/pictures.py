@@ -23,8 +23,9 @@ FIRST, LAST = 16.0, 240.0
 
 
 def corpus() -> Path:
-    beside = Path(__file__).resolve().parents[3] / "shared" / "corpus"
-    return Path(os.environ.get("FRAMESPOOL_CORPUS", beside))
+    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
+        raise SystemExit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --pictures a folder")
+    return Path(place)
 
 
 def photographs(folder: Path) -> list[tuple[Path, str]]:

@@ -226,7 +226,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32, help="images of a batch (default 32)")
     parser.add_argument("--check", action="store_true", help="check answers and time nothing")
     parser.add_argument("--notes", action="store_true", help="also tell what was tried for each line")
-    parser.add_argument("--pictures", type=Path, default=pictures.corpus() / "images" / "classes")
+    parser.add_argument("--pictures", type=Path, help="JPEG files in class folders (default: the corpus' photographs)")
     parser.add_argument("--work", type=Path, help="where the made files are kept (default: nowhere)")
     parser.add_argument("--json", type=Path, help="write all that was measured here")
     arguments = parser.parse_args()
@@ -234,6 +234,7 @@ def parse_arguments() -> argparse.Namespace:
         for name in getattr(arguments, kind):
             if name not in known:
                 parser.error(f"--{kind}: no {name!r}; there are {', '.join(known)}")
+    arguments.pictures = arguments.pictures or pictures.corpus() / "images" / "classes"
     return arguments
 
 

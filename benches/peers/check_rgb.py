@@ -20,8 +20,6 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def reference(path: Path, frames: int, height: int, width: int) -> np.ndarray:
     """The first frames as FFmpeg shows them, rotation applied."""
@@ -35,7 +33,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frames", type=int, default=8, help="frames of each file (default: 8)")
     frames = parser.parse_args().frames
-    corpus = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
+    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
+        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder")
+    corpus = Path(place)
     rows: dict[str, list[tuple[str, int, int, float]]] = defaultdict(list)
     skipped = []
     for facts in json.loads((corpus / "manifest.json").read_text())["files"]:

@@ -96,7 +96,9 @@ class Worker:
 
 
 def corpus() -> Path:
-    return Path(os.environ.get("FRAMESPOOL_CORPUS", HERE.parents[1] / ".." / "shared" / "corpus")).resolve()
+    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
+        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder, or name files if the program takes them")
+    return Path(place).resolve()
 
 
 def default_work_folder() -> Path:
@@ -108,7 +110,7 @@ def default_work_folder() -> Path:
 
 def recorded_frames(path: Path) -> Path | None:
     """The corpus' own list of the frames of a file, if the file is of the corpus."""
-    if not path.is_relative_to(corpus()):
+    if not os.environ.get("FRAMESPOOL_CORPUS") or not path.is_relative_to(corpus()):
         return None
     recorded = corpus() / "frames" / f"{path.relative_to(corpus())}.txt"
     return recorded if recorded.exists() else None

@@ -444,7 +444,9 @@ def versions_of_crates() -> dict[str, str]:
 
 
 def corpus() -> Path:
-    return Path(os.environ.get("FRAMESPOOL_CORPUS", HERE.parents[1] / ".." / "shared" / "corpus")).resolve()
+    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
+        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder")
+    return Path(place).resolve()
 
 
 def add_other_build(groups: dict[str, Group]) -> None:

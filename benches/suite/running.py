@@ -30,8 +30,9 @@ class Failed(RuntimeError):
     """A bench gave no result; the others go on."""
 
 
-def corpus() -> Path:
-    return Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus").resolve()
+def corpus() -> Path | None:
+    place = os.environ.get("FRAMESPOOL_CORPUS")
+    return Path(place).resolve() if place else None
 
 
 def elsewhere_now() -> str:
@@ -46,7 +47,7 @@ def elsewhere_now() -> str:
 def scrubbed(text: str) -> str:
     """Without this machine's folders: a record says what was measured, not where its files lay."""
     places = {
-        str(corpus()): "$FRAMESPOOL_CORPUS",
+        str(corpus() or ""): "$FRAMESPOOL_CORPUS",
         str(ROOT): ".",
         tempfile.gettempdir(): "$TMPDIR",
         str(Path.home()): "~",

@@ -146,3 +146,30 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(len: usize) -> Block {
+        Block::Host(HostBlock::new(len).unwrap())
+    }
+
+    #[test]
+    fn a_block_serves_again_what_fills_a_sixteenth_of_it() {
+        let taken = |len| {
+            let pool = Pool::new(1);
+            pool.give(block(1600));
+            pool.take(len).unwrap().len()
+        };
+        assert_eq!([1601, 1600, 100, 99].map(taken), [1601, 1600, 1600, 99]);
+    }
+
+    #[test]
+    fn of_more_blocks_than_are_kept_the_oldest_is_freed() {
+        let pool = Pool::new(2);
+        [10, 20, 30].into_iter().for_each(|len| pool.give(block(len)));
+        let kept: Vec<usize> = pool.free.lock().unwrap().iter().map(Block::len).collect();
+        assert_eq!(kept, [20, 30]);
+    }
+}

@@ -291,6 +291,24 @@ mod tests {
     }
 
     #[test]
+    fn a_slab_that_is_cut_short_shows_its_first_bytes_alone() {
+        let (lent, parts) = Slab::lend(&Pool::new(1), 3, 2).unwrap();
+        parts.into_iter().enumerate().for_each(|(i, mut part)| fill(&mut part, i as u8 + 1));
+        let mut slab = lent.collect().ok().unwrap();
+        slab.truncate(9); // more than there is
+        assert_eq!((slab.len(), slab.is_empty()), (6, false));
+        slab.truncate(4);
+        slab.bytes_mut().unwrap()[3] = 7;
+        assert_eq!(slab.bytes().unwrap(), [1, 1, 2, 7]);
+        assert_eq!(slab.pointer().addr() as u64, slab.address());
+        let mut copied = [0; 2];
+        slab.download(2, &mut copied).unwrap();
+        assert_eq!(copied, [2, 7]);
+        slab.truncate(0);
+        assert_eq!((slab.len(), slab.is_empty()), (0, true));
+    }
+
+    #[test]
     fn memory_is_reused_and_absurd_sizes_are_refused() {
         let pool = Pool::new(1);
         let slab = |bytes| {

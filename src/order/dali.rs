@@ -114,7 +114,7 @@ mod tests {
     /// random_shuffle), seed, and the samples in the order delivered, batches concatenated.
     type Recorded = (u64, u32, u32, u32, bool, bool, u32, u64, &'static [u64]);
 
-    // Recorded from nvidia-dali 2.4.0, fn.readers.file on the CPU; tests/order.rs has more.
+    // Recorded from nvidia-dali 2.4.0, fn.readers.file on the CPU; tests/engine/order.rs has more.
     #[rustfmt::skip]
     const RECORDED: [Recorded; 12] = [
         (7, 3, 0, 3, false, false, 4, 11, &[0, 3, 2, 4, 6, 5, 1, 0, 3, 2, 4, 5, 6, 1, 0, 3, 2, 4, 1, 6, 5, 0, 3, 4, 2, 1, 5, 6, 3, 0]),

@@ -139,7 +139,7 @@ def test_every_public_name_is_in_the_reference(module):
     assert not missing, f"docs/reference lacks a line '::: {module}.NAME' for {', '.join(missing)}"
 
 
-@pytest.mark.usefixtures("media")
+@pytest.mark.usefixtures("corpus")
 def test_figures_are_those_of_the_script(tmp_path):
     """Only those whose numbers are a pure function of their files; what depends a little on timing is not compared."""
     done = subprocess.run(

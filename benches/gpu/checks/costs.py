@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import Clip, clips, nvidia_smi
+from common import Clip, nvidia_smi, timed
 from framespool import gpu
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
 
@@ -32,7 +32,7 @@ def delta(before: dict[str, int]) -> dict[str, int]:
 @item("sessions", seconds=120, checklist="2")
 def sessions(context: Context) -> Iterator[Row]:
     """Create, use again, reconfigure: by what happened to the pool, not by what was hoped."""
-    tuning = [clip for clip in clips("tuning") if clip.facts.get("codec") == "h264"]
+    tuning = [clip for clip in timed("tuning") if clip.facts.get("codec") == "h264"]
     key_pictures(tuning[0].path)  # opens the driver's library
     for clip in tuning:
         created, reused, memory = [], [], []
@@ -93,7 +93,7 @@ def size(clip: Clip) -> str:
 @item("parser", seconds=60, checklist="2")
 def parser(context: Context) -> Iterator[Row]:
     """A new parser for each pass: what that costs with one key picture, from how often it can be done."""
-    for clip in clips("tuning"):
+    for clip in timed("tuning"):
         gpu.ceiling(clip.path, sessions=1, seconds=0.2, map_every=0, max_units=1)
         run = gpu.ceiling(clip.path, sessions=1, seconds=2.0, map_every=0, max_units=1)
         figures = {"ms": 1e3 / run.pictures_per_second, "passes": run.pictures}
@@ -103,7 +103,7 @@ def parser(context: Context) -> Iterator[Row]:
 @item("maps", seconds=90, checklist="8")
 def maps(context: Context) -> Iterator[Row]:
     """What mapping every picture costs against mapping none. The kernel itself needs a profiler."""
-    for clip in clips("bench", "1080p"):
+    for clip in timed("bench", "1080p"):
         seconds = 3.0
         gpu.ceiling(clip.path, sessions=4, seconds=0.5, map_every=1, max_units=200)
         rates = {
@@ -120,7 +120,7 @@ def maps(context: Context) -> Iterator[Row]:
 @item("session-memory", seconds=90, checklist="2")
 def session_memory(context: Context) -> Iterator[Row]:
     """Device memory with so many sessions at work at a time."""
-    (clip, *_) = clips("bench", "park_street|desk_drawing")
+    (clip, *_) = timed("bench", "1080p")
     gpu.clear_pool()
     base = gpu.devices()[0].free_bytes
     for count in (1, 7, 21):

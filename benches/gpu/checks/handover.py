@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import collections
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
 import framespool as fsp
-from common import clips, version_of
+from common import clips, missing, version_of
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
 from same import Comparison
 
 ROUNDS = 200
 CAPTURES = 100
-
-
-def missing(module: str) -> str | None:
-    """Why a library cannot be used."""
-    return None if importlib.util.find_spec(module) else f"{module} is not installed here"
 
 
 def torch_or_reason() -> tuple[Any, str]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import framespool as fsp
-import numpy as np
-from common import clips
+from common import clips, missing
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 #: Levels by which an inverse transform of nvJPEG's may differ from libjpeg's, after the conversion to RGB.
@@ -18,9 +17,9 @@ def loader(files: list[str], **more: Any) -> fsp.ImageLoader:
     return fsp.ImageLoader(files, **{"batch_size": 4, **more})
 
 
-def pictures(made: fsp.ImageLoader) -> list[np.ndarray]:
-    """The images of one epoch, on the host."""
-    found: list[np.ndarray] = []
+def pictures(made: fsp.ImageLoader) -> list[Any]:
+    """The images of one epoch, on the host: NumPy arrays."""
+    found: list[Any] = []
     for batch in made:
         images = batch.images
         each = images if isinstance(images, list) else [images[i] for i in range(len(batch))]
@@ -43,6 +42,11 @@ def unusable() -> str | None:
 
 @item("jpeg", seconds=120)
 def jpeg(context: Context) -> Iterator[Row]:
+    if why := missing("numpy"):
+        yield Row("images", "images are compared", IMPOSSIBLE, why)
+        return
+    import numpy as np
+
     photos, odd = ([str(clip.path) for clip in clips(group)] for group in ("photo", "odd"))
     resized = {"transforms": [fsp.transforms.Resize((224, 224))]}
     for name, more in (("full size", {}), ("resized", resized), ("exact", {"exact": True, **resized})):
@@ -83,9 +87,11 @@ def jpeg(context: Context) -> Iterator[Row]:
 @item("jpeg-order", seconds=120)
 def order(context: Context) -> Iterator[Row]:
     """Planes that are written too early, or read too late, show as images that are not always the same."""
-    if reason := unusable():
+    if reason := missing("numpy") or unusable():
         yield Row("order", "nvJPEG decodes", IMPOSSIBLE, reason)
         return
+    import numpy as np
+
     photos = [str(clip.path) for clip in clips("photo")] * 6
     t = fsp.transforms
     keywords: dict[str, Any] = {
@@ -95,7 +101,7 @@ def order(context: Context) -> Iterator[Row]:
         "dtype": "float16",
         "layout": "NCHW",
     }
-    want: list[list[np.ndarray]] = []
+    want: list[list[Any]] = []
     for threads in (1, 2, 8, 16):
         made = nvjpeg(photos, num_threads=threads, **keywords)
         wrong, rounds = 0, 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import framespool as fsp
-from common import clips
+from common import clips, timed
 from cuda import Driver
 from items import FAILED, OK, Context, Row, item, python
 from same import Comparison, Outcome, batches, differ
@@ -145,7 +145,7 @@ def close(context: Context) -> Iterator[Row]:
 def memory(context: Context) -> Iterator[Row]:
     """Somebody else holds nearly all of the device's memory: right batches, or a clear error, and no hang."""
     driver = Driver()
-    paths = [str(clip.path) for clip in clips("bench", "1080p/")][:2]
+    paths = [str(clip.path) for clip in timed("bench", "1080p/")][:2]
     keywords: dict[str, Any] = {
         "batch_size": 2,
         "transforms": [fsp.transforms.Resize((128, 128))],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -11,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import ROOT, corpus
+from common import ROOT, media, missing
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 
@@ -22,15 +21,15 @@ def suite(context: Context) -> Iterator[Row]:
     if not list(folder.glob("test_*.py")):
         yield Row("pytest", asked, IMPOSSIBLE, f"no tests in {folder}")
         return
-    if importlib.util.find_spec("pytest") is None:
-        yield Row("pytest", asked, IMPOSSIBLE, "pytest is not installed here")
+    if why := missing("pytest") or missing("numpy"):
+        yield Row("pytest", asked, IMPOSSIBLE, why)
         return
     with tempfile.TemporaryDirectory() as scratch:
         settings = Path(scratch) / "pytest.ini"
         settings.write_text("[pytest]\n")  # pyproject.toml names plugins that need not be here
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", str(settings)]
         command += ["--rootdir", str(ROOT), str(folder)]
-        environment = {**os.environ, "FRAMESPOOL_CORPUS": str(corpus()), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "FRAMESPOOL_MEDIA": str(media()), "PYTHONDONTWRITEBYTECODE": "1"}
         run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=context.left())
     lines = run.stdout.strip().splitlines()
     counts = {

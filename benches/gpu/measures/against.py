@@ -146,7 +146,7 @@ def dali(context: Context) -> Iterator[Row]:
         return
     videos = [video for video in full_hd("h264") if video.frames >= PUBLISHED[1]]
     if not videos:
-        yield Row(name, asked, IMPOSSIBLE, f"no 1080p H.264 of {PUBLISHED[1]} frames here")
+        yield Row(name, asked, IMPOSSIBLE, f"no 1080p H.264 of {PUBLISHED[1]} frames here; see README.md, encode.py")
         return
     yield dali_duel(videos, context)
 

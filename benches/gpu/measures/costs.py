@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import framespool as fsp
-from common import TRY, clips
+from common import TRY, timed
 from footage import Footage, full_hd, look
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
 from timing import CHECKED_BATCHES, wrong
@@ -30,8 +30,8 @@ def fixed_cost(context: Context) -> Iterator[Row]:
     """Clips of 1 to 32 frames from a key frame on: seconds a clip against frames, as a straight line. Where it begins
     is the fixed cost of a clip: planning, reading, a parser, handing over.
     """
-    small = [look(clip.path, False) for clip in clips("short", "basketball|bikes|pancake")]
-    for video in [*small[:2], *full_hd("h264")[:1]]:
+    small = [look(clip.path, False) for clip in timed("short")[:2]]
+    for video in [*small, *full_hd("h264")[:1]]:
         for lanes in (1, 21):
             yield cost(video, lanes, context)
 

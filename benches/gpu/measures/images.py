@@ -8,8 +8,7 @@ from statistics import median
 from typing import Any
 
 import framespool as fsp
-import numpy as np
-from common import TRY, clips
+from common import TRY, missing, timed
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 #: Each file so many times: every entry is read and decoded.
@@ -32,7 +31,12 @@ def rate(made: fsp.ImageLoader) -> tuple[float, float]:
 @item("images", seconds=120)
 def images(context: Context) -> Iterator[Row]:
     """JPEG photographs to 224x224: nvJPEG against the CPU's decoder, batches on the device in both."""
-    photos = [str(clip.path) for clip in clips("photo")]
+    if why := missing("numpy"):
+        yield Row("images", "nvJPEG's images are near the CPU's", IMPOSSIBLE, why)
+        return
+    import numpy as np
+
+    photos = [str(clip.path) for clip in timed("photo")]
     t = fsp.transforms
     keywords: dict[str, Any] = {
         "batch_size": 32,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import framespool as fsp
-from common import TRY, clips
+from common import TRY, timed
 from footage import Footage, full_hd
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 from timing import SIZE, epoch, measure, wrong
@@ -111,7 +111,7 @@ def hybrid(context: Context) -> Iterator[Row]:
 @item("short-clips", seconds=90)
 def short_clips(context: Context) -> Iterator[Row]:
     """One random clip of each of many short videos, as Kinetics' and Something-Something's loaders ask for."""
-    files = [clip.path for clip in clips("short")]
+    files = [clip.path for clip in timed("short")]
     dataset = [files[number % len(files)] for number in range(ENTRIES)]
     for stride in (1, 4):
         sampling = fsp.sampling.random(sequence_length=8, stride=stride, short="loop")
@@ -150,7 +150,8 @@ def published(context: Context) -> Iterator[Row]:
     count, length = PUBLISHED
     videos = [video for video in full_hd("h264") if video.frames >= length]
     if not videos:
-        yield Row("published", f"{count} x {length} frames", IMPOSSIBLE, f"no 1080p H.264 of {length} frames here")
+        why = f"no 1080p H.264 of {length} frames here; see README.md, encode.py"
+        yield Row("published", f"{count} x {length} frames", IMPOSSIBLE, why)
         return
     parts = [fsp.datasets.Part(str(video.path), start_frame=0, end_frame=length) for video in videos]
     dataset = [parts[number % len(parts)] for number in range(count)]

@@ -13,7 +13,7 @@ use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, Turn};
 use crate::units::{DecodeIndex, TimeBase};
 
 /// Raised whenever indices are written down differently, or whenever `build` finds something else in the same file: what
-/// was stored before is then built again. `tests/index_store.rs` holds the indices of the corpus against it.
+/// was stored before is then built again. `tests/engine/index_store.rs` compares indices of real files with recorded ones.
 pub const FORMAT: u8 = 4;
 
 /// Pictures that a decoder may be told to hold back.

@@ -1,4 +1,4 @@
-//! In: the corpus, what seeds.py wrote, and what was found before.
+//! In: the test media, the additional corpus, what seeds.py wrote, and what was found before.
 //! Out: the inputs from which a target begins.
 //! Never: copies a file of the corpus anywhere but into memory.
 
@@ -11,23 +11,26 @@ use crate::Target;
 /// Where inputs come from.
 #[derive(Debug)]
 pub struct Seeds {
-    corpus: Option<PathBuf>,
+    /// The generated media, then the additional corpus.
+    roots: Vec<PathBuf>,
     written: Option<PathBuf>,
     found: PathBuf,
 }
 
 impl Seeds {
-    /// The corpus at FRAMESPOOL_CORPUS or beside the repository, and files at FRAMESPOOL_FUZZ_SEEDS.
+    /// The test media at FRAMESPOOL_MEDIA or target/media, the corpus where FRAMESPOOL_CORPUS names one, and files at
+    /// FRAMESPOOL_FUZZ_SEEDS.
     pub fn find() -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let corpus = std::env::var_os("FRAMESPOOL_CORPUS").map(PathBuf::from);
-        let corpus = corpus.unwrap_or_else(|| here.join("../../../shared/corpus"));
-        let corpus = corpus.join("manifest.json").is_file().then_some(corpus);
-        if corpus.is_none() {
-            eprintln!("no corpus: targets that need real videos and pictures begin with nothing; set FRAMESPOOL_CORPUS");
-        }
-        let written = std::env::var_os("FRAMESPOOL_FUZZ_SEEDS").map(PathBuf::from);
-        Self { corpus, written, found: here.join("found") }
+        let media = named("FRAMESPOOL_MEDIA").unwrap_or_else(|| here.join("../../target/media"));
+        let no_media = "run scripts/setup.sh tests, which makes the test media";
+        let corpus = named("FRAMESPOOL_CORPUS").map(|corpus| (corpus, "correct or unset FRAMESPOOL_CORPUS"));
+        let with_manifest = |(root, next): (PathBuf, &str)| {
+            assert!(root.join("manifest.json").is_file(), "no manifest.json in {}: {next}", root.display());
+            root
+        };
+        let roots = [Some((media, no_media)), corpus].into_iter().flatten().map(with_manifest).collect();
+        Self { roots, written: named("FRAMESPOOL_FUZZ_SEEDS"), found: here.join("found") }
     }
 
     /// All inputs of a target: its own, those that were written for it, and what was found before.
@@ -50,21 +53,29 @@ impl Seeds {
         contents(&self.found.join(target.name))
     }
 
-    /// Videos of the corpus up to a length, the smallest first.
+    /// Videos up to a length, the smallest of each folder first.
     pub fn videos(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
-        let folder = self.corpus.iter().map(|corpus| corpus.join("video"));
-        let paths = folder.filter_map(|folder| find_videos(folder).ok()).flat_map(|(paths, _)| paths);
-        smallest(paths, most_bytes, most)
+        let videos =
+            |root: &PathBuf| find_videos(root.join("video")).map_or_else(|_| Vec::new(), |(paths, _)| paths);
+        self.roots.iter().flat_map(|root| smallest(videos(root).into_iter(), most_bytes, most)).collect()
     }
 
-    /// Pictures of the corpus up to a length, the smallest first.
+    /// Pictures up to a length, the smallest of each folder first.
     pub fn pictures(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
-        let folder = self.corpus.iter().map(|corpus| corpus.join("images"));
         let extensions = ["jpg", "jpeg", "png"].map(str::to_owned);
-        let folders = folder.flat_map(|images| ["classes", "corrupt", "odd"].map(|name| images.join(name)));
-        let found = folders.filter_map(|folder| framespool_datasets::folder(folder, Some(&extensions)).ok());
-        smallest(found.flat_map(|found| found.entries).map(|entry| entry.path), most_bytes, most)
+        let pictures = |root: &PathBuf| {
+            let folders = ["classes", "corrupt", "odd"].map(|name| root.join("images").join(name));
+            let found =
+                folders.into_iter().filter_map(|f| framespool_datasets::folder(f, Some(&extensions)).ok());
+            smallest(found.flat_map(|found| found.entries).map(|entry| entry.path), most_bytes, most)
+        };
+        self.roots.iter().flat_map(pictures).collect()
     }
+}
+
+/// The folder that a variable names, unless it is empty.
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
 /// What the smallest of some files hold.

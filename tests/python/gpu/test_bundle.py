@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,8 @@ from framespool import gpu
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "benches" / "gpu"
+BUNDLER = ROOT / "scripts" / "gpu_bundle.sh"
+MOST_BYTES = 60_000_000
 
 
 @pytest.fixture
@@ -78,14 +82,91 @@ def test_no_figure_of_a_simulated_gpu_lands_among_the_records(load, capsys: pyte
     assert common.record_place(real, "check", None).parent == records / "nvidia-h100-80gb-hbm3"
 
 
-def test_every_clip_of_the_list_is_in_the_corpus(load, corpus: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("FRAMESPOOL_CORPUS", str(corpus))
+def paths(root: Path) -> list[str]:
+    return [entry["path"] for entry in json.loads((root / "manifest.json").read_text())["files"]]
+
+
+def test_every_line_of_the_list_names_media(load, media: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("FRAMESPOOL_CORPUS", raising=False)
     common = load("common")
-    listed = [name for name, _ in common.listed()]
+    for pattern, _ in common.listed("media.txt"):
+        assert fnmatch.filter(paths(media), pattern), pattern
+    for group in frozenset().union(*(groups for _, groups in common.listed("clips.txt"))):
+        found = common.clips(group)
+        assert found and all(clip.path.is_file() for clip in found) and common.timed(group) == found, group
+
+
+def test_every_clip_of_the_list_is_in_the_corpus(load, corpus: Path):
+    listed = [name for name, _ in load("common").listed("clips.txt")]
     assert len(set(listed)) == len(listed)
-    known = {entry["path"] for entry in json.loads((corpus / "manifest.json").read_text())["files"]}
-    assert set(listed) <= known
-    assert sum((corpus / name).stat().st_size for name in listed if (corpus / name).is_file()) < 50_000_000
+    left_out = json.loads((corpus / "manifest.json").read_text()).get("left_out", [])  # of a bundle
+    assert set(listed) <= {*paths(corpus), *left_out}
+
+
+def bundled(folder: Path, wheel_bytes: int, corpus: Path | None) -> tuple[Path, str]:
+    """Makes a bundle of a stand-in for a wheel and unpacks it; what the program said comes second."""
+    if not BUNDLER.exists():
+        pytest.skip("a bundle has no program that makes another")
+    wheel, tar = folder / "framespool-0-py3-none-any.whl", folder / "bundle.tar"
+    with wheel.open("wb") as file:
+        file.truncate(wheel_bytes)
+    made = subprocess.run(
+        ["bash", str(BUNDLER), "--wheel", str(wheel), "--out", str(tar)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"FRAMESPOOL_CORPUS": str(corpus or "")},
+    )
+    assert made.returncode == 0, made.stderr
+    assert tar.stat().st_size <= MOST_BYTES
+    subprocess.run(["tar", "-xf", str(tar), "-C", str(folder)], check=True)
+    return folder / "framespool-gpu", made.stderr
+
+
+def test_a_bundle_is_made_and_checks_a_gpu_with_the_media_alone(gpu: None, media: Path, tmp_path: Path):
+    bundle, said = bundled(tmp_path, 1, None)
+    assert "FRAMESPOOL_CORPUS is not set" in said and not (bundle / "corpus").exists()
+    assert all((bundle / "media" / path).is_file() for path in paths(media))
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("FRAMESPOOL_")}
+    out = tmp_path / "check.json"
+    items = ["--only", "^(decode-vp8|interface|jpeg$)", "--match", "vp9_odd"]
+    run = subprocess.run(
+        [str(bundle / "run.sh"), "check", *items, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        env=variables | {"FRAMESPOOL_VENV": sys.prefix},
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    rows = json.loads(out.read_text())["rows"]
+    assert {row["item"] for row in rows} == {"decode-vp8-vp9-av1", "interface", "jpeg"}
+    (decoded,) = [row for row in rows if row["item"] == "decode-vp8-vp9-av1"]
+    assert decoded["name"] == "video/odd/vp9_odd_161x121.webm" and decoded["verdict"] == "ok"
+
+
+def test_a_bundle_takes_the_clips_of_the_corpus_for_which_there_is_room(
+    load, media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    common = load("common")
+    first, *others = (name for name, _ in common.listed("clips.txt"))
+    corpus = tmp_path / "corpus"
+    for name in (first, *others):
+        for file in (corpus / name, corpus / "frames" / f"{name}.txt"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(name)
+    os.truncate(corpus / first, 9_000_000)
+    (corpus / "manifest.json").write_text(json.dumps({"files": [{"path": name} for name in (first, *others)]}))
+    taken = sum(file.stat().st_size for file in media.resolve().rglob("*") if file.is_file())
+    bundle, said = bundled(tmp_path, MOST_BYTES - taken - 8_000_000, corpus)
+    assert [line for line in said.splitlines() if "left out" in line] == [
+        f"gpu-bundle: left out, no room: corpus/{first}"
+    ]
+    part = bundle / "corpus"
+    assert paths(part) == others and json.loads((part / "manifest.json").read_text())["left_out"] == [first]
+    assert all((part / name).read_text() == (part / "frames" / f"{name}.txt").read_text() == name for name in others)
+    monkeypatch.setenv("FRAMESPOOL_CORPUS", str(part))
+    found = common.clips("bench")
+    of_media = [clip for clip in found if clip.path.is_relative_to(media)]
+    of_corpus = [clip for clip in found if clip.name.startswith("corpus/") and clip.path.is_relative_to(part)]
+    assert of_media and of_corpus and of_media + of_corpus == found and common.timed("bench") == of_corpus
 
 
 def test_an_item_that_crashes_or_hangs_keeps_what_it_found(load, tmp_path: Path):

@@ -1,5 +1,5 @@
 //! In: made-up indices and damaged bytes. Out: proof that an index comes back as it was, or not at all.
-//! Real ones are tried in tests/index_store.rs, over the corpus.
+//! Real ones are tried in tests/engine/index_store.rs, over the test media.
 //! Never: touches a file.
 
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! In: a codec, its configuration and a few packets.
 //! Out: what the headers say, the same each time: starts, roles, references, access units for a GPU.
-//! Never: decodes, or holds the answers against a decoder; tests/corpus.rs does.
+//! Never: decodes, or holds the answers against a decoder; tests/engine/corpus.rs does.
 
 use framespool::error::Site;
 use framespool::index::access::Access;

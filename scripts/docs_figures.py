@@ -23,7 +23,9 @@ from typing import Any
 import framespool as fsp
 
 ROOT = Path(__file__).resolve().parents[1]
-CORPUS = Path(os.environ.get("FRAMESPOOL_CORPUS") or ROOT.parent / "shared" / "corpus")
+if not os.environ.get("FRAMESPOOL_CORPUS"):
+    sys.exit("docs_figures: the figures are of real videos: FRAMESPOOL_CORPUS must name the corpus")
+CORPUS = Path(os.environ["FRAMESPOOL_CORPUS"])
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; the ground is white, for dark pages too.
 BLUE, ORANGE, GREEN, RED, SKY, GRAY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#9a9a9a", "#222222"

@@ -6,7 +6,7 @@
     scripts/kernels.py ptxas       assembles the PTX for GPUs that ptxas 11.8 knows; fails if a kernel spills registers
     scripts/kernels.py ptxas all   the same with ptxas 11.8, 12.9 and 13.5, for all GPUs from sm_70 to sm_121
     scripts/kernels.py count       instructions of each kernel in the PTX, by kind
-    scripts/kernels.py nvjpeg      compares nvdec's view of nvJPEG with NVIDIA's header and library, which need no GPU for that
+    scripts/kernels.py nvjpeg      compares nvdec's declarations with nvJPEG's header and library; needs no GPU
     scripts/kernels.py sanitize    runs kernels/tests/device_pass with the kernels under AddressSanitizer and UBSan
 
 NVRTC and ptxas come from PyPI, by name and version, into ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool};

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute()
 COPY = TARGET / "mutate"
 #: Seconds that tests may take with a mistake in the code, many times what they take without.
-PATIENCE = 120
+PATIENCE = 60
 OUTCOMES = ("caught", "survived", "unviable", "timeout")
 
 

@@ -65,7 +65,7 @@ class Picture:
 def corpus() -> Path:
     place = os.environ.get("FRAMESPOOL_CORPUS")
     if not place or not (Path(place) / "manifest.json").is_file():
-        raise SystemExit(f"no corpus at {place or 'any place'}: set FRAMESPOOL_CORPUS to its folder")
+        raise SystemExit(f"no corpus{f' at {place}' if place else ''}: set FRAMESPOOL_CORPUS to its folder")
     return Path(place)
 
 

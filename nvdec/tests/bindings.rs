@@ -32,7 +32,9 @@ const FUNCTIONS: [&str; 11] = [
 fn committed_bindings_are_what_the_headers_give() {
     let header = match std::fs::read_to_string(Path::new(HEADERS).join("dynlink_nvcuvid.h")) {
         Ok(text) => text,
-        Err(error) => panic!("{HEADERS}: {error}; run scripts/setup.sh tests, or install libffmpeg-nvenc-dev"),
+        Err(error) => {
+            panic!("{HEADERS}: {error}; run scripts/setup.sh tests, or install libffmpeg-nvenc-dev")
+        }
     };
     let made = generate(&header);
     if std::env::var_os("FRAMESPOOL_WRITE_BINDINGS").is_some() {

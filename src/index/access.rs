@@ -195,6 +195,14 @@ mod tests {
     }
 
     #[test]
+    fn sizes_in_a_superframe_begin_with_the_low_byte_and_empty_frames_are_left_out() {
+        let frame = [7; 258];
+        let marker = 0xc0 | 1 << 3 | 1; // two frames, sizes of two bytes
+        let packet = [&frame[..], &[marker, 0, 0, 2, 1, marker]].concat();
+        assert_eq!(superframe(&packet), [&frame[..]]);
+    }
+
+    #[test]
     fn a_lying_superframe_is_one_frame() {
         for lie in [vec![0xc1u8], vec![0xc0, 9, 0xc0], vec![1, 0xc9, 0xff, 0xff, 0xff, 0xff, 0xc9]] {
             assert_eq!(superframe(&lie), [&lie[..]]);

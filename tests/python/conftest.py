@@ -21,7 +21,7 @@ os.environ["FRAMESPOOL_INDEX"] = "off"
 
 
 class _Outcomes:
-    """Notes which tests passed and which were skipped; scripts/test.sh makes its table of what was left out from these notes."""
+    """Notes which tests passed and which were skipped, for the table of what was left out (scripts/test.sh)."""
 
     def __init__(self, path: str) -> None:
         self.path = path

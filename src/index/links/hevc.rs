@@ -197,6 +197,14 @@ mod tests {
     }
 
     #[test]
+    fn counts_before_an_idr_picture_do_not_matter_after_it() {
+        let mut packets = vec![picture(IDR, 0, &[], &[])];
+        packets.extend((1..=3).map(|n| picture(1, 4 * n, &[4 * n - 4], &[])));
+        packets.extend([picture(IDR, 0, &[], &[]), picture(1, 1, &[0], &[])]);
+        assert_eq!(needed(&packets, 5), Some(vec![0, 4, 5]));
+    }
+
+    #[test]
     fn pictures_that_keep_the_count_are_decoded_where_the_gap_would_be_too_wide() {
         // Counts are sent with four bits; each picture refers to the first and keeps nothing else.
         let mut packets = vec![picture(IDR, 0, &[], &[])];

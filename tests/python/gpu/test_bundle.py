@@ -125,7 +125,7 @@ def bundled(folder: Path, wheel_bytes: int, corpus: Path | None) -> tuple[Path, 
 def test_a_bundle_is_made_and_checks_a_gpu_with_the_media_alone(gpu: None, media: Path, tmp_path: Path):
     bundle, said = bundled(tmp_path, 1, None)
     assert "FRAMESPOOL_CORPUS is not set" in said and not (bundle / "corpus").exists()
-    assert all((bundle / "media" / path).is_file() for path in paths(media))
+    assert not (bundle / "media").is_symlink() and all((bundle / "media" / path).is_file() for path in paths(media))
     variables = {name: value for name, value in os.environ.items() if not name.startswith("FRAMESPOOL_")}
     out = tmp_path / "check.json"
     items = ["--only", "^(decode-vp8|interface|jpeg$)", "--match", "vp9_odd"]

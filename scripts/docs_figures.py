@@ -24,7 +24,7 @@ import framespool as fsp
 
 ROOT = Path(__file__).resolve().parents[1]
 if not os.environ.get("FRAMESPOOL_CORPUS"):
-    sys.exit("docs_figures: the figures are of real videos: FRAMESPOOL_CORPUS must name the corpus")
+    raise SystemExit("docs_figures: the figures are of real videos; FRAMESPOOL_CORPUS must name the corpus")
 CORPUS = Path(os.environ["FRAMESPOOL_CORPUS"])
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; the ground is white, for dark pages too.

@@ -107,7 +107,14 @@ def write(recipe: Recipe, out: Path, inputs: dict[str, Path]) -> None:
         out.write_bytes(recipe.made(*(inputs[name].read_bytes() for name in recipe.inputs)))
         return
     words = [re.sub(r"\{([^}]+)\}", lambda found: str(inputs[found[1]]), word) for word in recipe.command.split()]
-    run([*QUIET, "-v", "error", *words, *EXACT, str(out)])
+    encode = [*QUIET, "-v", "error", *words, *EXACT]
+    if recipe.two_passes:
+        encode += ["-passlogfile", str(out.with_suffix(".pass"))]
+        run([*encode, "-pass", "1", "-f", "null", "-"])
+        encode += ["-pass", "2"]
+    run([*encode, str(out)])
+    for log in out.parent.glob(f"{out.stem}.pass-*"):
+        log.unlink()
 
 
 def record(path: Path) -> tuple[dict[str, Any], list[tuple[int | None, str]]]:

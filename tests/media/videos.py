@@ -52,6 +52,7 @@ class Recipe:
         inputs: what `made` reads, named as in commands.
         frames: where the frames come from if the ffmpeg program cannot tell them from the file itself: names of other files whose
             frames this one has, one after the other; empty for no record.
+        two_passes: True where the encoder needs them, as libvpx does for hidden frames.
         complains: True where the ffmpeg program's decoder complains of pictures that it then leaves out.
     """
 
@@ -61,6 +62,7 @@ class Recipe:
     made: Callable[..., bytes] | None = None
     inputs: tuple[str, ...] = ()
     frames: tuple[str, ...] | None = None
+    two_passes: bool = False
     complains: bool = False
 
     def needs(self) -> list[str]:
@@ -173,6 +175,7 @@ def recipes() -> list[Recipe]:
         "VP9 with hidden alt-ref frames",
         "-i {bunny} -an -vf scale=512:288 -c:v libvpx-vp9 -b:v 0 -crf 40 -deadline good -cpu-used 5 -lag-in-frames 16 "
         "-auto-alt-ref 1 -frames:v 100",
+        two_passes=True,
     )
     add(
         "action/vp8_426x240.webm",
@@ -346,6 +349,7 @@ def recipes() -> list[Recipe]:
         "derived/vp8_640x360.webm",
         "VP8 with alt-ref frames",
         "-i {bikes} -an -vf scale=640:360 -c:v libvpx -b:v 400k -auto-alt-ref 1 -lag-in-frames 16 -cpu-used 5 -frames:v 100",
+        two_passes=True,
     )
     add("derived/odd_333x251_vp9.webm", "odd size", f"-i {{bikes}} -an -vf scale=333:251 {VP9} -crf 38 -frames:v 90")
     add(

@@ -57,4 +57,5 @@ for name in torch training tensor compat jax ray docs tables arrow lerobot; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")
-exec "$python" -m pytest "${tests[@]}"
+# A file's tests in one process: those of Ray share its daemons.
+exec "$python" -m pytest -n 2 --dist loadfile "${tests[@]}"

@@ -27,7 +27,7 @@ const OTHER_ROUNDING: [(&str, usize); 3] = [
 
 /// The container's times contradict the codec's order for one picture; "frame i" goes by presentation time, the
 /// record by the decoder's order. (File, recorded frames at another index.)
-const OTHER_ORDER: [(&str, usize); 1] = [("video/codecs/hevc_street_1376x1840.mp4", 2)];
+const OTHER_ORDER: [(&str, usize); 1] = [("video/codecs/hevc_street_1376x1840.mp4", 4)];
 
 /// The container stores no presentation times (AVI, ASF with B pictures, raw streams); those of the record are guesses.
 fn has_no_times(entry: &Entry) -> bool {

@@ -1,6 +1,6 @@
 //! In: small real files, damaged at random places by a fixed sequence.
 //! Out: proof that damage ends in frames or typed errors: no panic, no hang, no memory out of proportion.
-//! Never: judges whether a damaged frame looks right; tests/corpus.rs does, on files whose originals are known.
+//! Never: judges whether a damaged frame looks right; tests/engine/corpus.rs does, on files whose originals are known.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

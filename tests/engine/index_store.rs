@@ -1,5 +1,5 @@
 //! In: test media, changed, moved, sent to other places. Out: proof that the stored index is a fresh one or none.
-//! What other processes, and damage, do to a store is in tests/index_processes.rs.
+//! What other processes, and damage, do to a store is in tests/engine/index_processes.rs.
 //! Never: writes anywhere but below the build's own folder for tests.
 
 use std::collections::BTreeMap;

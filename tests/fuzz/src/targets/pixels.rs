@@ -1,6 +1,6 @@
 //! In: the numbers of transforms, and a small picture.
 //! Out: pixels, the same each time, in a clip of the size that was told before; or a refusal.
-//! Never: judges what the pixels are; tests/colour.rs and the kernels' oracle do.
+//! Never: judges what the pixels are; tests/engine/colour.rs and the kernels' oracle do.
 
 use framespool::error::Site;
 use framespool::media::Turn;

@@ -1,6 +1,6 @@
 //! In: bytes as a damaged or forged database would give them.
 //! Out: no index, or one that no later code trips over, and that is written down as it was read.
-//! Never: opens a database; tests/index_store.rs damages whole ones.
+//! Never: opens a database; tests/engine/index_store.rs damages whole ones.
 
 use framespool::index::store::fuzzing;
 

@@ -3,8 +3,8 @@
 #
 #   scripts/proof.sh model       the running loader under thousands of schedules that shuttle chooses (src/spool/model.rs)
 #   scripts/proof.sh mutants     that this model can fail: one mistake at a time in a copy of the spool, each of which it must notice
-#   scripts/proof.sh mutate      share of small mistakes in plan, index, order, batch and the pixel pass that the tests notice, from a sample
-#                                (cargo-mutants; --minutes 45; scripts/proof_mutate.py)
+#   scripts/proof.sh mutate      mutation testing: the share of mutants of plan, index, order, batch and the pixel pass that the tests kill,
+#                                on a sample (cargo-mutants; --minutes 45; scripts/proof_mutate.py)
 #   scripts/proof.sh asan        the unit tests under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
 #   scripts/proof.sh miri        the memory of batches, which threads write in parts, in Rust's own interpreter (a nightly Rust with miri)
 #   scripts/proof.sh tsan        shows whether ThreadSanitizer can judge this toolchain's locks (a nightly Rust)

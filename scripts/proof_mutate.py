@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Share of small mistakes that the tests notice: operators and results changed one at a time, in a copy of the sources.
+"""Mutation testing on a sample: the share of mutants that the tests kill, in a copy of the sources.
 
     scripts/proof.sh mutate [--minutes 45] [AREA...]    a sample of plan, index, order, batch and pixels
 
-cargo-mutants lists the mistakes (`cargo mutants --list`); its own runs would build every test program for each of them.
-Here an area's unit tests are built and run first, its other tests only where those notice nothing. Areas get equal
-shares of the time. The sample is in the order of the mistakes' hashes: a longer run begins with the same ones.
+cargo-mutants lists the mutants (`cargo mutants --list`); its own runs would build every test program for each one.
+Here an area's unit tests are built and run first, and its other tests only for mutants that survive those. Areas get
+equal shares of the time. Mutants are tried in the order of their hashes: a longer run begins with the same ones.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute()
 COPY = TARGET / "mutate"
-#: Seconds that tests may take with a mistake in the code, many times what they take without.
-PATIENCE = 60
+#: Many times what the tests take on the unchanged code.
+TIMEOUT_SECS = 60
 OUTCOMES = ("caught", "survived", "unviable", "timeout")
 
 
@@ -40,7 +40,7 @@ class Tests(NamedTuple):
 class Area(NamedTuple):
     package: str
     files: tuple[str, ...]
-    #: Run one after another until one notices.
+    #: Run one after another until one fails.
     tests: tuple[Tests, ...]
 
 
@@ -82,7 +82,7 @@ def die(text: str) -> None:
 
 
 def copied() -> None:
-    """The sources as they are, newer than what was built of an earlier copy with a mistake in it."""
+    """The sources as they are, newer than what was built of an earlier mutant."""
     shutil.rmtree(COPY, ignore_errors=True)
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
@@ -124,7 +124,7 @@ def tried(area: Area) -> str:
         if path is None:
             return "unviable"
         try:
-            done = subprocess.run([path, *tests.names], cwd=folder, env=env, capture_output=True, timeout=PATIENCE)
+            done = subprocess.run([path, *tests.names], cwd=folder, env=env, capture_output=True, timeout=TIMEOUT_SECS)
         except subprocess.TimeoutExpired:
             return "timeout"
         if done.returncode:
@@ -167,7 +167,7 @@ def main() -> int:
     totals = {name: len(queue) for name, queue in queues.items()}
     for name in names:
         if (outcome := tried(AREAS[name])) != "survived":
-            die(f"the tests of {name} fail without any mistake ({outcome})")
+            die(f"the tests of {name} fail on the unchanged code ({outcome})")
     end = time.monotonic() + 60 * arguments.minutes
     counts: dict[str, Counter] = {name: Counter() for name in names}
     # The area that took the least time so far is next: equal shares of time.

@@ -58,15 +58,16 @@ trap 'rm -rf "$work"' EXIT
 log=$work/log
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -f "$keyring" ] || die "$keyring is missing (package debian-archive-keyring)"
-# The mirror that this machine already uses, else Debian's own.
+# The mirror that this machine already uses, whatever it is.
 mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true)
+[ -n "$mirror" ] || die "no Debian mirror among apt's sources"
 
 # apt with one release as all that it knows and nothing installed.
 prepare() {
   apt=$work/apt-$1
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
   : >"$apt/status"
-  echo "deb [signed-by=$keyring target=Packages lang=none] ${mirror:-http://deb.debian.org/debian} $1 main" >"$apt/list"
+  echo "deb [signed-by=$keyring target=Packages lang=none] $mirror $1 main" >"$apt/list"
   # A mirror's list of a moving release may be past its date; its signature is checked all the same.
   options=(-qq -o Dir::Etc::sourcelist="$apt/list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$apt/lists"
     -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" -o Debug::NoLocking=true -o APT::Sandbox::User=root
@@ -112,7 +113,7 @@ chmod +x "$interpreter"
 "$interpreter" -c "import hashlib, zlib" >>"$log" 2>&1 && runs "$interpreter" ||
   die "the one of Debian $release does not run: $(tail -n 1 "$log")"
 
-# Moved in one step, so that nobody sees half of it.
+# Renamed into place, so that no other process sees a partial folder.
 rm -rf "$prefix"
 mv "$work/root" "$prefix"
 say "fetched $("$prefix/usr/bin/python$version" --version) from Debian $release"

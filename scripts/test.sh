@@ -66,8 +66,7 @@ export FRAMESPOOL_INDEX=off
 locked=${CI:+--locked}
 python_code="python tests/python tests/media demo benches examples scripts"
 rust=(cargo test --workspace --features framespool-kernels/shim $locked)
-# Tests that measure memory or use a whole machine share the group that one process runs.
-pytest=(python -m pytest -n 2 --dist loadgroup)
+pytest=(python -m pytest -n 2)
 
 lints() {
   # shellcheck disable=SC2086

@@ -5,7 +5,7 @@
 #   scripts/test_frameworks.sh                   all of them
 #   scripts/test_frameworks.sh TEST [OPTION...]  pytest's arguments instead
 #
-# The environment (.venv-frameworks, 2.6 GB) is made when requirements-frameworks.txt has changed, and holds the wheel that
+# The environment (.venv-frameworks, 2.8 GB) is made when requirements-frameworks.txt has changed, and holds the wheel that
 # scripts/setup.sh built last. FRAMESPOOL_FRAMEWORKS=off leaves everything out and says so; with CI set it must run.
 set -euo pipefail
 cd "$(dirname "$0")/.."

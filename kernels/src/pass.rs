@@ -486,16 +486,4 @@ fn grow(row: &mut Vec<i16>, length: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Dtype;
-
-    // Otherwise tests of one backend against another compare the fastest with itself.
-    #[test]
-    fn a_pass_runs_on_the_backend_that_it_is_given() {
-        for backend in Backend::available() {
-            let pass = PixelPass::new(Geometry::whole(8, 8), Finish::plain(Dtype::U8)).unwrap();
-            assert_eq!(pass.with_backend(backend).backend, backend);
-        }
-    }
-}
+mod tests;

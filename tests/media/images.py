@@ -217,7 +217,7 @@ def _odd(photo: _Photos) -> Iterator[tuple[str, bytes]]:
     yield "junk_after.jpg", data + b"\0" * 100 + b"junk"
     second = [photo("van", (80, 45))]
     yield "multi_picture.jpg", _save(photo("lorry", (160, 90)), format="MPO", save_all=True, append_images=second)
-    # Of these processes a frame header is enough: nobody may decode them.
+    # A frame header is enough for these processes: no decoder here supports them.
     data = _save(grey)
     frame = jpeg.offset(data, 0xC0)
     for name, marker, bits in [("lossless_12bit", 0xC3, 12), ("extended_12bit", 0xC1, 12), ("hierarchical", 0xC5, 8)]:

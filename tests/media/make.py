@@ -240,7 +240,7 @@ def make_videos(out: Path, clips: dict[str, Path]) -> list[dict[str, Any]]:
 
 
 def make(folder: Path) -> None:
-    """Makes the media under a temporary name and moves them to `folder`, so that nobody meets half of them."""
+    """Makes the media under a temporary name and moves them to `folder`, so that no other process reads a part."""
     began = time.monotonic()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="media-making-") as temporary:
@@ -258,7 +258,7 @@ def make(folder: Path) -> None:
         try:
             out.rename(folder)
         except OSError:
-            if not (folder / "manifest.json").is_file():  # nobody else made it meanwhile
+            if not (folder / "manifest.json").is_file():  # no other process has made it meanwhile
                 raise
     slowest = ", ".join(f"{path} {spent[path]:.1f} s" for path in sorted(spent, key=spent.get, reverse=True)[:3])
     seconds = time.monotonic() - began

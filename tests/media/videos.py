@@ -1,4 +1,4 @@
-"""The videos among the test media: one recipe each, most of them a command for the ffmpeg program.
+"""The videos among the test media: one table of recipes, most of them a command for the ffmpeg program.
 
 A recipe names its inputs in braces: ``{bunny}`` is a real clip, ``{derived/base_640x360.mp4}`` another generated file. What no
 encoder writes is made in `streams.py`. One encoder thread each, so that the bytes do not depend on the number of cores.

@@ -64,7 +64,7 @@ def every_frame(clip: Clip, dtype: str) -> Row:
         differ(f"the batch at frame {at}", left, right, compared)
     row = verdict(clip.name, asked, compared, ours.stats())
     if clip.frames is not None and row.verdict == OK and not compared.errors and compared.frames != clip.frames:
-        row.verdict, row.why = FAILED, f"{compared.frames} frames, and the manifest has {clip.frames}"
+        row.verdict, row.why = FAILED, f"{compared.frames} frames, {clip.frames} in the manifest"
     return row
 
 

@@ -7,7 +7,7 @@
 # FRAMESPOOL_RELEASE                                    if set, pinned versions only: for a wheel that is released
 # FRAMESPOOL_CACHE                                      default: ${XDG_CACHE_HOME:-~/.cache}/framespool
 #
-# Sources are upstream's release tarballs, pinned by SHA-256. Each is taken from the first of: the variables above, the
+# Sources are upstream's release tarballs, pinned by SHA-256, and scripts/ffmpeg.patch, which says what it is for. Each is taken from the first of: the variables above, the
 # cache, the project's own site, Debian's source package (the same file) where apt has a Debian mirror. Nothing on the
 # system is changed: apt gets a private list of sources and private state. Tarballs and results are kept in the cache.
 # To use an FFmpeg of your own, set FRAMESPOOL_FFMPEG to a prefix whose lib/pkgconfig holds libavcodec.pc; then
@@ -33,7 +33,7 @@ KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 DEMUXERS=mov,matroska,avi,mpegts,mpegps,mpegvideo,flv,ogg,h264,hevc,ivf,obu,av1,mjpeg,m4v,asf,gif
 DECODERS=h264,hevc,vp8,vp9,libdav1d,mpeg4,msmpeg4v1,msmpeg4v2,msmpeg4v3,mpeg1video,mpeg2video,mjpeg,png,rawvideo,ffv1,flv,h263,theora,vc1,wmv1,wmv2,wmv3,prores,gif,cinepak
-PARSERS=h264,hevc,vp8,vp9,av1,mpeg4video,mpegvideo,mjpeg,png,h263,vc1
+PARSERS=h264,hevc,vp8,vp9,av1,mpeg4video,mpegvideo,mjpeg,png,h263,vc1,gif,vp3,ffv1,prores
 BSFS=h264_mp4toannexb,hevc_mp4toannexb,extract_extradata,av1_frame_merge,av1_frame_split,vp9_superframe,vp9_superframe_split,mpeg4_unpack_bframes,null
 
 CONFIGURE=(
@@ -48,6 +48,7 @@ say() { printf 'build_ffmpeg: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+PATCH=$root/scripts/ffmpeg.patch
 # meson and ninja are in .venv, and so is a Python that has been tried.
 PATH=$root/.venv/bin:$PATH
 cache=${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/framespool}
@@ -262,6 +263,7 @@ build_dav1d() {
 
 build_ffmpeg() {
   local extra=("$@")
+  patch --directory="$work/ffmpeg" --strip=1 --forward --fuzz=3 <"$PATCH" >"$work/ffmpeg.log" 2>&1 || return 1
   # glibc 2.35 has a new hypot, the one thing for which the wheel would need more than glibc 2.34 (RHEL 9); the older one will do.
   cat >"$work/ffmpeg/older_hypot.h" <<'HEADER'
 #ifdef __x86_64__
@@ -270,7 +272,7 @@ __asm__(".symver hypot, hypot@GLIBC_2.2.5");
 HEADER
   # The libraries contain their configure line, which must not name this machine's folders.
   (cd "$work/ffmpeg" && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix=/ffmpeg --extra-cflags="-include older_hypot.h" "${CONFIGURE[@]}" "${extra[@]}" &&
-    make -j"$(nproc)" && make install DESTDIR="$work/installed") >"$work/ffmpeg.log" 2>&1 &&
+    make -j"$(nproc)" && make install DESTDIR="$work/installed") >>"$work/ffmpeg.log" 2>&1 &&
     cp -r "$work/installed/ffmpeg/." "$work/prefix/"
 }
 
@@ -278,7 +280,7 @@ HEADER
 # that decides the result, and the list of pins, so that a changed list never meets an older choice.
 prefix_of() {
   printf '%s/ffmpeg-%s\n' "$cache" "$(printf '%s\n' "$1" "$2" "${FFMPEG_PINS[@]}" "${DAV1D_PINS[@]}" "${CONFIGURE[@]}" \
-    "$(declare -f build_dav1d build_ffmpeg)" "$(gcc -dumpfullversion)" "$(uname -m)" | sha256sum | cut -c1-12)"
+    "$(declare -f build_dav1d build_ffmpeg)" "$(cat "$PATCH")" "$(gcc -dumpfullversion)" "$(uname -m)" | sha256sum | cut -c1-12)"
 }
 
 # The SHA-256 of package $1 with which a build may be in the cache, in the order of preference.
@@ -319,7 +321,7 @@ main() {
   take_given ffmpeg
   take_given dav1d
   cached && return
-  for tool in make nasm pkg-config meson ninja xz; do
+  for tool in make nasm patch pkg-config meson ninja xz; do
     command -v "$tool" >/dev/null || die "$tool is missing; 'make build' installs it where it may, else see CONTRIBUTING.md"
   done
 

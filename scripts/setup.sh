@@ -54,6 +54,7 @@ gcc gcc gcc
 g++ g++ gcc-c++
 make make make
 nasm nasm nasm
+patch patch patch
 pkg-config pkg-config pkgconf-pkg-config
 xz xz-utils xz
 tar tar tar

@@ -183,6 +183,10 @@ impl FrameDecoder {
         let Some(at) = pass.next() else { return self.finish(pass, each) };
         let begun = Instant::now();
         pass.look_ahead(at, reader, watch)?;
+        if let Some(error) = pass.barrier(at) {
+            pass.cut_off(at, error);
+            return self.finish(pass, each);
+        }
         if pass.passes_over(at) {
             self.counts.pictures_skipped += 1;
             return Ok(Step::More);
@@ -201,9 +205,8 @@ impl FrameDecoder {
         }
         self.counts.pictures_decoded += u64::from(!pass.index.packets[at.at()].is_part());
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
-        let sent = decoder.send(&self.packet);
-        let complaint = sent.err().or_else(|| decoder.complaint());
-        pass.sent(at, complaint.as_deref());
+        let refused = decoder.send(&self.packet).err();
+        pass.sent(at, refused.as_deref());
         let painting = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
         self.times.painting += painting;
         self.times.decoding += have.elapsed().saturating_sub(painting);

@@ -25,6 +25,10 @@ pub struct PacketFact {
     pub key: bool,
     /// To be decoded but not shown.
     pub discard: bool,
+    /// A part of its payload is missing.
+    pub corrupt: bool,
+    /// Something that lay before it could not be read: a picture that it refers to may be missing.
+    pub after_gap: bool,
 }
 
 /// One video stream with all its packets.
@@ -36,6 +40,6 @@ pub struct Track {
     pub info: StreamInfo,
     /// Packets in decode order.
     pub packets: Vec<PacketFact>,
-    /// Damaged units of the container that reading had to step over.
+    /// Damaged units of the container that reading had to step over, and packets of which a part is missing.
     pub damaged_units: u32,
 }

@@ -2,6 +2,7 @@
 //! The variant says who must act: the caller, the file's owner, or the machine's owner.
 //! Never: a bare message without its file.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ pub enum Error {
         site: Site,
     },
     /// The operating system refused or failed.
-    #[error("{site}: {source}")]
+    #[error("{site}: {source}{}", advice(source))]
     Io {
         /// Where.
         site: Site,
@@ -176,6 +177,14 @@ pub enum Error {
     /// The caller's argument is wrong.
     #[error("{0}")]
     Argument(String),
+    /// A function of the caller's, called from a worker, raised what is to end the program rather than one clip.
+    #[error("{reason}")]
+    Callback {
+        /// Which function, and what it raised.
+        reason: String,
+        /// The exception itself, for the language that raised it.
+        raised: Arc<dyn Any + Send + Sync>,
+    },
     /// The object was carried across a fork.
     #[error("{what} was made in process {made_in} and used in process {used_in}: decoder threads do not survive fork(); make it in the process that uses it, or use the spawn or forkserver start method")]
     Forked {
@@ -207,6 +216,18 @@ pub enum Error {
     },
 }
 
+fn out_of_descriptors(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// The next step, where the system's own words do not suggest it.
+fn advice(error: &std::io::Error) -> &'static str {
+    match out_of_descriptors(error) {
+        true => "; the file is not to blame: close files that are not used, or raise the limit (ulimit -n)",
+        false => "",
+    }
+}
+
 impl Error {
     /// One slug per kind: counted in stats, and mapped to one Python class each.
     pub fn kind(&self) -> &'static str {
@@ -222,7 +243,7 @@ impl Error {
             Error::FrameIndex { .. } => "frame_index",
             Error::FrameTime { .. } => "frame_time",
             Error::Clip { .. } => "clip",
-            Error::Argument(_) => "argument",
+            Error::Argument(_) | Error::Callback { .. } => "argument",
             Error::Forked { .. } => "forked",
             Error::Gpu { .. } => "gpu",
             Error::Interrupted => "interrupted",
@@ -233,7 +254,12 @@ impl Error {
     /// Whether the file (or its place on disk) is at fault, so that `on_error` may pass over it.
     /// A wrong argument or a fork is the program's fault, a failing GPU the machine's: always raised.
     pub fn blames_file(&self) -> bool {
-        !matches!(self, Error::Argument(_) | Error::Forked { .. } | Error::Gpu { .. } | Error::Interrupted)
+        self.site().is_some() && !self.is_out_of_descriptors()
+    }
+
+    /// Whether the process or the system has as many files open as it may: no fault of the file that was to be opened next.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if out_of_descriptors(source))
     }
 
     /// Where it happened, if in a file.
@@ -251,7 +277,11 @@ impl Error {
             | Error::FrameTime { site, .. }
             | Error::Clip { site, .. }
             | Error::Internal { site, .. } => Some(site),
-            Error::Argument(_) | Error::Forked { .. } | Error::Gpu { .. } | Error::Interrupted => None,
+            Error::Argument(_)
+            | Error::Callback { .. }
+            | Error::Forked { .. }
+            | Error::Gpu { .. }
+            | Error::Interrupted => None,
         }
     }
 

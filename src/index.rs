@@ -45,6 +45,8 @@ const START: u32 = 1;
 const CONTAINER_KEY: u32 = 2;
 const FRAME: u32 = 4;
 const PART: u32 = 8;
+const CORRUPT: u32 = 16;
+const AFTER_GAP: u32 = 32;
 
 impl PacketRecord {
     /// Decoding may start here exactly, for all frames that are shown at or after it.
@@ -65,6 +67,16 @@ impl PacketRecord {
     /// It completes the picture of the packet before it (a second field).
     pub fn is_part(&self) -> bool {
         self.flags & PART != 0
+    }
+
+    /// A part of its payload is missing.
+    pub fn is_corrupt(&self) -> bool {
+        self.flags & CORRUPT != 0
+    }
+
+    /// Something that lay before it is missing: only what needs nothing from before it can be trusted.
+    pub fn is_after_gap(&self) -> bool {
+        self.flags & AFTER_GAP != 0
     }
 
     /// Decoding time in ticks.
@@ -103,7 +115,8 @@ pub struct VideoIndex {
     pub starts: Vec<u32>,
     /// Bytes that a decoder must be given before packets from some start on: (first packet, bytes), ascending.
     pub preambles: Vec<(u32, Vec<u8>)>,
-    /// Damaged units of the container that reading had to step over: frames may be missing where they were.
+    /// Damaged units of the container that reading had to step over, and packets of which a part is missing: frames may be missing
+    /// where they were.
     pub damaged_units: u32,
     /// Parameter sets change inside the stream: a decoder that has seen one part must not be used for another.
     pub changes_parameters: bool,

@@ -123,7 +123,7 @@ pub struct Turn {
 
 impl Turn {
     /// From a container's 2x2 display matrix `[a b; c d]` (x' = a x + c y, y' = b x + d y, y down).
-    /// Matrices that are no quarter turn are taken as no turn, as players do.
+    /// Matrices that are more than a degree away from a quarter turn are taken as no turn: FFmpeg's tolerance.
     pub fn from_matrix(a: f64, b: f64, c: f64, d: f64) -> Self {
         let mirror = a * d - b * c < 0.0;
         // Mirroring first means x -> -x before the turn, which negates the first column.
@@ -131,8 +131,12 @@ impl Turn {
         if a == 0.0 && b == 0.0 {
             return Self::default();
         }
-        let quarters = (b.atan2(a) / std::f64::consts::FRAC_PI_2).round() as i32;
-        Self { mirror, quarter_turns_cw: quarters.rem_euclid(4) as u8 }
+        let quarters = b.atan2(a) / std::f64::consts::FRAC_PI_2;
+        let nearest = quarters.round();
+        if (quarters - nearest).abs() > 1.0 / 90.0 {
+            return Self::default();
+        }
+        Self { mirror, quarter_turns_cw: (nearest as i32).rem_euclid(4) as u8 }
     }
 
     /// Whether width and height change places.
@@ -192,5 +196,13 @@ mod tests {
         assert_eq!(turn(-1., 0., 0., 1.), (true, 0)); // mirrored left-right
         assert_eq!(turn(1., 0., 0., -1.), (true, 180)); // mirrored top-bottom
         assert_eq!(turn(0., 0., 0., 0.), (false, 0));
+        let angle = |degrees: f64| {
+            let (sin, cos) = degrees.to_radians().sin_cos();
+            turn(cos, sin, -sin, cos).1
+        };
+        let taken = [(0.9, 0), (1.1, 0), (45.0, 0), (60.0, 0), (88.9, 0), (89.1, 90), (90.9, 90), (135.0, 0)];
+        for (degrees, expected) in taken {
+            assert_eq!(angle(degrees), expected, "{degrees}");
+        }
     }
 }

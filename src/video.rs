@@ -103,8 +103,7 @@ impl Canvas for GrowingCanvas {
         if self.made.is_none() {
             let too_large = || {
                 Error::Argument(format!(
-                    "a clip of {} frames of {}x{} does not fit into memory",
-                    shape.frames, shape.width, shape.height
+                    "a clip of {shape} does not fit into memory; ask for fewer frames or smaller ones"
                 ))
             };
             let bytes = shape.bytes().ok_or_else(too_large)?;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ class VideoInfo:
     applied). ``rotation``: clockwise turn that display needs, in degrees; it is applied to all frames (after mirroring
     left-right where ``mirrored``). ``keyframes``: display indices at which decoding can start. ``begin_seconds``: when
     the first frame appears (not always 0); ``end_seconds``: when the last one leaves. ``damaged_units``: pieces of the
-    container that could not be read; frames may be missing where they were (0 for a sound file). ``sample_aspect``:
+    container that could not be read or are incomplete; frames may be missing where they were (0 for a sound file). ``sample_aspect``:
     (num, den) of a pixel's width / height, if stated. ``direct``: packets are read at their place in the file, without
     a demuxer.
     """
@@ -190,7 +191,7 @@ class Video:
         ``seed``, alike for all frames of one call. Float dtypes have values in 0..1 unless normalised.
         """
         steps, function = split(transforms)
-        clip = self._video.frames(_numbers(indices), steps, _dtype(dtype), _layout(layout), _seed(seed))
+        clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), _layout(layout), _seed(seed))
         return Frames(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def frames_at(
@@ -231,12 +232,27 @@ class Video:
         return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
 
 
-def _numbers(indices: Iterable[Any]) -> list[int]:
-    """Frame numbers as ints, NumPy's too. There may be millions: one by one only where something is wrong."""
-    given, most = list(indices), 2**63
+def _numbers(indices: Iterable[Any], frames: int) -> list[int]:
+    """Frame numbers as ints, NumPy's too; of a video of so many frames, or else the first number that it does not have.
+
+    There may be millions, or no end of them: read a piece at a time, and no further than they exist.
+    """
+    numbers: list[int] = []
+    rest = iter(indices)
+    while given := list(itertools.islice(rest, 1 << 16)):
+        piece = _whole_numbers(given)
+        if min(piece) < -frames or max(piece) >= frames:
+            return [next(number for number in piece if not -frames <= number < frames)]
+        numbers += piece
+    return numbers
+
+
+def _whole_numbers(given: list[Any]) -> list[int]:
+    """As ints; one by one only where something is wrong."""
+    most = 2**63
     try:
         numbers = list(map(operator.index, given))
-        if not numbers or (bool not in set(map(type, given)) and -most <= min(numbers) and max(numbers) < most):
+        if bool not in set(map(type, given)) and -most <= min(numbers) and max(numbers) < most:
             return numbers
     except TypeError:
         pass

@@ -12,9 +12,15 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    // A signal handler's own exception (KeyboardInterrupt) is what the caller wants to see.
-    if matches!(error, Error::Interrupted) {
-        py.check_signals()?;
+    // A signal handler's own exception (KeyboardInterrupt), and what ended a function of the user's, is what the caller wants to see.
+    match error {
+        Error::Interrupted => py.check_signals()?,
+        Error::Callback { raised, .. } => {
+            if let Some(raised) = raised.downcast_ref::<PyErr>() {
+                return Ok(raised.clone_ref(py));
+            }
+        }
+        _ => {}
     }
     let classes = py.import("framespool.errors")?.getattr("BY_KIND")?;
     let value = classes.get_item(error.kind())?.call1((error.to_string(),))?;
@@ -27,6 +33,16 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         }
     }
     Ok(PyErr::from_value(value))
+}
+
+/// Asks that `what`, made in process `made_in`, is not used in a fork's child: before any lock, which a thread of the parent may have
+/// held when it forked.
+pub fn same_process(py: Python<'_>, what: &'static str, made_in: u32) -> PyResult<()> {
+    let used_in = std::process::id();
+    if used_in == made_in {
+        return Ok(());
+    }
+    Err(to_python(py, &Error::Forked { what, made_in, used_in }))
 }
 
 /// Adds the conversion to the engine's results.

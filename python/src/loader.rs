@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::entries::Entries;
-use crate::errors::OrRaise;
+use crate::errors::{same_process, OrRaise};
 use crate::images::drawn;
 use crate::index::{Kept, Wanted};
 use crate::order::{self, word};
@@ -155,6 +155,8 @@ pub struct Spool {
     index: Kept,
     len_batches: u64,
     num_clips: u64,
+    of_pictures: bool,
+    made_in: u32,
 }
 
 fn config(
@@ -202,12 +204,17 @@ fn config(
 }
 
 impl Spool {
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        same_process(py, if self.of_pictures { "ImageLoader" } else { "ClipLoader" }, self.made_in)
+    }
+
     /// Runs `work` on the spool without the GIL; an interrupt raises what its handler raised.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut spool::Spool) -> Result<T> + Send,
     ) -> PyResult<T> {
+        self.check_process(py)?;
         let Ok(mut guard) = self.spool.try_lock() else {
             return Err(PyRuntimeError::new_err(
                 "the loader is in use by another thread; give each thread a loader of its own",
@@ -250,6 +257,7 @@ impl Spool {
         settings: Settings,
     ) -> PyResult<Self> {
         let index = py.detach(|| Kept::open(&settings.index)).or_raise(py)?;
+        let of_pictures = settings.of_pictures;
         let config = config(py, dataset, &rule, &steps, settings, &index)?;
         let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
         let (len_batches, num_clips) = (spool.len_batches(), spool.num_clips());
@@ -258,7 +266,19 @@ impl Spool {
         let progress = Box::new(spool.progress());
         let callables = rule.callables().cloned().collect();
         let spool = Mutex::new(Some(spool));
-        Ok(Self { spool, callables, counter, failures, progress, index, len_batches, num_clips })
+        let made_in = std::process::id();
+        Ok(Self {
+            spool,
+            callables,
+            counter,
+            failures,
+            progress,
+            index,
+            len_batches,
+            num_clips,
+            of_pictures,
+            made_in,
+        })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -304,22 +324,25 @@ impl Spool {
     }
 
     /// The batch that a pass delivers next; `None` where another pass has begun since.
-    fn next_number(&self, pass: u64) -> Option<u64> {
+    fn next_number(&self, py: Python<'_>, pass: u64) -> PyResult<Option<u64>> {
+        self.check_process(py)?;
         let (under_way, next) = (self.progress)();
-        (under_way == pass).then_some(next)
+        Ok((under_way == pass).then_some(next))
     }
 
     /// What failed so far: (video, file, kind, message, clips) for each video.
-    fn failures(&self) -> Vec<(u32, Option<String>, &'static str, String, u64)> {
+    fn failures(&self, py: Python<'_>) -> PyResult<Vec<(u32, Option<String>, &'static str, String, u64)>> {
+        self.check_process(py)?;
         let told = |failure: Failure| {
             let Failure { video_id, error, clips } = failure;
             let file = error.site().map(|site| site.file.to_string());
             (video_id, file, error.kind(), error.to_string(), clips)
         };
-        (self.failures)().into_iter().map(told).collect()
+        Ok((self.failures)().into_iter().map(told).collect())
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.check_process(py)?;
         let stats = (self.counter)();
         let (decoding, times) = (stats.decoding, stats.times);
         let dict = PyDict::new(py);

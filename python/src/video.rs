@@ -19,12 +19,12 @@ use framespool::pixels::{Dtype, Layout, Recipe};
 use framespool::source::{self, FolderSource, FrameFolder, Member, MemorySource, Opener};
 use framespool::spool::DecoderChoice;
 use framespool::units::DisplayIndex;
-use framespool::video::{FrameStream, Video as Engine, Workbench};
+use framespool::video::{FrameStream, Picture, Video as Engine, Workbench};
 use framespool::Error;
 use framespool_datasets::Tables;
 use pyo3::prelude::*;
 
-use crate::errors::OrRaise;
+use crate::errors::{same_process, OrRaise};
 use crate::index::{Kept, Wanted};
 use crate::order::word;
 use crate::recipe::{recipe, Step};
@@ -216,6 +216,9 @@ impl Clip {
 pub struct FrameIterator {
     /// `None` when the end or an error was reached.
     stream: Mutex<Option<FrameStream>>,
+    /// A frame that came while a signal handler raised: the next one.
+    kept: Mutex<Option<Picture>>,
+    made_in: u32,
 }
 
 #[pymethods]
@@ -225,7 +228,11 @@ impl FrameIterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
+        same_process(py, "iterator over a Video", self.made_in)?;
         let next = py.detach(|| {
+            if let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Ok(Some(kept));
+            }
             let _calling = calling();
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(stream) = held.as_mut() else { return Ok(None) };
@@ -237,6 +244,11 @@ impl FrameIterator {
             next
         });
         let picture = raise_own(py, next)?;
+        // A signal that came with the frame would otherwise be seen after it was handed over, and the frame be lost.
+        if let Err(raised) = py.check_signals() {
+            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = picture;
+            return Err(raised);
+        }
         // A clip of one picture, without the dimension of time.
         Ok(picture
             .map(|(slab, shape)| Tensor::of(slab, shape.dims()[1..].to_vec(), Element::from(shape.dtype))))
@@ -253,11 +265,7 @@ impl Drop for FrameIterator {
 
 impl Video {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        let used_in = std::process::id();
-        if used_in != self.made_in {
-            return Err(Error::Forked { what: "Video", made_in: self.made_in, used_in }).or_raise(py);
-        }
-        Ok(())
+        same_process(py, "Video", self.made_in)
     }
 
     fn workbench(&self, recipe: Recipe) -> framespool::Result<Workbench> {
@@ -430,7 +438,8 @@ impl Video {
         let recipe = Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
         let start = || FrameStream::start(&self.engine, self.workbench(recipe)?);
         let stream = py.detach(start).or_raise(py)?;
-        Ok(FrameIterator { stream: Mutex::new(Some(stream)) })
+        let (stream, kept) = (Mutex::new(Some(stream)), Mutex::new(None));
+        Ok(FrameIterator { stream, kept, made_in: self.made_in })
     }
 
     fn frames(

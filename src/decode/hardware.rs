@@ -143,6 +143,9 @@ impl HardwareDecoder {
             self.counts.pictures_skipped += 1;
             return Ok(Step::More);
         }
+        if let Some(error) = pass.barrier(at) {
+            return Err(error); // the CPU says which pictures can be had all the same
+        }
         let over = pass.passes_over(at);
         pass.read(at, reader, &mut self.packet, watch).map_err(|error| match error {
             Error::Interrupted => error,

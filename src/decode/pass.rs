@@ -21,6 +21,8 @@ pub(super) struct Pass {
     pub index: Arc<VideoIndex>,
     run: Run,
     next: u32,
+    /// The packet that the decoder was given last.
+    last_sent: DecodeIndex,
     /// Wanted and not handed on yet, ascending.
     missing: Vec<DecodeIndex>,
     /// Times the decoder refused to go on.
@@ -53,6 +55,7 @@ impl Pass {
             .filter(Roles::can_drop);
         Self {
             next: run.start.0,
+            last_sent: run.start,
             missing: run.wanted.clone(),
             refusals: 0,
             damage: None,
@@ -197,18 +200,39 @@ impl Pass {
         self.run.end
     }
 
+    /// Why nothing from packet `at` on can be trusted, where the container knows that something is missing.
+    pub fn barrier(&self, at: DecodeIndex) -> Option<Error> {
+        let packet = &self.index.packets[at.at()];
+        let reason = if packet.is_corrupt() {
+            "a part of the packet is missing from the file"
+        } else if packet.is_after_gap() && at != self.run.start {
+            "packets before it are missing from the file"
+        } else {
+            return None;
+        };
+        let site = self.index.site_of_packet(at);
+        (!self.leads(at)).then(|| Error::Decode { site, reason: reason.to_owned() })
+    }
+
     /// Takes note of a packet that could not be read.
     pub fn cut_off(&mut self, at: DecodeIndex, error: Error) {
         self.damage = Some((at, error));
     }
 
-    /// Takes note of what the decoder said about a packet.
-    pub fn sent(&mut self, at: DecodeIndex, complaint: Option<&str>) {
-        let Some(reason) = complaint else { return };
+    /// Takes note of a packet that the decoder was given, and of why it refused it, if it did.
+    pub fn sent(&mut self, at: DecodeIndex, refused: Option<&str>) {
+        self.last_sent = at;
+        if let Some(reason) = refused {
+            self.complained(reason);
+        }
+    }
+
+    /// Takes note of what the decoder said about the packet that it was given last.
+    fn complained(&mut self, reason: &str) {
         if self.threaded {
             self.hurt(self.run.start, reason); // nothing that comes from now on can be trusted
-        } else if !self.leads(at) {
-            self.hurt(at, reason);
+        } else if !self.leads(self.last_sent) {
+            self.hurt(self.last_sent, reason);
         }
     }
 
@@ -233,7 +257,12 @@ impl Pass {
     ) -> Result<Duration> {
         let mut painting = Duration::ZERO;
         loop {
-            match decoder.receive(frame) {
+            let received = decoder.receive(frame);
+            // Some decoders (HEVC) take a packet up only when a frame is asked for: what they say of it comes then.
+            if let Some(reason) = decoder.complaint() {
+                self.complained(&reason);
+            }
+            match received {
                 Ok(Received::NeedsInput | Received::End) => return Ok(painting),
                 Ok(Received::Frame) => {}
                 Err(reason) => {
@@ -245,9 +274,6 @@ impl Pass {
                     }
                     continue;
                 }
-            }
-            if let Some(reason) = decoder.complaint().filter(|_| self.threaded) {
-                self.hurt(self.run.start, &reason);
             }
             let Some(tie) = frame.tie(self.tie_by_time) else { continue };
             if let Some(reason) = frame.damage().filter(|_| !self.leads(tie)) {

@@ -23,7 +23,8 @@ pub fn scan(
     let site = Site::file(source.name());
     let mut demuxer = Demuxer::open(source.clone(), true)?;
     let info = demuxer.info(limits)?;
-    let mut packets = Vec::new();
+    let mut packets: Vec<PacketFact> = Vec::new();
+    let mut stepped_over = 0;
     let mut finder = Some(Finder::new(source.clone()));
     let mut packet = Packet::new();
     while demuxer.next_packet(&mut packet)? {
@@ -36,6 +37,8 @@ pub fn scan(
         if offset.is_none() {
             finder = None; // one packet that must come through the demuxer sends all of them there
         }
+        let after_gap = demuxer.stepped_over() > stepped_over;
+        stepped_over = demuxer.stepped_over();
         packets.push(PacketFact {
             offset,
             size: packet.data().len() as u32,
@@ -44,13 +47,24 @@ pub fn scan(
             duration: packet.duration(),
             key: packet.is_key(),
             discard: packet.is_discard(),
+            corrupt: packet.is_corrupt(),
+            after_gap,
         });
         visit(&info, &packet)?;
     }
     if finder.is_none() {
         packets.iter_mut().for_each(|p| p.offset = None);
     }
-    let (container, damaged_units) = (demuxer.container(), demuxer.stepped_over());
+    let container = demuxer.container();
+    let corrupt = packets.iter().filter(|p| p.corrupt).count();
+    if container == "mpegts" {
+        // What lacks a piece there is handed to a parser, which cuts it at the next start code: the flag comes with the picture
+        // that it completes, the one before, and the piece lacks in the one that follows.
+        for n in (1..packets.len()).rev() {
+            packets[n].corrupt |= packets[n - 1].corrupt;
+        }
+    }
+    let damaged_units = stepped_over.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
     Ok(Track { container, info, packets, damaged_units })
 }
 

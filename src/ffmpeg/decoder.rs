@@ -5,7 +5,8 @@
 
 use std::ffi::{c_int, CStr};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ffmpeg_sys_next as ffi;
 
@@ -13,7 +14,7 @@ use super::demuxer::error_text;
 use super::{log, Frame, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::CodecParams;
+use crate::media::{CodecKind, CodecParams};
 
 /// What [`Decoder::receive`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct Decoder {
     /// What its threads complain about; `None` where it has none, and the calling thread hears it.
     sink: Option<Arc<log::Sink>>,
     threads: u32,
+    /// Process whose threads these are.
+    made_in: u32,
 }
 
 // SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut self` ensures.
@@ -88,6 +91,45 @@ pub(super) fn alloc_context(
     Ok(Some(context))
 }
 
+/// What the memory of a frame is filled with before it is decoded into; `None` where the decoder is known to write or to conceal every
+/// block, or to say that it did not (HEVC: scripts/ffmpeg.patch). What another picture left in a buffer that is used again must never
+/// show. `FRAMESPOOL_POISON`, a number from 0 to 255, fills for all codecs: with a decoder that keeps this promise it changes nothing.
+fn fill(kind: CodecKind) -> Option<u8> {
+    static POISON: OnceLock<Option<u8>> = OnceLock::new();
+    let poison = POISON.get_or_init(|| std::env::var("FRAMESPOOL_POISON").ok()?.parse().ok());
+    let whole = match kind {
+        CodecKind::H264
+        | CodecKind::Hevc
+        | CodecKind::Vp9
+        | CodecKind::Av1
+        | CodecKind::Mpeg4
+        | CodecKind::Mpeg12 => true,
+        CodecKind::Vp8 | CodecKind::Other | CodecKind::Still => false,
+    };
+    poison.or((!whole).then_some(0))
+}
+
+/// The value for [`filled_buffer`]: the same for all decoders of a process that fill at all.
+static FILL: AtomicU8 = AtomicU8::new(0);
+
+/// Gets the memory of a frame as libavcodec does, and fills it.
+unsafe extern "C" fn filled_buffer(
+    context: *mut ffi::AVCodecContext,
+    frame: *mut ffi::AVFrame,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: libavcodec calls this with a live context and frame, and with flags of its own.
+    unsafe {
+        let code = ffi::avcodec_default_get_buffer2(context, frame, flags);
+        if code >= 0 {
+            for buffer in (*frame).buf.iter().take_while(|buffer| !buffer.is_null()) {
+                ptr::write_bytes((**buffer).data, FILL.load(Ordering::Relaxed), (**buffer).size);
+            }
+        }
+        code
+    }
+}
+
 impl Decoder {
     /// Opens a decoder. With one thread it works on the calling one alone: what it writes to its log while it has a packet
     /// is about that packet (see [`log`]). With more, a complaint is about one of the packets sent lately.
@@ -109,13 +151,17 @@ impl Decoder {
         let context = alloc_context(site, params, codec)?
             .ok_or_else(|| Error::malformed(site, "out of memory for a decoder"))?;
         let sink = (threads > 1).then(Arc::<log::Sink>::default);
-        let this = Self { context, draining: false, sink, threads };
+        let this = Self { context, draining: false, sink, threads, made_in: std::process::id() };
         // SAFETY: the context is live and not open yet.
         let code = unsafe {
             let c = context.as_ptr();
             (*c).thread_count = c_int::try_from(threads).unwrap_or(1);
             if let Some(sink) = &this.sink {
                 (*c).opaque = Arc::as_ptr(sink).cast_mut().cast();
+            }
+            if let Some(fill) = fill(params.codec.kind) {
+                FILL.store(fill, Ordering::Relaxed);
+                (*c).get_buffer2 = Some(filled_buffer);
             }
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
             (*c).flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED) as c_int;
@@ -186,6 +232,11 @@ impl Decoder {
 
 impl Drop for Decoder {
     fn drop(&mut self) {
+        // A fork's child does not have the threads: freeing the context would wait for them for ever. The sink stays with it.
+        if std::process::id() != self.made_in {
+            std::mem::forget(self.sink.take());
+            return;
+        }
         let mut raw = self.context.as_ptr();
         // SAFETY: owned, freed once.
         unsafe { ffi::avcodec_free_context(&mut raw) };

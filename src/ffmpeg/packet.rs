@@ -107,6 +107,11 @@ impl Packet {
         self.get().flags & ffi::AV_PKT_FLAG_DISCARD != 0
     }
 
+    /// The demuxer knows that a part of it is missing: the file ends inside it, or a piece of the transport stream was lost.
+    pub fn is_corrupt(&self) -> bool {
+        self.get().flags & ffi::AV_PKT_FLAG_CORRUPT != 0
+    }
+
     /// Sets or clears the key flag.
     pub fn set_key(&mut self, key: bool) {
         // SAFETY: owned and valid; a plain field.

@@ -3,7 +3,7 @@
 //! Never: believes a timestamp table that leaves frames out.
 
 use super::look::{Look, Start};
-use super::{FrameRecord, CONTAINER_KEY, FRAME, NO_TIME, PART, START};
+use super::{FrameRecord, AFTER_GAP, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, PART, START};
 use crate::demux::PacketFact;
 use crate::error::Result;
 use crate::ffmpeg::Parsed;
@@ -51,7 +51,14 @@ pub(super) fn tabulate(
         .map(|n| {
             let k = &known[n];
             let frame = k.look.shown && !k.fact.discard && !hidden[n];
-            let flags = [(starts[n], START), (k.fact.key, CONTAINER_KEY), (frame, FRAME), (parts[n], PART)];
+            let flags = [
+                (starts[n], START),
+                (k.fact.key, CONTAINER_KEY),
+                (frame, FRAME),
+                (parts[n], PART),
+                (k.fact.corrupt, CORRUPT),
+                (k.fact.after_gap, AFTER_GAP),
+            ];
             PacketRecord {
                 offset: k.fact.offset.unwrap_or(0),
                 order: order[n],

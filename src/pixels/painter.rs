@@ -344,8 +344,14 @@ impl Painter {
                         Shrink::Whole => Some(geometry),
                         less => shrink::in_smaller(&geometry, size, less.divisor()),
                     };
-                    let fits = smaller
-                        .ok_or_else(|| Error::Argument(format!("a crop of {geometry:?} is too fine")))?;
+                    let too_fine = || {
+                        let kernels::Rect { width, height, .. } = geometry.crop;
+                        let (across, down) = geometry.grid;
+                        Error::Argument(format!(
+                            "a crop of {width}/{across} x {height}/{down} pixels is too fine; crop a larger part"
+                        ))
+                    };
+                    let fits = smaller.ok_or_else(too_fine)?;
                     kernels::PixelPass::new(fits, finish).map_err(|e| Error::Argument(e.to_string()))
                 };
                 let passes = drawn.into_iter().map(compile).collect::<Result<Vec<_>>>()?;
@@ -384,7 +390,7 @@ fn check_room(site: &Site, shape: &ClipShape, len: usize) -> Result<()> {
     if shape.bytes().is_some_and(|bytes| bytes <= len) {
         return Ok(());
     }
-    let reason = format!("a clip of {shape:?} was given {len} bytes of the device");
+    let reason = format!("a clip of {shape} was given {len} bytes of the device");
     Err(Error::Internal { site: site.clone(), reason })
 }
 

@@ -2,6 +2,8 @@
 //! Out: dimensions, bytes, and the places of single pictures among them.
 //! Never: touches memory, but to turn a clip of codes into one of elements.
 
+use std::fmt;
+
 use framespool_kernels::{Channels, DeviceExpand, DeviceSlot, Dtype, Expand, Launch, OutSlot};
 
 use crate::error::{Error, Result};
@@ -34,6 +36,18 @@ pub struct ClipShape {
     pub layout: Layout,
     /// Element type.
     pub dtype: Dtype,
+}
+
+impl fmt::Display for ClipShape {
+    /// As "16 frames of 320x240", with the views where there are several.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { views, frames, width, height, .. } = self;
+        write!(f, "{frames} frames of {width}x{height}")?;
+        match views {
+            0 | 1 => Ok(()),
+            several => write!(f, " in {several} views"),
+        }
+    }
 }
 
 impl ClipShape {

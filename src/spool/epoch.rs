@@ -205,7 +205,7 @@ impl Epoch {
                 Some(shape) => {
                     let too_large = || {
                         Error::Argument(format!(
-                            "a batch of {clips} clips of {shape:?} does not fit into memory"
+                            "a batch of {clips} clips of {shape} does not fit into memory; use a smaller batch or smaller frames"
                         ))
                     };
                     let bytes = shape.bytes().ok_or_else(too_large)?;

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::entries::Entries;
 use super::stats::Meter;
@@ -150,7 +151,7 @@ impl Library {
                     next.store(lengths.len(), Ordering::Relaxed);
                     return Err(reason);
                 }
-                std::thread::sleep(std::time::Duration::from_millis(2));
+                std::thread::sleep(Duration::from_millis(2));
             }
             Ok(())
         });
@@ -310,8 +311,28 @@ impl Library {
         }
     }
 
-    /// Opens a video: with the index kept in memory, else with the stored one, else with one that is built now.
+    /// Opens a video: with the index kept in memory, else with the stored one, else with one that is built now. Where no more
+    /// files may be open, closes those that wait to be used again, and waits a while for others to be closed.
+    ///
+    /// # Errors
+    /// What opening and indexing report, and what `watch` says.
     pub fn open(&self, item: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
+        const PAUSE: Duration = Duration::from_millis(20);
+        const TRIES: u32 = 50;
+        for _ in 0..TRIES {
+            match self.open_once(item, meter, watch) {
+                Err(error) if error.is_out_of_descriptors() => {}
+                result => return result,
+            }
+            let idle = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(idle);
+            watch()?;
+            std::thread::sleep(PAUSE);
+        }
+        self.open_once(item, meter, watch)
+    }
+
+    fn open_once(&self, item: u32, meter: &Meter, watch: &dyn Fn() -> Result<()>) -> Result<Video> {
         let video = self.file_of(item);
         let mut folder = None;
         let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();

@@ -70,9 +70,14 @@ impl FrameStream {
 
 impl Drop for FrameStream {
     fn drop(&mut self) {
+        if std::process::id() != self.made_in {
+            // A fork's child has neither the thread nor whoever may have held the channel's lock.
+            std::mem::forget((self.frames.take(), self.thread.take()));
+            return;
+        }
         self.stop.store(true, Ordering::Relaxed);
         self.frames = None; // a thread that waits to hand over a frame wakes up
-        if let Some(thread) = self.thread.take().filter(|_| std::process::id() == self.made_in) {
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }

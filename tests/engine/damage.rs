@@ -1,15 +1,19 @@
 //! In: small real files, damaged at random places by a fixed sequence.
 //! Out: proof that damage ends in frames or typed errors: no panic, no hang, no memory out of proportion.
-//! Never: judges whether a damaged frame looks right; tests/engine/corpus.rs does, on files whose originals are known.
+//! Out also: that what is cut off or lost is noticed, where container and codec let it be.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{named, videos};
+use crate::common::{hash, named, videos};
+use framespool::decode::FrameDecoder;
 use framespool::error::Error;
+use framespool::index::VideoIndex;
 use framespool::order::rng::Key;
 use framespool::pixels::transform::{Size, Target, Transform};
 use framespool::pixels::{Dtype, Layout, Recipe};
+use framespool::plan;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::DisplayIndex;
 use framespool::video::{GrowingCanvas, Video, Workbench};
@@ -135,4 +139,100 @@ fn times_further_apart_than_a_number_can_say_are_an_error() {
     let error = index(i64::MIN + 1000, i64::MAX - 1000).expect_err("further apart than can be said");
     assert!(matches!(error, Error::Malformed { .. }), "{error}");
     assert!(error.to_string().contains("apart.ivf"), "{error}");
+}
+
+/// The frames of a file that come out, as hashes, with their display index; one decode range that fails costs the frames behind it.
+fn delivered(bytes: &[u8], decoder: &mut FrameDecoder) -> Result<(VideoIndex, Vec<(u32, String)>), Error> {
+    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes.to_vec()));
+    let video = Video::open(source, &|| Ok(()))?;
+    let index = video.index().clone();
+    let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
+    let mut reader = video.reader();
+    let mut frames = Vec::new();
+    for run in plan::runs(&index, &all) {
+        // What an error leaves out is left out; that it is an error is for others to see.
+        let _ = decoder.run(&mut reader, &run, &|| Ok(()), |packet, frame| {
+            let display = index.frames.iter().position(|f| f.packet == packet).expect("a frame of the index");
+            frames.push((display as u32, hash(frame)));
+            Ok(())
+        });
+    }
+    frames.sort();
+    Ok(((*index).clone(), frames))
+}
+
+/// Damages a file in several ways: what comes out is what the intact file holds, whatever the decoder did before, with one thread or
+/// several. Returns how many of the files lost a frame that their index lists.
+fn nothing_wrong_comes_out(path: &str, damaged: impl Iterator<Item = Vec<u8>>) -> usize {
+    let entry = named(path);
+    let right: BTreeSet<String> = entry.hashes().into_iter().map(|(_, hash)| hash).collect();
+    let other = named("video/derived/hevc_main_open_gop_640x360.mp4");
+    let other = std::fs::read(other.root.join(&other.path)).expect("readable");
+    let mut noticed = 0;
+    for (n, bytes) in damaged.enumerate() {
+        let mut fresh = FrameDecoder::new();
+        let Ok((index, first)) = delivered(&bytes, &mut fresh) else { continue };
+        for (display, hash) in &first {
+            assert!(right.contains(hash), "{path}, case {n}: frame {display} is none of the file's frames");
+        }
+        noticed += usize::from(first.len() < index.num_frames() as usize);
+        let mut used = FrameDecoder::with_threads(4);
+        delivered(&other, &mut used).expect("sound");
+        let (_, second) = delivered(&bytes, &mut used).expect("as before");
+        let shared: Vec<_> = second.iter().filter(|frame| first.iter().any(|f| f.0 == frame.0)).collect();
+        assert!(
+            shared.into_iter().all(|frame| first.contains(frame)),
+            "{path}, case {n}: unlike the first time"
+        );
+        assert!(second.iter().all(|(_, hash)| right.contains(hash)), "{path}, case {n}: wrong with threads");
+    }
+    noticed
+}
+
+#[test]
+fn a_picture_that_is_cut_off_is_not_delivered() {
+    let mut noticed = 0;
+    for path in [
+        "video/codecs/hevc_176x144.h265",
+        "video/derived/hevc_open_gop_640x360.ts",
+        "video/codecs/hevc_single_keyframe.ts",
+        "video/codecs/h264_320x240.h264",
+        "video/derived/ts_start_10h_640x360.ts",
+        "video/codecs/vp9_352x288.ivf",
+        "video/codecs/mpeg2_raw.m2v",
+        "video/codecs/msmpeg4v3.avi",
+        "video/codecs/mjpeg_320x240.avi",
+    ] {
+        let entry = named(path);
+        let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+        let mut sequence = Sequence(7);
+        let cuts = (0..12).map(|_| intact.len() / 2 + sequence.below(intact.len() / 2));
+        let cuts: Vec<usize> = cuts.chain((1..6).map(|n| intact.len() - 29 * n)).collect();
+        let of_file = nothing_wrong_comes_out(path, cuts.into_iter().map(|end| intact[..end].to_vec()));
+        println!("{path}: {of_file} of 17 cuts leave a frame out");
+        noticed += of_file;
+    }
+    assert!(noticed > 40, "{noticed}");
+}
+
+#[test]
+fn a_lost_packet_of_a_transport_stream_is_noticed() {
+    for path in [
+        "video/derived/hevc_open_gop_640x360.ts",
+        "video/codecs/hevc_single_keyframe.ts",
+        "video/derived/ts_start_10h_640x360.ts",
+        "video/codecs/mpeg2_open_gop_720x405.ts",
+        "video/derived/mpeg2_interlaced_720x576.ts",
+    ] {
+        let entry = named(path);
+        let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+        const PACKET: usize = 188;
+        let count = intact.len() / PACKET;
+        let mut sequence = Sequence(11);
+        let lost: Vec<usize> = (0..20).map(|_| count / 8 + sequence.below(count - count / 8)).collect();
+        let without = |n: usize| [&intact[..n * PACKET], &intact[(n + 1) * PACKET..]].concat();
+        let noticed = nothing_wrong_comes_out(path, lost.into_iter().map(without));
+        println!("{path}: {noticed} of 20 lost packets leave a frame out");
+        assert!(noticed >= 10, "{path}: {noticed}");
+    }
 }

@@ -392,6 +392,36 @@ def test_counts_can_be_read_while_another_thread_waits_for_a_batch(short_clips):
     assert not poller.is_alive() and reads[-1][1:] == (4, 13)
 
 
+def test_too_many_open_files_are_no_fault_of_the_next_file(short_clips):
+    program = """
+        import os, resource, sys, threading, time
+        import framespool as fsp
+
+        paths = sys.argv[2:]
+        rule = fsp.sampling.windows(sequence_length=4)
+        loader = fsp.ClipLoader(paths, rule, batch_size=2, num_threads=1, on_error="skip", index=False)
+        expected = len([clip for batch in loader for clip in batch.clip_ids.tolist()])
+        again = fsp.ClipLoader(paths, rule, batch_size=2, num_threads=1, on_error="skip", index=False)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        if sys.argv[1] == "for a moment":
+            threading.Timer(0.3, lambda: [os.close(file) for file in held]).start()
+        try:
+            print(len([clip for batch in again for clip in batch.clip_ids.tolist()]) == expected, again.stats()["errors"])
+        except fsp.ReadError as error:
+            print(type(error).__name__, "ulimit" in str(error), "not to blame" in str(error))
+    """
+    for how, said in (("for a moment", "True {}"), ("for ever", "ReadError True True")):
+        command = [sys.executable, "-c", textwrap.dedent(program), how, *(path for path, _ in short_clips[:4])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.stdout.strip() == said, (how, done.stdout, done.stderr)
+
+
 def test_a_new_iteration_ends_the_one_before(short_clips):
     batches = loader(short_clips)
     first = iter(batches)

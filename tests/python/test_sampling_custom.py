@@ -162,8 +162,23 @@ def test_on_the_callers_thread_the_exception_itself_is_the_cause(short_clips):
         fsp.sampling.custom(interrupted).frames(10)
     with pytest.raises(KeyboardInterrupt):
         loader(short_clips, interrupted).explain(0)
-    with pytest.raises(fsp.errors.ClipError, match="raised KeyboardInterrupt"):
-        list(loader(short_clips[:1], interrupted))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit(3), GeneratorExit])
+def test_what_ends_the_program_is_raised_as_it_is_whatever_is_done_about_bad_clips(short_clips, on_error, ends):
+    calls = []
+
+    def fn(info, rng):
+        calls.append(info.clip)
+        if len(calls) == 3:
+            raise ends
+        return [0, 1]
+
+    batches = loader(short_clips, fn, batch_size=1, num_threads=1, prefetch=0, look_ahead=0, on_error=on_error)
+    with pytest.raises(ends if isinstance(ends, type) else type(ends)) as raised:
+        list(batches)
+    assert raised.value.__traceback__ is not None
 
 
 def test_a_function_may_use_rules_of_its_own(short_clips):

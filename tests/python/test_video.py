@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import framespool as fsp
@@ -194,6 +195,15 @@ def test_a_clip_that_starts_before_the_video_is_refused(video):
     with pytest.raises(IndexError, match="-181"):
         video.clip(start=-181, sequence_length=2)
     assert video.clip(start=-180, sequence_length=2).indices == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("endless", "first"),
+    [(range(10**12), 180), (range(-(10**12), 0), -(10**12)), (itertools.count(), 180), (itertools.count(-181), -181)],
+)
+def test_frame_numbers_are_read_only_as_far_as_they_exist(video, endless, first):
+    with pytest.raises(IndexError, match=f"frame {first} "):
+        video.frames(endless)
 
 
 @pytest.mark.parametrize("wrong", [7.9, "3", True, None, 2**70, [1]])

@@ -72,7 +72,7 @@ def _text(found: Probe) -> str:
         "  NVDEC: " + (found.nvdec if found.nvdec is not None else f"no, {found.nvdec_reason}"),
     ]
     if info.damaged_units:
-        lines.append(f"  {info.damaged_units} pieces of the container could not be read: frames may be missing there")
+        lines.append(f"  {info.damaged_units} pieces of the container are damaged: frames may be missing there")
     if not info.direct:
         lines.append("  packets are read through the demuxer, since they do not lie in the file in one piece")
     clip = f"{found.clip_frames} frames, {found.clip_stride} apart"

@@ -6,7 +6,6 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -77,14 +76,12 @@ pub fn note(raised: PyErr) {
     });
 }
 
-/// Does `work`, which may call Python functions on this thread: its error gets what they raised as its cause. An interrupt
-/// takes the error's place.
+/// Does `work`, which may call Python functions on this thread: its error gets what they raised as its cause.
 pub fn with_cause<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let outer = RAISED.replace(Some(None));
     let result = work();
     let raised = RAISED.replace(outer).flatten();
     match (result, raised) {
-        (Err(_), Some(raised)) if !raised.is_instance_of::<PyException>(py) => Err(raised),
         (Err(error), Some(raised)) => {
             error.set_cause(py, Some(raised));
             Err(error)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use framespool::sampling::{Draw, Footage, Rule, Sample, MOST_FRAMES};
 use framespool::{Error, Result};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::args::Callable;
@@ -122,9 +123,15 @@ impl Custom {
             Ok(self.checked(indices, frames))
         };
         chosen().unwrap_or_else(|raised| {
-            let text = self.wrong(&format!("raised {}", told(py, &raised)));
+            let what = format!("raised {}", told(py, &raised));
+            // KeyboardInterrupt, SystemExit and their like are about the program, whatever `on_error` says of a clip.
+            if !raised.is_instance_of::<PyException>(py) {
+                let reason = format!("the sampling function {} {what}", self.name);
+                return Err(Error::Callback { reason, raised: Arc::new(raised) });
+            }
+            let error = self.wrong(&what);
             note(raised);
-            Err(text)
+            Err(error)
         })
     }
 

@@ -70,6 +70,8 @@ impl Edits {
             duration: s.duration,
             key: s.key,
             discard: s.cts < self.from || s.cts >= self.to,
+            corrupt: false,
+            after_gap: false,
         }
     }
 }

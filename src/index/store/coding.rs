@@ -14,7 +14,7 @@ use crate::units::{DecodeIndex, TimeBase};
 
 /// Raised whenever indices are written down differently, or whenever `build` finds something else in the same file: what
 /// was stored before is then built again. `tests/engine/index_store.rs` compares indices of real files with recorded ones.
-pub const FORMAT: u8 = 4;
+pub const FORMAT: u8 = 5;
 
 /// Pictures that a decoder may be told to hold back.
 const MOST_REORDERED: u8 = 16;

@@ -5,6 +5,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use super::database::{self, Access};
 use super::process;
@@ -14,6 +15,10 @@ use crate::error::{Error, Result, Site};
 
 /// Name of the database in its folder.
 const FILE: &str = "framespool-index.sqlite3";
+
+/// How often opening is tried again, and after which pause.
+const TRIES: u32 = 25;
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// Stores of this process that are in use.
 static OPEN: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
@@ -43,6 +48,17 @@ impl Store {
                  use the spawn or forkserver start method, or index=False",
             );
         };
+        // Somebody may remove the folder between the steps of opening: what is made again a moment later is as good.
+        for _ in 0..TRIES {
+            match Self::open_once(place, access) {
+                Err(_) if access == Access::Write => std::thread::sleep(PAUSE),
+                result => return result,
+            }
+        }
+        Self::open_once(place, access)
+    }
+
+    fn open_once(place: &Path, access: Access) -> Result<Arc<Self>> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|store| store.strong_count() > 0);
         if access == Access::Write {

@@ -32,9 +32,9 @@ class VideoInfo:
     applied). ``rotation``: clockwise turn that display needs, in degrees; it is applied to all frames (after mirroring
     left-right where ``mirrored``). ``keyframes``: display indices at which decoding can start. ``begin_seconds``: when
     the first frame appears (not always 0); ``end_seconds``: when the last one leaves. ``damaged_units``: pieces of the
-    container that could not be read or are incomplete; frames may be missing where they were (0 for a sound file). ``sample_aspect``:
-    (num, den) of a pixel's width / height, if stated. ``direct``: packets are read at their place in the file, without
-    a demuxer.
+    container that could not be read or are incomplete; frames may be missing where they were (0 for a sound file).
+    ``sample_aspect``: (num, den) of a pixel's width / height, if stated. ``direct``: packets are read at their place in
+    the file, without a demuxer.
     """
 
     path: str

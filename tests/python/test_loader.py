@@ -412,7 +412,8 @@ def test_too_many_open_files_are_no_fault_of_the_next_file(short_clips):
         if sys.argv[1] == "for a moment":
             threading.Timer(0.3, lambda: [os.close(file) for file in held]).start()
         try:
-            print(len([clip for batch in again for clip in batch.clip_ids.tolist()]) == expected, again.stats()["errors"])
+            found = len([clip for batch in again for clip in batch.clip_ids.tolist()])
+            print(found == expected, again.stats()["errors"])
         except fsp.ReadError as error:
             print(type(error).__name__, "ulimit" in str(error), "not to blame" in str(error))
     """

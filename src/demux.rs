@@ -6,7 +6,7 @@ pub mod mp4;
 pub mod read;
 pub mod scan;
 
-use crate::media::StreamInfo;
+use crate::media::{StreamInfo, StreamSummary};
 
 /// What a container says about one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Track {
     pub container: String,
     /// Facts of the stream.
     pub info: StreamInfo,
+    /// All streams of the container, by index.
+    pub streams: Vec<StreamSummary>,
     /// Packets in decode order.
     pub packets: Vec<PacketFact>,
     /// Damaged units of the container that reading had to step over, and packets of which a part is missing.

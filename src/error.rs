@@ -114,6 +114,16 @@ pub enum Error {
         /// What it holds instead.
         reason: String,
     },
+    /// The stream that was asked for is no video stream.
+    #[error("{site}: stream {stream} is not a video stream; the file has {streams}; give the index of a video stream, or none for the default one")]
+    NotVideo {
+        /// Where.
+        site: Site,
+        /// Index that was asked for.
+        stream: u32,
+        /// The streams of the file.
+        streams: String,
+    },
     /// Understood, but beyond what this build does.
     #[error("{site}: {what} is not supported by this build; convert the file or leave it out")]
     Unsupported {
@@ -236,7 +246,7 @@ impl Error {
             Error::Io { .. } => "io",
             Error::Malformed { .. } => "malformed",
             Error::Truncated { .. } => "truncated",
-            Error::NoVideo { .. } => "no_video",
+            Error::NoVideo { .. } | Error::NotVideo { .. } => "no_video",
             Error::Unsupported { .. } => "unsupported",
             Error::Decode { .. } => "decode",
             Error::Limit { .. } => "limit",
@@ -270,6 +280,7 @@ impl Error {
             | Error::Malformed { site, .. }
             | Error::Truncated { site, .. }
             | Error::NoVideo { site, .. }
+            | Error::NotVideo { site, .. }
             | Error::Unsupported { site, .. }
             | Error::Decode { site, .. }
             | Error::Limit { site, .. }

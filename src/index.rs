@@ -18,10 +18,10 @@ pub mod store;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ffmpeg::Packet;
-use crate::media::StreamInfo;
+use crate::media::{list_streams, StreamInfo, StreamSummary};
 use crate::units::{DecodeIndex, DisplayIndex};
 
-pub use build::{build, from_scan};
+pub use build::{build, build_stream, from_scan};
 
 /// Packet table entry. 32 bytes, so that an hour of video at 60 frames a second takes 7 MB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub struct VideoIndex {
     pub container: String,
     /// Facts of the stream.
     pub info: StreamInfo,
+    /// All streams of the container, by index.
+    pub streams: Vec<StreamSummary>,
     /// Packets in decode order.
     pub packets: Vec<PacketRecord>,
     /// Frames in presentation order: `frames[i]` is frame *i*.
@@ -126,6 +128,20 @@ impl VideoIndex {
     /// Number of frames.
     pub fn num_frames(&self) -> u32 {
         self.frames.len() as u32
+    }
+
+    /// Whether this is the index of the stream that is asked for: those of pictures are made without being asked.
+    ///
+    /// # Errors
+    /// `NotVideo`.
+    pub fn check_stream(&self, wanted: Option<u32>) -> Result<()> {
+        match wanted.filter(|&wanted| wanted != self.info.stream) {
+            None => Ok(()),
+            Some(stream) => {
+                let streams = list_streams(&self.streams);
+                Err(Error::NotVideo { site: self.site.clone(), stream, streams })
+            }
+        }
     }
 
     /// Resolves a frame number, counting from the end where it is negative.
@@ -246,6 +262,7 @@ impl VideoIndex {
             + self.packets.len() * size_of::<PacketRecord>()
             + self.frames.len() * size_of::<FrameRecord>()
             + self.info.params.extradata.len()
+            + self.streams.iter().map(|s| size_of::<StreamSummary>() + s.codec.len()).sum::<usize>()
             + self.starts.len() * size_of::<u32>()
             + self.preambles.iter().map(|p| p.1.len()).sum::<usize>()
     }
@@ -302,6 +319,7 @@ impl VideoIndex {
                 sample_aspect: None,
                 frame_rate: None,
             },
+            streams: Vec::new(),
             packets: packets.iter().map(record).collect(),
             end_pts: shown.len() as i64,
             frames: shown.iter().enumerate().map(frame).collect(),

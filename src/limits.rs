@@ -2,12 +2,23 @@
 //! Out: the same numbers, or an error, before they size anything.
 //! Never: an allocation on a file's word alone.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result, Site};
+
+/// Memory that building an index takes at its peak, for each packet.
+const INDEX_BYTES_PER_PACKET: u64 = 256;
+/// Memory that building an index may take, whatever the file: a day of video at 48 frames a second.
+const MAX_INDEX_BYTES: u64 = 1 << 30;
+/// Packets that any file may have. Beyond these a file must have four bytes for each: a sample table of MP4 takes as many for
+/// the packet's size alone, so that a file that was cut off behind its tables stays below.
+const MIN_PACKETS: u64 = 1 << 16;
+const MIN_BYTES_PER_PACKET: u64 = 4;
 
 /// Caps on what one video may ask for. Generous for real files, small against damage.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Packets (and thus frames) of one video: 50 million is nine days at 60 frames a second.
+    /// Packets (and thus frames) of one video.
     pub packets: u64,
     /// Payload of one packet.
     pub packet_bytes: u64,
@@ -22,9 +33,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            packets: 50_000_000,
+            packets: MAX_INDEX_BYTES / INDEX_BYTES_PER_PACKET,
             packet_bytes: 1 << 28,
-            header_bytes: 1 << 30,
+            header_bytes: 1 << 28,
             extradata_bytes: 1 << 20,
             picture_samples: 1 << 28,
         }
@@ -32,11 +43,97 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The same for a file of `len` bytes, which can hold only so many packets: tables may claim any number of them.
+    pub fn within(&self, len: u64) -> Self {
+        Self { packets: self.packets.min(Self::held_by(len)), ..self.clone() }
+    }
+
+    /// Packets, of all its streams together, that a file of `len` bytes can hold.
+    pub fn held_by(len: u64) -> u64 {
+        MIN_PACKETS + len / MIN_BYTES_PER_PACKET
+    }
+
     /// `value` if it is at most `cap`; `what` names it in the error.
     pub fn check(site: &Site, what: &'static str, value: u64, cap: u64) -> Result<u64> {
         if value > cap {
             return Err(Error::Limit { site: site.clone(), what, value, cap });
         }
         Ok(value)
+    }
+}
+
+/// Whether this process has the memory for `count` elements that other code is going to allocate, which would end the process
+/// where that fails: it is asked for, and given back.
+///
+/// # Errors
+/// As [`reserve`].
+pub fn check_room<T>(site: &Site, count: usize) -> Result<()> {
+    let mut all: Vec<T> = Vec::new();
+    reserve(site, &mut all, count)?;
+    std::hint::black_box(&all); // or the compiler leaves the allocation out
+    Ok(())
+}
+
+/// The same for the index of so many packets.
+///
+/// # Errors
+/// As [`reserve`].
+pub fn check_room_for_index(site: &Site, packets: usize) -> Result<()> {
+    check_room::<[u8; INDEX_BYTES_PER_PACKET as usize]>(site, packets)
+}
+
+/// Makes room for `more` elements, as a number from a file demands.
+///
+/// # Errors
+/// `Io` where this process gets no memory for them: allocations that cannot fail would end it.
+pub fn reserve<T>(site: &Site, vec: &mut Vec<T>, more: usize) -> Result<()> {
+    vec.try_reserve(more).map_err(|_| {
+        let bytes = more.saturating_mul(size_of::<T>());
+        let reason =
+            format!("no memory for {bytes} bytes; the file is damaged, or this process needs more memory");
+        let source = Arc::new(std::io::Error::new(std::io::ErrorKind::OutOfMemory, reason));
+        Error::Io { site: site.clone(), source }
+    })
+}
+
+/// Makes `bytes` so long; what is new is zero.
+///
+/// # Errors
+/// As [`reserve`].
+pub fn resize(site: &Site, bytes: &mut Vec<u8>, len: usize) -> Result<()> {
+    reserve(site, bytes, len.saturating_sub(bytes.len()))?;
+    bytes.resize(len, 0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_no_more_packets_than_it_can_hold() {
+        let packets = |len| Limits::default().within(len).packets;
+        assert_eq!(packets(0), 1 << 16);
+        assert_eq!(packets(400_000), (1 << 16) + 100_000);
+        assert_eq!(packets(u64::MAX), 1 << 22);
+        // A whole day at 30 frames a second, and a file that ends where its tables do.
+        let day = 24 * 3600 * 30;
+        assert!(packets(4 * day) >= day);
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error() {
+        let site = Site::file(&"a.mp4".into());
+        let error = reserve(&site, &mut Vec::<u64>::new(), usize::MAX / 8).unwrap_err();
+        assert_eq!(error.kind(), "io");
+        assert!(error.to_string().contains("a.mp4: no memory for"), "{error}");
+        let mut bytes = vec![1];
+        assert!(resize(&site, &mut bytes, usize::MAX).is_err());
+        assert_eq!(bytes, [1]);
+        resize(&site, &mut bytes, 3).unwrap();
+        assert_eq!(bytes, [1, 0, 0]);
+        assert!(
+            check_room_for_index(&site, 1000).is_ok() && check_room_for_index(&site, usize::MAX).is_err()
+        );
     }
 }

@@ -2,6 +2,8 @@
 //! Out: plain data, the same whoever read them.
 //! Never: reads bytes or calls a decoder.
 
+use std::fmt;
+
 use crate::units::TimeBase;
 
 /// A codec: FFmpeg's number for it (stable within a major version) and its usual name.
@@ -150,10 +152,79 @@ impl Turn {
     }
 }
 
+/// What a stream of a container carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum StreamKind {
+    /// Pictures that play.
+    Video,
+    /// One picture that belongs to the whole file, such as cover art.
+    AttachedPicture,
+    /// Sound.
+    Audio,
+    /// Subtitles.
+    Subtitle,
+    /// A file, such as a font.
+    Attachment,
+    /// Anything else.
+    Data,
+}
+
+impl StreamKind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Video, Self::AttachedPicture, Self::Audio, Self::Subtitle, Self::Attachment, Self::Data];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Video => "video",
+            Self::AttachedPicture => "attached_picture",
+            Self::Audio => "audio",
+            Self::Subtitle => "subtitle",
+            Self::Attachment => "attachment",
+            Self::Data => "data",
+        }
+    }
+}
+
+/// One of the streams of a container, as the container describes it. Its index is its place in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSummary {
+    /// What it carries.
+    pub kind: StreamKind,
+    /// FFmpeg's name of the codec, "none" where it has none.
+    pub codec: String,
+    /// Picture size of a video stream, before it is turned for display; else 0.
+    pub width: u32,
+    /// Likewise.
+    pub height: u32,
+    /// Frames of a video stream that the container states; `None` where it states none.
+    pub num_frames: Option<u64>,
+    /// The container marks it as one to be played by default.
+    pub is_default: bool,
+}
+
+impl fmt::Display for StreamSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.codec)?;
+        if self.width > 0 {
+            write!(f, " {}x{}", self.width, self.height)?;
+        }
+        f.write_str(if self.is_default { " (default)" } else { "" })
+    }
+}
+
+/// The streams of a container by index, for messages.
+pub fn list_streams(streams: &[StreamSummary]) -> String {
+    let listed = streams.iter().enumerate().map(|(index, stream)| format!("{index}: {stream}"));
+    listed.collect::<Vec<_>>().join(", ")
+}
+
 /// One video stream of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamInfo {
-    /// Number of the stream (MP4: place of the track among all).
+    /// Index of the stream among all streams of the container, as libavformat counts them.
     pub stream: u32,
     /// Codec parameters.
     pub params: CodecParams,

@@ -79,6 +79,8 @@ pub struct SpoolConfig {
     pub entries: Arc<Entries>,
     /// Whether files are pictures (JPEG, PNG): clips of one frame.
     pub of_pictures: bool,
+    /// Index of the stream that is read of every file, among all its streams; `None` for the best one of each.
+    pub stream: Option<u32>,
     /// Rule that makes clips out of videos.
     pub sampling: Sampling,
     /// Order of clips. How many there are, and the mix, are filled in once the videos are known.
@@ -253,7 +255,8 @@ impl Spool {
         let meter = Arc::new(Meter::default());
         let config = Arc::new(config);
         let (entries, sampling) = (config.entries.clone(), config.sampling.clone());
-        let library = Library::new(entries, sampling, config.of_pictures, config.index.clone());
+        let library =
+            Library::new(entries, sampling, config.of_pictures, config.stream, config.index.clone());
         let library = Arc::new(library.survey(config.threads, config.on_error, &meter, watch)?);
         if library.num_clips() == 0 {
             return Err(Error::Argument(format!(

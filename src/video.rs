@@ -16,7 +16,7 @@ use crate::decode::{Counts, FrameDecoder, Step, StillPicture, StillReader, Times
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::index::{build, VideoIndex};
+use crate::index::{build_stream, VideoIndex};
 use crate::limits::Limits;
 use crate::media::CodecKind;
 use crate::order::rng::Key;
@@ -38,9 +38,18 @@ pub struct Video {
 }
 
 impl Video {
-    /// Indexes a source; `watch` is called meanwhile and stops it by an error.
+    /// Indexes the best video stream of a source; `watch` is called meanwhile and stops it by an error.
     pub fn open(source: Arc<dyn ByteSource>, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
-        let index = Arc::new(build(&source, &Limits::default(), watch)?);
+        Self::open_stream(source, None, watch)
+    }
+
+    /// The same for the stream with index `stream`, if one is asked for.
+    pub fn open_stream(
+        source: Arc<dyn ByteSource>,
+        stream: Option<u32>,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
+        let index = Arc::new(build_stream(&source, stream, &Limits::default(), watch)?);
         Ok(Self { source, index })
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use framespool::error::{Error, Place, Result, Site};
+use framespool::limits::resize;
 use framespool::source::{self, ByteSource};
 
 /// Bytes of a window: headers of small neighbours come with one read, and what is read for nothing before a large
@@ -65,7 +66,8 @@ impl Blocks {
                 // Taken out, so that a read that fails leaves no window that holds something else.
                 let mut window = std::mem::take(&mut self.window);
                 let wanted = WINDOW.max(len as u64).min(self.len() - offset);
-                window.resize(wanted as usize, 0);
+                resize(&self.site(offset), &mut window, wanted as usize)?;
+                window.truncate(wanted as usize);
                 let got = self.source.read_at(offset, &mut window)?;
                 window.truncate(got);
                 if got < len {

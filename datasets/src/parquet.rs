@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
+use framespool::limits::reserve;
 use framespool::source::name_of;
 use parquet::basic::Compression;
 
@@ -153,7 +154,12 @@ fn spots(
                     None => Spot::Nowhere,
                 }));
             }
-            None => spots.resize((first + page.count()) as usize, Spot::Packed),
+            None => {
+                let rows = (first + page.count()) as usize;
+                let more = rows.saturating_sub(spots.len());
+                reserve(&blocks.site(page.head), &mut spots, more)?;
+                spots.resize(rows, Spot::Packed);
+            }
         }
     }
     Ok(spots)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::limits::Limits;
+use framespool::limits::{reserve, Limits};
 use framespool::source::{name_of, Member};
 
 use crate::blocks::Blocks;
@@ -111,6 +111,7 @@ fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> 
                 if number > 0 {
                     joined.extend(record::MAGIC);
                 }
+                reserve(&blocks.site(offset), &mut joined, len as usize)?;
                 joined.extend(blocks.get(offset, len as usize)?);
             }
             let head = joined.first_chunk().map(Head::parse).ok_or_else(short)?;

@@ -16,7 +16,7 @@ from framespool._order import Epoch, Mix, Order
 from framespool._prepare import PrepareForecast, PrepareReport, prepare, prepare_forecast
 from framespool._preview import preview
 from framespool._probe import Probe, probe
-from framespool._video import Frames, Video, VideoInfo
+from framespool._video import Frames, StreamInfo, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
     ClipError,
@@ -78,6 +78,7 @@ __all__ = [
     "PrepareReport",
     "Probe",
     "ReadError",
+    "StreamInfo",
     "Tensor",
     "TruncatedError",
     "UnsupportedError",

@@ -134,3 +134,8 @@ def choice(name: str, value: Any, words: tuple[str, ...]) -> str:
         shown = f'"{value}"' if isinstance(value, str) else repr(value)
         raise ArgumentError(f"{name} must be one of {known}, got {shown}")
     return value
+
+
+def stream_index(stream: Any) -> int | None:
+    """``stream`` as the engine takes it: an index among all streams of a file, or ``None`` for the default one."""
+    return None if stream is None else whole("stream", stream, most=2**32 - 1)

@@ -77,6 +77,8 @@ def check(
         raise ArgumentError("the dataset is empty; give at least one file")
     clips = None if clips_per_video is None else whole("clips_per_video", clips_per_video, least=1)
     how = "all" if clips is None else f"{clips} clips"
+    if entries.stream is not None:
+        how = f"{how} of stream {entries.stream}"
     known = {} if report is None else _read(report, how)
     failures: list[dict[str, Any]] = []
     todo: dict[bool, list[int]] = {True: [], False: []}

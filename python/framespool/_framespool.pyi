@@ -158,7 +158,14 @@ class Video:
     """One opened video; messages call it ``name`` if ``source`` is bytes; ``threads`` decode one call's frames."""
 
     def __new__(
-        cls, source: _Source, name: str, threads: int, index: _Index, device: int | None, decoder: str
+        cls,
+        source: _Source,
+        name: str,
+        threads: int,
+        index: _Index,
+        device: int | None,
+        decoder: str,
+        stream: int | None = None,
     ) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
@@ -254,10 +261,17 @@ class Index:
     def flush(self) -> None:
         """Waits until everything is written."""
     def fill(
-        self, paths: list[str], threads: int, check: bool, progress: Callable[[int, int, int], object]
+        self,
+        paths: list[str],
+        stream: int | None,
+        threads: int,
+        check: bool,
+        progress: Callable[[int, int, int], object],
     ) -> dict[str, Any]:
         """Builds what is not there, or with ``check`` all; now and then calls ``progress(done, failed, total)``."""
-    def export(self, file: _Path, root: _Path, paths: list[str]) -> tuple[int, list[tuple[Path, str]]]:
+    def export(
+        self, file: _Path, root: _Path, paths: list[str], stream: int | None
+    ) -> tuple[int, list[tuple[Path, str]]]:
         """Writes entries as lines of JSON; returns how many, and what was left out and why."""
     def import_(self, file: _Path, root: _Path) -> tuple[int, list[tuple[Path, str]]]:
         """Takes them in again; returns how many, and what was left out and why."""

@@ -97,6 +97,10 @@ class ClipLoader(Loader[Batch]):
     :meth:`stats` says why in ``index_trouble``), a folder, or ``False`` for nowhere. ``framespool index`` fills it
     ahead of time.
 
+    ``stream``: which video stream of each file, by its index among all streams, as for :class:`Video`; by default the
+    dataset's ``stream``, or else the best one of each file. A file in which it is no video stream fails with
+    :class:`~framespool.NoVideoError`.
+
     Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one.
     :meth:`state_dict` says where it is, after any batch, and :meth:`load_state_dict` goes on from there, in another
     process too, and on another number of ranks if ``batch_size * num_shards`` stays the same. The loader does not
@@ -132,6 +136,7 @@ class ClipLoader(Loader[Batch]):
         layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
         dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
         index: str | os.PathLike[str] | Literal[False] | None = None,
+        stream: int | None = None,
     ) -> None:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         if not isinstance(sampling, Sampling):
@@ -167,6 +172,7 @@ class ClipLoader(Loader[Batch]):
             "look_ahead": look_ahead,
             "layout": layout,
             "index": index,
+            "stream": stream,
             "decoder": decoder,
             "nvdec_lanes": None if nvdec_lanes is None else whole("nvdec_lanes", nvdec_lanes, least=1, most=64),
         }

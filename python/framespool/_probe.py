@@ -49,13 +49,17 @@ class Probe:
 
 
 def probe(
-    source: str | os.PathLike[str] | bytes | FrameFolder | Member, *, sequence_length: int = 16, stride: int = 4
+    source: str | os.PathLike[str] | bytes | FrameFolder | Member,
+    *,
+    sequence_length: int = 16,
+    stride: int = 4,
+    stream: int | None = None,
 ) -> Probe:
     """Looks through a video's packets, of which none is decoded. ``sequence_length``, ``stride``: the clip whose cost
-    is wanted, in frames. Raises as :class:`Video`.
+    is wanted, in frames. ``stream``: as for :class:`Video`. Raises as :class:`Video`.
     """
     frames, apart = whole("sequence_length", sequence_length, least=1), whole("stride", stride, least=1)
-    video = Video(source, num_threads=1)
+    video = Video(source, num_threads=1, stream=stream)
     facts = video._video.probe(frames, apart)
     info, groups = video.info, facts["groups"]
     pictures, read = facts["clip"] or (None, None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from framespool import _framespool, _state
-from framespool._check import choice, device_number, flag, size, whole
+from framespool._check import choice, device_number, flag, size, stream_index, whole
 from framespool._index import place
 from framespool._order import check_shuffle, most_epoch
 from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
@@ -99,6 +99,7 @@ class Loader(Generic[B]):
             "decoder": own.get("decoder", "auto"),
             "nvdec_lanes": own.get("nvdec_lanes"),
             "of_pictures": own.get("of_pictures", False),
+            "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
             "exact": own.get("exact", False),
             "label_fill": None,
         }
@@ -221,7 +222,12 @@ class Loader(Generic[B]):
         if self._configuration is None:
             transforms = [*self._steps, *([] if self._finish is None else [self._finish])]
             self._configuration = _state.configuration(
-                _state.fingerprint(self.dataset), self._rule, transforms, self._order, **self._numbers, **self._more()
+                _state.fingerprint(self.dataset, self._settings["stream"]),
+                self._rule,
+                transforms,
+                self._order,
+                **self._numbers,
+                **self._more(),
             )
         return self._configuration
 

@@ -18,7 +18,7 @@ from framespool.errors import ArgumentError
 FORMAT = 1
 
 _WORDS = {
-    "dataset": "the dataset (names of the files, labels, parts)",
+    "dataset": "the dataset (names of the files, labels, parts, stream)",
     "num_clips": "the number of clips",
     "sampling": "sampling",
     "transforms": "transforms",
@@ -29,10 +29,12 @@ _WORDS = {
 }
 
 
-def fingerprint(dataset: Dataset) -> str:
-    """16 hexadecimal digits of file names, labels and parts: below the folder that all files have in common, so that a
-    dataset may move. Videos given as bytes count with what they hold."""
+def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
+    """16 hexadecimal digits of file names, labels, parts and ``stream``, if one was chosen: below the folder that all
+    files have in common, so that a dataset may move. Videos given as bytes count with what they hold."""
     digest = hashlib.blake2b(digest_size=8)
+    if stream is not None:
+        digest.update(f"stream {stream};".encode())
     if isinstance(dataset.entries, Entries) and (below := dataset.entries.table.names()) is not None:
         digest.update(below)
         digest.update(dataset.entries.table.labels())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from framespool import _framespool
-from framespool._check import choice, device_number, whole
+from framespool._check import choice, device_number, stream_index, whole
 from framespool._framespool import Tensor
 from framespool._index import place
 from framespool.datasets import Cell, FrameFolder, Member
@@ -20,6 +20,26 @@ from framespool.transforms._lists import finish, split
 
 Dtype = Literal["uint8", "float16", "bfloat16", "float32"]
 ClipLayout = Literal["THWC", "TCHW", "CTHW"]
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """One of the streams of a file, as its container describes it.
+
+    ``index``: its number among all streams of the file, from 0, as FFmpeg counts them; what ``stream=`` takes.
+    ``kind``: ``"video"``, ``"attached_picture"`` (cover art), ``"audio"``, ``"subtitle"``, ``"attachment"`` or
+    ``"data"``. ``codec``: FFmpeg's name of it, ``"none"`` where it has none. ``width``, ``height``: pixels of a video
+    stream, before rotation, else 0. ``num_frames``: frames of a video stream that the container states, else ``None``.
+    ``default``: whether the container marks it as one to be played by default.
+    """
+
+    index: int
+    kind: str
+    codec: str
+    width: int
+    height: int
+    num_frames: int | None
+    default: bool
 
 
 @dataclass(frozen=True)
@@ -34,7 +54,8 @@ class VideoInfo:
     the first frame appears (not always 0); ``end_seconds``: when the last one leaves. ``damaged_units``: pieces of the
     container that could not be read or are incomplete; frames may be missing where they were (0 for a sound file).
     ``sample_aspect``: (num, den) of a pixel's width / height, if stated. ``direct``: packets are read at their place in
-    the file, without a demuxer.
+    the file, without a demuxer. ``stream``: index of the video stream that is read; ``streams``: all streams of the
+    file, a :class:`StreamInfo` each.
     """
 
     path: str
@@ -54,6 +75,8 @@ class VideoInfo:
     damaged_units: int
     num_packets: int
     direct: bool
+    stream: int
+    streams: tuple[StreamInfo, ...]
 
     @property
     def duration_seconds(self) -> float:
@@ -94,6 +117,10 @@ class Video:
     else a folder in the user's cache), a folder, or ``False`` for nowhere. An index is used only while the file stays
     as it was. Those of members of archives are not kept.
 
+    ``stream``: which video stream of a file that has several, by its index among all streams (``info.streams``). By
+    default the one that FFmpeg's ``av_find_best_stream`` takes, as other libraries do; cover art is never taken. Raises
+    :class:`~framespool.NoVideoError`, which lists the streams, for an index that is no video stream.
+
     Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
     count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
 
@@ -109,6 +136,7 @@ class Video:
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
         num_threads: int | None = None,
         index: str | os.PathLike[str] | Literal[False] | None = None,
+        stream: int | None = None,
     ) -> None:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
@@ -125,7 +153,8 @@ class Video:
             _framespool.cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
         )
         self._index = place(index)
-        self._video = _framespool.Video(source, "bytes", self.num_threads, self._index, number, decoder)
+        self._stream = stream_index(stream)
+        self._video = _framespool.Video(source, "bytes", self.num_threads, self._index, number, decoder, self._stream)
         self._info: VideoInfo | None = None
 
     @property
@@ -134,6 +163,10 @@ class Video:
         if self._info is None:
             facts = self._video.facts()
             facts["keyframes"] = tuple(facts["keyframes"])
+            facts["streams"] = tuple(
+                StreamInfo(index, kind, codec, *size, num_frames, default)
+                for index, (kind, codec, size, num_frames, default) in enumerate(facts["streams"])
+            )
             self._info = VideoInfo(**facts)
         return self._info
 
@@ -152,7 +185,7 @@ class Video:
     def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
-        return (_reopen, (self._source, self.device, self.decoder, self._asked_threads, self._index))
+        return (_reopen, (self._source, self.device, self.decoder, self._asked_threads, self._index, self._stream))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
@@ -275,9 +308,10 @@ def _reopen(
     decoder: Literal["auto", "cpu", "nvdec"],
     num_threads: int | None,
     index: str | Literal[False] | None,
+    stream: int | None,
 ) -> Video:
     """A pickled video, opened where it arrived."""
-    return Video(source, device=device, decoder=decoder, num_threads=num_threads, index=index)
+    return Video(source, device=device, decoder=decoder, num_threads=num_threads, index=index, stream=stream)
 
 
 def _layout(layout: str) -> str:

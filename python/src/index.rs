@@ -123,13 +123,14 @@ impl Index {
         &self,
         py: Python<'py>,
         paths: Vec<PathBuf>,
+        stream: Option<u32>,
         threads: u32,
         check: bool,
         progress: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let fill = || {
             let last = std::cell::Cell::new(None::<Instant>);
-            self.0.fill(&paths, threads, check, &|now| {
+            self.0.fill(&paths, stream, threads, check, &|now| {
                 if now.done < now.total && last.get().is_some_and(|last| last.elapsed() < LOOK_UP) {
                     return Ok(());
                 }
@@ -148,11 +149,18 @@ impl Index {
         Ok(dict)
     }
 
-    fn export(&self, py: Python<'_>, file: PathBuf, root: PathBuf, paths: Vec<PathBuf>) -> PyResult<Left> {
+    fn export(
+        &self,
+        py: Python<'_>,
+        file: PathBuf,
+        root: PathBuf,
+        paths: Vec<PathBuf>,
+        stream: Option<u32>,
+    ) -> PyResult<Left> {
         let export = || {
             let failed = |e| Error::io(&Site::file(&file.to_string_lossy().into()), e);
             let mut out = BufWriter::new(File::create(&file).map_err(failed)?);
-            let done = self.0.export(&root, &paths, &mut out, &watch())?;
+            let done = self.0.export(&root, &paths, stream, &mut out, &watch())?;
             out.flush().map_err(failed)?;
             Ok(left(done))
         };

@@ -58,6 +58,9 @@ pub struct Settings {
     /// Entries are pictures' files.
     #[pyo3(item)]
     of_pictures: bool,
+    /// Which stream of every file.
+    #[pyo3(item)]
+    stream: Option<u32>,
     /// Pictures' files are decoded whole, by their own decoder's colours.
     #[pyo3(item)]
     exact: bool,
@@ -178,6 +181,7 @@ fn config(
         Ok(SpoolConfig {
             entries: dataset.entries()?,
             of_pictures: s.of_pictures,
+            stream: s.stream,
             sampling: sampling(rule)?,
             order: order::config(s.order)?,
             mixture: s.mixture.map(|m| Mixture {

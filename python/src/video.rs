@@ -332,6 +332,8 @@ impl Video {
 #[pymethods]
 impl Video {
     #[new]
+    #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None))]
+    #[allow(clippy::too_many_arguments)] // what Python gives, one by one
     fn new(
         py: Python<'_>,
         source: Source,
@@ -340,6 +342,7 @@ impl Video {
         index: Wanted,
         device: Option<u32>,
         decoder: &str,
+        stream: Option<u32>,
     ) -> PyResult<Self> {
         let decoder = choice(decoder).or_raise(py)?;
         let opened = py.detach(|| {
@@ -349,21 +352,26 @@ impl Video {
                 Source::Path(path) => {
                     let kept = Kept::open(&index)?;
                     let source = source::open(&path)?;
-                    let (index, _) = index_of(kept.store.as_deref(), &path, &source, &watch())?;
+                    let (index, _) = index_of(kept.store.as_deref(), &path, &source, stream, &watch())?;
                     Engine::with_index(source, index)
                 }
                 Source::Frames(frames) => {
                     let frames = FrameFolder::from(frames);
                     let source = Arc::new(FolderSource::open(&frames)?);
                     let index = still::of_folder(&source, frames.fps, &Limits::default())?;
+                    index.check_stream(stream)?;
                     Engine::with_index(source, Arc::new(index))
                 }
                 Source::Member(member) => {
                     let member = Archives::default().member(member);
-                    Engine::open(Arc::new(member.open()?), &watch())?
+                    Engine::open_stream(Arc::new(member.open()?), stream, &watch())?
                 }
-                Source::Cell(cell) => Engine::open(Archives::default().cell(cell).open()?, &watch())?,
-                Source::Bytes(bytes) => Engine::open(Arc::new(MemorySource::new(name, bytes)), &watch())?,
+                Source::Cell(cell) => {
+                    Engine::open_stream(Archives::default().cell(cell).open()?, stream, &watch())?
+                }
+                Source::Bytes(bytes) => {
+                    Engine::open_stream(Arc::new(MemorySource::new(name, bytes)), stream, &watch())?
+                }
             };
             Ok((engine, gpu))
         });
@@ -399,6 +407,12 @@ impl Video {
         put("sample_aspect", info.sample_aspect.into_pyobject(py)?.into_any());
         put("keyframes", keyframes.into_pyobject(py)?.into_any());
         put("damaged_units", index.damaged_units.into_pyobject(py)?.into_any());
+        put("stream", info.stream.into_pyobject(py)?.into_any());
+        let listed = index.streams.iter().map(|stream| {
+            let size = (stream.width, stream.height);
+            (stream.kind.name(), stream.codec.clone(), size, stream.num_frames, stream.is_default)
+        });
+        put("streams", listed.collect::<Vec<_>>().into_pyobject(py)?.into_any());
         put("num_packets", index.packets.len().into_pyobject(py)?.into_any());
         put("direct", pyo3::types::PyBool::new(py, index.direct).to_owned().into_any());
         Ok(facts)

@@ -7,12 +7,16 @@ mod boxes;
 mod edits;
 mod entry;
 mod fragments;
+mod streams;
 mod tables;
 
+use std::sync::Arc;
+
 use crate::demux::Track;
-use crate::error::{Result, Site};
-use crate::limits::Limits;
-use crate::media::{StreamInfo, Turn};
+use crate::error::{Error, Result, Site};
+use crate::ffmpeg::Demuxer;
+use crate::limits::{check_room_for_index, Limits};
+use crate::media::{list_streams, StreamInfo, StreamKind, StreamSummary, Turn};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
@@ -23,31 +27,98 @@ use tables::Sample;
 /// Name of the container where it is read here; libavformat's name for it is longer.
 pub const CONTAINER: &str = "mov,mp4";
 
-/// Reads the video track of an MP4/MOV file. `Ok(None)`: not one, or not a usual one.
-pub fn read(source: &dyn ByteSource, limits: &Limits) -> Result<Option<Track>> {
+/// Reads video stream `stream` of an MP4/MOV file, or the one that libavformat takes for the best. `Ok(None)`: not an MP4, or not a
+/// usual one.
+///
+/// # Errors
+/// `NotVideo` where `stream` is no video stream.
+pub fn read(source: &Arc<dyn ByteSource>, stream: Option<u32>, limits: &Limits) -> Result<Option<Track>> {
     let site = Site::file(source.name());
-    let Some(top) = Boxes::scan(source, &site, limits)? else { return Ok(None) };
+    let Some(top) = Boxes::scan(&**source, &site, limits)? else { return Ok(None) };
+    check_claims(&top, &site, source.len())?;
     let Some(movie) = Movie::parse(&top.moov) else { return Ok(None) };
-    let Some(chosen) = movie.choose() else { return Ok(None) };
-    track(source, &site, limits, &top, &movie, chosen)
+    if movie.traks.is_empty() {
+        return Ok(None);
+    }
+    let Some(choice) = Choice::make(source, &site, &top, stream)? else { return Ok(None) };
+    // Where two tracks have the same number, libavformat's index does not say which of them it means.
+    let mut named = movie.traks.iter().filter(|trak| trak.id == choice.track_id);
+    let (Some(chosen), None) = (named.next(), named.next()) else { return Ok(None) };
+    track(&site, limits, &top, &movie, chosen, choice)
+}
+
+/// Whether the file can hold as many samples as all its tracks claim to have: libavformat, to which much is left, takes memory
+/// for each of them before it reads any.
+fn check_claims(top: &Boxes, site: &Site, len: u64) -> Result<()> {
+    let tables = children(&top.moov)
+        .filter(|(kind, _)| kind == b"trak")
+        .filter_map(|(_, trak)| find(find(find(trak, b"mdia")?, b"minf")?, b"stbl").map(tables::claimed));
+    let runs = top.moofs.iter().map(|(_, moof)| fragments::claimed(moof));
+    Limits::check(site, "number of samples of all tracks", tables.chain(runs).sum(), Limits::held_by(len))?;
+    Ok(())
+}
+
+/// Which video stream of a file is read.
+struct Choice {
+    /// Its index among all streams.
+    stream: u32,
+    track_id: u32,
+    streams: Vec<StreamSummary>,
+}
+
+impl Choice {
+    /// Where only one stream can be meant, from the boxes; otherwise libavformat chooses. `None` where there is no video.
+    fn make(
+        source: &Arc<dyn ByteSource>,
+        site: &Site,
+        top: &Boxes,
+        wanted: Option<u32>,
+    ) -> Result<Option<Self>> {
+        let is_video = |stream: &StreamSummary| stream.kind == StreamKind::Video;
+        if let Some(listed) = streams::list(top) {
+            let mut videos = (0..).zip(&listed).filter(|(_, (stream, _))| is_video(stream));
+            let (first, second) = (videos.next(), videos.next());
+            if let (Some((stream, &(_, track_id))), None) = (first, second) {
+                let streams: Vec<_> = listed.iter().map(|(stream, _)| stream.clone()).collect();
+                return match wanted {
+                    Some(wanted) if wanted != stream => Err(Error::NotVideo {
+                        site: site.clone(),
+                        stream: wanted,
+                        streams: list_streams(&streams),
+                    }),
+                    _ => Ok(Some(Self { stream, track_id, streams })),
+                };
+            }
+        }
+        let mut demuxer = Demuxer::open(source.clone(), false, wanted)?;
+        let several = demuxer.stream_summaries().iter().filter(|stream| is_video(stream)).count() > 1;
+        if several {
+            // The best of several is told by what libavformat finds in their first packets.
+            demuxer = Demuxer::open(source.clone(), true, wanted)?;
+        }
+        let (stream, id) = demuxer.chosen();
+        let Ok(track_id) = u32::try_from(id) else { return Ok(None) };
+        Ok(Some(Self { stream, track_id, streams: demuxer.stream_summaries() }))
+    }
 }
 
 fn track(
-    source: &dyn ByteSource,
     site: &Site,
     limits: &Limits,
     top: &Boxes,
     movie: &Movie,
     chosen: &Trak,
+    choice: Choice,
 ) -> Result<Option<Track>> {
     let Some(params) = entry::codec_params(site, chosen.stsd, limits)? else { return Ok(None) };
-    let Some(mut samples) = tables::samples(chosen.stbl, site, limits, source.len())? else {
+    let Some(mut samples) = tables::samples(chosen.stbl, site, limits)? else {
         return Ok(None);
     };
     let fragmented = !top.moofs.is_empty();
-    if fragmented && !fragments::append(&mut samples, source, site, limits, top, movie, chosen.id)? {
+    if fragmented && !fragments::append(&mut samples, site, limits, top, movie, chosen.id)? {
         return Ok(None);
     }
+    check_room_for_index(site, samples.len())?;
     let Some(edits) = Edits::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented) else {
         return Ok(None);
     };
@@ -55,13 +126,14 @@ fn track(
     Ok(Some(Track {
         container: CONTAINER.into(),
         info: StreamInfo {
-            stream: chosen.place,
+            stream: choice.stream,
             params,
             time_base,
             turn: chosen.turn,
             sample_aspect: entry::pixel_aspect(chosen.stsd),
             frame_rate: None,
         },
+        streams: choice.streams,
         packets: edits.apply(samples),
         damaged_units: 0,
     }))
@@ -70,15 +142,14 @@ fn track(
 /// The parts of `moov` that matter, borrowed from its bytes.
 struct Movie<'a> {
     timescale: u32,
+    /// Video tracks of codecs that are read here.
     traks: Vec<Trak<'a>>,
     /// (track id, `trex` body)
     trex: Vec<mp4_atom::Trex>,
 }
 
 struct Trak<'a> {
-    place: u32,
     id: u32,
-    enabled: bool,
     timescale: u32,
     turn: Turn,
     stbl: &'a [u8],
@@ -93,10 +164,8 @@ impl<'a> Movie<'a> {
         let timescale = be32(mvhd, if wide { 20 } else { 12 })?;
         let movie_matrix = matrix(mvhd, if wide { 48 } else { 36 })?;
         let mut traks = Vec::new();
-        for (place, trak) in
-            children(moov).filter(|(kind, _)| kind == b"trak").map(|(_, body)| body).enumerate()
-        {
-            traks.extend(Trak::parse(trak, place as u32, &movie_matrix));
+        for (_, trak) in children(moov).filter(|(kind, _)| kind == b"trak") {
+            traks.extend(Trak::parse(trak, &movie_matrix).filter(|trak| entry::is_read(trak.stsd)));
         }
         let mut trex = Vec::new();
         if let Some(mvex) = find(moov, b"mvex") {
@@ -106,16 +175,11 @@ impl<'a> Movie<'a> {
         }
         Some(Self { timescale, traks, trex })
     }
-
-    /// The first enabled video track, else the first: the same rule as for other containers.
-    fn choose(&self) -> Option<&Trak<'a>> {
-        self.traks.iter().find(|t| t.enabled).or(self.traks.first())
-    }
 }
 
 impl<'a> Trak<'a> {
     /// `None` for tracks that are not video or lack a part.
-    fn parse(trak: &'a [u8], place: u32, movie_matrix: &[f64; 4]) -> Option<Self> {
+    fn parse(trak: &'a [u8], movie_matrix: &[f64; 4]) -> Option<Self> {
         let mdia = find(trak, b"mdia")?;
         if find(mdia, b"hdlr")?.get(8..12)? != b"vide" {
             return None;
@@ -127,9 +191,7 @@ impl<'a> Trak<'a> {
         let [a, b, c, d] = matrix(tkhd, if wide { 52 } else { 40 })?;
         let [e, f, g, h] = *movie_matrix;
         Some(Self {
-            place,
             id: be32(tkhd, if wide { 20 } else { 12 })?,
-            enabled: tkhd.get(3)? & 1 != 0,
             timescale: be32(mdhd, if *mdhd.first()? == 1 { 20 } else { 12 })?,
             // Row vectors: first the track's matrix, then the movie's.
             turn: Turn::from_matrix(a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
-use crate::limits::Limits;
+use crate::limits::{resize, Limits};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -134,7 +134,8 @@ impl PacketReader {
     pub fn fetch(&mut self, at: DecodeIndex, bytes: &mut Vec<u8>) -> Result<()> {
         let site = self.site_of_file(at);
         let record = self.room(at, &site)?;
-        bytes.resize(record.size as usize, 0);
+        resize(&site, bytes, record.size as usize)?;
+        bytes.truncate(record.size as usize);
         self.source.read_exact_at(&site, record.offset, bytes)?;
         self.bytes_read += u64::from(record.size);
         Ok(())
@@ -257,7 +258,10 @@ impl PacketReader {
 
     fn reopen(&mut self) -> Result<Demuxed> {
         self.bytes_read += self.demuxed.take().map_or(0, |d| d.demuxer.bytes_read());
-        Ok(Demuxed { demuxer: Demuxer::open(self.source.clone(), true)?, next: 0 })
+        Ok(Demuxed {
+            demuxer: Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?,
+            next: 0,
+        })
     }
 
     /// Whether reading on, perhaps after a seek, will come to packet `at`.

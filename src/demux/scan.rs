@@ -7,28 +7,34 @@ use std::sync::Arc;
 use super::{PacketFact, Track};
 use crate::error::{Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
-use crate::limits::Limits;
+use crate::limits::{check_room_for_index, reserve, resize, Limits};
 use crate::media::StreamInfo;
 use crate::source::ByteSource;
 
 /// How far behind the position that a demuxer reports a payload may start (block and chunk headers).
 const HEADER_REACH: usize = 64;
 
-/// Reads all packets. `visit` gets the stream's facts once per packet and the packet itself.
+/// Reads all packets of video stream `stream`, or of the best one. `visit` gets the stream's facts once per packet and the packet itself.
 pub fn scan(
     source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
     limits: &Limits,
     mut visit: impl FnMut(&StreamInfo, &Packet) -> Result<()>,
 ) -> Result<Track> {
     let site = Site::file(source.name());
-    let mut demuxer = Demuxer::open(source.clone(), true)?;
+    let mut demuxer = Demuxer::open(source.clone(), true, stream)?;
     let info = demuxer.info(limits)?;
+    let streams = demuxer.stream_summaries();
     let mut packets: Vec<PacketFact> = Vec::new();
     let mut stepped_over = 0;
     let mut finder = Some(Finder::new(source.clone()));
     let mut packet = Packet::new();
     while demuxer.next_packet(&mut packet)? {
         Limits::check(&site, "number of packets", packets.len() as u64 + 1, limits.packets)?;
+        if packets.len() == packets.capacity() {
+            check_room_for_index(&site, 2 * packets.len())?;
+            reserve(&site, &mut packets, 1)?;
+        }
         Limits::check(&site, "packet size", packet.data().len() as u64, limits.packet_bytes)?;
         let offset = match &mut finder {
             Some(f) if !packet.has_decoder_side_data() => f.find(&packet)?,
@@ -65,12 +71,13 @@ pub fn scan(
         }
     }
     let damaged_units = stepped_over.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
-    Ok(Track { container, info, packets, damaged_units })
+    Ok(Track { container, info, streams, packets, damaged_units })
 }
 
 /// Finds payloads in the source by content, starting from what the demuxer reports.
 struct Finder {
     source: Arc<dyn ByteSource>,
+    site: Site,
     /// Distance from the reported position to the payload, the last time.
     lead: usize,
     /// End of the previous payload: elementary streams have no headers in between.
@@ -80,7 +87,8 @@ struct Finder {
 
 impl Finder {
     fn new(source: Arc<dyn ByteSource>) -> Self {
-        Self { source, lead: 0, end: 0, window: Vec::new() }
+        let site = Site::file(source.name());
+        Self { source, site, lead: 0, end: 0, window: Vec::new() }
     }
 
     fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
@@ -89,7 +97,9 @@ impl Finder {
             return Ok(None);
         }
         for start in [packet.position(), Some(self.end)].into_iter().flatten() {
-            self.window.resize(data.len() + HEADER_REACH, 0);
+            let len = data.len() + HEADER_REACH;
+            resize(&self.site, &mut self.window, len)?;
+            self.window.truncate(len);
             let got = self.source.read_at(start, &mut self.window)?;
             let window = &self.window[..got];
             let fits = |lead: usize| window.get(lead..lead + data.len()).is_some_and(|w| w == data);

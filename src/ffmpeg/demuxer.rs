@@ -13,7 +13,9 @@ use super::io::Io;
 use super::{log, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, Turn};
+use crate::media::{
+    list_streams, Codec, CodecKind, CodecParams, ColourTags, StreamInfo, StreamKind, StreamSummary, Turn,
+};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
@@ -30,9 +32,10 @@ pub struct Demuxer {
 unsafe impl Send for Demuxer {}
 
 impl Demuxer {
-    /// Opens the container and chooses the video stream. `probe` lets libavformat read the first packets to learn
-    /// what headers do not say (slow; needed once per file, at index time).
-    pub fn open(source: Arc<dyn ByteSource>, probe: bool) -> Result<Self> {
+    /// Opens the container and chooses the video stream: the one with index `wanted`, else the one that libavformat takes for
+    /// the best. `probe` lets libavformat read the first packets to learn what headers do not say (slow; needed once per file, at
+    /// index time), among it what tells the best of several video streams.
+    pub fn open(source: Arc<dyn ByteSource>, probe: bool, wanted: Option<u32>) -> Result<Self> {
         log::capture();
         log::clear();
         let site = Site::file(source.name());
@@ -64,7 +67,7 @@ impl Demuxer {
                 return Err(open_error(&this.site, &mut this.io, code, "its streams cannot be understood"));
             }
         }
-        this.stream = this.choose_stream()?;
+        this.stream = this.choose_stream(wanted)?;
         for (i, stream) in this.streams().iter().enumerate() {
             if i as c_int != this.stream {
                 // SAFETY: stream pointers stay valid while the context is open.
@@ -89,40 +92,82 @@ impl Demuxer {
         }
     }
 
-    /// The first video stream marked as default, else the first; cover art is not video.
-    fn choose_stream(&self) -> Result<c_int> {
-        let mut found: Vec<String> = Vec::new();
-        let mut best: Option<(bool, c_int)> = None;
-        for (i, &stream) in self.streams().iter().enumerate() {
-            // SAFETY: live stream; enum fields are read as integers since unknown values would be undefined.
-            let (kind, id, disposition) = unsafe {
-                let par = (*stream).codecpar;
-                (
-                    ptr::addr_of!((*par).codec_type).cast::<i32>().read(),
-                    ptr::addr_of!((*par).codec_id).cast::<u32>().read(),
-                    (*stream).disposition,
-                )
+    fn choose_stream(&mut self, wanted: Option<u32>) -> Result<c_int> {
+        let streams = self.stream_summaries();
+        if let Some(wanted) = wanted {
+            return match (streams.get(wanted as usize), c_int::try_from(wanted)) {
+                (Some(stream), Ok(wanted)) if stream.kind == StreamKind::Video => Ok(wanted),
+                _ => Err(Error::NotVideo {
+                    site: self.site.clone(),
+                    stream: wanted,
+                    streams: list_streams(&streams),
+                }),
             };
-            let name = codec_name(id);
-            if kind != ffi::AVMediaType::AVMEDIA_TYPE_VIDEO as i32 {
-                found.push(if id == 0 { "data".into() } else { name });
-            } else if disposition & ffi::AV_DISPOSITION_ATTACHED_PIC != 0 {
-                found.push(format!("{name} cover art"));
-            } else {
-                let default = disposition & ffi::AV_DISPOSITION_DEFAULT != 0;
-                if best.is_none_or(|(was_default, _)| default && !was_default) {
-                    best = Some((default, i as c_int));
-                }
-            }
         }
-        best.map(|(_, i)| i).ok_or_else(|| {
-            let reason = if found.is_empty() {
-                "it holds no streams".into()
-            } else {
-                format!("it holds {}", found.join(", "))
+        self.best_stream().ok_or_else(|| {
+            let name = |stream: &StreamSummary| match stream.kind {
+                StreamKind::AttachedPicture => format!("{} cover art", stream.codec),
+                _ if stream.codec == "none" => "data".into(),
+                _ => stream.codec.clone(),
+            };
+            let reason = match &streams[..] {
+                [] => "it holds no streams".into(),
+                held => format!("it holds {}", held.iter().map(name).collect::<Vec<_>>().join(", ")),
             };
             Error::NoVideo { site: self.site.clone(), reason }
         })
+    }
+
+    /// The video stream that `av_find_best_stream` chooses. It would take attached pictures too, so they are hidden from it.
+    fn best_stream(&mut self) -> Option<c_int> {
+        let pictures: Vec<*mut ffi::AVStream> = self
+            .streams()
+            .iter()
+            .copied()
+            .filter(|&stream| kind_of(stream) == StreamKind::AttachedPicture)
+            .collect();
+        let set = |kind| {
+            for &stream in &pictures {
+                // SAFETY: live stream of our own context, which nothing else reads meanwhile.
+                unsafe { (*(*stream).codecpar).codec_type = kind };
+            }
+        };
+        set(ffi::AVMediaType::AVMEDIA_TYPE_ATTACHMENT);
+        let video = ffi::AVMediaType::AVMEDIA_TYPE_VIDEO;
+        // SAFETY: the context is open, and no decoder is asked for.
+        let best = unsafe { ffi::av_find_best_stream(self.raw(), video, -1, -1, ptr::null_mut(), 0) };
+        set(video);
+        Some(best).filter(|&best| best >= 0)
+    }
+
+    /// All streams of the container, by index.
+    pub fn stream_summaries(&self) -> Vec<StreamSummary> {
+        let summary = |&stream: &*mut ffi::AVStream| {
+            let kind = kind_of(stream);
+            // SAFETY: live stream; the codec's number is read as an integer since unknown values would be undefined.
+            let (id, width, height, frames, disposition) = unsafe {
+                let par = (*stream).codecpar;
+                let id = ptr::addr_of!((*par).codec_id).cast::<u32>().read();
+                (id, (*par).width, (*par).height, (*stream).nb_frames, (*stream).disposition)
+            };
+            let side = |side: c_int| u32::try_from(side).unwrap_or(0);
+            let is_video = kind == StreamKind::Video;
+            StreamSummary {
+                kind,
+                codec: codec_name(id),
+                width: if is_video { side(width) } else { 0 },
+                height: if is_video { side(height) } else { 0 },
+                num_frames: u64::try_from(frames).ok().filter(|&frames| is_video && frames > 0),
+                is_default: disposition & ffi::AV_DISPOSITION_DEFAULT != 0,
+            }
+        };
+        self.streams().iter().map(summary).collect()
+    }
+
+    /// Index of the chosen stream, and the container's own number of it (MP4: the track's).
+    pub fn chosen(&self) -> (u32, i32) {
+        // SAFETY: live stream.
+        (self.stream as u32, unsafe { (*self.streams()[self.stream as usize]).id })
     }
 
     /// Short name of the container format, such as "matroska,webm".
@@ -269,6 +314,30 @@ pub fn codec_id(name: &str) -> Option<u32> {
     }
 }
 
+fn kind_of(stream: *mut ffi::AVStream) -> StreamKind {
+    // SAFETY: a live stream; the type is read as an integer since unknown values would be undefined.
+    let (kind, disposition) = unsafe {
+        (ptr::addr_of!((*(*stream).codecpar).codec_type).cast::<i32>().read(), (*stream).disposition)
+    };
+    let is = |media: ffi::AVMediaType| kind == media as i32;
+    if is(ffi::AVMediaType::AVMEDIA_TYPE_VIDEO) {
+        let attached = disposition & ffi::AV_DISPOSITION_ATTACHED_PIC != 0;
+        if attached {
+            StreamKind::AttachedPicture
+        } else {
+            StreamKind::Video
+        }
+    } else if is(ffi::AVMediaType::AVMEDIA_TYPE_AUDIO) {
+        StreamKind::Audio
+    } else if is(ffi::AVMediaType::AVMEDIA_TYPE_SUBTITLE) {
+        StreamKind::Subtitle
+    } else if is(ffi::AVMediaType::AVMEDIA_TYPE_ATTACHMENT) {
+        StreamKind::Attachment
+    } else {
+        StreamKind::Data
+    }
+}
+
 fn codec_params(site: &Site, par: &ffi::AVCodecParameters, limits: &Limits) -> Result<CodecParams> {
     // SAFETY: plain integer fields of live parameters, read as integers.
     let (id, primaries, transfer, matrix, range) = unsafe {
@@ -341,7 +410,7 @@ mod tests {
     fn what_a_file_names_is_not_opened() {
         let mut ivf = b"DKIF\0\0\x20\0VP80\x10\0\x10\0".to_vec();
         ivf.extend([30u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()));
-        let demuxer = Demuxer::open(Arc::new(MemorySource::new("a.ivf", ivf)), false).unwrap();
+        let demuxer = Demuxer::open(Arc::new(MemorySource::new("a.ivf", ivf)), false, None).unwrap();
         let mut opened = ptr::null_mut();
         // SAFETY: the context is open, the URL ends with a zero, and what would be opened has a place.
         let code = unsafe {

@@ -13,7 +13,7 @@ use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{log, Decoder, Demuxer, Frame, Packet, Parsed, Parser, Received};
-use crate::limits::Limits;
+use crate::limits::{check_room, reserve, Limits};
 use crate::media::{CodecKind, StreamInfo};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
@@ -21,27 +21,43 @@ use crate::units::DecodeIndex;
 /// Bytes read of a packet to see its first slice; more is read in the rare case that this is not enough.
 const HEAD: usize = 1024;
 const LONG_HEAD: usize = 1 << 16;
+/// Packets beyond this are looked at only where there is memory for that.
+const LARGE: usize = 1 << 20;
 /// Key packets whose heads a source is told of together.
 const ANNOUNCED: usize = 128;
 
-/// Builds the index of a video. `watch` is called for every packet that is read; an error from it stops the work.
+/// Builds the index of a file's default video stream: [`build_stream`] without a wish.
 pub fn build(
     source: &Arc<dyn ByteSource>,
     limits: &Limits,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
-    if let Some(track) = mp4::read(&**source, limits)? {
+    build_stream(source, None, limits, watch)
+}
+
+/// Builds the index of the video stream with index `stream` among all streams of the file, or of the one that libavformat takes
+/// for the best. `watch` is called for every packet that is read; an error from it stops the work.
+pub fn build_stream(
+    source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
+    limits: &Limits,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<VideoIndex> {
+    let limits = &limits.within(source.len());
+    if let Some(mut track) = mp4::read(source, stream, limits)? {
+        let streams = std::mem::take(&mut track.streams);
         if let Some(index) = from_tables(source, track, watch)? {
-            return Ok(index);
+            return Ok(VideoIndex { streams, ..index });
         }
     }
-    from_scan(source, limits, watch)
+    from_scan(source, stream, limits, watch)
 }
 
 /// The index of a video by one pass over all its packets, whatever the container: the twin that sample tables are
 /// held against.
 pub fn from_scan(
     source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
     limits: &Limits,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
@@ -53,8 +69,12 @@ pub fn from_scan(
     let mut stateful = false;
     let mut jpeg = JpegTables::default();
     let mut padded = Vec::new();
-    let track = scan::scan(source, limits, |info, packet| {
+    let track = scan::scan(source, stream, limits, |info, packet| {
         watch()?;
+        if packet.data().len() > LARGE {
+            // Looking at it makes lists of its units, which are at least three bytes long.
+            check_room::<[u8; 8]>(&site, packet.data().len())?;
+        }
         let (looker, parser) = match &mut readers {
             Some(readers) => readers,
             None => {
@@ -81,21 +101,22 @@ pub fn from_scan(
                 look.start = Start::No;
             }
         }
-        let parsed = parser.as_mut().map(|parser| {
+        if parser.is_some() {
             padded.clear();
+            reserve(&site, &mut padded, packet.data().len() + 64)?;
             padded.extend_from_slice(packet.data());
             padded.resize(packet.data().len() + 64, 0);
-            parser.parse(&padded, packet.data().len())
-        });
+        }
+        let parsed = parser.as_mut().map(|parser| parser.parse(&padded, packet.data().len()));
         looks.push((look, parsed));
         Ok(())
     })?;
-    let Track { container, info, packets, damaged_units } = track;
+    let Track { container, info, streams, packets, damaged_units } = track;
     let direct = packets.iter().all(|p| p.offset.is_some());
     let known =
         packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
     let index = finish(source, container, info, known, direct, carried, watch)?;
-    Ok(VideoIndex { damaged_units, ..index })
+    Ok(VideoIndex { damaged_units, streams, ..index })
 }
 
 /// What packets leave behind for decoders that start later in the stream.
@@ -136,7 +157,7 @@ fn decoded_order(
     info: &StreamInfo,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<DecodeIndex>> {
-    let mut demuxer = Demuxer::open(source.clone(), true)?;
+    let mut demuxer = Demuxer::open(source.clone(), true, Some(info.stream))?;
     let mut decoder = Decoder::open(&Site::file(source.name()), &info.params, 1)?;
     let (mut packet, mut frame) = (Packet::new(), Frame::new());
     let mut order = Vec::new();
@@ -211,7 +232,8 @@ fn from_tables(
     let mut looker = Looker::new(kind, &info.params.extradata);
     let has_starts_inside = matches!(kind, CodecKind::H264 | CodecKind::Hevc);
     let mut head = Vec::new();
-    let mut known: Vec<Known> = Vec::with_capacity(packets.len());
+    let mut known: Vec<Known> = Vec::new();
+    reserve(&Site::file(source.name()), &mut known, packets.len())?;
     let mut carried = Carried::default();
     let mut first_start: Option<(i64, Start)> = None;
     let mut keys_met = 0;
@@ -266,6 +288,7 @@ fn from_tables(
     if first_start.is_none() {
         return Ok(None);
     }
+    drop(packets); // there may be many, and the tables come beside them
     finish(source, container, info, known, true, carried, watch).map(Some)
 }
 
@@ -347,6 +370,7 @@ fn finish(
         site,
         container,
         info,
+        streams: Vec::new(), // filled in by callers, who have them
         packets,
         frames,
         end_pts,

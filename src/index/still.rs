@@ -5,7 +5,7 @@
 use super::{FrameRecord, PacketRecord, VideoIndex, FRAME, NO_TIME, START};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo};
+use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, StreamKind, StreamSummary};
 use crate::source::{ByteSource, FileSource, FolderSource};
 use crate::still::{self, Format, Header};
 use crate::units::{DecodeIndex, TimeBase};
@@ -73,6 +73,14 @@ fn index(
     };
     let info =
         StreamInfo { stream: 0, params, time_base, turn: header.turn, sample_aspect: None, frame_rate: None };
+    let stream = StreamSummary {
+        kind: StreamKind::Video,
+        codec: name.into(),
+        width: header.width,
+        height: header.height,
+        num_frames: Some(packets.len() as u64),
+        is_default: true,
+    };
     Ok(VideoIndex {
         container: if packets.len() == 1 { name.into() } else { format!("folder of {name}") },
         end_pts: packets.len() as i64,
@@ -81,6 +89,7 @@ fn index(
         packets,
         site,
         info,
+        streams: vec![stream],
         direct: true,
         preambles: Vec::new(),
         damaged_units: 0,

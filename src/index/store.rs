@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
-use super::{build, VideoIndex};
+use super::{build_stream, VideoIndex};
 use crate::error::{Result, Site};
 use crate::limits::Limits;
 use crate::source::ByteSource;
@@ -52,22 +52,31 @@ pub struct Store {
 }
 
 impl Store {
-    /// The index of the video at `path`, if it is kept and `source`, opened from there, is still as it was.
-    pub fn get(&self, path: &Path, source: &dyn ByteSource) -> Option<Arc<VideoIndex>> {
+    /// The index of the video at `path`, of the stream that was asked for, if it is kept and `source`, opened from there, is
+    /// still as it was.
+    pub fn get(&self, path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Arc<VideoIndex>> {
         let _inside = process::enter(self.made_in)?;
         let stamp = Stamp::of(&source.identity())?;
-        let path = &key_of(path, source)?[..];
+        let key = &key_of(path, source, stream)?[..];
         let admit = |bytes: &[u8]| {
-            let entry = Entry::unseal(bytes).filter(|e| e.path == path && e.fits(&stamp, source))?;
-            coding::decode(entry.index, Site::file(source.name()), &Limits::default())
+            let entry = Entry::unseal(bytes).filter(|e| e.key == key && e.fits(&stamp, source))?;
+            coding::decode(entry.index, Site::file(source.name()), &Limits::default().within(source.len()))
         };
-        self.read(|connection| database::get(connection, id_of(path), admit))??.map(Arc::new)
+        self.read(|connection| database::get(connection, id_of(key), admit))??.map(Arc::new)
     }
 
-    /// Keeps the index of the video at `path`, built from `source`, which was opened at `read_since`. Writing is
-    /// another thread's work; if too many are waiting for it, and still do after a moment, the index is not kept.
-    pub fn put(&self, path: &Path, source: &dyn ByteSource, read_since: SystemTime, index: &Arc<VideoIndex>) {
-        self.keep(path, source, read_since, index, false);
+    /// Keeps the index of the video at `path`, of the stream that was asked for, built from `source`, which was opened at
+    /// `read_since`. Writing is another thread's work; if too many are waiting for it, and still do after a moment, the index is
+    /// not kept.
+    pub fn put(
+        &self,
+        path: &Path,
+        source: &dyn ByteSource,
+        stream: Option<u32>,
+        read_since: SystemTime,
+        index: &Arc<VideoIndex>,
+    ) {
+        self.keep(path, source, stream, read_since, index, false);
     }
 
     /// The same, but waits as long as it takes.
@@ -75,16 +84,18 @@ impl Store {
         &self,
         path: &Path,
         source: &dyn ByteSource,
+        stream: Option<u32>,
         read_since: SystemTime,
         index: &Arc<VideoIndex>,
     ) {
-        self.keep(path, source, read_since, index, true);
+        self.keep(path, source, stream, read_since, index, true);
     }
 
     fn keep(
         &self,
         path: &Path,
         source: &dyn ByteSource,
+        stream: Option<u32>,
         since: SystemTime,
         index: &Arc<VideoIndex>,
         wait: bool,
@@ -93,8 +104,8 @@ impl Store {
             return;
         };
         let Some(stamp) = Stamp::of(&source.identity()) else { return };
-        let (Some(path), Ok(print)) = (key_of(path, source), fingerprint(source)) else { return };
-        let new = New { path, stamp, read_ns: since_1970(since), print, index: index.clone() };
+        let (Some(key), Ok(print)) = (key_of(path, source, stream), fingerprint(source)) else { return };
+        let new = New { key, stamp, read_ns: since_1970(since), print, index: index.clone() };
         if !writer.keep(new, wait) {
             self.trouble.lose(1);
         }
@@ -167,21 +178,22 @@ impl Drop for Store {
     }
 }
 
-/// The index of the video at `path`, which `source` was just opened from: kept, or else built, and then kept. Says also
-/// whether it was kept.
+/// The index of the video at `path`, which `source` was just opened from, of its stream `stream` or of the best one: kept, or else
+/// built, and then kept. Says also whether it was kept.
 pub fn index_of(
     store: Option<&Store>,
     path: &Path,
     source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<(Arc<VideoIndex>, bool)> {
     let since = SystemTime::now();
-    if let Some(index) = store.and_then(|store| store.get(path, &**source)) {
+    if let Some(index) = store.and_then(|store| store.get(path, &**source, stream)) {
         return Ok((index, true));
     }
-    let index = Arc::new(build(source, &Limits::default(), watch)?);
+    let index = Arc::new(build_stream(source, stream, &Limits::default(), watch)?);
     if let Some(store) = store {
-        store.put(path, &**source, since, &index);
+        store.put(path, &**source, stream, since, &index);
     }
     Ok((index, false))
 }

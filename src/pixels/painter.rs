@@ -24,6 +24,7 @@ use crate::decode::StillPicture;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Frame;
 use crate::gpu::Gpu;
+use crate::limits::resize;
 use crate::media::{ColourTags, Turn};
 use crate::order::rng::Key;
 use crate::still::Shrink;
@@ -223,7 +224,8 @@ impl Painter {
                 let address = easel.cross(bytes)?;
                 self.launch(site, &frame, easel, turn, &alone, address, (t, 0))?;
                 let mut staging = std::mem::take(&mut easel.staging);
-                staging.resize(bytes, 0);
+                resize(site, &mut staging, bytes)?;
+                staging.truncate(bytes);
                 let fetched = easel.stream().download(&mut staging, address);
                 for ((from, len), (to, _)) in
                     alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
@@ -249,7 +251,9 @@ impl Painter {
         let easel = self.easel()?;
         let stream = easel.stream().clone();
         let mut staging = std::mem::take(&mut easel.staging);
-        staging.resize(alone.bytes().unwrap_or(0), 0);
+        let bytes = alone.bytes().unwrap_or(0);
+        resize(site, &mut staging, bytes)?;
+        staging.truncate(bytes);
         let painted = paint(self, &alone, &mut staging);
         let brought = painted.and_then(|()| {
             check_room(site, shape, spot.len)?;

@@ -6,6 +6,7 @@ use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
 
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Frame, PixelLayout};
+use crate::limits::reserve;
 use crate::media::ColourTags;
 
 /// What code values are taken to mean, whatever a stream says.
@@ -116,7 +117,8 @@ fn look_up(site: &Site, frame: &Frame) -> Result<Vec<u8>> {
     let (indices, stride) = frame.plane(0).ok_or_else(refuse)?;
     let (palette, _) = frame.plane(1).ok_or_else(refuse)?;
     let width = frame.width() as usize;
-    let mut rgb = Vec::with_capacity(width * frame.height() as usize * 3);
+    let mut rgb = Vec::new();
+    reserve(site, &mut rgb, width * frame.height() as usize * 3)?;
     for row in indices.chunks(stride) {
         for &index in &row[..width.min(row.len())] {
             // Entries are native-endian 0xAARRGGBB.

@@ -40,6 +40,8 @@ pub struct Library {
     sampling: Sampling,
     /// Files are pictures, not videos.
     of_pictures: bool,
+    /// Index of the stream that is read of every file; `None` for the best one of each.
+    stream: Option<u32>,
     /// Clips up to and including each video; `None` where each video yields the same number.
     clips_up_to: Option<Vec<u64>>,
     clips_each: u64,
@@ -77,6 +79,7 @@ impl Library {
         entries: Arc<Entries>,
         sampling: Sampling,
         of_pictures: bool,
+        stream: Option<u32>,
         store: Option<Arc<Store>>,
     ) -> Self {
         let clips_each = sampling.clips_each().unwrap_or(0);
@@ -88,6 +91,7 @@ impl Library {
             files,
             sampling,
             of_pictures,
+            stream,
             clips_up_to: None,
             clips_each,
             longest: 0,
@@ -364,19 +368,20 @@ impl Library {
         }
         let opened = match &place {
             Place::Path(path) => {
-                let (index, stored) = index_of(self.store.as_deref(), path, &source, watch)?;
+                let (index, stored) = index_of(self.store.as_deref(), path, &source, self.stream, watch)?;
                 meter.add(|s| *if stored { &mut s.index_hits } else { &mut s.videos_indexed } += 1);
                 Video::with_index(source, index)
             }
             Place::Frames(frames) => {
                 let folder = folder.as_ref().expect("opened above");
                 let index = still::of_folder(folder, frames.fps, &Limits::default())?;
+                index.check_stream(self.stream)?;
                 meter.add(|s| s.videos_indexed += 1);
                 Video::with_index(source, Arc::new(index))
             }
             // Stored indices go by path and state of a whole file, which members share.
             Place::Member(_) | Place::Memory(_) | Place::Opened(_) => {
-                let opened = Video::open(source, watch)?;
+                let opened = Video::open_stream(source, self.stream, watch)?;
                 meter.add(|s| s.videos_indexed += 1);
                 opened
             }

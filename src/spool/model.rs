@@ -131,6 +131,7 @@ fn config(videos: &Videos, panics: bool) -> SpoolConfig {
     SpoolConfig {
         entries: Arc::new(videos.entries(damaged)),
         of_pictures: false,
+        stream: None,
         sampling: Arc::new(Neighbours { panics }),
         order: OrderConfig {
             batch_size: pick(&[1, 2, 4]),

@@ -81,7 +81,7 @@ pub fn fresh_site(path: &Path) -> framespool::error::Site {
 
 pub fn put_all(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
     for (path, index) in indices {
-        store.put_patiently(path, &*open(path), SystemTime::now(), index);
+        store.put_patiently(path, &*open(path), None, SystemTime::now(), index);
     }
     store.flush(MINUTE);
 }
@@ -89,7 +89,7 @@ pub fn put_all(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
 /// How many of the indices are stored; one that is stored and differs is a failure.
 pub fn stored(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
     let found = |(path, index): (&PathBuf, &Arc<VideoIndex>)| {
-        let found = store.get(path, &*open(path))?;
+        let found = store.get(path, &*open(path), None)?;
         assert_eq!(found, *index, "{}: another index than a fresh one", path.display());
         Some(())
     };

@@ -42,6 +42,7 @@ pub fn items() -> Vec<Item> {
 pub fn config(items: &[Item], sampling: &Sampling, recipe: &Recipe, on_error: OnError) -> SpoolConfig {
     SpoolConfig {
         of_pictures: false,
+        stream: None,
         entries: Arc::new(items.to_vec().into()),
         sampling: sampling.clone(),
         order: OrderConfig {

@@ -311,7 +311,7 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // tables that promise what the file does not hold
         }
-        let scan = from_scan(&source, &Limits::default(), &|| Ok(())).map_err(|e| e.to_string())?;
+        let scan = from_scan(&source, None, &Limits::default(), &|| Ok(())).map_err(|e| e.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
         packets.fetch_add(scan.packets.len(), Ordering::Relaxed);
         let facts = |ix: &VideoIndex| -> Vec<(i64, u32, u64, bool)> {

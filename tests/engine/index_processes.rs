@@ -193,7 +193,7 @@ fn child() {
             let mut sequence = Sequence(number);
             for _ in 0..3 * links.len() {
                 let link = &links[sequence.below(links.len())];
-                let (index, _) = index_of(Some(&store), link, &open(link), &|| Ok(())).unwrap();
+                let (index, _) = index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
                 assert_eq!(index, indices[link]);
             }
             put_all(&store, &indices);
@@ -206,7 +206,7 @@ fn child() {
             let mut sequence = Sequence(number);
             loop {
                 let link = &links[sequence.below(links.len())];
-                store.put_patiently(link, &*open(link), SystemTime::now(), &indices[link]);
+                store.put_patiently(link, &*open(link), None, SystemTime::now(), &indices[link]);
                 if sequence.below(10) == 0 {
                     store.flush(MINUTE);
                 }
@@ -228,7 +228,7 @@ fn child() {
             let store = Store::open(&place, Access::Write).unwrap();
             let found = stored(&store, &indices);
             for link in indices.keys() {
-                index_of(Some(&store), link, &open(link), &|| Ok(())).unwrap();
+                index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
             }
             store.flush(MINUTE);
             // Reading may find the damage only after something has been put, and then what was put is lost.

@@ -23,7 +23,7 @@ fn the_index_of_every_file_comes_back_as_it_was_built() {
     for entry in videos() {
         let path = entry.root.join(&entry.path);
         let Ok(source) = entry.source() else { continue };
-        let Ok((index, false)) = index_of(Some(&store), &path, &source, &|| Ok(())) else { continue };
+        let Ok((index, false)) = index_of(Some(&store), &path, &source, None, &|| Ok(())) else { continue };
         packets += index.packets.len();
         indices.insert(path, index);
     }
@@ -51,7 +51,7 @@ fn a_file_that_was_written_again_is_indexed_again() {
     };
     let store = Store::open(&folder.join("place"), Access::Write).unwrap();
     let is_stored = || {
-        let (index, stored) = index_of(Some(&store), &path, &open(&path), &|| Ok(())).unwrap();
+        let (index, stored) = index_of(Some(&store), &path, &open(&path), None, &|| Ok(())).unwrap();
         assert_eq!(index, fresh(&path));
         store.flush(MINUTE);
         stored
@@ -87,10 +87,10 @@ fn a_file_that_was_written_a_moment_ago_is_not_believed_to_stay_as_it_is() {
     for _ in 0..5 {
         std::fs::write(&path, &bytes).unwrap();
         let (source, opened) = (open(&path), SystemTime::now());
-        store.put(&path, &*source, opened, &index);
+        store.put(&path, &*source, None, opened, &index);
         store.flush(MINUTE);
         let age = opened.duration_since(source_changed(&path)).unwrap_or_default();
-        let believed = store.get(&path, &*source).is_some();
+        let believed = store.get(&path, &*source, None).is_some();
         assert!(age < Duration::from_millis(20) && !believed || age >= Duration::from_millis(20), "{age:?}");
     }
 }
@@ -143,7 +143,7 @@ fn filling_builds_what_is_missing_and_checking_finds_what_is_wrong() {
     let paths = [&links[..], std::slice::from_ref(&bad)].concat();
     let store = Store::open(&folder.join("place"), Access::Write).unwrap();
     let fill = |check| {
-        let filled = store.fill(&paths, 3, check, &|_| Ok(())).unwrap();
+        let filled = store.fill(&paths, None, 3, check, &|_| Ok(())).unwrap();
         store.flush(MINUTE);
         assert_eq!(filled.failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&bad]);
         (filled.found, filled.built, filled.wrong)
@@ -152,13 +152,13 @@ fn filling_builds_what_is_missing_and_checking_finds_what_is_wrong() {
     assert_eq!(fill(false), (30, 0, vec![]));
     assert_eq!(fill(true), (30, 0, vec![]));
     // An index that is sound, sealed, and of another video.
-    store.put_patiently(&links[3], &*open(&links[3]), SystemTime::now(), &fresh(&links[4]));
+    store.put_patiently(&links[3], &*open(&links[3]), None, SystemTime::now(), &fresh(&links[4]));
     store.flush(MINUTE);
     assert_eq!(fill(false), (30, 0, vec![]));
     assert_eq!(fill(true), (29, 0, vec![links[3].clone()]));
     assert_eq!(fill(true), (30, 0, vec![]));
     let stopped =
-        store.fill(&paths, 3, true, &|now| if now.done > 3 { Err(Error::Interrupted) } else { Ok(()) });
+        store.fill(&paths, None, 3, true, &|now| if now.done > 3 { Err(Error::Interrupted) } else { Ok(()) });
     assert!(matches!(stopped, Err(Error::Interrupted)));
     std::fs::remove_file(&links[5]).unwrap();
     assert_eq!(
@@ -175,7 +175,7 @@ fn an_export_that_was_damaged_brings_nothing_wrong() {
     let store = Store::open(&folder.join("here"), Access::Write).unwrap();
     put_all(&store, &indices);
     let mut lines = Vec::new();
-    let exported = store.export(&folder, &links, &mut lines, &|| Ok(())).unwrap();
+    let exported = store.export(&folder, &links, None, &mut lines, &|| Ok(())).unwrap();
     assert_eq!((exported.entries, exported.left.len()), (indices.len() as u64, 0));
     let mut sequence = Sequence(5);
     let mut taken = 0;
@@ -237,10 +237,10 @@ fn same_indices(root: &Path, digests: &[(&str, &str)]) {
     for (path, _) in digests {
         let path = root.join(path);
         let index = fresh(&path);
-        store.put_patiently(&path, &*open(&path), SystemTime::now(), &index);
+        store.put_patiently(&path, &*open(&path), None, SystemTime::now(), &index);
         store.flush(MINUTE);
         let mut line = Vec::new();
-        store.export(root, &[path], &mut line, &|| Ok(())).unwrap();
+        store.export(root, &[path], None, &mut line, &|| Ok(())).unwrap();
         let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(line["ffmpeg"], "", "{}: not read by its tables", line["path"]);
         found.push(crate::common::digest(line["index"].as_str().unwrap().as_bytes()));
@@ -274,7 +274,7 @@ fn figures() {
         let source = open(&file);
         let begun = Instant::now();
         for link in &links {
-            store.put_patiently(link, &*source, SystemTime::now(), &index);
+            store.put_patiently(link, &*source, None, SystemTime::now(), &index);
         }
         let put_us = begun.elapsed().as_secs_f64() * 1e6 / NAMES as f64;
         store.flush(MINUTE);
@@ -284,7 +284,7 @@ fn figures() {
             .map(|_| {
                 let link = &links[sequence.below(NAMES)];
                 let begun = Instant::now();
-                assert!(store.get(link, &*source).is_some());
+                assert!(store.get(link, &*source, None).is_some());
                 begun.elapsed().as_secs_f64() * 1e6
             })
             .collect();

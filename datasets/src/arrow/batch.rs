@@ -11,7 +11,7 @@ use arrow_data::ArrayData;
 use arrow_ipc::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use framespool::error::{Error, Result, Site};
-use framespool::limits::Limits;
+use framespool::limits::{check_room, reserve, Limits};
 
 use super::layout::{places, Place};
 use super::messages::{Message, Messages};
@@ -106,6 +106,7 @@ impl OpenBatch<'_> {
     pub fn values(&self, column: &Named) -> Result<Vec<Value>> {
         let place = self.place(column)?;
         let array = self.batch.array(place)?;
+        check_room::<Value>(&self.batch.site, array.len())?;
         let found = guarded(&self.batch.site, || Ok(values(&*array)))?;
         let mut found = found.map_err(|kind| self.batch.other_type(place, &kind))?;
         self.batch.check_rows(found.len())?;
@@ -138,7 +139,8 @@ impl OpenBatch<'_> {
             _ => return self.views(place, rows, &there),
         };
         let (begin, len) = batch.stretch(place.buffer + 2)?;
-        let mut found = Vec::with_capacity(rows);
+        let mut found = Vec::new();
+        reserve(&batch.site, &mut found, rows)?;
         for (row, pair) in ends.windows(2).enumerate() {
             let &[from, to] = pair else { continue };
             if from < 0 || to < from || to as u64 > len {
@@ -174,7 +176,8 @@ impl OpenBatch<'_> {
         let batch = &self.batch;
         let (begin, _) = batch.stretch(place.buffer + 1)?;
         let bytes = batch.bytes(place.buffer + 1)?;
-        let mut found = Vec::with_capacity(rows.min(bytes.len() / VIEW));
+        let mut found = Vec::new();
+        reserve(&batch.site, &mut found, rows.min(bytes.len() / VIEW))?;
         for (row, view) in bytes.as_chunks::<VIEW>().0.iter().take(rows).enumerate() {
             let [a, b, c, d, _, _, _, _, e, f, g, h, i, j, k, l] = *view;
             let [len, buffer, offset] = [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(u32::from_le_bytes);

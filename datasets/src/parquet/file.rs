@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use framespool::error::{Error, Place, Result, Site};
-use framespool::limits::Limits;
+use framespool::limits::{resize, Limits};
 use framespool::source::{self, ByteSource, Identity};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -48,7 +48,8 @@ impl ChunkReader for Disk {
             let error = Error::Truncated { site, offset: start, end, len: self.0.len() };
             return Err(ParquetError::External(Box::new(error)));
         }
-        let mut bytes = vec![0; length];
+        let mut bytes = Vec::new();
+        resize(&site, &mut bytes, length).map_err(|error| ParquetError::External(Box::new(error)))?;
         let read = self.0.read_exact_at(&site, start, &mut bytes);
         read.map_err(|error| ParquetError::External(Box::new(error)))?;
         Ok(bytes.into())

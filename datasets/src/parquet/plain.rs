@@ -3,6 +3,7 @@
 //! Never: reads a value.
 
 use framespool::error::Result;
+use framespool::limits::reserve;
 
 use super::delta::varint;
 use super::pages::{Holds, Levels, PageAt};
@@ -45,6 +46,8 @@ pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option
         None => vec![],
     };
     let mut found = Vec::new();
+    // A row without a value takes a bit of the file, or less.
+    reserve(&blocks.site(page.head), &mut found, usize::try_from(count).unwrap_or(usize::MAX))?;
     for row in 0..count {
         if levels.is_some() && !there.get(row as usize).copied().unwrap_or(false) {
             found.push(None);
@@ -78,6 +81,7 @@ fn runs(blocks: &mut Blocks, (begin, end): Stretch, deepest: i16, count: u64) ->
     let bytes = blocks.get(begin, (end - begin) as usize)?.to_vec();
     let width = 16 - deepest.leading_zeros();
     let mut there = Vec::new();
+    reserve(&blocks.site(begin), &mut there, usize::try_from(count).unwrap_or(usize::MAX))?;
     let mut rest = &bytes[..];
     let short = || "a page whose levels end before its values do";
     while (there.len() as u64) < count {

@@ -34,15 +34,17 @@ def encode(
     stop: Stop,
     index: Any,
     most_frames: int | None = None,
+    stream: int | None = None,
 ) -> int:
     """Writes a video anew to ``target`` and holds the result against it; returns how many frames it has. ``target``
-    plus ".raw" is what the encoder writes. ``most_frames``: only the first ones.
+    plus ".raw" is what the encoder writes. ``most_frames``: only the first ones. ``stream``: as for
+    :class:`Video`.
 
     Raises what opening and decoding do, :class:`~framespool.ReadError` where the encoder failed,
     :class:`~framespool.InternalError` where the result is not the source, and ``Stopped``.
     """
     stop.check()
-    video = Video(source, num_threads=1, index=index)
+    video = Video(source, num_threads=1, index=index, stream=stream)
     info = video.info
     name = info.path
     frames = min(len(video), most_frames or len(video))
@@ -60,7 +62,7 @@ def encode(
         aspect = aspect[::-1]  # it is that of the stored picture, and what comes is turned
     asked = _program.command(program, options, size, (rate.numerator, rate.denominator), colour, aspect, threads, raw)
     with _program.Encoding(asked, name, stop) as encoding:
-        for data in _frames(source, info, options, size, frames, threads, index):
+        for data in _frames(source, info, options, size, frames, threads, index, stream):
             encoding.write(data)
         encoding.finish()
     stop.check()
@@ -81,7 +83,14 @@ def clock_of(video: Video, frames: int) -> Clock:
 
 
 def _frames(
-    source: Any, info: VideoInfo, options: Options, size: tuple[int, int], frames: int, threads: int, index: Any
+    source: Any,
+    info: VideoInfo,
+    options: Options,
+    size: tuple[int, int],
+    frames: int,
+    threads: int,
+    index: Any,
+    stream: int | None,
 ) -> Iterator[memoryview]:
     """RGB of the frames, one after another, some at a time."""
     each = size[0] * size[1] * 3
@@ -95,6 +104,7 @@ def _frames(
         prefetch=1,
         memory_budget=_AHEAD,
         index=index,
+        stream=stream,
     )
     given = 0
     for batch in loader:

@@ -145,7 +145,15 @@ def _encoded(plan: Plan, videos: Sequence[Video]) -> tuple[float, int, int]:
                 made = os.path.join(folder, f"{number}.mp4")
                 with contextlib.suppress(Error):
                     frames += encode(
-                        video.source, made, plan.options, plan.program, plan.threads, stop, plan.index, _FRAMES
+                        video.source,
+                        made,
+                        plan.options,
+                        plan.program,
+                        plan.threads,
+                        stop,
+                        plan.index,
+                        _FRAMES,
+                        plan.dataset.stream,
                     )
                     written += os.stat(made).st_size
     finally:

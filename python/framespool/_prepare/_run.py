@@ -110,6 +110,8 @@ class Plan:
         for entry, (source, _) in enumerate(self.dataset):
             video = _names.whole(source)
             identity = _names.identity(video)
+            if self.dataset.stream is not None:
+                identity = f"{identity} stream {self.dataset.stream}"
             if identity not in places:
                 places[identity] = len(sources)
                 sources.append(video)
@@ -219,7 +221,16 @@ def _make(plan: Plan, number: int, video: Video, stop: Stop) -> dict[str, Any]:
     state = _state(video.source)  # before it is read
     half, whole_file = plan.manifest.half(number), os.path.join(plan.out, video.name)
     try:
-        frames = encode(video.source, half, plan.options, plan.program, plan.threads, stop, plan.index)
+        frames = encode(
+            video.source,
+            half,
+            plan.options,
+            plan.program,
+            plan.threads,
+            stop,
+            plan.index,
+            stream=plan.dataset.stream,
+        )
         written = os.stat(half).st_size
         os.makedirs(os.path.dirname(whole_file), exist_ok=True)
         # Told before it is done: a run that is killed in between finds that the file is its own.

@@ -12,6 +12,7 @@ from typing import Any
 
 from framespool import _framespool
 from framespool.cli._parser import add_json, command, count
+from framespool.cli._parser import index as stream_index
 from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError
 
@@ -45,6 +46,12 @@ def add(subparsers: Any) -> None:
         "--index", metavar="PLACE", help="folder of the index (default: FRAMESPOOL_INDEX, else in the user's cache)"
     )
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
+    parser.add_argument(
+        "--stream",
+        type=stream_index,
+        metavar="N",
+        help="index of the video stream (default: the best one of each file)",
+    )
     parser.add_argument("--check", action="store_true", help="build what is there once more and compare")
     parser.add_argument("--export", metavar="FILE", help="write the indices of DATASET as lines of JSON")
     parser.add_argument("--import", metavar="FILE", dest="import_", help="take in such a file before indexing the rest")
@@ -67,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     threads = arguments.threads or len(os.sched_getaffinity(0))
     try:
         with Progress("videos") as progress:
-            filled = index.fill(paths, threads, arguments.check, progress)
+            filled = index.fill(paths, arguments.stream, threads, arguments.check, progress)
     finally:
         index.flush()  # Ctrl-C keeps what was built
     failed = [{"path": os.fspath(path), "kind": kind, "error": error} for path, kind, error in filled["failed"]]
@@ -76,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         summary["gone"] = sum(index.prune(place) for place in arguments.dataset if os.path.isdir(place))
         index.flush()
     if arguments.export:
-        exported, left = index.export(arguments.export, root, paths)
+        exported, left = index.export(arguments.export, root, paths, arguments.stream)
         bad = {entry["path"] for entry in failed}
         summary |= {"exported": exported, "export_unfit": [e for e in _left(left) if e["path"] not in bad]}
     summary |= {"not_kept": index.lost, "trouble": index.trouble, "seconds": round(time.monotonic() - began, 3)}

@@ -85,6 +85,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def index(text: str) -> int:
+    """A number from 0, as argparse takes it."""
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
+    return int(text)
+
+
 def check_writable(option: str, path: str) -> None:
     """Raises :class:`~framespool.ArgumentError` now rather than after hours. What is there stays as it is."""
     new = not os.path.lexists(path)

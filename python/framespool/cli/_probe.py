@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from framespool._probe import Probe, probe
-from framespool.cli._parser import add_json, command, count
+from framespool._video import StreamInfo
+from framespool.cli._parser import add_json, command, count, index
 from framespool.errors import Error
 
 _DESCRIPTION = """\
@@ -38,6 +39,9 @@ def add(subparsers: Any) -> None:
     parser.add_argument("file", nargs="+", metavar="FILE", help="a video")
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of the clip (default: 16)")
     parser.add_argument("--stride", type=count, metavar="N", default=4, help="frames from one to the next (default: 4)")
+    parser.add_argument(
+        "--stream", type=index, metavar="N", help="index of the video stream (default: the best one, as FFmpeg has it)"
+    )
     add_json(parser, "an object for each file")
 
 
@@ -46,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     failed = 0
     for file in arguments.file:
         try:
-            found = probe(file, sequence_length=arguments.frames, stride=arguments.stride)
+            found = probe(file, sequence_length=arguments.frames, stride=arguments.stride, stream=arguments.stream)
         except Error as error:
             failed += 1
             if arguments.json:
@@ -60,6 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def _stream(stream: StreamInfo) -> str:
+    size = f", {stream.width}x{stream.height}" if stream.width else ""
+    frames = "" if stream.num_frames is None else f", {stream.num_frames} frames"
+    return f"{stream.index}: {stream.kind}, {stream.codec}{size}{frames}{', default' if stream.default else ''}"
+
+
 def _text(found: Probe) -> str:
     info = found.info
     turned = f", turned by {info.rotation} degrees" if info.rotation else ""
@@ -71,6 +81,11 @@ def _text(found: Probe) -> str:
         f"{'B-frames' if found.has_b_frames else 'no B-frames'}; {found.skippable_share:.0%} of pictures skippable",
         "  NVDEC: " + (found.nvdec if found.nvdec is not None else f"no, {found.nvdec_reason}"),
     ]
+    if len(info.streams) > 1:
+        lines.append("  streams:")
+        lines += [
+            f"    {_stream(stream)}{' <- this one' if stream.index == info.stream else ''}" for stream in info.streams
+        ]
     if info.damaged_units:
         lines.append(f"  {info.damaged_units} pieces of the container are damaged: frames may be missing there")
     if not info.direct:

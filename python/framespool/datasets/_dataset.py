@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
 from typing import Any, overload
 
-from framespool._check import is_url, number, whole
+from framespool._check import is_url, number, stream_index, whole
 from framespool.datasets._entries import Entries, joined
 from framespool.datasets._sources import Cell, FrameFolder, Member, Part, Source
 from framespool.errors import ArgumentError
@@ -23,7 +23,8 @@ class Dataset(Sequence[tuple[Source, int]]):
     looked at. ``classes``: names of the labels, empty
     where there are none. ``columns``: by name, a list with one value per entry, ``None`` where nothing is said; what
     belongs to a clip of a batch is ``dataset.columns[name][video_id]`` for its entry of ``batch.video_ids``. Columns
-    change no clip and no order, and a state of a loader fits whatever they are.
+    change no clip and no order, and a state of a loader fits whatever they are. ``stream``: which video stream of each
+    file is meant, by its index among all streams of the file; ``None`` for the best one, see :class:`framespool.Video`.
     """
 
     def __init__(
@@ -31,7 +32,9 @@ class Dataset(Sequence[tuple[Source, int]]):
         entries: Iterable[tuple[Source, int]],
         classes: Sequence[str] = (),
         columns: Mapping[str, Iterable[Any]] | None = None,
+        stream: int | None = None,
     ) -> None:
+        self.stream = stream_index(stream)
         self.entries: Sequence[tuple[Source, int]]
         if isinstance(entries, Entries):
             self.entries = entries  # of a reader, who checked them
@@ -57,7 +60,7 @@ class Dataset(Sequence[tuple[Source, int]]):
     def __getitem__(self, index: int | slice) -> tuple[Source, int] | Dataset:
         if isinstance(index, slice):
             columns = {name: values[index] for name, values in self.columns.items()}
-            return Dataset(self.entries[index], self.classes, columns)
+            return Dataset(self.entries[index], self.classes, columns, self.stream)
         return self.entries[index]
 
     def __iter__(self) -> Iterator[tuple[Source, int]]:
@@ -71,13 +74,23 @@ class Dataset(Sequence[tuple[Source, int]]):
         if isinstance(other, Mixture):
             raise ArgumentError("a mix cannot be added; give mix() the other dataset too, with its weight")
         classes = self.classes if self.classes == other.classes else ()
-        return Dataset(joined([self.entries, other.entries]), classes, _joined([self, other]))
+        stream = _common_stream([self, other])
+        return Dataset(joined([self.entries, other.entries]), classes, _joined([self, other]), stream)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset) or isinstance(other, Mixture) != isinstance(self, Mixture):
             return NotImplemented
-        mine = (self.entries, self.classes, self.columns)
-        return mine == (other.entries, other.classes, other.columns)
+        mine = (self.entries, self.classes, self.columns, self.stream)
+        return mine == (other.entries, other.classes, other.columns, other.stream)
+
+    def with_stream(self, stream: int | None) -> Dataset:
+        """The same entries, of each file the video stream with this index among all its streams; ``None`` for the best
+        one. A loader raises :class:`~framespool.NoVideoError` for a file in which it is no video stream.
+
+        Example:
+            ``datasets.folder("recordings").with_stream(2)``
+        """
+        return Dataset(self.entries, self.classes, self.columns, stream)
 
     def subset(self, indices: Iterable[int]) -> Dataset:
         """The entries with these numbers, in this order; one may come twice. Negative numbers count from the end.
@@ -87,8 +100,8 @@ class Dataset(Sequence[tuple[Source, int]]):
         places = [_place(index, len(self)) for index in indices]
         columns = {name: [values[place] for place in places] for name, values in self.columns.items()}
         if isinstance(self.entries, Entries):
-            return Dataset(self.entries.take(places), self.classes, columns)
-        return Dataset([self.entries[place] for place in places], self.classes, columns)
+            return Dataset(self.entries.take(places), self.classes, columns, self.stream)
+        return Dataset([self.entries[place] for place in places], self.classes, columns, self.stream)
 
     def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Dataset:
         """The entries for which ``predicate(source, label, row)`` is true; ``row`` has the entry's value of each column
@@ -158,6 +171,7 @@ class Mixture(Dataset):
             joined([dataset.entries for dataset in datasets]),
             classes if all(dataset.classes == classes for dataset in datasets) else (),
             _joined(datasets),
+            _common_stream(datasets),
         )
         self.lengths = [len(dataset) for dataset in datasets]
         self.weights = list(weights)
@@ -173,6 +187,10 @@ class Mixture(Dataset):
 
     def __add__(self, other: Dataset) -> Dataset:
         raise ArgumentError("a mix cannot be added to; give mix() the other dataset too, with its weight")
+
+    def with_stream(self, stream: int | None) -> Mixture:
+        """See :meth:`Dataset.with_stream`; the weights stay."""
+        return self._with([part.with_stream(stream) for part in self._parts()])
 
     def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Mixture:
         """See :meth:`Dataset.without`; the weights stay."""
@@ -219,6 +237,18 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
         weights.append(number("weight", weight, above=0))
     most = None if epoch_clips is None else whole("epoch_clips", epoch_clips, least=1, most=2**62)
     return Mixture(parts, weights, bool(replacement), most)
+
+
+def _common_stream(datasets: Sequence[Dataset]) -> int | None:
+    """The stream that all read: a loader reads the same one of all files."""
+    first = datasets[0].stream
+    for dataset in datasets[1:]:
+        if dataset.stream != first:
+            raise ArgumentError(
+                f"datasets that are joined must read the same stream, got stream={first} and stream={dataset.stream}; "
+                "use with_stream() on them"
+            )
+    return first
 
 
 def _joined(datasets: Sequence[Dataset]) -> dict[str, list[Any]]:

@@ -3,7 +3,7 @@
 //! Never: follows a size beyond the bytes that are there.
 
 use crate::error::{Result, Site};
-use crate::limits::Limits;
+use crate::limits::{resize, Limits};
 use crate::source::ByteSource;
 
 /// Top-level boxes of a file.
@@ -11,6 +11,8 @@ pub(super) struct Boxes {
     pub moov: Vec<u8>,
     /// Offset and bytes of each `moof` box, header included.
     pub moofs: Vec<(u64, Vec<u8>)>,
+    /// There are boxes outside `moov` from which libavformat may make streams.
+    pub has_outer_metadata: bool,
 }
 
 const KNOWN_FIRST: [&[u8; 4]; 14] = [
@@ -25,6 +27,7 @@ impl Boxes {
         let mut moov = None;
         let mut moofs = Vec::new();
         let mut header_bytes = 0u64;
+        let mut has_outer_metadata = false;
         // A box may claim to end where numbers do.
         while at.checked_add(8).is_some_and(|head| head <= len) {
             let mut head = [0u8; 16];
@@ -35,6 +38,7 @@ impl Boxes {
             }
             let size = if size == 0 { len - at } else { size };
             let end = at.saturating_add(size);
+            has_outer_metadata |= [b"meta", b"udta", b"trak"].contains(&&kind);
             if &kind == b"moov" || &kind == b"moof" {
                 if size < header || end > len {
                     return Ok(None);
@@ -42,7 +46,8 @@ impl Boxes {
                 header_bytes += size;
                 Limits::check(site, "size of the header boxes", header_bytes, limits.header_bytes)?;
                 let skip = if &kind == b"moov" { header } else { 0 };
-                let mut bytes = vec![0; (size - skip) as usize];
+                let mut bytes = Vec::new();
+                resize(site, &mut bytes, (size - skip) as usize)?;
                 source.read_exact_at(site, at + skip, &mut bytes)?;
                 if &kind == b"moof" {
                     moofs.push((at, bytes));
@@ -55,7 +60,7 @@ impl Boxes {
             }
             at = end;
         }
-        Ok(moov.map(|moov| Self { moov, moofs }))
+        Ok(moov.map(|moov| Self { moov, moofs, has_outer_metadata }))
     }
 }
 

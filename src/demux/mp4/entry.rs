@@ -12,7 +12,7 @@ use crate::media::{Codec, CodecKind, CodecParams, ColourTags};
 /// Length of a `VisualSampleEntry` before its child boxes (ISO/IEC 14496-12 12.1.3).
 const FIXED: usize = 78;
 
-/// The only entry of the table; `None` if there are several.
+/// The only entry of the table, if it is a picture's; `None` if there are several.
 fn only_entry(stsd: &[u8]) -> Option<([u8; 4], &[u8])> {
     if be32(stsd, 4)? != 1 {
         return None;
@@ -20,25 +20,47 @@ fn only_entry(stsd: &[u8]) -> Option<([u8; 4], &[u8])> {
     children(stsd.get(8..)?).next().filter(|(_, body)| body.len() >= FIXED)
 }
 
+/// The codec of an entry's kind, by FFmpeg's name: of those that are read here.
+pub(super) fn video_codec(kind: &[u8; 4]) -> Option<&'static str> {
+    Some(match kind {
+        b"avc1" | b"avc3" => "h264",
+        b"hvc1" | b"hev1" => "hevc",
+        b"av01" => "av1",
+        b"vp08" => "vp8",
+        b"vp09" => "vp9",
+        b"mp4v" => "mpeg4",
+        _ => return None,
+    })
+}
+
+/// Whether the table's only entry is of a codec that is read here.
+pub(super) fn is_read(stsd: &[u8]) -> bool {
+    only_entry(stsd).is_some_and(|(kind, _)| video_codec(&kind).is_some())
+}
+
+/// Width and height of the table's only entry.
+pub(super) fn size(stsd: &[u8]) -> Option<(u32, u32)> {
+    let (_, body) = only_entry(stsd)?;
+    let side = |at: usize| u32::from(u16::from_be_bytes([body[at], body[at + 1]]));
+    Some((side(24), side(26)))
+}
+
 /// `Ok(None)` for codecs and variants left to libavformat.
 pub(super) fn codec_params(site: &Site, stsd: &[u8], limits: &Limits) -> Result<Option<CodecParams>> {
     let Some((kind, body)) = only_entry(stsd) else { return Ok(None) };
     let inner = &body[FIXED..];
     let boxed = |kind| find(inner, kind).map(<[u8]>::to_vec);
-    let (name, extradata) = match &kind {
-        b"avc1" | b"avc3" => ("h264", boxed(b"avcC")),
-        b"hvc1" | b"hev1" => ("hevc", boxed(b"hvcC")),
-        b"av01" => ("av1", boxed(b"av1C")),
-        b"vp08" => ("vp8", Some(Vec::new())),
-        b"vp09" => ("vp9", Some(Vec::new())),
-        b"mp4v" => ("mpeg4", find(inner, b"esds").and_then(mpeg4_config)),
-        _ => return Ok(None),
+    let Some(name) = video_codec(&kind) else { return Ok(None) };
+    let extradata = match name {
+        "h264" => boxed(b"avcC"),
+        "hevc" => boxed(b"hvcC"),
+        "av1" => boxed(b"av1C"),
+        "mpeg4" => find(inner, b"esds").and_then(mpeg4_config),
+        _ => Some(Vec::new()),
     };
-    let Some(extradata) = extradata else { return Ok(None) };
+    let (Some(extradata), Some((width, height))) = (extradata, size(stsd)) else { return Ok(None) };
     Limits::check(site, "codec configuration size", extradata.len() as u64, limits.extradata_bytes)?;
     let Some(id) = codec_id(name) else { return Ok(None) };
-    let side = |at: usize| u32::from(u16::from_be_bytes([body[at], body[at + 1]]));
-    let (width, height) = (side(24), side(26));
     Limits::check(site, "picture area", u64::from(width) * u64::from(height), limits.picture_samples)?;
     Ok(Some(CodecParams {
         codec: Codec { id, name: name.into(), kind: CodecKind::from_name(name) },
@@ -90,8 +112,22 @@ fn vpcc(inner: &[u8]) -> Option<ColourTags> {
     })
 }
 
-/// `DecoderSpecificInfo` of an `esds` box that declares MPEG-4 part 2 (ISO/IEC 14496-1 7.2.6).
+/// `DecoderSpecificInfo` of an `esds` box that declares MPEG-4 part 2.
 fn mpeg4_config(esds: &[u8]) -> Option<Vec<u8>> {
+    let config = decoder_config(esds)?;
+    const MPEG4_VISUAL: u8 = 0x20;
+    if *config.first()? != MPEG4_VISUAL {
+        return None;
+    }
+    let mut rest = config.get(13..)?;
+    match descriptor(&mut rest) {
+        Some((5, info)) => Some(info.to_vec()),
+        _ => Some(Vec::new()),
+    }
+}
+
+/// `DecoderConfigDescriptor` of an `esds` box (ISO/IEC 14496-1 7.2.6), which begins with the kind of object.
+pub(super) fn decoder_config(esds: &[u8]) -> Option<&[u8]> {
     let mut rest = esds.get(4..)?;
     let (tag, mut body) = descriptor(&mut rest)?;
     if tag != 3 {
@@ -110,15 +146,7 @@ fn mpeg4_config(esds: &[u8]) -> Option<Vec<u8>> {
     }
     body = body.get(skip..)?;
     let (tag, config) = descriptor(&mut body)?;
-    const MPEG4_VISUAL: u8 = 0x20;
-    if tag != 4 || *config.first()? != MPEG4_VISUAL {
-        return None;
-    }
-    let mut rest = config.get(13..)?;
-    match descriptor(&mut rest) {
-        Some((5, info)) => Some(info.to_vec()),
-        _ => Some(Vec::new()),
-    }
+    (tag == 4).then_some(config)
 }
 
 /// Tag and body of the next descriptor; `rest` moves past it.

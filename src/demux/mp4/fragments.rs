@@ -5,20 +5,28 @@
 use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun, TrunSamples};
 
 use super::boxes::{children, find, Boxes};
-use super::tables::most_samples;
-use super::{Movie, Sample};
+use super::{be32, Movie, Sample};
 use crate::error::{Result, Site};
-use crate::limits::Limits;
-use crate::source::ByteSource;
+use crate::limits::{reserve, Limits};
 
 /// ISO/IEC 14496-12 8.8.3.1.
 const NON_SYNC: u32 = 0x0001_0000;
 const DEPENDS_ON_OTHERS: u32 = 0x0100_0000;
 
+/// The number of samples that all runs of a fragment claim to have.
+pub(super) fn claimed(moof: &[u8]) -> u64 {
+    let Some((_, body)) = children(moof).next() else { return 0 };
+    let trafs = children(body).filter(|(kind, _)| kind == b"traf");
+    trafs.flat_map(|(_, traf)| runs(traf)).map(|trun| be32(trun, 4).unwrap_or(0)).map(u64::from).sum()
+}
+
+fn runs(traf: &[u8]) -> impl Iterator<Item = &[u8]> {
+    children(traf).filter(|(kind, _)| kind == b"trun").map(|(_, body)| body)
+}
+
 /// `false` where libavformat should judge.
 pub(super) fn append(
     samples: &mut Vec<Sample>,
-    source: &dyn ByteSource,
     site: &Site,
     limits: &Limits,
     top: &Boxes,
@@ -32,6 +40,7 @@ pub(super) fn append(
         let mut implicit = *at;
         let Some((_, body)) = children(moof).next() else { return Ok(false) };
         for (_, traf) in children(body).filter(|(kind, _)| kind == b"traf") {
+            Fragment::check(traf, site, limits)?;
             let Some(run) = Fragment::parse(traf) else { return Ok(false) };
             let base = match run.tfhd.base_data_offset {
                 Some(base) => base,
@@ -41,8 +50,8 @@ pub(super) fn append(
             let mine = run.tfhd.track_id == track_id;
             let total: u64 = run.truns.iter().map(|t| t.samples.len() as u64).sum();
             if mine {
-                let most = most_samples(limits, source.len());
-                Limits::check(site, "number of samples", samples.len() as u64 + total, most)?;
+                Limits::check(site, "number of samples", samples.len() as u64 + total, limits.packets)?;
+                reserve(site, samples, total as usize)?;
                 if run.tfhd.sample_description_index.unwrap_or(trex.default_sample_description_index) != 1 {
                     return Ok(false);
                 }
@@ -71,6 +80,15 @@ struct Fragment {
 }
 
 impl Fragment {
+    /// Whether the runs have no more entries than may be taken into memory; those whose samples are all alike have none.
+    fn check(traf: &[u8], site: &Site, limits: &Limits) -> Result<()> {
+        const ENTRIES: u32 = 0xf00;
+        let listed = runs(traf).filter(|trun| be32(trun, 0).is_some_and(|flags| flags & ENTRIES != 0));
+        // Entries that the box is too short for are refused when they are read, and take no memory until then.
+        let entries = listed.map(|trun| u64::from(be32(trun, 4).unwrap_or(0)).min(trun.len() as u64 / 4));
+        Limits::check(site, "number of samples", entries.sum(), limits.packets).map(|_| ())
+    }
+
     fn parse(traf: &[u8]) -> Option<Self> {
         let tfhd = Tfhd::decode_body(&mut find(traf, b"tfhd")?).ok()?;
         let tfdt = match find(traf, b"tfdt") {
@@ -78,7 +96,7 @@ impl Fragment {
             None => None,
         };
         let mut truns = Vec::new();
-        for (_, mut body) in children(traf).filter(|(kind, _)| kind == b"trun") {
+        for mut body in runs(traf) {
             truns.push(Trun::decode_body(&mut body).ok()?);
         }
         Some(Self { tfhd, tfdt, truns })

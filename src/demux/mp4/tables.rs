@@ -1,12 +1,12 @@
 //! In: the `stbl` box.
 //! Out: one record per sample: where, how long, when, key or not.
-//! Never: more samples than `stsz` sizes, nor a guess where tables contradict each other (`None` instead).
+//! Never: more samples than `stsz` sizes, nor a guess where tables contradict each other (`None` instead). Tables are read where
+//! they lie: the only memory that their numbers ask for is that of the samples.
 
-use mp4_atom::{Atom, Co64, Ctts, Stco, Stsc, Stss, Stsz, StszSamples, Stts};
-
+use super::be32;
 use super::boxes::find;
 use crate::error::{Result, Site};
-use crate::limits::Limits;
+use crate::limits::{reserve, Limits};
 
 /// A sample in media time.
 #[derive(Clone, Copy, Debug)]
@@ -19,83 +19,109 @@ pub(super) struct Sample {
     pub key: bool,
 }
 
-fn table<T: Atom>(stbl: &[u8], kind: &[u8; 4]) -> Option<Option<T>> {
+/// The entries of a table, of `N` numbers of 32 bits each.
+#[derive(Clone, Copy)]
+struct Table<'a, const N: usize>(&'a [[[u8; 4]; N]]);
+
+impl<'a, const N: usize> Table<'a, N> {
+    /// The entries behind version, flags and count; `None` if the box is shorter than they are.
+    fn parse(body: &'a [u8]) -> Option<Self> {
+        let count = be32(body, 4)? as usize;
+        let (numbers, _) = body.get(8..)?.as_chunks::<4>();
+        let (entries, _) = numbers.as_chunks::<N>();
+        entries.get(..count).map(Self)
+    }
+
+    fn iter(self) -> impl Iterator<Item = [u32; N]> + 'a {
+        self.0.iter().map(|entry| entry.map(u32::from_be_bytes))
+    }
+}
+
+/// A table of `stbl`, if there is one; `None` if it is damaged.
+fn table<'a, const N: usize>(stbl: &'a [u8], kind: &[u8; 4]) -> Option<Option<Table<'a, N>>> {
     match find(stbl, kind) {
         None => Some(None),
-        Some(mut body) => T::decode_body(&mut body).ok().map(Some),
+        Some(body) => Table::parse(body).map(Some),
     }
 }
 
 /// All samples of a track, in decode order. `Ok(None)`: let libavformat judge.
-pub(super) fn samples(
-    stbl: &[u8],
-    site: &Site,
-    limits: &Limits,
-    source_len: u64,
-) -> Result<Option<Vec<Sample>>> {
-    let Some(sizes) = sizes(stbl) else { return Ok(None) };
-    Limits::check(site, "number of samples", sizes.len() as u64, most_samples(limits, source_len))?;
-    Ok(expand(stbl, &sizes))
+pub(super) fn samples(stbl: &[u8], site: &Site, limits: &Limits) -> Result<Option<Vec<Sample>>> {
+    let Some(sizes) = Sizes::parse(stbl) else { return Ok(None) };
+    let count = Limits::check(site, "number of samples", sizes.len().into(), limits.packets)? as usize;
+    let mut samples = Vec::new();
+    reserve(site, &mut samples, count)?;
+    Ok(expand(stbl, &sizes, &mut samples).map(|()| samples))
 }
 
-/// A sample has at least a byte, so a file cannot hold more samples than bytes, whatever its tables say.
-pub(super) fn most_samples(limits: &Limits, source_len: u64) -> u64 {
-    limits.packets.min(source_len)
+/// The number of samples that a track claims to have, where a reader takes memory for each of them.
+pub(super) fn claimed(stbl: &[u8]) -> u64 {
+    let count = find(stbl, b"stsz").or(find(stbl, b"stz2")).and_then(|sizes| be32(sizes, 8)).unwrap_or(0);
+    // Sound without compression: a sample is a number, and libavformat keeps whole chunks.
+    let times = table::<2>(stbl, b"stts").flatten();
+    let is_raw = times.is_some_and(|times| times.0.len() == 1 && times.iter().all(|[_, delta]| delta == 1));
+    if is_raw {
+        0
+    } else {
+        count.into()
+    }
 }
 
-enum Sizes {
+enum Sizes<'a> {
     All { count: u32, size: u32 },
-    Each(Vec<u32>),
+    Each(Table<'a, 1>),
 }
 
-impl Sizes {
-    fn len(&self) -> usize {
+impl<'a> Sizes<'a> {
+    fn parse(stbl: &'a [u8]) -> Option<Self> {
+        let body = find(stbl, b"stsz")?;
+        let (size, count) = (be32(body, 4)?, be32(body, 8)?);
+        if size > 0 {
+            return Some(Self::All { count, size });
+        }
+        // Its count stands one number further back than in other tables.
+        Table::parse(body.get(4..)?).map(Self::Each)
+    }
+
+    fn len(&self) -> u32 {
         match self {
-            Sizes::All { count, .. } => *count as usize,
-            Sizes::Each(sizes) => sizes.len(),
+            Sizes::All { count, .. } => *count,
+            Sizes::Each(sizes) => sizes.0.len() as u32, // its count has 32 bits
         }
     }
 
     fn get(&self, i: usize) -> u32 {
         match self {
             Sizes::All { size, .. } => *size,
-            Sizes::Each(sizes) => sizes[i],
+            Sizes::Each(sizes) => u32::from_be_bytes(sizes.0[i][0]),
         }
     }
 }
 
-fn sizes(stbl: &[u8]) -> Option<Sizes> {
-    Some(match table::<Stsz>(stbl, b"stsz")??.samples {
-        StszSamples::Identical { count, size } => Sizes::All { count, size },
-        StszSamples::Different { sizes } => Sizes::Each(sizes),
-    })
-}
-
-fn expand(stbl: &[u8], sizes: &Sizes) -> Option<Vec<Sample>> {
-    let count = sizes.len();
-    let stts = table::<Stts>(stbl, b"stts")??;
-    let ctts = table::<Ctts>(stbl, b"ctts")?;
-    let stss = table::<Stss>(stbl, b"stss")?;
-    let stsc = table::<Stsc>(stbl, b"stsc")??;
-    let chunks: Vec<u64> = match table::<Stco>(stbl, b"stco")? {
-        Some(stco) => stco.entries.into_iter().map(u64::from).collect(),
-        None => table::<Co64>(stbl, b"co64")??.entries,
-    };
-    // A lying count must not size anything: the tables below are what bounds the loop.
-    let mut out: Vec<Sample> = Vec::with_capacity(count.min(1 << 16));
-    let mut deltas =
-        stts.entries.iter().flat_map(|e| std::iter::repeat_n(e.sample_delta, e.sample_count as usize));
-    let mut shifts = ctts.iter().flat_map(|t| &t.entries).flat_map(|e| {
+/// Fills `out`, which has room for all samples.
+fn expand(stbl: &[u8], sizes: &Sizes<'_>, out: &mut Vec<Sample>) -> Option<()> {
+    let count = sizes.len() as usize;
+    let stts = table::<2>(stbl, b"stts")??;
+    let ctts = table::<2>(stbl, b"ctts")?;
+    let stss = table::<1>(stbl, b"stss")?;
+    let stsc = table::<3>(stbl, b"stsc")??;
+    let short = table::<1>(stbl, b"stco")?;
+    let long = if short.is_none() { Some(table::<2>(stbl, b"co64")??) } else { None };
+    let short = short.into_iter().flat_map(Table::iter).map(|[offset]| u64::from(offset));
+    let long =
+        long.into_iter().flat_map(Table::iter).map(|[high, low]| u64::from(high) << 32 | u64::from(low));
+    let mut deltas = stts.iter().flat_map(|[count, delta]| std::iter::repeat_n(delta, count as usize));
+    let mut shifts = ctts.into_iter().flat_map(Table::iter).flat_map(|[count, shift]| {
         // Version 0 says unsigned, but writers put negative numbers there; every reader takes them as signed.
-        std::iter::repeat_n(i64::from(e.sample_offset as i32), e.sample_count as usize)
+        std::iter::repeat_n(i64::from(shift as i32), count as usize)
     });
-    let mut keys = stss.as_ref().map(|t| t.entries.iter().peekable());
+    let mut keys = stss.map(|t| t.iter().map(|[number]| number as usize).peekable());
     let mut dts = 0i64;
-    let mut spans = stsc.entries.iter().peekable();
+    let mut spans = stsc.iter().peekable();
     let (mut per_chunk, mut description) = (0u32, 1u32);
-    for (chunk, &start) in chunks.iter().enumerate() {
-        while let Some(span) = spans.next_if(|s| u64::from(s.first_chunk) <= chunk as u64 + 1) {
-            (per_chunk, description) = (span.samples_per_chunk, span.sample_description_index);
+    for (chunk, start) in short.chain(long).enumerate() {
+        while let Some([_, samples, entry]) = spans.next_if(|s| u64::from(s[0]) <= chunk as u64 + 1) {
+            (per_chunk, description) = (samples, entry);
         }
         let mut offset = start;
         for _ in 0..per_chunk {
@@ -109,8 +135,8 @@ fn expand(stbl: &[u8], sizes: &Sizes) -> Option<Vec<Sample>> {
             let key = match &mut keys {
                 None => true,
                 Some(keys) => {
-                    while keys.next_if(|&&k| (k as usize) < number + 1).is_some() {}
-                    keys.next_if(|&&k| k as usize == number + 1).is_some()
+                    while keys.next_if(|&k| k < number + 1).is_some() {}
+                    keys.next_if(|&k| k == number + 1).is_some()
                 }
             };
             // Beyond 31 bits it is a negative number or damage, which libavformat mends in ways of its own.
@@ -122,5 +148,5 @@ fn expand(stbl: &[u8], sizes: &Sizes) -> Option<Vec<Sample>> {
             dts = dts.checked_add(delta)?;
         }
     }
-    (out.len() == count).then_some(out)
+    (out.len() == count).then_some(())
 }

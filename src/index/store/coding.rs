@@ -8,8 +8,8 @@ use super::column;
 use crate::error::Site;
 use crate::ffmpeg::demuxer::codec_id;
 use crate::index::{FrameRecord, PacketRecord, VideoIndex};
-use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, Turn};
+use crate::limits::{check_room_for_index, Limits};
+use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, StreamKind, StreamSummary, Turn};
 use crate::units::{DecodeIndex, TimeBase};
 
 /// Raised whenever indices are written down differently, or whenever `build` finds something else in the same file: what
@@ -32,6 +32,7 @@ pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(512 + 6 * index.packets.len());
     put_bytes(&mut out, index.container.as_bytes());
     put_stream(&mut out, &index.info);
+    put_summaries(&mut out, &index.streams);
     out.push(u8::from(index.direct) | u8::from(index.changes_parameters) << 1);
     put_number(&mut out, index.damaged_units.into());
     put_number(&mut out, index.preambles.len() as u64);
@@ -49,6 +50,7 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
     let reader = &mut Reader::new(bytes);
     let container = reader.text(NAME_BYTES)?.to_owned();
     let info = stream(reader, limits)?;
+    let streams = summaries(reader)?;
     let flags = reader.byte().filter(|&flags| flags < 4)?;
     let (direct, changes_parameters) = (flags & 1 != 0, flags & 2 != 0);
     let damaged_units = reader.small()?;
@@ -57,7 +59,7 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
         let at = reader.small().filter(|&at| preambles.last().is_none_or(|last| last.0 < at))?;
         preambles.push((at, reader.bytes(limits.packet_bytes)?.to_vec()));
     }
-    let packets = packets(reader, direct, limits)?;
+    let packets = packets(reader, direct, &site, limits)?;
     let (frames, end_pts) = frames(reader, &packets)?;
     if !reader.rest().is_empty() || preambles.last().is_some_and(|last| last.0 as usize >= packets.len()) {
         return None;
@@ -67,6 +69,7 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
         site,
         container,
         info,
+        streams,
         packets,
         frames,
         end_pts,
@@ -144,6 +147,32 @@ fn stream(reader: &mut Reader<'_>, limits: &Limits) -> Option<StreamInfo> {
     Some(StreamInfo { stream, params, time_base, turn, sample_aspect, frame_rate })
 }
 
+fn put_summaries(out: &mut Vec<u8>, streams: &[StreamSummary]) {
+    put_number(out, streams.len() as u64);
+    for stream in streams {
+        out.push(stream.kind as u8 | u8::from(stream.is_default) << 7);
+        put_bytes(out, stream.codec.as_bytes());
+        for number in [stream.width, stream.height] {
+            put_number(out, number.into());
+        }
+        // 0 is "not stated".
+        put_number(out, stream.num_frames.unwrap_or(0));
+    }
+}
+
+fn summaries(reader: &mut Reader<'_>) -> Option<Vec<StreamSummary>> {
+    let mut streams = Vec::new();
+    for _ in 0..reader.number()? {
+        let flags = reader.byte()?;
+        let kind = *StreamKind::ALL.iter().find(|&&kind| kind as u8 == flags & 0x7f)?;
+        let codec = reader.text(NAME_BYTES)?.to_owned();
+        let (width, height) = (reader.small()?, reader.small()?);
+        let num_frames = Some(reader.number()?).filter(|&frames| frames > 0);
+        streams.push(StreamSummary { kind, codec, width, height, num_frames, is_default: flags & 0x80 != 0 });
+    }
+    Some(streams)
+}
+
 fn put_packets(out: &mut Vec<u8>, index: &VideoIndex) {
     let packets = &index.packets;
     put_number(out, packets.len() as u64);
@@ -164,8 +193,9 @@ fn put_packets(out: &mut Vec<u8>, index: &VideoIndex) {
     }
 }
 
-fn packets(reader: &mut Reader<'_>, direct: bool, limits: &Limits) -> Option<Vec<PacketRecord>> {
+fn packets(reader: &mut Reader<'_>, direct: bool, site: &Site, limits: &Limits) -> Option<Vec<PacketRecord>> {
     let count = usize::try_from(reader.number().filter(|&n| n <= limits.packets)?).ok()?;
+    check_room_for_index(site, count).ok()?;
     let mut next = || column::get(reader, count);
     let (flags, sizes, dts, order) = (next()?, next()?, next()?, next()?);
     let gaps = if direct { next()? } else { Vec::new() };

@@ -1,5 +1,5 @@
 //! In: a source's path and identity, and its index as bytes. Out: one sealed entry, and whether an entry is good for a source.
-//! A checksum covers all of it, the path too: what a damaged database returns under a path is that path's index or nothing.
+//! A checksum covers all of it, the key too: what a damaged database returns under a key is that key's index or nothing.
 //! Never: decodes an index.
 
 use std::path::Path;
@@ -14,8 +14,10 @@ use crate::source::{ByteSource, Identity};
 
 /// Bytes at either end of a file that its fingerprint is made of.
 const PRINT_BYTES: u64 = 4096;
-/// Longest path that is kept.
-const PATH_BYTES: u64 = 1 << 16;
+/// Longest key that is kept.
+const KEY_BYTES: u64 = 1 << 16;
+/// Behind the path in a key where a stream was asked for: no path holds it, and no URL.
+const STREAM: u8 = 0;
 
 /// Which state of a file an index belongs to. Device and inode are not part: the former differs between machines that share
 /// a file system, the latter is given to the next file when one is deleted.
@@ -56,8 +58,8 @@ impl Stamp {
 /// An index as bytes, with what says whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Absolute path of the file.
-    pub path: &'a [u8],
+    /// What it is kept under, see [`key_of`].
+    pub key: &'a [u8],
     /// State of the file that was read.
     pub stamp: Stamp,
     /// When reading began, nanoseconds since 1970.
@@ -75,7 +77,7 @@ impl<'a> Entry<'a> {
     pub fn seal(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         out.extend([0; 8]);
-        put_bytes(&mut out, self.path);
+        put_bytes(&mut out, self.key);
         put_number(&mut out, self.stamp.len);
         put_signed(&mut out, self.stamp.mtime_ns);
         put_signed(&mut out, self.stamp.ctime_ns);
@@ -95,7 +97,7 @@ impl<'a> Entry<'a> {
             return None;
         }
         Some(Self {
-            path: reader.bytes(PATH_BYTES)?,
+            key: reader.bytes(KEY_BYTES)?,
             stamp: Stamp { len: reader.number()?, mtime_ns: reader.signed()?, ctime_ns: reader.signed()? },
             read_ns: reader.signed()?,
             print: reader.fixed()?,
@@ -118,8 +120,8 @@ impl<'a> Entry<'a> {
 }
 
 /// Number of an entry in the database.
-pub fn id_of(path: &[u8]) -> i64 {
-    xxh3_64(path) as i64
+pub fn id_of(key: &[u8]) -> i64 {
+    xxh3_64(key) as i64
 }
 
 /// Tells contents apart without reading them whole: length, beginning and end, where containers keep their tables.
@@ -138,12 +140,23 @@ pub fn fingerprint(source: &dyn ByteSource) -> Result<u64> {
     Ok(hash.digest())
 }
 
-/// What an index is kept under: the absolute path; for a URL the URL, without its secrets.
-pub fn key_of(path: &Path, source: &dyn ByteSource) -> Option<Vec<u8>> {
-    match source.identity() {
-        Identity::Remote { url, .. } => Some(url.as_bytes().to_vec()),
-        _ => Some(std::path::absolute(path).ok()?.into_os_string().into_encoded_bytes()),
+/// What an index is kept under: the absolute path; for a URL the URL, without its secrets. Then the stream, if one was asked for:
+/// the indices of several streams of a file are kept side by side.
+pub fn key_of(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Vec<u8>> {
+    let mut key = match source.identity() {
+        Identity::Remote { url, .. } => url.as_bytes().to_vec(),
+        _ => std::path::absolute(path).ok()?.into_os_string().into_encoded_bytes(),
+    };
+    if let Some(stream) = stream {
+        key.push(STREAM);
+        key.extend(stream.to_le_bytes());
     }
+    Some(key)
+}
+
+/// The path or URL of a key.
+pub fn path_of(key: &[u8]) -> &[u8] {
+    key.split(|&byte| byte == STREAM).next().unwrap_or(key)
 }
 
 /// Nanoseconds since 1970.
@@ -162,7 +175,7 @@ mod tests {
     fn entry() -> Entry<'static> {
         let stamp = Stamp { len: 3, mtime_ns: 42, ctime_ns: 123_456_789 };
         let print = fingerprint(&MemorySource::new("m", b"abc")).unwrap();
-        Entry { path: b"/data/a.mp4", stamp, read_ns: DAY_NS, print, ffmpeg: "", index: b"index" }
+        Entry { key: b"/data/a.mp4", stamp, read_ns: DAY_NS, print, ffmpeg: "", index: b"index" }
     }
 
     #[test]
@@ -175,6 +188,17 @@ mod tests {
             assert_eq!(Entry::unseal(&damaged), None, "bit {bit}");
         }
         assert!((0..sealed.len()).all(|len| Entry::unseal(&sealed[..len]).is_none()));
+    }
+
+    #[test]
+    fn streams_of_a_file_have_keys_of_their_own_that_name_the_file() {
+        let file = MemorySource::new("m", b"abc");
+        let key = |stream| key_of(Path::new("/data/a.mp4"), &file, stream).unwrap();
+        let keys = [None, Some(0), Some(1), Some(256), Some(u32::MAX)].map(key);
+        for (n, key) in keys.iter().enumerate() {
+            assert_eq!(path_of(key), b"/data/a.mp4");
+            assert!(keys[..n].iter().all(|other| other != key && id_of(other) != id_of(key)));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::entry::Stamp;
-use super::{build, entry, Store};
+use super::{build_stream, entry, Store};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::source::{calling, name_of, open, ByteSource};
@@ -50,12 +50,13 @@ enum Outcome {
 }
 
 impl Store {
-    /// Sees to it that the indices of `paths` are stored. With `check`, the database is looked through first, and indices that
+    /// Sees to it that the indices of `paths`, of stream `stream` or the best one of each, are stored. With `check`, the database is looked through first, and indices that
     /// are stored are built once more and compared.
     /// `watch` is called now and then, and stops it by an error; what was built until then is kept.
     pub fn fill(
         &self,
         paths: &[PathBuf],
+        stream: Option<u32>,
         threads: u32,
         check: bool,
         watch: &dyn Fn(&Progress) -> Result<()>,
@@ -71,7 +72,7 @@ impl Store {
         let filled = Mutex::new(Filled::default());
         let take = |path: &PathBuf| {
             let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-            let one = || self.see_to(path, check, &stopped);
+            let one = || self.see_to(path, stream, check, &stopped);
             let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
                 let site = Site::file(&name_of(path));
                 Err(Error::Internal { site, reason: "a panic while indexing".into() })
@@ -132,20 +133,26 @@ impl Store {
         Ok(filled)
     }
 
-    fn see_to(&self, path: &Path, check: bool, stopped: &dyn Fn() -> Result<()>) -> Result<(Outcome, u32)> {
+    fn see_to(
+        &self,
+        path: &Path,
+        stream: Option<u32>,
+        check: bool,
+        stopped: &dyn Fn() -> Result<()>,
+    ) -> Result<(Outcome, u32)> {
         stopped()?;
         let (source, since) = open_settled(path)?;
-        let kept = self.get(path, &*source);
+        let kept = self.get(path, &*source, stream);
         if let Some(index) = kept.as_ref().filter(|_| !check) {
             return Ok((Outcome::Found, index.num_frames()));
         }
-        let index = Arc::new(build(&source, &Limits::default(), stopped)?);
+        let index = Arc::new(build_stream(&source, stream, &Limits::default(), stopped)?);
         let outcome = match kept {
             Some(kept) if kept == index => return Ok((Outcome::Found, index.num_frames())),
             Some(_) => Outcome::Wrong,
             None => Outcome::Built,
         };
-        self.put_patiently(path, &*source, since, &index);
+        self.put_patiently(path, &*source, stream, since, &index);
         Ok((outcome, index.num_frames()))
     }
 
@@ -158,8 +165,8 @@ impl Store {
         let mut gone = Vec::new();
         self.read(|connection| {
             super::database::each(connection, |id, value| {
-                let path =
-                    entry::Entry::unseal(value).map(|e| Path::new(std::ffi::OsStr::from_bytes(e.path)));
+                let path = entry::Entry::unseal(value)
+                    .map(|e| Path::new(std::ffi::OsStr::from_bytes(entry::path_of(e.key))));
                 if path.is_some_and(|p| p.starts_with(&root) && !p.exists()) {
                     gone.push(id);
                 }

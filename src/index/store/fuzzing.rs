@@ -21,7 +21,7 @@ pub fn read(bytes: &[u8], limits: &Limits) -> Option<VideoIndex> {
 /// An index's bytes as an entry of the database.
 pub fn sealed(index: &[u8]) -> Vec<u8> {
     let stamp = Stamp { len: 7, mtime_ns: 8, ctime_ns: 9 };
-    Entry { path: b"/a.mp4", stamp, read_ns: 10, print: 11, ffmpeg: "9.0.1", index }.seal()
+    Entry { key: b"/a.mp4", stamp, read_ns: 10, print: 11, ffmpeg: "9.0.1", index }.seal()
 }
 
 /// An entry read and sealed again; with `believed`, its checksum counts as right. `None` where it is none.

@@ -32,11 +32,12 @@ pub struct Travelled {
 }
 
 impl Store {
-    /// Writes the stored indices of `paths`, all of which lie below `root`, as lines of JSON.
+    /// Writes the stored indices of `paths`, of stream `stream` or the best one of each, all of which lie below `root`, as lines of JSON.
     pub fn export(
         &self,
         root: &Path,
         paths: &[PathBuf],
+        stream: Option<u32>,
         out: &mut dyn Write,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<Travelled> {
@@ -44,7 +45,7 @@ impl Store {
         let root = absolute(root)?;
         for path in paths {
             watch()?;
-            match self.line(&root, path) {
+            match self.line(&root, path, stream) {
                 Ok(line) => {
                     let failed = |e| Error::io(&Site::file(&"the export".into()), e);
                     writeln!(out, "{line}").map_err(failed)?;
@@ -56,25 +57,26 @@ impl Store {
         Ok(done)
     }
 
-    fn line(&self, root: &Path, path: &Path) -> std::result::Result<Value, String> {
+    fn line(&self, root: &Path, path: &Path, stream: Option<u32>) -> std::result::Result<Value, String> {
         let said = |error: Error| error.to_string();
         let whole = absolute(path).map_err(said)?;
         let below = whole.strip_prefix(root).map_err(|_| format!("not below {}", name_of(root)))?;
         let name = below.to_str().ok_or("the path is not UTF-8, which JSON needs")?;
         let source = FileSource::open(path).map_err(said)?;
-        let index = self.get(path, &source).ok_or("not in the index, or changed since")?;
+        let index = self.get(path, &source, stream).ok_or("not in the index, or changed since")?;
         let print = fingerprint(&source).map_err(said)?;
         let bytes = coding::encode(&index).ok_or("cannot be written down")?;
         let ffmpeg = super::writer::maker(&index);
         Ok(json!({
             "path": name,
+            "stream": stream,
             "bytes": source.len(),
             "fingerprint": format!("{print:016x}"),
             "codec": index.info.params.codec.name,
             "frames": index.frames.len(),
             "format": FORMAT,
             "ffmpeg": ffmpeg,
-            "checksum": format!("{:016x}", checksum(source.len(), print, &ffmpeg, &bytes)),
+            "checksum": format!("{:016x}", checksum(source.len(), print, stream, &ffmpeg, &bytes)),
             "index": BASE64.encode(bytes),
         }))
     }
@@ -139,7 +141,13 @@ impl Store {
         }
         let bytes = BASE64.decode(word("index")?).map_err(|e| format!("the index is not base64 ({e})"))?;
         let (len, print) = (line["bytes"].as_u64().ok_or("no \"bytes\" in it")?, hex("fingerprint")?);
-        if checksum(len, print, ffmpeg, &bytes) != hex("checksum")? {
+        let stream = match &line["stream"] {
+            Value::Null => None,
+            number => Some(
+                number.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or("\"stream\" is no such number")?,
+            ),
+        };
+        if checksum(len, print, stream, ffmpeg, &bytes) != hex("checksum")? {
             return Err("the checksum is wrong: the line was damaged".into());
         }
         let path = root.join(below);
@@ -152,18 +160,19 @@ impl Store {
             return Err("the file has other content than the one that was indexed".into());
         }
         let site = Site::file(source.name());
-        let index =
-            coding::decode(&bytes, site, &Limits::default()).ok_or("the index cannot be understood")?;
-        self.put_patiently(&path, &source, since, &Arc::new(index));
+        let index = coding::decode(&bytes, site, &Limits::default().within(len))
+            .ok_or("the index cannot be understood")?;
+        self.put_patiently(&path, &source, stream, since, &Arc::new(index));
         Ok(())
     }
 }
 
 /// Covers all that is believed but the path: files may be moved.
-fn checksum(len: u64, print: u64, ffmpeg: &str, index: &[u8]) -> u64 {
+fn checksum(len: u64, print: u64, stream: Option<u32>, ffmpeg: &str, index: &[u8]) -> u64 {
     let mut hash = Xxh3::new();
     hash.update(&len.to_le_bytes());
     hash.update(&print.to_le_bytes());
+    hash.update(&stream.map_or(-1, i64::from).to_le_bytes());
     hash.update(&(ffmpeg.len() as u64).to_le_bytes());
     hash.update(ffmpeg.as_bytes());
     hash.update(index);

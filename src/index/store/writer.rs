@@ -51,8 +51,8 @@ impl Trouble {
 
 /// An index to keep.
 pub struct New {
-    /// Absolute path of the file.
-    pub path: Vec<u8>,
+    /// What it is kept under, see [`super::entry::key_of`].
+    pub key: Vec<u8>,
     /// State of the file that was read.
     pub stamp: Stamp,
     /// When reading began.
@@ -76,14 +76,14 @@ impl New {
     fn seal(&self) -> Option<(i64, Vec<u8>)> {
         let bytes = coding::encode(&self.index)?;
         let entry = Entry {
-            path: &self.path,
+            key: &self.key,
             stamp: self.stamp,
             read_ns: self.read_ns,
             print: self.print,
             ffmpeg: &maker(&self.index),
             index: &bytes,
         };
-        Some((id_of(&self.path), entry.seal()))
+        Some((id_of(&self.key), entry.seal()))
     }
 }
 

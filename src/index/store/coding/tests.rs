@@ -53,8 +53,19 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn any_summary()(
+        kind in prop::sample::select(&StreamKind::ALL[..]), codec in "[a-z0-9_]{1,12}", width: u32, height: u32,
+        num_frames in 0u64.., is_default: bool
+    ) -> StreamSummary {
+        let num_frames = Some(num_frames).filter(|&frames| frames > 0);
+        StreamSummary { kind, codec, width, height, num_frames, is_default }
+    }
+}
+
+prop_compose! {
     fn any_index()(
         info in any_stream(),
+        streams in prop::collection::vec(any_summary(), 0..4),
         mut packets in prop::collection::vec(any_packet(), 1..80),
         shown in prop::collection::vec((any::<prop::sample::Index>(), any::<i32>()), 1..80),
         preambles in prop::collection::vec((any::<prop::sample::Index>(), any::<Vec<u8>>()), 0..4),
@@ -76,6 +87,7 @@ prop_compose! {
             site: Site::file(&"sketch".into()),
             container: "mov,mp4".into(),
             info,
+            streams,
             starts: starts(&packets).collect(),
             end_pts: frames.last().unwrap().pts + lasts,
             packets,

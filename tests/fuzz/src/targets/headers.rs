@@ -132,6 +132,7 @@ fn nothing_but(params: CodecParams) -> VideoIndex {
             sample_aspect: None,
             frame_rate: None,
         },
+        streams: Vec::new(),
         packets: Vec::new(),
         frames: Vec::new(),
         end_pts: 0,

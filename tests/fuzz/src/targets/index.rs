@@ -52,8 +52,8 @@ pub fn limits() -> Limits {
 }
 
 fn tables(input: &[u8]) {
-    let source = MemorySource::new("fuzzed.mp4", input.to_vec());
-    let Ok(Some(track)) = sound(mp4::read(&source, &limits())) else { return };
+    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("fuzzed.mp4", input.to_vec()));
+    let Ok(Some(track)) = sound(mp4::read(&source, None, &limits())) else { return };
     assert!(track.packets.len() <= input.len(), "{} packets in {} bytes", track.packets.len(), input.len());
     for packet in &track.packets {
         let offset = packet.offset.expect("tables say where packets are");

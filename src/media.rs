@@ -108,6 +108,50 @@ pub struct ColourTags {
     pub full_range: Option<bool>,
 }
 
+/// Names of table 2 of ITU-T H.273, as FFmpeg spells them, by number.
+const PRIMARIES: [&str; 23] = [
+    "", "bt709", "", "", "bt470m", "bt470bg", "smpte170m", "smpte240m", "film", "bt2020", "smpte428", "smpte431", "smpte432", "",
+    "", "", "", "", "", "", "", "", "ebu3213",
+];
+
+/// The same of table 3.
+const TRANSFERS: [&str; 19] = [
+    "", "bt709", "", "", "gamma22", "gamma28", "smpte170m", "smpte240m", "linear", "log100", "log316", "iec61966-2-4", "bt1361e",
+    "iec61966-2-1", "bt2020-10", "bt2020-12", "smpte2084", "smpte428", "arib-std-b67",
+];
+
+/// The same of table 4.
+const MATRICES: [&str; 18] = [
+    "gbr", "bt709", "", "", "fcc", "bt470bg", "smpte170m", "smpte240m", "ycgco", "bt2020nc", "bt2020c", "smpte2085",
+    "chroma-derived-nc", "chroma-derived-c", "ictcp", "ipt-c2", "ycgco-re", "ycgco-ro",
+];
+
+/// `None` where the number says "unspecified".
+fn name(number: u8, names: &[&str]) -> Option<String> {
+    match names.get(usize::from(number)) {
+        _ if number == 2 => None,
+        Some(&"") | None => Some(format!("reserved ({number})")),
+        Some(name) => Some((*name).to_owned()),
+    }
+}
+
+impl ColourTags {
+    /// FFmpeg's name of the primaries; `None` where they are not stated.
+    pub fn primaries_name(self) -> Option<String> {
+        name(self.primaries, &PRIMARIES)
+    }
+
+    /// FFmpeg's name of the transfer function; `None` where it is not stated.
+    pub fn transfer_name(self) -> Option<String> {
+        name(self.transfer, &TRANSFERS)
+    }
+
+    /// FFmpeg's name of the matrix; `None` where it is not stated.
+    pub fn matrix_name(self) -> Option<String> {
+        name(self.matrix, &MATRICES)
+    }
+}
+
 impl Default for ColourTags {
     fn default() -> Self {
         Self { primaries: 2, transfer: 2, matrix: 2, full_range: None }

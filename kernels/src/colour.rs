@@ -15,6 +15,12 @@ pub enum Matrix {
     Bt709,
     /// Kr = 0.2627, Kb = 0.0593, non-constant luminance.
     Bt2020Ncl,
+    /// Kr = 0.30, Kb = 0.11: United States FCC Title 47.
+    Fcc,
+    /// Kr = 0.212, Kb = 0.087.
+    Smpte240m,
+    /// Green and orange differences in place of Cb and Cr: no luma weights.
+    YCgCo,
     /// The planes are R, G, B already.
     Rgb,
 }
@@ -78,7 +84,7 @@ const FARTHEST: i64 = (1 << 30) - (1 << 20);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Coefficients {
     pub ink: Ink,
-    /// No colour map: most coefficients are zero or equal.
+    /// No colour map, and a matrix of luma weights if any: most coefficients are zero or equal.
     plain: bool,
     factors: [[i16; 3]; 3],
     zero: [i16; 3],
@@ -107,13 +113,19 @@ pub(crate) struct FrameColours {
 }
 
 impl Matrix {
-    /// Kr and Kb; RGB has none.
-    pub(crate) const fn luma_weights(self) -> (f64, f64) {
+    /// All but those whose planes are R, G, B.
+    pub const ALL_YUV: [Self; 6] =
+        [Self::Bt601, Self::Bt709, Self::Bt2020Ncl, Self::Fcc, Self::Smpte240m, Self::YCgCo];
+
+    /// Kr and Kb; `None` for matrices that are not made of them.
+    pub(crate) const fn luma_weights(self) -> Option<(f64, f64)> {
         match self {
-            Self::Bt601 => (0.299, 0.114),
-            Self::Bt709 => (0.2126, 0.0722),
-            Self::Bt2020Ncl => (0.2627, 0.0593),
-            Self::Rgb => (0.0, 0.0),
+            Self::Bt601 => Some((0.299, 0.114)),
+            Self::Bt709 => Some((0.2126, 0.0722)),
+            Self::Bt2020Ncl => Some((0.2627, 0.0593)),
+            Self::Fcc => Some((0.30, 0.11)),
+            Self::Smpte240m => Some((0.212, 0.087)),
+            Self::YCgCo | Self::Rgb => None,
         }
     }
 }
@@ -131,14 +143,18 @@ fn base(colour: Colour, depth_bits: u8, ink: Ink) -> ([[f64; 3]; 3], [i16; 3]) {
         Ink::Gray => ([[luma, 0.0, 0.0]; 3], [black; 3]),
         Ink::Rgb => ([[luma, 0.0, 0.0], [0.0, luma, 0.0], [0.0, 0.0, luma]], [black; 3]),
         Ink::Yuv => {
-            let (kr, kb) = colour.matrix.luma_weights();
+            let zero = [black, CHROMA_ZERO, CHROMA_ZERO];
+            let Some((kr, kb)) = colour.matrix.luma_weights() else {
+                // H.273 makes YCgCo of R, G, B that have the range already: differences are as large as they were.
+                return ([[luma, -luma, luma], [luma, luma, 0.0], [luma, -luma, -luma]], zero);
+            };
             let kg = 1.0 - kr - kb;
             let rows = [
                 [luma, 0.0, chroma * 2.0 * (1.0 - kr)],
                 [luma, -chroma * 2.0 * (1.0 - kb) * kb / kg, -chroma * 2.0 * (1.0 - kr) * kr / kg],
                 [luma, chroma * 2.0 * (1.0 - kb), 0.0],
             ];
-            (rows, [black, CHROMA_ZERO, CHROMA_ZERO])
+            (rows, zero)
         }
     }
 }
@@ -173,7 +189,7 @@ impl Coefficients {
         };
         Ok(Self {
             ink,
-            plain: *map == ColourMap::IDENTITY,
+            plain: *map == ColourMap::IDENTITY && !(ink == Ink::Yuv && colour.matrix == Matrix::YCgCo),
             factors: matrix.map(|row| row.map(|v| fixed(v, bits) as i16)),
             zero,
             shift,
@@ -367,7 +383,7 @@ mod tests {
 
     #[test]
     fn limited_black_and_white_are_0_and_255_at_every_depth() {
-        for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
+        for matrix in Matrix::ALL_YUV {
             for depth in 8..=16 {
                 let limited = Colour { matrix, range: Range::Limited };
                 assert_eq!(rgb(limited, depth, &ColourMap::IDENTITY, [16 << 7, NEUTRAL, NEUTRAL]), [0; 3]);
@@ -393,7 +409,7 @@ mod tests {
             offset: [offset, -offset, 0.0],
         };
         let maps = [ColourMap::IDENTITY, strong(1.0, 300.0), strong(40.0, 1e12), strong(500.0, -1e300)];
-        for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
+        for matrix in Matrix::ALL_YUV {
             for range in [Range::Limited, Range::Full] {
                 for map in &maps {
                     for y in [0, i16::MAX] {

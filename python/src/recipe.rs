@@ -346,6 +346,9 @@ impl<'a> Arguments<'a> {
             Some("bt601") => Some(Matrix::Bt601),
             Some("bt709") => Some(Matrix::Bt709),
             Some("bt2020") => Some(Matrix::Bt2020Ncl),
+            Some("fcc") => Some(Matrix::Fcc),
+            Some("smpte240m") => Some(Matrix::Smpte240m),
+            Some("ycgco") => Some(Matrix::YCgCo),
             Some(other) => return Err(self.bug(format!("no such matrix: {other:?}"))),
         })
     }

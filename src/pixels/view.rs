@@ -101,12 +101,22 @@ pub(super) fn colour(site: &Site, rgb: bool, tags: ColourTags, assumed: Assumed)
     // ITU-T H.273 table 4.
     let matrix = match tags.matrix {
         1 => Matrix::Bt709,
-        9 | 10 => Matrix::Bt2020Ncl,
         // 0 says "these planes are R, G, B", which YUV planes cannot be: a wrong tag, taken as unspecified.
-        0 | 2 | 4 | 5 | 6 => Matrix::Bt601,
-        // SMPTE 240M's weights (0.212, 0.087) lie within 0.02 of BT.709's.
-        7 => Matrix::Bt709,
-        other => return Err(unsupported(site, &format!("colour matrix {other} (ITU-T H.273)"))),
+        0 | 2 | 5 | 6 => Matrix::Bt601,
+        4 => Matrix::Fcc,
+        7 => Matrix::Smpte240m,
+        8 => Matrix::YCgCo,
+        9 => Matrix::Bt2020Ncl,
+        other => {
+            let name = ColourTags { matrix: other, ..tags }.matrix_name().unwrap_or_default();
+            return Err(unsupported(
+                site,
+                &format!(
+                    "color matrix {name} (MatrixCoefficients {other} of ITU-T H.273); if the tag is wrong, name the right one \
+                     with transforms.AssumeColor(matrix=...)"
+                ),
+            ));
+        }
     };
     Ok(Colour { matrix, range })
 }
@@ -128,4 +138,43 @@ fn look_up(site: &Site, frame: &Frame) -> Result<Vec<u8>> {
         }
     }
     Ok(rgb)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_matrix_is_computed_as_itself_or_refused_by_name() {
+        let site = Site::file(&"a.mp4".into());
+        let of = |matrix| {
+            let tags = ColourTags { matrix, ..ColourTags::default() };
+            colour(&site, false, tags, Assumed::default()).map(|colour| colour.matrix)
+        };
+        let known = [
+            (0, Matrix::Bt601), // contradicts the planes, so that nothing is said
+            (1, Matrix::Bt709),
+            (2, Matrix::Bt601),
+            (4, Matrix::Fcc),
+            (5, Matrix::Bt601),
+            (6, Matrix::Bt601),
+            (7, Matrix::Smpte240m),
+            (8, Matrix::YCgCo),
+            (9, Matrix::Bt2020Ncl),
+        ];
+        for tag in 0..=255 {
+            let found = of(tag);
+            match known.iter().find(|(known, _)| *known == tag) {
+                Some((_, matrix)) => assert_eq!(found.unwrap(), *matrix),
+                None => {
+                    let said = found.unwrap_err().to_string();
+                    assert!(said.contains("AssumeColor") && said.contains(&format!("MatrixCoefficients {tag} ")), "{said}");
+                }
+            }
+        }
+        for (tag, name) in [(3, "reserved (3)"), (10, "bt2020c"), (12, "chroma-derived-nc"), (14, "ictcp"), (99, "reserved (99)")] {
+            let said = of(tag).unwrap_err().to_string();
+            assert!(said.contains(name), "{said}");
+        }
+    }
 }

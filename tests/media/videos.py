@@ -304,7 +304,7 @@ def recipes() -> list[Recipe]:
     # Squares of one color each, lossless, so that every pixel's value is known (tests/python/test_color.py).
     squares = "geq=lum='{0}+floor(X/16)*{1}':cb='{0}+floor(Y/16)*{2}':cr='{3}-floor((X+Y)/32)*{4}'"
     eight, ten = squares.format(16, 31, 74, 240, 44), squares.format(64, 124, 296, 960, 176)
-    for matrix in ("smpte170m", "bt709", "bt2020nc"):
+    for matrix in ("smpte170m", "bt709", "bt2020nc", "fcc", "smpte240m", "ycgco"):
         for range_, pixels, values in (("tv", "yuv444p", eight), ("pc", "yuv444p", eight), ("tv", "yuv444p10le", ten)):
             add(
                 f"odd/squares_{matrix}_{range_}_{'10bit' if values is ten else '8bit'}.mp4",
@@ -312,6 +312,11 @@ def recipes() -> list[Recipe]:
                 f"-f lavfi -i nullsrc=s=128x64:r=10,format={pixels},{values} -frames:v 1 -c:v libx264 -qp 0 "
                 f"-colorspace {matrix} -color_range {range_}",
             )
+    add(
+        "odd/squares_bt2020c.mp4",
+        "a matrix that no product with R, G, B gives: constant luminance",
+        f"-f lavfi -i nullsrc=s=128x64:r=10,format=yuv444p,{eight} -frames:v 1 -c:v libx264 -qp 0 -colorspace bt2020c",
+    )
 
     # ---- HEVC ----
     hevc = f"{at24} -vf scale=640:360"

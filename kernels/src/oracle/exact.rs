@@ -3,7 +3,7 @@
 //! Never: resamples YUV; this is the picture that users of torchvision would get.
 
 use super::{check, components, is_yuv, sample, Image};
-use crate::colour::Range;
+use crate::colour::{Matrix, Range};
 use crate::error::PassError;
 use crate::finish::Finish;
 use crate::geometry::{Filter, Geometry, Interpolation, Place, POSITION_BITS};
@@ -25,12 +25,21 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     let code = |component| f64::from(sample(frame, component, x, y));
     let light = |component| (code(component) - black) / luma_span;
     let rgb = if is_yuv(frame) {
-        let (kr, kb) = frame.colour.matrix.luma_weights();
         let zero = 2f64.powi(depth - 1);
-        let (y, pb, pr) = (light(0), (code(1) - zero) / chroma_span, (code(2) - zero) / chroma_span);
-        let r = y + 2.0 * (1.0 - kr) * pr;
-        let b = y + 2.0 * (1.0 - kb) * pb;
-        [r, (y - kr * r - kb * b) / (1.0 - kr - kb), b]
+        let span = if frame.colour.matrix == Matrix::YCgCo { luma_span } else { chroma_span };
+        let (y, pb, pr) = (light(0), (code(1) - zero) / span, (code(2) - zero) / span);
+        match frame.colour.matrix.luma_weights() {
+            Some((kr, kb)) => {
+                let r = y + 2.0 * (1.0 - kr) * pr;
+                let b = y + 2.0 * (1.0 - kb) * pb;
+                [r, (y - kr * r - kb * b) / (1.0 - kr - kb), b]
+            }
+            // YCgCo: t is the mean of red and blue.
+            None => {
+                let t = y - pb;
+                [t + pr, y + pb, t - pr]
+            }
+        }
     } else if components(frame) == 1 {
         [light(0); 3]
     } else {

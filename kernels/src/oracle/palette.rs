@@ -95,12 +95,16 @@ fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
         Range::Limited => (2048, 255.0 / 219.0, 255.0 / 224.0),
         Range::Full => (0, full, full),
     };
-    if is_yuv(frame) {
+    if is_yuv(frame) && frame.colour.matrix == Matrix::YCgCo {
+        ([[l, -l, l], [l, l, 0.0], [l, -l, -l]], [black, 16_384, 16_384])
+    } else if is_yuv(frame) {
         let (kr, kb): (f64, f64) = match frame.colour.matrix {
             Matrix::Bt601 => (0.299, 0.114),
             Matrix::Bt709 => (0.2126, 0.0722),
             Matrix::Bt2020Ncl => (0.2627, 0.0593),
-            Matrix::Rgb => (0.0, 0.0),
+            Matrix::Fcc => (0.3, 0.11),
+            Matrix::Smpte240m => (0.212, 0.087),
+            Matrix::YCgCo | Matrix::Rgb => (0.0, 0.0),
         };
         let kg = 1.0 - kr - kb;
         let rows = [

@@ -21,6 +21,8 @@ fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
     let (kr, kb) = match format.colour.matrix {
         Matrix::Bt601 => (0.299, 0.114),
         Matrix::Bt709 => (0.2126, 0.0722),
+        Matrix::Fcc => (0.3, 0.11),
+        Matrix::Smpte240m => (0.212, 0.087),
         _ => (0.2627, 0.0593),
     };
     let codes = 2f64.powi(i32::from(format.depth_bits));
@@ -40,11 +42,18 @@ fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
             0.5 + contrast * (0.3 * wave + 0.2 * noise)
         });
         let y = kr * rgb[0] + (1.0 - kr - kb) * rgb[1] + kb * rgb[2];
-        let value = match component {
+        let [red, green, blue] = rgb;
+        let ordinary = |component: usize, y: f64| match component {
             _ if is_rgb => black + luma_span * rgb[component],
             0 => black + luma_span * y,
-            1 => codes / 2.0 + chroma_span * (rgb[2] - y) / 2.0 / (1.0 - kb),
-            _ => codes / 2.0 + chroma_span * (rgb[0] - y) / 2.0 / (1.0 - kr),
+            1 => codes / 2.0 + chroma_span * (blue - y) / 2.0 / (1.0 - kb),
+            _ => codes / 2.0 + chroma_span * (red - y) / 2.0 / (1.0 - kr),
+        };
+        let value = match component {
+            _ if is_rgb || format.colour.matrix != Matrix::YCgCo => ordinary(component, y),
+            0 => black + luma_span * (0.5 * green + 0.25 * (red + blue)),
+            1 => codes / 2.0 + luma_span * (0.5 * green - 0.25 * (red + blue)),
+            _ => codes / 2.0 + luma_span * 0.5 * (red - blue),
         };
         value.round().clamp(0.0, codes - 1.0) as u32
     })
@@ -63,7 +72,7 @@ pub fn formats(width: u32, height: u32) -> Vec<Format> {
             if matches!(arrangement, Arrangement::PackedRgb(_)) && depth_bits > 8 {
                 continue;
             }
-            for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
+            for matrix in Matrix::ALL_YUV {
                 for range in [Range::Limited, Range::Full] {
                     for log2_chroma in [(1, 1), (1, 0), (0, 0), (2, 0)] {
                         let colour = Colour { matrix, range };
@@ -115,7 +124,7 @@ fn full_size_is_within_1_of_the_exact_formula() {
 #[test]
 fn full_size_is_within_1_on_all_8_bit_code_values() {
     // Out of gamut too: 32 x 32 x 32 of them in one 4:4:4 picture.
-    for matrix in [Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl] {
+    for matrix in Matrix::ALL_YUV {
         for range in [Range::Limited, Range::Full] {
             for depth_bits in [8, 10, 12, 16] {
                 let colour = Colour { matrix, range };

@@ -16,7 +16,7 @@ pub fn formats() -> BoxedStrategy<Format> {
         Just(Arrangement::PlanarRgb),
         (3u8..=6).prop_map(Arrangement::PackedRgb),
     ];
-    let matrix = prop_oneof![Just(Matrix::Bt601), Just(Matrix::Bt709), Just(Matrix::Bt2020Ncl)];
+    let matrix = proptest::sample::select(&Matrix::ALL_YUV[..]);
     let depth = prop_oneof![3 => Just(8u8), 1 => Just(10u8), 1 => Just(12u8), 1 => 9u8..=16];
     let range = prop_oneof![Just(Range::Limited), Just(Range::Full)];
     (1u32..80, 1u32..60, arrangement, (0u8..=2, 0u8..=2), depth, 0u8..=8, 0usize..40, matrix, range)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from framespool._check import flag
+from framespool._check import choice, flag
 from framespool.errors import ArgumentError
 from framespool.transforms._words import Transform, about, as_channels, as_factor, as_probability, as_range
 
@@ -124,22 +124,22 @@ class Grayscale(Transform):
 class AssumeColor(Transform):
     """What the stream's code values mean, whatever the stream says itself; ``None`` leaves it to the stream.
 
-    ``matrix``: how YUV becomes RGB. ``range``: ``"limited"`` has black at 16 and white at 235 (of 8 bits), ``"full"``
+    ``matrix``: how YUV becomes RGB, by the names of ITU-T H.273. ``range``: ``"limited"`` has black at 16 and white at 235 (of 8 bits), ``"full"``
     uses all values. JPEG files that are decoded with ``exact=True`` are RGB already, which no ``matrix`` changes.
     """
 
-    matrix: Literal["bt601", "bt709", "bt2020"] | None
+    matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None
     range: Literal["limited", "full"] | None
 
     def __init__(
         self,
-        matrix: Literal["bt601", "bt709", "bt2020"] | None = None,
+        matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None = None,
         range: Literal["limited", "full"] | None = None,
     ) -> None:
-        if matrix not in (None, "bt601", "bt709", "bt2020"):
-            raise ArgumentError(f'AssumeColor: matrix must be "bt601", "bt709", "bt2020" or None, got {matrix!r}')
-        if range not in (None, "limited", "full"):
-            raise ArgumentError(f'AssumeColor: range must be "limited", "full" or None, got {range!r}')
+        if matrix is not None:
+            choice("AssumeColor: matrix", matrix, ("bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"))
+        if range is not None:
+            choice("AssumeColor: range", range, ("limited", "full"))
         self._set(matrix=matrix, range=range)
 
 

@@ -178,7 +178,9 @@ fn transform(c: &mut Case<'_>) -> Transform {
     let filter = c.one_of(&FILTERS);
     match c.below(20) {
         0 => Transform::AssumeColour {
-            matrix: c.maybe(|c| c.one_of(&[Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl, Matrix::Rgb])),
+            matrix: c.maybe(|c| {
+                c.one_of(&[Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl, Matrix::Smpte240m, Matrix::YCgCo, Matrix::Rgb])
+            }),
             range: c.maybe(|c| c.one_of(&[Range::Limited, Range::Full])),
         },
         1 | 2 => {

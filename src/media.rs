@@ -146,6 +146,15 @@ impl ColourTags {
         name(self.transfer, &TRANSFERS)
     }
 
+    /// "PQ" or "HLG" where the transfer function is one of these two (SMPTE ST 2084 and ARIB STD-B67, both in ITU-R BT.2100).
+    pub fn hdr_name(self) -> Option<&'static str> {
+        match self.transfer {
+            16 => Some("PQ"),
+            18 => Some("HLG"),
+            _ => None,
+        }
+    }
+
     /// FFmpeg's name of the matrix; `None` where it is not stated.
     pub fn matrix_name(self) -> Option<String> {
         name(self.matrix, &MATRICES)

@@ -6,6 +6,7 @@ mod colours;
 mod draft;
 mod draw;
 mod easel;
+mod hdr;
 mod jpeg;
 mod numbers;
 mod painter;
@@ -18,6 +19,7 @@ pub mod view;
 pub use draw::Drawn;
 pub use easel::Easel;
 pub use framespool_kernels::{Channels, DeviceExpand, Dtype, Expand, Filter, Normalize};
+pub use hdr::take_hdr_warning;
 pub use jpeg::JpegReport;
 pub use painter::{explain, Painter, Picture};
 pub use shape::{ClipShape, Layout};
@@ -37,6 +39,8 @@ pub struct Recipe {
     label_fill: Option<u8>,
     /// Pictures' files are decoded whole, into the RGB that their own decoder makes.
     exact: bool,
+    /// Video of high dynamic range may be converted as if it were not, without a warning.
+    ignores_hdr: bool,
     /// Views that the result has a dimension for; 0 for none.
     views: usize,
     /// Element type of the result.
@@ -62,6 +66,7 @@ impl Recipe {
             channels: Channels::Three,
             label_fill: None,
             exact: false,
+            ignores_hdr: false,
             views: 0,
             dtype,
             layout,
@@ -90,7 +95,13 @@ impl Recipe {
     pub fn for_labels(&self, fill: u8) -> Self {
         let label_fill = Some(fill);
         let assumed = Assumed::default(); // of colours; labels are what they are
-        let plain = Self { normalize: None, channels: Channels::One, dtype: Dtype::U8, ..self.clone() };
+        let plain = Self {
+            normalize: None,
+            channels: Channels::One,
+            dtype: Dtype::U8,
+            ignores_hdr: true,
+            ..self.clone()
+        };
         Self { label_fill, assumed, ..plain }
     }
 
@@ -98,6 +109,11 @@ impl Recipe {
     /// into as much of their planes as the result shows.
     pub fn exactly(self) -> Self {
         Self { exact: true, ..self }
+    }
+
+    /// The same; `ignore` says that video of high dynamic range is meant to be converted as if it were not, without a warning.
+    pub fn ignoring_hdr(self, ignore: bool) -> Self {
+        Self { ignores_hdr: ignore, ..self }
     }
 
     /// The same pixels as 8-bit codes, which take a half or a quarter of the memory, and what makes the elements of them.

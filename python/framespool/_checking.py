@@ -130,7 +130,7 @@ def _decoded(
     }
     if pictures:
         return _run(ImageLoader(entries, batch_size=64, exact=True, **common), set())
-    common |= {"batch_size": 4, "index": index}
+    common |= {"batch_size": 4, "index": index, "hdr": "ignore"}
     every = windows(sequence_length=_FRAMES, step=_FRAMES, pad_mode="edge")
     some = random(sequence_length=_FRAMES, clips_per_video=clips or 1)
     seen: set[int] = set()

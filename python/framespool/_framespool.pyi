@@ -166,6 +166,7 @@ class Video:
         device: int | None,
         decoder: str,
         stream: int | None = None,
+        ignores_hdr: bool = False,
     ) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
@@ -173,6 +174,9 @@ class Video:
     def colour(self) -> tuple[int, int, int, bool | None]:
         """Primaries, transfer and matrix as numbered by ITU-T H.273 (2: not said), and whether the range is full; the
         first frame is decoded for it."""
+    def colour_names(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
+        """FFmpeg's names of primaries, transfer and matrix, "limited" or "full", "PQ" or "HLG"; the first frame is
+        decoded for it."""
     def probe(self, frames: int, stride: int) -> dict[str, Any]:
         """What is found by looking through the packets; costs are those of a clip of so many frames, so far apart."""
     def all_pts_seconds(self) -> list[float]:

@@ -138,6 +138,7 @@ class ImageLoader(Loader[ImageBatch]):
             num_threads=num_threads,
             prefetch=prefetch,
             dtype=dtype,
+            hdr="warn",
         )
         own = {
             "layout": _LAYOUTS[layout],

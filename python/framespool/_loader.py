@@ -99,7 +99,7 @@ class ClipLoader(Loader[Batch]):
 
     ``stream``: which video stream of each file, by its index among all streams, as for :class:`Video`; by default the
     dataset's ``stream``, or else the best one of each file. A file in which it is no video stream fails with
-    :class:`~framespool.NoVideoError`.
+    :class:`~framespool.NoVideoError`. ``hdr``: as :class:`~framespool.Video` has it.
 
     Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one.
     :meth:`state_dict` says where it is, after any batch, and :meth:`load_state_dict` goes on from there, in another
@@ -137,6 +137,7 @@ class ClipLoader(Loader[Batch]):
         dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
         index: str | os.PathLike[str] | Literal[False] | None = None,
         stream: int | None = None,
+        hdr: Literal["warn", "ignore"] = "warn",
     ) -> None:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         if not isinstance(sampling, Sampling):
@@ -166,6 +167,7 @@ class ClipLoader(Loader[Batch]):
             num_threads=num_threads,
             prefetch=prefetch,
             dtype=dtype,
+            hdr=hdr,
         )
         own = {
             "memory_budget": memory_budget,

@@ -9,6 +9,7 @@ from typing import Any
 from framespool._check import whole
 from framespool._video import Video, VideoInfo
 from framespool.datasets import FrameFolder, Member
+from framespool.errors import Error
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,21 @@ class Probe:
     clip_bytes: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; without the list of key frames, which may be long."""
+        """For JSON; without the list of key frames, which may be long. The first frame is decoded for its color."""
         facts = asdict(self)
         facts["info"]["keyframes"] = len(self.info.keyframes)
         facts["info"]["duration_seconds"] = self.info.duration_seconds
+        facts["info"].update(color_facts(self.info))
         return facts
+
+
+def color_facts(info: VideoInfo) -> dict[str, str | None]:
+    """What ``info`` tells of the color, by name. Where the first frame cannot be decoded, ``color_error`` says why."""
+    names = ("color_primaries", "color_transfer", "color_matrix", "color_range", "hdr")
+    try:
+        return {name: getattr(info, name) for name in names}
+    except Error as error:
+        return {**dict.fromkeys(names), "color_error": str(error)}
 
 
 def probe(

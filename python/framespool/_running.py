@@ -46,12 +46,14 @@ class Common:
     num_threads: int | None
     prefetch: int
     dtype: str
+    hdr: str
 
     def check(self) -> None:
         """Raises :class:`~framespool.ArgumentError` for a word that is none of those known."""
         check_shuffle(self.shuffle)
         choice("order", self.order, ("framespool", "dali", "torch"))
         choice("dtype", self.dtype, ("uint8", "float16", "bfloat16", "float32"))
+        choice("hdr", self.hdr, ("warn", "ignore"))
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
         choice("on_error", self.on_error, ("raise", "skip", "replace"))
 
@@ -98,6 +100,7 @@ class Loader(Generic[B]):
             "device": device_number(common.device),
             "decoder": own.get("decoder", "auto"),
             "nvdec_lanes": own.get("nvdec_lanes"),
+            "ignores_hdr": common.hdr == "ignore",
             "of_pictures": own.get("of_pictures", False),
             "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
             "exact": own.get("exact", False),

@@ -7,6 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, overload
 
 from framespool import _framespool
@@ -44,7 +45,7 @@ class StreamInfo:
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """Facts of a video, from its container; nothing is decoded for them.
+    """Facts of a video, from its container; nothing is decoded for them but the color's.
 
     ``path``: as it was given. ``container``, ``codec``: FFmpeg's names of them. ``num_frames``: frames that are shown.
     ``num_packets``: packets of the video stream, which may be more. ``average_fps``: shown frames per second.
@@ -56,6 +57,12 @@ class VideoInfo:
     ``sample_aspect``: (num, den) of a pixel's width / height, if stated. ``direct``: packets are read at their place in
     the file, without a demuxer. ``stream``: index of the video stream that is read; ``streams``: all streams of the
     file, a :class:`StreamInfo` each.
+
+    ``color_primaries``, ``color_transfer``, ``color_matrix``: FFmpeg's names of what ITU-T H.273 numbers, such as
+    ``"bt2020"``, ``"smpte2084"`` (PQ), ``"arib-std-b67"`` (HLG) and ``"bt2020nc"``; ``color_range``: ``"limited"`` or
+    ``"full"``; each ``None`` where neither the stream nor the container states it. ``hdr``: ``"PQ"`` or ``"HLG"``,
+    else ``None``. Most streams state these in their pictures only: the first frame is decoded when one of them is read,
+    which raises as decoding does.
     """
 
     path: str
@@ -82,6 +89,44 @@ class VideoInfo:
     def duration_seconds(self) -> float:
         """``end_seconds - begin_seconds``."""
         return self.end_seconds - self.begin_seconds
+
+    @cached_property
+    def _color(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
+        video: _framespool.Video | None = self.__dict__.get("_video")
+        if video is None:
+            raise ArgumentError(f"{self.path}: these facts are a copy without the video; read its color from Video.info")
+        return video.colour_names()
+
+    @property
+    def color_primaries(self) -> str | None:
+        """Name of the color primaries."""
+        return self._color[0]
+
+    @property
+    def color_transfer(self) -> str | None:
+        """Name of the transfer function."""
+        return self._color[1]
+
+    @property
+    def color_matrix(self) -> str | None:
+        """Name of the matrix between YUV and RGB."""
+        return self._color[2]
+
+    @property
+    def color_range(self) -> str | None:
+        """``"limited"`` or ``"full"``."""
+        return self._color[3]
+
+    @property
+    def hdr(self) -> str | None:
+        """``"PQ"`` or ``"HLG"`` for video of high dynamic range."""
+        return self._color[4]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The facts with the color's, without the video."""
+        state = {**self.__dict__, "_color": self._color}
+        state.pop("_video", None)
+        return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +166,10 @@ class Video:
     default the one that FFmpeg's ``av_find_best_stream`` takes, as other libraries do; cover art is never taken. Raises
     :class:`~framespool.NoVideoError`, which lists the streams, for an index that is no video stream.
 
+    ``hdr``: video whose transfer function is PQ or HLG is converted to RGB without tone mapping unless
+    :class:`~framespool.transforms.ToneMap` is among the transforms; ``"warn"`` gives a
+    :class:`~framespool.HdrWarning` the first time in a process, ``"ignore"`` none.
+
     Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
     count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
 
@@ -137,9 +186,11 @@ class Video:
         num_threads: int | None = None,
         index: str | os.PathLike[str] | Literal[False] | None = None,
         stream: int | None = None,
+        hdr: Literal["warn", "ignore"] = "warn",
     ) -> None:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
+        choice("hdr", hdr, ("warn", "ignore"))
         if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member, Cell)):
             raise ArgumentError(
                 "source must be a path, bytes, datasets.Member, datasets.Cell or datasets.FrameFolder, "
@@ -154,7 +205,10 @@ class Video:
         )
         self._index = place(index)
         self._stream = stream_index(stream)
-        self._video = _framespool.Video(source, "bytes", self.num_threads, self._index, number, decoder, self._stream)
+        self._hdr = hdr
+        self._video = _framespool.Video(
+            source, "bytes", self.num_threads, self._index, number, decoder, self._stream, hdr == "ignore"
+        )
         self._info: VideoInfo | None = None
 
     @property
@@ -168,6 +222,7 @@ class Video:
                 for index, (kind, codec, size, num_frames, default) in enumerate(facts["streams"])
             )
             self._info = VideoInfo(**facts)
+            self._info.__dict__["_video"] = self._video  # no field, so that copies made by dataclasses leave it out
         return self._info
 
     @property
@@ -185,7 +240,8 @@ class Video:
     def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
-        return (_reopen, (self._source, self.device, self.decoder, self._asked_threads, self._index, self._stream))
+        made_from = (self._source, self.device, self.decoder, self._asked_threads, self._index, self._stream, self._hdr)
+        return (_reopen, made_from)
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
@@ -309,9 +365,10 @@ def _reopen(
     num_threads: int | None,
     index: str | Literal[False] | None,
     stream: int | None,
+    hdr: Literal["warn", "ignore"],
 ) -> Video:
     """A pickled video, opened where it arrived."""
-    return Video(source, device=device, decoder=decoder, num_threads=num_threads, index=index, stream=stream)
+    return Video(source, device=device, decoder=decoder, num_threads=num_threads, index=index, stream=stream, hdr=hdr)
 
 
 def _layout(layout: str) -> str:

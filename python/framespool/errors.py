@@ -79,6 +79,14 @@ class InternalError(Error, RuntimeError):
     """A bug of framespool, reported instead of hanging."""
 
 
+class HdrWarning(UserWarning):
+    """Video whose transfer function is PQ or HLG was converted as if it were of standard dynamic range.
+
+    Given once per process, for the first such file. :class:`framespool.transforms.ToneMap` converts it properly;
+    ``hdr="ignore"`` says that the values are meant as they are.
+    """
+
+
 #: The class for each kind that the engine names.
 BY_KIND: dict[str, type[Error]] = {
     "not_found": NotFoundError,

@@ -45,6 +45,17 @@ pub fn same_process(py: Python<'_>, what: &'static str, made_in: u32) -> PyResul
     Err(to_python(py, &Error::Forked { what, made_in, used_in }))
 }
 
+/// Gives the caller the warning of video of high dynamic range that is due, if one is.
+///
+/// # Errors
+/// What Python's filters make of the warning.
+pub fn warn_of_hdr(py: Python<'_>) -> PyResult<()> {
+    let Some(text) = framespool::pixels::take_hdr_warning() else { return Ok(()) };
+    let class = py.import("framespool.errors")?.getattr("HdrWarning")?;
+    py.import("warnings")?.call_method1("warn", (text, class, 2))?;
+    Ok(())
+}
+
 /// Adds the conversion to the engine's results.
 pub trait OrRaise<T> {
     /// The value, or the Python exception.

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::entries::Entries;
-use crate::errors::{same_process, OrRaise};
+use crate::errors::{same_process, warn_of_hdr, OrRaise};
 use crate::images::drawn;
 use crate::index::{Kept, Wanted};
 use crate::order::{self, word};
@@ -55,6 +55,9 @@ pub struct Settings {
     decoder: String,
     #[pyo3(item)]
     nvdec_lanes: Option<u32>,
+    /// Video of high dynamic range is converted without a warning.
+    #[pyo3(item)]
+    ignores_hdr: bool,
     /// Entries are pictures' files.
     #[pyo3(item)]
     of_pictures: bool,
@@ -171,6 +174,7 @@ fn config(
     index: &Kept,
 ) -> PyResult<SpoolConfig> {
     let recipe = recipe(py, steps, &s.dtype, &s.layout)?;
+    let recipe = recipe.ignoring_hdr(s.ignores_hdr);
     let recipe = if s.exact { recipe.exactly() } else { recipe };
     let recipe = s.label_fill.map_or_else(|| recipe.clone(), |fill| recipe.for_labels(fill));
     let words = || -> Result<SpoolConfig> {
@@ -309,7 +313,10 @@ impl Spool {
 
     fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
         match self.with(py, |spool| spool.next_batch(pass, &watch()))? {
-            Some(batch) => hand_over(py, batch).map(Some),
+            Some(batch) => {
+                warn_of_hdr(py)?;
+                hand_over(py, batch).map(Some)
+            }
             None => Ok(None),
         }
     }

@@ -24,7 +24,7 @@ use framespool::Error;
 use framespool_datasets::Tables;
 use pyo3::prelude::*;
 
-use crate::errors::{same_process, OrRaise};
+use crate::errors::{same_process, warn_of_hdr, OrRaise};
 use crate::index::{Kept, Wanted};
 use crate::order::word;
 use crate::recipe::{recipe, Step};
@@ -172,6 +172,8 @@ pub struct Video {
     /// Where frames land.
     gpu: Option<Arc<Gpu>>,
     decoder: DecoderChoice,
+    /// Video of high dynamic range is converted without a warning.
+    ignores_hdr: bool,
     /// Decoder and painter of the last call, kept while the recipe stays the same.
     bench: Mutex<Option<Workbench>>,
     /// Reader of the last call: a container that needs a demuxer stays open.
@@ -245,7 +247,7 @@ impl FrameIterator {
         });
         let picture = raise_own(py, next)?;
         // A signal that came with the frame would otherwise be seen after it was handed over, and the frame be lost.
-        if let Err(raised) = py.check_signals() {
+        if let Err(raised) = py.check_signals().and_then(|()| warn_of_hdr(py)) {
             *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = picture;
             return Err(raised);
         }
@@ -290,6 +292,7 @@ impl Video {
         seed: u64,
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
+        let recipe = recipe.ignoring_hdr(self.ignores_hdr);
         let made = py.detach(|| {
             let _calling = calling();
             let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -315,6 +318,7 @@ impl Video {
             return Err(Error::Argument("no frames asked for; give at least one frame number".into()))
                 .or_raise(py);
         };
+        warn_of_hdr(py)?;
         let index = self.engine.index();
         let data = Tensor::of(slab, shape.dims().to_vec(), Element::from(shape.dtype));
         Py::new(
@@ -332,7 +336,7 @@ impl Video {
 #[pymethods]
 impl Video {
     #[new]
-    #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None))]
+    #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None, ignores_hdr=false))]
     #[allow(clippy::too_many_arguments)] // what Python gives, one by one
     fn new(
         py: Python<'_>,
@@ -343,6 +347,7 @@ impl Video {
         device: Option<u32>,
         decoder: &str,
         stream: Option<u32>,
+        ignores_hdr: bool,
     ) -> PyResult<Self> {
         let decoder = choice(decoder).or_raise(py)?;
         let opened = py.detach(|| {
@@ -377,7 +382,7 @@ impl Video {
         });
         let (engine, gpu) = raise_own(py, opened)?;
         let (bench, reader) = (Mutex::new(None), Mutex::new(None));
-        Ok(Self { engine, threads, gpu, decoder, bench, reader, made_in: std::process::id() })
+        Ok(Self { engine, threads, gpu, decoder, ignores_hdr, bench, reader, made_in: std::process::id() })
     }
 
     fn __len__(&self) -> usize {
@@ -425,6 +430,18 @@ impl Video {
         Ok((tags.primaries, tags.transfer, tags.matrix, tags.full_range))
     }
 
+    /// The same by FFmpeg's names, `None` where nothing is stated, and "PQ" or "HLG" for these transfer functions.
+    #[expect(clippy::type_complexity, reason = "four names")]
+    fn colour_names(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<(Option<String>, Option<String>, Option<String>, Option<&'static str>, Option<&'static str>)> {
+        self.check_process(py)?;
+        let tags = raise_own(py, py.detach(called(|| self.engine.colour(&watch()))))?;
+        let range = tags.full_range.map(|full| if full { "full" } else { "limited" });
+        Ok((tags.primaries_name(), tags.transfer_name(), tags.matrix_name(), range, tags.hdr_name()))
+    }
+
     /// What is found by looking through the packets, by name; costs are those of such a clip.
     fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
@@ -450,6 +467,7 @@ impl Video {
     fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
         self.check_process(py)?;
         let recipe = Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
+        let recipe = recipe.ignoring_hdr(self.ignores_hdr);
         let start = || FrameStream::start(&self.engine, self.workbench(recipe)?);
         let stream = py.detach(start).or_raise(py)?;
         let (stream, kept) = (Mutex::new(Some(stream)), Mutex::new(None));

@@ -13,6 +13,7 @@ use kernels::FrameView;
 
 use super::draw::{Drawn, Subject};
 use super::easel::Easel;
+use super::hdr;
 use super::jpeg::{JpegReport, Nvjpeg};
 use super::shape::ClipShape;
 use super::shrink;
@@ -47,6 +48,15 @@ pub enum Picture<'a> {
 }
 
 impl Picture<'_> {
+    /// What the stream, or the container in its place, says of its colour; `None` of pictures' files.
+    fn colour(&self) -> Option<ColourTags> {
+        match self {
+            Picture::Host(frame) => Some(frame.colour()),
+            Picture::Still(_) => None,
+            Picture::Device { surface, container, .. } => surface::tags(surface, *container),
+        }
+    }
+
     /// (width, height) of what is shown of it.
     pub fn size(&self) -> (u32, u32) {
         match self {
@@ -190,6 +200,11 @@ impl Painter {
         t: usize,
     ) -> Result<()> {
         let assumed = self.recipe.assumed;
+        if !self.recipe.ignores_hdr {
+            if let Some(tags) = picture.colour() {
+                hdr::note(site, tags);
+            }
+        }
         match (picture, target) {
             (Picture::Host(frame), Target::Host(clip)) => {
                 with_view(site, frame, assumed, |view| self.paint_view(site, view, turn, shape, clip, (t, t)))

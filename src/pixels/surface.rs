@@ -64,7 +64,7 @@ pub(super) fn frame(
             log2_chroma_h: log2_h,
         },
     };
-    let tags = merged(surface, container).ok_or_else(|| {
+    let tags = tags(surface, container).ok_or_else(|| {
         unsupported("full range by the container alone, which this stream may contradict".into())
     })?;
     if tags.matrix == RGB && surface.chroma == Chroma::C444 {
@@ -76,12 +76,13 @@ pub(super) fn frame(
 
 /// The stream's description, and the container's of what the stream leaves open. `None` where it cannot be told which of them
 /// counts: the parser does not say whether a stream that is not of full range says so.
-fn merged(surface: &Surface, container: ColourTags) -> Option<ColourTags> {
-    let silent = [surface.matrix, surface.primaries, surface.transfer].iter().all(|&tag| tag == UNSPECIFIED);
-    let matrix = if silent { container.matrix } else { surface.matrix };
+pub(super) fn tags(surface: &Surface, container: ColourTags) -> Option<ColourTags> {
+    let Surface { matrix, primaries, transfer, .. } = *surface;
+    let silent = [matrix, primaries, transfer].iter().all(|&tag| tag == UNSPECIFIED);
+    let said = if silent { container } else { ColourTags { matrix, primaries, transfer, full_range: None } };
     match (surface.full_range, container.full_range) {
-        (Some(true), _) => Some(ColourTags { matrix, full_range: Some(true), ..container }),
+        (Some(true), _) => Some(ColourTags { full_range: Some(true), ..said }),
         (_, Some(true)) => None,
-        (_, range) => Some(ColourTags { matrix, full_range: range, ..container }),
+        (_, range) => Some(ColourTags { full_range: range, ..said }),
     }
 }

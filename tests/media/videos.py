@@ -312,6 +312,13 @@ def recipes() -> list[Recipe]:
                 f"-f lavfi -i nullsrc=s=128x64:r=10,format={pixels},{values} -frames:v 1 -c:v libx264 -qp 0 "
                 f"-colorspace {matrix} -color_range {range_}",
             )
+    for name, transfer in (("pq", "smpte2084"), ("hlg", "arib-std-b67")):
+        add(
+            f"odd/squares_{name}_10bit.mp4",
+            f"squares of one color each, BT.2020, {transfer}",
+            f"-f lavfi -i nullsrc=s=128x64:r=10,format=yuv444p10le,{ten} -frames:v 2 -c:v libx264 -qp 0 "
+            f"-colorspace bt2020nc -color_range tv -color_primaries bt2020 -color_trc {transfer}",
+        )
     add(
         "odd/squares_bt2020c.mp4",
         "a matrix that no product with R, G, B gives: constant luminance",

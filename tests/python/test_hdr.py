@@ -42,9 +42,9 @@ def test_info_tells_color_by_name(videos, path, expected):
 
 
 def test_probe_tells_why_the_color_is_not_known(videos, tmp_path):
-    damaged = bytearray((videos / "odd/squares_pq_10bit.mp4").read_bytes())
+    damaged = bytearray((videos / "derived/hevc_hdr10_tagged_720p.mp4").read_bytes())
     begin = damaged.find(b"mdat") + 4
-    damaged[begin : begin + 2000] = bytes(2000)
+    damaged[begin + 3000 : begin + 6000] = b"\xff" * 3000  # of the first picture, behind its headers
     path = tmp_path / "damaged.mp4"
     path.write_bytes(damaged)
     with pytest.raises(fsp.Error):

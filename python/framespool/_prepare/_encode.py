@@ -105,6 +105,7 @@ def _frames(
         memory_budget=_AHEAD,
         index=index,
         stream=stream,
+        hdr="ignore",  # the copy is tagged as the source is
     )
     given = 0
     for batch in loader:

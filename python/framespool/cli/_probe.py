@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from framespool._probe import Probe, probe
+from framespool._probe import Probe, color_facts, probe
 from framespool._video import StreamInfo
 from framespool.cli._parser import add_json, command, count, index
 from framespool.errors import Error
@@ -16,7 +16,7 @@ _DESCRIPTION = """\
 Tells what is in videos: size, length, groups of pictures, B-frames, how many pictures
 can be skipped, whether NVDEC takes them, and what a random clip costs: to show one
 frame, all pictures since the last point where decoding can start must be decoded.
-Packets are read, nothing is decoded.
+Packets are read; the first frame alone is decoded, for what it states of its color.
 """
 
 _EXAMPLES = """\
@@ -86,6 +86,12 @@ def _text(found: Probe) -> str:
         lines += [
             f"    {_stream(stream)}{' <- this one' if stream.index == info.stream else ''}" for stream in info.streams
         ]
+    color = color_facts(info)
+    if "color_error" in color:
+        lines.append(f"  color: not known, {color['color_error']}")
+    else:
+        stated = [f"{name[6:]} {color[name] or 'not stated'}" for name in color if name != "hdr"]
+        lines.append(f"  color: {', '.join(stated)}" + (f"; high dynamic range ({info.hdr})" if info.hdr else ""))
     if info.damaged_units:
         lines.append(f"  {info.damaged_units} pieces of the container are damaged: frames may be missing there")
     if not info.direct:

@@ -117,9 +117,10 @@ impl Recipe {
     }
 
     /// The same pixels as 8-bit codes, which take a half or a quarter of the memory, and what makes the elements of them.
-    /// `None` where the elements are no function of codes (covers), or no larger.
+    /// `None` where the elements are no function of codes (covers, 16-bit results), or no larger. Of pictures of more than 8 bits
+    /// the elements are made of more than codes: such clips cannot wait as codes.
     pub fn as_codes(&self) -> Option<(Self, Expand)> {
-        if self.dtype == Dtype::U8 || self.steps.iter().any(|step| step.transform.is_mask()) {
+        if self.dtype.is_integer() || self.steps.iter().any(|step| step.transform.is_mask()) {
             return None;
         }
         let expand = Expand::new(self.dtype, self.normalize).ok()?;
@@ -136,9 +137,10 @@ impl Recipe {
                         "two Normalize in one list; give one, with both in it".into(),
                     ));
                 }
-                if self.dtype == Dtype::U8 {
+                if self.dtype.is_integer() {
+                    let name = if self.dtype == Dtype::U8 { "uint8" } else { "uint16" };
                     return Err(Error::Argument(format!(
-                        "Normalize(mean={:?}, std={:?}) needs a float dtype, got \"uint8\"; use dtype=\"float32\"",
+                        "Normalize(mean={:?}, std={:?}) needs a float dtype, got \"{name}\"; use dtype=\"float32\"",
                         n.mean, n.std
                     )));
                 }

@@ -73,7 +73,7 @@ struct Mask {
 enum Area { HOLE = 0, GRID = 1 };
 enum Paint { FLAT = 0, NOISE = 1 };
 enum Place { PLACED = 0, WARP_NEAREST = 1, WARP_BILINEAR = 2 };
-enum Dtype { CODES = 0, HALF = 1, BFLOAT = 2, FLOAT = 3 };
+enum Dtype { CODES = 0, HALF = 1, BFLOAT = 2, FLOAT = 3, WORDS = 4 };
 
 // How a block stores its elements, so that neighbouring threads store to neighbouring places: the order, and whether whole tiles can be
 // stored in words of four codes, the channels side by side or each by itself.
@@ -122,6 +122,10 @@ struct PixelArgs {
   u32 order;                // see Order
   u32 mask_count;
   u32 held_bytes;           // of shared memory for the chunk of rows, a multiple of 16
+  float wide_scale[3];      // of 16-bit colours: an element is fma(colour, scale, bias)
+  float wide_bias[3];
+  u32 wide;                 // colours are made in 16 bits
+  u32 unused;
 };
 
 // The argument of framespool_expand.

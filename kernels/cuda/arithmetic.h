@@ -1,5 +1,5 @@
 // In: bits. Out: other bits, the same on every machine: elements of noise, and the sums of the vertical pass.
-// Never: uses floating point, but for one product that is rounded once.
+// Never: uses floating point, but for products that are rounded once.
 
 #pragma once
 
@@ -9,12 +9,13 @@
 inline u32 least(u32 a, u32 b) { return a < b ? a : b; }
 inline u32 most(u32 a, u32 b) { return a > b ? a : b; }
 
-// The bits of a number, not too large for half precision, rounded to nearest even.
+// The bits of a number that is not NaN in half precision, rounded to nearest even.
 inline u32 half_of(float value) {
   const u32 bits = bits_of(value);
   const u32 sign = bits >> 16 & 0x8000u;
   const u32 exponent = bits >> 23 & 255u;
   u32 kept, cut;
+  if (exponent >= 143) return sign | 0x7C00u;  // beyond the largest power of two: infinity
   if (exponent >= 113) {
     kept = ((exponent - 112) << 23) | (bits & 0x7FFFFFu);
     cut = 13;
@@ -47,6 +48,7 @@ inline u64 random_at(u64 key, u64 n) {
 // The element of 64 random bits (CONTRACT.md, step 6).
 inline u32 noise_element(u32 dtype, u64 random) {
   if (dtype == CODES) return static_cast<u32>(random) & 255u;
+  if (dtype == WORDS) return static_cast<u32>(random) & 65535u;
   const u32 low = static_cast<u32>(random), high = static_cast<u32>(random >> 32);
   const u32 sum = (low & 0xFFFFu) + (low >> 16) + (high & 0xFFFFu) + (high >> 16);
   const float value = static_cast<float>(static_cast<i32>(sum) - 131070) * (1.0f / 37837.2f);

@@ -62,6 +62,7 @@ inline void keep_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
 inline void add_to(u64 address, u64 value) { atomicAdd(reinterpret_cast<u64*>(address), value); }
 
 inline u32 bits_of(float value) { return __float_as_uint(value); }
+inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
 // The bytes of `a` (numbers 0 to 3) and `b` (4 to 7) that the four lowest digits of `which` name, lowest first.
 inline u32 bytes_of(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }

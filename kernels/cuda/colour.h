@@ -1,4 +1,4 @@
-// In: 15-bit components and how much of a pixel they cover. Out: 8-bit colours (CONTRACT.md, steps 4 and 5).
+// In: 15-bit components and how much of a pixel they cover. Out: 8-bit or 16-bit colours (CONTRACT.md, steps 4 and 5).
 // Never: more than 64 bits: see `ground_of`.
 
 #pragma once
@@ -17,9 +17,9 @@ struct Grounds {
   i32 fill[3];
 };
 
-// Codes of a tile, channel by channel.
+// Colours of a tile, of 8 or 16 bits, channel by channel.
 struct Codes {
-  u8 codes[3][TILE];
+  u16 codes[3][TILE];
 };
 
 // The mean of one component (step 3), 0 of those that a gray picture lacks: below 2^28 pixels of below 2^15 each make a sum below 2^43.
@@ -67,7 +67,7 @@ inline void find_grounds(Block& block, const PixelArgs& args, Grounds& grounds) 
 inline void colour(const PixelArgs& args, const i32* bias, const i32* fill, Components pixel, i32 cover, Codes& codes, u32 place) {
 #pragma unroll
   for (u32 r = 0; r < 3; ++r) {
-    i32 sum = 1 << (args.colour_shift - 1);
+    i32 sum = 0;
 #pragma unroll
     for (u32 k = 0; k < 3; ++k) sum += args.factors[3 * r + k] * (pixel.values[k] - args.zero[k]);
     if (cover == COVERED) {
@@ -78,8 +78,14 @@ inline void colour(const PixelArgs& args, const i32* bias, const i32* fill, Comp
       const i64 mixed = static_cast<i64>(bias[r]) * cover + static_cast<i64>(fill[r]) * (COVERED - cover);
       sum += static_cast<i32>((mixed + COVERED / 2) >> 14);
     }
-    const i32 code = sum >> args.colour_shift;
-    codes.codes[r][place] = static_cast<u8>(code < 0 ? 0 : code > 255 ? 255 : code);
+    const i32 half = 1 << (args.colour_shift - 1);
+    if (args.wide) {
+      const i64 code = (257 * static_cast<i64>(sum) + half) >> args.colour_shift;
+      codes.codes[r][place] = static_cast<u16>(code < 0 ? 0 : code > 65535 ? 65535 : code);
+    } else {
+      const i32 code = (sum + half) >> args.colour_shift;
+      codes.codes[r][place] = static_cast<u16>(code < 0 ? 0 : code > 255 ? 255 : code);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// In: the 8-bit colours of a tile. Out: its elements in the slot, masked, in the slot's dtype and layout (CONTRACT.md, steps 6 and 7).
-// Never: computes the element of a code: the host's table has it.
+// In: the colours of a tile. Out: its elements in the slot, masked, in the slot's dtype and layout (CONTRACT.md, steps 6 and 7).
+// Never: computes the element of an 8-bit colour: the host's table has it.
 
 #pragma once
 
@@ -14,6 +14,14 @@ inline u32 element_of_code(u64 elements, u32 dtype, u32 channel, u32 code) {
   if (dtype == CODES) return code;
   if (dtype == FLOAT) return load(at<u32>(elements) + n);
   return load(at<u16>(elements) + n);
+}
+
+inline u32 element_of_wide(const PixelArgs& args, u32 channel, u32 colour) {
+  if (args.dtype == WORDS) return colour;
+  const float value = fused(static_cast<float>(colour), args.wide_scale[channel], args.wide_bias[channel]);
+  if (args.dtype == HALF) return half_of(value);
+  if (args.dtype == BFLOAT) return bfloat_of(value);
+  return bits_of(value);
 }
 
 inline void store_element(u64 slot, u32 dtype, i64 place, u32 element) {
@@ -43,6 +51,7 @@ inline u32 masked(const PixelArgs& args, u32 x, u32 y, u32 channel, u32 code) {
       return noise_element(args.dtype, random_at(mask.key, 3 * pixel + channel));
     }
   }
+  if (args.wide) return element_of_wide(args, channel, code);
   return element_of_code(args.elements, args.dtype, channel, code);
 }
 
@@ -64,8 +73,8 @@ inline void store_words_of(Block& block, const PixelArgs& args, const Tile& tile
     } else {
       const u32 in_row = TILE_WIDTH / 4;
       const u32 channel = n / (TILE / 4), row = n / in_row % TILE_HEIGHT, first = n % in_row * 4;
-      const u8* four = codes.codes[channel] + row * TILE_WIDTH + first;
-      const u32 word = four[0] | four[1] << 8 | four[2] << 16 | static_cast<u32>(four[3]) << 24;
+      const u16* four = codes.codes[channel] + row * TILE_WIDTH + first;
+      const u32 word = static_cast<u32>(four[0] | four[1] << 8 | four[2] << 16) | static_cast<u32>(four[3]) << 24;
       store(corner + static_cast<u64>(channel * args.channel_stride + row * args.step_j + first), word);
     }
   });

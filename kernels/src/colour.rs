@@ -86,6 +86,8 @@ pub(crate) struct Coefficients {
     pub ink: Ink,
     /// No colour map, and a matrix of luma weights if any: most coefficients are zero or equal.
     plain: bool,
+    /// Colours are made in 16 bits.
+    pub wide: bool,
     factors: [[i16; 3]; 3],
     zero: [i16; 3],
     shift: u32,
@@ -105,6 +107,7 @@ pub(crate) struct Affine {
 pub(crate) struct FrameColours {
     pub ink: Ink,
     pub plain: bool,
+    pub wide: bool,
     pub factors: [[i16; 3]; 3],
     pub zero: [i16; 3],
     pub shift: u32,
@@ -168,6 +171,7 @@ impl Coefficients {
         colour: Colour,
         depth_bits: u8,
         ink: Ink,
+        wide: bool,
         map: &ColourMap,
         fill: &Fill,
     ) -> Result<Self, PassError> {
@@ -189,6 +193,7 @@ impl Coefficients {
         };
         Ok(Self {
             ink,
+            wide,
             plain: *map == ColourMap::IDENTITY && !(ink == Ink::Yuv && colour.matrix == Matrix::YCgCo),
             factors: matrix.map(|row| row.map(|v| fixed(v, bits) as i16)),
             zero,
@@ -213,6 +218,7 @@ impl Coefficients {
         FrameColours {
             ink: self.ink,
             plain: self.plain,
+            wide: self.wide,
             factors: self.factors,
             zero: self.zero,
             shift: self.shift,
@@ -244,14 +250,28 @@ impl FrameColours {
         self.fill.map(|value| self.narrowed(value + self.half()))
     }
 
+    /// The same in 16 bits.
+    pub fn wide_fill(&self) -> [u16; 3] {
+        self.fill.map(|value| self.widened(value))
+    }
+
     /// A pixel that the picture covers in part (of [`COVERED`]).
     pub fn mixed(&self, components: [i16; 3], cover: i32) -> [u8; 3] {
+        self.covered(components, cover).map(|value| self.narrowed(value + self.half()))
+    }
+
+    /// The same in 16 bits.
+    pub fn wide_mixed(&self, components: [i16; 3], cover: i32) -> [u16; 3] {
+        self.covered(components, cover).map(|value| self.widened(value))
+    }
+
+    fn covered(&self, components: [i16; 3], cover: i32) -> [i32; 3] {
         [0, 1, 2].map(|r| {
             let cover = i64::from(cover);
             let (bias, fill) = (i64::from(self.bias[r]), i64::from(self.fill[r]));
             let open = i64::from(COVERED) - cover;
             let ground = (bias * cover + fill * open + i64::from(COVERED / 2)) >> 14;
-            self.narrowed(self.sum(r, components) + ground as i32 + self.half())
+            self.sum(r, components) + ground as i32
         })
     }
 
@@ -271,6 +291,12 @@ impl FrameColours {
     #[inline(always)]
     fn narrowed(&self, sum: i32) -> u8 {
         (sum >> self.shift).clamp(0, 255) as u8
+    }
+
+    /// In 16 bits: 255 becomes 65535.
+    #[inline(always)]
+    fn widened(&self, sum: i32) -> u16 {
+        ((257 * i64::from(sum) + i64::from(self.half())) >> self.shift).clamp(0, 65_535) as u16
     }
 
     #[inline(always)]
@@ -295,6 +321,19 @@ pub(crate) fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colours: &Fr
         r[i] = colours.narrowed(colours.sum(0, c) + ground[0]);
         g[i] = colours.narrowed(colours.sum(1, c) + ground[1]);
         b[i] = colours.narrowed(colours.sum(2, c) + ground[2]);
+    }
+}
+
+/// [`mix_row`] in 16 bits.
+#[inline(always)]
+pub(crate) fn wide_row(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colours: &FrameColours) {
+    let length = components[0].len();
+    let [c0, c1, c2] = components.map(|row| &row[..length]);
+    for (r, out) in rgb.into_iter().enumerate() {
+        let out = &mut out[..length];
+        for i in 0..length {
+            out[i] = colours.widened(colours.sum(r, [c0[i], c1[i], c2[i]]) + colours.bias[r]);
+        }
     }
 }
 
@@ -364,7 +403,7 @@ mod tests {
     use super::*;
 
     fn rgb(colour: Colour, depth_bits: u8, map: &ColourMap, yuv: [i16; 3]) -> [u8; 3] {
-        let c = Coefficients::new(colour, depth_bits, Ink::Yuv, map, &Fill::default()).unwrap();
+        let c = Coefficients::new(colour, depth_bits, Ink::Yuv, false, map, &Fill::default()).unwrap();
         let frame = c.without_mean();
         let mut out = [[0u8; 1]; 3];
         let [r, g, b] = &mut out;
@@ -426,7 +465,7 @@ mod tests {
     fn a_map_beyond_16_bits_is_refused() {
         let map = ColourMap::linear([[20_000.0; 3]; 3]);
         let full = Colour { matrix: Matrix::Bt709, range: Range::Full };
-        let refused = Coefficients::new(full, 8, Ink::Yuv, &map, &Fill::default());
+        let refused = Coefficients::new(full, 8, Ink::Yuv, false, &map, &Fill::default());
         assert!(matches!(refused, Err(PassError::ColourTooStrong { .. })));
     }
 
@@ -435,7 +474,7 @@ mod tests {
         let full = Colour { matrix: Matrix::Bt709, range: Range::Full };
         for value in 0..=255u8 {
             let fill = Fill::constant([f64::from(value); 3]);
-            let c = Coefficients::new(full, 8, Ink::Yuv, &ColourMap::IDENTITY, &fill).unwrap().without_mean();
+            let c = Coefficients::new(full, 8, Ink::Yuv, false, &ColourMap::IDENTITY, &fill).unwrap().without_mean();
             assert_eq!(c.fill(), [value; 3]);
             assert_eq!(c.mixed(c.zero(), 0), [value; 3]);
             assert_eq!(c.mixed(c.zero(), COVERED / 2), [value.div_ceil(2); 3]);

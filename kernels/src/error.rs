@@ -161,7 +161,7 @@ impl fmt::Display for PassError {
                 "{what} {}x{} at ({}, {}) does not lie in its picture of {width}x{height}",
                 rect.width, rect.height, rect.x, rect.y
             ),
-            Self::NormalizeNeedsFloat => write!(f, "normalize needs a float dtype, the dtype is u8"),
+            Self::NormalizeNeedsFloat => write!(f, "normalize needs a float dtype, the dtype is an integer"),
             Self::BadNormalize { channel, mean, std } => write!(
                 f,
                 "normalize of channel {channel} has mean {mean} and std {std}: both must be finite and std above 0, and so must 1 / std"
@@ -182,7 +182,7 @@ impl fmt::Display for PassError {
             }
             Self::BadGrid { limit } => write!(f, "the limit of a grid mask is {limit}, above 2^32"),
             Self::ElementNeedsFloat => {
-                write!(f, "a mask of normalised values needs a float dtype, the dtype is u8; give it code values")
+                write!(f, "a mask of normalised values needs a float dtype, the dtype is an integer; give it code values")
             }
             Self::UnsupportedDepth { depth_bits, shift } => write!(
                 f,

@@ -37,7 +37,7 @@ pub enum Paint {
     /// Elements of the result. Float dtypes only.
     Element([f32; 3]),
     /// Noise that only key, place and channel decide: near-normal with mean 0 and standard deviation 1 for float dtypes,
-    /// uniform code values for `u8`.
+    /// uniform code values for `u8` and `u16`.
     Noise(u64),
 }
 
@@ -238,7 +238,7 @@ impl Finish {
                 }
                 Area::Grid(_) => {}
             }
-            if matches!(mask.paint, Paint::Element(_)) && self.dtype == Dtype::U8 {
+            if matches!(mask.paint, Paint::Element(_)) && self.dtype.is_integer() {
                 return Err(PassError::ElementNeedsFloat);
             }
         }

@@ -23,9 +23,15 @@ pub(crate) fn cover(
     }
 }
 
-/// Fills a rectangle with a colour.
-pub(crate) fn fill(rect: Rect, colour: [u8; 3], writer: &Writer, channels: Channels, slot: &mut OutSlot<'_>) {
-    Brush::new(writer, Paint::Code(colour), channels, 0, slot).hole(rect);
+/// Fills a rectangle with an element per channel.
+pub(crate) fn fill(
+    rect: Rect,
+    elements: [Element; 3],
+    writer: &Writer,
+    channels: Channels,
+    slot: &mut OutSlot<'_>,
+) {
+    Brush { writer, ink: Ink::Flat(elements), channels: channels.count(), width: 0, slot }.hole(rect);
 }
 
 struct Brush<'a, 'b> {

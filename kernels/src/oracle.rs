@@ -1,5 +1,5 @@
 //! In: the same frame, geometry and finish as a [`PixelPass`](crate::PixelPass).
-//! Out: the judgement: [`twin`] and [`elements`] are the contract as plain loops (the pass must equal them byte for byte),
+//! Out: the judgement: [`twin`] and [`elements`] (for 16-bit colours [`wide_twin`] and [`wide_elements`]) are the contract as plain loops (the pass must equal them byte for byte),
 //! [`reference()`] is the exact answer in `f64` (the pass must be near it), [`full_size`] its first half.
 //! Never: shares arithmetic with the pass, or hurries.
 
@@ -8,33 +8,33 @@ mod exact;
 mod palette;
 mod twin;
 
-pub use elements::elements;
+pub use elements::{elements, wide_elements};
 pub use exact::{full_size, reference};
-pub use twin::twin;
+pub use twin::{twin, wide_twin};
 
 use crate::error::PassError;
 use crate::finish::Finish;
 use crate::geometry::{Geometry, Orientation};
 use crate::view::{FrameView, Planes};
 
-/// A picture of 8-bit R, G, B.
+/// A picture of R, G, B, of 8 bits unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct Image<Code = u8> {
     /// Columns.
     pub width: u32,
     /// Rows.
     pub height: u32,
     /// Row by row.
-    pub pixels: Vec<[u8; 3]>,
+    pub pixels: Vec<[Code; 3]>,
 }
 
-impl Image {
+impl<Code: Copy> Image<Code> {
     /// One pixel.
-    pub fn at(&self, x: u32, y: u32) -> [u8; 3] {
+    pub fn at(&self, x: u32, y: u32) -> [Code; 3] {
         self.pixels[y as usize * self.width as usize + x as usize]
     }
 
-    fn from_fn(width: u32, height: u32, mut pixel: impl FnMut(u32, u32) -> [u8; 3]) -> Self {
+    fn from_fn(width: u32, height: u32, mut pixel: impl FnMut(u32, u32) -> [Code; 3]) -> Self {
         let pixels =
             (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).map(|(x, y)| pixel(x, y)).collect();
         Self { width, height, pixels }
@@ -52,6 +52,21 @@ impl Image {
         }
         image
     }
+}
+
+/// The bytes of every element, as [`elements`] has them, in the depth that the finish asks of such a frame.
+///
+/// # Errors
+/// Those of the pass.
+pub fn outcome(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    finish: &Finish,
+) -> Result<Vec<Vec<u8>>, PassError> {
+    if finish.dtype.is_wide(frame.depth_bits) {
+        return Ok(wide_elements(&wide_twin(frame, geometry, finish)?, finish));
+    }
+    Ok(elements(&twin(frame, geometry, finish)?, finish))
 }
 
 /// The code value of a component at a luma position, chroma repeated.

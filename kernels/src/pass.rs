@@ -47,6 +47,8 @@ pub struct Scratch {
     /// The components of the whole window, where a warp or a mean needs them.
     window: [Vec<i16>; 3],
     rgb: [Vec<u8>; 3],
+    /// The same in 16 bits.
+    wide: [Vec<u16>; 3],
     /// Rows of R, G, B that wait to be turned together.
     tile: [Vec<u8>; 3],
     waiting: usize,
@@ -87,14 +89,18 @@ impl Scratch {
             .chain(blocks);
         words.map(|row| row.capacity() * 2).sum::<usize>()
             + self.rgb.iter().chain(&self.tile).map(Vec::capacity).sum::<usize>()
+            + self.wide.iter().map(|row| row.capacity() * 2).sum::<usize>()
     }
 
-    fn fit(&mut self, width: usize) {
+    fn fit(&mut self, width: usize, wide: bool) {
         self.waiting = 0;
         for row in &mut self.components {
             row.resize(width, 0);
         }
         for row in &mut self.rgb {
+            row.resize(width, 0);
+        }
+        for row in self.wide.iter_mut().filter(|_| wide) {
             row.resize(width, 0);
         }
     }
@@ -156,7 +162,7 @@ impl PixelPass {
         if held && tables.width * tables.height > MOST_HELD {
             return Err(PassError::WindowTooLarge { width: tables.width, height: tables.height });
         }
-        scratch.fit(tables.width.max(self.output_size().0 as usize));
+        scratch.fit(tables.width.max(self.output_size().0 as usize), coefficients.wide);
         let source = Source { frame, picture: &picture, tables: &tables };
         match self.geometry.place {
             Place::Warp(warp) => self.warped(source, &warp, &coefficients, out, scratch),
@@ -189,7 +195,7 @@ impl PixelPass {
                 self.resample_row(source, j, scratch);
                 self.colour_row(colours, 0..source.tables.width, scratch);
             }
-            self.write_row(source.size(), placement, j, out, scratch);
+            self.write_row(colours.wide, source.size(), placement, j, out, scratch);
         }
         self.fill_border(colours, out);
     }
@@ -228,7 +234,7 @@ impl PixelPass {
                 row[..width].copy_from_slice(&window[j * width..][..width]);
             }
             self.colour_row(&colours, 0..width, scratch);
-            self.write_row((width, height), placement, j, out, scratch);
+            self.write_row(colours.wide, (width, height), placement, j, out, scratch);
         }
         self.fill_border(&colours, out);
     }
@@ -248,9 +254,9 @@ impl PixelPass {
         let (width, height) = (warp.size.0 as usize, warp.size.1 as usize);
         let placement =
             Placement { origin: 0, step_i: out.column_stride as isize, step_j: out.row_stride as isize };
-        let fill = colours.fill();
+        let (fill, wide_fill) = (colours.fill(), colours.wide_fill());
         for j in 0..height {
-            let Scratch { components, window, rgb, .. } = &mut *scratch;
+            let Scratch { components, window, rgb, wide, .. } = &mut *scratch;
             let window = Window {
                 planes: match colours.ink {
                     Ink::Gray => [&window[0][..]; 3],
@@ -265,8 +271,19 @@ impl PixelPass {
                 rgb[..spans.touched.start].fill(fill);
                 rgb[spans.touched.end..width].fill(fill);
             }
+            for (wide, &fill) in wide.iter_mut().zip(&wide_fill).filter(|_| colours.wide) {
+                wide[..spans.touched.start].fill(fill);
+                wide[spans.touched.end..width].fill(fill);
+            }
             for i in spans.touched.clone().filter(|i| !spans.inner.contains(i)) {
                 let (values, cover) = warp::edge(&window, &line, i, colours.zero());
+                if colours.wide {
+                    let colour = colours.wide_mixed(colours.ink.spread(values), cover);
+                    for (wide, value) in wide.iter_mut().zip(colour) {
+                        wide[i] = value;
+                    }
+                    continue;
+                }
                 let colour = colours.mixed(colours.ink.spread(values), cover);
                 for (rgb, value) in rgb.iter_mut().zip(colour) {
                     rgb[i] = value;
@@ -283,7 +300,7 @@ impl PixelPass {
                 }
             }
             self.colour_row(&colours, spans.inner, scratch);
-            self.write_row((width, height), placement, j, out, scratch);
+            self.write_row(colours.wide, (width, height), placement, j, out, scratch);
         }
     }
 
@@ -326,6 +343,13 @@ impl PixelPass {
     /// Fills what a canvas shows beside the window.
     fn fill_border(&self, colours: &FrameColours, out: &mut OutSlot<'_>) {
         let Place::Canvas { size: (width, height), x, y } = self.geometry.place else { return };
+        let elements = if colours.wide {
+            let fill = colours.wide_fill();
+            [0, 1, 2].map(|channel| self.writer.of_wide(channel, fill[channel]))
+        } else {
+            let fill = colours.fill();
+            [0, 1, 2].map(|channel| self.writer.of_code(channel, fill[channel]))
+        };
         let window = self.geometry.window;
         let (right, bottom) = (x + window.width, y + window.height);
         let borders = [
@@ -335,13 +359,14 @@ impl PixelPass {
             Rect { x: right, y, width: width - right, height: window.height },
         ];
         for border in borders.into_iter().filter(|border| border.width > 0 && border.height > 0) {
-            mask::fill(border, colours.fill(), &self.writer, self.finish.channels, out);
+            mask::fill(border, elements, &self.writer, self.finish.channels, out);
         }
     }
 
     /// Writes row j of a window of `height` rows. A turned picture's rows wait until there are enough to write columns by.
     fn write_row(
         &self,
+        wide: bool,
         (width, height): (usize, usize),
         placement: Placement,
         j: usize,
@@ -349,6 +374,10 @@ impl PixelPass {
         scratch: &mut Scratch,
     ) {
         let channels = self.finish.channels;
+        if wide {
+            let rgb = scratch.wide.each_ref().map(|row| &row[..width]);
+            return self.backend.write_wide(&self.writer, rgb, channels, out, placement, j);
+        }
         if placement.step_i.unsigned_abs() <= placement.step_j.unsigned_abs() {
             let rgb = scratch.rgb.each_mut().map(|row| &mut row[..width]);
             return self.backend.write_row(&self.writer, rgb, channels, out, placement, j);
@@ -369,10 +398,15 @@ impl PixelPass {
         }
     }
 
-    /// Turns a stretch of `scratch.components` into `scratch.rgb`.
+    /// Turns a stretch of `scratch.components` into `scratch.rgb`, or `scratch.wide`.
     fn colour_row(&self, colours: &FrameColours, part: Range<usize>, scratch: &mut Scratch) {
-        let Scratch { components, rgb, .. } = scratch;
+        let Scratch { components, rgb, wide, .. } = scratch;
         let components = components.each_ref().map(|row| &row[part.clone()]);
+        if colours.wide {
+            let wide = wide.each_mut().map(|row| &mut row[part.clone()]);
+            let components = if colours.ink == Ink::Gray { [components[0]; 3] } else { components };
+            return self.backend.wide_row(wide, components, colours);
+        }
         let mut rgb = rgb.each_mut().map(|row| &mut row[part.clone()]);
         match (colours.ink, colours.plain) {
             (Ink::Yuv, true) => self.backend.yuv_row(rgb, components, colours),
@@ -430,7 +464,8 @@ impl PixelPass {
             return Ok(*coefficients);
         }
         let (colour, depth_bits, ink) = key;
-        Coefficients::new(colour, depth_bits, ink, &self.finish.colour, &self.finish.fill)
+        let wide = self.finish.dtype.is_wide(depth_bits);
+        Coefficients::new(colour, depth_bits, ink, wide, &self.finish.colour, &self.finish.fill)
     }
 }
 
@@ -456,7 +491,7 @@ impl<'a> Source<'a> {
         let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
         let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
         let even = luma.columns.first.is_multiple_of(2);
-        let plain = colours.plain && colours.ink == Ink::Yuv && self.frame.depth_bits == 8;
+        let plain = colours.plain && !colours.wide && colours.ink == Ink::Yuv && self.frame.depth_bits == 8;
         (columns && rows && even && plain).then_some([y, u, v])
     }
 

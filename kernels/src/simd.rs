@@ -120,6 +120,8 @@ on_each_backend! {
     fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colours: &FrameColours) = colour::full_row, x86 x86::full_row;
     fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColours) = colour::full_packed, x86 x86::full_packed;
     fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colours: &FrameColours) = colour::mix_row;
+    fn wide_row(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colours: &FrameColours) = colour::wide_row;
+    fn write_wide(writer: &Writer, rgb: [&[u16]; 3], channels: Channels, slot: &mut OutSlot<'_>, placement: Placement, j: usize) = Writer::wide_row;
     fn single_row(out: &mut [u8], values: &[i16], colours: &FrameColours) = colour::single_row;
     fn nearest_row(out: [&mut [i16]; 3], window: &Window<'_>, line: &Line, first: usize, components: usize) = warp::nearest_row;
     fn bilinear_row(out: [&mut [i16]; 3], window: &Window<'_>, line: &Line, first: usize, components: usize) = warp::bilinear_row, x86 x86::bilinear_row;

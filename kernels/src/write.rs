@@ -1,6 +1,7 @@
-//! In: one row of 8-bit R, G, B in stored order, and where its pixels go in the slot.
+//! In: one row of 8-bit or 16-bit R, G, B in stored order, and where its pixels go in the slot.
 //! Out: the elements of the batch: dtype, normalisation and layout applied.
-//! Never: looks at more than a code value: a dtype is a table of 256 elements per channel, so all dtypes are exact and share one writer.
+//! Never: looks at more than a colour: of 8-bit ones a dtype is a table of 256 elements per channel, so all dtypes are exact and
+//! share one writer.
 
 use half::{bf16, f16};
 
@@ -19,6 +20,8 @@ pub enum Dtype {
     BF16,
     /// As `F16`, in single precision.
     F32,
+    /// 0 to 65535, white being 65535 whatever the depth of the source. Native byte order.
+    U16,
 }
 
 /// `(value - mean) / std` on values from 0 to 1, per channel.
@@ -48,8 +51,22 @@ impl Dtype {
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 => 1,
-            Self::F16 | Self::BF16 => 2,
+            Self::F16 | Self::BF16 | Self::U16 => 2,
             Self::F32 => 4,
+        }
+    }
+
+    /// Whether elements hold no fractions.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::U8 | Self::U16)
+    }
+
+    /// Whether elements of pictures of this depth are made of 16-bit colours rather than of 8-bit ones.
+    pub const fn is_wide(self, depth_bits: u8) -> bool {
+        match self {
+            Self::U8 => false,
+            Self::U16 => true,
+            Self::F16 | Self::BF16 | Self::F32 => depth_bits > 8,
         }
     }
 }
@@ -60,6 +77,12 @@ impl Normalize {
         let (mean, std) =
             normalize.map_or((0.0, 1.0), |n| (f64::from(n.mean[channel]), f64::from(n.std[channel])));
         ((1.0 / (255.0 * std)) as f32, (-mean / std) as f32)
+    }
+
+    /// The same of 16-bit colours.
+    pub fn wide_scale_and_bias(normalize: Option<Self>, channel: usize) -> (f32, f32) {
+        let std = normalize.map_or(1.0, |n| f64::from(n.std[channel]));
+        ((1.0 / (65_535.0 * std)) as f32, Self::scale_and_bias(normalize, channel).1)
     }
 
     fn check(&self) -> Result<(), PassError> {
@@ -145,6 +168,8 @@ type Table<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
 pub(crate) struct Writer {
     dtype: Dtype,
     normalize: Option<Normalize>,
+    /// Scale and bias of 16-bit colours.
+    wide: [(f32, f32); 3],
     tables: Tables,
 }
 
@@ -166,7 +191,7 @@ impl Writer {
     pub fn new(dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
         if let Some(normalize) = normalize {
             normalize.check()?;
-            if dtype == Dtype::U8 {
+            if dtype.is_integer() {
                 return Err(PassError::NormalizeNeedsFloat);
             }
         }
@@ -175,8 +200,13 @@ impl Writer {
             Dtype::F16 => Tables::Bytes2(table(normalize, |value| f16::from_f32(value).to_ne_bytes())),
             Dtype::BF16 => Tables::Bytes2(table(normalize, |value| bf16::from_f32(value).to_ne_bytes())),
             Dtype::F32 => Tables::Bytes4(table(normalize, f32::to_ne_bytes)),
+            Dtype::U16 => {
+                let of_code = |code: usize| (257 * code as u16).to_ne_bytes();
+                Tables::Bytes2(Box::new([std::array::from_fn(of_code); 3]))
+            }
         };
-        Ok(Self { dtype, normalize, tables })
+        let wide = [0, 1, 2].map(|channel| Normalize::wide_scale_and_bias(normalize, channel));
+        Ok(Self { dtype, normalize, wide, tables })
     }
 
     pub fn dtype(&self) -> Dtype {
@@ -186,6 +216,11 @@ impl Writer {
     /// Scale and bias of a channel's elements.
     pub fn scale_and_bias(&self, channel: usize) -> (f32, f32) {
         Normalize::scale_and_bias(self.normalize, channel)
+    }
+
+    /// Scale and bias of the elements of a channel's 16-bit colours.
+    pub fn wide_scale_and_bias(&self, channel: usize) -> (f32, f32) {
+        self.wide[channel]
     }
 
     /// The element of a code value.
@@ -200,11 +235,44 @@ impl Writer {
         }
     }
 
+    /// The element of a 16-bit colour.
+    #[inline(always)]
+    pub fn of_wide(&self, channel: usize, code: u16) -> Element {
+        if self.dtype == Dtype::U16 {
+            let [a, b] = code.to_ne_bytes();
+            return [a, b, 0, 0];
+        }
+        let (scale, bias) = self.wide[channel];
+        self.of_element(f32::from(code).mul_add(scale, bias))
+    }
+
+    /// Writes row j of 16-bit colours.
+    #[inline(always)]
+    pub fn wide_row(
+        &self,
+        rgb: [&[u16]; 3],
+        channels: Channels,
+        slot: &mut OutSlot<'_>,
+        placement: Placement,
+        j: usize,
+    ) {
+        let bytes = self.dtype.bytes();
+        let first = placement.origin + j as isize * placement.step_j;
+        for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
+            let first = first + (channel * slot.channel_stride) as isize;
+            for (i, &code) in row.iter().enumerate() {
+                let at = (first + i as isize * placement.step_i) as usize * bytes;
+                slot.data[at..at + bytes].copy_from_slice(&self.of_wide(channel, code)[..bytes]);
+            }
+        }
+    }
+
     /// The element of a number in the units of the result.
     pub fn of_element(&self, value: f32) -> Element {
         let two = |[a, b]: [u8; 2]| [a, b, 0, 0];
         match self.dtype {
             Dtype::U8 => [value.round_ties_even().clamp(0.0, 255.0) as u8, 0, 0, 0],
+            Dtype::U16 => two((value.round_ties_even().clamp(0.0, 65_535.0) as u16).to_ne_bytes()),
             Dtype::F16 => two(f16::from_f32(value).to_ne_bytes()),
             Dtype::BF16 => two(bf16::from_f32(value).to_ne_bytes()),
             Dtype::F32 => value.to_ne_bytes(),
@@ -213,8 +281,13 @@ impl Writer {
 
     /// The element of 64 random bits.
     pub fn of_noise(&self, random: u64) -> Element {
-        if self.dtype == Dtype::U8 {
-            return [random as u8, 0, 0, 0];
+        match self.dtype {
+            Dtype::U8 => return [random as u8, 0, 0, 0],
+            Dtype::U16 => {
+                let [a, b] = (random as u16).to_ne_bytes();
+                return [a, b, 0, 0];
+            }
+            Dtype::F16 | Dtype::BF16 | Dtype::F32 => {}
         }
         let sum: i32 = (0..4).map(|word| (random >> (16 * word) & 0xFFFF) as i32).sum();
         self.of_element((sum - NOISE_MEAN) as f32 * NOISE_SCALE)
@@ -226,7 +299,7 @@ impl Writer {
         let [a, b, ..] = element;
         match self.dtype {
             Dtype::U8 => repeat([a], slot.data, at, step, count),
-            Dtype::F16 | Dtype::BF16 => repeat([a, b], slot.data, at, step, count),
+            Dtype::F16 | Dtype::BF16 | Dtype::U16 => repeat([a, b], slot.data, at, step, count),
             Dtype::F32 => repeat(element, slot.data, at, step, count),
         }
     }

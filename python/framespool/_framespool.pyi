@@ -96,7 +96,7 @@ class Tensor:
         """Lengths of the dimensions."""
     @property
     def dtype(self) -> str:
-        """ "uint8", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
+        """ "uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
     @property
     def device(self) -> str:
         """Where the memory is: "cpu" or "cuda:0"."""

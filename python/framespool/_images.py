@@ -109,7 +109,7 @@ class ImageLoader(Loader[ImageBatch]):
         num_threads: int | None = None,
         prefetch: int = 2,
         layout: Literal["NHWC", "NCHW"] = "NHWC",
-        dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+        dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
         choice("decoder", decoder, ("auto", "cpu", "nvjpeg"))
@@ -261,7 +261,7 @@ def decode_image(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
 ) -> Any:
     """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, a
@@ -288,7 +288,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["raise"] = "raise",
@@ -300,7 +300,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["return"],
@@ -311,7 +311,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["raise", "return"] = "raise",
@@ -350,7 +350,7 @@ def _file(place: int, source: Any) -> Any:
 def _decode(
     sources: list[_Source], wanted: list[Any], exact: bool, layout: str, dtype: str, seed: int, threads: int
 ) -> list[Any]:
-    choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
+    choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
     choice("layout", layout, ("HWC", "CHW"))
     files = [_file(place, source) for place, source in enumerate(sources)]
     engine = _LAYOUTS["N" + layout]

@@ -52,7 +52,7 @@ class Common:
         """Raises :class:`~framespool.ArgumentError` for a word that is none of those known."""
         check_shuffle(self.shuffle)
         choice("order", self.order, ("framespool", "dali", "torch"))
-        choice("dtype", self.dtype, ("uint8", "float16", "bfloat16", "float32"))
+        choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
         choice("hdr", self.hdr, ("warn", "ignore"))
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
         choice("on_error", self.on_error, ("raise", "skip", "replace"))

@@ -19,7 +19,7 @@ from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._lists import finish, split
 
-Dtype = Literal["uint8", "float16", "bfloat16", "float32"]
+Dtype = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
 ClipLayout = Literal["THWC", "TCHW", "CTHW"]
 
 
@@ -277,7 +277,9 @@ class Video:
         Each group of pictures is decoded once, up to the last wanted frame. Raises
         :class:`~framespool.FrameIndexError` for a frame that does not exist and :class:`~framespool.DecodeError` for
         one that the file's damage has reached. ``transforms``: see :mod:`framespool.transforms`; random ones draw by
-        ``seed``, alike for all frames of one call. Float dtypes have values in 0..1 unless normalised.
+        ``seed``, alike for all frames of one call. ``dtype``: ``"uint8"``; ``"uint16"``, 0 to 65535 whatever the
+        video's depth; float dtypes have values in 0..1 unless normalised. Of video of more than 8 bits a sample all but
+        ``"uint8"`` keep its depth; of 8-bit video floats are those of the uint8 result.
         """
         steps, function = split(transforms)
         clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), _layout(layout), _seed(seed))
@@ -376,7 +378,7 @@ def _layout(layout: str) -> str:
 
 
 def _dtype(dtype: str) -> str:
-    return choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
+    return choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
 
 
 def _seed(seed: int) -> int:

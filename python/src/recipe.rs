@@ -35,11 +35,12 @@ pub fn recipe(py: Python<'_>, transforms: &[Step], dtype: &str, layout: &str) ->
 fn build(transforms: &[Step], dtype: &str, layout: &str) -> Result<Recipe> {
     let dtype = match dtype {
         "uint8" => Dtype::U8,
+        "uint16" => Dtype::U16,
         "float16" => Dtype::F16,
         "bfloat16" => Dtype::BF16,
         "float32" => Dtype::F32,
         other => {
-            let known = "\"uint8\", \"float16\", \"bfloat16\" or \"float32\"";
+            let known = "\"uint8\", \"uint16\", \"float16\", \"bfloat16\" or \"float32\"";
             return Err(Error::Argument(format!("dtype must be {known}, got {other:?}")));
         }
     };

@@ -21,6 +21,7 @@ use crate::errors::OrRaise;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     U8,
+    U16,
     F16,
     BF16,
     F32,
@@ -33,6 +34,7 @@ impl Element {
     fn name(self) -> &'static str {
         match self {
             Element::U8 => "uint8",
+            Element::U16 => "uint16",
             Element::F16 => "float16",
             Element::BF16 => "bfloat16",
             Element::F32 => "float32",
@@ -45,6 +47,7 @@ impl Element {
     fn dlpack(self) -> DlDataType {
         let (code, bits) = match self {
             Element::U8 => (1, 8),
+            Element::U16 => (1, 16),
             Element::F16 => (2, 16),
             Element::BF16 => (4, 16),
             Element::F32 => (2, 32),
@@ -64,6 +67,7 @@ impl From<Dtype> for Element {
     fn from(dtype: Dtype) -> Self {
         match dtype {
             Dtype::U8 => Element::U8,
+            Dtype::U16 => Element::U16,
             Dtype::F16 => Element::F16,
             Dtype::BF16 => Element::BF16,
             Dtype::F32 => Element::F32,
@@ -207,8 +211,16 @@ fn bytes_in(shape: &[usize], element: Element) -> Option<usize> {
 /// The tensor that was pickled as these three.
 #[pyfunction]
 pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) -> PyResult<Tensor> {
-    let all =
-        [Element::U8, Element::F16, Element::BF16, Element::F32, Element::F64, Element::I64, Element::Bool];
+    let all = [
+        Element::U8,
+        Element::U16,
+        Element::F16,
+        Element::BF16,
+        Element::F32,
+        Element::F64,
+        Element::I64,
+        Element::Bool,
+    ];
     let element = all.into_iter().find(|element| element.name() == dtype);
     let fits = |element: &Element| bytes_in(&shape, *element) == Some(data.len());
     let Some(element) = element.filter(fits) else {
@@ -348,6 +360,7 @@ impl Tensor {
         };
         let kind = match self.element {
             Element::U8 => "|u1",
+            Element::U16 => "<u2",
             Element::F16 => "<f2",
             Element::F32 => "<f4",
             Element::F64 => "<f8",
@@ -460,6 +473,9 @@ impl Tensor {
         let eight = || <[u8; 8]>::try_from(bytes).expect("an element of eight bytes");
         Ok(match self.element {
             Element::U8 => bytes[0].into_pyobject(py)?.into_any(),
+            Element::U16 => {
+                u16::from_ne_bytes(bytes.try_into().expect("two bytes")).into_pyobject(py)?.into_any()
+            }
             Element::Bool => pyo3::types::PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
             Element::F16 => f16::from_ne_bytes(bytes.try_into().expect("two bytes"))
                 .to_f64()

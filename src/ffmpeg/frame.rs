@@ -154,6 +154,11 @@ impl Frame {
         }
     }
 
+    /// Bits of a sample; 8 for a format this FFmpeg does not know.
+    pub fn depth_bits(&self) -> u8 {
+        self.descriptor().and_then(|d| u8::try_from(d.comp[0].depth).ok()).unwrap_or(8)
+    }
+
     /// Layout of the pixel format; `None` for a format this FFmpeg does not know.
     pub fn layout(&self) -> Option<PixelLayout> {
         let d = self.descriptor()?;

@@ -48,6 +48,15 @@ pub enum Picture<'a> {
 }
 
 impl Picture<'_> {
+    /// Whether its samples have more than 8 bits.
+    pub fn is_deep(&self) -> bool {
+        match self {
+            Picture::Host(frame) => frame.depth_bits() > 8,
+            Picture::Still(still) => still.header().sample_bits > 8,
+            Picture::Device { surface, .. } => surface.depth_bits > 8,
+        }
+    }
+
     /// What the stream, or the container in its place, says of its colour; `None` of pictures' files.
     fn colour(&self) -> Option<ColourTags> {
         match self {

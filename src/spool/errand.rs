@@ -33,6 +33,8 @@ pub(super) struct Painters {
     pub batch: Painter,
     /// Clips that wait, where they do so in another form.
     pub kept: Option<Painter>,
+    /// Pictures of more than 8 bits have been met: clips that wait may need the room of their elements.
+    pub met_deep: bool,
     /// The lane is one of those that decode by the GPU.
     pub by_gpu: bool,
 }

@@ -114,7 +114,7 @@ fn painters(config: &SpoolConfig, road: &Road, by_gpu: bool) -> Painters {
         }
     };
     let kept = config.kept_as().map(|(recipe, _)| painter(recipe));
-    Painters { batch: painter(config.recipe.clone()), kept, by_gpu }
+    Painters { batch: painter(config.recipe.clone()), kept, met_deep: false, by_gpu }
 }
 
 impl Lane {
@@ -186,6 +186,8 @@ impl Lane {
         let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
         let (have, need) = (bytes_of(self.kept_shape), bytes_of(self.shape));
         match (part.target(), held.slab.bytes()) {
+            // It waited as elements, having pictures of more than 8 bits.
+            (Target::Host(bytes), Some(kept)) if kept.len() == bytes.len() => bytes.copy_from_slice(kept),
             (Target::Host(bytes), Some(kept)) if have == Some(kept.len()) && need == Some(bytes.len()) => {
                 match (&self.expand, self.shape) {
                     (Some(expand), Some(shape)) => shape.expand(expand, kept, bytes),
@@ -222,7 +224,7 @@ impl Lane {
             seed: self.config.order.seed,
             leaves_blank: self.config.sampling.leaves_blank(),
             shape: self.shape,
-            kept_shape: self.kept_shape,
+            kept_shape: if self.painters.met_deep { self.shape } else { self.kept_shape },
         };
         let desk = self.desk.clone();
         let watch = || desk.check(generation);

@@ -72,3 +72,50 @@ def test_a_matrix_that_is_not_implemented_is_an_error_that_names_it(videos):
     # The way out that it names: what the caller says goes before the stream's tag.
     assumed = fsp.Video(path).frames([0], transforms=[fsp.transforms.AssumeColor("fcc")]).data[0].numpy()
     assert np.abs(assumed - exact_rgb(squares(8), "fcc", False, 8)).max() <= 1
+
+
+@pytest.mark.parametrize("matrix", WEIGHTS)
+@pytest.mark.parametrize(("range_", "bits"), [("tv", 10), ("pc", 8)])
+def test_16_bit_and_float_results_keep_the_depth(videos, matrix, range_, bits):
+    video = fsp.Video(videos / "odd" / f"squares_{matrix}_{range_}_{bits}bit.mp4")
+    exact = exact_rgb(squares(bits), matrix, range_ == "pc", bits) / 255
+    # Coefficients have 13 bits of fraction: a fifth of a step of 10 bits.
+    wide = video.frames([0], dtype="uint16").data[0].numpy()
+    assert wide.dtype == np.uint16
+    assert np.abs(wide / 65535 - exact).max() <= 12 / 65535
+    scale = fsp.transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
+    for dtype, step in (("float32", 0.0), ("float16", 2.0**-11)):
+        found = video.frames([0], dtype=dtype).data[0].numpy().astype(float)
+        if bits == 8:
+            assert np.abs(found * 255 - np.round(found * 255)).max() < 0.1  # of 8 bits nothing but codes is known
+            continue
+        assert np.abs(found - exact).max() <= 12 / 65535 + step
+        assert np.abs(found * 255 - np.round(found * 255)).max() > 0.4
+        normal = video.frames([0], dtype=dtype, transforms=[scale]).data[0].numpy().astype(float)
+        assert np.abs(normal - (exact - [0.4, 0.5, 0.6]) / [0.2, 0.3, 0.4]).max() <= 12 / 65535 / 0.2 + 4 * step
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float16", "float32"])
+def test_clips_of_deep_video_are_the_same_from_a_loader(videos, dtype):
+    """Also where they were made before their turn and waited, which 8-bit video does as codes."""
+    deep, flat = videos / "codecs/hevc_main10.mkv", videos / "derived/base_640x360.mp4"
+    steps = [fsp.transforms.Resize((45, 80)), fsp.transforms.RandomHorizontalFlip(0.0)]
+    loader = fsp.ClipLoader(
+        [deep, flat],
+        fsp.sampling.windows(sequence_length=4, step=4),
+        batch_size=3,
+        transforms=steps,
+        shuffle="full",
+        dtype=dtype,
+        num_threads=2,
+        index=False,
+    )
+    seen = 0
+    for _ in range(2):
+        for batch in loader:
+            for clip, video, indices in zip(batch.frames.numpy(), batch.video_ids.tolist(), batch.indices.tolist(), strict=True):
+                expected = fsp.Video([deep, flat][video], index=False).frames(indices, transforms=steps, dtype=dtype)
+                assert np.array_equal(clip, expected.data.numpy())
+                seen += 1
+    assert seen > 20
+    assert loader.stats()["clip_store_hits"] > 0

@@ -63,6 +63,8 @@ inline u32 bits_of(float value) {
   return bits;
 }
 
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
 inline u32 bytes_of(u32 a, u32 b, u32 which) {
   const u64 all = static_cast<u64>(b) << 32 | a;
   u32 result = 0;

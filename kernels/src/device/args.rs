@@ -21,7 +21,7 @@ macro_rules! put_numbers {
     };
 }
 
-put_numbers!(u16, u32, i32, u64, i64);
+put_numbers!(u16, u32, i32, u64, i64, f32);
 
 impl<T: Put, const N: usize> Put for [T; N] {
     const BYTES: usize = N * T::BYTES;
@@ -145,6 +145,10 @@ records! {
         order: u32,
         mask_count: u32,
         held_bytes: u32,
+        wide_scale: [f32; 3],
+        wide_bias: [f32; 3],
+        wide: u32,
+        unused: u32,
     }
 
     /// The argument of the kernel that expands codes.

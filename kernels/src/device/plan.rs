@@ -18,9 +18,9 @@ use crate::write::{Dtype, OutSlot};
 const MOST_HELD_BYTES: usize = 24 << 10;
 /// Bytes before the components in scratch memory: three sums of 64 bits.
 const SUMS_BYTES: usize = 32;
-/// Shared memory behind the rows: the codes of a tile.
-const CODES_BYTES: u32 = 3 * TILE.0 * TILE.1;
-/// Shared memory of the second of two kernels: bias, fill and mean of three channels, and the codes.
+/// Shared memory behind the rows: the colours of a tile, 16 bits each.
+const CODES_BYTES: u32 = 3 * TILE.0 * TILE.1 * 2;
+/// Shared memory of the second of two kernels: bias, fill and mean of three channels, and the colours.
 const FINISH_BYTES: u32 = 36 + CODES_BYTES;
 /// Least shared memory of the first: the components of a tile and their sums by row.
 const WINDOW_BYTES: u32 = 3 * TILE.0 * TILE.1 * 2 + 3 * TILE.1 * 4;
@@ -71,7 +71,11 @@ impl PixelPass {
         let mut args = PixelArgs {
             columns: [columns, chroma_columns],
             rows: [rows, chroma_rows],
-            elements: if finish.dtype == Dtype::U8 { 0 } else { blob.elements(self.writer()) },
+            elements: if coefficients.wide || finish.dtype == Dtype::U8 {
+                0
+            } else {
+                blob.elements(self.writer())
+            },
             masks: if finish.masks.is_empty() { 0 } else { blob.masks(&finish.masks, self.writer()) },
             depth_bits: u32::from(format.depth_bits),
             word_shift: u32::from(format.shift),
@@ -82,6 +86,9 @@ impl PixelPass {
         };
         finish_args(&mut args, finish);
         colour_args(&mut args, &coefficients);
+        for channel in 0..3 {
+            (args.wide_scale[channel], args.wide_bias[channel]) = self.writer().wide_scale_and_bias(channel);
+        }
         sheet_args(&mut args, &picture, &tables);
         let stage = geometry.stage();
         let components = picture.ink.components() * tables.width * tables.height;
@@ -353,6 +360,7 @@ pub(super) fn dtype_number(dtype: Dtype) -> u32 {
         Dtype::F16 => 1,
         Dtype::BF16 => 2,
         Dtype::F32 => 3,
+        Dtype::U16 => 4,
     }
 }
 
@@ -361,6 +369,7 @@ fn colour_args(args: &mut PixelArgs, coefficients: &Coefficients) {
     args.factors = factors.map(|row| row.map(i32::from));
     args.zero = zero.map(i32::from);
     args.colour_shift = shift;
+    args.wide = u32::from(coefficients.wide);
     (args.bias, args.fill) = (bias, fill);
     (args.bias_constant, args.bias_of_mean) = (coefficients.bias.constant, coefficients.bias.of_mean);
     (args.fill_constant, args.fill_of_mean) = (coefficients.fill.constant, coefficients.fill.of_mean);

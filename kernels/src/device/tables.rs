@@ -81,7 +81,7 @@ pub(crate) fn longest(table: &AxisTable) -> usize {
 fn number(writer: &Writer, element: [u8; 4]) -> u32 {
     match writer.dtype() {
         Dtype::U8 => u32::from(element[0]),
-        Dtype::F16 | Dtype::BF16 => u32::from(u16::from_ne_bytes([element[0], element[1]])),
+        Dtype::F16 | Dtype::BF16 | Dtype::U16 => u32::from(u16::from_ne_bytes([element[0], element[1]])),
         Dtype::F32 => u32::from_ne_bytes(element),
     }
 }

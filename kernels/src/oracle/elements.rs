@@ -1,4 +1,4 @@
-//! In: 8-bit colours of an output and a finish.
+//! In: 8-bit or 16-bit colours of an output and a finish.
 //! Out: the bytes of every element: steps 6 and 7 of CONTRACT.md.
 //! Never: uses a fused multiply-add, a half-precision library or a table.
 
@@ -8,6 +8,19 @@ use crate::write::Dtype;
 
 /// The bytes of element `(y * width + x) * channels + channel`, in native order.
 pub fn elements(image: &Image, finish: &Finish) -> Vec<Vec<u8>> {
+    each(image, finish, of_code)
+}
+
+/// The same of 16-bit colours.
+pub fn wide_elements(image: &Image<u16>, finish: &Finish) -> Vec<Vec<u8>> {
+    each(image, finish, of_wide)
+}
+
+fn each<Code: Copy>(
+    image: &Image<Code>,
+    finish: &Finish,
+    of_colour: impl Fn(&Finish, usize, Code) -> Vec<u8>,
+) -> Vec<Vec<u8>> {
     let channels = match finish.channels {
         Channels::Three => 3,
         Channels::One => 1,
@@ -16,7 +29,7 @@ pub fn elements(image: &Image, finish: &Finish) -> Vec<Vec<u8>> {
     for y in 0..image.height {
         for x in 0..image.width {
             for channel in 0..channels {
-                let mut element = of_code(finish, channel, image.at(x, y)[channel]);
+                let mut element = of_colour(finish, channel, image.at(x, y)[channel]);
                 for mask in finish.masks.iter().filter(|mask| covers(mask.area, x, y)) {
                     element = match mask.paint {
                         Paint::Code(codes) => of_code(finish, channel, codes[channel]),
@@ -58,28 +71,44 @@ fn of_noise(dtype: Dtype, key: u64, n: u64) -> Vec<u8> {
     h = wrap((h ^ (h >> 30)) * 0xBF58_476D_1CE4_E5B9);
     h = wrap((h ^ (h >> 27)) * 0x94D0_49BB_1331_11EB);
     h ^= h >> 31;
-    if dtype == Dtype::U8 {
-        return vec![(h % 256) as u8];
+    match dtype {
+        Dtype::U8 => return vec![(h % 256) as u8],
+        Dtype::U16 => return ((h % 65_536) as u16).to_ne_bytes().to_vec(),
+        _ => {}
     }
     let words: i64 = (0..4).map(|word| (h >> (16 * word) & 0xFFFF) as i64).sum();
     bytes(dtype, (words - 131_070) as f32 * (1.0f64 / 37_837.2) as f32)
 }
 
 fn of_code(finish: &Finish, channel: usize, code: u8) -> Vec<u8> {
-    if finish.dtype == Dtype::U8 {
-        return vec![code];
+    match finish.dtype {
+        Dtype::U8 => return vec![code],
+        Dtype::U16 => return (u16::from(code) * 257).to_ne_bytes().to_vec(),
+        _ => {}
     }
     let (mean, std) = match finish.normalize {
         None => (0.0, 1.0),
         Some(normalize) => (f64::from(normalize.mean[channel]), f64::from(normalize.std[channel])),
     };
     let (scale, bias) = ((1.0 / (255.0 * std)) as f32, (-mean / std) as f32);
+    bytes(finish.dtype, fused(u16::from(code), scale, bias))
+}
+
+fn of_wide(finish: &Finish, channel: usize, code: u16) -> Vec<u8> {
+    if finish.dtype == Dtype::U16 {
+        return code.to_ne_bytes().to_vec();
+    }
+    let (mean, std) = match finish.normalize {
+        None => (0.0, 1.0),
+        Some(normalize) => (f64::from(normalize.mean[channel]), f64::from(normalize.std[channel])),
+    };
+    let (scale, bias) = ((1.0 / (65_535.0 * std)) as f32, (-mean / std) as f32);
     bytes(finish.dtype, fused(code, scale, bias))
 }
 
 /// `code * scale + bias`, rounded once.
-fn fused(code: u8, scale: f32, bias: f32) -> f32 {
-    // 8 by 24 bits of product are exact in f64. What the sum loses is known exactly too (Knuth's two-sum); forcing its last
+fn fused(code: u16, scale: f32, bias: f32) -> f32 {
+    // 16 by 24 bits of product are exact in f64. What the sum loses is known exactly too (Knuth's two-sum); forcing its last
     // bit to be odd then keeps the second rounding, which has 29 bits fewer, from seeing a tie that is none.
     let (product, bias) = (f64::from(code) * f64::from(scale), f64::from(bias));
     let sum = product + bias;
@@ -94,7 +123,7 @@ fn fused(code: u8, scale: f32, bias: f32) -> f32 {
 
 fn bytes(dtype: Dtype, value: f32) -> Vec<u8> {
     match dtype {
-        Dtype::U8 => unreachable!("elements that are no code values need a float dtype"),
+        Dtype::U8 | Dtype::U16 => unreachable!("elements that are no code values need a float dtype"),
         Dtype::F16 => nearest(value, 10, 15).to_ne_bytes().to_vec(),
         Dtype::BF16 => nearest(value, 7, 127).to_ne_bytes().to_vec(),
         Dtype::F32 => value.to_ne_bytes().to_vec(),

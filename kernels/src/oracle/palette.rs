@@ -52,12 +52,24 @@ impl Palette {
     }
 
     pub fn colour(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u8; 3] {
+        self.value(values, cover, mean).map(|value| {
+            ((value + (1 << (self.shift - 1))) >> self.shift).clamp(0, 255) as u8
+        })
+    }
+
+    /// 65535 where `colour` has 255.
+    pub fn wide_colour(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u16; 3] {
+        self.value(values, cover, mean).map(|value| {
+            ((value * 257 + (1 << (self.shift - 1))) >> self.shift).clamp(0, 65_535) as u16
+        })
+    }
+
+    fn value(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [i128; 3] {
         let cover = i128::from(cover);
         [0, 1, 2].map(|r| {
             let row: i128 = (0..3).map(|k| self.factors[r][k] * i128::from(values[k] - self.zero[k])).sum();
             let (bias, fill) = (self.at(&self.bias, r, mean), self.at(&self.fill, r, mean));
-            let value = row + ((bias * cover + fill * (16_384 - cover) + 8192) >> 14);
-            ((value + (1 << (self.shift - 1))) >> self.shift).clamp(0, 255) as u8
+            row + ((bias * cover + fill * (16_384 - cover) + 8192) >> 14)
         })
     }
 

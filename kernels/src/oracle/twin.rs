@@ -11,6 +11,24 @@ use crate::view::FrameView;
 
 /// The contract, naively. Its pixels are the 8-bit colours of the output in display order, before masks, dtype and layout.
 pub fn twin(frame: &FrameView<'_>, geometry: &Geometry, finish: &Finish) -> Result<Image, PassError> {
+    each(frame, geometry, finish, |palette, values, cover, mean| palette.colour(values, cover, mean))
+}
+
+/// The same in 16-bit colours.
+pub fn wide_twin(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    finish: &Finish,
+) -> Result<Image<u16>, PassError> {
+    each(frame, geometry, finish, |palette, values, cover, mean| palette.wide_colour(values, cover, mean))
+}
+
+fn each<Code: Copy>(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    finish: &Finish,
+    colour: impl Fn(&Palette, [i64; 3], i64, [i64; 3]) -> [Code; 3],
+) -> Result<Image<Code>, PassError> {
     check(frame, geometry, finish)?;
     let palette = Palette::new(frame, finish)?;
     let window = Window::new(frame, geometry);
@@ -18,7 +36,7 @@ pub fn twin(frame: &FrameView<'_>, geometry: &Geometry, finish: &Finish) -> Resu
     let (width, height) = geometry.output_size();
     Ok(Image::from_fn(width, height, |x, y| {
         let (values, cover) = placed(geometry, &window, palette.zero, (i64::from(x), i64::from(y)));
-        palette.colour(values, cover, mean)
+        colour(&palette, values, cover, mean)
     }))
 }
 

@@ -58,14 +58,15 @@ fn masks(size: (u32, u32), dtype: Dtype) -> BoxedStrategy<Vec<Mask>> {
         [-3f32..3.0, -3f32..3.0, -3f32..3.0],
         [proptest::num::f32::ANY, proptest::num::f32::ANY, proptest::num::f32::ANY]
     ];
-    let element = if dtype == Dtype::U8 { code().boxed() } else { values.prop_map(Paint::Element).boxed() };
+    let element = if dtype.is_integer() { code().boxed() } else { values.prop_map(Paint::Element).boxed() };
     let paint = prop_oneof![code().boxed(), element, any::<u64>().prop_map(Paint::Noise).boxed()];
     prop::collection::vec((area, paint).prop_map(|(area, paint)| Mask { area, paint }), 0..4).boxed()
 }
 
 /// Masks, normalisation, dtype and channels, for an output of this size.
 pub fn finishes(size: (u32, u32)) -> BoxedStrategy<Finish> {
-    let dtype = prop_oneof![Just(Dtype::U8), Just(Dtype::F16), Just(Dtype::BF16), Just(Dtype::F32)];
+    let dtype =
+        prop::sample::select(vec![Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16]);
     let channels = prop_oneof![2 => Just(Channels::Three), 1 => Just(Channels::One)];
     let std = prop_oneof![3 => 0.05f32..2.0, 1 => (-35.0f64..38.0).prop_map(|e| 10f64.powf(e) as f32)];
     let std = [std.clone(), std.clone(), std];
@@ -73,7 +74,7 @@ pub fn finishes(size: (u32, u32)) -> BoxedStrategy<Finish> {
     let normalize = prop::option::of((mean, std).prop_map(|(mean, std)| Normalize { mean, std }));
     (colours(), dtype, channels, normalize)
         .prop_flat_map(move |(finish, dtype, channels, normalize)| {
-            let normalize = normalize.filter(|_| dtype != Dtype::U8);
+            let normalize = normalize.filter(|_| !dtype.is_integer());
             masks(size, dtype).prop_map(move |masks| Finish {
                 masks,
                 normalize,

@@ -40,6 +40,9 @@ class _Distributed:
         """Checks the keywords that are not the local loader's, and the ones among those that mean something else."""
         if "worker_id" in keywords:
             raise ArgumentError("worker_id is chosen by the loader, which gives each of its num_workers a number")
+        if keywords.get("dtype") == "uint16":
+            # Arrays of uint16 stand for bfloat16 on the way through the object store.
+            raise ArgumentError('dtype "uint16" cannot be had from Ray\'s workers; use "float32" or "float16"')
         if address is not None and not isinstance(address, str):
             raise ArgumentError(f'address must be None, "auto", "ray://host:port" or "host:port", got {address!r}')
         terms = Terms(

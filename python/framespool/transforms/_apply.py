@@ -24,7 +24,7 @@ def apply(
     seed: int = 0,
     epoch: int = 0,
     clip: int = 0,
-    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
 ) -> Any: ...
 @overload
@@ -37,7 +37,7 @@ def apply(
     seed: int = 0,
     epoch: int = 0,
     clip: int = 0,
-    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
 ) -> tuple[Any, Any]: ...
 def apply(
@@ -49,7 +49,7 @@ def apply(
     seed: int = 0,
     epoch: int = 0,
     clip: int = 0,
-    dtype: Literal["uint8", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
 ) -> Any:
     """``array`` transformed: what a loader would make of a clip with these frames, up to rounding: it resizes YUV.
@@ -69,7 +69,7 @@ def apply(
     """
     wanted, function = split(transforms)
     owner = _owner(seed, epoch, clip)
-    choice("dtype", dtype, ("uint8", "float16", "bfloat16", "float32"))
+    choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
     choice("layout", layout, tuple(_LAYOUTS))
     data, shape, single = _pixels("array", array, channels=True)
     made = _framespool.apply(data, shape, wanted, owner, dtype, _LAYOUTS[layout], None)

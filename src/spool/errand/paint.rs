@@ -25,12 +25,15 @@ pub(super) fn paint(
     let size = picture.size();
     let mut done: Vec<(usize, usize)> = Vec::new();
     let mut results = Vec::with_capacity(takers.len());
+    // 8-bit codes cannot hold what a deeper picture makes of floats: such clips wait as they are delivered.
+    let deep = painters.kept.is_some() && picture.is_deep();
+    painters.met_deep |= deep;
     for &(number, t) in takers {
         let Some(clip) = &mut clips[number] else { continue };
         let key = clip.key;
         let waits = matches!(clip.place, Place::Own(..));
         let painter = match &mut painters.kept {
-            Some(kept) if waits => kept,
+            Some(kept) if waits && !deep => kept,
             _ => &mut painters.batch,
         };
         let mut paint_one = |painter: &mut Painter, clip: &mut Clip| -> Result<()> {
@@ -42,6 +45,7 @@ pub(super) fn paint(
                     *clip.shape.insert(painter.shape(clip.facts.indices.len(), size))
                 }
             };
+            check_form(&shape, painter)?;
             clip.place.check_room(&shape)?;
             let site = index.site_of(DisplayIndex(clip.facts.indices[t] as u32));
             let target = clip.place.canvas().target(&shape)?;
@@ -103,6 +107,14 @@ fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, 
         target[b..b + len].copy_from_slice(&source[a..a + len]);
     }
     Ok(true)
+}
+
+/// A clip whose pictures are partly deeper than 8 bits cannot wait in one form.
+fn check_form(shape: &ClipShape, painter: &Painter) -> Result<()> {
+    if shape.dtype == painter.recipe().dtype {
+        return Ok(());
+    }
+    Err(Error::Argument("its pictures differ in depth".into()))
 }
 
 /// The shape of a clip of so many frames that are like these.

@@ -25,6 +25,7 @@ pub use painter::{explain, Painter, Picture};
 pub use shape::{ClipShape, Layout};
 
 use crate::error::{Error, Result};
+use framespool_kernels::ToneMap;
 use transform::{Cover, Step, Target, Transform};
 use view::Assumed;
 
@@ -34,6 +35,8 @@ pub struct Recipe {
     steps: Vec<Step>,
     normalize: Option<Normalize>,
     assumed: Assumed,
+    /// Luminance in cd/m2 of the source's peak and of the target's, where tones are mapped.
+    tone: Option<(f64, f64)>,
     channels: Channels,
     /// The picture is a map of labels, with this label outside.
     label_fill: Option<u8>,
@@ -63,6 +66,7 @@ impl Recipe {
             steps: Vec::new(),
             normalize: None,
             assumed: Assumed::default(),
+            tone: None,
             channels: Channels::Three,
             label_fill: None,
             exact: false,
@@ -72,9 +76,20 @@ impl Recipe {
             layout,
         };
         let mut mask = None;
+        let mut coloured = None;
         let mut outside = Outside::default();
         for step in &steps {
             recipe.take(&step.transform, mask)?;
+            if matches!(step.transform, Transform::ToneMap { .. }) {
+                if let Some(name) = coloured {
+                    return Err(Error::Argument(format!(
+                        "ToneMap follows {name}, which changes colors; put {name} after it"
+                    )));
+                }
+            }
+            if step.transform.changes_colours() {
+                coloured = Some(step.transform.name());
+            }
             outside.take(&step.transform)?;
             if step.transform.is_mask() {
                 mask = Some(step.transform.name());
@@ -97,6 +112,7 @@ impl Recipe {
         let assumed = Assumed::default(); // of colours; labels are what they are
         let plain = Self {
             normalize: None,
+            tone: None,
             channels: Channels::One,
             dtype: Dtype::U8,
             ignores_hdr: true,
@@ -120,7 +136,8 @@ impl Recipe {
     /// `None` where the elements are no function of codes (covers, 16-bit results), or no larger. Of pictures of more than 8 bits
     /// the elements are made of more than codes: such clips cannot wait as codes.
     pub fn as_codes(&self) -> Option<(Self, Expand)> {
-        if self.dtype.is_integer() || self.steps.iter().any(|step| step.transform.is_mask()) {
+        // What tone mapping leaves has more than 8 bits.
+        if self.dtype.is_integer() || self.tone.is_some() || self.steps.iter().any(|step| step.transform.is_mask()) {
             return None;
         }
         let expand = Expand::new(self.dtype, self.normalize).ok()?;
@@ -155,6 +172,20 @@ impl Recipe {
             }
             Transform::AssumeColour { matrix, range } => {
                 self.assumed = Assumed { matrix: *matrix, range: *range }
+            }
+            Transform::ToneMap { source_peak, target_peak } => {
+                if self.tone.is_some() {
+                    return Err(Error::Argument("two ToneMap in one list; give one".into()));
+                }
+                let (least, most) = ToneMap::PEAKS;
+                for (name, peak) in [("source_peak", *source_peak), ("target_peak", *target_peak)] {
+                    if !(least..=most).contains(&peak) {
+                        return Err(Error::Argument(format!(
+                            "ToneMap: {name} must be from {least} to {most} cd/m2, got {peak}"
+                        )));
+                    }
+                }
+                self.tone = Some((*source_peak, *target_peak));
             }
             _ if transform.is_mask() => {
                 let codes = 0.0..=255.0;

@@ -79,6 +79,19 @@ enum Dtype { CODES = 0, HALF = 1, BFLOAT = 2, FLOAT = 3, WORDS = 4 };
 // stored in words of four codes, the channels side by side or each by itself.
 enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2, WORDS_SIDE_BY_SIDE = 4, WORDS_BY_CHANNEL = 8 };
 
+// Tone mapping (CONTRACT.md): 15-bit components to 16-bit codes, and from those to 15-bit R, G, B.
+struct Tone {
+  u64 light;        // u32 for every 16 codes
+  u64 gain;         // u32 by luminance
+  u64 code;         // u32 by light
+  i32 factors[9];   // to codes
+  i32 zero[3];
+  u32 shift;
+  u32 weights[3];
+  i32 gamut[9];
+  u32 unused;
+};
+
 // The argument of framespool_pixels, framespool_window and framespool_finish.
 struct PixelArgs {
   Sheet sheets[3];
@@ -89,6 +102,7 @@ struct PixelArgs {
   u64 slot;                 // element (0, 0, 0)
   u64 elements;             // 3 x 256 elements of code values
   u64 masks;                // Mask
+  Tone tone;                // used where maps_tone is not 0
   i64 origin;               // element of pixel (0, 0) of the canvas in stored axes
   i64 step_i;               // from column to column
   i64 step_j;               // from row to row
@@ -105,7 +119,7 @@ struct PixelArgs {
   i32 fill[3];
   u32 colour_shift;
   u32 sheet_count;
-  u32 component_count;      // 1 or 3
+  u32 component_count;      // 1 or 3, after tone mapping
   u32 depth_bits;
   u32 word_shift;
   u32 single;               // no position has more than one tap
@@ -125,7 +139,7 @@ struct PixelArgs {
   float wide_scale[3];      // of 16-bit colours: an element is fma(colour, scale, bias)
   float wide_bias[3];
   u32 wide;                 // colours are made in 16 bits
-  u32 unused;
+  u32 maps_tone;
 };
 
 // The argument of framespool_expand.

@@ -61,6 +61,9 @@ inline void keep_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
 
 inline void add_to(u64 address, u64 value) { atomicAdd(reinterpret_cast<u64*>(address), value); }
 
+// Zeros above the highest bit that is set; 32 of 0.
+inline u32 leading_zeros(u32 value) { return static_cast<u32>(__clz(static_cast<int>(value))); }
+
 inline u32 bits_of(float value) { return __float_as_uint(value); }
 inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 

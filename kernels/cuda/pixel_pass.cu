@@ -10,6 +10,7 @@
 #include "elements.h"
 #include "layout.h"
 #include "resample.h"
+#include "tone.h"
 
 inline void pixels(Block& block, const PixelArgs& args) {
   Codes& codes = *reinterpret_cast<Codes*>(block.shared + args.held_bytes);
@@ -22,6 +23,7 @@ inline void pixels(Block& block, const PixelArgs& args) {
     if (inside) {
 #pragma unroll
       for (u32 c = 0; c < 3; ++c) pixel.values[c] = own.of(x, y).values[c] >> 14;
+      if (args.maps_tone) map_tone(args.tone, pixel);
     }
     colour(args, args.bias, args.fill, pixel, inside ? COVERED : 0, codes, y * TILE_WIDTH + x);
   });
@@ -39,10 +41,16 @@ inline void window(Block& block, const PixelArgs& args) {
   block.phase([&](u32 x, u32 y) {
     const bool inside = x < tile.column_count && y < tile.row_count;
     const u64 place = static_cast<u64>(tile.first_row + y) * args.window[0] + tile.first_column + x;
+    Components pixel{{0, 0, 0}};
+    if (inside) {
+#pragma unroll
+      for (u32 c = 0; c < 3; ++c) pixel.values[c] = own.of(x, y).values[c] >> 14;
+      if (args.maps_tone) map_tone(args.tone, pixel);
+    }
 #pragma unroll
     for (u32 c = 0; c < 3; ++c) {
       if (c < args.component_count) {
-        const i16 value = static_cast<i16>(inside ? own.of(x, y).values[c] >> 14 : 0);
+        const i16 value = static_cast<i16>(pixel.values[c]);
         if (inside) store(args.components + 2 * (c * size + place), value);
         values[c * TILE + y * TILE_WIDTH + x] = value;
       }

@@ -72,6 +72,16 @@ pub enum PassError {
         /// Its largest row sum, in output levels per level.
         gain: f64,
     },
+    /// A tone mapping with a peak that is beyond the bounds.
+    BadPeak {
+        /// In cd/m2.
+        peak: f64,
+    },
+    /// A tone mapping of primaries that span no colours.
+    BadPrimaries {
+        /// x and y of red, green and blue.
+        primaries: [[f64; 2]; 3],
+    },
     /// A grid mask whose limit is above 2^32.
     BadGrid {
         /// The limit.
@@ -179,6 +189,13 @@ impl fmt::Display for PassError {
             Self::BadColour { value } => write!(f, "a colour change holds {value}: at most a million is possible"),
             Self::ColourTooStrong { gain } => {
                 write!(f, "a colour change multiplies by {gain:.0}: at most a few thousand is possible")
+            }
+            Self::BadPeak { peak } => {
+                let (least, most) = crate::ToneMap::PEAKS;
+                write!(f, "a peak of tone mapping is {peak} cd/m2: it must be from {least} to {most}")
+            }
+            Self::BadPrimaries { primaries } => {
+                write!(f, "primaries at {primaries:?} span no colours to map from")
             }
             Self::BadGrid { limit } => write!(f, "the limit of a grid mask is {limit}, above 2^32"),
             Self::ElementNeedsFloat => {

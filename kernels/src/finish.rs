@@ -4,6 +4,7 @@
 
 use crate::error::PassError;
 use crate::geometry::Rect;
+use crate::tone::ToneMap;
 use crate::write::{Dtype, Normalize};
 
 /// A change of colours, in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) + offset`.
@@ -85,6 +86,8 @@ pub enum Channels {
 /// All that follows after geometry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finish {
+    /// Of video of high dynamic range, before any other change of colours. Elements that are floats keep more than 8 bits.
+    pub tone: Option<ToneMap>,
     /// Change of colours.
     pub colour: ColourMap,
     /// Colour outside the picture, final: the colour map does not act on it.
@@ -207,6 +210,7 @@ impl Finish {
     /// Elements of this type, nothing else changed.
     pub fn plain(dtype: Dtype) -> Self {
         Self {
+            tone: None,
             colour: ColourMap::IDENTITY,
             fill: Fill::default(),
             masks: Vec::new(),
@@ -228,6 +232,9 @@ impl Finish {
 
     /// All that can be proven without a frame, for an output of this size.
     pub(crate) fn check(&self, size: (u32, u32)) -> Result<(), PassError> {
+        if let Some(tone) = &self.tone {
+            tone.tables()?;
+        }
         self.colour.check()?;
         check_numbers(self.fill.mean.iter().flatten().chain(&self.fill.base))?;
         for mask in &self.masks {

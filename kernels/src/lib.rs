@@ -43,6 +43,7 @@ pub mod oracle;
 mod pass;
 mod resample;
 mod simd;
+mod tone;
 mod view;
 mod warp;
 mod weights;
@@ -61,5 +62,6 @@ pub use geometry::{
 };
 pub use pass::{PixelPass, Scratch};
 pub use simd::{backend_name, Backend};
+pub use tone::{HdrCurve, ToneMap};
 pub use view::{FrameOf, FrameView, Plane, Planes, PlanesOf};
 pub use write::{Dtype, Normalize, OutSlot};

@@ -63,7 +63,8 @@ pub fn outcome(
     geometry: &Geometry,
     finish: &Finish,
 ) -> Result<Vec<Vec<u8>>, PassError> {
-    if finish.dtype.is_wide(frame.depth_bits) {
+    // What tone mapping leaves has 15 bits.
+    if finish.dtype.is_wide(if finish.tone.is_some() { 15 } else { frame.depth_bits }) {
         return Ok(wide_elements(&wide_twin(frame, geometry, finish)?, finish));
     }
     Ok(elements(&twin(frame, geometry, finish)?, finish))

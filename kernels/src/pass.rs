@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::colour::{Coefficients, Colour, FrameColours, Ink};
 use crate::error::PassError;
-use crate::finish::{Channels, Finish};
+use crate::finish::{Channels, ColourMap, Fill, Finish};
 use crate::geometry::{Geometry, Interpolation, Place, Placement, Rect, Stored, Warp};
 use crate::mask;
 use crate::simd::Backend;
+use crate::tone::{Tone, MAPPED};
 use crate::view::{FrameView, Picture, Plane, Sheet};
 use crate::warp::{self, Line, Window};
 use crate::weights::{Axis, AxisTable};
@@ -28,9 +29,12 @@ pub struct PixelPass {
     geometry: Geometry,
     finish: Arc<Finish>,
     writer: Arc<Writer>,
+    tone: Option<Arc<Tone>>,
     backend: Backend,
     tables: Option<Arc<Tables>>,
     coefficients: Option<(ColourKey, Coefficients)>,
+    /// To the codes that tone mapping takes.
+    source_coefficients: Option<(ColourKey, Coefficients)>,
 }
 
 /// Rows in the making. One per worker, reused for every pass and frame.
@@ -41,6 +45,8 @@ pub struct Scratch {
     /// A blended row of one component.
     blended: Vec<i16>,
     components: [Vec<i16>; 3],
+    /// A row whose tones are mapped.
+    mapped: [Vec<i16>; 3],
     /// Sixteen blended rows, the same as pairs of neighbours, and sixteen rows of each component: where rows are made in blocks.
     block: [Vec<i16>; 2],
     block_components: [Vec<i16>; 3],
@@ -85,6 +91,7 @@ impl Scratch {
         let words = [&self.mixed, &self.blended]
             .into_iter()
             .chain(&self.components)
+            .chain(&self.mapped)
             .chain(&self.window)
             .chain(blocks);
         words.map(|row| row.capacity() * 2).sum::<usize>()
@@ -92,15 +99,18 @@ impl Scratch {
             + self.wide.iter().map(|row| row.capacity() * 2).sum::<usize>()
     }
 
-    fn fit(&mut self, width: usize, wide: bool) {
+    fn fit(&mut self, width: usize, wide: bool, maps: bool) {
         self.waiting = 0;
+        for row in self.mapped.iter_mut().filter(|_| maps) {
+            row.resize(width, 0);
+        }
         for row in &mut self.components {
             row.resize(width, 0);
         }
         for row in &mut self.rgb {
             row.resize(width, 0);
         }
-        for row in self.wide.iter_mut().filter(|_| wide) {
+        for row in self.wide.iter_mut().filter(|_| wide || maps) {
             row.resize(width, 0);
         }
     }
@@ -118,7 +128,10 @@ impl PixelPass {
         finish.check(geometry.output_size())?;
         let writer = Arc::new(Writer::new(finish.dtype, finish.normalize)?);
         let backend = Backend::detect();
-        Ok(Self { geometry, finish: Arc::new(finish), writer, backend, tables: None, coefficients: None })
+        let tone = finish.tone.map(|tone| tone.tables()).transpose()?;
+        let finish = Arc::new(finish);
+        let (tables, coefficients, source_coefficients) = (None, None, None);
+        Ok(Self { geometry, finish, writer, tone, backend, tables, coefficients, source_coefficients })
     }
 
     /// The same pass on another backend: same bytes, another speed.
@@ -157,13 +170,16 @@ impl PixelPass {
         out.check(self.output_size(), self.finish.channels, self.finish.dtype)?;
         let out = &mut out.trimmed(self.output_size(), self.finish.channels);
         let tables = self.tables_for((frame.width, frame.height, picture.log2_chroma))?;
-        let coefficients = self.coefficients_for((frame.colour, frame.depth_bits, picture.ink))?;
+        let key = (frame.colour, frame.depth_bits, picture.ink);
+        let tone = self.tone.clone().map(|tone| Ok((tone, self.source_for(key)?))).transpose()?;
+        let coefficients = self.coefficients_for(if tone.is_some() { MAPPED } else { key })?;
         let held = matches!(self.geometry.place, Place::Warp(_)) || self.finish.needs_mean();
         if held && tables.width * tables.height > MOST_HELD {
             return Err(PassError::WindowTooLarge { width: tables.width, height: tables.height });
         }
-        scratch.fit(tables.width.max(self.output_size().0 as usize), coefficients.wide);
-        let source = Source { frame, picture: &picture, tables: &tables };
+        scratch.fit(tables.width.max(self.output_size().0 as usize), coefficients.wide, tone.is_some());
+        let tone = tone.as_ref().map(|(tone, colours)| (&**tone, colours));
+        let source = Source { frame, picture: &picture, tables: &tables, tone };
         match self.geometry.place {
             Place::Warp(warp) => self.warped(source, &warp, &coefficients, out, scratch),
             _ if self.finish.needs_mean() => self.held(source, &coefficients, out, scratch),
@@ -192,12 +208,38 @@ impl PixelPass {
                 let rgb = scratch.rgb.each_mut().map(|row| &mut row[..source.tables.width]);
                 self.backend.full_row(rgb, source.copied_row(sheets, j), colours);
             } else {
-                self.resample_row(source, j, scratch);
-                self.colour_row(colours, 0..source.tables.width, scratch);
+                self.make_row(source, j, scratch);
+                self.colour_made(source, colours, scratch);
             }
             self.write_row(colours.wide, source.size(), placement, j, out, scratch);
         }
         self.fill_border(colours, out);
+    }
+
+    /// Fills `scratch.components` with row j; where tones are mapped, `scratch.mapped` besides.
+    fn make_row(&self, source: Source<'_>, j: usize, scratch: &mut Scratch) {
+        self.resample_row(source, j, scratch);
+        let Some((tone, colours)) = source.tone else { return };
+        let width = source.tables.width;
+        let Scratch { components, wide, mapped, .. } = scratch;
+        let mut components = components.each_ref().map(|row| &row[..width]);
+        if colours.ink == Ink::Gray {
+            components = [components[0]; 3];
+        }
+        self.backend.wide_row(wide.each_mut().map(|row| &mut row[..width]), components, colours);
+        let codes = wide.each_ref().map(|row| &row[..width]);
+        self.backend.map_row(mapped.each_mut().map(|row| &mut row[..width]), codes, tone);
+    }
+
+    /// Colours of the row that `make_row` left. The next row's may go on from its components, so they stay.
+    fn colour_made(&self, source: Source<'_>, colours: &FrameColours, scratch: &mut Scratch) {
+        if source.tone.is_some() {
+            std::mem::swap(&mut scratch.components, &mut scratch.mapped);
+        }
+        self.colour_row(colours, 0..source.tables.width, scratch);
+        if source.tone.is_some() {
+            std::mem::swap(&mut scratch.components, &mut scratch.mapped);
+        }
     }
 
     /// The bytes of row j in the slot, where its pixels are codes that lie side by side and forward.
@@ -306,15 +348,17 @@ impl PixelPass {
 
     fn hold_window(&self, source: Source<'_>, scratch: &mut Scratch) {
         let (width, height) = (source.tables.width, source.tables.height);
-        for window in scratch.window.iter_mut().take(source.picture.ink.components()) {
+        let ink = source.ink();
+        for window in scratch.window.iter_mut().take(ink.components()) {
             if window.len() < width * height {
                 window.resize(width * height, 0);
             }
         }
         for j in 0..height {
-            self.resample_row(source, j, scratch);
-            let rows = scratch.components.iter().zip(&mut scratch.window);
-            for (row, window) in rows.take(source.picture.ink.components()) {
+            self.make_row(source, j, scratch);
+            let made = if source.tone.is_some() { &scratch.mapped } else { &scratch.components };
+            let rows = made.iter().zip(&mut scratch.window);
+            for (row, window) in rows.take(ink.components()) {
                 window[j * width..][..width].copy_from_slice(&row[..width]);
             }
         }
@@ -334,10 +378,10 @@ impl PixelPass {
             ((2 * sum + count as i64) / (2 * count as i64)) as i16
         };
         let mut means = [0; 3];
-        for (c, value) in means.iter_mut().enumerate().take(source.picture.ink.components()) {
+        for (c, value) in means.iter_mut().enumerate().take(source.ink().components()) {
             *value = mean(c);
         }
-        coefficients.with_mean(source.picture.ink.spread(means))
+        coefficients.with_mean(source.ink().spread(means))
     }
 
     /// Fills what a canvas shows beside the window.
@@ -458,6 +502,25 @@ impl PixelPass {
         Ok(made)
     }
 
+    fn source_for(&mut self, key: ColourKey) -> Result<FrameColours, PassError> {
+        let made = self.source_of(key)?;
+        self.source_coefficients = Some((key, made));
+        Ok(made.without_mean())
+    }
+
+    /// The coefficients that make the codes for tone mapping: no colour map, 16 bits.
+    pub(crate) fn source_of(&self, key: ColourKey) -> Result<Coefficients, PassError> {
+        if let Some((_, made)) = self.source_coefficients.as_ref().filter(|(known, _)| *known == key) {
+            return Ok(*made);
+        }
+        let (colour, depth_bits, ink) = key;
+        Coefficients::new(colour, depth_bits, ink, true, &ColourMap::IDENTITY, &Fill::default())
+    }
+
+    pub(crate) fn tone(&self) -> Option<&Tone> {
+        self.tone.as_deref()
+    }
+
     /// The coefficients for a kind of picture: those at hand, if they are for it.
     pub(crate) fn coefficients_of(&self, key: ColourKey) -> Result<Coefficients, PassError> {
         if let Some((_, coefficients)) = self.coefficients.as_ref().filter(|(known, _)| *known == key) {
@@ -475,9 +538,20 @@ struct Source<'a> {
     frame: &'a FrameView<'a>,
     picture: &'a Picture<Plane<'a>>,
     tables: &'a Tables,
+    /// How its tones are mapped, and what makes the codes for that.
+    tone: Option<(&'a Tone, &'a FrameColours)>,
 }
 
 impl<'a> Source<'a> {
+    /// What the components are from which colours are made.
+    fn ink(&self) -> Ink {
+        if self.tone.is_some() {
+            Ink::Rgb
+        } else {
+            self.picture.ink
+        }
+    }
+
     /// Width and height of the window as stored.
     fn size(&self) -> (usize, usize) {
         (self.tables.width, self.tables.height)
@@ -491,7 +565,7 @@ impl<'a> Source<'a> {
         let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
         let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
         let even = luma.columns.first.is_multiple_of(2);
-        let plain = colours.plain && !colours.wide && colours.ink == Ink::Yuv && self.frame.depth_bits == 8;
+        let plain = colours.plain && !colours.wide && self.tone.is_none() && colours.ink == Ink::Yuv && self.frame.depth_bits == 8;
         (columns && rows && even && plain).then_some([y, u, v])
     }
 

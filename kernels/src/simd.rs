@@ -12,6 +12,7 @@ use crate::colour::{self, FrameColours};
 use crate::finish::Channels;
 use crate::geometry::Placement;
 use crate::resample::{self, SampleFormat};
+use crate::tone::{self, Tone};
 use crate::warp::{self, Line, Window};
 use crate::weights::AxisTable;
 use crate::write::{OutSlot, Tile, Writer};
@@ -121,6 +122,7 @@ on_each_backend! {
     fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColours) = colour::full_packed, x86 x86::full_packed;
     fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colours: &FrameColours) = colour::mix_row;
     fn wide_row(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colours: &FrameColours) = colour::wide_row;
+    fn map_row(out: [&mut [i16]; 3], codes: [&[u16]; 3], tone: &Tone) = tone::map_row;
     fn write_wide(writer: &Writer, rgb: [&[u16]; 3], channels: Channels, slot: &mut OutSlot<'_>, placement: Placement, j: usize) = Writer::wide_row;
     fn single_row(out: &mut [u8], values: &[i16], colours: &FrameColours) = colour::single_row;
     fn nearest_row(out: [&mut [i16]; 3], window: &Window<'_>, line: &Line, first: usize, components: usize) = warp::nearest_row;

@@ -62,6 +62,7 @@ impl Dtype {
     }
 
     /// Whether elements of pictures of this depth are made of 16-bit colours rather than of 8-bit ones.
+    /// What tone mapping leaves has 15 bits.
     pub const fn is_wide(self, depth_bits: u8) -> bool {
         match self {
             Self::U8 => false,

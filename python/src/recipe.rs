@@ -73,6 +73,10 @@ fn step((name, arguments, per_frame): &Step) -> Result<EngineStep> {
 fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
     Ok(match a.transform {
         "AssumeColor" => Transform::AssumeColour { matrix: a.matrix()?, range: a.range()? },
+        "ToneMap" => {
+            let ([target_peak], [source_peak]) = (a.numbers("target_peak")?, a.numbers("source_peak")?);
+            Transform::ToneMap { source_peak, target_peak }
+        }
         "Resize" => Transform::Resize { target: a.target()?, filter: a.filter()? },
         "CenterCrop" => Transform::CenterCrop(a.size()?),
         "RandomCrop" => Transform::RandomCrop {

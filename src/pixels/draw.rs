@@ -4,6 +4,7 @@
 
 use framespool_kernels::{
     Area, ColourMap, Fill, Filter, Finish, Geometry, Interpolation, Mask, Orientation, Paint, Rect,
+    ToneMap,
 };
 
 use super::colours;
@@ -28,6 +29,8 @@ pub(super) struct Subject {
     /// Place of the frame in its clip; decides only what is drawn for each frame.
     pub t: u32,
     pub view: usize,
+    /// How the tones of its pictures are mapped.
+    pub tone: Option<ToneMap>,
 }
 
 /// Frames of a clip whose draws can be told apart.
@@ -68,6 +71,7 @@ impl Recipe {
             }
         }
         let finish = Finish {
+            tone: subject.tone,
             colour: walk.colour,
             fill: walk.fill,
             masks: walk.masks,
@@ -99,7 +103,7 @@ impl Walk {
     fn step(&mut self, transform: &Transform, rng: &mut Rng, told: &mut Numbers) -> Result<()> {
         let mut tell = |name: &'static str, values: &[f64]| told.push((name, values.to_vec()));
         match transform {
-            Transform::AssumeColour { .. } => {}
+            Transform::AssumeColour { .. } | Transform::ToneMap { .. } => {}
             Transform::Normalize(_) => self.normalized = true,
             Transform::Resize { target, filter } => {
                 let (width, height) = resized(*target, self.draft.size())?;

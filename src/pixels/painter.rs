@@ -82,6 +82,8 @@ pub struct Painter {
     number: u64,
     recipe: Recipe,
     key: Key,
+    /// How the tones of the picture at hand are mapped.
+    tone: Option<kernels::ToneMap>,
     /// Most recently used last. Few: one per picture size, or clip, met lately.
     plans: Vec<Plan>,
     scratch: kernels::Scratch,
@@ -99,6 +101,7 @@ struct PlanKey {
     turn: Turn,
     key: Key,
     t: u32,
+    tone: Option<kernels::ToneMap>,
     /// Its decoder may make it smaller.
     shrinks: bool,
 }
@@ -135,7 +138,8 @@ impl Painter {
         let number = PAINTERS.fetch_add(1, Ordering::Relaxed);
         let scratch = kernels::Scratch::new();
         let (nvjpeg, report) = (Nvjpeg::Off, JpegReport::default());
-        Self { number, recipe, key, plans: Vec::new(), scratch, gpu, easel: None, nvjpeg, report }
+        let plans = Vec::new();
+        Self { number, recipe, key, tone: None, plans, scratch, gpu, easel: None, nvjpeg, report }
     }
 
     /// The same, with nvJPEG for JPEG files whose results go to the device. Its samples are near the CPU's, not the same.
@@ -209,10 +213,10 @@ impl Painter {
         t: usize,
     ) -> Result<()> {
         let assumed = self.recipe.assumed;
-        if !self.recipe.ignores_hdr {
-            if let Some(tags) = picture.colour() {
-                hdr::note(site, tags);
-            }
+        let tags = picture.colour().unwrap_or_default();
+        self.tone = hdr::tone(site, tags, self.recipe.tone)?;
+        if !self.recipe.ignores_hdr && self.recipe.tone.is_none() {
+            hdr::note(site, tags);
         }
         match (picture, target) {
             (Picture::Host(frame), Target::Host(clip)) => {
@@ -356,14 +360,14 @@ impl Painter {
     /// The passes for a picture, one per view, moved to the end of the list.
     fn plan(&mut self, size: (u32, u32), turn: Turn, t: usize, shrinks: bool) -> Result<&mut Plan> {
         let t = if self.recipe.is_per_frame() { t as u32 } else { 0 };
-        let wanted = PlanKey { size, turn, key: self.key, t, shrinks };
+        let wanted = PlanKey { size, turn, key: self.key, t, tone: self.tone, shrinks };
         match self.plans.iter().position(|known| known.key == wanted) {
             Some(at) => {
                 let plan = self.plans.remove(at);
                 self.plans.push(plan);
             }
             None => {
-                let draw = |view| self.recipe.plan(&Subject { size, turn, key: self.key, t, view }, None);
+                let draw = |view| self.recipe.plan(&Subject { size, turn, key: self.key, t, view, tone: self.tone }, None);
                 let drawn = (0..self.recipe.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
                 let geometries = drawn.iter().map(|(geometry, _)| geometry);
                 let shrink = if shrinks { shrink::enough(geometries) } else { Shrink::Whole };
@@ -442,6 +446,6 @@ pub fn explain(recipe: &Recipe, size: (u32, u32), turn: Turn, key: Key, t: u32) 
         )));
     }
     let mut told = Vec::new();
-    recipe.plan(&Subject { size, turn, key, t, view: 0 }, Some(&mut told))?;
+    recipe.plan(&Subject { size, turn, key, t, view: 0, tone: None }, Some(&mut told))?;
     Ok(told)
 }

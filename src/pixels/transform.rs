@@ -120,6 +120,13 @@ pub enum Transform {
         /// Black and white; the stream's if `None`.
         range: Option<Range>,
     },
+    /// Video of high dynamic range becomes video of standard dynamic range; other pictures stay as they are.
+    ToneMap {
+        /// Luminance in cd/m2 that the brightest of the source has.
+        source_peak: f64,
+        /// Luminance in cd/m2 that becomes white.
+        target_peak: f64,
+    },
     /// To another size.
     Resize {
         /// Which.
@@ -275,6 +282,7 @@ impl Transform {
     pub fn name(&self) -> &'static str {
         match self {
             Self::AssumeColour { .. } => "AssumeColor",
+            Self::ToneMap { .. } => "ToneMap",
             Self::Resize { .. } => "Resize",
             Self::CenterCrop(_) => "CenterCrop",
             Self::RandomCrop { .. } => "RandomCrop",

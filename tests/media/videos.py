@@ -320,6 +320,12 @@ def recipes() -> list[Recipe]:
             f"-colorspace bt2020nc -color_range tv -color_primaries bt2020 -color_trc {transfer}",
         )
     add(
+        "odd/squares_pq_film.mp4",
+        "PQ with primaries whose white is not D65",
+        f"-f lavfi -i nullsrc=s=128x64:r=10,format=yuv444p10le,{ten} -frames:v 1 -c:v libx264 -qp 0 "
+        "-colorspace bt2020nc -color_range tv -color_primaries film -color_trc smpte2084",
+    )
+    add(
         "odd/squares_bt2020c.mp4",
         "a matrix that no product with R, G, B gives: constant luminance",
         f"-f lavfi -i nullsrc=s=128x64:r=10,format=yuv444p,{eight} -frames:v 1 -c:v libx264 -qp 0 -colorspace bt2020c",

@@ -63,6 +63,8 @@ inline u32 bits_of(float value) {
   return bits;
 }
 
+inline u32 leading_zeros(u32 value) { return value == 0 ? 32 : static_cast<u32>(__builtin_clz(value)); }
+
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 inline u32 bytes_of(u32 a, u32 b, u32 which) {

@@ -102,6 +102,19 @@ records! {
         unused: u32,
     }
 
+    /// Tone mapping: what makes the codes, and where the tables are.
+    Tone {
+        light: u64,
+        gain: u64,
+        code: u64,
+        factors: [[i32; 3]; 3],
+        zero: [i32; 3],
+        shift: u32,
+        weights: [u32; 3],
+        gamut: [[i32; 3]; 3],
+        unused: u32,
+    }
+
     /// The argument of the pixel kernels.
     PixelArgs {
         sheets: [Sheet; 3],
@@ -112,6 +125,7 @@ records! {
         slot: u64,
         elements: u64,
         masks: u64,
+        tone: Tone,
         origin: i64,
         step_i: i64,
         step_j: i64,
@@ -148,7 +162,7 @@ records! {
         wide_scale: [f32; 3],
         wide_bias: [f32; 3],
         wide: u32,
-        unused: u32,
+        maps_tone: u32,
     }
 
     /// The argument of the kernel that expands codes.

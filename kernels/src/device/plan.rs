@@ -2,7 +2,7 @@
 //! Out: `DevicePass`: its tables, and per frame the arguments of its one or two kernels.
 //! Never: decides a value: tables and coefficients are those of the CPU.
 
-use super::args::{bytes_of, PixelArgs};
+use super::args::{self, bytes_of, PixelArgs};
 use super::tables::{longest, Blob, ALIGNMENT};
 use super::{check_aligned, DeviceFormat, DeviceFrame, DeviceSlot, Launch, TILE};
 use crate::colour::{Coefficients, FrameColours, Ink};
@@ -10,6 +10,7 @@ use crate::error::PassError;
 use crate::finish::{Channels, Finish};
 use crate::geometry::{Geometry, Interpolation, Place, Stage};
 use crate::pass::{PixelPass, Tables, MOST_HELD};
+use crate::tone::{Tone, MAPPED};
 use crate::view::Picture;
 use crate::weights::AxisTable;
 use crate::write::{Dtype, OutSlot};
@@ -55,7 +56,10 @@ impl PixelPass {
     pub fn for_device(&self, format: &DeviceFormat) -> Result<DevicePass, PassError> {
         let picture = format.check()?;
         let tables = self.tables_of((format.width, format.height, picture.log2_chroma))?;
-        let coefficients = self.coefficients_of((format.colour, format.depth_bits, picture.ink))?;
+        let key = (format.colour, format.depth_bits, picture.ink);
+        let tone = self.tone().map(|tone| Ok((tone, self.source_of(key)?))).transpose()?;
+        let coefficients = self.coefficients_of(if tone.is_some() { MAPPED } else { key })?;
+        let ink = coefficients.ink;
         let (geometry, finish) = (self.geometry(), self.finish());
         let held = matches!(geometry.place, Place::Warp(_)) || finish.needs_mean();
         if held && tables.width * tables.height > MOST_HELD {
@@ -79,11 +83,15 @@ impl PixelPass {
             masks: if finish.masks.is_empty() { 0 } else { blob.masks(&finish.masks, self.writer()) },
             depth_bits: u32::from(format.depth_bits),
             word_shift: u32::from(format.shift),
-            component_count: picture.ink.components() as u32,
+            component_count: ink.components() as u32,
             window: [tables.width as u32, tables.height as u32],
             output_width: self.output_size().0,
             ..PixelArgs::default()
         };
+        if let Some((tone, source)) = tone {
+            args.maps_tone = 1;
+            args.tone = tone_args(&mut blob, tone, &source.without_mean());
+        }
         finish_args(&mut args, finish);
         colour_args(&mut args, &coefficients);
         for channel in 0..3 {
@@ -91,7 +99,7 @@ impl PixelPass {
         }
         sheet_args(&mut args, &picture, &tables);
         let stage = geometry.stage();
-        let components = picture.ink.components() * tables.width * tables.height;
+        let components = ink.components() * tables.width * tables.height;
         let steps = if held {
             let whole = Stage::plain((tables.width as u32, tables.height as u32));
             vec![window_step(args, &tables, &whole), finish_step(args, geometry, &stage)]
@@ -230,6 +238,9 @@ impl Step {
         }
         args.elements = args.elements.wrapping_add(tables);
         args.masks = args.masks.wrapping_add(tables);
+        for table in [&mut args.tone.light, &mut args.tone.gain, &mut args.tone.code] {
+            *table = table.wrapping_add(tables);
+        }
         if self.kernel != PIXELS {
             args.sums = scratch;
             args.components = scratch.wrapping_add(SUMS_BYTES as u64);
@@ -361,6 +372,20 @@ pub(super) fn dtype_number(dtype: Dtype) -> u32 {
         Dtype::BF16 => 2,
         Dtype::F32 => 3,
         Dtype::U16 => 4,
+    }
+}
+
+fn tone_args(blob: &mut Blob, tone: &Tone, source: &FrameColours) -> args::Tone {
+    args::Tone {
+        light: blob.numbers(&tone.light),
+        gain: blob.numbers(&tone.gain),
+        code: blob.numbers(&tone.code),
+        factors: source.factors.map(|row| row.map(i32::from)),
+        zero: source.zero.map(i32::from),
+        shift: source.shift,
+        weights: tone.weights,
+        gamut: tone.gamut,
+        unused: 0,
     }
 }
 

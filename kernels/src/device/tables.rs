@@ -65,6 +65,13 @@ impl Blob {
         begin
     }
 
+    /// A table of tone mapping.
+    pub fn numbers(&mut self, numbers: &[u32]) -> u64 {
+        let begin = self.begin();
+        numbers.iter().for_each(|number| number.put(&mut self.0));
+        begin
+    }
+
     pub fn masks(&mut self, masks: &[Mask], writer: &Writer) -> u64 {
         let begin = self.begin();
         masks.iter().for_each(|mask| record(mask, writer).put(&mut self.0));

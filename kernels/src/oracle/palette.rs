@@ -29,8 +29,18 @@ struct Ground {
 
 impl Palette {
     pub fn new(frame: &FrameView<'_>, finish: &Finish) -> Result<Self, PassError> {
+        if finish.tone.is_some() {
+            // R, G, B of 15 bits, of which 32767 is white.
+            let full = 255.0 / 256.0 * 32_768.0 / 32_767.0;
+            let base = [[full, 0.0, 0.0], [0.0, full, 0.0], [0.0, 0.0, full]];
+            return Self::of_base(&base, [0; 3], finish);
+        }
         let (base, zero) = base(frame);
-        let a = product(&finish.colour.matrix, &base);
+        Self::of_base(&base, zero, finish)
+    }
+
+    fn of_base(base: &Matrix3, zero: [i64; 3], finish: &Finish) -> Result<Self, PassError> {
+        let a = product(&finish.colour.matrix, base);
         let small = |p: &u32| {
             a.iter().all(|row| row.iter().map(|v| (v * power(*p)).round().abs()).sum::<f64>() <= 32_767.0)
         };
@@ -40,7 +50,7 @@ impl Palette {
         };
         let ground = |constant: [f64; 3], mean: &Matrix3| Ground {
             constant: constant.map(|v| fixed(v, p + 7)),
-            of_mean: product(mean, &base).map(|row| row.map(|v| fixed(v, p))),
+            of_mean: product(mean, base).map(|row| row.map(|v| fixed(v, p))),
         };
         Ok(Self {
             zero,

@@ -7,6 +7,7 @@ use super::{check, components, sample, Image};
 use crate::error::PassError;
 use crate::finish::Finish;
 use crate::geometry::{Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp};
+use crate::tone::Tone;
 use crate::view::FrameView;
 
 /// The contract, naively. Its pixels are the 8-bit colours of the output in display order, before masks, dtype and layout.
@@ -31,13 +32,48 @@ fn each<Code: Copy>(
 ) -> Result<Image<Code>, PassError> {
     check(frame, geometry, finish)?;
     let palette = Palette::new(frame, finish)?;
-    let window = Window::new(frame, geometry);
+    let mut window = Window::new(frame, geometry);
+    if let Some(tone) = finish.tone {
+        let (tone, plain) = (tone.tables()?, Finish::plain(finish.dtype));
+        let source = Palette::new(frame, &plain)?;
+        for values in &mut window.values {
+            *values = toned(&tone, source.wide_colour(*values, 1 << 14, [0; 3]));
+        }
+    }
     let mean = window.mean();
     let (width, height) = geometry.output_size();
     Ok(Image::from_fn(width, height, |x, y| {
         let (values, cover) = placed(geometry, &window, palette.zero, (i64::from(x), i64::from(y)));
         colour(&palette, values, cover, mean)
     }))
+}
+
+/// What CONTRACT.md says of tone: 16-bit codes of R, G, B to components.
+fn toned(tone: &Tone, codes: [u16; 3]) -> [i64; 3] {
+    let light = codes.map(|code| {
+        let (n, part) = (usize::from(code) / 16, i128::from(code % 16));
+        (i128::from(tone.light[n]) * (16 - part) + i128::from(tone.light[n + 1]) * part + 8) / 16
+    });
+    let weighed = |factors: [i128; 3], values: [i128; 3]| (0..3).map(|k| factors[k] * values[k]).sum::<i128>();
+    let luminance = weighed(tone.weights.map(i128::from), light) >> 14;
+    let gain = between_entries(&tone.gain, luminance);
+    let light = light.map(|light| (light * gain / (1 << 24)).min(1 << 30));
+    tone.gamut.map(|row| {
+        let light = ((weighed(row.map(i128::from), light) + (1 << 23)) >> 24).clamp(0, 1 << 24);
+        between_entries(&tone.code, light) as i64
+    })
+}
+
+/// Entries lie at all numbers below 256, then at 128 numbers of each power of two.
+fn between_entries(table: &[u32], value: i128) -> i128 {
+    let (mut place, mut step) = (value, 1i128);
+    while place >= 256 {
+        (place, step) = (place / 2, step * 2);
+    }
+    let octave = i128::from(step.ilog2());
+    let at = (128 * octave + place) as usize;
+    let (a, b) = (i128::from(table[at]), i128::from(table[at + 1]));
+    a + ((b - a) * (value - place * step)).div_euclid(step)
 }
 
 /// Where a displayed position lies in the stored picture, by the table of the contract; `far` is the stored picture's last

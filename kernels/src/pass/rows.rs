@@ -10,7 +10,7 @@ use crate::view::{FrameView, Plane, Sheet};
 impl PixelPass {
     /// Fills `scratch.components` with row j; rows are asked for from the first to the last.
     pub(super) fn resample_row(&self, source: Source<'_>, j: usize, scratch: &mut Scratch) {
-        let Source { frame, picture, tables } = source;
+        let Source { frame, picture, tables, .. } = source;
         if let Some(blocks) = self.backend.blocks().filter(|_| tables.luma.columns.repeat.is_none()) {
             let stride = tables.width.next_multiple_of(8);
             if j.is_multiple_of(BLOCK_ROWS) {
@@ -55,7 +55,7 @@ impl PixelPass {
     /// Fills `scratch.block_components` with the rows from j on, as many as there are in a block, `stride` apart.
     fn resample_block(
         &self,
-        Source { frame, picture, tables }: Source<'_>,
+        Source { frame, picture, tables, .. }: Source<'_>,
         blocks: Blocks,
         stride: usize,
         j: usize,

@@ -63,7 +63,24 @@ fn masks(size: (u32, u32), dtype: Dtype) -> BoxedStrategy<Vec<Mask>> {
     prop::collection::vec((area, paint).prop_map(|(area, paint)| Mask { area, paint }), 0..4).boxed()
 }
 
-/// Masks, normalisation, dtype and channels, for an output of this size.
+/// Tone mapping or none.
+pub fn tones() -> BoxedStrategy<Option<ToneMap>> {
+    let curve = prop_oneof![Just(HdrCurve::Pq), Just(HdrCurve::Hlg)];
+    let bt2020 = [[0.708, 0.292], [0.170, 0.797], [0.131, 0.046]];
+    let p3 = [[0.680, 0.320], [0.265, 0.690], [0.150, 0.060]];
+    let primaries = prop_oneof![Just(bt2020), Just(p3)];
+    // Few, so that their tables are found again.
+    let peaks = prop::sample::select(vec![(1000.0, 203.0), (10_000.0, 10.0), (10.0, 10_000.0)]);
+    let tone = (curve, primaries, peaks).prop_map(|(curve, primaries, (source_peak, target_peak))| ToneMap {
+        curve,
+        primaries,
+        source_peak,
+        target_peak,
+    });
+    prop::option::weighted(0.3, tone).boxed()
+}
+
+/// Tone mapping, masks, normalisation, dtype and channels, for an output of this size.
 pub fn finishes(size: (u32, u32)) -> BoxedStrategy<Finish> {
     let dtype =
         prop::sample::select(vec![Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16]);
@@ -72,10 +89,11 @@ pub fn finishes(size: (u32, u32)) -> BoxedStrategy<Finish> {
     let std = [std.clone(), std.clone(), std];
     let mean = prop_oneof![[-2f32..2.0, -2f32..2.0, -2f32..2.0], Just([0.0; 3])];
     let normalize = prop::option::of((mean, std).prop_map(|(mean, std)| Normalize { mean, std }));
-    (colours(), dtype, channels, normalize)
-        .prop_flat_map(move |(finish, dtype, channels, normalize)| {
+    (colours(), dtype, channels, normalize, tones())
+        .prop_flat_map(move |(finish, dtype, channels, normalize, tone)| {
             let normalize = normalize.filter(|_| !dtype.is_integer());
             masks(size, dtype).prop_map(move |masks| Finish {
+                tone,
                 masks,
                 normalize,
                 dtype,

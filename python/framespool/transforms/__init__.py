@@ -1,7 +1,8 @@
 """What to make of each frame. A list of these, in torchvision's words, becomes one pass over the picture.
 
 Transforms are small immutable objects that compare by value and can be pickled. Names, arguments and defaults are
-torchvision v2's; ``Letterbox``, ``ThreeCrop``, ``Cutout``, ``GridMask``, ``ColorTwist`` and ``AssumeColor`` are added.
+torchvision v2's; ``Letterbox``, ``ThreeCrop``, ``Cutout``, ``GridMask``, ``ColorTwist``, ``ToneMap`` and
+``AssumeColor`` are added.
 
 Random numbers are drawn from (seed, epoch, clip), once for each clip, so that all its frames are treated alike;
 ``per_frame=True`` draws anew for each frame.
@@ -33,7 +34,15 @@ a ``torch.Tensor`` if it is a ``torch.nn.Module``, else as a :class:`framespool.
 """
 
 from framespool.transforms._apply import apply, explain
-from framespool.transforms._colour import AssumeColor, ColorJitter, ColorTwist, Grayscale, Normalize, RandomGrayscale
+from framespool.transforms._colour import (
+    AssumeColor,
+    ColorJitter,
+    ColorTwist,
+    Grayscale,
+    Normalize,
+    RandomGrayscale,
+    ToneMap,
+)
 from framespool.transforms._covers import Cutout, GridMask, RandomErasing
 from framespool.transforms._geometry import (
     CenterCrop,
@@ -73,6 +82,7 @@ __all__ = [
     "RandomVerticalFlip",
     "Resize",
     "ThreeCrop",
+    "ToneMap",
     "Transform",
     "apply",
     "explain",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from framespool._check import choice, flag
+from framespool._check import choice, flag, number
 from framespool.errors import ArgumentError
 from framespool.transforms._words import Transform, about, as_channels, as_factor, as_probability, as_range
 
@@ -20,6 +20,7 @@ __all__ = [
     "Grayscale",
     "Normalize",
     "RandomGrayscale",
+    "ToneMap",
 ]
 
 
@@ -141,6 +142,35 @@ class AssumeColor(Transform):
         if range is not None:
             choice("AssumeColor: range", range, ("limited", "full"))
         self._set(matrix=matrix, range=range)
+
+
+@dataclass(frozen=True, init=False)
+class ToneMap(Transform):
+    """Map video of high dynamic range (PQ or HLG) to BT.709 colors of standard dynamic range.
+
+    The operator is the EETF of ITU-R BT.2390 (section 5.4.1, from black to black) on luminance, R, G and B being
+    multiplied alike (its "YRGB"): luminance below a knee stays as it is, and what lies between it and ``source_peak``
+    is bent to end at ``target_peak``. PQ is light of the display (SMPTE ST 2084); HLG gets the OOTF of ITU-R BT.2100
+    for a display of ``source_peak``. Colors are then converted to the primaries of BT.709 and clipped, and encoded by
+    the inverse of BT.1886 (a power of 1/2.4). Samples are resized before, as the video stores them.
+
+    ``target_peak``: luminance in cd/m2 that becomes white (255); 203 is the reference white of ITU-R BT.2408.
+    ``source_peak``: luminance in cd/m2 of the brightest that is kept apart. Both from 10 to 10000. Metadata of the
+    video (mastering display, content light level) is not looked at: every frame of every video is mapped alike.
+
+    Video that is not PQ or HLG, pictures and arrays stay as they are. Changes of color must come after it. Primaries
+    are the stream's, BT.2020 where it does not state them; those whose white is not D65 are an
+    :class:`~framespool.UnsupportedError`. Float results keep more than 8 bits.
+    """
+
+    target_peak: float
+    source_peak: float
+
+    def __init__(self, target_peak: float = 203.0, source_peak: float = 1000.0) -> None:
+        self._set(
+            target_peak=number("ToneMap: target_peak", target_peak, least=10, most=10000),
+            source_peak=number("ToneMap: source_peak", source_peak, least=10, most=10000),
+        )
 
 
 @dataclass(frozen=True, init=False)

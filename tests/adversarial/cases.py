@@ -1,0 +1,78 @@
+"""Cases by name: ``<seed>/<number>`` decides the good file, what is done to it, and every draw on the way.
+
+``intact/<base>`` is a good file as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import mutations
+from bases import TIMELESS, Base, bases
+
+BASES = {base.name: base for base in bases()}
+#: Mutations that do not fit are drawn again, so often.
+ATTEMPTS = 50
+
+
+@dataclass
+class Case:
+    """One file with all that is known of it.
+
+    Attributes:
+        name: ``<seed>/<number>``.
+        base: the good file that it was made of.
+        mutation: what was done.
+        note: how, in words.
+        rule: see :mod:`mutations`.
+        data: the file's bytes.
+        others: further bases whose frames it may show.
+    """
+
+    name: str
+    base: Base
+    mutation: str
+    note: str
+    rule: str
+    data: bytes
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the container says when frames are shown."""
+        return self.base.container not in TIMELESS
+
+    @property
+    def suffix(self) -> str:
+        """End of the file's name."""
+        return Path(self.base.name).suffix
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.base.name}, {self.mutation} ({self.note})"
+
+
+def draw(name: str, folder: Path) -> Case:
+    """Makes the case of this name.
+
+    Args:
+        name: ``<seed>/<number>``, or ``intact/<base>``.
+        folder: where the bases are.
+    """
+    seed, _, number = name.partition("/")
+    if seed == "intact":
+        return Case(name, BASES[number], seed, "", "same", (folder / number).read_bytes())
+    dice = Random(name)
+    base = BASES[dice.choice(sorted(BASES))]
+    fitting = [mutation for mutation in mutations.ALL if mutation.fits(base)]
+    data = (folder / base.name).read_bytes()
+    for _ in range(ATTEMPTS):
+        mutation = dice.choices(fitting, [mutation.weight for mutation in fitting])[0]
+        material = mutations.Material(base, data, dice, folder, BASES)
+        try:
+            made, note = mutation.apply(material)
+        except mutations.NotApplicable:
+            continue
+        return Case(name, base, mutation.name, note, mutation.rule, made, material.others)
+    raise RuntimeError(f"case {name}: no mutation fits {base.name}")

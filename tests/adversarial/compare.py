@@ -1,0 +1,188 @@
+"""Holds what framespool delivered against the oracle, and against itself; see :mod:`mutations` for the rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from cases import Case
+from oracle import Verdict
+
+#: What one file may cost.
+SECONDS, MIB = 10.0, 1024.0
+
+
+@dataclass
+class Outcome:
+    """What became of a case: ``exact``, ``partly`` (the rest are errors), ``refused``, ``unjudged`` or ``finding``."""
+
+    kind: str
+    findings: list[str] = field(default_factory=list)
+
+
+def check(case: Case, streams: list[Verdict], intact: list[Verdict], results: list[dict[str, Any]]) -> Outcome:
+    """Judges a case.
+
+    Args:
+        case: the case.
+        streams: the oracle's verdict on each of the file's video streams that may be the one.
+        intact: the oracle's verdicts on the good files that it was made of.
+        results: what each reading process said (``reader.read``).
+    """
+    findings = [f"{kind}: {text}" for result in results for kind, text in _by_itself(result)]
+    findings += [f"unstable: {text}" for text in _between(results)]
+    frames = _delivered(results)
+    judged = [_by_oracle(case, verdict, intact, results[0], frames) for verdict in streams]
+    kind, wrong = min(judged, key=lambda pair: len(pair[1]))
+    findings += wrong
+    unique = list(dict.fromkeys(findings))
+    return Outcome("finding" if unique else kind, unique)
+
+
+def _alone(result: dict[str, Any]) -> dict[int, list[str | None]]:
+    """The answers to asking for each frame by itself, one for each number of threads."""
+    found: dict[int, list[str | None]] = {}
+    for way, answers in result["answers"].items():
+        if way.startswith("alone"):
+            for index, answer in answers.items():
+                found.setdefault(int(index), []).append(answer)
+    return found
+
+
+def _by_itself(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is wrong whatever the file is."""
+    found = [("unfair", text) for text in result["unfair"]]
+    found += [("slow", f"{way}: {took:.1f} s") for way, took in result["seconds"].items() if took > SECONDS]
+    if result["peak"] > MIB:
+        found.append(("memory", f"{result['peak']:.0f} MiB"))
+    by_frame: dict[int, dict[str, str]] = {}
+    for way, answers in result["answers"].items():
+        for index, answer in answers.items():
+            if answer:
+                by_frame.setdefault(int(index), {}).setdefault(answer, way)
+    for index, ways in by_frame.items():
+        if len(ways) > 1:
+            found.append(("access", f"frame {index} is another one {' / '.join(ways.values())}"))
+    alone = _alone(result)
+    for index, answers in alone.items():
+        if None in answers and any(answers):
+            found.append(("access", f"frame {index} alone is an error for some numbers of threads only"))
+    good = {index for index, answers in alone.items() if all(answers)}
+    for way, answers in result["answers"].items():
+        if way.startswith("alone"):
+            continue
+        refused = [int(index) for index, answer in answers.items() if answer is None]
+        length = 3 if "clips of 3" in way else 1
+        if way.startswith("loader"):
+            clip = {index: set(range(index - index % length, index - index % length + length)) for index in refused}
+            refused = [n for n in refused if clip[n] & {int(index) for index in answers} <= good]
+        elif not way.startswith(("sequential", "at a time")) and not set(refused) <= good:
+            refused = []  # one request for all of them
+        for index in [index for index in refused if index in good][:1]:
+            why = result["errors"].get(way, "no error")
+            found.append(("access", f"frame {index} comes alone, and is refused {way}: {why}"))
+    return found
+
+
+def _between(results: list[dict[str, Any]]) -> list[str]:
+    """What differs from one process to the other."""
+    first, found = results[0], []
+    for other in results[1:]:
+        for key in ("length", "pts", "damaged_units"):
+            if first.get(key) != other.get(key):
+                found.append(f"{key}: {_short(first.get(key))} and {_short(other.get(key))}")
+        if (first["error"] is None) != (other["error"] is None):
+            found.append(f"opening: {first['error']} and {other['error']}")
+        for way, answers in first["answers"].items():
+            others = other["answers"].get(way, {})
+            wrong = [index for index, answer in answers.items() if index in others and others[index] != answer]
+            if wrong:
+                place = wrong[0]
+                found.append(f"{way}, frame {place}: {answers[place]} and {others[place]}")
+                break
+    return found
+
+
+def _delivered(results: list[dict[str, Any]]) -> dict[int, set[str]]:
+    """Display index to the digests that came, by any way."""
+    found: dict[int, set[str]] = {}
+    for result in results:
+        for answers in result["answers"].values():
+            for index, answer in answers.items():
+                if answer:
+                    found.setdefault(int(index), set()).add(answer)
+    return dict(sorted(found.items()))
+
+
+def _by_oracle(
+    case: Case, verdict: Verdict, intact: list[Verdict], result: dict[str, Any], frames: dict[int, set[str]]
+) -> tuple[str, list[str]]:
+    """The outcome, and what is not as the oracle says."""
+    refused = {index for index, answers in _alone(result).items() if None in answers}
+    # A demuxer that steps over what it cannot read counts it; the caller is told.
+    noticed = bool(refused or result["error"] or result.get("damaged_units"))
+    kind = "refused" if result["error"] else "partly" if refused else "exact"
+    if not verdict.compared or not all(good.compared for good in intact):
+        return "unjudged", []
+    originals = {answer for good in intact for _, answer in good.frames}
+    clean, good = verdict.complaint is None, case.rule in ("same", "streams")
+    found: list[str] = []
+    expected = verdict.frames
+    if case.timed and all(pts is not None for pts, _ in expected):
+        expected = sorted(expected, key=lambda frame: frame[0])
+    if clean and case.rule != "lost":
+        if good and expected and result["error"]:
+            found.append(f"refused: {result['error']}")
+        if good and refused:
+            why = next(iter(result["errors"].values()), "")
+            found.append(f"refused: {len(refused)} frames, first {min(refused)}: {why}")
+        exact = not result["error"] and result["length"] == len(expected)
+        if not exact and not result["error"] and (good or not noticed):
+            found.append(f"length: {result['length']}, the oracle's {len(expected)}")
+        if exact:
+            times = [(n, pts, expected[n][0]) for n, pts in enumerate(result["pts"])]
+            wrong = [(n, ours, theirs) for n, ours, theirs in times if theirs is not None and ours != theirs]
+            if case.timed and wrong and (good or not noticed):
+                n, ours, theirs = wrong[0]
+                found.append(f"times: {len(wrong)} of {len(times)}, first frame {n}: {ours}, the oracle's {theirs}")
+            wrong_frames = [n for n, answers in frames.items() if answers != {expected[n][1]}]
+            if wrong_frames:
+                n = wrong_frames[0]
+                also = "" if any(frames[n] <= {answer} for _, answer in expected) else ", and none of the oracle's"
+                found.append(f"frames: {len(wrong_frames)} of {len(frames)} are others, first {n}{also}")
+            return kind, found
+    allowed = originals if case.rule == "lost" else originals | {answer for _, answer in verdict.frames}
+    wrong_frames = [n for n, answers in frames.items() if not answers <= allowed]
+    if wrong_frames:
+        n, told = wrong_frames[0], "not noticed by the oracle" if clean else f"the oracle: {verdict.complaint}"
+        found.append(f"damaged: {len(wrong_frames)} of {len(frames)} frames, first {n} of {result['length']} ({told})")
+    if case.timed and case.rule == "lost" and not wrong_frames:
+        pairs = {pair for good_file in intact for pair in good_file.frames}
+        misplaced = [
+            n
+            for n, answers in frames.items()
+            if n < len(result["pts"]) and not any((result["pts"][n], answer) in pairs for answer in answers)
+        ]
+        if misplaced:
+            n = misplaced[0]
+            found.append(f"times: {len(misplaced)} of {len(frames)} frames, first {n} at {result['pts'][n]}")
+    return kind, found
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def tally(outcomes: dict[str, list[tuple[str, Outcome]]]) -> list[str]:
+    """Lines of a table: mutation, cases, and how many came to which outcome."""
+    kinds = ["exact", "partly", "refused", "unjudged", "finding"]
+    lines = [f"{'mutation':24}{'cases':>8}" + "".join(f"{kind:>10}" for kind in kinds)]
+    totals: Counter[str] = Counter()
+    for name, found in sorted(outcomes.items()):
+        counts = Counter(outcome.kind for _, outcome in found)
+        totals += counts
+        lines.append(f"{name:24}{len(found):8}" + "".join(f"{counts[kind]:10}" for kind in kinds))
+    lines.append(f"{'all':24}{totals.total():8}" + "".join(f"{totals[kind]:10}" for kind in kinds))
+    return lines

@@ -1,0 +1,104 @@
+"""What a file's frames are, by the ffmpeg program of another release, which stops where it reports damage."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pixels
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "media"))
+import make  # noqa: E402
+
+#: Wall-clock limit of one run; a file that needs longer has no oracle.
+SECONDS = 20
+#: Bytes of raw frames beyond which nothing is compared: a header that claims a huge picture.
+MOST_BYTES = 256 << 20
+
+FRAME = re.compile(r"showinfo.*? n: *\d+ pts: *(\S+) .*?fmt:(\S+) .*? s:(\d+)x(\d+) ")
+COLOR = re.compile(r"showinfo.*? color_range:(\S+) color_space:(\S+) ")
+COMPLAINT = re.compile(r"\[(?:error|fatal)\] ?(.*)")
+
+
+def digest(rgb) -> str:
+    """Name of one frame's RGB bytes and size."""
+    return hashlib.blake2b(rgb.tobytes(), digest_size=8, key=repr(rgb.shape).encode()).hexdigest()
+
+
+@dataclass
+class Verdict:
+    """What the ffmpeg program made of one file.
+
+    Attributes:
+        frames: (pts in ticks or None, digest of the RGB bytes) of each frame, in the decoder's output order, up to the
+            first report of damage.
+        complaint: the first report of damage; None for a file that decodes to its end without one.
+        compared: False where the frames could not be converted or were too many; then `frames` is empty.
+    """
+
+    frames: list[tuple[int | None, str]] = field(default_factory=list)
+    complaint: str | None = None
+    compared: bool = True
+
+
+def judge(path: Path, stream: str = "0:v:0") -> Verdict:
+    """Decodes a file strictly: errors of the demuxer or the decoder end it, and packets or frames marked as corrupt."""
+    strict = ["-xerror", "-err_detect", "crccheck+explode", "-noautorotate", "-copyts", "-threads", "1"]
+    passed = [
+        "-fps_mode",
+        "passthrough",
+        "-enc_time_base",
+        "demux",
+        "-noautoscale",
+        "-c:v",
+        "rawvideo",
+        "-f",
+        "rawvideo",
+    ]
+    with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
+        raw = Path(folder) / "frames"
+        command = [
+            *make.QUIET,
+            "-v",
+            "level+info",
+            *strict,
+            "-i",
+            str(path),
+            "-map",
+            stream,
+            "-vf",
+            "showinfo=checksum=0",
+        ]
+        command += [*passed, "-fs", str(MOST_BYTES), str(raw)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            return Verdict(complaint=f"no end within {SECONDS} s", compared=False)
+        if done.returncode < 0:
+            return Verdict(complaint=f"ended by signal {-done.returncode}", compared=False)
+        complaints = COMPLAINT.findall(done.stderr)
+        complaint = complaints[0] if complaints else f"ended with {done.returncode}" if done.returncode else None
+        content = raw.read_bytes() if raw.exists() else b""
+    frames = list(zip(FRAME.findall(done.stderr), COLOR.findall(done.stderr), strict=False))
+    found, at = [], 0
+    try:
+        for (pts, pix_fmt, width, height), (color_range, matrix) in frames:
+            size = pixels.frame_bytes(pix_fmt, int(width), int(height))
+            if at + size > len(content):
+                break  # filtered, and not written before the program ended
+            full = color_range == "pc" or pix_fmt.startswith("yuvj")
+            rgb = pixels.rgb(content[at : at + size], pix_fmt, int(width), int(height), matrix, full)
+            found.append((None if pts == "NOPTS" else int(pts), digest(rgb)))
+            at += size
+    except pixels.UnknownFormat:
+        return Verdict(complaint=complaint, compared=False)
+    if complaint is None and at != len(content):
+        return Verdict(compared=False)
+    return Verdict(found, complaint)

@@ -1,0 +1,249 @@
+"""A child process that reads files with framespool in every way and says what came out.
+
+One line of JSON on standard input is one file; the answer is lines ``{"step": ...}`` while it works and one line with
+the result. It ends itself by the system's limits rather than taking the machine's memory; whoever started it notices.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+os.environ["FRAMESPOOL_INDEX"] = "off"
+
+import framespool as fsp  # noqa: E402
+import numpy as np  # noqa: E402
+from framespool.compat import decord  # noqa: E402
+
+#: Private writable memory of this process in bytes, beyond which allocations fail.
+MEMORY = 3 << 29
+#: Frames of one video that are asked for one by one; a table may promise millions.
+FRAMES = 64
+#: Frames shorter than this have no time at which to ask for them.
+SHORTEST = 1e-6
+#: What Rust's derived Debug prints, which is no text for users.
+DEBUG_OUTPUT = re.compile(r"\w+ \{ ?\w+: |\bSome\(|\bNone\b")
+
+
+def digest(rgb: np.ndarray) -> str:
+    """Name of one frame's RGB bytes and size; the oracle's is the same."""
+    return hashlib.blake2b(rgb.tobytes(), digest_size=8, key=repr(rgb.shape).encode()).hexdigest()
+
+
+def peak_mib() -> float:
+    """Most resident memory since :func:`forget_peak`, in MiB."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+def forget_peak() -> None:
+    """Begins to measure the most resident memory anew."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def describe(error: BaseException) -> str:
+    """Class and message of an error."""
+    return f"{type(error).__name__}: {error}"
+
+
+class Report:
+    """What was seen of one file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        #: For each way of asking, display index to the digest that came, or to None where the request failed.
+        self.answers: dict[str, dict[int, str | None]] = {}
+        #: For each way of asking, its first error.
+        self.errors: dict[str, str] = {}
+        #: What no file may cause.
+        self.unfair: list[str] = []
+        self.seconds: dict[str, float] = {}
+
+    def saw(self, way: str, index: int, rgb: np.ndarray) -> None:
+        """Notes a frame."""
+        found = digest(rgb)
+        if self.answers.setdefault(way, {}).setdefault(index, found) != found:
+            self.unfair.append(f"{way}: frame {index} comes twice, with other bytes")
+
+    def failed(self, way: str, wanted: list[int], error: BaseException) -> None:
+        """Notes an error; what no file may cause is noted apart."""
+        text = describe(error)
+        fair = isinstance(error, fsp.Error) or isinstance(error.__cause__, fsp.Error)
+        if not fair or isinstance(error, (fsp.InternalError, fsp.ArgumentError)):
+            self.unfair.append(f"{way}: {text}")
+        elif self.path not in text:
+            self.unfair.append(f"{way}: an error that does not name the file: {text}")
+        elif DEBUG_OUTPUT.search(text):
+            self.unfair.append(f"{way}: an error in Rust's words: {text}")
+        self.errors.setdefault(way, text)
+        for index in wanted:
+            self.answers.setdefault(way, {}).setdefault(index, None)
+
+
+def step(name: str) -> None:
+    """Says what comes next, so that the parent knows where a hang is."""
+    print(json.dumps({"step": name}), flush=True)
+
+
+def chosen(count: int, dice: random.Random) -> list[int]:
+    """Frames to ask for alone, in random order: all, or some of many, the ends among them."""
+    if count <= FRAMES:
+        found = list(range(count))
+    else:
+        found = sorted({0, 1, count // 2, count - 2, count - 1, *(dice.randrange(count) for _ in range(FRAMES))})
+    dice.shuffle(found)
+    return found
+
+
+def ways(report: Report, threads: int, dice: random.Random) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each way of reading with this many threads, by name."""
+    path = report.path
+    video = fsp.Video(path, num_threads=threads, index=False)
+    count = len(video)
+    several = min(count, 4 * FRAMES)
+
+    def alone() -> None:
+        for index in chosen(count, dice):
+            try:
+                report.saw(f"alone, {threads} threads", index, video[index].numpy())
+            except Exception as error:
+                report.failed(f"alone, {threads} threads", [index], error)
+
+    def sequential() -> None:
+        index = -1
+        try:
+            for index, frame in enumerate(video):
+                report.saw(f"sequential, {threads} threads", index, frame.numpy())
+                if index >= several:
+                    return
+        except Exception as error:
+            report.failed(f"sequential, {threads} threads", [index + 1], error)
+
+    def together(way: str, wanted: list[int]) -> None:
+        try:
+            frames = video.frames(wanted)
+        except Exception as error:
+            report.failed(f"{way}, {threads} threads", wanted, error)
+            return
+        for index, frame in zip(wanted, frames.data.numpy(), strict=True):
+            report.saw(f"{way}, {threads} threads", index, frame)
+
+    def strided() -> None:
+        stride = dice.choice([2, 3, 5])
+        together(f"every {stride}th", list(range(dice.randrange(min(count, stride)), several, stride)))
+
+    def at_times() -> None:
+        times = video.pts_seconds[:several]
+        ends = [*times[1:], video.info.end_seconds]
+        middle = [(n, (a + b) / 2) for n, (a, b) in enumerate(zip(times, ends, strict=False)) if b - a > SHORTEST]
+        for index, moment in dice.sample(middle, min(len(middle), 5)):
+            try:
+                frames = video.frames_at([moment])
+            except Exception as error:
+                report.failed(f"at a time, {threads} threads", [index], error)
+                continue
+            if frames.indices != [index]:
+                report.unfair.append(f"frames_at({moment}) is frame {frames.indices}, expected {index}")
+            report.saw(f"at a time, {threads} threads", index, frames.data.numpy()[0])
+
+    def loader() -> None:
+        if count > several:
+            return  # tables that promise millions of frames
+        length = dice.choice([1, 3])
+        way = f"loader, clips of {length}, {threads} threads"
+        rule = fsp.sampling.windows(sequence_length=length, step=length)
+        try:
+            made = fsp.ClipLoader(
+                [(path, 0)], rule, batch_size=3, shuffle="full", on_error="skip", num_threads=threads, index=False
+            )
+            for batch in made:
+                clips = batch.frames if isinstance(batch.frames, list) else list(batch.frames.numpy())
+                for clip, indices, mask in zip(clips, batch.indices.tolist(), batch.mask.tolist(), strict=True):
+                    for frame, index, real in zip(np.asarray(clip), indices, mask, strict=True):
+                        if real and index >= 0:
+                            report.saw(way, index, frame)
+        except fsp.ClipError:
+            pass  # shorter than a clip
+        except Exception as error:
+            report.failed(way, [], error)
+        for index in range(several - several % length):
+            report.answers.setdefault(way, {}).setdefault(index, None)
+
+    def compat() -> None:
+        way = f"decord, {threads} threads"
+        wanted = list(range(0, several, dice.choice([1, 2])))
+        try:
+            reader = decord.VideoReader(path, num_threads=threads)
+            frames = reader.get_batch(wanted).asnumpy()
+        except Exception as error:
+            report.failed(way, wanted, error)
+            return
+        for index, frame in zip(wanted, frames, strict=True):
+            report.saw(way, index, frame)
+
+    yield "alone", alone
+    yield "sequential", sequential
+    yield "all", lambda: together("all", list(range(several)))
+    yield "strided", strided
+    yield "at times", at_times
+    yield "loader", loader
+    yield "compat", compat
+
+
+def read(path: str, threads: list[int], seed: int) -> dict[str, Any]:
+    """Reads one file in every way; see :class:`Report`."""
+    report = Report(path)
+    result: dict[str, Any] = {"error": None, "length": 0, "pts": []}
+    forget_peak()
+    step("open")
+    began = time.monotonic()
+    try:
+        video = fsp.Video(path, num_threads=1, index=False)
+        info = video.info
+        result["length"] = len(video)
+        result["damaged_units"] = info.damaged_units
+        num, den = info.time_base
+        result["pts"] = [round(seconds * den / num) for seconds in video.pts_seconds[: 4 * FRAMES]]
+    except Exception as error:
+        report.failed("open", [], error)
+        result["error"] = describe(error)
+    report.seconds["open"] = time.monotonic() - began
+    if result["error"] is None:
+        for count in threads:
+            dice = random.Random(seed + count)
+            step(f"open with {count} threads")
+            try:
+                for name, way in ways(report, count, dice):
+                    step(f"{name}, {count} threads")
+                    began = time.monotonic()
+                    way()
+                    report.seconds[name] = max(report.seconds.get(name, 0), time.monotonic() - began)
+            except Exception as error:
+                report.unfair.append(f"a second open with {count} threads: {describe(error)}")
+    gc.collect()
+    result["peak"] = peak_mib()
+    keys = ("answers", "errors", "unfair", "seconds")
+    return {**result, **{key: getattr(report, key) for key in keys}}
+
+
+def main() -> None:
+    """Answers until standard input ends."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    print(json.dumps({"ready": fsp.__version__, "ffmpeg": fsp._framespool.ffmpeg_version}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(read(**json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

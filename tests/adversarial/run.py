@@ -1,0 +1,276 @@
+"""Looks for odd files that framespool reads wrongly: generated cases, each held against an oracle.
+
+    python tests/adversarial/run.py --cases 300                     the exit status is 1 where something was found
+    python tests/adversarial/run.py --case 1/234 --keep odd.mp4     one case again, with all that was seen of it
+    python tests/adversarial/run.py --cases 20000 --seed 7 --jobs 2 --record benches/record/<date>-adversarial.txt
+
+A case is one good file (``bases.py``: containers and codecs) with one mutation (``mutations.py``), decided by its name,
+``<seed>/<number>``. The oracle (``oracle.py``) is the ffmpeg program of the package imageio-ffmpeg, another release
+than the one that framespool links, told to stop at the first sign of damage. Two processes (``reader.py``) read the
+file with framespool by every way there is, with 1, 2 and 4 threads; their fresh memory, and decoders' buffers where the
+library poisons them, are filled with different bytes. ``compare.py`` judges: each frame is the oracle's or an error,
+the same however it is asked for, at the oracle's time; no file takes longer than 10 s or more than 1 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zlib
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import bases
+import cases
+import compare
+import oracle
+
+HERE = Path(__file__).resolve().parent
+THREADS = [1, 2, 4]
+#: What fills fresh memory (glibc) and recycled buffers (framespool) in each of the two reading processes.
+POISON = ["1", "254"]
+#: Wall-clock limits of one step of a reader: if it computed that long, and in any case.
+COMPUTED_SECONDS, ANY_SECONDS = compare.SECONDS, 120.0
+
+
+class Died(Exception):
+    """A reading process ended or hung; the text says at which step."""
+
+
+class Reader:
+    """A process that reads files (``reader.py``); one that died is started again for the next file."""
+
+    def __init__(self, poison: str) -> None:
+        self._environment = {
+            **os.environ,
+            "FRAMESPOOL_POISON": poison,
+            "GLIBC_TUNABLES": f"glibc.malloc.perturb={poison}",
+            "PYTHONFAULTHANDLER": "1",
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+
+    def _lines(self) -> dict[str, Any]:
+        """The next line; raises `Died` at the end, or where one step takes too long."""
+        process = self._process
+        assert process is not None and process.stdout is not None
+        began, computed = time.monotonic(), _cpu_seconds(process.pid)
+        while b"\n" not in self._rest:
+            if select.select([process.stdout], [], [], 0.5)[0]:
+                more = os.read(process.stdout.fileno(), 1 << 20)
+                if not more:
+                    raise Died(f"the process ended with {process.wait()}")
+                self._rest += more
+                continue
+            waited = time.monotonic() - began
+            if waited > ANY_SECONDS or _cpu_seconds(process.pid) - computed > COMPUTED_SECONDS:
+                raise Died(f"no answer after {waited:.0f} s")
+        line, self._rest = self._rest.split(b"\n", 1)
+        return json.loads(line)
+
+    def read(self, path: Path, seed: int) -> dict[str, Any]:
+        """What `reader.read` says of a file; its `unfair` tells of a process that died."""
+        errors = None
+        doing = "start"
+        try:
+            if self._process is None:
+                self._process = subprocess.Popen(
+                    [sys.executable, str(HERE / "reader.py")],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=self._environment,
+                )
+                self._rest = b""
+                self._lines()
+            assert self._process.stdin is not None
+            self._process.stdin.write(
+                json.dumps({"path": str(path), "threads": THREADS, "seed": seed}).encode() + b"\n"
+            )
+            self._process.stdin.flush()
+            while "step" in (said := self._lines()):
+                doing = said["step"]
+            return said
+        except (Died, OSError) as error:
+            errors = error
+        self.close()
+        return {
+            "error": f"died: {errors}",
+            "length": 0,
+            "pts": [],
+            "answers": {},
+            "errors": {},
+            "unfair": [f"died at '{doing}': {errors}"],
+            "seconds": {},
+            "peak": 0,
+        }
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+class Intact:
+    """The oracle's verdicts on good files, each found once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._found: dict[str, oracle.Verdict] = {}
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> oracle.Verdict:
+        """The verdict on one base."""
+        with self._lock:
+            found = self._found.get(name)
+        if found is None:
+            found = oracle.judge(self._folder / name)
+            with self._lock:
+                self._found[name] = found
+        return found
+
+
+class Run:
+    """Cases, made and judged by several threads, each with readers of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._intact = Intact(folder)
+        self._own = threading.local()
+        self._readers: list[Reader] = []
+        self._work = tempfile.TemporaryDirectory(prefix="adversarial-")
+
+    def close(self) -> None:
+        """Ends all readers."""
+        for reader in self._readers:
+            reader.close()
+        self._work.cleanup()
+
+    def case(self, name: str, keep: Path | None = None, tell: bool = False) -> tuple[cases.Case, compare.Outcome]:
+        """Makes and judges one case.
+
+        Args:
+            name: ``<seed>/<number>``.
+            keep: where the file is left.
+            tell: whether all that was seen of it is printed.
+        """
+        if not hasattr(self._own, "readers"):
+            self._own.readers = [Reader(poison) for poison in POISON]
+            self._readers += self._own.readers
+        case = cases.draw(name, self._folder)
+        path = Path(self._work.name) / f"case-{threading.get_ident()}{case.suffix}"
+        path.write_bytes(case.data)
+        if keep:
+            keep.write_bytes(case.data)
+        verdicts = [oracle.judge(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
+        intact = [self._intact.of(base) for base in (case.base.name, *case.others)]
+        results = [reader.read(path, zlib.crc32(name.encode())) for reader in self._own.readers]
+        outcome = compare.check(case, verdicts, intact, results)
+        if tell:
+            print(case)
+            for verdict in verdicts:
+                print(f"  oracle: {len(verdict.frames)} frames, {verdict.complaint or 'no complaint'}")
+                print("    " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in verdict.frames))
+            for good in intact:
+                print("  intact: " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in good.frames))
+            print(f"  framespool: {results[0]['length']} frames, {results[0]['error'] or ''} pts {results[0]['pts']}")
+            for way, answers in results[0]["answers"].items():
+                listed = sorted(answers.items(), key=lambda pair: int(pair[0]))
+                print(f"    {way}: " + " ".join(f"{index}:{(answer or '-')[:6]}" for index, answer in listed))
+            for way, error in results[0]["errors"].items():
+                print(f"    {way}: {error}")
+            print(f"  seconds {results[0]['seconds']}, peak {results[0]['peak']:.0f} MiB")
+        return case, outcome
+
+
+def versions() -> str:
+    """The programs that take part."""
+    import framespool
+
+    program = subprocess.run([oracle.make.FFMPEG, "-version"], capture_output=True, text=True).stdout.split()[2]
+    linked = framespool._framespool.ffmpeg_version
+    return (
+        f"framespool {framespool.__version__} with FFmpeg {linked}; oracle: ffmpeg {program}; "
+        f"Python {platform.python_version()}, {os.cpu_count()} cores"
+    )
+
+
+def main() -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--intact", action="store_true", help="the good files alone, instead of cases")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="cases at one time")
+    parser.add_argument("--case", action="append", default=[], help="only this one, with all that was seen of it")
+    parser.add_argument("--keep", type=Path, help="where the file of --case is left")
+    parser.add_argument("--record", type=Path, help="a file that gets the counts and all findings")
+    options = parser.parse_args()
+
+    run = Run(bases.folder())
+    began = time.monotonic()
+    outcomes: dict[str, list[tuple[str, compare.Outcome]]] = defaultdict(list)
+    findings: list[str] = []
+    try:
+        if options.case:
+            for name in options.case:
+                case, outcome = run.case(name, options.keep, tell=True)
+                print(f"  {outcome.kind}: " + "\n    ".join(outcome.findings))
+                findings += outcome.findings
+            return 1 if findings else 0
+        names = [f"{options.seed}/{number}" for number in range(options.first, options.first + options.cases)]
+        if options.intact:
+            names = [f"intact/{base}" for base in cases.BASES]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for done, (case, outcome) in enumerate(pool.map(run.case, names), 1):
+                outcomes[case.mutation].append((case.name, outcome))
+                if outcome.findings:
+                    findings.append(f"{case}\n    " + "\n    ".join(outcome.findings))
+                    print(findings[-1], flush=True)
+                if done % 500 == 0:
+                    print(
+                        f"... {done} cases, {len(findings)} with findings, {time.monotonic() - began:.0f} s", flush=True
+                    )
+    finally:
+        run.close()
+    seconds = time.monotonic() - began
+    lines = [
+        f"Odd files, {time.strftime('%Y-%m-%d')}: {len(names)} cases of seed {options.seed} from {options.first} on, "
+        f"{options.jobs} at a time, {seconds:.0f} s",
+        versions(),
+        "",
+        *compare.tally(outcomes),
+        "",
+        f"{len(findings)} cases with findings; again by: python tests/adversarial/run.py --case <seed>/<number>",
+        *findings,
+    ]
+    print("\n".join(lines[: len(lines) - len(findings)]))
+    if options.record:
+        options.record.write_text("\n".join(lines) + "\n")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import packets
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "media"))
 import make  # noqa: E402
 import streams  # noqa: E402
@@ -42,7 +44,7 @@ class Base:
         size: width and height in pixels.
         frames: number of frames that are encoded.
         source: name of another base whose packets are copied.
-        written: True where the file is written by ``tests/media/streams.py``, not by the ffmpeg program.
+        written: True where the file is written here or by ``tests/media/streams.py``, not by the ffmpeg program.
     """
 
     name: str
@@ -73,9 +75,10 @@ def bases() -> list[Base]:
     add("h264.mp4", "mp4", "h264", X264)
     annexb = "-bsf:v h264_mp4toannexb"
     copies("h264.mp4", "h264", "mp4:front.mp4 -movflags +faststart", "mp4:plain.mov", "mkv:plain.mkv", "flv:plain.flv")
+    copies("h264.mp4", "h264", "asf:plain.wmv")
     copies("h264.mp4", "h264", "fragments:fragments.mp4 -movflags frag_keyframe+empty_moov+default_base_moof")
     copies("h264.mp4", "h264", "fragments:fragment_each.mp4 -movflags frag_every_frame+empty_moov")
-    copies("h264.mp4", "h264", "ts:plain.ts", "raw:plain.h264", "avi:plain.avi", bsf=annexb)
+    copies("h264.mp4", "h264", "ts:plain.ts", "raw:plain.h264", "avi:plain.avi", "ps:plain.mpg -f vob", bsf=annexb)
     add("h264open.mp4", "mp4", "h264", f"{X264} -x264-params open-gop=1:bframes=3:b-pyramid=normal:keyint=10")
     copies("h264open.mp4", "h264", "ts:plain.ts", "raw:plain.h264", bsf=annexb)
     add("h264slices.mp4", "mp4", "h264", f"{X264} -x264-params slices=4:repeat-headers=1")
@@ -92,34 +95,46 @@ def bases() -> list[Base]:
     copies(
         "hevc.mp4", "hevc", "mkv:plain.mkv", "fragments:fragments.mp4 -movflags frag_keyframe+empty_moov -tag:v hvc1"
     )
+    copies("hevc.mp4", "hevc", "flv:plain.flv")
     copies("hevc.mp4", "hevc", "ts:plain.ts", "raw:plain.h265", bsf=annexb)
     add("hevcopen.mp4", "mp4", "hevc", f"{X265}:open-gop=1:bframes=3 -tag:v hev1")
     copies("hevcopen.mp4", "hevc", "ts:plain.ts", bsf=annexb)
     add("hevc10.mkv", "mkv", "hevc", f"-pix_fmt yuv420p10le {X265}")
     # VP8, VP9, AV1
     add("vp8.webm", "mkv", "vp8", f"-c:v libvpx -b:v 300k {VPX}")
-    copies("vp8.webm", "vp8", "ivf:plain.ivf", "avi:plain.avi")
+    copies("vp8.webm", "vp8", "ivf:plain.ivf", "avi:plain.avi", "ogg:plain.ogv")
     add("vp9.webm", "mkv", "vp9", f"-c:v libvpx-vp9 -b:v 0 -crf 36 {VPX}")
-    copies("vp9.webm", "vp9", "ivf:plain.ivf", "mp4:plain.mp4")
+    copies("vp9.webm", "vp9", "ivf:plain.ivf", "mp4:plain.mp4", "flv:plain.flv")
     hidden = "-c:v libvpx-vp9 -b:v 0 -crf 40 -deadline good -cpu-used 5 -lag-in-frames 16 -auto-alt-ref 1 -g 16"
     add("vp9hidden.webm", "mkv", "vp9", hidden, frames=40)
     copies("vp9hidden.webm", "vp9", "mp4:plain.mp4")
     add("av1.mp4", "mp4", "av1", AOM)
-    copies("av1.mp4", "av1", "mkv:plain.mkv", "ivf:plain.ivf", "obu:plain.obu")
+    copies("av1.mp4", "av1", "mkv:plain.mkv", "ivf:plain.ivf", "obu:plain.obu", "flv:plain.flv")
+    add("av1annexb.obu", "obu", "av1", "", source="av1_plain.obu", written=True)
     # MPEG-4 part 2 and its relatives
     add("mpeg4.mp4", "mp4", "mpeg4", "-c:v mpeg4 -qscale:v 5 -g 10 -bf 2")
-    copies("mpeg4.mp4", "mpeg4", "raw:plain.m4v", "mkv:plain.mkv", "avi:plain.avi")
+    copies(
+        "mpeg4.mp4",
+        "mpeg4",
+        "raw:plain.m4v",
+        "mkv:plain.mkv",
+        "avi:plain.avi",
+        "ts:plain.ts -bsf:v dump_extra=freq=keyframe",
+    )
     add("mpeg4simple.avi", "avi", "mpeg4", "-c:v mpeg4 -qscale:v 5 -g 10")
     copies("mpeg4simple.avi", "mpeg4", "mp4:plain.3gp")
     add("h263.3gp", "mp4", "h263", "-c:v h263 -qscale:v 5 -g 10", size="128x96")
+    copies("h263.3gp", "h263", "avi:plain.avi", "mkv:plain.mkv")
     add("flv1.flv", "flv", "flv1", "-c:v flv1 -qscale:v 5 -g 10")
     add("msmpeg4v2.avi", "avi", "msmpeg4", "-c:v msmpeg4v2 -qscale:v 5 -g 10")
     add("msmpeg4v3.avi", "avi", "msmpeg4", "-c:v msmpeg4 -qscale:v 5 -g 10")
+    copies("msmpeg4v3.avi", "msmpeg4", "asf:plain.wmv", "mkv:plain.mkv")
     add("wmv1.wmv", "asf", "wmv", "-c:v wmv1 -qscale:v 5 -g 10")
     add("wmv2.wmv", "asf", "wmv", "-c:v wmv2 -qscale:v 5 -g 10")
+    copies("wmv2.wmv", "wmv", "avi:plain.avi", "mkv:plain.mkv")
     # MPEG-1 and MPEG-2
     add("mpeg1.mpg", "ps", "mpeg12", "-c:v mpeg1video -qscale:v 5 -g 10 -bf 2 -f mpeg")
-    copies("mpeg1.mpg", "mpeg12", "raw:plain.m1v -f mpeg1video")
+    copies("mpeg1.mpg", "mpeg12", "raw:plain.m1v -f mpeg1video", "ts:plain.ts")
     add("mpeg2.mpg", "ps", "mpeg12", "-c:v mpeg2video -qscale:v 5 -g 10 -bf 2 -f vob")
     copies("mpeg2.mpg", "mpeg12", "raw:plain.m2v -f mpeg2video", "ts:plain.ts", "mkv:plain.mkv")
     closed = "-c:v mpeg2video -qscale:v 5 -g 10 -bf 2 -flags +cgop -sc_threshold 1000000000"
@@ -130,15 +145,21 @@ def bases() -> list[Base]:
     add("mjpeg.avi", "avi", "intra", "-pix_fmt yuvj420p -c:v mjpeg -qscale:v 5")
     copies("mjpeg.avi", "intra", "raw:plain.mjpeg", "mkv:plain.mkv", "mp4:plain.mov")
     add("prores.mov", "mp4", "intra", "-c:v prores_ks -profile:v 0", frames=8)
+    copies("prores.mov", "intra", "mkv:plain.mkv")
     add("ffv1.mkv", "mkv", "intra", "-c:v ffv1 -level 3 -g 1", frames=12)
     add("ffv1inter.mkv", "mkv", "ffv1", "-c:v ffv1 -level 3 -g 5 -slices 4 -context 1", frames=16)
     add("ffv1.avi", "avi", "intra", "-c:v ffv1 -g 1", frames=8)
     add("png.mov", "mp4", "intra", "-pix_fmt rgb24 -c:v png", frames=8)
     add("png.avi", "avi", "intra", "-pix_fmt rgb24 -c:v png", frames=8)
     add("raw.avi", "avi", "intra", "-pix_fmt yuv420p -c:v rawvideo", frames=8)
+    copies("raw.avi", "intra", "mkv:plain.mkv -allow_raw_vfw 1")
     add("theora.ogv", "ogg", "theora", "-c:v libtheora -q:v 6 -g 10")
+    copies("theora.ogv", "theora", "mkv:plain.mkv")
     add("cinepak.avi", "avi", "cinepak", "-c:v cinepak -g 5", frames=12)
+    copies("cinepak.avi", "cinepak", "mp4:plain.mov")
     add("gif.gif", "gif", "gif", "-c:v gif", frames=16)
+    delays = "-vf setpts=PTS+floor(N/3)*0.2/TB -fps_mode vfr"
+    add("gifdelays.gif", "gif", "gif", f"{delays} -c:v gif -gifflags -offsetting-transdiff", frames=12)
     return found
 
 
@@ -146,7 +167,7 @@ def _make(base: Base, folder: Path) -> None:
     """Writes one base into `folder`, which holds its source."""
     out = folder / base.name
     if base.written:
-        out.write_bytes(streams.paff())
+        out.write_bytes(packets.obu_annexb((folder / base.source).read_bytes()) if base.source else streams.paff())
         return
     if base.source:
         given = [str(folder / base.source)]
@@ -163,7 +184,7 @@ def _make(base: Base, folder: Path) -> None:
 
 def folder() -> Path:
     """The folder of all bases, which is made if it is not there."""
-    content = Path(__file__).read_bytes() + Path(streams.__file__).read_bytes()
+    content = b"".join(Path(module.__file__).read_bytes() for module in (sys.modules[__name__], streams))
     found = make.cache() / f"adversarial-{hashlib.sha256(content).hexdigest()[:12]}"
     if (found / "DONE").is_file():
         return found
@@ -173,7 +194,10 @@ def folder() -> Path:
         work.mkdir()
         every = bases()
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-            for group in ([b for b in every if not b.source], [b for b in every if b.source]):
+            sources = {base.source for base in every}
+            first = [base for base in every if not base.source]
+            second = [base for base in every if base.source and base.name in sources]
+            for group in (first, second, [base for base in every if base.source and base.name not in sources]):
                 for done in [pool.submit(_make, base, work) for base in group]:
                     done.result()
         (work / "DONE").write_text("")

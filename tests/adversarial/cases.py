@@ -64,15 +64,13 @@ def draw(name: str, folder: Path) -> Case:
     if seed == "intact":
         return Case(name, BASES[number], seed, "", "same", (folder / number).read_bytes())
     dice = Random(name)
-    base = BASES[dice.choice(sorted(BASES))]
-    fitting = [mutation for mutation in mutations.ALL if mutation.fits(base)]
-    data = (folder / base.name).read_bytes()
     for _ in range(ATTEMPTS):
-        mutation = dice.choices(fitting, [mutation.weight for mutation in fitting])[0]
-        material = mutations.Material(base, data, dice, folder, BASES)
+        mutation = dice.choices(mutations.ALL, [mutation.weight for mutation in mutations.ALL])[0]
+        base = dice.choice([base for base in BASES.values() if mutation.fits(base)])
+        material = mutations.Material(base, (folder / base.name).read_bytes(), dice, folder, BASES)
         try:
             made, note = mutation.apply(material)
         except mutations.NotApplicable:
             continue
         return Case(name, base, mutation.name, note, mutation.rule, made, material.others)
-    raise RuntimeError(f"case {name}: no mutation fits {base.name}")
+    raise RuntimeError(f"case {name}: nothing fits")

@@ -9,6 +9,9 @@ from typing import Any
 from cases import Case
 from oracle import Verdict
 
+#: Codecs whose inverse transform is not defined to the bit: of coefficients that no encoder writes, which changed bits
+#: make, two releases of the decoder compute different pixels.
+INEXACT = {"mpeg4", "msmpeg4", "wmv", "h263", "flv1", "mpeg12", "intra"}
 #: What one file may cost.
 SECONDS, MIB = 10.0, 1024.0
 
@@ -142,7 +145,9 @@ def _by_oracle(
             found.append(f"length: {result['length']}, the oracle's {len(expected)}")
         if exact:
             times = [(n, pts, expected[n][0]) for n, pts in enumerate(result["pts"])]
-            wrong = [(n, ours, theirs) for n, ours, theirs in times if theirs is not None and ours != theirs]
+            # What is right for frames that share a time is a matter of taste.
+            shared = {pts for pts, count in Counter(pts for pts, _ in expected).items() if count > 1}
+            wrong = [pair for pair in times if pair[2] is not None and pair[2] not in shared and pair[1] != pair[2]]
             if case.timed and wrong and (good or not noticed):
                 n, ours, theirs = wrong[0]
                 found.append(f"times: {len(wrong)} of {len(times)}, first frame {n}: {ours}, the oracle's {theirs}")
@@ -150,6 +155,8 @@ def _by_oracle(
             if wrong_frames:
                 n = wrong_frames[0]
                 also = "" if any(frames[n] <= {answer} for _, answer in expected) else ", and none of the oracle's"
+                if also and not good and case.base.codec in INEXACT:
+                    return "unjudged", found
                 found.append(f"frames: {len(wrong_frames)} of {len(frames)} are others, first {n}{also}")
             return kind, found
     allowed = originals if case.rule == "lost" else originals | {answer for _, answer in verdict.frames}
@@ -158,7 +165,7 @@ def _by_oracle(
         n, told = wrong_frames[0], "not noticed by the oracle" if clean else f"the oracle: {verdict.complaint}"
         found.append(f"damaged: {len(wrong_frames)} of {len(frames)} frames, first {n} of {result['length']} ({told})")
     if case.timed and case.rule == "lost" and not wrong_frames:
-        pairs = {pair for good_file in intact for pair in good_file.frames}
+        pairs = {pair for one in [verdict, *intact] for pair in one.frames}
         misplaced = [
             n
             for n, answers in frames.items()

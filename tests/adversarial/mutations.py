@@ -774,7 +774,7 @@ def flv_edited(m: Material) -> tuple[bytes, str]:
     return bytes(out), f"tag {n}: {kind}"
 
 
-@mutation("lost", "ogg", weight=2)
+@mutation("lost", "ogg", weight=0.7)
 def ogg_page_lost(m: Material) -> tuple[bytes, str]:
     """A page that is missing, or whose checksum is wrong."""
     pages = packets.ogg_pages(m.data)
@@ -787,7 +787,7 @@ def ogg_page_lost(m: Material) -> tuple[bytes, str]:
     return b"".join(pages), f"page {n} of {len(pages)} damaged"
 
 
-@mutation("same", "ogg", weight=2)
+@mutation("same", "ogg", weight=0.5)
 def ogg_empty_packet(m: Material) -> tuple[bytes, str]:
     """An empty packet: Theora's way to repeat a frame."""
     pages = packets.ogg_pages(m.data)

@@ -46,9 +46,15 @@ class Verdict:
     compared: bool = True
 
 
-def judge(path: Path, stream: str = "0:v:0") -> Verdict:
-    """Decodes a file strictly: errors of the demuxer or the decoder end it, and packets or frames marked as corrupt."""
-    strict = ["-xerror", "-err_detect", "crccheck+explode", "-noautorotate", "-copyts", "-threads", "1"]
+def judge(path: Path, stream: str = "0:v:0", stop: bool = True) -> Verdict:
+    """Decodes a file strictly: errors of the demuxer or the decoder end it, and packets or frames marked as corrupt.
+
+    Args:
+        path: the file.
+        stream: which stream, as the ffmpeg program names it.
+        stop: if False, decoding goes on behind an error, without the packet that caused it.
+    """
+    strict = [*["-xerror"][: int(stop)], "-err_detect", "crccheck+explode", "-noautorotate", "-copyts", "-threads", "1"]
     passed = [
         "-fps_mode",
         "passthrough",
@@ -72,7 +78,7 @@ def judge(path: Path, stream: str = "0:v:0") -> Verdict:
             "-map",
             stream,
             "-vf",
-            "showinfo=checksum=0",
+            "showinfo=checksum=0,setpts=N",
         ]
         command += [*passed, "-fs", str(MOST_BYTES), str(raw)]
         try:

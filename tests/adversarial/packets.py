@@ -214,6 +214,45 @@ def ogg_with_empty_packet(page: bytes, draw: Random) -> bytes:
     return ogg_sealed(page[:26] + bytes([count + 1]) + segments[:at] + b"\0" + segments[at:] + body)
 
 
+# ---- AV1 -------------------------------------------------------------------------------------------------------------
+
+TEMPORAL_DELIMITER = 2
+
+
+def _leb128(value: int) -> bytes:
+    out = bytearray()
+    while True:
+        out.append(value & 0x7F | (0x80 if value > 0x7F else 0))
+        value >>= 7
+        if not value:
+            return bytes(out)
+
+
+def obu_annexb(data: bytes) -> bytes:
+    """A stream of OBUs that say their sizes, in the length-delimited format of the AV1 specification's annex B."""
+    temporal_units: list[list[bytes]] = []
+    at = 0
+    while at < len(data):
+        header = 2 if data[at] & 4 else 1
+        size, shift, begin = 0, 0, at + header
+        while True:
+            size |= (data[begin] & 0x7F) << shift
+            shift, begin = shift + 7, begin + 1
+            if not data[begin - 1] & 0x80:
+                break
+        unit = bytes([data[at] & ~2]) + data[at + 1 : at + header] + data[begin : begin + size]
+        if unit[0] >> 3 & 15 == TEMPORAL_DELIMITER:
+            temporal_units.append([])
+        temporal_units[-1].append(unit)
+        at = begin + size
+    out = bytearray()
+    for units in temporal_units:  # each is written as one frame unit
+        frame = b"".join(_leb128(len(unit)) + unit for unit in units)
+        frame = _leb128(len(frame)) + frame
+        out += _leb128(len(frame)) + frame
+    return bytes(out)
+
+
 # ---- Annex B and other start codes -----------------------------------------------------------------------------------
 
 

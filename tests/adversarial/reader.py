@@ -157,9 +157,9 @@ def ways(report: Report, threads: int, dice: random.Random) -> Iterator[tuple[st
             report.saw(f"at a time, {threads} threads", index, frames.data.numpy()[0])
 
     def loader() -> None:
-        if count > several:
-            return  # tables that promise millions of frames
         length = dice.choice([1, 3])
+        if not length <= count <= several:
+            return  # no clip, or a table that promises millions of frames
         way = f"loader, clips of {length}, {threads} threads"
         rule = fsp.sampling.windows(sequence_length=length, step=length)
         try:

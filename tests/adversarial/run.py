@@ -40,6 +40,8 @@ HERE = Path(__file__).resolve().parent
 THREADS = [1, 2, 4]
 #: What fills fresh memory (glibc) and recycled buffers (framespool) in each of the two reading processes.
 POISON = ["1", "254"]
+#: Frames that a decoder may hold back for reordering.
+HELD = 5
 #: Wall-clock limits of one step of a reader: if it computed that long, and in any case.
 COMPUTED_SECONDS, ANY_SECONDS = compare.SECONDS, 120.0
 
@@ -187,6 +189,14 @@ class Run:
         intact = [self._intact.of(base) for base in (case.base.name, *case.others)]
         results = [reader.read(path, zlib.crc32(name.encode())) for reader in self._own.readers]
         outcome = compare.check(case, verdicts, intact, results)
+        if any(verdict.complaint for verdict in verdicts) and any(
+            text.startswith("damaged") for text in outcome.findings
+        ):
+            # Frames that were decoded before the damage and not given out yet when the oracle ended.
+            for stream, verdict in enumerate(verdicts):
+                more = oracle.judge(path, f"0:v:{stream}", stop=False).frames
+                verdict.frames += more[len(verdict.frames) :][:HELD]
+            outcome = compare.check(case, verdicts, intact, results)
         if tell:
             print(case)
             for verdict in verdicts:

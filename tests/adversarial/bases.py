@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import packets
+import make
+import streams
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "media"))
-import make  # noqa: E402
-import streams  # noqa: E402
+from adversarial import packets
 
 #: Containers whose packets have no presentation times of their own: times are guesses, and not compared.
 TIMELESS = frozenset({"avi", "raw", "obu"})
@@ -113,14 +112,8 @@ def bases() -> list[Base]:
     add("av1annexb.obu", "obu", "av1", "", source="av1_plain.obu", written=True)
     # MPEG-4 part 2 and its relatives
     add("mpeg4.mp4", "mp4", "mpeg4", "-c:v mpeg4 -qscale:v 5 -g 10 -bf 2")
-    copies(
-        "mpeg4.mp4",
-        "mpeg4",
-        "raw:plain.m4v",
-        "mkv:plain.mkv",
-        "avi:plain.avi",
-        "ts:plain.ts -bsf:v dump_extra=freq=keyframe",
-    )
+    copies("mpeg4.mp4", "mpeg4", "mkv:plain.mkv", "avi:plain.avi")
+    copies("mpeg4.mp4", "mpeg4", "ts:plain.ts", "raw:plain.m4v -f m4v", bsf="-bsf:v dump_extra=freq=keyframe")
     add("mpeg4simple.avi", "avi", "mpeg4", "-c:v mpeg4 -qscale:v 5 -g 10")
     copies("mpeg4simple.avi", "mpeg4", "mp4:plain.3gp")
     add("h263.3gp", "mp4", "h263", "-c:v h263 -qscale:v 5 -g 10", size="128x96")

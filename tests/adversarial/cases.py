@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-import mutations
-from bases import TIMELESS, Base, bases
+from adversarial import mutations
+from adversarial.bases import TIMELESS, Base, bases
 
 BASES = {base.name: base for base in bases()}
 #: Mutations that do not fit are drawn again, so often.

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from cases import Case
-from oracle import Verdict
+from adversarial.cases import Case
+from adversarial.oracle import Verdict
 
 #: Codecs whose inverse transform is not defined to the bit: of coefficients that no encoder writes, which changed bits
 #: make, two releases of the decoder compute different pixels.
@@ -123,58 +123,76 @@ def _by_oracle(
 ) -> tuple[str, list[str]]:
     """The outcome, and what is not as the oracle says."""
     refused = {index for index, answers in _alone(result).items() if None in answers}
-    # A demuxer that steps over what it cannot read counts it; the caller is told.
-    noticed = bool(refused or result["error"] or result.get("damaged_units"))
     kind = "refused" if result["error"] else "partly" if refused else "exact"
-    if not verdict.compared or not all(good.compared for good in intact):
+    # Where every frame is hidden, or the program cannot decode the stream, nothing is known.
+    unknown = verdict.complaint is None and not verdict.frames
+    if unknown or not verdict.compared or not all(good.compared for good in intact):
         return "unjudged", []
-    originals = {answer for good in intact for _, answer in good.frames}
-    clean, good = verdict.complaint is None, case.rule in ("same", "streams")
+    if verdict.complaint is not None or case.rule == "lost":
+        return kind, _damaged(case, verdict, intact, result, frames)
     found: list[str] = []
-    expected = verdict.frames
-    if case.timed and all(pts is not None for pts, _ in expected):
-        expected = sorted(expected, key=lambda frame: frame[0])
-    if clean and case.rule != "lost":
-        if good and expected and result["error"]:
-            found.append(f"refused: {result['error']}")
-        if good and refused:
-            why = next(iter(result["errors"].values()), "")
-            found.append(f"refused: {len(refused)} frames, first {min(refused)}: {why}")
-        exact = not result["error"] and result["length"] == len(expected)
-        if not exact and not result["error"] and (good or not noticed):
-            found.append(f"length: {result['length']}, the oracle's {len(expected)}")
-        if exact:
-            times = [(n, pts, expected[n][0]) for n, pts in enumerate(result["pts"])]
-            # What is right for frames that share a time is a matter of taste.
-            shared = {pts for pts, count in Counter(pts for pts, _ in expected).items() if count > 1}
-            wrong = [pair for pair in times if pair[2] is not None and pair[2] not in shared and pair[1] != pair[2]]
-            if case.timed and wrong and (good or not noticed):
-                n, ours, theirs = wrong[0]
-                found.append(f"times: {len(wrong)} of {len(times)}, first frame {n}: {ours}, the oracle's {theirs}")
-            wrong_frames = [n for n, answers in frames.items() if answers != {expected[n][1]}]
-            if wrong_frames:
-                n = wrong_frames[0]
-                also = "" if any(frames[n] <= {answer} for _, answer in expected) else ", and none of the oracle's"
-                if also and not good and case.base.codec in INEXACT:
-                    return "unjudged", found
-                found.append(f"frames: {len(wrong_frames)} of {len(frames)} are others, first {n}{also}")
-            return kind, found
-    allowed = originals if case.rule == "lost" else originals | {answer for _, answer in verdict.frames}
-    wrong_frames = [n for n, answers in frames.items() if not answers <= allowed]
-    if wrong_frames:
-        n, told = wrong_frames[0], "not noticed by the oracle" if clean else f"the oracle: {verdict.complaint}"
-        found.append(f"damaged: {len(wrong_frames)} of {len(frames)} frames, first {n} of {result['length']} ({told})")
-    if case.timed and case.rule == "lost" and not wrong_frames:
-        pairs = {pair for one in [verdict, *intact] for pair in one.frames}
-        misplaced = [
-            n
-            for n, answers in frames.items()
-            if n < len(result["pts"]) and not any((result["pts"][n], answer) in pairs for answer in answers)
-        ]
-        if misplaced:
-            n = misplaced[0]
-            found.append(f"times: {len(misplaced)} of {len(frames)} frames, first {n} at {result['pts'][n]}")
-    return kind, found
+    must = case.rule in ("same", "streams")
+    if must and result["error"]:
+        found.append(f"refused: {result['error']}")
+    if must and refused:
+        why = next(iter(result["errors"].values()), "")
+        found.append(f"refused: {len(refused)} frames, first {min(refused)}: {why}")
+    # Frames that could not be read may be left out where the caller is told: by an error, or by a count.
+    strict = must or not (refused or result["error"] or result.get("damaged_units"))
+    if result["error"]:
+        return kind, found
+    if result["length"] != len(verdict.frames):
+        if strict:
+            return kind, [*found, f"length: {result['length']}, the oracle's {len(verdict.frames)}"]
+        return kind, _damaged(case, verdict, intact, result, frames)
+    originals = set() if must else {answer for good in intact for _, answer in good.frames}
+    wrong = _clean(case, verdict, result, {n: answers - originals for n, answers in frames.items()}, strict)
+    if not must and case.base.codec in INEXACT and any(text.startswith("pixels") for text in wrong):
+        return "unjudged", []
+    return kind, found + wrong
+
+
+def _clean(
+    case: Case, verdict: Verdict, result: dict[str, Any], frames: dict[int, set[str]], strict: bool
+) -> list[str]:
+    """What differs from the frames of a file that the oracle read without a report, which are as many."""
+    theirs, found = verdict.frames, []
+    known = [answer for _, answer in theirs]
+    strange = [n for n, answers in frames.items() if not answers <= set(known)]
+    if strange:
+        found.append(f"pixels: {len(strange)} of {len(frames)} frames are none of the oracle's, first {strange[0]}")
+    stated = [pts for pts, _ in theirs if pts is not None]
+    if stated != sorted(stated):
+        return found  # times that contradict the order in which a decoder gives frames out: any order will do
+    # What is right for frames that share a time is a matter of taste.
+    shared = {pts for pts, count in Counter(stated).items() if count > 1}
+    pairs = [(n, ours, pts) for n, (ours, (pts, _)) in enumerate(zip(result["pts"], theirs, strict=False))]
+    wrong = [pair for pair in pairs if pair[2] is not None and pair[2] not in shared and pair[1] != pair[2]]
+    if case.timed and wrong and strict:
+        n, ours, pts = wrong[0]
+        found.append(f"times: {len(wrong)} of {len(pairs)}, first frame {n}: {ours}, the oracle's {pts}")
+    misplaced = [n for n, answers in frames.items() if answers and n not in strange and answers != {known[n]}]
+    if misplaced:
+        found.append(f"order: {len(misplaced)} of {len(frames)} frames, first {misplaced[0]}")
+    return found
+
+
+def _damaged(
+    case: Case, verdict: Verdict, intact: list[Verdict], result: dict[str, Any], frames: dict[int, set[str]]
+) -> list[str]:
+    """Frames of a damaged file that are neither the oracle's from before the damage nor those of the good file."""
+    sources = intact if case.rule == "lost" else [verdict, *intact]
+    allowed = {answer for source in sources for _, answer in source.frames}
+    wrong = [n for n, answers in frames.items() if not answers <= allowed]
+    if wrong:
+        told = f"the oracle: {verdict.complaint}" if verdict.complaint else "not noticed by the oracle"
+        return [f"damaged: {len(wrong)} of {len(frames)} frames, first {wrong[0]} of {result['length']} ({told})"]
+    if not case.timed or case.rule != "lost":
+        return []
+    known = {pair for source in [verdict, *intact] for pair in source.frames}
+    times = dict(enumerate(result["pts"]))
+    wrong = [n for n, answers in frames.items() if n in times and not {(times[n], one) for one in answers} <= known]
+    return [f"times: {len(wrong)} of {len(frames)} frames, first {wrong[0]} at {times[wrong[0]]}"] if wrong else []
 
 
 def _short(value: Any) -> str:

@@ -18,20 +18,17 @@ what is known of the result:
 from __future__ import annotations
 
 import struct
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-import mp4
-import packets
-from bases import Base
+import make
+import streams
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "media"))
-import make  # noqa: E402
-import streams  # noqa: E402
+from adversarial import mp4, packets
+from adversarial.bases import Base
 
 ANNEXB = {"h264": "-bsf:v h264_mp4toannexb", "hevc": "-bsf:v hevc_mp4toannexb"}
 #: Containers that the ffmpeg program can copy packets into.

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pixels
+import make
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "media"))
-import make  # noqa: E402
+from adversarial import pixels
 
 #: Wall-clock limit of one run; a file that needs longer has no oracle.
 SECONDS = 20

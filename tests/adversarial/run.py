@@ -31,10 +31,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import bases
-import cases
-import compare
-import oracle
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from adversarial import bases, cases, compare, oracle  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 THREADS = [1, 2, 4]

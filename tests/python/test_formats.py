@@ -1,0 +1,120 @@
+"""Each demuxer and decoder of the FFmpeg build over a file of its own: frames and times are the ffmpeg program's.
+
+A demuxer that is built without the parser that it needs still opens files; it cuts frames at the wrong bytes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import framespool as fsp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from adversarial import bases, oracle  # noqa: E402
+
+#: Each demuxer's files, and the container's name in ``Video.info``.
+DEMUXERS = {
+    "mov": ("mov", ["h264.mp4", "h264_fragments.mp4", "av1.mp4", "vp9_plain.mp4", "cinepak_plain.mov"]),
+    "matroska": ("matroska", ["h264_plain.mkv", "vp8.webm", "av1_plain.mkv", "raw_plain.mkv", "theora_plain.mkv"]),
+    "avi": ("avi", ["mpeg4_plain.avi", "vp8_plain.avi", "wmv2_plain.avi"]),
+    "mpegts": ("mpegts", ["h264_plain.ts", "hevc_plain.ts", "mpeg1_plain.ts", "mpeg2_plain.ts", "mpeg4_plain.ts"]),
+    "mpegps": ("mpeg", ["mpeg1.mpg", "mpeg2.mpg"]),
+    "mpegvideo": ("mpegvideo", ["mpeg1_plain.m1v", "mpeg2_plain.m2v"]),
+    "flv": ("flv", ["flv1.flv", "h264_plain.flv", "hevc_plain.flv", "av1_plain.flv", "vp9_plain.flv"]),
+    "ogg": ("ogg", ["theora.ogv", "vp8_plain.ogv"]),
+    "h264": ("h264", ["h264_plain.h264"]),
+    "hevc": ("hevc", ["hevc_plain.h265"]),
+    "ivf": ("ivf", ["vp8_plain.ivf", "vp9_plain.ivf", "av1_plain.ivf"]),
+    "obu": ("obu", ["av1_plain.obu"]),
+    "av1": ("av1", ["av1annexb.obu"]),
+    "mjpeg": ("mjpeg", ["mjpeg_plain.mjpeg"]),
+    "m4v": ("m4v", ["mpeg4_plain.m4v"]),
+    "asf": ("asf", ["wmv1.wmv", "msmpeg4v3_plain.wmv"]),
+    "gif": ("gif", ["gif.gif", "gifdelays.gif"]),
+}
+#: Each decoder's file, the codec's name in ``Video.info``, and the parser that FFmpeg has for the codec.
+DECODERS = {
+    "h264": ("h264.mp4", "h264", "h264"),
+    "hevc": ("hevc.mp4", "hevc", "hevc"),
+    "vp8": ("vp8.webm", "vp8", "vp8"),
+    "vp9": ("vp9.webm", "vp9", "vp9"),
+    "libdav1d": ("av1.mp4", "av1", "av1"),
+    "mpeg4": ("mpeg4.mp4", "mpeg4", "mpeg4video"),
+    "msmpeg4v2": ("msmpeg4v2.avi", "msmpeg4v2", None),
+    "msmpeg4v3": ("msmpeg4v3.avi", "msmpeg4v3", None),
+    "mpeg1video": ("mpeg1.mpg", "mpeg1video", "mpegvideo"),
+    "mpeg2video": ("mpeg2.mpg", "mpeg2video", "mpegvideo"),
+    "mjpeg": ("mjpeg.avi", "mjpeg", "mjpeg"),
+    "png": ("png.mov", "png", "png"),
+    "rawvideo": ("raw.avi", "rawvideo", None),
+    "ffv1": ("ffv1inter.mkv", "ffv1", "ffv1"),
+    "flv": ("flv1.flv", "flv1", None),
+    "h263": ("h263.3gp", "h263", "h263"),
+    "theora": ("theora.ogv", "theora", "vp3"),
+    "wmv1": ("wmv1.wmv", "wmv1", None),
+    "wmv2": ("wmv2.wmv", "wmv2", None),
+    "prores": ("prores.mov", "prores", "prores"),
+    "gif": ("gif.gif", "gif", "gif"),
+    "cinepak": ("cinepak.avi", "cinepak", None),
+}
+#: Decoders without a file, with the parser and the reason.
+UNTESTED = {
+    "msmpeg4v1": (None, "no encoder exists; only the layout of headers differs from version 2"),
+    "vc1": ("vc1", "the ffmpeg program has no encoder; tested where FRAMESPOOL_CORPUS is set"),
+    "wmv3": (None, "the ffmpeg program has no encoder; the same decoder as vc1"),
+}
+#: Bitstream filters without which a demuxer or decoder of the build does not work, and who asks for them.
+FILTERS = {
+    "av1_frame_merge": "the obu and av1 demuxers",
+    "vp9_superframe_split": "the vp9 decoder",
+    "extract_extradata": "libavformat, for streams whose headers stand in packets",
+}
+
+
+@pytest.fixture(scope="module")
+def built() -> dict[str, set[str]]:
+    """What scripts/build_ffmpeg.sh enables, by kind."""
+    kinds = ("DEMUXERS", "DECODERS", "PARSERS", "BSFS")
+    command = f"source {ROOT / 'scripts' / 'build_ffmpeg.sh'}; printf '%s\\n' {' '.join(f'${kind}' for kind in kinds)}"
+    said = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.split()
+    return {kind: set(line.split(",")) for kind, line in zip(kinds, said, strict=True)}
+
+
+def test_every_demuxer_and_decoder_has_a_file_or_a_reason(built):
+    assert set(DEMUXERS) == built["DEMUXERS"]
+    assert set(DECODERS) | set(UNTESTED) == built["DECODERS"]
+    assert not set(DECODERS) & set(UNTESTED)
+
+
+def test_every_parser_and_filter_that_is_needed_is_built(built):
+    needed = {parser for _, _, parser in DECODERS.values()} | {parser for parser, _ in UNTESTED.values()}
+    assert needed - {None} == built["PARSERS"]
+    assert set(FILTERS) <= built["BSFS"]
+
+
+FILES = sorted({name for _, names in DEMUXERS.values() for name in names} | {name for name, _, _ in DECODERS.values()})
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_frames_and_times_are_those_of_the_ffmpeg_program(name):
+    path = bases.folder() / name
+    verdict = oracle.judge(path)
+    assert verdict.complaint is None and verdict.compared and verdict.frames
+    video = fsp.Video(path, index=False)
+    num, den = video.info.time_base
+    times = [round(seconds * den / num) for seconds in video.pts_seconds]
+    found = [oracle.digest(frame.numpy()) for frame in video]
+    assert found == [answer for _, answer in verdict.frames]
+    (container,) = {base.container for base in bases.bases() if base.name == name}
+    if container not in bases.TIMELESS:
+        assert times == [pts for pts, _ in verdict.frames]
+    for demuxer, (said, names) in DEMUXERS.items():
+        if name in names:
+            assert video.info.container.split(",")[0] == said, demuxer
+    for decoder, (file, codec, _) in DECODERS.items():
+        if name == file:
+            assert video.info.codec == codec, decoder

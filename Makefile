@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-PYTHON_CODE := python tests/python tests/media demo benches examples scripts
+PYTHON_CODE := python tests/python tests/media tests/adversarial demo benches examples scripts
 # A folder of videos for `make demo`, and options for `make bench`.
 VIDEOS ?=
 ARGS ?=

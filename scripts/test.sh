@@ -4,7 +4,7 @@
 #   scripts/test.sh        what README promises: set-up, Rust tests, Python tests, the GPU path on a simulated driver; over the
 #                          generated media alone, also where FRAMESPOOL_CORPUS is set
 #   scripts/test.sh rest   what else must hold before a change goes in: lints, licences, PTX, sanitizers, the wheel in every Python,
-#                          PyTorch, JAX and Ray, stubs, documentation, and the additional corpus where FRAMESPOOL_CORPUS names one
+#                          PyTorch, JAX and Ray, stubs, documentation, 300 odd files, and the additional corpus where FRAMESPOOL_CORPUS names one
 #
 # `make test` is the first, `make test-all` both. All test media are made by the set-up. With CI set, Cargo.lock must be up to date.
 set -uo pipefail
@@ -64,7 +64,7 @@ source scripts/env.sh
 export FRAMESPOOL_INDEX=off
 
 locked=${CI:+--locked}
-python_code="python tests/python tests/media demo benches examples scripts"
+python_code="python tests/python tests/media tests/adversarial demo benches examples scripts"
 rust=(cargo test --workspace --features framespool-kernels/shim $locked)
 pytest=(python -m pytest -n 2)
 
@@ -109,6 +109,8 @@ if [ "$tier" = promised ]; then
 else
   lints
   corpus_tier
+  step "odd files" python tests/adversarial/run.py --cases 300 --seed 1
+  step "loaders given up over odd files" python tests/adversarial/leaks.py --loaders 1000
   step "nvJPEG's own header and library" scripts/kernels.py nvjpeg
   step "CUDA kernels, sanitized" scripts/kernels.py sanitize
   step "PTX as committed" scripts/kernels.py check

@@ -190,14 +190,10 @@ def removed(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed")
 def moved(m: Material) -> tuple[bytes, str]:
-    """Two stretches have changed places."""
-    size = m.draw.choice([16, 188, 1000])
-    a, b = sorted(m.draw.choice(m.payload) for _ in range(2))
-    if b - a < size:
-        raise NotApplicable
-    data = m.data
-    swapped = data[:a] + data[b : b + size] + data[a + size : b] + data[a : a + size] + data[b + size :]
-    return swapped, f"{size} bytes at {a} and {b} exchanged"
+    """Two neighboring stretches have changed places."""
+    size, at, data = m.draw.choice([16, 188, 1000]), m.draw.choice(m.payload), m.data
+    swapped = data[:at] + data[at + size : at + 2 * size] + data[at : at + size] + data[at + 2 * size :]
+    return swapped, f"twice {size} bytes at {at} exchanged"
 
 
 @mutation("changed")

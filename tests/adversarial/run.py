@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -195,6 +196,7 @@ class Run:
                 more = oracle.judge(path, f"0:v:{stream}", stop=False).frames
                 verdict.frames += more[len(verdict.frames) :][:HELD]
             outcome = compare.check(case, verdicts, intact, results)
+        path.unlink()
         if tell:
             print(case)
             for verdict in verdicts:
@@ -213,13 +215,15 @@ class Run:
 
 
 def versions() -> str:
-    """The programs that take part."""
+    """The programs that take part, and the generator: its cases have these names in this version only."""
     import framespool
 
     program = subprocess.run([oracle.make.FFMPEG, "-version"], capture_output=True, text=True).stdout.split()[2]
     linked = framespool._framespool.ffmpeg_version
+    content = b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py")))
+    generator = hashlib.sha256(content + bases.folder().name.encode()).hexdigest()[:12]
     return (
-        f"framespool {framespool.__version__} with FFmpeg {linked}; oracle: ffmpeg {program}; "
+        f"generator {generator}; framespool {framespool.__version__} with FFmpeg {linked}; oracle: ffmpeg {program}; "
         f"Python {platform.python_version()}, {os.cpu_count()} cores"
     )
 

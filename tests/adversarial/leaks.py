@@ -1,0 +1,92 @@
+"""Loaders over odd files that are given up at any point: nothing may stay behind.
+
+    python tests/adversarial/leaks.py --loaders 1000 --seed 1
+
+Each loader reads a few generated cases, with other numbers of threads and another policy for errors each time, and is
+dropped after none to three batches. File descriptors, threads and memory are measured at rest, when a tenth of the
+loaders are gone and at the end; the exit status is 1 where one of them grew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+os.environ["FRAMESPOOL_INDEX"] = "off"
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "python")]
+import framespool as fsp  # noqa: E402
+from soak import FLAT, at_rest, give_memory_back  # noqa: E402
+
+from adversarial import bases, cases  # noqa: E402
+
+#: Generated files, of which each loader takes some.
+FILES = 60
+
+
+def abandon(files: list[str], dice: Random, counts: Counter[str]) -> None:
+    """Makes a loader, takes some batches of it and drops it."""
+    chosen = [(path, label) for label, path in enumerate(dice.sample(files, 4))]
+    rule = dice.choice(
+        [
+            fsp.sampling.random(sequence_length=4, stride=2, clips_per_video=3),
+            fsp.sampling.windows(sequence_length=2, step=3),
+        ]
+    )
+    keywords = {
+        "batch_size": dice.choice([1, 3]),
+        "num_threads": dice.choice([1, 2, 4]),
+        "on_error": dice.choice(["raise", "skip", "replace"]),
+        "prefetch": dice.choice([0, 2]),
+        "transforms": [fsp.transforms.Resize((32, 32))],
+    }
+    with contextlib.suppress(fsp.Error):
+        loader = fsp.ClipLoader(chosen, rule, seed=dice.randrange(1 << 32), index=False, **keywords)
+        batches = iter(loader)
+        for _ in range(dice.randrange(4)):
+            try:
+                next(batches)
+                counts["batches"] += 1
+            except StopIteration:
+                break
+            except fsp.Error as error:
+                counts[type(error).__name__] += 1
+
+
+def main() -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loaders", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    give_memory_back()
+    dice, counts = Random(options.seed), Counter()
+    with tempfile.TemporaryDirectory(prefix="leaks-") as folder:
+        files = []
+        for number in range(FILES):
+            case = cases.draw(f"{options.seed}/{number}", bases.folder())
+            files.append(str(Path(folder) / f"{number}{case.suffix}"))
+            Path(files[-1]).write_bytes(case.data)
+        warm = options.loaders // 10
+        for _ in range(warm):
+            abandon(files, dice, counts)
+        before = at_rest()
+        for _ in range(options.loaders - warm):
+            abandon(files, dice, counts)
+        after = at_rest()
+    print(
+        f"{options.loaders} loaders given up:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    )
+    grown = [name for name, limit in FLAT.items() if after[name] - before[name] > limit]
+    for name in FLAT:
+        print(f"  {name:8} {before[name]:9.1f} -> {after[name]:9.1f}{'  GROWS' if name in grown else ''}")
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

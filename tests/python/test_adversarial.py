@@ -1,0 +1,138 @@
+"""The generator of odd files (tests/adversarial): its cases can be made again, and its judge can say no."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from adversarial import bases, cases, compare, mutations, oracle, run  # noqa: E402
+
+FRAMES = [(512 * n, f"frame{n}") for n in range(6)]
+
+
+def case(rule: str, base: str = "h264.mp4") -> cases.Case:
+    return cases.Case("0/0", cases.BASES[base], "none", "", rule, b"")
+
+
+def result(frames: dict[int, str | None], **keywords: Any) -> dict[str, Any]:
+    """What a reader says of a video whose frames come alike in every way."""
+    ways = ("alone, 1 threads", "alone, 2 threads", "sequential, 1 threads", "decord, 4 threads")
+    return {
+        "error": None,
+        "length": len(frames),
+        "pts": [512 * n for n in range(len(frames))],
+        "answers": {way: {str(n): answer for n, answer in frames.items()} for way in ways},
+        "errors": {},
+        "unfair": [],
+        "seconds": {"open": 0.1},
+        "peak": 60.0,
+        **keywords,
+    }
+
+
+def right() -> dict[int, str | None]:
+    return {n: answer for n, (_, answer) in enumerate(FRAMES)}
+
+
+def judged(rule: str, verdict: oracle.Verdict, *results: dict[str, Any], base: str = "h264.mp4") -> compare.Outcome:
+    return compare.check(case(rule, base), [verdict], [oracle.Verdict(FRAMES)], list(results))
+
+
+@pytest.mark.parametrize("rule", ["same", "changed", "lost", "streams"])
+def test_the_oracles_frames_are_exact(rule):
+    outcome = judged(rule, oracle.Verdict(FRAMES), result(right()), result(right()))
+    assert (outcome.kind, outcome.findings) == ("exact", [])
+
+
+GOOD = oracle.Verdict(FRAMES)
+ENDED = oracle.Verdict(FRAMES[:2], "damage")
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict", "changes", "kind"),
+    [
+        ("same", GOOD, {3: "other"}, "pixels"),
+        ("same", GOOD, {3: "frame4", 4: "frame3"}, "order"),
+        ("same", GOOD, {3: None}, "refused"),
+        ("changed", GOOD, {3: "other"}, "pixels"),
+        ("changed", ENDED, {1: "other"}, "damaged"),
+        ("lost", GOOD, {5: "other"}, "damaged"),
+        ("lost", ENDED, {5: "other"}, "damaged"),
+        ("streams", GOOD, {0: "other"}, "pixels"),
+    ],
+)
+def test_a_wrong_frame_is_found(rule, verdict, changes, kind):
+    outcome = judged(rule, verdict, result({**right(), **changes}))
+    assert outcome.kind == "finding"
+    assert any(text.startswith(f"{kind}:") for text in outcome.findings), outcome.findings
+
+
+def test_frames_behind_the_damage_are_those_of_the_good_file_or_errors():
+    assert judged("changed", ENDED, result({**right(), 2: None, 3: None})).kind == "partly"
+    assert judged("lost", ENDED, result(right())).kind == "exact"
+    other_release = oracle.Verdict([*FRAMES[:3], (1536, "odd"), *FRAMES[4:]])
+    assert judged("changed", other_release, result({**right(), 3: "other"}), base="wmv1.wmv").kind == "unjudged"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "kind"),
+    [
+        ({"pts": [0, 512, 1024, 1537, 2048, 2560]}, "times"),
+        ({"length": 5}, "length"),
+        ({"error": "MalformedError: x.mp4"}, "refused"),
+        ({"seconds": {"alone": 11.0}}, "slow"),
+        ({"peak": 1500.0}, "memory"),
+        ({"unfair": ["died at 'open'"]}, "unfair"),
+    ],
+)
+def test_other_faults_are_found(keywords, kind):
+    outcome = judged("same", GOOD, result(right(), **keywords))
+    assert any(text.startswith(f"{kind}:") for text in outcome.findings), outcome.findings
+
+
+def test_ways_that_differ_are_found():
+    for way, answer in (("sequential, 1 threads", "other"), ("decord, 4 threads", None), ("alone, 2 threads", None)):
+        odd = result(right())
+        odd["answers"][way] = {**odd["answers"][way], "3": answer}
+        assert any(text.startswith("access:") for text in judged("changed", ENDED, odd).findings), way
+    other = result({**right(), 4: None})
+    assert any(text.startswith("unstable:") for text in judged("changed", ENDED, result(right()), other).findings)
+
+
+@pytest.mark.parametrize("mutation", mutations.ALL, ids=lambda mutation: mutation.name)
+def test_every_mutation_makes_another_file_and_the_same_one_again(mutation):
+    folder = bases.folder()
+
+    def made(name: str, seed: int) -> bytes:
+        base = cases.BASES[name]
+        data = (folder / name).read_bytes()
+        return mutation.apply(mutations.Material(base, data, random.Random(seed), folder, cases.BASES))[0]
+
+    fitting = [name for name, base in cases.BASES.items() if mutation.fits(base)]
+    for seed, name in enumerate(fitting * 10):
+        try:
+            first = made(name, seed)
+        except mutations.NotApplicable:
+            continue
+        assert made(name, seed) == first
+        if mutation.name == "intact" or first != (folder / name).read_bytes():
+            return
+    pytest.fail("it fits no base")
+
+
+def test_a_case_is_judged_by_reading_it(monkeypatch):
+    started = run.Run(bases.folder())
+    try:
+        case, outcome = started.case("intact/h264.mp4")
+        assert (outcome.kind, outcome.findings) == ("exact", [])
+        assert case.data == (bases.folder() / "h264.mp4").read_bytes()
+        monkeypatch.setattr(oracle, "judge", lambda *_: oracle.Verdict(FRAMES * 5))
+        _, outcome = started.case("intact/h264.mp4")
+        assert outcome.kind == "finding"
+    finally:
+        started.close()

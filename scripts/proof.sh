@@ -5,7 +5,7 @@
 #   scripts/proof.sh mutants     that this model can fail: one mistake at a time in a copy of the spool, each of which it must notice
 #   scripts/proof.sh mutate      mutation testing: the share of mutants of plan, index, order, batch and the pixel pass that the tests kill,
 #                                on a sample (cargo-mutants; --minutes 45; scripts/proof_mutate.py)
-#   scripts/proof.sh asan        the unit tests under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
+#   scripts/proof.sh asan        the unit tests and 200 odd files under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
 #   scripts/proof.sh miri        the memory of batches, which threads write in parts, in Rust's own interpreter (a nightly Rust with miri)
 #   scripts/proof.sh tsan        shows whether ThreadSanitizer can judge this toolchain's locks (a nightly Rust)
 #   scripts/proof.sh valgrind    a Python loop under memcheck: no error of ours, no leak that grows with the batches (valgrind)
@@ -34,9 +34,13 @@ mutate() { python scripts/proof_mutate.py "$@"; }
 asan() {
   nightly
   local flags="-fsanitize=address -fno-omit-frame-pointer -g"
-  env "CFLAGS_${host//-/_}=$flags" RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" \
-    ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}" \
-    cargo +nightly test --target "$host" --package framespool --lib "$@"
+  local run=(env "CFLAGS_${host//-/_}=$flags" RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan"
+    ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
+    cargo +nightly test --target "$host" --package framespool)
+  "${run[@]}" --lib "$@"
+  [ $# -eq 0 ] || return 0
+  "$python" tests/adversarial/run.py --cases 200 --write "$target/odd-files"
+  FRAMESPOOL_ODD_FILES=$(realpath "$target/odd-files") "${run[@]}" --test engine -- --ignored odd_files
 }
 
 # The one place of `src` where Rust alone hands out memory by address; other `unsafe` calls C, or is vector code (kernels), which Miri

@@ -12,7 +12,7 @@ from adversarial.oracle import Verdict
 #: Codecs whose inverse transform is not defined to the bit: of coefficients that no encoder writes, which changed bits
 #: make, two releases of the decoder compute different pixels.
 INEXACT = {"mpeg4", "msmpeg4", "wmv", "h263", "flv1", "mpeg12", "intra"}
-#: What one file may cost.
+#: What one file may cost: processor time of one way of reading it, and resident memory.
 SECONDS, MIB = 10.0, 1024.0
 
 

@@ -241,9 +241,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="cases at one time")
     parser.add_argument("--case", action="append", default=[], help="only this one, with all that was seen of it")
     parser.add_argument("--keep", type=Path, help="where the file of --case is left")
+    parser.add_argument("--write", type=Path, help="a folder that gets the files of all cases; none is judged")
     parser.add_argument("--record", type=Path, help="a file that gets the counts and all findings")
     options = parser.parse_args()
 
+    if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        for number in range(options.first, options.first + options.cases):
+            case = cases.draw(f"{options.seed}/{number}", bases.folder())
+            (options.write / f"{options.seed}-{number}{case.suffix}").write_bytes(case.data)
+        return 0
     run = Run(bases.folder())
     began = time.monotonic()
     outcomes: dict[str, list[tuple[str, compare.Outcome]]] = defaultdict(list)

@@ -115,6 +115,29 @@ fn random_damage_ends_in_frames_or_typed_errors() {
     assert!(tried > 500 && whole > 50 && refused > 100, "{tried} tried, {whole} decoded, {refused} refused");
 }
 
+/// Under a sanitizer, files that a generator made, other ones for each seed.
+#[test]
+#[ignore = "reads the folder that FRAMESPOOL_ODD_FILES names; scripts/proof.sh asan makes one"]
+fn odd_files_end_in_frames_or_typed_errors() {
+    let folder =
+        std::env::var_os("FRAMESPOOL_ODD_FILES").expect("FRAMESPOOL_ODD_FILES names a folder of videos");
+    let mut bench = Workbench::new(Recipe::new(Vec::new(), Dtype::U8, Layout::Nthwc).unwrap());
+    let (mut whole, mut refused) = (0, 0);
+    for file in std::fs::read_dir(folder).expect("a folder") {
+        let path = file.expect("an entry").path();
+        let bytes = std::fs::read(&path).expect("readable");
+        match use_it(bytes, &mut bench, Instant::now() + Duration::from_secs(60)) {
+            Ok(_) => whole += 1,
+            Err(error @ (Error::Internal { .. } | Error::Argument(_) | Error::Interrupted)) => {
+                panic!("{}: {error}", path.display())
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("odd files: {whole} gave their frames, {refused} an error");
+    assert!(whole > 0 && refused > 0, "{whole} decoded, {refused} refused");
+}
+
 /// An IVF file says of each frame when it is shown, in 64 bits.
 #[test]
 fn times_further_apart_than_a_number_can_say_are_an_error() {

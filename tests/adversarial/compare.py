@@ -200,13 +200,13 @@ def _short(value: Any) -> str:
     return text if len(text) < 60 else f"{text[:57]}..."
 
 
-def tally(outcomes: dict[str, list[tuple[str, Outcome]]]) -> list[str]:
+def tally(outcomes: dict[str, list[Outcome]]) -> list[str]:
     """Lines of a table: mutation, cases, and how many came to which outcome."""
     kinds = ["exact", "partly", "refused", "unjudged", "finding"]
     lines = [f"{'mutation':24}{'cases':>8}" + "".join(f"{kind:>10}" for kind in kinds)]
     totals: Counter[str] = Counter()
     for name, found in sorted(outcomes.items()):
-        counts = Counter(outcome.kind for _, outcome in found)
+        counts = Counter(outcome.kind for outcome in found)
         totals += counts
         lines.append(f"{name:24}{len(found):8}" + "".join(f"{counts[kind]:10}" for kind in kinds))
     lines.append(f"{'all':24}{totals.total():8}" + "".join(f"{totals[kind]:10}" for kind in kinds))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ import time
 import zlib
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -208,12 +210,16 @@ class Run:
             for good in intact:
                 print("  intact: " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in good.frames))
             print(f"  framespool: {results[0]['length']} frames, {results[0]['error'] or ''} pts {results[0]['pts']}")
+            first: dict[str, str | None] = {}
             for way, answers in results[0]["answers"].items():
                 listed = sorted(answers.items(), key=lambda pair: int(pair[0]))
-                print(f"    {way}: " + " ".join(f"{index}:{(answer or '-')[:6]}" for index, answer in listed))
+                other = [(index, answer) for index, answer in listed if first.setdefault(index, answer) != answer]
+                shown = listed if way.startswith("alone, 1") else other
+                print(f"    {way}: " + (" ".join(f"{n}:{(answer or '-')[:6]}" for n, answer in shown) or "the same"))
             for way, error in results[0]["errors"].items():
                 print(f"    {way}: {error}")
             print(f"  seconds {results[0]['seconds']}, peak {results[0]['peak']:.0f} MiB")
+            print("    ".join([f"  {outcome.kind}\n", *(f"{text}\n" for text in outcome.findings)]))
         return case, outcome
 
 
@@ -231,6 +237,42 @@ def versions() -> str:
     )
 
 
+@dataclass
+class Log:
+    """What came of the cases so far."""
+
+    title: str
+    began: float = field(default_factory=time.monotonic)
+    outcomes: dict[str, list[compare.Outcome]] = field(default_factory=lambda: defaultdict(list))
+    findings: list[str] = field(default_factory=list)
+
+    def add(self, mutation: str, text: str, outcome: compare.Outcome) -> None:
+        """Notes a case."""
+        self.outcomes[mutation].append(outcome)
+        if outcome.findings:
+            self.findings.append("\n    ".join([text, *outcome.findings]))
+
+    def summary(self) -> list[str]:
+        """Programs, counts by mutation and outcome."""
+        return [
+            f"Odd files, {time.strftime('%Y-%m-%d')}: {self.title}, {time.monotonic() - self.began:.0f} s",
+            versions(),
+            "",
+            *compare.tally(self.outcomes),
+            "",
+            f"{len(self.findings)} cases with findings; again by: python tests/adversarial/run.py --case NAME",
+        ]
+
+
+def judge(run: Run, name: str) -> tuple[str, str, compare.Outcome]:
+    """The mutation, the text and the outcome of a case; an error of this program's own is a finding too."""
+    try:
+        case, outcome = run.case(name)
+    except Exception as error:
+        return "(none)", name, compare.Outcome("finding", [f"generator: {error!r}"])
+    return case.mutation, str(case), outcome
+
+
 def main() -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -245,53 +287,32 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="a file that gets the counts and all findings")
     options = parser.parse_args()
 
+    numbers = range(options.first, options.first + options.cases)
+    names = [f"intact/{base}" for base in cases.BASES] if options.intact else [f"{options.seed}/{n}" for n in numbers]
     if options.write:
         options.write.mkdir(parents=True, exist_ok=True)
-        for number in range(options.first, options.first + options.cases):
-            case = cases.draw(f"{options.seed}/{number}", bases.folder())
-            (options.write / f"{options.seed}-{number}{case.suffix}").write_bytes(case.data)
+        for name in names:
+            case = cases.draw(name, bases.folder())
+            (options.write / f"{name.replace('/', '-')}{case.suffix}").write_bytes(case.data)
         return 0
     run = Run(bases.folder())
-    began = time.monotonic()
-    outcomes: dict[str, list[tuple[str, compare.Outcome]]] = defaultdict(list)
-    findings: list[str] = []
     try:
         if options.case:
-            for name in options.case:
-                case, outcome = run.case(name, options.keep, tell=True)
-                print(f"  {outcome.kind}: " + "\n    ".join(outcome.findings))
-                findings += outcome.findings
-            return 1 if findings else 0
-        names = [f"{options.seed}/{number}" for number in range(options.first, options.first + options.cases)]
-        if options.intact:
-            names = [f"intact/{base}" for base in cases.BASES]
+            return int(any(run.case(name, options.keep, tell=True)[1].findings for name in options.case))
+        log = Log(f"{len(names)} cases from {names[0]} on, {options.jobs} at a time")
         with ThreadPoolExecutor(options.jobs) as pool:
-            for done, (case, outcome) in enumerate(pool.map(run.case, names), 1):
-                outcomes[case.mutation].append((case.name, outcome))
-                if outcome.findings:
-                    findings.append(f"{case}\n    " + "\n    ".join(outcome.findings))
-                    print(findings[-1], flush=True)
-                if done % 500 == 0:
-                    print(
-                        f"... {done} cases, {len(findings)} with findings, {time.monotonic() - began:.0f} s", flush=True
-                    )
+            for done, judged in enumerate(pool.map(functools.partial(judge, run), names), 1):
+                log.add(*judged)
+                if judged[2].findings:
+                    print(log.findings[-1], flush=True)
+                if done % 500 == 0 or done == len(names):
+                    if options.record:  # a long run that is ended leaves what it has found
+                        options.record.write_text("\n".join([*log.summary(), *log.findings]) + "\n")
+                    print(f"... {done} cases, {len(log.findings)} with findings", flush=True)
     finally:
         run.close()
-    seconds = time.monotonic() - began
-    lines = [
-        f"Odd files, {time.strftime('%Y-%m-%d')}: {len(names)} cases of seed {options.seed} from {options.first} on, "
-        f"{options.jobs} at a time, {seconds:.0f} s",
-        versions(),
-        "",
-        *compare.tally(outcomes),
-        "",
-        f"{len(findings)} cases with findings; again by: python tests/adversarial/run.py --case <seed>/<number>",
-        *findings,
-    ]
-    print("\n".join(lines[: len(lines) - len(findings)]))
-    if options.record:
-        options.record.write_text("\n".join(lines) + "\n")
-    return 1 if findings else 0
+    print("\n".join(log.summary()))
+    return 1 if log.findings else 0
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ MODULES = (
     "framespool.compat.torchcodec.transforms",
     "framespool.compat.torchcodec",
     "framespool.compat.decord.bridge",
+    "framespool.compat.lerobot",
     "framespool.compat.decord.ndarray",
     "framespool.compat.decord",
     "framespool.sampling",

@@ -303,6 +303,33 @@ impl StreamInfo {
     }
 }
 
+/// What a container's headers and first packets state about a video stream beside what decoding needs: claims, held against nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StreamHeader {
+    /// Stated duration.
+    pub duration_seconds: Option<f64>,
+    /// Stated time of the first frame.
+    pub start_seconds: Option<f64>,
+    /// Bits per second; 0 if unknown.
+    pub bit_rate: i64,
+    /// Stated number of frames.
+    pub num_frames: Option<u64>,
+    /// Frame rate of which all times are multiples, as libavformat estimates it.
+    pub frame_rate: Option<(u32, u32)>,
+    /// Width of a pixel divided by its height; (0, 1) if unknown.
+    pub sample_aspect: (i32, i32),
+    /// libavutil's name of the decoder's pixel format, such as "yuv420p10le".
+    pub pixel_format: Option<String>,
+    /// Bits of a component in that format.
+    pub bit_depth: Option<u32>,
+    /// libavutil's name of the color primaries; `None` if unspecified.
+    pub color_primaries: Option<String>,
+    /// Likewise of the transfer characteristic.
+    pub color_transfer: Option<String>,
+    /// Likewise of the matrix.
+    pub color_space: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 
 mod colour;
 mod decoder;
+mod header;
 mod many;
 mod probe;
 mod stream;

@@ -159,7 +159,7 @@ class Video:
 
     def __new__(
         cls,
-        source: _Source,
+        source: _Source | Any,
         name: str,
         threads: int,
         index: _Index,
@@ -177,6 +177,10 @@ class Video:
     def colour_names(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
         """FFmpeg's names of primaries, transfer and matrix, "limited" or "full", "PQ" or "HLG"; the first frame is
         decoded for it."""
+    def header(self) -> dict[str, Any]:
+        """What the container's headers state of the stream, by name."""
+    def left_to_cpu(self) -> str | None:
+        """Why the GPU's decoder left frames of the last call to the CPU."""
     def probe(self, frames: int, stride: int) -> dict[str, Any]:
         """What is found by looking through the packets; costs are those of a clip of so many frames, so far apart."""
     def all_pts_seconds(self) -> list[float]:

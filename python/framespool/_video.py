@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal, Protocol, TypeGuard, overload
 
 from framespool import _framespool
 from framespool._check import choice, device_number, stream_index, whole
@@ -21,6 +21,19 @@ from framespool.transforms._lists import finish, split
 
 Dtype = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
 ClipLayout = Literal["THWC", "TCHW", "CTHW"]
+
+
+class FileObject(Protocol):
+    """A file object opened for reading bytes. ``seek`` returns the new position; ``read`` may return less than ``size``
+    bytes, and none only at the end."""
+
+    def read(self, size: int, /) -> bytes: ...
+    def seek(self, offset: int, whence: int, /) -> int: ...
+
+
+def is_file_object(source: object) -> TypeGuard[FileObject]:
+    """Whether this is a file object rather than something that is stored (a path may be both)."""
+    return not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read") and hasattr(source, "seek")
 
 
 @dataclass(frozen=True)
@@ -150,17 +163,19 @@ class Frames:
 class Video:
     """A video whose frames can be had in any order, exactly.
 
-    ``source``: a path or URL, the bytes of a file, a :class:`framespool.datasets.Member` of an archive, a
-    :class:`framespool.datasets.Cell` of a table, or a :class:`framespool.datasets.FrameFolder`. ``device``: where
-    frames land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it
-    can decode the video exactly), ``"cpu"`` or ``"nvdec"``; the frames are the same. ``num_threads``: threads that
-    decode the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a
+    ``source``: a path or URL, the bytes of a file, a file object opened for bytes, a
+    :class:`framespool.datasets.Member` of an archive, a :class:`framespool.datasets.Cell` of a table, or a
+    :class:`framespool.datasets.FrameFolder`. Of a file object only the wanted ranges are read, by ``seek(offset,
+    whence)`` and ``read(size)``; it must stay open, and nobody else may move it meanwhile. ``device``: where frames
+    land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can
+    decode the video exactly), ``"cpu"`` or ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode
+    the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a
     DataLoader.
 
     ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
     again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
     else a folder in the user's cache), a folder, or ``False`` for nowhere. An index is used only while the file stays
-    as it was. Those of members of archives are not kept.
+    as it was. Those of members of archives and of file objects are not kept.
 
     ``stream``: which video stream of a file that has several, by its index among all streams (``info.streams``). By
     default the one that FFmpeg's ``av_find_best_stream`` takes, as other libraries do; cover art is never taken. Raises
@@ -179,7 +194,7 @@ class Video:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes | FrameFolder | Member | Cell,
+        source: str | os.PathLike[str] | bytes | FrameFolder | Member | Cell | FileObject,
         *,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
@@ -191,9 +206,10 @@ class Video:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         choice("hdr", hdr, ("warn", "ignore"))
-        if not isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member, Cell)):
+        stored = isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member, Cell))
+        if not stored and not is_file_object(source):
             raise ArgumentError(
-                "source must be a path, bytes, datasets.Member, datasets.Cell or datasets.FrameFolder, "
+                "source must be a path, bytes, a file object, datasets.Member, datasets.Cell or datasets.FrameFolder, "
                 f"got {type(source).__name__}"
             )
         self._source = source
@@ -240,6 +256,8 @@ class Video:
     def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
+        if is_file_object(self._source):
+            raise TypeError("a Video made from a file object is not pickled; open it again from a path")
         made_from = (self._source, self.device, self.decoder, self._asked_threads, self._index, self._stream, self._hdr)
         return (_reopen, made_from)
 

@@ -8,6 +8,7 @@ mod datasets;
 mod dlpack;
 mod entries;
 mod errors;
+mod file_object;
 mod gpu;
 mod images;
 mod index;

@@ -23,8 +23,10 @@ use framespool::video::{FrameStream, Picture, Video as Engine, Workbench};
 use framespool::Error;
 use framespool_datasets::Tables;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 
 use crate::errors::{same_process, warn_of_hdr, OrRaise};
+use crate::file_object::FileObject;
 use crate::index::{Kept, Wanted};
 use crate::order::word;
 use crate::recipe::{recipe, Step};
@@ -33,11 +35,19 @@ use crate::tensor::{Element, Tensor};
 /// A path, bytes, or `framespool.datasets.Member`, `Cell` or `FrameFolder`.
 #[derive(FromPyObject)]
 pub enum Source {
-    Bytes(Vec<u8>),
+    Bytes(PyBackedBytes),
     Path(PathBuf),
     Member(MemberArgs),
     Cell(CellArgs),
     Frames(Frames),
+}
+
+/// What a video may be opened from.
+#[derive(FromPyObject)]
+pub enum VideoSource {
+    Stored(Source),
+    /// A file object; the Python package has checked that it has `read` and `seek`.
+    Object(Py<PyAny>),
 }
 
 /// `framespool.datasets.Cell`; the Python package has checked the number.
@@ -340,7 +350,7 @@ impl Video {
     #[allow(clippy::too_many_arguments)] // what Python gives, one by one
     fn new(
         py: Python<'_>,
-        source: Source,
+        source: VideoSource,
         name: &str,
         threads: u32,
         index: Wanted,
@@ -350,9 +360,17 @@ impl Video {
         ignores_hdr: bool,
     ) -> PyResult<Self> {
         let decoder = choice(decoder).or_raise(py)?;
+        let source = match source {
+            VideoSource::Stored(source) => Ok(source),
+            VideoSource::Object(object) => Err(raise_own(py, FileObject::open(py, object))?),
+        };
         let opened = py.detach(|| {
             let _calling = calling();
             let gpu = device.map(Gpu::open).transpose()?;
+            let source = match source {
+                Ok(source) => source,
+                Err(object) => return Ok((Engine::open_stream(Arc::new(object), stream, &watch())?, gpu)),
+            };
             let engine = match source {
                 Source::Path(path) => {
                     let kept = Kept::open(&index)?;
@@ -440,6 +458,32 @@ impl Video {
         let tags = raise_own(py, py.detach(called(|| self.engine.colour(&watch()))))?;
         let range = tags.full_range.map(|full| if full { "full" } else { "limited" });
         Ok((tags.primaries_name(), tags.transfer_name(), tags.matrix_name(), range, tags.hdr_name()))
+    }
+
+    /// What the container's headers state, by name; libavformat opens the source once more.
+    fn header(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
+        self.check_process(py)?;
+        let header = raise_own(py, py.detach(called(|| self.engine.header())))?;
+        let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
+        let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
+        put("duration_seconds", header.duration_seconds.into_pyobject(py)?.into_any());
+        put("start_seconds", header.start_seconds.into_pyobject(py)?.into_any());
+        put("bit_rate", header.bit_rate.into_pyobject(py)?.into_any());
+        put("num_frames", header.num_frames.into_pyobject(py)?.into_any());
+        put("frame_rate", header.frame_rate.into_pyobject(py)?.into_any());
+        put("sample_aspect", header.sample_aspect.into_pyobject(py)?.into_any());
+        put("pixel_format", header.pixel_format.into_pyobject(py)?.into_any());
+        put("bit_depth", header.bit_depth.into_pyobject(py)?.into_any());
+        put("color_primaries", header.color_primaries.into_pyobject(py)?.into_any());
+        put("color_transfer", header.color_transfer.into_pyobject(py)?.into_any());
+        put("color_space", header.color_space.into_pyobject(py)?.into_any());
+        Ok(facts)
+    }
+
+    /// Why the GPU's decoder left frames of this video to the CPU, if it did so far.
+    fn left_to_cpu(&self) -> Option<String> {
+        let bench = self.bench.lock().unwrap_or_else(PoisonError::into_inner);
+        bench.as_ref()?.left_to_cpu.as_ref().map(ToString::to_string)
     }
 
     /// What is found by looking through the packets, by name; costs are those of such a clip.

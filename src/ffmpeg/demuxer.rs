@@ -14,7 +14,8 @@ use super::{log, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::{
-    list_streams, Codec, CodecKind, CodecParams, ColourTags, StreamInfo, StreamKind, StreamSummary, Turn,
+    list_streams, Codec, CodecKind, CodecParams, ColourTags, StreamHeader, StreamInfo, StreamKind,
+    StreamSummary, Turn,
 };
 use crate::source::ByteSource;
 use crate::units::TimeBase;
@@ -211,6 +212,72 @@ impl Demuxer {
         })
     }
 
+    /// What the headers of the chosen stream state; complete only where the demuxer was opened with `probe`.
+    pub fn header(&self) -> StreamHeader {
+        // SAFETY: live stream and codec parameters.
+        let (stream, par) = unsafe {
+            let stream = &*self.streams()[self.stream as usize];
+            (stream, &*stream.codecpar)
+        };
+        let seconds = |ticks: i64| time_base(stream.time_base).map(|base| base.seconds(ticks));
+        let rate = stream.r_frame_rate;
+        let rate = (u32::try_from(rate.num).unwrap_or(0), u32::try_from(rate.den).unwrap_or(0));
+        // SAFETY: enum fields of live parameters, read as integers.
+        let (primaries, transfer, matrix) = unsafe {
+            (
+                ptr::addr_of!(par.color_primaries).cast::<i32>().read(),
+                ptr::addr_of!(par.color_trc).cast::<i32>().read(),
+                ptr::addr_of!(par.color_space).cast::<i32>().read(),
+            )
+        };
+        let stated =
+            |number: i32, name: NameOf| Some(number).filter(|&n| n != 2).and_then(|n| named(n, name));
+        // SAFETY: libavutil's functions take any number and return a static string, a static descriptor, or null; the numbers
+        // go through the C type without becoming Rust enum values first.
+        let (pixel_format, descriptor, color_primaries, color_transfer, color_space) = unsafe {
+            let describe: unsafe extern "C" fn(c_int) -> *const ffi::AVPixFmtDescriptor = std::mem::transmute(
+                ffi::av_pix_fmt_desc_get
+                    as unsafe extern "C" fn(ffi::AVPixelFormat) -> *const ffi::AVPixFmtDescriptor,
+            );
+            (
+                named(
+                    par.format,
+                    std::mem::transmute::<NameBy<ffi::AVPixelFormat>, NameOf>(ffi::av_get_pix_fmt_name),
+                ),
+                describe(par.format).as_ref(),
+                stated(
+                    primaries,
+                    std::mem::transmute::<NameBy<ffi::AVColorPrimaries>, NameOf>(
+                        ffi::av_color_primaries_name,
+                    ),
+                ),
+                stated(
+                    transfer,
+                    std::mem::transmute::<NameBy<ffi::AVColorTransferCharacteristic>, NameOf>(
+                        ffi::av_color_transfer_name,
+                    ),
+                ),
+                stated(
+                    matrix,
+                    std::mem::transmute::<NameBy<ffi::AVColorSpace>, NameOf>(ffi::av_color_space_name),
+                ),
+            )
+        };
+        StreamHeader {
+            duration_seconds: Some(stream.duration).filter(|&d| d > 0).and_then(seconds),
+            start_seconds: Some(stream.start_time).filter(|&t| t != ffi::AV_NOPTS_VALUE).and_then(seconds),
+            bit_rate: par.bit_rate,
+            num_frames: u64::try_from(stream.nb_frames).ok().filter(|&n| n > 0),
+            frame_rate: Some(rate).filter(|r| r.0 > 0 && r.1 > 0),
+            sample_aspect: (par.sample_aspect_ratio.num, par.sample_aspect_ratio.den),
+            pixel_format,
+            bit_depth: descriptor.and_then(|d| u32::try_from(d.comp[0].depth).ok()),
+            color_primaries,
+            color_transfer,
+            color_space,
+        }
+    }
+
     /// Reads the next packet of the chosen stream; `false` at the end. Damaged units that libavformat can step over
     /// are stepped over and counted; errors it cannot step over are errors, not an early end.
     pub fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
@@ -286,6 +353,17 @@ pub(super) fn error_text(code: c_int) -> String {
         ffi::av_strerror(code, text.as_mut_ptr(), text.len());
         CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned()
     }
+}
+
+/// One of libavutil's functions from a number of kind `T` to its name.
+type NameBy<T> = unsafe extern "C" fn(T) -> *const libc::c_char;
+/// The same, for any number.
+type NameOf = NameBy<c_int>;
+
+/// The name that `get` has for a number, if it has one.
+fn named(number: c_int, get: NameOf) -> Option<String> {
+    // SAFETY: `get` takes any number and returns a static NUL-terminated string or null.
+    unsafe { get(number).as_ref().map(|name| CStr::from_ptr(name).to_string_lossy().into_owned()) }
 }
 
 fn time_base(r: ffi::AVRational) -> Option<TimeBase> {

@@ -7,9 +7,11 @@ put to ours. Where the two libraries are installed (benches/peers/setup.sh), fra
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import io
 import json
+import pickle
 import threading
 from pathlib import Path
 
@@ -282,6 +284,204 @@ def test_the_decoder_knows_of_videos_what_torchcodec_knows(decoder_answers):
 @pytest.mark.parametrize("ask", record_compat.DECODER_OUTCOMES)
 def test_a_call_to_the_decoder_comes_out_as_torchcodecs(decoder_answers, ask):
     assert decoder_answers["outcomes"][ask] == GOLDEN["torchcodec"]["outcomes"][ask]
+
+
+#: Where the metadata says something else, and why: {video: {field: ours}}.
+METADATA_DIFFERS: dict[str, dict[str, object]] = {}
+
+
+@pytest.mark.parametrize("name", record_compat.METADATA_VIDEOS)
+def test_metadata_is_torchcodecs(decoder_answers, name):
+    ours, theirs = decoder_answers["metadata"][name], GOLDEN["torchcodec"]["metadata"][name]
+    differs = METADATA_DIFFERS.get(name, {})
+    assert list(ours) == list(theirs)
+    assert {field: value for field, value in ours.items() if value != theirs[field]} == differs
+
+
+def test_metadata_is_printed_as_torchcodecs(decoder_answers):
+    assert decoder_answers["repr"] == GOLDEN["torchcodec"]["repr"]
+
+
+@pytest.mark.parametrize(("ask", "words"), record_compat.WORDS)
+def test_errors_say_the_words_that_torchcodecs_say(decoder_answers, ask, words):
+    kind, has_them = GOLDEN["torchcodec"]["words"][ask]
+    assert has_them or words == ""
+    assert decoder_answers["words"][ask] == [kind, True]
+
+
+@pytest.mark.parametrize(("ask", "words"), record_compat.TORCHVISION_WORDS)
+def test_options_of_torchvision_that_torchcodec_refuses_are_refused(decoder_answers, ask, words):
+    pytest.importorskip("torchvision")
+    assert GOLDEN["torchcodec"]["torchvision"][ask] == ["ValueError", True]
+    assert decoder_answers["torchvision"][ask] == ["ValueError", True]
+
+
+def test_metadata_of_the_header_is_read_when_it_is_asked_for(videos):
+    torch_or_skip()
+    from framespool.compat.torchcodec import decoders
+
+    decoder = decoders.VideoDecoder(videos / VFR)
+    facts = decoder.metadata
+    assert facts.num_frames == 170 and facts.average_fps and "bit_rate" not in vars(facts)
+    again = pickle.loads(pickle.dumps(copy.copy(facts)))
+    assert facts.bit_rate > 0 and facts.pixel_format == "yuv420p" and "bit_rate" in vars(facts)
+    assert again == facts == decoders.VideoDecoder(videos / VFR).metadata and repr(again) == repr(facts)
+    facts.average_fps = None  # as code does that tests samplers
+    assert facts != again
+    with pytest.raises(AttributeError, match="no attribute 'bitrate'"):
+        _ = facts.bitrate
+
+
+def test_float_frames_have_the_values_of_the_uint8_frames(videos):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec.decoders import VideoDecoder
+
+    path = videos / "action" / "cars_768x432.mp4"
+    data = VideoDecoder(path, output_dtype=torch.float32).get_frames_at([0, 40]).data
+    assert torch.equal((data * 255).round().to(torch.uint8), VideoDecoder(path).get_frames_at([0, 40]).data)
+
+
+def test_resized_frames_are_torchs_resize_of_the_frames(videos):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec import decoders, transforms
+
+    path = videos / "action" / "cars_768x432.mp4"
+    whole = decoders.VideoDecoder(path).get_frames_at([0, 44, 87]).data
+    for height, width in ((216, 545), (302, 1006), (648, 1006), (648, 545), (432, 768), (864, 1536)):
+        part = decoders.VideoDecoder(path, transforms=[transforms.Resize((height, width))])
+        made = part.get_frames_at([0, 44, 87]).data
+        asked = torch.nn.functional.interpolate(whole, (height, width), mode="bilinear", antialias=True)
+        apart = (made.int() - asked.int()).abs()
+        assert (apart <= 1).float().mean() > 0.998 and apart.max() <= 6, (height, width)
+
+
+def test_a_mapping_chooses_the_frames_and_their_durations(videos):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec.decoders import VideoDecoder
+
+    path = videos / record_compat.DECODER_VIDEO
+    whole = VideoDecoder(path)
+    rows = json.loads(record_compat.MAPPING)["frames"][3:12:2]
+    rows[-1]["duration"] = 50
+    other = [{"pkt_pts": str(row["pts"]), "pkt_duration": row["duration"], "key_frame": 0} for row in reversed(rows)]
+    for given in (rows, other):
+        decoder = VideoDecoder(path, custom_frame_mappings=json.dumps({"frames": given}))
+        batch = decoder.get_all_frames()
+        assert torch.equal(batch.data, whole.get_frames_at([3, 5, 7, 9, 11]).data)
+        assert batch.pts_seconds.tolist() == [row["pts"] / 1000 for row in rows]
+        assert batch.duration_seconds.tolist() == [row["duration"] / 1000 for row in rows]
+        assert decoder.metadata.end_stream_seconds == (rows[-1]["pts"] + 50) / 1000
+        assert torch.equal(decoder[-1], whole[11])
+        with pytest.raises(IndexError):
+            decoder[5]
+    with pytest.raises(ValueError, match="no frame at 34 ticks of 1/1000"):
+        VideoDecoder(path, custom_frame_mappings='{"frames": [{"pts": 34, "duration": 1, "key_frame": 1}]}')
+
+
+@pytest.mark.parametrize("name", [VFR, "derived/vfr_jitter_640x360.mkv", "derived/base_640x360.mp4"])
+def test_lerobots_function_finds_the_frame_of_each_time(videos, name):
+    torch = torch_or_skip()
+    from framespool.compat.lerobot import FrameTimestampError, decode_video_frames_torchcodec
+
+    path = videos / name
+    video = fsp.Video(path)
+    places = [len(video) - 1, 0, 61, 7, 7]
+    times = [video.pts_seconds[place] for place in places]
+    shifted = [time + 4e-5 for time in times]
+    expected = video.frames(places).data.torch().permute(0, 3, 1, 2)
+    assert torch.equal(decode_video_frames_torchcodec(path, shifted, 1e-4, return_uint8=True), expected)
+    floats = decode_video_frames_torchcodec(str(path), times, tolerance_s=1e-4)
+    assert floats.dtype == torch.float32 and torch.equal(floats, expected / 255)
+    with pytest.raises(FrameTimestampError, match="no frame within"):
+        decode_video_frames_torchcodec(path, [times[2] + 2e-3], 1e-3)
+
+
+def test_lerobots_cache_keeps_the_decoders_used_last(videos):
+    torch_or_skip()
+    from framespool.compat.lerobot import VideoDecoderCache, decode_video_frames_torchcodec
+
+    cache, paths = VideoDecoderCache(2), [videos / name for name in LIVE[:3]]
+    first = cache.get_decoder(paths[0])
+    cache.get_decoder(paths[1])
+    assert cache.get_decoder(str(paths[0])) is first
+    decode_video_frames_torchcodec(paths[2], [0.1], 0.2, decoder_cache=cache)
+    assert cache.size() == 2 and cache.get_decoder(paths[0]) is first
+
+
+@pytest.mark.parametrize("mode", ["RGB", "gray", "RGB_ALPHA", "GRAY_ALPHA", "UNCHANGED"])
+def test_an_image_has_the_channels_that_were_asked_for(media, mode):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec import decoders
+
+    path = next((media / "images").rglob("*.jpg"))
+    rgb = fsp.decode_image(path, layout="CHW").torch()
+    for source in (
+        path,
+        str(path),
+        path.read_bytes(),
+        torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8),
+    ):
+        image = decoders.decode_image(source, mode=mode)
+        upper = mode.upper()
+        assert image.shape == ({"GRAY": 1, "GRAY_ALPHA": 2, "RGB_ALPHA": 4}.get(upper, 3), *rgb.shape[1:])
+        if upper in ("RGB", "RGB_ALPHA", "UNCHANGED"):
+            assert torch.equal(image[:3], rgb)
+        if upper.endswith("ALPHA"):
+            assert (image[-1] == 255).all()
+    wide = decoders.decode_jpeg([path], mode=decoders.ImageReadMode.RGB, output_dtype=torch.uint16)
+    assert torch.equal(wide[0].int(), rgb.int() * 257)
+
+
+def test_images_that_are_not_decoded_are_refused_by_name():
+    torch_or_skip()
+    from framespool.compat.torchcodec import decoders
+
+    heads = {
+        decoders.decode_gif: b"GIF89a",
+        decoders.decode_webp: b"RIFF\0\0\0\0WEBP",
+        decoders.decode_avif: b"\0\0\0\x1cftypavif",
+        decoders.decode_heic: b"\0\0\0\x1cftypheic",
+    }
+    for decode, head in heads.items():
+        name = decode.__name__.removeprefix("decode_").upper()
+        for ask in (decode, decoders.decode_image):
+            with pytest.raises(RuntimeError, match=f"does not decode {name}"):
+                ask(head + bytes(80))
+    for wrong, kind in ((b"abc", ValueError), (3, TypeError)):
+        with pytest.raises(kind):
+            decoders.decode_image(wrong)
+    with pytest.raises(RuntimeError, match="not a PNG"):
+        decoders.decode_png(b"\xff\xd8\xff" + bytes(80))
+    with pytest.raises(ValueError, match="Invalid mode"):
+        decoders.decode_jpeg(b"\xff\xd8\xff", mode="CMYK")
+    with pytest.raises(ValueError, match="Invalid output_dtype"):
+        decoders.decode_jpeg(b"\xff\xd8\xff", output_dtype="float32")
+
+
+def test_backends_of_cuda_are_accepted_by_name():
+    torch_or_skip()
+    from framespool.compat.torchcodec.decoders import set_cuda_backend
+
+    for name in ("nvdec", "FFmpeg", "beta"):
+        with set_cuda_backend(name):
+            pass
+    with pytest.raises(ValueError, match="Invalid CUDA backend"), set_cuda_backend("bad"):
+        pass
+
+
+def test_the_bridge_to_torch_is_a_module_as_in_decord(videos):
+    torch = torch_or_skip()
+    from framespool.compat.decord.bridge import torchdl
+    from framespool.compat.decord.bridge.torchdl import from_torch, to_torch
+
+    frame = decord.VideoReader(str(videos / VFR))[3]
+    assert torch.equal(to_torch(frame), torch.from_numpy(frame.asnumpy()))
+    assert isinstance(from_torch(to_torch(frame)), decord.nd.NDArray)
+    assert decord.bridge.to_torch is to_torch and hasattr(torchdl.try_import_torch(), "from_dlpack")
+    for use in (decord.bridge.use_mxnet, decord.bridge.use_tensorflow, decord.bridge.use_tvm):
+        with pytest.raises(ImportError, match="no bridge"), use():
+            pass
+    assert decord.bridge.bridge_out(frame) is frame
 
 
 def test_ranges_of_seconds_hold_torchcodecs_frames(decoder_answers):

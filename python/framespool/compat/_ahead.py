@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from framespool._framespool import Tensor
-from framespool._video import Dtype, Frames, Video
+from framespool._video import Dtype, Frames, Video, is_file_object
+from framespool.datasets import Member
 from framespool.errors import DecodeError, LimitError
 from framespool.transforms import Transform
 
@@ -19,13 +20,10 @@ _BYTES_EACH = {"uint8": 1, "float32": 4}
 
 
 def readable(source: Any) -> Any:
-    """``source`` as :class:`~framespool.Video` takes it; of a file object, the bytes from its beginning."""
+    """``source`` as :class:`~framespool.Video` takes it; ``None`` for what it does not take."""
     if isinstance(source, (bytearray, memoryview)):
         return bytes(source)
-    if not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read") and hasattr(source, "seek"):
-        source.seek(0)
-        return source.read()
-    return source
+    return source if isinstance(source, (str, bytes, os.PathLike, Member)) or is_file_object(source) else None
 
 
 class Ahead:

@@ -20,7 +20,8 @@ What differs:
 - ``gpu(i)`` works in every build, and gives the bytes of the CPU.
 - Where decord crashes (``get_batch(5)``, batches of no frames) there is an error. Arrays may be given to
   ``numpy.asarray``, and sources may also be bytes, ``pathlib.Path`` or members of archives.
-- There are no ``AudioReader`` and ``AVReader``, and of the bridges only "native" and "torch".
+- There are no ``AudioReader`` and ``AVReader``, and of the bridges only "native" and "torch" (``bridge.torchdl``);
+  MXNet, TensorFlow and TVM are an ImportError, and take the arrays of "native" by DLPack.
 """
 
 from framespool.compat.decord import base, bridge, logging, ndarray

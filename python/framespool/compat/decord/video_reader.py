@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from framespool.compat._ahead import Ahead, readable
 from framespool.compat.decord.base import DECORDError
 from framespool.compat.decord.bridge import bridge_out
 from framespool.compat.decord.ndarray import DECORDContext, NDArray, cpu
-from framespool.datasets import Member
 from framespool.errors import ArgumentError, Error, GpuError
 from framespool.transforms import Transform
 
@@ -23,8 +21,9 @@ __all__ = ["VideoReader"]
 class VideoReader:
     """The frames of one video: (H, W, 3) uint8 RGB each, as an NDArray or what the bridge makes of it.
 
-    ``uri``: a path, a file object opened for bytes (which is read to its end), and also the bytes of a file, a
-    ``pathlib.Path`` or a :class:`framespool.datasets.Member`. ``ctx``: where frames land, ``cpu(0)`` or ``gpu(i)``.
+    ``uri``: a path, a file object opened for bytes (of which only the wanted ranges are read), and also the bytes of a
+    file, a ``pathlib.Path`` or a :class:`framespool.datasets.Member`. ``ctx``: where frames land, ``cpu(0)`` or
+    ``gpu(i)``.
     ``width``, ``height``: size of the frames in pixels; the video's own where not positive. ``num_threads``: threads
     that decode one call's frames; all cores where not positive. ``fault_tol`` changes nothing: a frame that the file's
     damage has reached is an error.
@@ -47,12 +46,12 @@ class VideoReader:
         for name, value in (("width", width), ("height", height), ("num_threads", num_threads)):
             if not isinstance(value, (int, np.integer)):
                 raise DECORDError(f"{name} must be an int, got {value!r}")
-        uri = readable(uri)
-        if not isinstance(uri, (str, bytes, os.PathLike, Member)):
+        source = readable(uri)
+        if source is None:
             raise DECORDError(f"uri must be a path or a file object, got {type(uri).__name__}")
         device = "cpu" if ctx == cpu(ctx.device_id) else f"cuda:{ctx.device_id}"
         try:
-            video = Video(uri, device=device, num_threads=min(int(num_threads), 256) if num_threads > 0 else None)
+            video = Video(source, device=device, num_threads=min(int(num_threads), 256) if num_threads > 0 else None)
             size = (height if height > 0 else video.info.height, width if width > 0 else video.info.width)
             resized = size != (video.info.height, video.info.width)
             steps: list[Transform] = [ours.Resize((int(size[0]), int(size[1])))] if resized else []

@@ -10,15 +10,18 @@ What differs:
   second key frame it never gives.
 - Pixels: framespool converts colours by the exact formula with the stream's own matrix and range; values differ by a
   few levels. ``Resize`` is antialiased in both.
-- Durations: frame *i* stays until frame *i* + 1 appears, for variable frame rates too. ``metadata`` tells what
-  framespool knows: colours, pixel format and bit rate are ``None``, and so is a pixel aspect ratio that is not stated.
-  The ``rotation`` of a mirrored video may have the other sign: framespool mirrors first, then turns.
-- ``seek_mode="approximate"`` is exact as well. ``device="cuda"`` decodes with NVDEC to the bytes of the CPU.
+- Durations: frame *i* stays until frame *i* + 1 appears, for variable frame rates too. The ``rotation`` of a mirrored
+  video may have the other sign: framespool mirrors first, then turns.
+- ``seek_mode="approximate"`` is exact as well: frames, their number, times and ``average_fps`` are those of "exact".
+  ``device="cuda"`` decodes with NVDEC to the bytes of the CPU, and :func:`~decoders.set_cuda_backend` changes nothing.
+- ``custom_frame_mappings`` choose among the video's frames: one that lists a time at which no frame appears is a
+  ValueError. Nothing becomes faster by them; framespool keeps indices of its own (see :class:`framespool.Video`).
 - A frame that the file's damage has reached is a RuntimeError, never a frame that looks about right.
-- ``stream_index`` and ``custom_frame_mappings`` are refused; so is ``output_dtype="auto"``. There are no decoders for
-  audio and images, no encoders.
+- Images: JPEG and PNG, without alpha. There are no decoders for audio, no encoders, and none of the low-level blocks
+  (``Demuxer``, ``ColorConverter``, …).
 - Requests that make torchcodec fail in other ways get a result or a plain error: ``get_frames_at([])`` is an empty
   batch, as is a range whose start is behind its stop; a backward slice is allowed.
+- Errors have torchcodec's classes, and in their messages the words that code looks for.
 """
 
 from framespool.compat.torchcodec import decoders, samplers, transforms

@@ -28,7 +28,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         if self.data.ndim != 3:
-            raise ValueError(f"a Frame's data has 3 dimensions, got shape {tuple(self.data.shape)}")
+            raise ValueError(f"data must be 3-dimensional, got shape {tuple(self.data.shape)}")
         self.pts_seconds = float(self.pts_seconds)
         self.duration_seconds = float(self.duration_seconds)
 
@@ -54,14 +54,14 @@ class FrameBatch:
 
     def __post_init__(self) -> None:
         if self.data.ndim < 3:
-            raise ValueError(f"a FrameBatch's data has 3 dimensions or more, got shape {tuple(self.data.shape)}")
+            raise ValueError(f"data must be at least 3-dimensional, got shape {tuple(self.data.shape)}")
         leading = self.data.shape[:-3]
         for name in ("pts_seconds", "duration_seconds"):
             shape = getattr(self, name).shape
             if shape != leading:
                 raise ValueError(
-                    f"{name} must have shape {tuple(leading)}, the leading one of data {tuple(self.data.shape)}, "
-                    f"got {tuple(shape)}"
+                    f"the leading dimensions of the inputs do not match: {name} must have shape {tuple(leading)}, "
+                    f"as data {tuple(self.data.shape)} has, got {tuple(shape)}"
                 )
 
     def __len__(self) -> int:

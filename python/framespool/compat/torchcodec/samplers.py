@@ -103,9 +103,10 @@ def clips_at_random_timestamps(
 
     Raises ValueError for numbers that are not positive, and for a range that is empty or outside the video's times.
     """
+    _common(num_frames_per_clip, policy)
     _positive("num_clips", num_clips)
     start, end, apart = _time_range(
-        decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end, policy
+        decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end
     )
     torch = needed()
     starts = (torch.rand(num_clips, dtype=torch.float64) * (end - start) + start).tolist()
@@ -123,23 +124,32 @@ def clips_at_regular_timestamps(
     policy: Policy = "repeat_last",
 ) -> FrameBatch:
     """As :func:`clips_at_random_timestamps`, with a clip every ``seconds_between_clip_starts`` seconds of the range."""
+    _common(num_frames_per_clip, policy)
     _positive("seconds_between_clip_starts", seconds_between_clip_starts)
     start, end, apart = _time_range(
-        decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end, policy
+        decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end
     )
     torch = needed()
     starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64).tolist()
+    # Rounding may bring one to the end of the range, where no clip begins.
+    starts = [first for first in starts if first < end]
     return _at_times(decoder, starts, num_frames_per_clip, apart, policy)
 
 
 def _positive(name: str, value: float) -> None:
     if value <= 0:
-        raise ValueError(f"{name} must be positive, got {value}")
+        raise ValueError(f"{name} ({value}) must be > 0")
 
 
-def _policy(policy: str) -> None:
+def _strictly_positive(name: str, value: int) -> None:
+    if value <= 0:
+        raise ValueError(f"{name} ({value}) must be strictly positive")
+
+
+def _common(length: int, policy: str) -> None:
+    _strictly_positive("num_frames_per_clip", length)
     if policy not in ("repeat_last", "wrap", "error"):
-        raise ValueError(f"policy must be repeat_last, wrap or error, got {policy!r}")
+        raise ValueError(f"Invalid policy ({policy!r}): give 'repeat_last', 'wrap' or 'error'")
 
 
 def _filled(exist: list[Any], length: int, policy: str) -> list[Any]:
@@ -148,7 +158,8 @@ def _filled(exist: list[Any], length: int, policy: str) -> list[Any]:
         return exist
     if policy == "error":
         raise ValueError(
-            f"policy is 'error', and a clip has only {len(exist)} of {length} frames before the video ends"
+            f"policy is 'error', and only {len(exist)} of a clip's {length} frames exist: others are "
+            "beyond the number of frames in the video; leave out sampling_range_end"
         )
     return (exist * length if policy == "wrap" else exist + [exist[-1]] * length)[:length]
 
@@ -172,22 +183,26 @@ def _at_indices(
     end: int | None,
     policy: str,
 ) -> FrameBatch:
-    _policy(policy)
+    _common(length, policy)
     _positive("num_clips", num_clips)
-    _positive("num_frames_per_clip", length)
-    _positive("num_indices_between_frames", apart)
+    _strictly_positive("num_indices_between_frames", apart)
     frames = len(decoder)
     if start < 0:
         start += frames
     if start >= frames:
-        raise ValueError(f"sampling_range_start {start} must be below the number of frames, {frames}")
+        raise ValueError(f"sampling_range_start ({start}) must be smaller than the number of frames ({frames})")
     if end is None:
         end = max(frames - (length - 1) * apart, 1)
+        if start >= end:
+            raise ValueError(
+                f"We determined that sampling_range_end should be {end}, before which clips fit, and "
+                f"sampling_range_start ({start}) is not below it"
+            )
     elif end < 0:
         end += frames
     end = min(end, frames)
     if start >= end:
-        raise ValueError(f"sampling_range_start {start} must be below sampling_range_end {end}, before which clips fit")
+        raise ValueError(f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end})")
     wanted: list[int] = []
     for first in choose(start, end):
         wanted += _filled(list(range(first, min(first + (length - 1) * apart + 1, frames), apart)), length, policy)
@@ -195,28 +210,33 @@ def _at_indices(
 
 
 def _time_range(
-    decoder: VideoDecoder, length: int, apart: float | None, start: float | None, end: float | None, policy: str
+    decoder: VideoDecoder, length: int, apart: float | None, start: float | None, end: float | None
 ) -> tuple[float, float, float]:
     """Where clips may begin, and the seconds between two of their frames."""
-    _policy(policy)
-    _positive("num_frames_per_clip", length)
     facts = decoder.metadata
     first, last, fps = facts.begin_stream_seconds, facts.end_stream_seconds, facts.average_fps
-    if first is None or last is None or fps is None:
-        raise ValueError("the video's times are not known")
+    if fps is None:
+        raise ValueError("Could not infer average fps: metadata.average_fps is None; use a sampler by indices")
+    if first is None or last is None:
+        raise ValueError(
+            "Could not infer stream end from video metadata: begin_stream_seconds or end_stream_seconds is None; use a "
+            "sampler by indices"
+        )
     if apart is None:
         apart = 1 / fps
     _positive("seconds_between_frames", apart)
     if start is None:
         start = first
-    if not first <= start < last:
-        raise ValueError(f"sampling_range_start {start} is not within the video, {first} <= s < {last}")
+    if start < first:
+        raise ValueError(f"sampling_range_start ({start}) must be at least {first}, when the first frame appears")
+    if start >= last:
+        raise ValueError(f"sampling_range_start ({start}) must be smaller than {last}, the end of the video")
     if end is None:
         end = last - (length - 1) * apart
     elif end <= first:
-        raise ValueError(f"sampling_range_end {end} must be behind the video's beginning, {first}")
+        raise ValueError(f"sampling_range_end ({end}) must be at least {first}, and behind it: the video begins there")
     if start >= end:
-        raise ValueError(f"sampling_range_start {start} must be below sampling_range_end {end}, before which clips fit")
+        raise ValueError(f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end})")
     return start, min(end, last), apart
 
 

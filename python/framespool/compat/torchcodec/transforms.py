@@ -16,9 +16,7 @@ class DecoderTransform:
     """Base of these transforms. ``size``: ``(height, width)`` of the result in pixels, else ValueError."""
 
     def __init__(self, size: Sequence[int]) -> None:
-        if isinstance(size, int) or len(size) != 2:
-            raise ValueError(f"{type(self).__name__}: size must be (height, width), got {size!r}")
-        self.size = (int(size[0]), int(size[1]))
+        self.size = _pair(self, size)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size})"
@@ -39,22 +37,29 @@ class RandomCrop(DecoderTransform):
 def translate(transforms: Sequence[Any], height: int, width: int) -> list[Transform]:
     """framespool's transforms for those of torchcodec or of torchvision v2, for pictures of this size.
 
-    framespool's own are kept. Raises ValueError for others.
+    framespool's own are kept. Raises ValueError for others, and for options of torchvision's transforms that
+    torchcodec does not have (other interpolations than bilinear, no antialiasing, padding); framespool's own transforms
+    have most of them.
     """
     steps: list[Transform] = []
     for transform in transforms:
         if isinstance(transform, Transform):
             steps.append(transform)
+            size = getattr(transform, "size", None)
+            height, width = size if isinstance(size, tuple) and len(size) == 2 else (height, width)
             continue
         name = type(transform).__name__
         theirs = type(transform).__module__.startswith("torchvision.transforms.v2")
         if name not in __all__ or not (theirs or isinstance(transform, DecoderTransform)):
-            raise ValueError(f"unsupported transform {transform!r}: give Resize, CenterCrop or RandomCrop")
-        if len(transform.size) != 2:
-            raise ValueError(f"{transform!r}: size must be (height, width)")
-        size = (int(transform.size[0]), int(transform.size[1]))
+            raise ValueError(f"Unsupported transform {transform!r}: give Resize, CenterCrop or RandomCrop")
+        if theirs:
+            _only_plain(transform, name)
+        size = _pair(transform, transform.size)
         if name != "Resize" and (size[0] > height or size[1] > width):
-            raise RuntimeError(f"{name} to {size} of pictures of only {(height, width)}; put Resize before it")
+            kind = ValueError if name == "RandomCrop" else RuntimeError
+            raise kind(
+                f"{name} to {size}: pictures of {(height, width)} are smaller than the crop; put Resize before it"
+            )
         if name == "Resize":
             steps.append(ours.Resize(size))
         elif name == "CenterCrop":
@@ -63,6 +68,38 @@ def translate(transforms: Sequence[Any], height: int, width: int) -> list[Transf
             steps += _part(size, height, width)
         height, width = size
     return steps
+
+
+def _pair(transform: Any, size: Any) -> tuple[int, int]:
+    if not isinstance(size, Sequence) or len(size) != 2:
+        name = type(transform).__name__
+        raise ValueError(f"{name} transform must have a (height, width) pair for the size, got {size!r}")
+    return int(size[0]), int(size[1])
+
+
+def _only_plain(transform: Any, name: str) -> None:
+    """Refuses options of torchvision's transforms that would otherwise be ignored."""
+    instead = f"give framespool.transforms.{name} instead, in the same list"
+    if name == "Resize":
+        how = transform.interpolation
+        if str(getattr(how, "value", how)).lower() != "bilinear":
+            raise ValueError(f"Resize must use bilinear interpolation, got {how}; {instead}, which has others")
+        if transform.antialias is False:
+            raise ValueError(
+                f"Resize must have antialias enabled, got antialias=False; {instead}, which can do without"
+            )
+        if transform.size is None or transform.max_size is not None:
+            raise ValueError(f"Resize must have a size specified and no max_size; {instead}, which has max_size")
+    if name == "RandomCrop":
+        for option, plain, words in (
+            ("padding", None, "must not specify padding"),
+            ("pad_if_needed", False, "must not specify pad_if_needed"),
+            ("fill", 0, "fill must be 0"),
+            ("padding_mode", "constant", "padding_mode must be constant"),
+        ):
+            value = getattr(transform, option)
+            if value != plain:
+                raise ValueError(f"RandomCrop {words}, got {option}={value!r}; put a transform that pads before it")
 
 
 def _part(size: tuple[int, int], height: int, width: int) -> list[Transform]:

@@ -1,4 +1,4 @@
-"""What readers hand over: their own arrays ("native"), or torch tensors ("torch").
+"""What readers hand over: their own arrays ("native"), or torch tensors ("torch", see :mod:`.torchdl`).
 
 The choice holds for the thread that makes it, as in decord.
 """
@@ -8,12 +8,24 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from framespool.compat.decord.bridge.torchdl import from_torch, to_torch
 from framespool.compat.decord.ndarray import NDArray
 
-__all__ = ["bridge_in", "bridge_out", "from_torch", "reset_bridge", "set_bridge", "to_torch", "use_torch"]
+__all__ = [
+    "bridge_in",
+    "bridge_out",
+    "from_torch",
+    "reset_bridge",
+    "set_bridge",
+    "to_torch",
+    "use_mxnet",
+    "use_tensorflow",
+    "use_torch",
+    "use_tvm",
+]
 
 _BRIDGES = ("native", "mxnet", "torch", "tensorflow", "tvm")
 
@@ -45,24 +57,33 @@ def reset_bridge() -> None:
 
 
 @contextmanager
-def use_torch() -> Iterator[None]:
-    """torch tensors inside a ``with`` block."""
+def _within(name: str) -> Iterator[None]:
     before = _chosen.name
-    set_bridge("torch")
+    set_bridge(name)
     try:
         yield
     finally:
         _chosen.name = before
 
 
-def to_torch(decord_arr: NDArray) -> Any:
-    """The array's memory as a torch tensor."""
-    return importlib.import_module("torch").from_dlpack(decord_arr)
+def use_torch() -> AbstractContextManager[None]:
+    """torch tensors inside a ``with`` block."""
+    return _within("torch")
 
 
-def from_torch(tensor: Any) -> NDArray:
-    """A torch tensor on the CPU as an array of the same memory."""
-    return NDArray(tensor.numpy())
+def use_mxnet() -> AbstractContextManager[None]:
+    """ImportError when the block is entered: framespool has no bridge to MXNet."""
+    return _within("mxnet")
+
+
+def use_tensorflow() -> AbstractContextManager[None]:
+    """ImportError when the block is entered: framespool has no bridge to TensorFlow."""
+    return _within("tensorflow")
+
+
+def use_tvm() -> AbstractContextManager[None]:
+    """ImportError when the block is entered: framespool has no bridge to TVM."""
+    return _within("tvm")
 
 
 def bridge_out(native_arr: NDArray) -> Any:

@@ -1,0 +1,123 @@
+"""LeRobot's ``decode_video_frames_torchcodec`` over framespool, right for variable frame rates too.
+
+LeRobot's own function multiplies each timestamp by the average frame rate, takes the frame of that number, and fails
+where its time is not within the tolerance: on videos of variable frame rate most are not. This one takes the frame
+nearest to each timestamp. To use it::
+
+    from lerobot.datasets import video_utils
+    from framespool.compat.lerobot import decode_video_frames_torchcodec
+
+    video_utils.decode_video_frames_torchcodec = decode_video_frames_torchcodec
+
+Needs PyTorch. :func:`framespool.datasets.lerobot` reads whole LeRobot datasets for a loader, which decodes each group
+of pictures once.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from framespool.compat.torchcodec._torch import needed
+from framespool.compat.torchcodec.decoders import VideoDecoder
+
+__all__ = ["FrameTimestampError", "VideoDecoderCache", "decode_video_frames_torchcodec"]
+
+_log = logging.getLogger(__name__)
+
+
+class FrameTimestampError(ValueError):
+    """No frame is as near to a timestamp as the tolerance asks for; the message names both times."""
+
+
+class VideoDecoderCache:
+    """Decoders by path: the ``max_size`` that were used last. A process forked from another begins with none.
+
+    May be used from several threads.
+    """
+
+    def __init__(self, max_size: int = 64) -> None:
+        if max_size < 1:
+            raise ValueError(f"max_size must be at least 1, got {max_size}")
+        self.max_size = max_size
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, VideoDecoder] = OrderedDict()
+        self._made_in = os.getpid()
+
+    def get_decoder(self, video_path: str | os.PathLike[str]) -> VideoDecoder:
+        """The decoder of this video, opened where it is not there yet."""
+        path = os.fspath(video_path)
+        if os.getpid() != self._made_in:
+            # The parent's decoders and lock are of no use here.
+            self._lock, self._held, self._made_in = threading.Lock(), OrderedDict(), os.getpid()
+        with self._lock:
+            decoder = self._held.pop(path, None) or VideoDecoder(path)
+            self._held[path] = decoder
+            while len(self._held) > self.max_size:
+                self._held.popitem(last=False)
+        return decoder
+
+    def clear(self) -> None:
+        """Closes all."""
+        with self._lock:
+            self._held.clear()
+
+    def size(self) -> int:
+        """How many it holds."""
+        return len(self._held)
+
+
+_cache = VideoDecoderCache()
+
+
+def decode_video_frames_torchcodec(
+    video_path: str | os.PathLike[str],
+    timestamps: Sequence[float],
+    tolerance_s: float,
+    log_loaded_timestamps: bool = False,
+    decoder_cache: Any = None,
+    return_uint8: bool = False,
+) -> Any:
+    """The frames nearest to these times.
+
+    Args:
+        video_path: Path of the video.
+        timestamps: Seconds on the video's clock, in any order; repeats are fine.
+        tolerance_s: Each frame must appear less than this many seconds before or after its timestamp.
+        log_loaded_timestamps: Logs the frames' times, at level INFO.
+        decoder_cache: Object with ``get_decoder(path)``; one of this module's own by default.
+        return_uint8: Values 0..255 instead of 0..1.
+
+    Returns:
+        torch.Tensor (N, 3, H, W), float32 in 0..1, or uint8; one frame for each timestamp.
+
+    Raises:
+        FrameTimestampError: A timestamp has no frame within the tolerance.
+        RuntimeError: The video cannot be opened or decoded.
+    """
+    torch = needed()
+    decoder = (_cache if decoder_cache is None else decoder_cache).get_decoder(video_path)
+    times = decoder._pts
+    places, far = [], []
+    for wanted in map(float, timestamps):
+        after = bisect.bisect_left(times, wanted)
+        near = [place for place in (after - 1, after) if 0 <= place < len(times)]
+        place = min(near, key=lambda place: abs(times[place] - wanted))
+        if not abs(times[place] - wanted) < tolerance_s:
+            far.append(f"{wanted} s (nearest frame: {times[place]} s)")
+        places.append(place)
+    if far:
+        raise FrameTimestampError(
+            f"{os.fspath(video_path)}: no frame within {tolerance_s} s of {', '.join(far[:5])}"
+            f"{f' and {len(far) - 5} more' if len(far) > 5 else ''}; check that the timestamps are this video's, "
+            "leave the item out, or raise tolerance_s"
+        )
+    if log_loaded_timestamps:
+        _log.info("%s: frames at %s s", os.fspath(video_path), [times[place] for place in places])
+    frames = decoder.get_frames_at(places).data
+    return frames if return_uint8 else frames.to(torch.float32) / 255

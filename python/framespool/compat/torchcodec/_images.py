@@ -1,0 +1,180 @@
+"""torchcodec's decoders of images, as far as framespool decodes these formats: JPEG and PNG."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from typing import Any, Literal
+
+from framespool._images import decode_image as decode
+from framespool.compat.torchcodec._torch import needed
+from framespool.errors import Error
+
+Mode = Literal["UNCHANGED", "GRAY", "GRAY_ALPHA", "RGB", "RGB_ALPHA"]
+
+
+class ImageReadMode(Enum):
+    """Channels of a decoded image. Its name as a string does as well."""
+
+    UNCHANGED = 0
+    GRAY = 1
+    GRAY_ALPHA = 2
+    RGB = 3
+    RGB_ALPHA = 4
+    RGBA = 4
+
+
+def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
+    """A JPEG or PNG as a torch.Tensor (C, H, W); the format is told by the first bytes.
+
+    ``source``: a path, bytes, or a 1-D uint8 tensor of a file. ``mode``: "RGB", "GRAY" (luma of ITU-R 601), "RGB_ALPHA"
+    or "GRAY_ALPHA" (an opaque alpha channel, for images that have none), or "UNCHANGED" where that is RGB or gray.
+    ``output_dtype``: ``torch.uint8``, ``torch.uint16`` (values times 257) or ``"auto"``.
+
+    Raises ValueError for options and formats that torchcodec does not know, and RuntimeError for what cannot be decoded
+    or what framespool does not decode: alpha, 16-bit PNG other than to uint8, GIF, WebP, AVIF and HEIC.
+    """
+    data = _bytes(source)
+    kind = _format(data)
+    if kind is None:
+        raise ValueError(
+            "Unsupported or unrecognized image format: framespool decodes JPEG and PNG; no other format starts so"
+        )
+    return _decode(data, kind, mode, output_dtype)
+
+
+def decode_jpeg(
+    source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None, device: Any = "cpu"
+) -> Any:
+    """A JPEG, as :func:`decode_image`; a list of them for a list of sources. ``device``: where the tensors go; decoding
+    is the CPU's (:class:`framespool.ImageLoader` has nvJPEG)."""
+    several = isinstance(source, (list, tuple))
+    made = [_decode(_bytes(one), "jpeg", mode, output_dtype).to(device) for one in (source if several else [source])]
+    return made if several else made[0]
+
+
+def decode_png(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
+    """A PNG, as :func:`decode_image`."""
+    return _decode(_bytes(source), "png", mode, output_dtype)
+
+
+def decode_webp(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
+    """RuntimeError: framespool does not decode WebP."""
+    return _decode(_bytes(source), "webp", mode, output_dtype)
+
+
+def decode_gif(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
+    """RuntimeError: framespool decodes GIF as a video only; see :class:`framespool.Video`."""
+    return _decode(_bytes(source), "gif", mode, output_dtype)
+
+
+def decode_avif(
+    source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None, num_threads: int = 1
+) -> Any:
+    """RuntimeError: framespool does not decode AVIF."""
+    return _decode(_bytes(source), "avif", mode, output_dtype)
+
+
+def decode_heic(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
+    """RuntimeError: framespool does not decode HEIC."""
+    return _decode(_bytes(source), "heic", mode, output_dtype)
+
+
+def _bytes(source: Any) -> bytes:
+    torch = needed()
+    if isinstance(source, torch.Tensor):
+        if source.dtype != torch.uint8 or source.ndim != 1:
+            raise RuntimeError(f"a tensor as source must be 1-D uint8, got {tuple(source.shape)} {source.dtype}")
+        return bytes(source.contiguous().numpy().tobytes())
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as file:
+            return file.read()
+    if isinstance(source, (bytes, bytearray)):
+        return bytes(source)
+    raise TypeError(f"Unknown source type {type(source).__name__}: give a path, bytes or a uint8 tensor")
+
+
+def _format(data: bytes) -> str | None:
+    brands = data[8:64] if data[4:8] == b"ftyp" else b""
+    signatures = {
+        "jpeg": data[:3] == b"\xff\xd8\xff",
+        "png": data[:8] == b"\x89PNG\r\n\x1a\n",
+        "gif": data[:6] in (b"GIF87a", b"GIF89a"),
+        "webp": data[:4] == b"RIFF" and data[8:12] == b"WEBP",
+        "avif": b"avif" in brands or b"avis" in brands,
+        "heic": any(
+            brand in brands for brand in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+        ),
+    }
+    return next((name for name, fits in signatures.items() if fits), None)
+
+
+def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: Any) -> Any:
+    torch = needed()
+    if output_dtype not in (None, torch.uint8, torch.uint16, "auto"):
+        raise ValueError(f"Invalid output_dtype ({output_dtype!r}): give torch.uint8, torch.uint16 or 'auto'")
+    wanted = _mode(mode)
+    if kind not in ("jpeg", "png"):
+        raise RuntimeError(f"framespool does not decode {kind.upper()} images; convert them to JPEG or PNG")
+    if _format(data) != kind:
+        raise RuntimeError(f"the source is not a {kind.upper()}")
+    channels, bits = _stored(data, kind)
+    if bits == 16 and output_dtype not in (None, torch.uint8):
+        raise RuntimeError("framespool decodes PNGs of 16 bits to 8; give output_dtype=torch.uint8")
+    if wanted is ImageReadMode.UNCHANGED:
+        wanted = {1: ImageReadMode.GRAY, 2: ImageReadMode.GRAY_ALPHA, 3: ImageReadMode.RGB}.get(
+            channels, ImageReadMode.RGB_ALPHA
+        )
+    has_alpha = channels in (2, 4)
+    if has_alpha and wanted in (ImageReadMode.GRAY_ALPHA, ImageReadMode.RGB_ALPHA):
+        raise RuntimeError(f"framespool does not decode alpha, which mode={mode!r} asks for; give mode='RGB' or 'GRAY'")
+    try:
+        image = decode(data, layout="CHW").torch()
+    except Error as reason:
+        raise RuntimeError(str(reason)) from reason
+    if wanted in (ImageReadMode.GRAY, ImageReadMode.GRAY_ALPHA):
+        # A gray file's three channels are one.
+        image = image[:1].clone() if channels < 3 else _luma(image)
+    if wanted in (ImageReadMode.GRAY_ALPHA, ImageReadMode.RGB_ALPHA):
+        image = torch.cat([image, torch.full_like(image[:1], 255)])
+    if output_dtype == torch.uint16:
+        image = (image.to(torch.int32) * 257).to(torch.uint16)
+    return image
+
+
+def _mode(mode: Any) -> ImageReadMode:
+    if isinstance(mode, ImageReadMode):
+        return mode
+    if not isinstance(mode, str):
+        raise TypeError(f"mode must be a str or an ImageReadMode, got {type(mode).__name__}")
+    if mode.upper() not in ImageReadMode.__members__:
+        raise ValueError(f"Invalid mode {mode!r}: give one of {', '.join(repr(known.name) for known in ImageReadMode)}")
+    return ImageReadMode[mode.upper()]
+
+
+def _stored(data: bytes, kind: str) -> tuple[int, int]:
+    """Channels of the file, alpha included, and bits of each."""
+    if kind == "png":
+        if len(data) < 26:
+            return 3, 8  # decoding says what is wrong
+        bits, color = data[24], data[25]
+        if color == 3:
+            return (4 if b"tRNS" in data[: data.find(b"IDAT")] else 3), 8
+        return {0: 1, 2: 3, 4: 2, 6: 4}.get(color, 3), bits
+    place = 2
+    while place + 9 < len(data) and data[place] == 0xFF:
+        marker = data[place + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return (1 if data[place + 9] == 1 else 3), 8
+        if marker == 0xFF:
+            place += 1
+            continue
+        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+    return 3, 8
+
+
+def _luma(image: Any) -> Any:
+    """Luma of ITU-R 601, by the weights that torchvision and torchcodec round it to."""
+    torch = needed()
+    weights = torch.tensor([0.2989, 0.587, 0.114])[:, None, None]
+    return (image.to(torch.float32) * weights).sum(dim=0, keepdim=True).round().clamp(0, 255).to(torch.uint8)

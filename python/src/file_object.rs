@@ -1,0 +1,162 @@
+//! A source whose bytes a Python file object has: `seek` and `read` are called, under the GIL, for the ranges that are wanted.
+//! Small reads are answered from a few blocks in memory, since each call costs more than most packets are long.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use framespool::error::Site;
+use framespool::source::{ByteSource, Identity};
+use framespool::{Error, Result};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::sync::MutexExt;
+
+const BLOCK_BYTES: u64 = 64 << 10;
+/// 2 MiB for each file.
+const MAX_BLOCKS: usize = 32;
+
+/// A file object opened for reading bytes.
+pub struct FileObject {
+    name: Arc<str>,
+    object: Py<PyAny>,
+    len: u64,
+    /// Held from `seek` to `read`: the position is the object's. Waited for without the GIL, which the calls need.
+    calls: Mutex<()>,
+    /// Blocks by number, those used last at the end. Never held while Python runs.
+    blocks: Mutex<VecDeque<(u64, Arc<[u8]>)>>,
+}
+
+impl FileObject {
+    /// Asks the object for its length, by `seek(0, 2)`.
+    ///
+    /// # Errors
+    /// `Io` with what the object raised.
+    pub fn open(py: Python<'_>, object: Py<PyAny>) -> Result<Self> {
+        let bound = object.bind(py);
+        let own = bound.getattr("name").and_then(|name| name.extract::<String>()).ok();
+        let name: Arc<str> =
+            own.map_or_else(|| "file object".into(), |name| format!("file object {name:?}").into());
+        let len = bound.call_method1("seek", (0, 2)).and_then(|end| match end.is_none() {
+            // Some objects return nothing.
+            true => bound.call_method0("tell")?.extract::<u64>(),
+            false => end.extract::<u64>(),
+        });
+        let len = len.map_err(|raised| error(py, &name, "seek(0, 2), for its length", raised))?;
+        Ok(Self { name, object, len, calls: Mutex::default(), blocks: Mutex::default() })
+    }
+
+    /// Fills `buffer` from `offset` on by as many calls of `read` as it takes; less than all only at the end.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let ended = || std::io::Error::other("the Python interpreter is shutting down");
+        Python::try_attach(|py| {
+            let _calls = self.calls.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+            self.call(py, offset, buffer)
+                .map_err(|raised| error(py, &self.name, &format!("reading at byte {offset}"), raised))
+        })
+        .unwrap_or_else(|| Err(Error::io(&Site::file(&self.name), ended())))
+    }
+
+    fn call(&self, py: Python<'_>, offset: u64, buffer: &mut [u8]) -> PyResult<usize> {
+        let object = self.object.bind(py);
+        object.call_method1("seek", (offset, 0))?;
+        let mut done = 0;
+        while done < buffer.len() {
+            let left = buffer.len() - done;
+            let read = object.call_method1("read", (left,))?;
+            let bytes: PyBackedBytes = match read.extract() {
+                Ok(bytes) => bytes,
+                // Other views of bytes; text and `None` are no such thing.
+                Err(_) => py
+                    .get_type::<pyo3::types::PyMemoryView>()
+                    .call1((&read,))
+                    .and_then(|view| view.call_method0("tobytes"))
+                    .map_err(|_| {
+                        let kind = read.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+                        PyTypeError::new_err(format!(
+                            "read({left}) returned {kind}, not bytes; open the file in binary reading mode, \"rb\""
+                        ))
+                    })?
+                    .extract()?,
+            };
+            if bytes.is_empty() {
+                break;
+            }
+            if bytes.len() > left {
+                let got = bytes.len();
+                return Err(PyValueError::new_err(format!(
+                    "read({left}) returned {got} bytes, more than asked for"
+                )));
+            }
+            buffer[done..done + bytes.len()].copy_from_slice(&bytes);
+            done += bytes.len();
+        }
+        Ok(done)
+    }
+
+    /// A block of the file, shorter than others at its end.
+    fn block(&self, number: u64) -> Result<Arc<[u8]>> {
+        let blocks = || self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut blocks = blocks();
+            if let Some(place) = blocks.iter().position(|(held, _)| *held == number) {
+                let found = blocks.remove(place).expect("just found");
+                blocks.push_back(found.clone());
+                return Ok(found.1);
+            }
+        }
+        let start = number * BLOCK_BYTES;
+        let mut bytes = vec![0; BLOCK_BYTES.min(self.len.saturating_sub(start)) as usize];
+        let got = self.read(start, &mut bytes)?;
+        bytes.truncate(got);
+        let bytes: Arc<[u8]> = bytes.into();
+        let mut blocks = blocks();
+        if blocks.len() == MAX_BLOCKS {
+            blocks.pop_front();
+        }
+        blocks.push_back((number, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+impl ByteSource for FileObject {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let want = (buffer.len() as u64).min(self.len.saturating_sub(offset)) as usize;
+        let buffer = &mut buffer[..want];
+        if buffer.len() as u64 >= BLOCK_BYTES {
+            return self.read(offset, buffer);
+        }
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let block = self.block(at / BLOCK_BYTES)?;
+            let inside = (at % BLOCK_BYTES) as usize;
+            let Some(rest) = block.get(inside..).filter(|rest| !rest.is_empty()) else { break };
+            let take = rest.len().min(buffer.len() - done);
+            buffer[done..done + take].copy_from_slice(&rest[..take]);
+            done += take;
+        }
+        Ok(done)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::Memory(self.object.as_ptr() as usize, self.len as usize)
+    }
+}
+
+/// What the object raised. Ctrl-C while its code runs is no fault of the file: it is raised as such by whoever waits.
+fn error(py: Python<'_>, name: &Arc<str>, doing: &str, raised: PyErr) -> Error {
+    if raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+        raised.restore(py);
+        return Error::Interrupted;
+    }
+    Error::io(&Site::file(name), std::io::Error::other(format!("{doing}: {raised}")))
+}

@@ -74,7 +74,6 @@ METADATA_VIDEOS = [
     "derived/rotate_ccw90_640x360.mp4",
     "derived/two_video_tracks.mp4",
     "derived/vfr_60_15_30_640x360.mp4",
-    "derived/vfr_jitter_640x360.mkv",
     "odd/first_pts_10s.mp4",
 ]
 
@@ -266,9 +265,9 @@ DECODER_OUTCOMES = [
     "decoders.VideoDecoder(path, device=torch.device('cpu'))[0]",
     "isinstance(d.metadata, decoders.VideoStreamMetadata)",
     "decoders.SimpleVideoDecoder(path)[0]",
-    "decoders.VideoDecoder(open(path, encoding='latin-1'))",
-    "decoders.VideoDecoder(open(path, 'rb'))[0]",
-    "decoders.VideoDecoder(open(path, 'rb', buffering=0))[0]",
+    "decoders.VideoDecoder(text)",
+    "decoders.VideoDecoder(file)[0]",
+    "decoders.VideoDecoder(raw)[0]",
     "decoders.VideoDecoder(Plain(data))[0]",
     "decoders.VideoDecoder(path, transforms=[transforms.Resize((600, 700)), transforms.RandomCrop((500, 650))])[0]",
     "decoders.VideoDecoder(path, transforms=[transforms.RandomCrop((481, 640))])",
@@ -303,7 +302,7 @@ DECODER_OUTCOMES = [
 #: Words that are part of torchcodec's messages, for code and tests that look for them.
 WORDS: list[tuple[str, str]] = [
     ("decoders.VideoDecoder(123)", "Unknown source type"),
-    ("decoders.VideoDecoder(open(path, encoding='latin-1'))", "binary reading?"),
+    ("decoders.VideoDecoder(text)", "binary reading?"),
     ("decoders.VideoDecoder(path, stream_index=40)", "40 is not a valid stream"),
     ("decoders.VideoDecoder(sounds, stream_index=1)", "is not a video stream"),
     ("decoders.VideoDecoder(path, seek_mode='blah')", "Invalid seek mode"),
@@ -599,8 +598,10 @@ def ask_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
     names |= {"path": path, "broken": broken, "B": begin, "E": end, "mapping": MAPPING, "Plain": Plain}
     names |= {"deep": str(videos / DEEP_VIDEO), "sounds": str(videos / SOUND_VIDEO), "without": without}
     names |= {"io": io, "data": Path(path).read_bytes()}
-    found["outcomes"] = {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in DECODER_OUTCOMES}
-    found["words"] = {ask: says(lambda ask=ask: eval(ask, names), words) for ask, words in WORDS}
+    with open(path, encoding="latin-1") as text, open(path, "rb") as file, open(path, "rb", buffering=0) as raw:
+        names |= {"text": text, "file": file, "raw": raw}
+        found["outcomes"] = {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in DECODER_OUTCOMES}
+        found["words"] = {ask: says(lambda ask=ask: eval(ask, names), words) for ask, words in WORDS}
     found["torchvision"] = ask_torchvision(torchcodec, path)
     small = decoders.VideoDecoder(path, transforms=[torchcodec.transforms.Resize((24, 32))])
     pictures = small[:].float()

@@ -81,14 +81,19 @@ class Ahead:
 
     def _decode_from(self, index: int) -> Tensor | None:
         info = self.video.info
-        frame = self.shape[0] * self.shape[1] * 3 * _BYTES_EACH[self.dtype]
         place = bisect.bisect_right(info.keyframes, index)
         until = info.keyframes[place] if place < len(info.keyframes) else info.num_frames
-        until = min(until, index + max(1, AHEAD_BYTES // frame))
+        until = min(until, index + self.at_once)
         try:
             return self.frames(list(range(index, until))).data if until > index + 1 else None
         except (DecodeError, LimitError):
             return None  # the damage may be behind the frame that was asked for
+
+    @property
+    def at_once(self) -> int:
+        """How many frames may be held besides those that were asked for."""
+        height, width = self.shape
+        return max(1, AHEAD_BYTES // (height * width * 3 * _BYTES_EACH[self.dtype]))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -125,7 +125,7 @@ class VideoDecoder:
             raise ValueError("custom_frame_mappings do not go with seek_mode='approximate'; leave seek_mode out")
         _one_of("dimension order", dimension_order, ("NCHW", "NHWC"))
         if not isinstance(num_ffmpeg_threads, int):
-            raise ValueError(f"num_ffmpeg_threads must be an int, got {num_ffmpeg_threads!r}")
+            raise ValueError(f"num_ffmpeg_threads should be an int, got {num_ffmpeg_threads!r}")
         if output_dtype not in (None, "auto", torch.uint8, torch.float32):
             raise ValueError(f"Invalid output_dtype ({output_dtype!r}): give torch.uint8, torch.float32 or 'auto'")
         self._channels_first = dimension_order == "NCHW"
@@ -133,12 +133,13 @@ class VideoDecoder:
         threads = min(num_ffmpeg_threads, 256) if num_ffmpeg_threads > 0 else None
         try:
             video = _open(_source(source), stream_index, str(device), threads)
-            steps = translate(() if transforms is None else transforms, video.info.height, video.info.width)
+            made = translate(() if transforms is None else transforms, video.info.height, video.info.width)
             if output_dtype == "auto":
                 deep = (video._video.header()["bit_depth"] or 8) > 8
             else:
                 deep = output_dtype == torch.float32
-            self._frames = Ahead(video, steps, "float32" if deep else "uint8")
+            self._frames = Ahead(video, made.steps, "float32" if deep else "uint8")
+            self._transforms = made
         except Error as reason:
             raise RuntimeError(str(reason)) from reason
         info = video.info
@@ -151,7 +152,7 @@ class VideoDecoder:
             self._end = mapped.end
         self._num_frames = len(self._places)
         self._time_base = info.time_base
-        self.stream_index: int = getattr(info, 'stream', 0)
+        self.stream_index: int = getattr(info, "stream", 0)
         scanned = seek_mode == "exact"
         times = (self._pts[0], self._end, self._num_frames)
         self.metadata: VideoStreamMetadata = metadata(video, self.stream_index, times, scanned=scanned)
@@ -330,21 +331,31 @@ class VideoDecoder:
         except Error as reason:
             raise RuntimeError(str(reason)) from reason
         data = tensor.torch()
-        if shared:
+        if self._transforms.after:
+            data = self._transforms.finish(data[None])[0]
+        elif shared:
             # A frame that is kept must not keep those around it.
             data = data.clone()
         return data.permute(2, 0, 1) if self._channels_first else data
 
     def _batch(self, places: Sequence[int]) -> FrameBatch:
         torch = needed()
-        if places:
-            try:
-                data = self._frames.frames([self._places[place] for place in places]).data.torch()
-            except Error as reason:
-                raise RuntimeError(str(reason)) from reason
+        wanted = [self._places[place] for place in places]
+        # Frames that are resized here are whole before, so a few at a time.
+        each = self._frames.at_once if self._transforms.after else len(wanted)
+        try:
+            parts = [
+                self._transforms.finish(self._frames.frames(wanted[first : first + each]).data.torch())
+                for first in range(0, len(wanted), max(1, each))
+            ]
+        except Error as reason:
+            raise RuntimeError(str(reason)) from reason
+        if len(parts) == 1:
+            data = parts[0]
         else:
             dtype = torch.float32 if self._frames.dtype == "float32" else torch.uint8
-            data = torch.empty((0, *self._frames.shape, 3), dtype=dtype, device=self._frames.video.device)
+            empty = torch.empty((0, *self._transforms.size, 3), dtype=dtype, device=self._frames.video.device)
+            data = torch.cat(parts) if parts else empty
         times = torch.tensor([self._times(place) for place in places], dtype=torch.float64).reshape(-1, 2)
         return FrameBatch(data.permute(0, 3, 1, 2) if self._channels_first else data, times[:, 0], times[:, 1])
 
@@ -372,7 +383,7 @@ def _source(source: Any) -> Any:
 
 def _open(source: Any, stream_index: int | None, device: str, threads: int | None) -> Video:
     try:
-        options = {} if stream_index is None else {'stream': stream_index}
+        options = {} if stream_index is None else {"stream": stream_index}
         return Video(source, device=device, num_threads=threads, **options)
     except NoVideoError as reason:
         if stream_index is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from framespool import transforms as ours
@@ -23,7 +24,11 @@ class DecoderTransform:
 
 
 class Resize(DecoderTransform):
-    """Bilinear, with antialiasing."""
+    """Bilinear, with antialiasing: the frame as torchvision would resize it.
+
+    :class:`framespool.transforms.Resize` in its place is faster and needs less memory; see docs/howto/transforms.md for
+    how its results differ.
+    """
 
 
 class CenterCrop(DecoderTransform):
@@ -34,14 +39,37 @@ class RandomCrop(DecoderTransform):
     """A part at a place that torch's generator draws when the decoder is made; it is the same for all its frames."""
 
 
-def translate(transforms: Sequence[Any], height: int, width: int) -> list[Transform]:
-    """framespool's transforms for those of torchcodec or of torchvision v2, for pictures of this size.
+@dataclass(frozen=True)
+class Translated:
+    """Transforms for pictures of one size. ``steps`` are the engine's. What follows a resize is done by ``finish``:
+    torchcodec and torchvision resize RGB, rounded and clamped before, where the engine resizes what is stored in the
+    file, and the two differ at saturated edges. ``size``: (height, width) of the result."""
 
-    framespool's own are kept. Raises ValueError for others, and for options of torchvision's transforms that
-    torchcodec does not have (other interpolations than bilinear, no antialiasing, padding); framespool's own transforms
-    have most of them.
+    steps: list[Transform]
+    after: list[tuple[int, ...]]
+    size: tuple[int, int]
+
+    def finish(self, data: Any) -> Any:
+        """Frames (N, H, W, 3) of the engine, with what is left to do."""
+        for step in self.after:
+            if len(step) == 2:
+                data = _resized(data, step[0], step[1])
+            else:
+                top, left, height, width = step
+                data = data[:, top : top + height, left : left + width].contiguous()
+        return data
+
+
+def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
+    """Transforms of torchcodec or of torchvision v2, for pictures of this size.
+
+    Where framespool's own are among them, all are the engine's. Raises ValueError for others, and for options of
+    torchvision's transforms that torchcodec does not have (other interpolations than bilinear, no antialiasing,
+    padding); framespool's own transforms have most of them.
     """
+    own = any(isinstance(transform, Transform) for transform in transforms)
     steps: list[Transform] = []
+    after: list[tuple[int, ...]] = []
     for transform in transforms:
         if isinstance(transform, Transform):
             steps.append(transform)
@@ -55,19 +83,58 @@ def translate(transforms: Sequence[Any], height: int, width: int) -> list[Transf
         if theirs:
             _only_plain(transform, name)
         size = _pair(transform, transform.size)
-        if name != "Resize" and (size[0] > height or size[1] > width):
-            kind = ValueError if name == "RandomCrop" else RuntimeError
-            raise kind(
-                f"{name} to {size}: pictures of {(height, width)} are smaller than the crop; put Resize before it"
-            )
+        if min(size) < 1:
+            raise RuntimeError(f"{name}: height and width must be positive, got {size}")
         if name == "Resize":
-            steps.append(ours.Resize(size))
-        elif name == "CenterCrop":
-            steps.append(ours.CenterCrop(size))
+            if own:
+                steps.append(ours.Resize(size))
+            elif size != (height, width):
+                after.append(size)
         else:
-            steps += _part(size, height, width)
+            if size[0] > height or size[1] > width:
+                kind = ValueError if name == "RandomCrop" else RuntimeError
+                raise kind(
+                    f"{name} to {size}: pictures of {(height, width)} are smaller than the crop; put Resize before it"
+                )
+            top, left = _corner(name, size, height, width)
+            if after:
+                after.append((top, left, *size))
+            else:
+                steps += _part(top, left, size, height, width)
         height, width = size
-    return steps
+    return Translated(steps, after, (height, width))
+
+
+def _corner(name: str, size: tuple[int, int], height: int, width: int) -> tuple[int, int]:
+    """Top and left of a crop: in the middle, as torchvision rounds it, or drawn now."""
+    spare = (height - size[0], width - size[1])
+    if name == "CenterCrop":
+        return round(spare[0] / 2), round(spare[1] / 2)
+    torch = needed()
+    top, left = (int(torch.randint(0, room + 1, (1,))) for room in spare)
+    return top, left
+
+
+def _part(top: int, left: int, size: tuple[int, int], height: int, width: int) -> list[Transform]:
+    """A crop at a place: what is added at the sides brings it into the middle, and is cropped away."""
+    sides = []
+    for start, whole, part in ((top, height, size[0]), (left, width, size[1])):
+        behind = whole - part - start
+        sides.append((max(0, behind - start), max(0, start - behind)))
+    (above, below), (before, behind) = sides
+    padding = [ours.Pad((before, above, behind, below))] if any((above, below, before, behind)) else []
+    return [*padding, ours.CenterCrop(size)]
+
+
+def _resized(data: Any, height: int, width: int) -> Any:
+    """Frames (N, H, W, 3) resized as torchvision does it: bilinear, antialiased, in RGB."""
+    torch = needed()
+    frames, size = data.permute(0, 3, 1, 2), (height, width)
+    # On the CPU torch resizes bytes as they are, and elsewhere only floats.
+    whole = data.dtype == torch.uint8 and data.device.type != "cpu"
+    made = torch.nn.functional.interpolate(frames.float() if whole else frames, size, mode="bilinear", antialias=True)
+    made = made.round().clamp(0, 255).to(torch.uint8) if whole else made
+    return made.permute(0, 2, 3, 1).contiguous()
 
 
 def _pair(transform: Any, size: Any) -> tuple[int, int]:
@@ -100,15 +167,3 @@ def _only_plain(transform: Any, name: str) -> None:
             value = getattr(transform, option)
             if value != plain:
                 raise ValueError(f"RandomCrop {words}, got {option}={value!r}; put a transform that pads before it")
-
-
-def _part(size: tuple[int, int], height: int, width: int) -> list[Transform]:
-    """A crop at a place drawn now: what is added at the sides brings it into the middle, and is cropped away."""
-    torch = needed()
-    sides = []
-    for whole, part in ((height, size[0]), (width, size[1])):
-        start = int(torch.randint(0, whole - part + 1, (1,)))
-        behind = whole - part - start
-        sides.append((max(0, behind - start), max(0, start - behind)))
-    (top, bottom), (left, right) = sides
-    return [ours.Pad((left, top, right, bottom)), ours.CenterCrop(size)]

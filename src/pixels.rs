@@ -137,7 +137,10 @@ impl Recipe {
     /// the elements are made of more than codes: such clips cannot wait as codes.
     pub fn as_codes(&self) -> Option<(Self, Expand)> {
         // What tone mapping leaves has more than 8 bits.
-        if self.dtype.is_integer() || self.tone.is_some() || self.steps.iter().any(|step| step.transform.is_mask()) {
+        if self.dtype.is_integer()
+            || self.tone.is_some()
+            || self.steps.iter().any(|step| step.transform.is_mask())
+        {
             return None;
         }
         let expand = Expand::new(self.dtype, self.normalize).ok()?;

@@ -474,7 +474,9 @@ mod tests {
         let full = Colour { matrix: Matrix::Bt709, range: Range::Full };
         for value in 0..=255u8 {
             let fill = Fill::constant([f64::from(value); 3]);
-            let c = Coefficients::new(full, 8, Ink::Yuv, false, &ColourMap::IDENTITY, &fill).unwrap().without_mean();
+            let c = Coefficients::new(full, 8, Ink::Yuv, false, &ColourMap::IDENTITY, &fill)
+                .unwrap()
+                .without_mean();
             assert_eq!(c.fill(), [value; 3]);
             assert_eq!(c.mixed(c.zero(), 0), [value; 3]);
             assert_eq!(c.mixed(c.zero(), COVERED / 2), [value.div_ceil(2); 3]);

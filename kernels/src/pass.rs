@@ -565,7 +565,11 @@ impl<'a> Source<'a> {
         let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
         let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
         let even = luma.columns.first.is_multiple_of(2);
-        let plain = colours.plain && !colours.wide && self.tone.is_none() && colours.ink == Ink::Yuv && self.frame.depth_bits == 8;
+        let plain = colours.plain
+            && !colours.wide
+            && self.tone.is_none()
+            && colours.ink == Ink::Yuv
+            && self.frame.depth_bits == 8;
         (columns && rows && even && plain).then_some([y, u, v])
     }
 

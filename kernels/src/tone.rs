@@ -291,7 +291,9 @@ mod tests {
     #[test]
     fn every_code_has_an_entry_and_gray_stays_gray() {
         for curve in [HdrCurve::Pq, HdrCurve::Hlg] {
-            for (source_peak, target_peak) in [(1000.0, 203.0), (10.0, 10_000.0), (10_000.0, 10.0), (4000.0, 100.0)] {
+            for (source_peak, target_peak) in
+                [(1000.0, 203.0), (10.0, 10_000.0), (10_000.0, 10.0), (4000.0, 100.0)]
+            {
                 let map = ToneMap { curve, primaries: BT2020, source_peak, target_peak };
                 let tone = map.tables().unwrap();
                 let mut before = 0;

@@ -453,7 +453,8 @@ impl Video {
     fn colour_names(
         &self,
         py: Python<'_>,
-    ) -> PyResult<(Option<String>, Option<String>, Option<String>, Option<&'static str>, Option<&'static str>)> {
+    ) -> PyResult<(Option<String>, Option<String>, Option<String>, Option<&'static str>, Option<&'static str>)>
+    {
         self.check_process(py)?;
         let tags = raise_own(py, py.detach(called(|| self.engine.colour(&watch()))))?;
         let range = tags.full_range.map(|full| if full { "full" } else { "limited" });

@@ -3,8 +3,7 @@
 //! Never: reads a pixel, or lets one transform's draws depend on another's.
 
 use framespool_kernels::{
-    Area, ColourMap, Fill, Filter, Finish, Geometry, Interpolation, Mask, Orientation, Paint, Rect,
-    ToneMap,
+    Area, ColourMap, Fill, Filter, Finish, Geometry, Interpolation, Mask, Orientation, Paint, Rect, ToneMap,
 };
 
 use super::colours;

@@ -38,7 +38,8 @@ pub(super) fn tone(site: &Site, tags: ColourTags, peaks: Option<(f64, f64)>) -> 
         22 => [[0.630, 0.340], [0.295, 0.605], [0.155, 0.077]],
         other => {
             let name = tags.primaries_name().unwrap_or_default();
-            let what = format!("tone mapping from the primaries {name} (ColourPrimaries {other} of ITU-T H.273)");
+            let what =
+                format!("tone mapping from the primaries {name} (ColourPrimaries {other} of ITU-T H.273)");
             return Err(Error::Unsupported { site: site.clone(), what });
         }
     };

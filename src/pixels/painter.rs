@@ -367,7 +367,9 @@ impl Painter {
                 self.plans.push(plan);
             }
             None => {
-                let draw = |view| self.recipe.plan(&Subject { size, turn, key: self.key, t, view, tone: self.tone }, None);
+                let draw = |view| {
+                    self.recipe.plan(&Subject { size, turn, key: self.key, t, view, tone: self.tone }, None)
+                };
                 let drawn = (0..self.recipe.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
                 let geometries = drawn.iter().map(|(geometry, _)| geometry);
                 let shrink = if shrinks { shrink::enough(geometries) } else { Shrink::Whole };

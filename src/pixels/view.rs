@@ -168,11 +168,20 @@ mod tests {
                 Some((_, matrix)) => assert_eq!(found.unwrap(), *matrix),
                 None => {
                     let said = found.unwrap_err().to_string();
-                    assert!(said.contains("AssumeColor") && said.contains(&format!("MatrixCoefficients {tag} ")), "{said}");
+                    assert!(
+                        said.contains("AssumeColor") && said.contains(&format!("MatrixCoefficients {tag} ")),
+                        "{said}"
+                    );
                 }
             }
         }
-        for (tag, name) in [(3, "reserved (3)"), (10, "bt2020c"), (12, "chroma-derived-nc"), (14, "ictcp"), (99, "reserved (99)")] {
+        for (tag, name) in [
+            (3, "reserved (3)"),
+            (10, "bt2020c"),
+            (12, "chroma-derived-nc"),
+            (14, "ictcp"),
+            (99, "reserved (99)"),
+        ] {
             let said = of(tag).unwrap_err().to_string();
             assert!(said.contains(name), "{said}");
         }

@@ -121,7 +121,7 @@ fn random_damage_ends_in_frames_or_typed_errors() {
 fn odd_files_end_in_frames_or_typed_errors() {
     let folder =
         std::env::var_os("FRAMESPOOL_ODD_FILES").expect("FRAMESPOOL_ODD_FILES names a folder of videos");
-    let mut bench = Workbench::new(Recipe::new(Vec::new(), Dtype::U8, Layout::Nthwc).unwrap());
+    let mut bench = Workbench::new(Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).unwrap());
     let (mut whole, mut refused) = (0, 0);
     for file in std::fs::read_dir(folder).expect("a folder") {
         let path = file.expect("an entry").path();

@@ -62,16 +62,14 @@ impl Palette {
     }
 
     pub fn colour(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u8; 3] {
-        self.value(values, cover, mean).map(|value| {
-            ((value + (1 << (self.shift - 1))) >> self.shift).clamp(0, 255) as u8
-        })
+        self.value(values, cover, mean)
+            .map(|value| ((value + (1 << (self.shift - 1))) >> self.shift).clamp(0, 255) as u8)
     }
 
     /// 65535 where `colour` has 255.
     pub fn wide_colour(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u16; 3] {
-        self.value(values, cover, mean).map(|value| {
-            ((value * 257 + (1 << (self.shift - 1))) >> self.shift).clamp(0, 65_535) as u16
-        })
+        self.value(values, cover, mean)
+            .map(|value| ((value * 257 + (1 << (self.shift - 1))) >> self.shift).clamp(0, 65_535) as u16)
     }
 
     fn value(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [i128; 3] {

@@ -54,7 +54,8 @@ fn toned(tone: &Tone, codes: [u16; 3]) -> [i64; 3] {
         let (n, part) = (usize::from(code) / 16, i128::from(code % 16));
         (i128::from(tone.light[n]) * (16 - part) + i128::from(tone.light[n + 1]) * part + 8) / 16
     });
-    let weighed = |factors: [i128; 3], values: [i128; 3]| (0..3).map(|k| factors[k] * values[k]).sum::<i128>();
+    let weighed =
+        |factors: [i128; 3], values: [i128; 3]| (0..3).map(|k| factors[k] * values[k]).sum::<i128>();
     let luminance = weighed(tone.weights.map(i128::from), light) >> 14;
     let gain = between_entries(&tone.gain, luminance);
     let light = light.map(|light| (light * gain / (1 << 24)).min(1 << 30));

@@ -82,8 +82,7 @@ pub fn tones() -> BoxedStrategy<Option<ToneMap>> {
 
 /// Tone mapping, masks, normalisation, dtype and channels, for an output of this size.
 pub fn finishes(size: (u32, u32)) -> BoxedStrategy<Finish> {
-    let dtype =
-        prop::sample::select(vec![Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16]);
+    let dtype = prop::sample::select(vec![Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16]);
     let channels = prop_oneof![2 => Just(Channels::Three), 1 => Just(Channels::One)];
     let std = prop_oneof![3 => 0.05f32..2.0, 1 => (-35.0f64..38.0).prop_map(|e| 10f64.powf(e) as f32)];
     let std = [std.clone(), std.clone(), std];

@@ -179,7 +179,14 @@ fn transform(c: &mut Case<'_>) -> Transform {
     match c.below(20) {
         0 => Transform::AssumeColour {
             matrix: c.maybe(|c| {
-                c.one_of(&[Matrix::Bt601, Matrix::Bt709, Matrix::Bt2020Ncl, Matrix::Smpte240m, Matrix::YCgCo, Matrix::Rgb])
+                c.one_of(&[
+                    Matrix::Bt601,
+                    Matrix::Bt709,
+                    Matrix::Bt2020Ncl,
+                    Matrix::Smpte240m,
+                    Matrix::YCgCo,
+                    Matrix::Rgb,
+                ])
             }),
             range: c.maybe(|c| c.one_of(&[Range::Limited, Range::Full])),
         },

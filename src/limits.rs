@@ -7,9 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 
 /// Memory that building an index takes at its peak, for each packet.
-const INDEX_BYTES_PER_PACKET: u64 = 256;
-/// Memory that building an index may take, whatever the file: a day of video at 48 frames a second.
-const MAX_INDEX_BYTES: u64 = 1 << 30;
+const INDEX_BYTES_PER_PACKET: usize = 256;
 /// Packets that any file may have. Beyond these a file must have four bytes for each: a sample table of MP4 takes as many for
 /// the packet's size alone, so that a file that was cut off behind its tables stays below.
 const MIN_PACKETS: u64 = 1 << 16;
@@ -18,12 +16,14 @@ const MIN_BYTES_PER_PACKET: u64 = 4;
 /// Caps on what one video may ask for. Generous for real files, small against damage.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Packets (and thus frames) of one video.
+    /// Packets (and thus frames) of one video: a day at 48 frames a second, whose index takes 1 GiB while it is built.
     pub packets: u64,
     /// Payload of one packet.
     pub packet_bytes: u64,
-    /// `moov` box, which is read into memory whole.
+    /// Headers that are read into memory whole: of pictures, tables and archives.
     pub header_bytes: u64,
+    /// `moov` and `moof` boxes of a file, likewise: as many packets as there may be take less.
+    pub table_bytes: u64,
     /// Codec configuration (SPS/PPS and the like).
     pub extradata_bytes: u64,
     /// Luma samples of one picture: 16384 x 16384.
@@ -33,9 +33,10 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            packets: MAX_INDEX_BYTES / INDEX_BYTES_PER_PACKET,
+            packets: 1 << 22,
             packet_bytes: 1 << 28,
-            header_bytes: 1 << 28,
+            header_bytes: 1 << 30,
+            table_bytes: 1 << 28,
             extradata_bytes: 1 << 20,
             picture_samples: 1 << 28,
         }
@@ -79,7 +80,7 @@ pub fn check_room<T>(site: &Site, count: usize) -> Result<()> {
 /// # Errors
 /// As [`reserve`].
 pub fn check_room_for_index(site: &Site, packets: usize) -> Result<()> {
-    check_room::<[u8; INDEX_BYTES_PER_PACKET as usize]>(site, packets)
+    check_room::<[u8; INDEX_BYTES_PER_PACKET]>(site, packets)
 }
 
 /// Makes room for `more` elements, as a number from a file demands.

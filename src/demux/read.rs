@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
-use crate::limits::{resize, Limits};
+use crate::limits::{reserve, resize, Limits};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -105,7 +105,10 @@ impl PacketReader {
         } else {
             self.read_demuxed(at, packet, watch)?;
             if !preamble.is_empty() {
-                let (whole, key) = ([preamble, packet.data()].concat(), packet.is_key());
+                let (mut whole, key) = (Vec::new(), packet.is_key());
+                reserve(&index.site_of_packet(at), &mut whole, preamble.len() + packet.data().len())?;
+                whole.extend_from_slice(preamble);
+                whole.extend_from_slice(packet.data());
                 let no_memory = || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
                 packet.allocate(whole.len()).ok_or_else(no_memory)?.copy_from_slice(&whole);
                 packet.set_key(key);

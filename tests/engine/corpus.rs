@@ -337,6 +337,10 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         {
             return Err(format!("{a:?}\n by tables, by scan\n{b:?}"));
         }
+        // The list is made from the boxes, and has to be libavformat's: stream= is an index into either.
+        if (a.stream, &tables.streams) != (b.stream, &scan.streams) {
+            return Err(format!("{:?}\n by tables, by scan\n{:?}", tables.streams, scan.streams));
+        }
         Ok(())
     });
     let (files, packets) = (files.into_inner(), packets.into_inner());

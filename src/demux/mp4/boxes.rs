@@ -44,7 +44,7 @@ impl Boxes {
                     return Ok(None);
                 }
                 header_bytes += size;
-                Limits::check(site, "size of the header boxes", header_bytes, limits.header_bytes)?;
+                Limits::check(site, "size of the header boxes", header_bytes, limits.table_bytes)?;
                 let skip = if &kind == b"moov" { header } else { 0 };
                 let mut bytes = Vec::new();
                 resize(site, &mut bytes, (size - skip) as usize)?;

@@ -11,6 +11,7 @@ const LIMITS: Limits = Limits {
     packets: 1_000_000,
     packet_bytes: 1 << 28,
     header_bytes: 1 << 30,
+    table_bytes: 1 << 28,
     extradata_bytes: 1 << 20,
     picture_samples: 1 << 28,
 };

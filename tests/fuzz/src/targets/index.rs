@@ -45,7 +45,7 @@ pub fn limits() -> Limits {
     Limits {
         packets: 100_000,
         packet_bytes: 1 << 24,
-        header_bytes: 1 << 24,
+        table_bytes: 1 << 24,
         picture_samples: 1 << 22,
         ..Limits::default()
     }

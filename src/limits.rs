@@ -51,7 +51,7 @@ impl Limits {
 
     /// Packets, of all its streams together, that a file of `len` bytes can hold.
     pub fn held_by(len: u64) -> u64 {
-        MIN_PACKETS + len / MIN_BYTES_PER_PACKET
+        (MIN_PACKETS + len / MIN_BYTES_PER_PACKET).min(len)
     }
 
     /// `value` if it is at most `cap`; `what` names it in the error.
@@ -114,7 +114,11 @@ mod tests {
     #[test]
     fn a_file_has_no_more_packets_than_it_can_hold() {
         let packets = |len| Limits::default().within(len).packets;
-        assert_eq!(packets(0), 1 << 16);
+        assert_eq!(
+            (packets(0), packets(1000)),
+            (0, 1000),
+            "a packet, or its size in a table, has a byte at least"
+        );
         assert_eq!(packets(400_000), (1 << 16) + 100_000);
         assert_eq!(packets(u64::MAX), 1 << 22);
         // A whole day at 30 frames a second, and a file that ends where its tables do.

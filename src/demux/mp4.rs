@@ -33,7 +33,7 @@ pub const CONTAINER: &str = "mov,mp4";
 /// # Errors
 /// `NotVideo` where `stream` is no video stream.
 pub fn read(source: &Arc<dyn ByteSource>, stream: Option<u32>, limits: &Limits) -> Result<Option<Track>> {
-    let site = Site::file(source.name());
+    let (site, limits) = (Site::file(source.name()), &limits.within(source.len()));
     let Some(top) = Boxes::scan(&**source, &site, limits)? else { return Ok(None) };
     check_claims(&top, &site, source.len())?;
     let Some(movie) = Movie::parse(&top.moov) else { return Ok(None) };

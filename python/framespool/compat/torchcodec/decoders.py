@@ -152,7 +152,7 @@ class VideoDecoder:
             self._end = mapped.end
         self._num_frames = len(self._places)
         self._time_base = info.time_base
-        self.stream_index: int = getattr(info, "stream", 0)
+        self.stream_index: int = info.stream
         scanned = seek_mode == "exact"
         times = (self._pts[0], self._end, self._num_frames)
         self.metadata: VideoStreamMetadata = metadata(video, self.stream_index, times, scanned=scanned)
@@ -382,13 +382,14 @@ def _source(source: Any) -> Any:
 
 
 def _open(source: Any, stream_index: int | None, device: str, threads: int | None) -> Video:
+    if stream_index is not None and (not isinstance(stream_index, Integral) or stream_index < 0):
+        raise ValueError(f"{stream_index!r} is not a valid stream: stream_index is an int from 0 on, or None")
     try:
-        options = {} if stream_index is None else {"stream": stream_index}
-        return Video(source, device=device, num_threads=threads, **options)
+        return Video(source, device=device, num_threads=threads, stream=stream_index)
     except NoVideoError as reason:
         if stream_index is None:
             raise
-        exists = 0 <= stream_index < len(Video(source, num_threads=threads).info.streams)
+        exists = int(stream_index) < len(Video(source, num_threads=threads).info.streams)
         what = "a video stream" if exists else "a valid stream"
         raise ValueError(f"The stream at index {stream_index} is not {what}: {reason}") from reason
 

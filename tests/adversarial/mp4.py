@@ -121,6 +121,16 @@ def with_samples(data: bytes, placed: list[tuple[int, int]]) -> bytes:
     return rewritten(data, edit)
 
 
+def with_payload(data: bytes, n: int, payload: bytes) -> bytes:
+    """The file with other bytes for sample `n`, from 0, at the end of mdat; moov must stand last."""
+    placed = samples(data)
+    mdat = next(box for box in boxes(data) if box.kind == b"mdat")
+    end = mdat.begin + mdat.size
+    grown = with_number(data[:end] + payload + data[end:], mdat.begin, mdat.size + len(payload))
+    placed[n] = (end, len(payload))
+    return with_samples(grown, placed)
+
+
 def sync_samples(data: bytes) -> list[int]:
     """Numbers of the sync samples, from 1."""
     for box in of_kinds(data, [b"stss"]):

@@ -73,14 +73,31 @@ class Material:
         self.others.append(name)
         return self.every[name], (self.folder / name).read_bytes()
 
-    def remuxed(self, arguments: str, suffix: str, *inputs: tuple[str, bytes], before: str = "") -> bytes:
-        """What the ffmpeg program writes with these arguments; without `inputs` it reads the base."""
+    def remuxed(
+        self, arguments: str, suffix: str, *inputs: tuple[str, bytes], before: str = "", joined: bool = False
+    ) -> bytes:
+        """What the ffmpeg program writes.
+
+        Args:
+            arguments: of the output.
+            suffix: of the output's name, which decides the container.
+            inputs: suffix and bytes of each input; without, it reads the base.
+            before: arguments in front of the first input.
+            joined: whether the inputs are read as one, one after the other.
+        """
         with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
             command = [*make.QUIET, "-v", "error", *before.split()]
+            given = []
             for number, (end, data) in enumerate(inputs or [(Path(self.base.name).suffix, self.data)]):
-                given = Path(folder) / f"{number}{end}"
-                given.write_bytes(data)
-                command += ["-i", str(given)]
+                given.append(Path(folder) / f"{number}{end}")
+                given[-1].write_bytes(data)
+            if joined:
+                listed = Path(folder) / "list"
+                listed.write_text("".join(f"file '{path}'\n" for path in given))
+                command += ["-f", "concat", "-safe", "0"]
+                given = [listed]
+            for path in given:
+                command += ["-i", str(path)]
             out = Path(folder) / f"out{suffix}"
             try:
                 make.run([*command, *arguments.split(), *make.EXACT, str(out)])
@@ -302,45 +319,37 @@ def without_sets(m: Material) -> tuple[bytes, str]:
     return m.remuxed(f"-c copy -bsf:v {change}", _suffix(m)), change
 
 
-@mutation("same", "mp4", "mkv", "ts", "raw", codecs=("h264", "hevc"), weight=1.5)
+@mutation("same", "mp4", "mkv", "ts", "raw", codecs=("h264", "hevc", "mpeg12"), weight=1.5)
 def other_sets(m: Material) -> tuple[bytes, str]:
     """Another encoder's stream behind this one, with parameter sets of its own, in one track."""
-
-    def raw(data: bytes, base: Base) -> bytes:
-        if base.container == "raw":
-            return data
-        return m.remuxed(f"-c copy {ANNEXB[m.base.codec]} -f {m.base.codec}", ".raw", (Path(base.name).suffix, data))
-
-    other, data = m.partner(lambda base: base.codec == m.base.codec and base.container in ("mp4", "raw", "mkv"))
-    joined = raw(m.data, m.base) + raw(data, other)
+    other, data = m.partner(lambda base: base.codec == m.base.codec and base.container == m.base.container)
+    note = f"{other.name} behind it in one track"
     if m.base.container == "raw":
-        return joined, f"{other.name} behind it"
+        return m.data + data, note
     tag = " -tag:v hvc1" if (m.base.container, m.base.codec) == ("mp4", "hevc") else ""
-    made = m.remuxed(f"-c copy{tag}", _suffix(m), ("." + m.base.codec, joined), before="-fflags +genpts")
-    return made, f"{other.name} behind it in one track"
+    return m.remuxed(f"-c copy{tag}", _suffix(m), ("", m.data), ("", data), joined=True), note
 
 
-@mutation("same", "mp4", "mkv", "ts", "raw", codecs=("h264",), weight=1.5)
+@mutation("same", "mp4", codecs=("h264",), weight=1.5)
 def sets_at_any_packet(m: Material) -> tuple[bytes, str]:
-    """Picture parameter sets that change at a packet that is no key packet."""
-    data = m.data
-    if m.base.container != "raw":
-        data = m.remuxed(f"-c copy {ANNEXB['h264']} -f h264", ".h264")
-    units = packets.units(data)
-    sets = [unit for unit in units if packets.unit_kind(unit, "h264") == 8]
-    slices = [n for n, unit in enumerate(units) if packets.unit_kind(unit, "h264") == 1]
-    if not sets or not slices:
+    """Picture parameter sets that change at a packet that is no key packet; in MP4, Matroska or a transport stream."""
+    data = _tables(m)
+    units = packets.units(m.remuxed(f"-c copy {ANNEXB['h264']} -f h264", ".h264"))
+    sets = [unit[unit.find(b"\x01") + 1 :] for unit in units if packets.unit_kind(unit, "h264") == 8]
+    key = set(mp4.sync_samples(data))
+    inner = [n for n in range(len(mp4.samples(data))) if n + 1 not in key]
+    if not sets or not inner:
         raise NotApplicable
-    at, delta = m.draw.choice(slices), m.draw.choice([0, 1, -1, 3])
-    units.insert(at, packets.with_other_qp(sets[0], delta))
-    if m.draw.random() < 0.5:
-        later = [n for n in slices if n > at + 2]
-        if later:
-            units.insert(m.draw.choice(later) + 1, sets[0])
-    out, note = b"".join(units), f"initial quantizer {delta:+d} before unit {at}"
-    if m.base.container == "raw":
-        return out, note
-    return m.remuxed("-c copy", _suffix(m), (".h264", out), before="-fflags +genpts"), note
+    chosen, delta = sorted(m.draw.sample(inner, m.draw.choice([1, 2]))), m.draw.choice([0, 1, -1, 3])
+    for n, change in zip(chosen, (delta, 0), strict=False):  # the second one takes the change back
+        offset, size = mp4.samples(data)[n]
+        unit = packets.with_other_qp(b"\x00\x00\x01" + sets[0], change)[3:]
+        data = mp4.with_payload(data, n, struct.pack(">I", len(unit)) + unit + data[offset : offset + size])
+    suffix = m.draw.choice([".mp4", ".mkv", ".ts"])
+    note = f"initial quantizer {delta:+d} at sample {chosen[0] + 1}, {suffix}"
+    if len(chosen) > 1:
+        note += f", and back at {chosen[1] + 1}"
+    return (data if suffix == ".mp4" else m.remuxed("-c copy", suffix, (".mp4", data))), note
 
 
 # ---- MP4 -------------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ FILL = ["1", "254"]
 #: one of so many of their cases the buffers are poisoned (``FRAMESPOOL_POISON``).
 WHOLE, POISONED = {"h264", "hevc", "vp9", "av1", "mpeg4", "mpeg12"}, 4
 #: Frames that a decoder may hold back for reordering.
-HELD = 5
+HELD = 8
 #: Wall-clock limits of one step of a reader: if it computed that long, and in any case.
 COMPUTED_SECONDS, ANY_SECONDS = compare.SECONDS, 120.0
 

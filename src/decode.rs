@@ -161,7 +161,8 @@ impl FrameDecoder {
                 self.open = None;
                 // What was left out is not to blame by the standards; if a decoder sees it differently, it gets everything.
                 // And only a decoder that works on one thread can tell which packet a complaint is about.
-                if matches!(error, Error::Decode { .. }) && pass.in_full() {
+                // And a start may be none, whatever the container says.
+                if matches!(error, Error::Decode { .. }) && (pass.in_full() || pass.goes_back()) {
                     self.counts.runs_repeated += 1;
                     self.ready(&pass.index.site, &pass.index.info.params, 1)?;
                     self.pass = Some(pass);
@@ -201,6 +202,10 @@ impl FrameDecoder {
         }
         if spared {
             self.counts.pictures_skipped += 1;
+            return Ok(Step::More);
+        }
+        // To libavcodec an empty packet is the end of the stream.
+        if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
         self.counts.pictures_decoded += u64::from(!pass.index.packets[at.at()].is_part());

@@ -15,6 +15,7 @@ pub mod roles;
 mod stated;
 pub mod still;
 pub mod store;
+mod times;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ffmpeg::Packet;
@@ -28,10 +29,10 @@ pub use build::{build, build_stream, from_scan};
 pub struct PacketRecord {
     /// First byte of the payload in the source; 0 unless [`VideoIndex::direct`].
     pub offset: u64,
-    /// Presentation order among all packets of the video, hidden ones too: ticks, or a plain counter where
-    /// timestamps are missing. Comparable within one video only.
+    /// Presentation order among all packets of the video, hidden ones too: the container's ticks, or a plain counter where
+    /// timestamps do not tell it. Comparable within one video only.
     pub order: i64,
-    /// Decoding time in ticks, [`NO_TIME`] if unknown.
+    /// Decoding time in the container's ticks, [`NO_TIME`] if unknown.
     dts: i64,
     /// Payload length in bytes.
     pub size: u32,
@@ -47,11 +48,17 @@ const FRAME: u32 = 4;
 const PART: u32 = 8;
 const CORRUPT: u32 = 16;
 const AFTER_GAP: u32 = 32;
+const CLOSED: u32 = 64;
 
 impl PacketRecord {
     /// Decoding may start here exactly, for all frames that are shown at or after it.
     pub fn is_start(&self) -> bool {
         self.flags & START != 0
+    }
+
+    /// No packet behind it refers to anything before it: decoding may start here also for frames that lead it on screen.
+    pub fn is_closed_start(&self) -> bool {
+        self.flags & (START | CLOSED) == START | CLOSED
     }
 
     /// The container marks it as a key packet (which may be a lie).
@@ -79,7 +86,7 @@ impl PacketRecord {
         self.flags & AFTER_GAP != 0
     }
 
-    /// Decoding time in ticks.
+    /// Decoding time in the container's ticks.
     pub fn dts(&self) -> Option<i64> {
         Some(self.dts).filter(|&t| t != NO_TIME)
     }
@@ -155,14 +162,14 @@ impl VideoIndex {
             .ok_or_else(|| Error::FrameIndex { site: self.site.clone(), index, frames })
     }
 
-    /// The packet at which decoding must start so that `frame` comes out exactly: the latest start that is not
-    /// shown after it. Later starts precede the frame in the file but lead it on screen, so the frame may refer to
-    /// pictures before them (open GOP).
+    /// The packet at which decoding must start so that `frame` comes out exactly: the latest start that is closed or not shown
+    /// after it. Open ones that are shown after it precede the frame in the file, so it may refer to pictures before them.
     pub fn start_of(&self, frame: DisplayIndex) -> DecodeIndex {
         let packet = self.frames[frame.at()].packet;
         let order = self.packets[packet.at()].order;
         let before = &self.starts[..self.starts.partition_point(|&s| s <= packet.0)];
-        let start = before.iter().rfind(|&&s| self.packets[s as usize].order <= order);
+        let serves = |start: &PacketRecord| start.is_closed_start() || start.order <= order;
+        let start = before.iter().rfind(|&&s| serves(&self.packets[s as usize]));
         // What leads the first start on screen and can be decoded all the same is decoded from there.
         DecodeIndex(start.or(before.first()).copied().unwrap_or(0))
     }
@@ -358,6 +365,14 @@ mod tests {
         let index = VideoIndex::sketch(&cut);
         let starts: Vec<u32> = (0..3).map(|f| index.start_of(DisplayIndex(f)).0).collect();
         assert_eq!(starts, [2, 2, 2]);
+    }
+
+    #[test]
+    fn what_leads_a_closed_start_is_decoded_from_it() {
+        let mut index = open_gop();
+        index.packets[4].flags |= CLOSED;
+        let starts: Vec<u32> = (0..8).map(|f| index.start_of(DisplayIndex(f)).0).collect();
+        assert_eq!(starts, [0, 0, 0, 0, 4, 4, 4, 4]);
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl TimeBase {
         Some(Self { num: NonZeroU32::new(num)?, den: NonZeroU32::new(den)? })
     }
 
+    /// The base whose ticks are this one's divided by `parts`; `None` where that is too fine to be written down.
+    pub fn divided(self, parts: u32) -> Option<Self> {
+        Self::new(self.num(), self.den().checked_mul(parts)?)
+    }
+
     /// Ticks to seconds. The only place where time becomes a float.
     pub fn seconds(self, ticks: i64) -> f64 {
         // One product and one quotient, so that e.g. 512 ticks of 1/12800 are exactly 0.04.

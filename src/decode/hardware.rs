@@ -152,6 +152,9 @@ impl HardwareDecoder {
             // The CPU may not need this packet, or has something to say of it.
             other => Error::Decode { site: pass.index.site_of_packet(at), reason: other.to_string() },
         })?;
+        if self.packet.data().is_empty() {
+            return Ok(Step::More);
+        }
         let spared = over || pass.spares(at, self.packet.data());
         let wanted = pass.wants(at);
         let decode = wanted || !(spared || leads);

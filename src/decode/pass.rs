@@ -16,6 +16,9 @@ use crate::media::CodecKind;
 use crate::plan::Run;
 use crate::units::DecodeIndex;
 
+/// Packets behind a start whose failure may mean that it is none: as many as can lead it on screen.
+const LEADING: u32 = 16;
+
 /// State of one run.
 pub(super) struct Pass {
     pub index: Arc<VideoIndex>,
@@ -35,6 +38,10 @@ pub(super) struct Pass {
     start_order: i64,
     /// The run begins at the stream's first start: what leads it there and is a frame all the same can be decoded.
     at_first_start: bool,
+    /// The run begins at a closed start: nothing behind it refers to what lies before it.
+    closed: bool,
+    /// Where the run that failed was damaged first.
+    failed_at: Option<DecodeIndex>,
     /// What was found by looking through the run; then the two that follow are not asked.
     ahead: Option<Ahead>,
     /// Reads headers; `None` where every picture is to be decoded.
@@ -62,6 +69,8 @@ impl Pass {
             tie_by_time: index.info.params.codec.kind == CodecKind::Vp9,
             start_order: index.packets[run.start.at()].order,
             at_first_start: index.starts.first() == Some(&run.start.0),
+            closed: index.packets[run.start.at()].is_closed_start(),
+            failed_at: None,
             ahead: None,
             roles,
             layers: Vec::new(),
@@ -80,6 +89,28 @@ impl Pass {
         }
         self.run.wanted.clone_from(&self.missing);
         let run = Run { end: self.last_needed(), ..self.run.clone() };
+        *self = Self::new(self.index.clone(), run, false, false);
+        true
+    }
+
+    /// Makes it begin at the start before its own, after a run that failed right at its begin: what was taken for a start may be
+    /// none. Only where every picture was decoded on one thread, so that it is known which packet failed. False if there is no
+    /// earlier start, or the failure lies too far behind this one to be its fault.
+    pub fn goes_back(&mut self) -> bool {
+        let Some(failed) = self.failed_at else { return false };
+        let starts = &self.index.starts;
+        let own = starts.partition_point(|&start| start < self.run.start.0);
+        let Some(&before) = own.checked_sub(1).and_then(|own| starts.get(own)) else { return false };
+        let of_next = starts.get(own + 1).is_some_and(|&next| next <= failed.0);
+        if self.spared
+            || self.threaded
+            || self.missing.is_empty()
+            || of_next
+            || failed.0 - self.run.start.0 > LEADING
+        {
+            return false;
+        }
+        let run = Run { start: DecodeIndex(before), end: self.last_needed(), wanted: self.missing.clone() };
         *self = Self::new(self.index.clone(), run, false, false);
         true
     }
@@ -177,7 +208,7 @@ impl Pass {
     /// Whether a packet's picture is nobody's, since it leads the start on screen.
     pub fn leads(&self, at: DecodeIndex) -> bool {
         let packet = &self.index.packets[at.at()];
-        packet.order < self.start_order && !(self.at_first_start && packet.is_frame())
+        packet.order < self.start_order && !self.closed && !(self.at_first_start && packet.is_frame())
     }
 
     /// What is wanted and was not handed on yet, ascending.
@@ -294,11 +325,15 @@ impl Pass {
     pub fn verdict(&mut self) -> Result<()> {
         match (self.missing.first(), self.damage.take()) {
             (None, _) => Ok(()),
-            (Some(_), Some((_, error))) => Err(error),
+            (Some(_), Some((at, error))) => {
+                self.failed_at = Some(at);
+                Err(error)
+            }
             (Some(&at), None) => Err(Error::Decode {
                 site: self.index.site_of_packet(at),
                 reason: "the decoder gave no picture for it".into(),
-            }),
+            })
+            .inspect_err(|_| self.failed_at = Some(at)),
         }
     }
 }

@@ -63,13 +63,6 @@ pub fn scan(
     }
     let container = demuxer.container();
     let corrupt = packets.iter().filter(|p| p.corrupt).count();
-    if container == "mpegts" {
-        // What lacks a piece there is handed to a parser, which cuts it at the next start code: the flag comes with the picture
-        // that it completes, the one before, and the piece lacks in the one that follows.
-        for n in (1..packets.len()).rev() {
-            packets[n].corrupt |= packets[n - 1].corrupt;
-        }
-    }
     let damaged_units = stepped_over.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
     Ok(Track { container, info, streams, packets, damaged_units })
 }
@@ -93,8 +86,9 @@ impl Finder {
 
     fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
         let data = packet.data();
+        // Nothing is read of it, wherever it lies.
         if data.is_empty() {
-            return Ok(None);
+            return Ok(Some(self.end));
         }
         for start in [packet.position(), Some(self.end)].into_iter().flatten() {
             let len = data.len() + HEADER_REACH;

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use super::frames::{tabulate, Known, Table};
+use super::frames::{follows_packets, tabulate, times_tell_order, Known, Table};
 use super::look::{Look, Looker, Start};
 use super::params::ParameterSets;
-use super::roles::{declares_frames_only, declares_order, JpegTables};
+use super::roles::{declares_frames_only, declares_order, stands_alone, JpegTables};
 use super::{PacketRecord, VideoIndex};
 use crate::demux::{mp4, scan, PacketFact, Track};
 use crate::error::{Error, Result, Site};
@@ -21,9 +21,11 @@ use crate::units::DecodeIndex;
 /// Bytes read of a packet to see its first slice; more is read in the rare case that this is not enough.
 const HEAD: usize = 1024;
 const LONG_HEAD: usize = 1 << 16;
+/// Bytes read of a packet that is no key packet: its first slice comes first, as a rule.
+const SHORT_HEAD: usize = 64;
 /// Packets beyond this are looked at only where there is memory for that.
 const LARGE: usize = 1 << 20;
-/// Key packets whose heads a source is told of together.
+/// Packets whose heads a source is told of together.
 const ANNOUNCED: usize = 128;
 
 /// Builds the index of a file's default video stream: [`build_stream`] without a wish.
@@ -84,6 +86,10 @@ pub fn from_scan(
             }
         };
         let mut look = looker.look(packet.data(), packet.is_key());
+        // A codec that keeps nothing from picture to picture: a key flag that is missing says nothing.
+        if look.shown && stands_alone(&info.params) {
+            look.start = Start::Open;
+        }
         // A palette or new configuration beside a packet stays in force for all packets after it.
         stateful |= packet.has_decoder_side_data();
         let borrows = info.params.codec.name == "mjpeg" && !jpeg.stand_alone(packet.data());
@@ -112,6 +118,7 @@ pub fn from_scan(
         Ok(())
     })?;
     let Track { container, info, streams, packets, damaged_units } = track;
+    carried.check(&site, &info)?;
     let direct = packets.iter().all(|p| p.offset.is_some());
     let known =
         packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
@@ -147,6 +154,29 @@ impl Carried {
             sets.observe(data);
         }
     }
+
+    /// Whether all that was passed can be decoded as far as parameter sets go.
+    fn suffices(&self) -> bool {
+        self.sets.as_ref().is_none_or(ParameterSets::suffice)
+    }
+
+    /// # Errors
+    /// `Malformed` for a stream that lacks what no decoder can do without, wherever it should be.
+    fn check(&self, site: &Site, info: &StreamInfo) -> Result<()> {
+        let unsized_ = info.params.width == 0 || info.params.height == 0;
+        let lacks = match info.params.codec.kind {
+            CodecKind::H264 | CodecKind::Hevc if !self.suffices() => "parameter sets (SPS and PPS)",
+            CodecKind::Mpeg12 if unsized_ => "sequence header",
+            CodecKind::Mpeg4 if unsized_ => "video object layer header",
+            _ => return Ok(()),
+        };
+        let reason = format!(
+            "its {} stream has no {lacks}, neither in the container nor in a packet, without which no picture can be \
+             decoded; make the file again from its source, with its beginning",
+            info.params.codec.name
+        );
+        Err(Error::malformed(site, reason))
+    }
 }
 
 /// Decode indices in the order in which a decoder shows their pictures, by decoding the whole video once. For the
@@ -167,8 +197,10 @@ fn decoded_order(
         more = more && demuxer.next_packet(&mut packet)?;
         if more {
             packet.set_tie(DecodeIndex(at));
-            // A damaged packet shows nothing here and is an error when its frame is asked for.
-            let _ = decoder.send(&packet);
+            // A damaged packet shows nothing here and is an error when its frame is asked for; an empty one would be the end.
+            if !packet.data().is_empty() {
+                let _ = decoder.send(&packet);
+            }
         } else {
             decoder.drain();
         }
@@ -221,7 +253,7 @@ fn open_parser(site: &Site, info: &StreamInfo) -> Result<Option<Parser>> {
     }
 }
 
-/// The index of an MP4/MOV from its sample tables and the first bytes of its key packets. `None`: scan it instead.
+/// The index of an MP4/MOV from its sample tables and the first bytes of some packets. `None`: scan it instead.
 fn from_tables(
     source: &Arc<dyn ByteSource>,
     track: Track,
@@ -229,86 +261,153 @@ fn from_tables(
 ) -> Result<Option<VideoIndex>> {
     let Track { container, info, packets, .. } = track;
     let kind = info.params.codec.kind;
-    let mut looker = Looker::new(kind, &info.params.extradata);
-    let has_starts_inside = matches!(kind, CodecKind::H264 | CodecKind::Hevc);
-    let mut head = Vec::new();
-    let mut known: Vec<Known> = Vec::new();
-    reserve(&Site::file(source.name()), &mut known, packets.len())?;
-    let mut carried = Carried::default();
-    let mut first_start: Option<(i64, Start)> = None;
-    let mut keys_met = 0;
-    for (at, fact) in packets.iter().copied().enumerate() {
-        if has_starts_inside && fact.key {
-            if keys_met % (ANNOUNCED / 2) == 0 {
-                announce_heads(source, &packets[at..], keys_met > 0);
-            }
-            keys_met += 1;
-        }
-        if fact.size == 0 {
-            return Ok(None); // empty samples: what they mean depends on the codec
-        }
-        // Payload is looked at where a key flag could lie, and where the first start's leading pictures may be lost.
-        let leads = matches!((first_start, fact.pts), (Some((order, Start::Open)), Some(pts)) if pts < order);
-        let wanted =
-            known.is_empty() || (has_starts_inside && (fact.key || (leads && kind == CodecKind::Hevc)));
-        let look = if wanted {
-            watch()?;
-            read_head(source, &fact, HEAD, &mut head)?;
-            let mut look = looker.look(&head, fact.key);
-            if !look.shown && fact.size as usize > HEAD {
-                read_head(source, &fact, LONG_HEAD, &mut head)?;
-                look = looker.look(&head, fact.key);
-            }
-            if known.is_empty() {
-                if kind == CodecKind::H264 && !declares_frames_only(&info.params.extradata, &head) {
-                    return Ok(None); // a sample may be one field of two: only its own header says so
-                }
-                carried = Carried::begin(&looker, &info, &head);
-            }
-            carried.pass(known.len() as u32, look.start, &head);
-            // A packet that the file is too short to hold is an error when its frame is asked for, not here.
-            let present = fact.offset.is_some_and(|o| o + u64::from(fact.size) <= source.len());
-            if has_starts_inside && present && !look.shown && fact.size as usize > LONG_HEAD {
-                return Ok(None); // what it shows lies behind a long preface: all of it must be read
-            }
-            let start = if has_starts_inside { look.start } else { trusted(kind, fact.key) };
-            Look { start, shown: look.shown || !present, ..look }
-        } else {
-            Look {
-                start: if has_starts_inside { Start::No } else { trusted(kind, fact.key) },
-                ..Look::default()
-            }
-        };
-        if first_start.is_none() && matches!(look.start, Start::Open | Start::Closed) {
-            first_start = Some((fact.pts.unwrap_or(0), look.start));
-        }
-        known.push(Known { fact, look, parsed: None });
+    // VP8 has hidden frames and MPEG-4 empty ones, which tables do not tell. Of the others only what begins a group matters, unless
+    // parameter sets come between packets: one that changes behind a key packet is in force at the next.
+    let in_band = [*b"avc3", *b"hev1"].map(u32::from_le_bytes).contains(&info.params.tag);
+    let every = in_band || matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg4);
+    let mut heads = Heads::read(source, &info, &packets, every, watch)?;
+    let have_sets = |heads: &Heads| heads.carried.sets.as_ref().is_some_and(ParameterSets::are_in_band);
+    if !every && heads.as_ref().is_some_and(have_sets) {
+        heads = Heads::read(source, &info, &packets, true, watch)?;
     }
-    // Without an exact start at the head of the table, packets before the first one matter: see them all.
-    if first_start.is_none() {
+    let Some(Heads { known, carried }) = heads else { return Ok(None) };
+    // Another sequence may consist of fields, each in a sample of its own.
+    let changes = carried.sets.as_ref().is_some_and(ParameterSets::changed);
+    // Where times do not tell the order, each picture's header must.
+    let orders = !matches!(kind, CodecKind::H264 | CodecKind::Hevc) || times_tell_order(&known);
+    // Packets that show nothing in between are the signs of pictures that are packed with others, which a head does not show.
+    let packed = kind == CodecKind::Mpeg4 && known.iter().any(|k| !k.look.shown && k.fact.size > 0);
+    if changes || packed || !orders || !carried.suffices() {
+        return Ok(None);
+    }
+    // Times that follow the packets where pictures do not, as in an AVI copied to an MP4.
+    if kind == CodecKind::H264 && follows_packets(&known) && has_b_pictures(source, &info, &packets)? {
         return Ok(None);
     }
     drop(packets); // there may be many, and the tables come beside them
     finish(source, container, info, known, true, carried, watch).map(Some)
 }
 
-/// Tells the source of the heads of the next key packets. `again`: half of them were told of before, and are left out.
-fn announce_heads(source: &Arc<dyn ByteSource>, packets: &[PacketFact], again: bool) {
+/// What the heads of an MP4/MOV's packets say.
+struct Heads {
+    known: Vec<Known>,
+    carried: Carried,
+}
+
+impl Heads {
+    /// Reads the heads of key packets, and those up to the first start: tables may mark packets as key that are not, and leave others
+    /// out. Or the heads of `every` packet. `None` where heads do not tell enough.
+    fn read(
+        source: &Arc<dyn ByteSource>,
+        info: &StreamInfo,
+        packets: &[PacketFact],
+        every: bool,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Self>> {
+        let kind = info.params.codec.kind;
+        let mut looker = Looker::new(kind, &info.params.extradata);
+        let mut head = Vec::new();
+        let mut known: Vec<Known> = Vec::new();
+        reserve(&Site::file(source.name()), &mut known, packets.len())?;
+        let mut carried = Carried::default();
+        let mut first_start: Option<(i64, Start)> = None;
+        let (mut met, mut begun) = (0, false);
+        for (at, fact) in packets.iter().copied().enumerate() {
+            if every || fact.key {
+                if met % (ANNOUNCED / 2) == 0 {
+                    announce_heads(source, &packets[at..], every, met > 0);
+                }
+                met += 1;
+            }
+            // Payload is looked at where a key flag could lie, and where the first start's leading pictures may be lost.
+            let leads =
+                matches!((first_start, fact.pts), (Some((order, Start::Open)), Some(pts)) if pts < order);
+            let wanted = every || fact.key || first_start.is_none() || (leads && kind == CodecKind::Hevc);
+            let look = if fact.size == 0 {
+                looker.look(&[], fact.key)
+            } else if wanted {
+                watch()?;
+                let begins = fact.key || first_start.is_none();
+                let Some(look) = look_at(source, &mut looker, &fact, begins, &mut head)? else {
+                    return Ok(None); // what it shows lies behind a long preface: all of it must be read
+                };
+                if !std::mem::replace(&mut begun, true) {
+                    if kind == CodecKind::H264 && !declares_frames_only(&info.params.extradata, &head) {
+                        return Ok(None); // a sample may be one field of two: only its own header says so
+                    }
+                    carried = Carried::begin(&looker, info, &head);
+                }
+                carried.pass(known.len() as u32, look.start, &head);
+                look
+            } else {
+                Look::default()
+            };
+            if first_start.is_none() && matches!(look.start, Start::Open | Start::Closed) {
+                first_start = Some((fact.pts.unwrap_or(0), look.start));
+            }
+            known.push(Known { fact, look, parsed: None });
+        }
+        // Without an exact start at the head of the table, packets before the first one matter: see them all.
+        Ok(first_start.map(|_| Self { known, carried }))
+    }
+}
+
+/// Whether there are B pictures among the first of an H.264 stream.
+fn has_b_pictures(source: &Arc<dyn ByteSource>, info: &StreamInfo, packets: &[PacketFact]) -> Result<bool> {
+    const FIRST: usize = 16;
+    let mut looker = Looker::new(info.params.codec.kind, &info.params.extradata);
+    let mut head = Vec::new();
+    for fact in packets.iter().filter(|fact| fact.size > 0).take(FIRST) {
+        if look_at(source, &mut looker, fact, false, &mut head)?.is_some_and(|look| look.bidirectional) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Reads as much of a packet as tells what it is. `None` where that is too much.
+fn look_at(
+    source: &Arc<dyn ByteSource>,
+    looker: &mut Looker,
+    fact: &PacketFact,
+    begins: bool,
+    head: &mut Vec<u8>,
+) -> Result<Option<Look>> {
+    let size = fact.size as usize;
+    // A packet that the file is too short to hold is an error when its frame is asked for, not here.
+    let present = fact.offset.is_some_and(|o| o.saturating_add(u64::from(fact.size)) <= source.len());
+    let of_units = matches!(looker.kind(), CodecKind::H264 | CodecKind::Hevc);
+    let mut look = Look::default();
+    let lengths = [SHORT_HEAD, HEAD, LONG_HEAD];
+    for &most in &lengths[usize::from(begins)..] {
+        read_head(source, fact, most, head)?;
+        look = looker.look(head, fact.key);
+        look.shown |= !present;
+        // Messages and metadata may come before the picture.
+        let is_late = match looker.kind() {
+            CodecKind::Av1 => fact.key && look.start == Start::No,
+            _ => !look.shown,
+        };
+        if !is_late || size <= most {
+            break;
+        }
+    }
+    if of_units && !look.shown && size > LONG_HEAD {
+        return Ok(None);
+    }
+    // The frames of a VP9 packet are listed at its end; one of them is shown.
+    look.shown |= looker.kind() == CodecKind::Vp9 && head.len() < size;
+    Ok(Some(look))
+}
+
+/// Tells the source of the heads of the next packets that are looked at. `again`: half of them were told of before, and are left out.
+fn announce_heads(source: &Arc<dyn ByteSource>, packets: &[PacketFact], every: bool, again: bool) {
     let skipped = if again { ANNOUNCED / 2 } else { 0 };
-    let keys = packets.iter().filter(|fact| fact.key).skip(skipped).take(ANNOUNCED - skipped);
-    source.will_read(&mut keys.filter_map(|fact| {
+    let looked_at = packets.iter().filter(|fact| every || fact.key).skip(skipped).take(ANNOUNCED - skipped);
+    source.will_read(&mut looked_at.filter_map(|fact| {
         let start = fact.offset?;
         Some(start..start.saturating_add(u64::from(fact.size).min(HEAD as u64)))
     }));
-}
-
-/// What a sync sample means for codecs whose headers are not looked at.
-fn trusted(kind: CodecKind, key: bool) -> Start {
-    match (key, kind) {
-        (false, _) => Start::No,
-        (true, CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1) => Start::Closed,
-        (true, _) => Start::Open,
-    }
 }
 
 fn read_head(source: &Arc<dyn ByteSource>, fact: &PacketFact, most: usize, head: &mut Vec<u8>) -> Result<()> {
@@ -341,8 +440,9 @@ fn finish(
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let count = known.len();
-    let Table { packets, frames, end_pts } =
+    let Table { packets, frames, end_pts, time_base } =
         tabulate(&info, &container, known, || decoded_order(source, &info, watch))?;
+    info.time_base = time_base;
     if frames.is_empty() {
         let reason = match count {
             0 => "its video stream holds no packets".to_owned(),

@@ -3,13 +3,15 @@
 //! Never: believes a timestamp table that leaves frames out.
 
 use super::look::{Look, Start};
-use super::{FrameRecord, AFTER_GAP, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, PART, START};
+use super::times;
+use super::{FrameRecord, AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, PART, START};
 use crate::demux::PacketFact;
 use crate::error::Result;
+use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::Parsed;
 use crate::index::PacketRecord;
 use crate::media::{CodecKind, StreamInfo};
-use crate::units::DecodeIndex;
+use crate::units::{DecodeIndex, TimeBase};
 
 /// All that is known of one packet.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Table {
     pub packets: Vec<PacketRecord>,
     pub frames: Vec<FrameRecord>,
     pub end_pts: i64,
+    /// Unit of the frames' times.
+    pub time_base: TimeBase,
 }
 
 /// Builds the tables of one video. `decoded_order` is asked for the decode indices in the order in which a decoder
@@ -41,23 +45,26 @@ pub(super) fn tabulate(
             k.look.start = Start::No;
         }
     }
-    let order = match presentation_order(kind, container, &known) {
+    let order = match presentation_order(info, container, &known) {
         Some(order) => order,
         None => as_decoded(&mut known, &decoded_order()?),
     };
     let starts = starts(kind, &known, &order);
-    let hidden = undecodable(&known, &order, &starts);
+    let hidden = undecodable(kind, &known, &order, &starts);
+    let corrupt = incomplete(kind, container, &known, &starts);
     let packets: Vec<PacketRecord> = (0..known.len())
         .map(|n| {
             let k = &known[n];
             let frame = k.look.shown && !k.fact.discard && !hidden[n];
+            let closed = starts[n] && k.look.start == Start::Closed;
             let flags = [
                 (starts[n], START),
                 (k.fact.key, CONTAINER_KEY),
                 (frame, FRAME),
                 (parts[n], PART),
-                (k.fact.corrupt, CORRUPT),
+                (corrupt[n], CORRUPT),
                 (k.fact.after_gap, AFTER_GAP),
+                (closed, CLOSED),
             ];
             PacketRecord {
                 offset: k.fact.offset.unwrap_or(0),
@@ -68,8 +75,32 @@ pub(super) fn tabulate(
             }
         })
         .collect();
-    let (frames, end_pts) = frames(info, container, &known, &packets);
-    Ok(Table { packets, frames, end_pts })
+    let (frames, end_pts, parts) = frames(info, container, &known, &packets);
+    let time_base = info.time_base.divided(parts).unwrap_or(info.time_base);
+    Ok(Table { packets, frames, end_pts, time_base })
+}
+
+/// Packets of which a part is missing, by what the demuxer knows.
+fn incomplete(kind: CodecKind, container: &str, known: &[Known], starts: &[bool]) -> Vec<bool> {
+    let mut corrupt: Vec<bool> = known.iter().map(|k| k.fact.corrupt).collect();
+    if container != "mpegts" {
+        return corrupt;
+    }
+    // What lacks a piece there is handed to a parser, which cuts it at the next start code: the flag comes with the picture that it
+    // completes, the one before, and the piece lacks in the one that follows.
+    for n in (1..corrupt.len()).rev() {
+        corrupt[n] |= corrupt[n - 1];
+    }
+    // Where one recording follows another, the count of packets jumps too, and nothing is missing. Nothing depends on what lies before
+    // a start, and the decoders of these codecs notice a picture that ends early.
+    if matches!(kind, CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg12) {
+        let marked = corrupt.clone();
+        for n in (0..corrupt.len().saturating_sub(1)).rev() {
+            let spared = marked[n + 1] && !corrupt[n + 1];
+            corrupt[n] &= !starts[n + 1] && !spared;
+        }
+    }
+    corrupt
 }
 
 /// The order in which a decoder showed the packets' pictures; packets it showed nothing of are not frames.
@@ -111,32 +142,76 @@ fn second_fields(kind: CodecKind, known: &[Known]) -> Vec<bool> {
         .collect()
 }
 
+/// Whether a container has presentation times. AVI and raw streams have none; what libavformat makes up for some of their packets
+/// contradicts the others.
+fn stores_times(container: &str) -> bool {
+    !["avi", "mpegvideo", "m4v", "h264", "hevc", "obu", "av1", "mjpeg"].contains(&container)
+}
+
+/// Pictures that a decoder holds back at most (H.264 A.3.1, HEVC A.4.2): no picture is shown after more that follow it.
+pub(super) const MOST_REORDERED: usize = 16;
+
 /// A number per packet that grows with presentation time; `None` where headers do not tell it.
-fn presentation_order(kind: CodecKind, container: &str, known: &[Known]) -> Option<Vec<i64>> {
-    // AVI stores no presentation times; what libavformat makes up for some of its packets contradicts the others.
-    let timed = container != "avi" && known.iter().all(|k| k.fact.pts.is_some() || !k.look.shown);
-    if timed && !has_doubles(known) {
-        let mut last = i64::MIN + 1;
-        return Some(known.iter().map(|k| k.fact.pts.inspect(|&t| last = t).unwrap_or(last)).collect());
-    }
-    match kind {
-        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(known),
-        CodecKind::Mpeg4 | CodecKind::Mpeg12 => Some(by_picture_kind(known)),
-        // No reordering in these.
-        CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => Some((0..known.len() as i64).collect()),
-        CodecKind::Other if known.iter().all(|k| k.fact.pts.is_some()) => {
-            Some((0..known.len() as i64).collect())
+fn presentation_order(info: &StreamInfo, container: &str, known: &[Known]) -> Option<Vec<i64>> {
+    let as_stored = || Some((0..known.len() as i64).collect());
+    let timed = stores_times(container) && times_tell_order(known);
+    match info.params.codec.kind {
+        // Each packet's head says its place; times may follow the packets where pictures do not, as in an AVI copied to an MP4.
+        CodecKind::Mpeg4 | CodecKind::Mpeg12 => return Some(by_picture_kind(known)),
+        CodecKind::H264 | CodecKind::Hevc if timed && follows_packets(known) => {
+            // A count that was reset in between would move whole stretches.
+            let counted = by_picture_order_count(known).filter(|order| !goes_far_back(order));
+            return counted.or_else(as_stored);
         }
-        CodecKind::Other | CodecKind::Still => None,
+        _ if timed => {
+            let mut last = i64::MIN + 1;
+            return Some(known.iter().map(|k| k.fact.pts.inspect(|&t| last = t).unwrap_or(last)).collect());
+        }
+        _ => {}
+    }
+    match info.params.codec.kind {
+        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(known),
+        // No reordering in these.
+        CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => as_stored(),
+        CodecKind::Other if is_intra_only(&info.params) => as_stored(),
+        // Whether the codec reorders is not known here; times that grow from packet to packet say that this stream does not.
+        CodecKind::Other if follows_packets(known) => as_stored(),
+        CodecKind::Other | CodecKind::Still | CodecKind::Mpeg4 | CodecKind::Mpeg12 => None,
     }
 }
 
-/// Shown frames that share a timestamp, which happens where a muxer made timestamps up.
-fn has_doubles(known: &[Known]) -> bool {
+/// Whether a number is smaller than more of those shortly before it than a decoder can hold back.
+fn goes_far_back(numbers: &[i64]) -> bool {
+    let is_far = |(n, number): (usize, &i64)| {
+        let before = &numbers[n.saturating_sub(2 * MOST_REORDERED)..n];
+        before.iter().filter(|before| *before > number).count() > MOST_REORDERED
+    };
+    numbers.iter().enumerate().any(is_far)
+}
+
+/// Whether the container's times, all of which are there, grow from packet to packet.
+pub(super) fn follows_packets(known: &[Known]) -> bool {
+    shown_times(known).collect::<Option<Vec<i64>>>().is_some_and(|times| times.is_sorted())
+}
+
+/// The container's times of packets that show a picture, in decode order.
+fn shown_times(known: &[Known]) -> impl Iterator<Item = Option<i64>> + '_ {
+    known.iter().filter(|k| k.look.shown).map(|k| k.fact.pts)
+}
+
+/// Whether the container's presentation times alone say in which order pictures are shown: each picture has one, no two have the
+/// same, and none lies before more pictures than a decoder can hold back, as where one recording follows another. Where they do
+/// not, the codec's own order counts, as it does in a decoder.
+pub(super) fn times_tell_order(known: &[Known]) -> bool {
+    let Some(times) = shown_times(known).collect::<Option<Vec<i64>>>() else { return false };
+    if goes_far_back(&times) {
+        return false;
+    }
+    // Hidden by an edit list: they may share the time of the first one that is shown.
     let mut times: Vec<i64> =
         known.iter().filter(|k| k.look.shown && !k.fact.discard).filter_map(|k| k.fact.pts).collect();
     times.sort_unstable();
-    times.windows(2).any(|w| w[0] == w[1])
+    times.windows(2).all(|w| w[0] < w[1])
 }
 
 /// H.264/HEVC: the count grows in presentation order and starts anew at each closed random access point. It may also
@@ -192,83 +267,111 @@ fn starts(kind: CodecKind, known: &[Known], order: &[i64]) -> Vec<bool> {
     starts
 }
 
+/// Pictures that come before a start on screen and behind it in the file, up to the next start: they may refer to what lies before it.
+fn leading(kind: CodecKind, known: &[Known], order: &[i64], start: usize, end: usize) -> Vec<usize> {
+    let behind = start + 1..end;
+    match kind {
+        // HEVC says of each whether it can be decoded.
+        CodecKind::Hevc
+            if known[start].look.breaks_link
+                || known[behind.clone()].iter().any(|k| k.look.skipped_after_start) =>
+        {
+            behind.filter(|&n| known[n].look.skipped_after_start).collect()
+        }
+        // B pictures before the next picture that others refer to, whatever times say.
+        CodecKind::Mpeg12 | CodecKind::Mpeg4 => {
+            behind.take_while(|&n| !known[n].look.shown || known[n].look.bidirectional).collect()
+        }
+        _ => behind.filter(|&n| order[n] < order[start]).collect(),
+    }
+}
+
 /// Packets whose pictures no decoder can show: they refer to what the file does not hold.
-fn undecodable(known: &[Known], order: &[i64], starts: &[bool]) -> Vec<bool> {
+fn undecodable(kind: CodecKind, known: &[Known], order: &[i64], starts: &[bool]) -> Vec<bool> {
     let mut hidden = vec![false; known.len()];
     let Some(first) = starts.iter().position(|&s| s) else { return vec![true; known.len()] };
     hidden[..first].fill(true);
-    // Pictures that lead the first start on screen; HEVC says of each whether it can be decoded.
-    let end = (first + 1..known.len()).find(|&n| starts[n]).unwrap_or(known.len());
-    if known[first].look.start != Start::Closed {
-        let hevc =
-            known[first].look.breaks_link || known[first + 1..end].iter().any(|k| k.look.skipped_after_start);
-        for n in first + 1..end {
-            hidden[n] |= if hevc { known[n].look.skipped_after_start } else { order[n] < order[first] };
+    let end_of = |start: usize| (start + 1..known.len()).find(|&n| starts[n]).unwrap_or(known.len());
+    let loses = |n: &usize| {
+        let look = &known[*n].look;
+        look.breaks_link || *n == first && look.start != Start::Closed
+    };
+    for start in (first..known.len()).filter(|&n| starts[n]).filter(loses) {
+        for n in leading(kind, known, order, start, end_of(start)) {
+            hidden[n] = true;
         }
-    }
-    let mut broken = false;
-    for (n, k) in known.iter().enumerate() {
-        if k.look.start == Start::Closed || k.look.start == Start::Open {
-            broken = k.look.breaks_link;
-        }
-        hidden[n] |= broken && k.look.skipped_after_start;
     }
     hidden
 }
 
-/// Frames in presentation order with their times, and the time at which the last one ends.
+/// Frames in presentation order with their times, the time at which the last one ends, and into how many parts these times divide
+/// the stream's tick.
 fn frames(
     info: &StreamInfo,
     container: &str,
     known: &[Known],
     packets: &[PacketRecord],
-) -> (Vec<FrameRecord>, i64) {
+) -> (Vec<FrameRecord>, i64, u32) {
     let mut shown: Vec<usize> = (0..packets.len()).filter(|&n| packets[n].is_frame()).collect();
     shown.sort_by_key(|&n| (packets[n].order, n));
-    let given = (container != "avi").then(|| filled_times(known, &shown)).flatten();
-    let times = given.unwrap_or_else(|| made_up_times(info, known, &shown));
+    let (times, parts) = times_of(info, container, known, &shown);
+    let in_parts = |ticks: i64| ticks.saturating_mul(i64::from(parts));
     let last_duration = shown
         .last()
-        .map(|&n| known[n].fact.duration)
+        .map(|&n| in_parts(known[n].fact.duration))
         .filter(|&d| d > 0)
         .or_else(|| times.windows(2).last().and_then(|w| w[1].checked_sub(w[0])))
         .or_else(|| info.frame_rate.map(|r| frame_ticks(info, r)))
         .unwrap_or(0);
-    let end = times.last().map_or(0, |t| t.saturating_add(last_duration));
+    // Empty packets behind the last frame keep it on screen.
+    let empty = known.iter().rev().take_while(|k| k.fact.size == 0 && !k.fact.discard);
+    let kept = empty.fold(0i64, |sum, k| sum.saturating_add(in_parts(k.fact.duration.max(0))));
+    let end = times.last().map_or(0, |t| t.saturating_add(last_duration).saturating_add(kept));
     let frames =
         shown.iter().zip(times).map(|(&n, pts)| FrameRecord { packet: DecodeIndex(n as u32), pts }).collect();
-    (frames, end)
+    (frames, end, parts)
 }
 
-/// The container's times, single gaps filled from the frame before; `None` unless they grow from frame to frame.
-fn filled_times(known: &[Known], shown: &[usize]) -> Option<Vec<i64>> {
-    let given = shown.iter().filter(|&&n| known[n].fact.pts.is_some()).count();
-    if given * 2 < shown.len() {
-        return None;
+/// Parts of a tick, where a clock is too coarse to tell frames with equal times apart: often one tick is one frame.
+const FINE: u32 = 1000;
+
+/// When each of the shown packets, in presentation order, is shown, in ticks or in parts of them.
+fn times_of(info: &StreamInfo, container: &str, known: &[Known], shown: &[usize]) -> (Vec<i64>, u32) {
+    let facts: Vec<&PacketFact> = shown.iter().map(|&n| &known[n].fact).collect();
+    let rate = info.frame_rate.unwrap_or((25, 1));
+    let given: Vec<Option<i64>> = facts.iter().map(|fact| fact.pts).collect();
+    if stores_times(container) && given.iter().any(Option::is_some) {
+        let durations: Vec<i64> = facts.iter().map(|fact| fact.duration).collect();
+        let step = frame_ticks(info, rate);
+        if let Some(times) = times::repaired(&given, &durations, step, false) {
+            return (times, 1);
+        }
+        let finer = |&ticks: &i64| ticks.checked_mul(i64::from(FINE));
+        let fine_given = given.iter().map(|time| time.as_ref().map_or(Some(None), |t| finer(t).map(Some)));
+        let fine = fine_given
+            .collect::<Option<Vec<_>>>()
+            .zip(durations.iter().map(finer).collect::<Option<Vec<_>>>());
+        if let Some((fine_given, fine_durations)) = fine.filter(|_| info.time_base.divided(FINE).is_some()) {
+            let step = step.saturating_mul(i64::from(FINE));
+            return (times::repaired(&fine_given, &fine_durations, step, true).unwrap_or_default(), FINE);
+        }
+        return (times::repaired(&given, &durations, step, true).unwrap_or_default(), 1);
     }
-    let mut times: Vec<i64> = Vec::with_capacity(shown.len());
-    for &n in shown {
-        let fact = &known[n].fact;
-        let after = || Some(times.last()?.saturating_add(fact.duration.max(1)));
-        times.push(fact.pts.or_else(after)?);
+    // No presentation time at all: the decoding times, sorted, count the same frames.
+    let decoding_times = facts.iter().map(|fact| fact.dts).collect::<Option<Vec<i64>>>();
+    if let Some(mut times) = decoding_times.filter(|times| !times.is_empty()) {
+        times.sort_unstable();
+        if times.len() < 2 || times.first() < times.last() {
+            times::make_grow(&mut times);
+            // A raw stream begins at 0, however early its first packet would have to be decoded.
+            let begin = if stores_times(container) || container == "avi" { 0 } else { times[0] };
+            return (times.iter().map(|time| time.saturating_sub(begin)).collect(), 1);
+        }
     }
-    times.windows(2).all(|w| w[0] < w[1]).then_some(times)
+    let rate = TimeBase::new(rate.1, rate.0);
+    ((0..shown.len() as i64).map(|i| rate.map_or(i, |rate| rate.rescale(i, info.time_base))).collect(), 1)
 }
 
 fn frame_ticks(info: &StreamInfo, (num, den): (u32, u32)) -> i64 {
-    crate::units::TimeBase::new(den, num).map_or(1, |rate| rate.rescale(1, info.time_base)).max(1)
-}
-
-/// Times where presentation times are missing: the decoding times, sorted; they count the same frames. Where those
-/// are missing or repeat, the stated frame rate.
-fn made_up_times(info: &StreamInfo, known: &[Known], shown: &[usize]) -> Vec<i64> {
-    if let Some(mut times) = shown.iter().map(|&n| known[n].fact.dts).collect::<Option<Vec<_>>>() {
-        times.sort_unstable();
-        if times.windows(2).all(|w| w[0] < w[1]) {
-            return times;
-        }
-    }
-    let (num, den) = info.frame_rate.unwrap_or((25, 1));
-    let rate = crate::units::TimeBase::new(den, num);
-    (0..shown.len() as i64).map(|i| rate.map_or(i, |rate| rate.rescale(i, info.time_base))).collect()
+    TimeBase::new(den, num).map_or(1, |rate| rate.rescale(1, info.time_base)).max(1)
 }

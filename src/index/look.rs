@@ -29,9 +29,11 @@ pub struct Look {
     pub shown: bool,
     /// Refers to pictures before the random access point it follows (HEVC RASL): lost when decoding starts there.
     pub skipped_after_start: bool,
-    /// A random access point after which RASL pictures are never shown, even in sequence (HEVC BLA).
+    /// A random access point whose leading pictures are never shown, even in sequence: of HEVC (BLA) those that are RASL, of
+    /// MPEG-1/2 (`broken_link`) the B pictures.
     pub breaks_link: bool,
-    /// The picture is bidirectional: it is shown as soon as it is decoded (MPEG-1/2/4).
+    /// The picture is bidirectional. In MPEG-1/2/4 it is shown as soon as it is decoded; in H.264 its first slice says that pictures
+    /// may come in another order than packets.
     pub bidirectional: bool,
 }
 
@@ -62,8 +64,17 @@ impl Looker {
         Self { kind, framing: Framing::of(kind == CodecKind::Hevc, extradata), mpeg4 }
     }
 
+    /// Of which codec.
+    pub fn kind(&self) -> CodecKind {
+        self.kind
+    }
+
     /// Looks at one packet. `container_key` is what the container says, believed where the codec is not known here.
     pub fn look(&mut self, data: &[u8], container_key: bool) -> Look {
+        // FFmpeg's program gives no decoder an empty packet either: the picture before it stays on screen.
+        if data.is_empty() {
+            return Look { shown: false, ..Look::default() };
+        }
         match self.kind {
             CodecKind::H264 => h264(self.framing, data),
             CodecKind::Hevc => hevc(self.framing, data),
@@ -75,7 +86,6 @@ impl Looker {
             CodecKind::Other | CodecKind::Still => Look {
                 // Leading pictures are possible (VC-1 has B pictures), so "open" is the safe word.
                 start: if container_key { Start::Open } else { Start::No },
-                shown: !data.is_empty(),
                 ..Look::default()
             },
         }
@@ -130,7 +140,7 @@ fn is_encoder_note(unit: &[u8]) -> bool {
 
 fn h264(framing: Framing, data: &[u8]) -> Look {
     let mut recovery = None;
-    let mut start = Start::No;
+    let (mut start, mut bidirectional) = (Start::No, false);
     let units = units(framing, data);
     // A packet of parameter sets alone shows nothing. One without any unit is damaged: its picture is missing, which
     // shall be an error when it is asked for, not a video that is a frame shorter.
@@ -152,8 +162,9 @@ fn h264(framing: Framing, data: &[u8]) -> Look {
             1 | 2 => {
                 shown = true;
                 let mut bits = Bits::new(&unit[1..]);
-                let intra =
-                    bits.ue().and_then(|_first_mb| bits.ue()).is_some_and(|t| t % 5 == 2 || t % 5 == 4);
+                let kind = bits.ue().and_then(|_first_mb| bits.ue()).map(|kind| kind % 5);
+                let intra = kind == Some(2) || kind == Some(4);
+                bidirectional = kind == Some(1);
                 // Recovery at once and exactly: everything shown from this picture on is right (H.264 D.2.8).
                 start = match recovery {
                     Some((0, 1)) if intra => Start::Open,
@@ -166,7 +177,7 @@ fn h264(framing: Framing, data: &[u8]) -> Look {
             _ => {}
         }
     }
-    Look { start, shown, ..Look::default() }
+    Look { start, shown, bidirectional, ..Look::default() }
 }
 
 fn hevc(framing: Framing, data: &[u8]) -> Look {
@@ -291,7 +302,7 @@ fn av1(data: &[u8], container_key: bool) -> Look {
         rest = &body[size..];
     }
     // A temporal unit shows exactly one frame (AV1 specification 7.5).
-    Look { start, shown: !data.is_empty(), ..Look::default() }
+    Look { start, ..Look::default() }
 }
 
 pub(super) fn leb128(bytes: &[u8]) -> Option<(usize, usize)> {
@@ -309,17 +320,31 @@ fn start_code(data: &[u8], codes: std::ops::RangeInclusive<u8>) -> Option<usize>
     data.windows(4).position(|w| w[..3] == [0, 0, 1] && codes.contains(&w[3])).map(|i| i + 4)
 }
 
+/// MPEG-1 and MPEG-2 (ISO/IEC 13818-2 6.2.2 to 6.2.3).
 fn mpeg12(data: &[u8]) -> Look {
     const INTRA: u8 = 1;
     const BIDIRECTIONAL: u8 = 3;
-    let sequence = start_code(data, 0xb3..=0xb3).is_some();
-    let kind = start_code(data, 0..=0).and_then(|at| data.get(at + 1)).map_or(0, |b| b >> 3 & 7);
+    const CLOSED: u8 = 0x40;
+    const BROKEN: u8 = 0x20;
+    let picture = start_code(data, 0..=0);
+    let kind = picture.and_then(|at| data.get(at + 1)).map_or(0, |b| b >> 3 & 7);
+    // Headers of a sequence and of a group come before the picture that they begin with.
+    let before = &data[..picture.unwrap_or(data.len())];
+    let sequence = start_code(before, 0xb3..=0xb3).is_some();
+    // 25 bits of time code, then the two flags.
+    let group = start_code(before, 0xb8..=0xb8).and_then(|at| before.get(at + 3)).copied().unwrap_or(0);
     let start = match (sequence, kind == INTRA) {
+        (true, true) if group & CLOSED != 0 => Start::Closed,
         (true, true) => Start::Open,
         (false, true) => Start::Soft,
         _ => Start::No,
     };
-    Look { start, bidirectional: kind == BIDIRECTIONAL, ..Look::default() }
+    Look {
+        start,
+        bidirectional: kind == BIDIRECTIONAL,
+        breaks_link: kind == INTRA && group & (CLOSED | BROKEN) == BROKEN,
+        ..Look::default()
+    }
 }
 
 /// MPEG-4 part 2 (ISO/IEC 14496-2 6.2.3, 6.2.5).
@@ -420,6 +445,37 @@ mod tests {
     }
 
     #[test]
+    fn groups_of_mpeg_say_whether_their_first_b_pictures_stand_alone() {
+        let look = |flags: u8, kind: u8| {
+            let group = [0, 0, 1, 0xb3, 1, 2, 0, 0, 1, 0xb8, 0, 8, 0, flags];
+            mpeg12(&[&group[..], &[0, 0, 1, 0, 0, kind << 3, 0, 0]].concat())
+        };
+        assert_eq!((look(0, 1).start, look(0, 1).breaks_link), (Start::Open, false));
+        assert_eq!((look(0x40, 1).start, look(0x40, 1).breaks_link), (Start::Closed, false));
+        assert_eq!((look(0x20, 1).start, look(0x20, 1).breaks_link), (Start::Open, true));
+        assert_eq!(
+            (look(0x60, 1).start, look(0x60, 1).breaks_link),
+            (Start::Closed, false),
+            "nothing is missing"
+        );
+        assert_eq!(look(0x40, 2).start, Start::No, "a P picture");
+        assert_eq!(
+            mpeg12(&[0, 0, 1, 0xb8, 0, 8, 0, 0x40, 0, 0, 1, 0, 0, 8, 0]).start,
+            Start::Soft,
+            "no sequence"
+        );
+        assert_eq!(mpeg12(&[0, 0, 1, 0xb3, 0, 0, 1, 0xb8]).start, Start::No, "cut");
+    }
+
+    #[test]
+    fn an_empty_packet_shows_nothing_and_is_no_start() {
+        for name in ["h264", "hevc", "vp8", "vp9", "av1", "mpeg4", "mpeg2video", "theora"] {
+            let look = Looker::new(CodecKind::from_name(name), &[]).look(&[], true);
+            assert_eq!(look, Look { shown: false, ..Look::default() }, "{name}");
+        }
+    }
+
+    #[test]
     fn vp8_hidden_frames_are_seen() {
         assert!(!vp8(&[0b0000_0001]).shown);
         assert!(vp8(&[0b0001_0000]).shown);
@@ -460,6 +516,7 @@ mod tests {
             CodecKind::Vp9,
             CodecKind::Av1,
             CodecKind::Mpeg4,
+            CodecKind::Mpeg12,
         ] {
             for data in
                 [&[][..], &[0xff; 7], &[0; 9], &[0, 0, 1], &[0, 0, 1, 6, 255, 255, 255], &[0, 0, 1, 0xb6]]

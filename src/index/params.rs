@@ -17,6 +17,7 @@ pub(super) struct ParameterSets {
     configured: BTreeMap<Name, Vec<u8>>,
     current: BTreeMap<Name, Vec<u8>>,
     changed: bool,
+    in_band: bool,
 }
 
 impl ParameterSets {
@@ -28,8 +29,8 @@ impl ParameterSets {
             _ => return None,
         };
         let framing = Framing::of(hevc, extradata);
-        let mut this =
-            Self { hevc, framing, configured: BTreeMap::new(), current: BTreeMap::new(), changed: false };
+        let (configured, current) = (BTreeMap::new(), BTreeMap::new());
+        let mut this = Self { hevc, framing, configured, current, changed: false, in_band: false };
         for unit in listed_units(hevc, framing, extradata) {
             if let Some(name) = this.name(unit) {
                 this.configured.insert(name, unit.to_vec());
@@ -48,7 +49,12 @@ impl ParameterSets {
     /// Takes note of the sets in a packet.
     pub fn observe(&mut self, data: &[u8]) {
         for unit in units(self.framing, data) {
-            let Some(name) = self.name(unit) else { continue };
+            let Some(name) = self.name(unit) else {
+                self.in_band |=
+                    self.named_by_slice(unit).is_some_and(|name| !self.current.contains_key(&name));
+                continue;
+            };
+            self.in_band = true;
             match self.current.get(&name) {
                 Some(known) if known == unit => {}
                 known => {
@@ -63,6 +69,35 @@ impl ParameterSets {
     /// the stream is wrong here.
     pub fn changed(&self) -> bool {
         self.changed
+    }
+
+    /// Whether any packet brought a set, or refers to one that a packet which was not seen must have brought.
+    pub fn are_in_band(&self) -> bool {
+        self.in_band
+    }
+
+    /// Whether there is a set of each kind that a slice cannot be decoded without: one for sequences, one for pictures.
+    pub fn suffice(&self) -> bool {
+        let needed = if self.hevc { [33, 34] } else { [7, 8] };
+        needed.iter().all(|kind| self.current.keys().any(|name| name.0 == *kind))
+    }
+
+    /// The picture parameter set that a slice goes by (H.264 7.3.3, HEVC 7.3.6.1).
+    fn named_by_slice(&self, unit: &[u8]) -> Option<Name> {
+        let first = *unit.first()?;
+        if self.hevc {
+            let kind = first >> 1 & 63;
+            let mut bits = Bits::new(unit.get(2..).filter(|_| kind < 32)?);
+            bits.bit()?; // first_slice_segment_in_pic_flag
+            if (16..24).contains(&kind) {
+                bits.bit()?;
+            }
+            return Some((34, bits.ue()?));
+        }
+        let mut bits = Bits::new(unit.get(1..).filter(|_| [1, 2, 5].contains(&(first & 31)))?);
+        bits.ue()?; // first_mb_in_slice
+        bits.ue()?; // slice_type
+        Some((8, bits.ue()?))
     }
 
     fn name(&self, unit: &[u8]) -> Option<Name> {
@@ -167,6 +202,28 @@ mod tests {
         sets.observe(&[0, 0, 0, 2, 0x68, 0xc0, 0, 0, 0, 2, 0x65, 1]);
         assert_eq!(sets.missing(), [0, 0, 0, 2, 0x68, 0xc0]);
         assert!(sets.changed());
+    }
+
+    #[test]
+    fn a_slice_that_goes_by_an_unknown_set_tells_that_sets_come_between_packets() {
+        // First macroblock 0 ('1'), type 7 ('0001000'), then number 0 ('1') or 1 ('010').
+        let mut sets = ParameterSets::new(CodecKind::H264, &AVCC).unwrap();
+        sets.observe(&[0, 0, 0, 3, 0x65, 0b1000_1000, 0b1100_0000]);
+        assert!(!sets.are_in_band());
+        sets.observe(&[0, 0, 0, 3, 0x65, 0b1000_1000, 0b0101_0000]);
+        assert!(sets.are_in_band() && !sets.changed());
+    }
+
+    #[test]
+    fn a_slice_needs_a_set_for_its_sequence_and_one_for_its_picture() {
+        assert!(ParameterSets::new(CodecKind::H264, &AVCC).unwrap().suffice());
+        let mut sets = ParameterSets::new(CodecKind::H264, &[]).unwrap();
+        sets.observe(&[0, 0, 1, 0x65, 1]);
+        assert!(!sets.suffice() && !sets.are_in_band());
+        sets.observe(&[0, 0, 1, 0x68, 0x80]);
+        assert!(!sets.suffice() && sets.are_in_band());
+        sets.observe(&[0, 0, 1, 0x67, 100, 0, 31, 0x80]);
+        assert!(sets.suffice());
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod hevc;
 mod intra;
 mod mpeg;
 
-pub(super) use intra::JpegTables;
+pub(super) use intra::{stands_alone, JpegTables};
 
 use crate::media::{CodecKind, CodecParams};
 
@@ -58,7 +58,7 @@ impl Roles {
             CodecKind::Av1 => Reader::Av1(av1::Reader::new(extradata)),
             CodecKind::Mpeg12 => Reader::Mpeg12 { mpeg2: params.codec.name == "mpeg2video" },
             CodecKind::Other if params.codec.name == "mjpeg" => Reader::Jpeg(intra::Jpeg::default()),
-            CodecKind::Other if intra::stands_alone(params) => Reader::Intra,
+            CodecKind::Other if stands_alone(params) => Reader::Intra,
             CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Still | CodecKind::Other => {
                 Reader::Never
             }

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub mod index;
+pub mod mp4;
 pub mod sparing;
 pub mod spools;
 

@@ -14,4 +14,5 @@ mod planner;
 mod references;
 mod skipping;
 mod still;
+mod tables;
 mod threads;

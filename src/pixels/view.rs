@@ -112,8 +112,8 @@ pub(super) fn colour(site: &Site, rgb: bool, tags: ColourTags, assumed: Assumed)
             return Err(unsupported(
                 site,
                 &format!(
-                    "color matrix {name} (MatrixCoefficients {other} of ITU-T H.273); if the tag is wrong, name the right one \
-                     with transforms.AssumeColor(matrix=...)"
+                    "color matrix {name} (MatrixCoefficients {other} of ITU-T H.273; where that is a wrong tag, \
+                     transforms.AssumeColor(matrix=...) overrides it)"
                 ),
             ));
         }

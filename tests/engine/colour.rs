@@ -60,7 +60,9 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
             });
             // Damaged files and codecs of other makes are other tests' business.
             if let Err(error) = done {
-                assert!(entry.is_corrupt() || entry.codec().is_empty(), "{}: {error}", entry.path);
+                // A matrix that cannot be computed is refused by name (src/pixels/view.rs); there is no formula to compare with.
+                let refused = error.to_string().contains("color matrix bt2020c");
+                assert!(entry.is_corrupt() || entry.codec().is_empty() || refused, "{}: {error}", entry.path);
             }
         }
     }

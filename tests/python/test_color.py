@@ -67,7 +67,9 @@ def test_colors_follow_the_streams_matrix_and_range(videos, encoder, matrix, ran
 
 def test_a_matrix_that_is_not_implemented_is_an_error_that_names_it(videos):
     path = videos / "odd" / "squares_bt2020c.mp4"
-    with pytest.raises(fsp.UnsupportedError, match=r"squares_bt2020c.mp4.*bt2020c \(MatrixCoefficients 10 .*AssumeColor"):
+    with pytest.raises(
+        fsp.UnsupportedError, match=r"squares_bt2020c.mp4.*bt2020c \(MatrixCoefficients 10 .*AssumeColor"
+    ):
         fsp.Video(path)[0]
     # The way out that it names: what the caller says goes before the stream's tag.
     assumed = fsp.Video(path).frames([0], transforms=[fsp.transforms.AssumeColor("fcc")]).data[0].numpy()
@@ -113,7 +115,8 @@ def test_clips_of_deep_video_are_the_same_from_a_loader(videos, dtype):
     seen = 0
     for _ in range(2):
         for batch in loader:
-            for clip, video, indices in zip(batch.frames.numpy(), batch.video_ids.tolist(), batch.indices.tolist(), strict=True):
+            places = zip(batch.video_ids.tolist(), batch.indices.tolist(), strict=True)
+            for clip, (video, indices) in zip(batch.frames.numpy(), places, strict=True):
                 expected = fsp.Video([deep, flat][video], index=False).frames(indices, transforms=steps, dtype=dtype)
                 assert np.array_equal(clip, expected.data.numpy())
                 seen += 1

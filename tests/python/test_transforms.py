@@ -20,6 +20,7 @@ TRIANGLE = {"interpolation": "bilinear", "antialias": 1.0}
 WIRE = [
     (t.AssumeColor(), ("AssumeColor", {}, False)),
     (t.AssumeColor("bt2020", range="full"), ("AssumeColor", {"matrix": "bt2020", "range": "full"}, False)),
+    (t.ToneMap(), ("ToneMap", {"target_peak": 203.0, "source_peak": 1000.0}, False)),
     (t.Resize(256), ("Resize", {"size": 256.0, "side": "shorter", **TRIANGLE}, False)),
     (t.Resize((3, 4)), ("Resize", {"size": [3.0, 4.0], "side": "shorter", **TRIANGLE}, False)),
     (t.Resize(9, max_size=20), ("Resize", {"size": 9.0, "side": "shorter", "max_size": 20.0, **TRIANGLE}, False)),
@@ -318,7 +319,7 @@ def test_the_engine_checks_again_and_knows_every_name(videos):
     """What the package would never send is refused, and never taken for something else."""
     from framespool import _framespool
 
-    video = _framespool.Video(videos / "derived" / "tiny_34x26_h264.mp4", "", 1, False, None, "auto")
+    video = _framespool.Video(videos / "derived" / "tiny_34x26_h264.mp4", "", 1, False, None, "auto", False)
 
     def send(*step):
         video.frames([0], [step], "uint8", "NTHWC", 0)

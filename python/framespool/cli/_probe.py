@@ -90,8 +90,9 @@ def _text(found: Probe) -> str:
     if "color_error" in color:
         lines.append(f"  color: not known, {color['color_error']}")
     else:
-        stated = [f"{name[6:]} {color[name] or 'not stated'}" for name in color if name != "hdr"]
-        lines.append(f"  color: {', '.join(stated)}" + (f"; high dynamic range ({info.hdr})" if info.hdr else ""))
+        stated = [f"{name.removeprefix('color_')} {word}" for name, word in color.items() if word and name != "hdr"]
+        if stated:
+            lines.append(f"  color: {', '.join(stated)}" + (f"; high dynamic range ({info.hdr})" if info.hdr else ""))
     if info.damaged_units:
         lines.append(f"  {info.damaged_units} pieces of the container are damaged: frames may be missing there")
     if not info.direct:

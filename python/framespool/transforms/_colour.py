@@ -125,8 +125,9 @@ class Grayscale(Transform):
 class AssumeColor(Transform):
     """What the stream's code values mean, whatever the stream says itself; ``None`` leaves it to the stream.
 
-    ``matrix``: how YUV becomes RGB, by the names of ITU-T H.273. ``range``: ``"limited"`` has black at 16 and white at 235 (of 8 bits), ``"full"``
-    uses all values. JPEG files that are decoded with ``exact=True`` are RGB already, which no ``matrix`` changes.
+    ``matrix``: how YUV becomes RGB, by the names of ITU-T H.273. ``range``: ``"limited"`` has black at 16 and white at
+    235 (of 8 bits), ``"full"`` uses all values. JPEG files that are decoded with ``exact=True`` are RGB already, which
+    no ``matrix`` changes.
     """
 
     matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None

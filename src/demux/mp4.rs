@@ -108,9 +108,13 @@ fn track(
     top: &Boxes,
     movie: &Movie,
     chosen: &Trak,
-    choice: Choice,
+    mut choice: Choice,
 ) -> Result<Option<Track>> {
     let Some(params) = entry::codec_params(site, chosen.stsd, limits)? else { return Ok(None) };
+    if let Some(summary) = choice.streams.get_mut(choice.stream as usize).filter(|stream| stream.width == 0) {
+        // libavformat learns the size of some codecs' pictures only where it looks at packets.
+        (summary.width, summary.height) = (params.width, params.height);
+    }
     let Some(mut samples) = tables::samples(chosen.stbl, site, limits)? else {
         return Ok(None);
     };

@@ -67,6 +67,8 @@ fn audio_codec(format: &[u8; 4], body: &[u8]) -> Option<&'static str> {
         b"alac" => "alac",
         b"ac-3" => "ac3",
         b"ec-3" => "eac3",
+        b"samr" => "amr_nb",
+        b"sawb" => "amr_wb",
         _ => return None,
     })
 }

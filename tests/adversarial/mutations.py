@@ -340,13 +340,13 @@ def sets_at_any_packet(m: Material) -> tuple[bytes, str]:
     inner = [n for n in range(len(mp4.samples(data))) if n + 1 not in key]
     if not sets or not inner:
         raise NotApplicable
-    chosen, delta = sorted(m.draw.sample(inner, m.draw.choice([1, 2]))), m.draw.choice([0, 1, -1, 3])
+    chosen, delta = sorted(m.draw.sample(inner, m.draw.choice([1, 2]))), m.draw.choice([0, 3, -3, 6])
     for n, change in zip(chosen, (delta, 0), strict=False):  # the second one takes the change back
         offset, size = mp4.samples(data)[n]
-        unit = packets.with_other_qp(b"\x00\x00\x01" + sets[0], change)[3:]
+        unit = packets.with_other_chroma_qp(b"\x00\x00\x01" + sets[0], change)[3:]
         data = mp4.with_payload(data, n, struct.pack(">I", len(unit)) + unit + data[offset : offset + size])
     suffix = m.draw.choice([".mp4", ".mkv", ".ts"])
-    note = f"initial quantizer {delta:+d} at sample {chosen[0] + 1}, {suffix}"
+    note = f"quantizer of chroma {delta:+d} at sample {chosen[0] + 1}, {suffix}"
     if len(chosen) > 1:
         note += f", and back at {chosen[1] + 1}"
     return (data if suffix == ".mp4" else m.remuxed("-c copy", suffix, (".mp4", data))), note

@@ -281,8 +281,8 @@ class _Bits:
         return value
 
 
-def with_other_qp(unit: bytes, delta: int) -> bytes:
-    """A picture parameter set of H.264 (7.3.2.2) with another initial quantizer, which changes the pictures."""
+def with_other_chroma_qp(unit: bytes, delta: int) -> bytes:
+    """A picture parameter set of H.264 (7.3.2.2) with another quantizer for chroma: as good a stream, other pixels."""
     begin = unit.find(b"\x01") + 2
     bits = _Bits(unit[begin:].replace(b"\x00\x00\x03", b"\x00\x00"))
     bits.ue()  # its number
@@ -293,6 +293,8 @@ def with_other_qp(unit: bytes, delta: int) -> bytes:
     bits.ue()
     bits.ue()
     bits.at += 3
+    bits.ue()  # initial quantizers
+    bits.ue()
     start = bits.at
     code = bits.ue()
     value = (code + 1) // 2 * (1 if code % 2 else -1) + delta

@@ -542,7 +542,6 @@ def edit_list(m: Material) -> tuple[bytes, str]:
             ("two stretches", [(whole // 2, 0, rate), (whole // 3, part, rate)]),
             ("one stretch twice", [(whole // 2, 0, rate), (whole // 2, 0, rate)]),
             ("beyond the end", [(whole, length * 2, rate)]),
-            ("of no length", [(0, 0, rate)]),
             ("standing still", [(whole, 0, 0)]),
             ("nothing but an empty edit", [(whole, -1, rate)]),
             ("no entries", []),

@@ -144,7 +144,8 @@ class VideoDecoder:
             raise RuntimeError(str(reason)) from reason
         info = video.info
         #: When each frame appears, and when the last one leaves, in seconds; and which frames of the video they are.
-        self._pts, self._end, self._places = self._frames.pts, info.end_seconds, range(info.num_frames)
+        self._pts, self._end = self._frames.pts, info.end_seconds
+        self._places: Sequence[int] = range(info.num_frames)
         self._durations: Sequence[float] | None = None
         if custom_frame_mappings is not None:
             mapped = mapped_frames(custom_frame_mappings, self._pts, info.time_base)

@@ -48,7 +48,8 @@ def test_batches_are_those_of_the_plain_files_to_the_byte(plain_and_packed):
 def test_any_container_is_read_where_it_lies(tmp_path, media):
     kinds: dict[str, Path] = {}
     for path in sorted((media / "video").rglob("*.*"), key=lambda path: (path.stat().st_size, path.name)):
-        if "corrupt" not in path.parts and path.suffix not in (*kinds, ".json", ".txt", ".md", ".m4a"):
+        refused = "corrupt" in path.parts or path.name == "squares_bt2020c.mp4"
+        if not refused and path.suffix not in (*kinds, ".json", ".txt", ".md", ".m4a"):
             kinds[path.suffix] = path
     members = packed(tmp_path / "a.bin", list(kinds.values()))
     compared = 0

@@ -66,7 +66,7 @@ class Machine:
         for tool in TOOLS.split():
             (self.place / "bin" / tool).symlink_to(shutil.which(tool) or tool)
         program(self.place / "bin" / "python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        for tool in ("make", "nasm", "pkg-config", "meson", "ninja"):
+        for tool in ("make", "nasm", "patch", "pkg-config", "meson", "ninja"):
             program(self.place / "bin" / tool)
         (self.place / "keyring.gpg").touch()
         self.site = self.site or (self.place / "site").as_uri()

@@ -120,7 +120,7 @@ def test_a_video_takes_its_place_along_when_it_is_pickled(short_clips, tmp_path)
 
 def test_a_folder_that_is_removed_again_and_again_is_no_error(short_clips, tmp_path):
     place, path = tmp_path / "index", short_clips[0][0]
-    program = "import shutil, sys\nwhile True: shutil.rmtree(sys.argv[1], ignore_errors=True)"
+    program = "import shutil, sys, time\nwhile True: time.sleep(0.03), shutil.rmtree(sys.argv[1], ignore_errors=True)"
     with subprocess.Popen([sys.executable, "-c", program, place]) as remover:
         try:
             for _ in range(300):

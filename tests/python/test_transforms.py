@@ -319,7 +319,7 @@ def test_the_engine_checks_again_and_knows_every_name(videos):
     """What the package would never send is refused, and never taken for something else."""
     from framespool import _framespool
 
-    video = _framespool.Video(videos / "derived" / "tiny_34x26_h264.mp4", "", 1, False, None, "auto", False)
+    video = _framespool.Video(videos / "derived" / "tiny_34x26_h264.mp4", "", 1, False, None, "auto")
 
     def send(*step):
         video.frames([0], [step], "uint8", "NTHWC", 0)

@@ -148,6 +148,9 @@ pub struct Mixed {
     epoch_clips: Option<u64>,
 }
 
+/// Video, file, kind of error, message, clips.
+type FailureFacts = (u32, Option<String>, &'static str, String, u64);
+
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Spool {
     /// `None` while it is being dropped.
@@ -341,8 +344,8 @@ impl Spool {
         Ok((under_way == pass).then_some(next))
     }
 
-    /// What failed so far: (video, file, kind, message, clips) for each video.
-    fn failures(&self, py: Python<'_>) -> PyResult<Vec<(u32, Option<String>, &'static str, String, u64)>> {
+    /// What failed so far, for each video.
+    fn failures(&self, py: Python<'_>) -> PyResult<Vec<FailureFacts>> {
         self.check_process(py)?;
         let told = |failure: Failure| {
             let Failure { video_id, error, clips } = failure;

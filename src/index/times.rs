@@ -124,9 +124,9 @@ fn filled(kept: &[Option<i64>], durations: &[i64], step: i64) -> Vec<i64> {
         }
         if to > from + 1 && times[to - 1] >= end {
             let (gap, frames) = (i128::from(end) - i128::from(begin), (to - from) as i128);
-            for n in from + 1..to {
+            for (place, time) in times[from + 1..to].iter_mut().enumerate() {
                 // Between two numbers of 64 bits.
-                times[n] = (i128::from(begin) + gap * (n - from) as i128 / frames) as i64;
+                *time = (i128::from(begin) + gap * (place as i128 + 1) / frames) as i64;
             }
         }
     }

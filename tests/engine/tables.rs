@@ -263,7 +263,7 @@ struct Bits {
 impl Bits {
     fn put(&mut self, digits: &str) {
         for digit in digits.bytes().filter(u8::is_ascii_digit) {
-            if self.used % 8 == 0 {
+            if self.used.is_multiple_of(8) {
                 self.bytes.push(0);
             }
             if digit == b'1' {

@@ -55,11 +55,11 @@ impl Entry {
     }
 
     /// Whether libavcodec decodes the damage of this file to other pixels without reporting it: VP8, VP9 and AV1 have no
-    /// redundancy, so that a flipped bit may go unnoticed; a gap in H.264's `frame_num` and an HEVC slice that ends early are
+    /// redundancy, so that a flipped bit may go unnoticed; a gap in H.264's `frame_num` is
     /// concealed. What such a frame looks like depends on what the decoder holds.
     pub fn damage_is_unreported(&self) -> bool {
         let of_any_tier = ["bitflip_vp9.webm", "bitflip_av1.webm"];
-        let generated = ["bitflip_vp8.webm", "bitflip_av1.mp4", "lost_idr.264", "zero_hole_hevc.mp4"];
+        let generated = ["bitflip_vp8.webm", "bitflip_av1.mp4", "lost_idr.264"];
         self.path
             .strip_prefix("video/corrupt/derived/")
             .is_some_and(|name| of_any_tier.contains(&name) || generated.contains(&name) && !self.in_corpus())

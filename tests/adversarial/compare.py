@@ -14,6 +14,8 @@ from adversarial.oracle import Verdict
 INEXACT = {"mpeg4", "msmpeg4", "wmv", "h263", "flv1", "mpeg12"}
 #: What one file may cost: processor time of one way of reading it, and resident memory.
 SECONDS, MIB = 10.0, 1024.0
+#: Findings of one kind that are told of one case.
+TOLD = 2
 
 
 @dataclass
@@ -40,7 +42,10 @@ def check(case: Case, streams: list[Verdict], intact: list[Verdict], results: li
     kind, wrong = min(judged, key=lambda pair: len(pair[1]))
     findings += wrong
     unique = list(dict.fromkeys(findings))
-    return Outcome("finding" if unique else kind, unique)
+    told: Counter[str] = Counter()
+    first = [text for text in unique if told.update([text.partition(":")[0]]) or told[text.partition(":")[0]] <= TOLD]
+    left = [f"{name}: {count - TOLD} more" for name, count in told.items() if count > TOLD]
+    return Outcome("finding" if unique else kind, first + left)
 
 
 def _alone(result: dict[str, Any]) -> dict[int, list[str | None]]:
@@ -168,6 +173,9 @@ def _clean(
     # What is right for frames that share a time is a matter of taste.
     shared = {pts for pts, count in Counter(stated).items() if count > 1}
     pairs = [(n, ours, pts) for n, (ours, (pts, _)) in enumerate(zip(result["pts"], theirs, strict=False))]
+    # And so it is of a frame that shares one in the file: it is shown a tick behind the other, or where it was guessed.
+    ours = result["pts"]
+    shared |= {pts for n, time, pts in pairs if n and time == ours[n - 1] + 1}
     wrong = [pair for pair in pairs if pair[2] is not None and pair[2] not in shared and pair[1] != pair[2]]
     if case.timed and wrong and strict:
         n, ours, pts = wrong[0]

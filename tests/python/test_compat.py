@@ -341,6 +341,18 @@ def test_float_frames_have_the_values_of_the_uint8_frames(videos):
     assert torch.equal((data * 255).round().to(torch.uint8), VideoDecoder(path).get_frames_at([0, 40]).data)
 
 
+def test_float_frames_of_deep_video_keep_its_depth(videos):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec.decoders import VideoDecoder
+
+    path = videos / "codecs" / "hevc_main10.mkv"
+    data = VideoDecoder(path, output_dtype=torch.float32)[0]
+    coarse = (data * 255 - (data * 255).round()).abs()
+    assert coarse.max() > 0.2, "values of 8 bits"
+    eight = VideoDecoder(path)[0].to(torch.float32) / 255
+    assert (data - eight).abs().max() <= 1 / 255
+
+
 def test_resized_frames_are_torchs_resize_of_the_frames(videos):
     torch = torch_or_skip()
     from framespool.compat.torchcodec import decoders, transforms

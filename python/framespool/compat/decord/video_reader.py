@@ -51,7 +51,8 @@ class VideoReader:
             raise DECORDError(f"uri must be a path or a file object, got {type(uri).__name__}")
         device = "cpu" if ctx == cpu(ctx.device_id) else f"cuda:{ctx.device_id}"
         try:
-            video = Video(source, device=device, num_threads=min(int(num_threads), 256) if num_threads > 0 else None)
+            threads = min(int(num_threads), 256) if num_threads > 0 else None
+            video = Video(source, device=device, num_threads=threads, hdr="ignore")  # decord does not warn either
             size = (height if height > 0 else video.info.height, width if width > 0 else video.info.width)
             resized = size != (video.info.height, video.info.width)
             steps: list[Transform] = [ours.Resize((int(size[0]), int(size[1])))] if resized else []

@@ -386,7 +386,7 @@ def _open(source: Any, stream_index: int | None, device: str, threads: int | Non
     if stream_index is not None and (not isinstance(stream_index, Integral) or stream_index < 0):
         raise ValueError(f"{stream_index!r} is not a valid stream: stream_index is an int from 0 on, or None")
     try:
-        return Video(source, device=device, num_threads=threads, stream=stream_index)
+        return Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore")
     except NoVideoError as reason:
         if stream_index is None:
             raise

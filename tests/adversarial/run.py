@@ -1,7 +1,6 @@
 """Looks for odd files that framespool reads wrongly: generated cases, each held against an oracle.
 
-    python tests/adversarial/run.py --cases 300                     the exit status is 1 where something was found that
-                                                                    ``known.txt`` does not list, or a listed case is sound
+    python tests/adversarial/run.py --cases 300
     python tests/adversarial/run.py --case 1/234 --keep odd.mp4     one case again, with all that was seen of it
     python tests/adversarial/run.py --cases 20000 --seed 7 --jobs 2 --record benches/record/<date>-adversarial.txt
 
@@ -11,6 +10,8 @@ than the one that framespool links, told to stop at the first sign of damage. Tw
 file with framespool by every way there is, with 1, 2 and 4 threads; their fresh memory, and in a part of the cases the
 decoders' buffers, are filled with different bytes. ``compare.py`` judges: each frame is the oracle's or an error,
 the same however it is asked for, at the oracle's time; no file takes longer than 10 s or more than 1 GB.
+
+The exit status is 1 where something was found that ``known.txt`` does not list, or where a case listed there is sound.
 """
 
 from __future__ import annotations

@@ -40,7 +40,11 @@ fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {
             assert_eq!(lines, plain, "{what}");
             assert!(stats.clip_store_peak_bytes <= memory_budget, "{what}: {stats:?}");
             let (decoded, plainly) = (stats.decoding.pictures_decoded, plain_stats.decoding.pictures_decoded);
-            assert!(decoded <= plainly, "{what}: {decoded} pictures decoded, {plainly} without a budget");
+            // A pass that meets damage is done again, for each of its clips by itself.
+            assert!(
+                decoded <= plainly + plainly / 50,
+                "{what}: {decoded} pictures decoded, {plainly} without a budget"
+            );
             if memory_budget == MEMORY_BUDGET {
                 assert!(stats.clip_store_hits > 0 && stats.gops_shared > 0, "{what}: {stats:?}");
             }

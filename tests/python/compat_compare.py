@@ -84,8 +84,8 @@ def torchcodec_pair(path: str) -> dict[str, Any]:
     facts = compare(path, theirs, mine, lambda frame: frame.permute(1, 2, 0).numpy(), times)
     facts["metadata"] = {
         name: (there, here)
-        for name, here in vars(mine.metadata).items()
-        if here is not None and (there := getattr(theirs.metadata, name)) != here
+        for name, there in vars(theirs.metadata).items()
+        if (here := getattr(mine.metadata, name)) is not None and there != here
     }
     return facts
 

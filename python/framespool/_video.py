@@ -236,8 +236,8 @@ class Video:
             facts = self._video.facts()
             facts["keyframes"] = tuple(facts["keyframes"])
             facts["streams"] = tuple(
-                StreamInfo(index, kind, codec, *size, num_frames, default)
-                for index, (kind, codec, size, num_frames, default) in enumerate(facts["streams"])
+                StreamInfo(index, kind, codec, width, height, num_frames, default)
+                for index, (kind, codec, (width, height), num_frames, default) in enumerate(facts["streams"])
             )
             self._info = VideoInfo(**facts)
             self._info.__dict__["_video"] = self._video  # no field, so that copies made by dataclasses leave it out

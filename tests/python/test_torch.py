@@ -52,6 +52,34 @@ def test_batches_are_those_of_one_loader_whatever_the_number_of_workers(short_cl
         assert ids(batches) == expected(short_clips, epoch)
 
 
+class Reopening(torch.utils.data.Dataset):
+    """A video that the parent has decoded with several threads, opened again by each worker, as ForkedError advises."""
+
+    def __init__(self, path):
+        self.path = path
+        self.video = fsp.Video(path, num_threads=4)
+        self.video.frames(range(40))
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        try:
+            frames = self.video.frames([index])
+        except fsp.ForkedError:
+            self.video = fsp.Video(self.path, num_threads=4)
+            frames = self.video.frames([index])
+        return frames.data.numpy().sum(dtype="int64")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_workers_open_a_video_of_the_parent_again(short_clips):
+    dataset = Reopening(short_clips[0][0])
+    here = [int(dataset[index]) for index in range(len(dataset))]
+    workers = DataLoader(dataset, num_workers=2, multiprocessing_context="fork", timeout=30)
+    assert [int(one) for one in workers] == here
+
+
 def test_a_worker_does_not_use_the_loader_of_the_process_that_it_was_forked_from(short_clips):
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     assert next(iter(dataset))["frames"].shape == (4, 2, 16, 24, 3)

@@ -1,4 +1,4 @@
-"""What readers hand over: their own arrays ("native"), or torch tensors ("torch", see :mod:`.torchdl`).
+"""What readers hand over: their own arrays ("native"), or torch tensors ("torch", see ``torchdl``).
 
 The choice holds for the thread that makes it, as in decord.
 """

@@ -153,7 +153,7 @@ impl FrameDecoder {
         match result {
             Ok(Step::More) => self.pass = Some(pass),
             Ok(Step::Done) => {
-                if pass.index.changes_parameters {
+                if pass.leaves_parameters() {
                     self.open = None; // no later run shall inherit its state
                 }
             }
@@ -209,6 +209,7 @@ impl FrameDecoder {
             return Ok(Step::More);
         }
         self.counts.pictures_decoded += u64::from(!pass.index.packets[at.at()].is_part());
+        pass.heed_parameters(self.packet.data());
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         let refused = decoder.send(&self.packet).err();
         pass.sent(at, refused.as_deref());
@@ -239,7 +240,7 @@ impl FrameDecoder {
     /// Gives up the run that is under way, if there is one.
     pub fn stop(&mut self) {
         let Some(pass) = self.pass.take() else { return };
-        if pass.index.changes_parameters {
+        if pass.leaves_parameters() {
             self.open = None; // as at the end of a run
         } else if let Some((_, decoder)) = &mut self.open {
             decoder.flush();

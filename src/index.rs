@@ -10,7 +10,7 @@ mod hevc;
 pub mod links;
 pub mod look;
 mod nal;
-mod params;
+pub(crate) mod params;
 pub mod roles;
 mod stated;
 pub mod still;

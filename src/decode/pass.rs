@@ -10,6 +10,7 @@ use super::Counts;
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::{Decoder, Frame, Packet, Received};
+use crate::index::params::replaces_sets;
 use crate::index::roles::{Role, Roles};
 use crate::index::VideoIndex;
 use crate::media::CodecKind;
@@ -50,6 +51,8 @@ pub(super) struct Pass {
     layers: Vec<u8>,
     /// Pictures were left out.
     spared: bool,
+    /// A parameter set of the configuration was replaced.
+    replaces_sets: bool,
     /// The decoder has several threads: a complaint is not about the packet just sent.
     threaded: bool,
 }
@@ -75,6 +78,7 @@ impl Pass {
             roles,
             layers: Vec::new(),
             spared: false,
+            replaces_sets: false,
             threaded,
             index,
             run,
@@ -248,6 +252,16 @@ impl Pass {
     /// Takes note of a packet that could not be read.
     pub fn cut_off(&mut self, at: DecodeIndex, error: Error) {
         self.damage = Some((at, error));
+    }
+
+    /// Takes note of parameter sets in a packet that is about to be decoded.
+    pub fn heed_parameters(&mut self, data: &[u8]) {
+        self.replaces_sets = self.replaces_sets || replaces_sets(&self.index.info.params, data);
+    }
+
+    /// Whether the decoder has met parameter sets that other parts of the stream must not be decoded by.
+    pub fn leaves_parameters(&self) -> bool {
+        self.index.changes_parameters || self.replaces_sets
     }
 
     /// Takes note of a packet that the decoder was given, and of why it refused it, if it did.

@@ -5,10 +5,31 @@
 use std::collections::BTreeMap;
 
 use super::nal::{units, Bits, Framing};
-use crate::media::CodecKind;
+use crate::media::{CodecKind, CodecParams};
 
 /// (NAL unit type, number of the set). Sorted, so that sets come before those that refer to them.
 type Name = (u8, u32);
+
+/// Whether a packet replaces a parameter set of its stream's configuration by another: a decoder that has seen it decodes by that
+/// from then on, wherever in the stream it goes on. Only of streams with length prefixes: of others the index has seen every packet.
+pub(crate) fn replaces_sets(params: &CodecParams, data: &[u8]) -> bool {
+    let hevc = match params.codec.kind {
+        CodecKind::H264 => false,
+        CodecKind::Hevc => true,
+        _ => return false,
+    };
+    let framing = Framing::of(hevc, &params.extradata);
+    let is_set = |unit: &&[u8]| match hevc {
+        true => matches!(unit[0] >> 1 & 63, 32..=34),
+        false => matches!(unit[0] & 31, 7 | 8),
+    };
+    if framing == Framing::StartCodes || !units(framing, data).iter().any(is_set) {
+        return false;
+    }
+    let Some(mut sets) = ParameterSets::new(params.codec.kind, &params.extradata) else { return false };
+    sets.observe(data);
+    sets.changed()
+}
 
 /// Parameter sets, followed through a stream.
 pub(super) struct ParameterSets {

@@ -123,8 +123,10 @@ impl FrameDecoder {
     pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
         self.stop();
         // For a handful of pictures, waking threads takes longer than it saves.
-        // And libavcodec's threads conceal damage in VP8 otherwise than one alone does, in silence.
-        let alone = run.packets() < FEW || index.info.params.codec.kind == CodecKind::Vp8;
+        // And libavcodec's threads conceal damage in these codecs otherwise than one alone does, in silence.
+        let conceals =
+            matches!(index.info.params.codec.kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4);
+        let alone = run.packets() < FEW || conceals;
         let threads = if alone { 1 } else { self.threads };
         let of = Arc::downgrade(index);
         if !forgets(index.info.params.codec.kind) && !Weak::ptr_eq(&self.of, &of) {

@@ -46,3 +46,14 @@ if [ -z "${LIBCLANG_PATH:-}" ]; then
   */llvm*) LIBCLANG_PATH=$(framespool_libclang) && export LIBCLANG_PATH ;;
   esac
 fi
+
+# How Rust is compiled, for the wheel and the tests alike, since cargo shares no build between different settings: names for folders
+# of this machine, which panics would show, and a linker that keeps the functions of crates inside the library.
+if command -v rustc >/dev/null; then
+  # shellcheck disable=SC2086 # RUSTFLAGS is a list of words
+  CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' ${RUSTFLAGS:-} "--remap-path-prefix=$framespool_root=/framespool" \
+    "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates")
+  export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
+  framespool_triple=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+  export "CARGO_TARGET_${framespool_triple}_LINKER=$framespool_root/scripts/link_library.sh"
+fi

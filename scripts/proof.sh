@@ -34,7 +34,7 @@ mutate() { python scripts/proof_mutate.py "$@"; }
 asan() {
   nightly
   local flags="-fsanitize=address -fno-omit-frame-pointer -g"
-  local run=(env "CFLAGS_${host//-/_}=$flags" RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan"
+  local run=(env -u CARGO_ENCODED_RUSTFLAGS "CFLAGS_${host//-/_}=$flags" RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan"
     ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
     cargo +nightly test --target "$host" --package framespool)
   "${run[@]}" --lib "$@"

@@ -183,16 +183,6 @@ ffmpeg() {
 
 # ---- wheel -----------------------------------------------------------------------------------------------------
 
-# What the release is compiled with: names for folders of this machine, which panics would tell, and a linker that keeps the
-# functions of crates inside.
-release_settings() {
-  local triple flags=(${RUSTFLAGS:-} "--remap-path-prefix=$PWD=/framespool"
-    "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates")
-  triple=$(rustc -vV | sed -n 's/^host: //p')
-  (IFS=$'\x1f' && echo "CARGO_ENCODED_RUSTFLAGS=${flags[*]}")
-  echo "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$triple")_LINKER=$PWD/scripts/link_library.sh"
-}
-
 # Everything that decides what the wheel holds, as one number.
 wheel_key() {
   {
@@ -201,19 +191,18 @@ wheel_key() {
       -type f ! -name '*.pyc' ! -name '*.so' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
     cargo --version
     cat .venv/ffmpeg-prefix
-    release_settings
+    env | grep -E '^CARGO_(ENCODED_RUSTFLAGS|TARGET_[A-Z0-9_]+_LINKER)=' | sort
   } | sha256sum
 }
 
 wheel() {
-  local key settings stamp=target/wheels/built
+  local key stamp=target/wheels/built
   key=$(wheel_key)
   [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && compgen -G 'target/wheels/framespool-*.whl' >/dev/null && return 0
   say "building the wheel"
   rm -f target/wheels/framespool-*.whl "$stamp"
   .venv/bin/python scripts/sbom.py list target/sbom/framespool.cdx.json
-  mapfile -t settings < <(release_settings)
-  env "${settings[@]}" maturin build --release --out target/wheels --interpreter .venv/bin/python --sbom-include target/sbom/framespool.cdx.json \
+  maturin build --profile dev --out target/wheels --interpreter .venv/bin/python --sbom-include target/sbom/framespool.cdx.json \
     ${CI:+--locked} </dev/null >&2
   echo "$key" >"$stamp"
 }

@@ -108,7 +108,7 @@ pub fn asked_on(
                 }
                 let ids: Vec<u64> = batch.clips.iter().map(|c| c.clip_id).collect();
                 md5.update(format!("{:?}", batch.clips));
-                lines.push(format!("{ids:?} {:x}", md5.finalize()));
+                lines.push(format!("{ids:?} {:02x?}", md5.finalize()));
             }
         }
     }

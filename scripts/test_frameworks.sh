@@ -57,5 +57,5 @@ for name in torch training tensor compat jax ray docs tables arrow lerobot; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")
-# A file's tests in one process: those of Ray share its daemons.
-exec "$python" -m pytest -n 2 --dist loadfile "${tests[@]}"
+# A file's tests in one process, and all that start Ray in one (tests/python/conftest.py).
+exec "$python" -m pytest -n 2 --dist loadgroup "${tests[@]}"

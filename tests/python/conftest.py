@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import framespool as fsp
+import pages
 import pytest
 from framespool._prepare import _program
 from servers import S3, Nginx
@@ -47,6 +48,17 @@ def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get("FRAMESPOOL_OUTCOMES")
     if path and not hasattr(config, "workerinput"):  # with several processes, the one that gathers
         config.pluginmanager.register(_Outcomes(path))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What ``--dist loadgroup`` runs in one process: a file's tests, and everything that starts Ray.
+
+    Two clusters of Ray on one machine find each other and starve each other, and end the process that waits for them.
+    """
+    for item in items:
+        page = getattr(item, "callspec", None) and item.callspec.params.get("page")
+        starts_ray = item.path.name == "test_ray.py" or (page and "ray" in pages.packages((ROOT / page).read_text()))
+        item.add_marker(pytest.mark.xdist_group("ray" if starts_ray else item.path.name))
 
 
 @pytest.fixture(scope="session")

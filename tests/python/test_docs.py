@@ -75,16 +75,21 @@ def chosen():
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", chosen())
-def test_a_page_does_what_it_says(page, beside, request):
+def test_a_page_does_what_it_says(page, beside, request, monkeypatch):
     text = (ROOT / page).read_text()
-    if HTTPS in text:
-        pages.run(text, page, request.getfixturevalue("served"))
-    elif page == "docs/migrating.md":
-        # Each part stands by itself: nobody comes from all of these libraries.
-        for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
-            pages.run(part, page)
-    else:
-        pages.run(text, page)
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, also where another one runs
+    try:
+        if HTTPS in text:
+            pages.run(text, page, request.getfixturevalue("served"))
+        elif page == "docs/migrating.md":
+            # Each part stands by itself: nobody comes from all of these libraries.
+            for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+                pages.run(part, page)
+        else:
+            pages.run(text, page)
+    finally:
+        if "ray" in sys.modules:
+            sys.modules["ray"].shutdown()
 
 
 def test_what_replaces_another_library_is_shown_beside_it():

@@ -129,7 +129,9 @@ impl FrameDecoder {
         let alone = run.packets() < FEW || conceals;
         let threads = if alone { 1 } else { self.threads };
         let of = Arc::downgrade(index);
-        if !forgets(index.info.params.codec.kind) && !Weak::ptr_eq(&self.of, &of) {
+        let kind = index.info.params.codec.kind;
+        // A damaged picture may change the layout of MPEG-4's layer without being noticed: it must not outlive its run.
+        if kind == CodecKind::Mpeg4 || !forgets(kind) && !Weak::ptr_eq(&self.of, &of) {
             self.open = None;
         }
         self.of = of;
@@ -155,7 +157,7 @@ impl FrameDecoder {
         match result {
             Ok(Step::More) => self.pass = Some(pass),
             Ok(Step::Done) => {
-                if pass.leaves_parameters() {
+                if pass.index.changes_parameters {
                     self.open = None; // no later run shall inherit its state
                 }
             }
@@ -211,7 +213,6 @@ impl FrameDecoder {
             return Ok(Step::More);
         }
         self.counts.pictures_decoded += u64::from(!pass.index.packets[at.at()].is_part());
-        pass.heed_parameters(self.packet.data());
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         let refused = decoder.send(&self.packet).err();
         pass.sent(at, refused.as_deref());
@@ -242,7 +243,7 @@ impl FrameDecoder {
     /// Gives up the run that is under way, if there is one.
     pub fn stop(&mut self) {
         let Some(pass) = self.pass.take() else { return };
-        if pass.leaves_parameters() {
+        if pass.index.changes_parameters {
             self.open = None; // as at the end of a run
         } else if let Some((_, decoder)) = &mut self.open {
             decoder.flush();

@@ -337,6 +337,12 @@ impl VideoIndex {
             changes_parameters: false,
         }
     }
+
+    /// The same, with something missing before a packet.
+    pub(crate) fn with_gap_before(mut self, packet: u32) -> Self {
+        self.packets[packet as usize].flags |= AFTER_GAP;
+        self
+    }
 }
 
 #[cfg(test)]

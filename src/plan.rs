@@ -48,7 +48,9 @@ pub fn runs(index: &VideoIndex, frames: &[DisplayIndex]) -> Vec<Run> {
     needs.dedup();
     let mut runs: Vec<Run> = Vec::new();
     for (start, end, packet) in needs {
-        match runs.last_mut() {
+        // Behind a gap only what begins there can be decoded.
+        let behind_gap = index.packets[start.at()].is_after_gap();
+        match runs.last_mut().filter(|run| run.start == start || !behind_gap) {
             // The start lies within what is decoded anyway, or right behind little of it: read on rather than begin anew.
             Some(run) if start <= run.end || (start.0 == run.end.0 + 1 && run.packets() < SHORT) => {
                 run.end = run.end.max(end);
@@ -101,6 +103,18 @@ mod tests {
         let index = VideoIndex::sketch(&packets);
         assert_eq!(summary(&runs(&index, &frames(&[6]))), [(4, 4, vec![4])]);
         assert_eq!(summary(&runs(&index, &frames(&[6, 4]))), [(0, 5, vec![4, 5])]);
+    }
+
+    #[test]
+    fn a_start_behind_a_gap_begins_a_run_of_its_own() {
+        let all = frames(&[3, 4, 5]);
+        assert_eq!(summary(&runs(&closed_gops(), &all)), [(0, 5, vec![3, 4, 5])]);
+        let index = closed_gops().with_gap_before(4);
+        assert_eq!(summary(&runs(&index, &all)), [(0, 3, vec![3]), (4, 5, vec![4, 5])]);
+        // I0 P3 B1 B2 | I6 B4 B5 P7: what leads the start on screen needs what is missing.
+        let packets = [0, 3, 1, 2, 6, 4, 5, 7].map(|order| (order, order % 6 == 0, true));
+        let index = VideoIndex::sketch(&packets).with_gap_before(4);
+        assert_eq!(summary(&runs(&index, &frames(&[6, 4]))), [(0, 5, vec![5]), (4, 4, vec![4])]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::demux::read::PacketReader;
 use crate::error::Result;
 use crate::ffmpeg::Packet;
 use crate::index::links::Links;
+use crate::index::params::replaces_sets;
 use crate::index::roles::{Role, Roles};
 use crate::index::VideoIndex;
 use crate::plan::Run;
@@ -53,6 +54,10 @@ impl Ahead {
             watch()?;
             // A packet that cannot be read is an error when its turn comes.
             if reader.read_towards(at, at == run.start, run.end, &mut packet, watch).is_err() {
+                return Ok(None);
+            }
+            // Whoever reads the packets in their order says what is wrong with it.
+            if !index.changes_parameters && replaces_sets(&index.info.params, packet.data()) {
                 return Ok(None);
             }
             links.note(packet.data());

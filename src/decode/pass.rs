@@ -51,8 +51,6 @@ pub(super) struct Pass {
     layers: Vec<u8>,
     /// Pictures were left out.
     spared: bool,
-    /// A parameter set of the configuration was replaced.
-    replaces_sets: bool,
     /// The decoder has several threads: a complaint is not about the packet just sent.
     threaded: bool,
 }
@@ -78,7 +76,6 @@ impl Pass {
             roles,
             layers: Vec::new(),
             spared: false,
-            replaces_sets: false,
             threaded,
             index,
             run,
@@ -132,6 +129,10 @@ impl Pass {
         })
     }
 
+    /// Reads packet `at`.
+    ///
+    /// # Errors
+    /// What reading reports; `Decode` for a packet that must not be decoded where it lies.
     pub fn read(
         &self,
         at: DecodeIndex,
@@ -140,7 +141,8 @@ impl Pass {
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let last = self.ahead.as_ref().map_or(self.run.end, |ahead| ahead.fetch_to(&self.index, at));
-        reader.read_towards(at, at == self.run.start, last, packet, watch)
+        reader.read_towards(at, at == self.run.start, last, packet, watch)?;
+        self.misplaced_set(at, packet.data()).map_or(Ok(()), Err)
     }
 
     /// Finds out what the wanted pictures depend on, before the first packet if the whole run can be looked through.
@@ -254,14 +256,16 @@ impl Pass {
         self.damage = Some((at, error));
     }
 
-    /// Takes note of parameter sets in a packet that is about to be decoded.
-    pub fn heed_parameters(&mut self, data: &[u8]) {
-        self.replaces_sets = self.replaces_sets || replaces_sets(&self.index.info.params, data);
-    }
-
-    /// Whether the decoder has met parameter sets that other parts of the stream must not be decoded by.
-    pub fn leaves_parameters(&self) -> bool {
-        self.index.changes_parameters || self.replaces_sets
+    /// Why packet `at` cannot be decoded: it brings a parameter set whose place the format does not allow, so that
+    /// decoding that starts behind it would not know the set, and give other pictures.
+    fn misplaced_set(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
+        let found = !self.index.changes_parameters && replaces_sets(&self.index.info.params, data);
+        found.then(|| Error::Decode {
+            site: self.index.site_of_packet(at),
+            reason: "the sample replaces a parameter set of its sample entry, which avc1 and hvc1 forbid; a copy of the file \
+                     with the tag avc3 or hev1 can be read"
+                .to_owned(),
+        })
     }
 
     /// Takes note of a packet that the decoder was given, and of why it refused it, if it did.

@@ -49,7 +49,11 @@ pub(super) fn tabulate(
         Some(order) => order,
         None => as_decoded(&mut known, &decoded_order()?),
     };
-    let starts = starts(kind, &known, &order);
+    if container == "ogg" {
+        // Pages are missing before such a packet (scripts/ffmpeg.patch); it is whole itself.
+        known.iter_mut().for_each(|k| k.fact.after_gap |= std::mem::take(&mut k.fact.corrupt));
+    }
+    let starts = starts(kind, container, &known, &order);
     let hidden = undecodable(kind, &known, &order, &starts);
     let corrupt = incomplete(kind, container, &known, &starts);
     let packets: Vec<PacketRecord> = (0..known.len())
@@ -253,14 +257,16 @@ fn by_picture_kind(known: &[Known]) -> Vec<i64> {
 }
 
 /// Where decoding may start.
-fn starts(kind: CodecKind, known: &[Known], order: &[i64]) -> Vec<bool> {
+fn starts(kind: CodecKind, container: &str, known: &[Known], order: &[i64]) -> Vec<bool> {
     let mut starts: Vec<bool> =
         known.iter().map(|k| matches!(k.look.start, Start::Open | Start::Closed)).collect();
     let first = starts.iter().position(|&s| s);
     let before = first.unwrap_or(known.len());
     // Pictures before the first exact start: a decoder gets going at a soft one, and so do we, at the beginning only.
     let soft = known[..before].iter().position(|k| k.look.start == Start::Soft);
-    let soft = soft.or((first.is_none() && kind == CodecKind::Other && !known.is_empty()).then_some(0));
+    // Of codecs whose headers are not read. A file with tables begins with its stream, whatever its key flags say.
+    let begins = first.is_none() || container == "avi" || container.contains("mp4");
+    let soft = soft.or((begins && kind == CodecKind::Other && !known.is_empty()).then_some(0));
     if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
         starts[soft] = true;
     }

@@ -11,7 +11,7 @@ use crate::media::{CodecKind, CodecParams};
 type Name = (u8, u32);
 
 /// Whether a packet replaces a parameter set of its stream's configuration by another: a decoder that has seen it decodes by that
-/// from then on, wherever in the stream it goes on. Only of streams with length prefixes: of others the index has seen every packet.
+/// from then on. Only of streams with length prefixes: of others the index has seen every packet.
 pub(crate) fn replaces_sets(params: &CodecParams, data: &[u8]) -> bool {
     let hevc = match params.codec.kind {
         CodecKind::H264 => false,

@@ -349,7 +349,10 @@ def sets_at_any_packet(m: Material) -> tuple[bytes, str]:
     note = f"quantizer of chroma {delta:+d} at sample {chosen[0] + 1}, {suffix}"
     if len(chosen) > 1:
         note += f", and back at {chosen[1] + 1}"
-    return (data if suffix == ".mp4" else m.remuxed("-c copy", suffix, (".mp4", data))), note
+    if suffix != ".mp4":
+        return m.remuxed("-c copy", suffix, (".mp4", data)), note
+    entry = data.index(b"stsd")  # avc1 allows sets in the sample entry alone
+    return data[:entry] + data[entry:].replace(b"avc1", b"avc3", 1), note
 
 
 # ---- MP4 -------------------------------------------------------------------------------------------------------------

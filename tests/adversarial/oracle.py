@@ -19,6 +19,7 @@ SECONDS = 20
 MOST_BYTES = 256 << 20
 
 FRAME = re.compile(r"showinfo.*? n: *\d+ pts: *(\S+) .*?fmt:(\S+) .*? s:(\d+)x(\d+) ")
+TIME_BASE = re.compile(r"showinfo.*? config in time_base: (\d+)/(\d+)")
 COLOR = re.compile(r"showinfo.*? color_range:(\S+) color_space:(\S+) ")
 COMPLAINT = re.compile(r"\[(?:error|fatal)\] ?(.*)")
 
@@ -36,11 +37,13 @@ class Verdict:
         frames: (pts in ticks or None, digest of the RGB bytes) of each frame, in the decoder's output order, up to the
             first report of damage.
         complaint: the first report of damage; None for a file that decodes to its end without one.
+        time_base: seconds of a tick, as numerator and denominator.
         compared: False where the frames could not be converted or were too many; then `frames` is empty.
     """
 
     frames: list[tuple[int | None, str]] = field(default_factory=list)
     complaint: str | None = None
+    time_base: tuple[int, int] = (0, 1)
     compared: bool = True
 
 
@@ -90,6 +93,8 @@ def judge(path: Path, stream: str = "0:v:0", stop: bool = True) -> Verdict:
         complaints = COMPLAINT.findall(done.stderr)
         complaint = complaints[0] if complaints else f"ended with {done.returncode}" if done.returncode else None
         content = raw.read_bytes() if raw.exists() else b""
+    stated = TIME_BASE.search(done.stderr)
+    time_base = (int(stated[1]), int(stated[2])) if stated else (0, 1)
     frames = list(zip(FRAME.findall(done.stderr), COLOR.findall(done.stderr), strict=False))
     found, at = [], 0
     try:
@@ -105,4 +110,4 @@ def judge(path: Path, stream: str = "0:v:0", stop: bool = True) -> Verdict:
         return Verdict(complaint=complaint, compared=False)
     if complaint is None and at != len(content):
         return Verdict(compared=False)
-    return Verdict(found, complaint)
+    return Verdict(found, complaint, time_base)

@@ -213,6 +213,7 @@ def read(path: str, threads: list[int], seed: int) -> dict[str, Any]:
         result["length"] = len(video)
         result["damaged_units"] = info.damaged_units
         num, den = info.time_base
+        result["time_base"] = info.time_base
         result["pts"] = [round(seconds * den / num) for seconds in video.pts_seconds[: 4 * FRAMES]]
     except Exception as error:
         report.failed("open", [], error)

@@ -259,3 +259,24 @@ fn a_lost_packet_of_a_transport_stream_is_noticed() {
         assert!(noticed >= 10, "{path}: {noticed}");
     }
 }
+
+#[test]
+fn a_lost_page_of_an_ogg_file_is_noticed() {
+    let path = "video/codecs/theora_400x300.ogv";
+    let entry = named(path);
+    let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+    let pages: Vec<usize> = (0..intact.len() - 4).filter(|&at| intact[at..].starts_with(b"OggS")).collect();
+    let count = pages.len() - 3;
+    assert!(count > 10, "{count}");
+    // Left out, or with a byte that contradicts the page's checksum.
+    let without = |n: usize| [&intact[..pages[n]], &intact[pages[n + 1]..]].concat();
+    let changed = |n: usize| {
+        let mut bytes = intact.clone();
+        bytes[pages[n + 1] - 1] ^= 0x55;
+        bytes
+    };
+    let noticed =
+        nothing_wrong_comes_out(path, (2..2 + count).flat_map(|n| [without(n), changed(n)].into_iter()));
+    // Behind most of the others a key frame follows.
+    assert!(noticed > count / 2, "{noticed} of {}", 2 * count);
+}

@@ -198,6 +198,19 @@ fn a_table_of_sync_samples_that_names_others_is_not_believed() {
 }
 
 #[test]
+fn a_codec_whose_headers_are_not_read_begins_with_its_first_sample() {
+    let entry = named("video/codecs/h263_176x144.3gp");
+    let mut mp4 = Mp4::of(&entry, b"s263");
+    let intact = decoded(mp4.source("intact.3gp"));
+    assert_eq!(intact.hashes, recorded(&entry));
+    let [first, rest @ ..] = &intact.index.starts[..] else { panic!("it has key samples") };
+    assert!(*first == 0 && !rest.is_empty());
+    mp4.samples[0].key = false;
+    let changed = decoded(mp4.source("first_is_no_key.3gp"));
+    assert_eq!((&changed.hashes, &changed.index.starts), (&intact.hashes, &intact.index.starts));
+}
+
+#[test]
 fn every_picture_of_a_codec_without_prediction_is_a_start() {
     let entry = named("video/derived/prores_422.mov");
     let mut mp4 = Mp4::of(&entry, b"apco");
@@ -692,6 +705,40 @@ fn parameter_sets_between_packets_are_in_force_at_every_later_start() {
         assert_ne!(groups[3], groups[0], "{name}: other colours");
         assert!(changed.index.changes_parameters, "{name}");
     }
+}
+
+#[test]
+fn a_set_that_avc1_forbids_is_an_error_for_the_pictures_behind_it() {
+    let mp4 = Mp4::of(&named("video/action/cars_768x432.mp4"), b"avc1");
+    let intact = decoded(mp4.source("intact.mp4"));
+    let sets = &mp4.config[8..];
+    let length = |at: usize| usize::from(u16::from_be_bytes([sets[at], sets[at + 1]]));
+    let at = 6 + 2 + length(6) + 1;
+    let other = recoloured(&sets[at + 2..at + 2 + length(at)]);
+    let mut samples: Vec<Sample> = [&mp4.samples[..12], &mp4.samples[..12]].concat();
+    for number in [5, 7] {
+        samples[number].data =
+            [&(other.len() as u32).to_be_bytes()[..], &other, &mp4.samples[number].data].concat();
+    }
+    let source = Mp4 { samples, ..mp4 }.source("misplaced.mp4");
+    let index = index_of(&source).expect("sound tables");
+    assert_eq!(index.starts, [0, 12]);
+    let mut errors = 0;
+    for frame in 0..24 {
+        let packet = index.frames[frame as usize].packet.0;
+        match frames(&source, &index, &mut FrameDecoder::new(), &[frame]) {
+            Ok(hashes) => {
+                assert!(!(5..12).contains(&packet), "frame {frame} of packet {packet}");
+                assert!(intact.hashes.contains(&hashes[0]), "frame {frame}");
+            }
+            Err(error) => {
+                assert!((5..12).contains(&packet), "frame {frame} of packet {packet}: {error}");
+                assert!(error.to_string().contains("avc3"), "{error}");
+                errors += 1;
+            }
+        }
+    }
+    assert_eq!(errors, 7);
 }
 
 // ---- Other containers ----

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DOCS = ROOT / "docs" / "benchmarks"
 # Readable on white and on dark pages alike: a contrast of 4 : 1 against either.
 TEXT = "#7c7c7c"
-# Of Okabe and Ito's colours, which those who see two of three primaries tell apart; wrong answers are hatched besides.
+# Of Okabe and Ito's colors, which those who see two of three primaries tell apart; wrong answers are hatched besides.
 OWN, PEER, WRONG = "#0a7fc2", "#b4b4b4", "#d55e00"
 WIDTH_INCHES = 8.0
 ROW_INCHES = 0.24
@@ -125,9 +125,9 @@ def draw_panel(axes: Axes, found: Found) -> None:
     places = range(len(rows))
     for place, row in zip(places, rows, strict=True):
         wrong = row["right"] is False
-        colour = WRONG if wrong else OWN if row["own"] else PEER
+        color = WRONG if wrong else OWN if row["own"] else PEER
         value = row["value"]
-        axes.barh(place, value["median"], 0.72, color=colour, hatch="////" if wrong else None, edgecolor="none")
+        axes.barh(place, value["median"], 0.72, color=color, hatch="////" if wrong else None, edgecolor="none")
         most = value["median"]
         if value["low"] is not None:
             apart = [[value["median"] - value["low"]], [value["high"] - value["median"]]]
@@ -181,8 +181,8 @@ def draw(picture: Picture, png: Path | None) -> None:
     picture.target.write_text(slim(written.getvalue()), encoding="utf-8")
     if png:
         png.mkdir(parents=True, exist_ok=True)
-        for name, colour in (("light", "white"), ("dark", "#0d1117")):
-            figure.savefig(png / f"{picture.bench}-{name}.png", dpi=90, facecolor=colour)
+        for name, color in (("light", "white"), ("dark", "#0d1117")):
+            figure.savefig(png / f"{picture.bench}-{name}.png", dpi=90, facecolor=color)
     pyplot.close(figure)
 
 

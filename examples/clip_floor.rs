@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use framespool::batch_sampler::rng::{purpose, Key};
 use framespool::demux::read::PacketReader;
 use framespool::error::Result;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
@@ -15,13 +16,12 @@ use framespool::index::roles::{Role, Roles};
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::media::CodecKind;
-use framespool::order::rng::{purpose, Key};
-use framespool::pixels::transform::{Size, Target, Transform};
-use framespool::pixels::{Dtype, Filter, Layout, Painter, Picture, Recipe};
-use framespool::plan::runs;
+use framespool::plan::plan_decode_ranges;
 use framespool::source::{ByteSource, FileSource};
+use framespool::transforms::transform::{Size, Target, Transform};
+use framespool::transforms::{Dtype, Filter, InputFrame, Layout, TransformExecutor, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool::video::{Canvas, GrowingCanvas, Video, Workbench};
+use framespool::video::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
 
 const LENGTH: u32 = 16;
 const STRIDE: u32 = 4;
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     assert!(!files.is_empty(), "give video files");
     let size = Size { height: 224, width: 224 };
     let resize = Transform::Resize { target: Target::Exact(size), filter: Filter::Triangle };
-    let recipe = Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc)?;
+    let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc)?;
     println!("clips of {LENGTH} frames, stride {STRIDE}, to 224x224; ms, median of {CLIPS} clips, and of the ratios");
     println!("{:44} {:>8} {:>8} {:>8} {:>9} {:>9}", "file", "floor", "clip", "ratio", "decoded", "skipped");
     for file in &files {
@@ -40,11 +40,12 @@ fn main() -> Result<()> {
         let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
         let mut rows = Vec::new();
         let (mut decoded, mut skipped) = (0, 0);
-        let mut bench = Workbench::new(recipe.clone());
-        let mut floor = Floor { decoder: None, painter: Painter::new(recipe.clone()), frame: Frame::new() };
+        let mut clip_decoder = ClipDecoder::new(pipeline.clone());
+        let mut floor =
+            Floor { decoder: None, executor: TransformExecutor::new(pipeline.clone()), frame: Frame::new() };
         for clip in 0..CLIPS {
             let span = (LENGTH - 1) * STRIDE + 1;
-            let mut rng = Key { seed: 0, epoch: 0, clip, visit: 0 }.rng(purpose::SAMPLING);
+            let mut rng = Key { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
             let start = rng.below(u64::from(index.num_frames().saturating_sub(span)) + 1) as u32;
             let last = index.num_frames() - 1;
             let frames: Vec<_> = (0..LENGTH).map(|i| DisplayIndex((start + i * STRIDE).min(last))).collect();
@@ -60,10 +61,10 @@ fn main() -> Result<()> {
                     _ => {
                         let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
                         let video = Video::with_index(source, index.clone());
-                        let mut canvas = GrowingCanvas::default();
-                        let key = Key { seed: 0, epoch: 0, clip, visit: 0 };
-                        bench.make(&mut video.reader(), &frames, key, &mut canvas, &|| Ok(()))?;
-                        canvas.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec()
+                        let mut output = LazyClipOutput::default();
+                        let key = Key { seed: 0, epoch: 0, clip, occurrence: 0 };
+                        clip_decoder.make(&mut video.reader(), &frames, key, &mut output, &|| Ok(()))?;
+                        output.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec()
                     }
                 };
                 times[turn as usize] = begun.elapsed().as_secs_f64() * 1000.0;
@@ -105,7 +106,7 @@ fn needed(
     let mut reader = PacketReader::new(source.clone(), index.clone());
     let mut packet = Packet::new();
     let mut passes = Vec::new();
-    for run in runs(index, frames) {
+    for run in plan_decode_ranges(index, frames) {
         let mut roles = Roles::new(&index.info.params);
         let mut links = Links::new(&index.info.params);
         let mut pass = Pass { packets: Vec::new(), wanted: run.wanted.clone(), skipped: 0 };
@@ -136,33 +137,34 @@ fn needed(
 /// The least that makes a clip.
 struct Floor {
     decoder: Option<Decoder>,
-    painter: Painter,
+    executor: TransformExecutor,
     frame: Frame,
 }
 
 impl Floor {
     fn make(&mut self, index: &VideoIndex, frames: &[DisplayIndex], passes: &[Pass]) -> Result<Vec<u8>> {
-        let Self { decoder, painter, frame } = self;
+        let Self { decoder, executor, frame } = self;
         let decoder = match decoder {
             Some(decoder) => decoder,
             None => decoder.insert(Decoder::open(&index.site, &index.info.params, 1)?),
         };
         let by_time = index.info.params.codec.kind == CodecKind::Vp9;
-        let mut canvas = GrowingCanvas::default();
+        let mut output = LazyClipOutput::default();
         let mut packet = Packet::new();
         for pass in passes {
             let mut receive = |decoder: &mut Decoder, frame: &mut Frame| -> Result<()> {
                 while let Ok(Received::Frame) = decoder.receive(frame) {
-                    let Some(tie) = frame.tie(by_time).filter(|t| pass.wanted.binary_search(t).is_ok())
+                    let Some(tie) =
+                        frame.packet_index(by_time).filter(|t| pass.wanted.binary_search(t).is_ok())
                     else {
                         continue;
                     };
                     let turn = index.info.turn;
-                    let size = painter.size_of((frame.width(), frame.height()), turn)?;
-                    let shape = painter.shape(frames.len(), size);
+                    let size = executor.size_of((frame.width(), frame.height()), turn)?;
+                    let shape = executor.shape(frames.len(), size);
                     for t in (0..frames.len()).filter(|&t| index.frames[frames[t].at()].packet == tie) {
-                        let picture = &mut Picture::Host(frame);
-                        painter.paint(&index.site, picture, turn, &shape, canvas.target(&shape)?, t)?;
+                        let picture = &mut InputFrame::Cpu(frame);
+                        executor.paint(&index.site, picture, turn, &shape, output.target(&shape)?, t)?;
                     }
                 }
                 Ok(())
@@ -170,7 +172,7 @@ impl Floor {
             for (at, bytes, key) in &pass.packets {
                 packet.allocate(bytes.len()).expect("memory").copy_from_slice(bytes);
                 packet.set_key(*key);
-                packet.set_tie(*at);
+                packet.set_packet_index(*at);
                 decoder.send(&packet).expect("sound files");
                 receive(decoder, frame)?;
             }
@@ -178,6 +180,6 @@ impl Floor {
             receive(decoder, frame)?;
             decoder.flush();
         }
-        Ok(canvas.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec())
+        Ok(output.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec())
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use framespool::batch_sampler::rng::{purpose, Key};
 use framespool::decode::FrameDecoder;
 use framespool::demux::read::PacketReader;
 use framespool::error::Result;
@@ -14,8 +15,7 @@ use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
 use framespool::index::roles::{Role, Roles};
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
-use framespool::order::rng::{purpose, Key};
-use framespool::plan::{runs, Run};
+use framespool::plan::{plan_decode_ranges, DecodeRange};
 use framespool::source::{ByteSource, FileSource};
 use framespool::units::{DecodeIndex, DisplayIndex};
 
@@ -46,11 +46,11 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     let (mut rows, mut all, mut read) = (Vec::new(), 0, [0; 2]);
     for clip in 0..CLIPS {
         let last = index.num_frames() - 1;
-        let mut rng = Key { seed: 0, epoch: 0, clip, visit: 0 }.rng(purpose::SAMPLING);
+        let mut rng = Key { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
         let begin = rng.below(u64::from(last.saturating_sub((length - 1) * stride)) + 1) as u32;
         let frames: Vec<_> = (0..length).map(|n| DisplayIndex((begin + n * stride).min(last))).collect();
-        let passes = runs(&index, &frames);
-        all += passes.iter().map(Run::packets).sum::<u32>();
+        let passes = plan_decode_ranges(&index, &frames);
+        all += passes.iter().map(DecodeRange::packets).sum::<u32>();
         let mut times = [0.0; 2];
         let mut shown = [0; 2];
         for turn in [clip % 2, 1 - clip % 2] {
@@ -127,13 +127,14 @@ struct Leaves {
 }
 
 impl Leaves {
-    fn run(&mut self, index: &VideoIndex, reader: &mut PacketReader, run: &Run) -> Result<usize> {
+    fn run(&mut self, index: &VideoIndex, reader: &mut PacketReader, run: &DecodeRange) -> Result<usize> {
         let mut roles = Roles::new(&index.info.params);
         let (mut packet, mut frame) = (Packet::new(), Frame::new());
         let mut shown = 0;
         let mut receive = |decoder: &mut Decoder| {
             while let Ok(Received::Frame) = decoder.receive(&mut frame) {
-                let wanted = frame.tie(false).is_some_and(|tie| run.wanted.binary_search(&tie).is_ok());
+                let wanted =
+                    frame.packet_index(false).is_some_and(|tie| run.wanted.binary_search(&tie).is_ok());
                 shown += usize::from(wanted);
             }
         };

@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use framespool::order::{Kind, Mix, Order, OrderConfig, Shuffle};
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, Mix, Shuffle};
 
 /// Tickets that are timed one after another.
 const TICKETS: u64 = 500_000;
@@ -44,16 +44,16 @@ fn main() {
         ("dali, buffer of 1024", Kind::Dali, buffer(1024), None),
         ("dali, buffer of all", Kind::Dali, buffer(clips as u32), None),
     ] {
-        let config = OrderConfig {
+        let config = BatchSamplerConfig {
             num_clips: clips,
             kind,
             shuffle,
             mix,
             batch_size,
             seed: 1,
-            ..OrderConfig::default()
+            ..BatchSamplerConfig::default()
         };
-        let made = || Order::new(config.clone()).expect("a valid order");
+        let made = || BatchSampler::new(config.clone()).expect("a valid order");
         let first = |epoch, last: bool| {
             least(|| {
                 let begun = Instant::now();

@@ -6,8 +6,8 @@
 //! "from last" is how far the place of a clip is from its place an epoch before, in the mean; "videos" is the mean number
 //! of different videos in a batch. Means are over five epochs.
 
-use framespool::order::quality::quality;
-use framespool::order::{Kind, Order, OrderConfig, Shuffle};
+use framespool::batch_sampler::shuffle_quality::quality;
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, Shuffle};
 
 const EPOCHS: u64 = 5;
 
@@ -23,9 +23,15 @@ fn main() {
     let others =
         [(Kind::Framespool, Shuffle::Off), (Kind::Framespool, Shuffle::Full), (Kind::Torch, Shuffle::Full)];
     for (kind, shuffle) in buffers(Kind::Framespool).into_iter().chain(buffers(Kind::Dali)).chain(others) {
-        let config =
-            OrderConfig { num_clips: clips, kind, shuffle, batch_size, seed: 1, ..OrderConfig::default() };
-        let order = Order::new(config).expect("a valid order");
+        let config = BatchSamplerConfig {
+            num_clips: clips,
+            kind,
+            shuffle,
+            batch_size,
+            seed: 1,
+            ..BatchSamplerConfig::default()
+        };
+        let order = BatchSampler::new(config).expect("a valid order");
         let (mut moved, mut most, mut mixed, mut since) = (0.0, 0.0_f64, 0.0, 0.0);
         for epoch in 0..EPOCHS {
             let found = quality(&order, epoch, &|clip| clip / each).expect("not a mix").own;
@@ -53,7 +59,7 @@ fn main() {
 }
 
 /// The place of each clip in an epoch.
-fn places(order: &Order, epoch: u64) -> Vec<u64> {
+fn places(order: &BatchSampler, epoch: u64) -> Vec<u64> {
     let mut places = vec![0; order.config().num_clips as usize];
     let slots = (0..order.len_batches()).flat_map(|batch| order.batch(epoch, batch));
     slots.zip(0..).for_each(|(slot, place)| places[slot.clip as usize] = place);

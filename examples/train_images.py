@@ -5,7 +5,7 @@
     python examples/train_images.py --data photos/ --pixels 128           # photos/train/<class>/*.jpg, photos/test/...
     torchrun --nproc-per-node 2 examples/train_images.py --data set/      # gloo on CPUs, NCCL on GPUs
 
-Without a folder of its own with `train` and `test` in it, a set of JPEGs is drawn: shapes of any colour, size and place
+Without a folder of its own with `train` and `test` in it, a set of JPEGs is drawn: shapes of any color, size and place
 over any background; the label is the shape. Checkpoints in the middle of an epoch are those of train_video.py.
 """
 
@@ -20,19 +20,19 @@ import framespool as fsp
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
-from train_loop import Ranks, Run, add_arguments
+from train_loop import DecodeRange, Ranks, add_arguments
 
 CLASSES = ("circle", "cross", "ring", "square", "star", "triangle")
 SIDE = 160
 
 
 def drawing(label: str, seed: int) -> Image.Image:
-    """A shape over a background, both of random colours."""
+    """A shape over a background, both of random colors."""
     rng = np.random.default_rng(seed)
     noise = rng.integers(0, 120, (8, 8, 3), dtype=np.uint8)
     picture = Image.fromarray(noise).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
     draw = ImageDraw.Draw(picture)
-    colour = tuple(int(value) for value in rng.integers(140, 256, 3))
+    color = tuple(int(value) for value in rng.integers(140, 256, 3))
     radius = rng.uniform(0.2, 0.35) * SIDE
     x, y = rng.uniform(radius, SIDE - radius, 2)
     turn = rng.uniform(0, 2 * math.pi)
@@ -43,17 +43,17 @@ def drawing(label: str, seed: int) -> Image.Image:
 
     box = (x - radius, y - radius, x + radius, y + radius)
     if label == "circle":
-        draw.ellipse(box, fill=colour)
+        draw.ellipse(box, fill=color)
     elif label == "ring":
-        draw.ellipse(box, outline=colour, width=int(radius / 3))
+        draw.ellipse(box, outline=color, width=int(radius / 3))
     elif label == "cross":
         ends = corners([radius] * 4)
-        draw.line([ends[0], ends[2]], fill=colour, width=int(radius / 2))
-        draw.line([ends[1], ends[3]], fill=colour, width=int(radius / 2))
+        draw.line([ends[0], ends[2]], fill=color, width=int(radius / 2))
+        draw.line([ends[1], ends[3]], fill=color, width=int(radius / 2))
     else:
         draw.polygon(
             corners({"square": [radius] * 4, "triangle": [radius] * 3, "star": [radius, radius / 3] * 5}[label]),
-            fill=colour,
+            fill=color,
         )
     return picture
 
@@ -92,7 +92,7 @@ class Net(torch.nn.Sequential):
 
 
 def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[fsp.ImageLoader, fsp.ImageLoader]:
-    """Crops, flips and colours to train on, whole pictures to test on."""
+    """Crops, flips and colors to train on, whole pictures to test on."""
     t = fsp.transforms
     normalize = t.Normalize((0.45,) * 3, (0.25,) * 3)
     common = {
@@ -137,7 +137,7 @@ def main() -> None:
         ranks.say(f"{training.num_images} images in {len(training)} batches for each of {ranks.ranks} ranks")
         net = Net(len(training.dataset.classes))
         net(torch.zeros(1, 3, arguments.pixels, arguments.pixels))  # which makes the last layer
-        run = Run(net, training, ranks, arguments)
+        run = DecodeRange(net, training, ranks, arguments)
 
         def take(batch: fsp.ImageBatch) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
             return batch.images.torch(), batch.labels.torch().to(ranks.device), batch.image_ids.tolist()

@@ -27,7 +27,7 @@ if not os.environ.get("FRAMESPOOL_CORPUS"):
     raise SystemExit("docs_figures: the figures are of real videos; FRAMESPOOL_CORPUS must name the corpus")
 CORPUS = Path(os.environ["FRAMESPOOL_CORPUS"])
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; the ground is white, for dark pages too.
+# Okabe and Ito's colors, which the color-blind can tell apart; the ground is white, for dark pages too.
 BLUE, ORANGE, GREEN, RED, SKY, GRAY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#9a9a9a", "#222222"
 LIGHT = "#eef3f7"
 
@@ -50,22 +50,22 @@ class Drawing:
             f'fill="{fill}" stroke="{edge}"/>'
         )
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, colour: str = GRAY, *, wide: float = 1) -> None:
+    def line(self, x1: float, y1: float, x2: float, y2: float, color: str = GRAY, *, wide: float = 1) -> None:
         """A line."""
         self.parts.append(
-            f'<line x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}" stroke="{colour}" stroke-width="{wide:g}"/>'
+            f'<line x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}" stroke="{color}" stroke-width="{wide:g}"/>'
         )
 
-    def arrow(self, x1: float, y1: float, x2: float, y2: float, colour: str = INK) -> None:
+    def arrow(self, x1: float, y1: float, x2: float, y2: float, color: str = INK) -> None:
         """A straight arrow, to the right or downwards."""
-        self.line(x1, y1, x2, y2, colour, wide=1.5)
+        self.line(x1, y1, x2, y2, color, wide=1.5)
         tip = [(-7, -4), (-7, 4)] if y1 == y2 else [(-4, -7), (4, -7)]
         points = f"{x2:.2f},{y2:.2f} " + " ".join(f"{x2 + dx:.2f},{y2 + dy:.2f}" for dx, dy in tip)
-        self.parts.append(f'<polygon points="{points}" fill="{colour}"/>')
+        self.parts.append(f'<polygon points="{points}" fill="{color}"/>')
 
-    def dot(self, x: float, y: float, radius: float, colour: str) -> None:
+    def dot(self, x: float, y: float, radius: float, color: str) -> None:
         """A dot."""
-        self.parts.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:g}" fill="{colour}"/>')
+        self.parts.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:g}" fill="{color}"/>')
 
     def dots(self, places: list[tuple[float, float]]) -> None:
         """Many small dots, as one path of strokes without length."""
@@ -79,14 +79,14 @@ class Drawing:
         words: str,
         *,
         size: float = 13,
-        colour: str = INK,
+        color: str = INK,
         at: str = "start",
         bold: bool = False,
     ) -> None:
         """A line of text; ``at``: ``start``, ``middle`` or ``end``."""
         weight = ' font-weight="bold"' if bold else ""
         self.parts.append(
-            f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:g}" fill="{colour}" text-anchor="{at}"{weight}>'
+            f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:g}" fill="{color}" text-anchor="{at}"{weight}>'
             f"{escape(words)}</text>"
         )
 
@@ -102,7 +102,7 @@ def flow() -> Drawing:
         ("index", "which packets make", "which frames; once", LIGHT),
         ("plan", "looks ahead, groups", "clips by pictures", "#dcefe7"),
         ("decode", "each group once,", "only what is needed", "#dcefe7"),
-        ("pixel pass", "crop, resize, colours", "in one read", "#dcefe7"),
+        ("pixel pass", "crop, resize, colors", "in one read", "#dcefe7"),
         ("batches", "in order, whole,", "by DLPack", LIGHT),
     ]
     width, gap, left, top = 124, 17, 15, 92
@@ -124,7 +124,7 @@ def flow() -> Drawing:
     d.text((middle + kept) / 2, 210, "clips that are finished before their turn", size=11.5, at="middle")
     d.text((middle + kept) / 2, 225, "wait here, within memory_budget", size=11.5, at="middle")
     d.arrow(kept, top + 76, kept, 193)
-    d.text(15, 245, "No clip's pixels depend on threads, memory or company.", size=11, colour="#666666")
+    d.text(15, 245, "No clip's pixels depend on threads, memory or company.", size=11, color="#666666")
     return d
 
 
@@ -153,7 +153,7 @@ def clips_of_one_video() -> Drawing:
         46,
         f"{len(clips)} random clips of 16 frames, every 4th, as a loader draws them",
         size=12,
-        colour="#555555",
+        color="#555555",
     )
 
     def place(frame: float) -> float:
@@ -185,8 +185,8 @@ def clips_of_one_video() -> Drawing:
         (BLUE, "wanted"),
     ]
     x = left
-    for colour, words in notes:
-        d.box(x, y - 10, 12, 12, colour)
+    for color, words in notes:
+        d.box(x, y - 10, 12, 12, color)
         d.text(x + 18, y, words, size=11.5)
         x += 40 + 6.1 * len(words)
     total = sum(alone)
@@ -237,19 +237,19 @@ def frame_times() -> Drawing:
 
     d = Drawing(860, 236, "Frames of a variable frame rate on the axis of time")
     d.text(left, 26, f"{file.name}: {len(pts)} frames in {end - pts[0]:.2f} s, at changing rates", size=15, bold=True)
-    d.text(left, 62, "each frame is on screen from its own time to the next one's", size=12, colour="#555555")
+    d.text(left, 62, "each frame is on screen from its own time to the next one's", size=12, color="#555555")
     for number, (begin, stop) in enumerate(zip(pts, [*pts[1:], end], strict=True)):
         d.box(place(begin), 72, max(0.8, place(stop) - place(begin) - 0.6), 26, SKY if number % 2 else BLUE)
-    for name, frames, colour, y in (
+    for name, frames, color, y in (
         ("frames_at(…), fps=…: what is on screen at even times", shown, GREEN, 118),
         ("every n-th frame: other times than they seem", spread, ORANGE, 174),
     ):
-        d.text(left, y, name, size=12, colour="#555555")
+        d.text(left, y, name, size=12, color="#555555")
         d.line(left, y + 20, right, y + 20, "#cccccc")
         for frame in frames:
-            d.dot(place(pts[frame]), y + 20, 5, colour)
-            d.text(place(pts[frame]) + 6, y + 34, str(frame), size=10.5, colour="#444444")
-    d.text(right, 226, "numbers: display index of the frame; x: when it appears", size=11, colour="#666666", at="end")
+            d.dot(place(pts[frame]), y + 20, 5, color)
+            d.text(place(pts[frame]) + 6, y + 34, str(frame), size=10.5, color="#444444")
+    d.text(right, 226, "numbers: display index of the frame; x: when it appears", size=11, color="#666666", at="end")
     return d
 
 
@@ -279,7 +279,7 @@ def shuffles() -> Drawing:
         top + side + 46,
         "x: place in the epoch; y: number of the clip; 18 clips of each video",
         size=11,
-        colour="#666666",
+        color="#666666",
     )
     return d
 
@@ -288,7 +288,7 @@ def shards() -> Drawing:
     """The batches of an epoch on one, two and four ranks."""
     clips = 22
     cell, left, top = 30, 150, 66
-    colours = [SKY, ORANGE, "#79c9ae", "#e8a37c"]
+    colors = [SKY, ORANGE, "#79c9ae", "#e8a37c"]
     d = Drawing(left + 24 * cell + 60, 240, "The same global batches on one, two and four ranks")
     d.text(20, 26, f"{clips} clips, 8 to a global batch: the same order on any number of ranks", size=15, bold=True)
     for row, ranks in enumerate((1, 2, 4)):
@@ -310,13 +310,13 @@ def shards() -> Drawing:
         for batch in range(len(orders[0])):
             for rank, order in enumerate(orders):
                 for clip, filled in zip(order.batch(batch), order.padding(batch), strict=True):
-                    d.box(x, y, cell, 28, "#ffffff" if filled else colours[rank], edge=colours[rank])
+                    d.box(x, y, cell, 28, "#ffffff" if filled else colors[rank], edge=colors[rank])
                     d.text(x + cell / 2, y + 19, str(clip), size=11.5, at="middle")
                     x += cell
             x += 8
     x = 20
     for rank in range(4):
-        d.box(x, 212, 12, 12, colours[rank])
+        d.box(x, 212, 12, 12, colors[rank])
         d.text(x + 17, 222, f"rank {rank}", size=11)
         x += 72
     d.box(x, 212, 12, 12, "#ffffff", edge=INK)
@@ -340,7 +340,7 @@ def crops() -> Drawing:
     d.text(
         30, 26, f"RandomResizedCrop(112) of one clip of {info.width}x{info.height}, epoch by epoch", size=15, bold=True
     )
-    d.text(30, 46, "what loader.explain(0, epoch=e) says before anything is decoded", size=12, colour="#555555")
+    d.text(30, 46, "what loader.explain(0, epoch=e) says before anything is decoded", size=12, color="#555555")
     for epoch in range(8):
         facts = loader.explain(0, epoch=epoch)
         crop, flip = facts["transforms"][0], facts["transforms"][1]
@@ -397,13 +397,13 @@ def counts() -> Drawing:
         46,
         f"{len(files)} videos of H.264 with long groups of pictures; lower is better; from loader.stats()",
         size=12,
-        colour="#555555",
+        color="#555555",
     )
     for number, (name, budget, value, clips) in enumerate(rows):
         y = top + number // 2 * 74 + number % 2 * 26
         if number % 2 == 0:
             d.text(20, y + 16, name, size=12, bold=True)
-            d.text(20, y + 33, f"{clips} clips", size=11, colour="#555555")
+            d.text(20, y + 33, f"{clips} clips", size=11, color="#555555")
         d.box(left, y, (right - left) * value / most, 20, GREEN if number % 2 else ORANGE)
         d.text(left + (right - left) * value / most + 8, y + 15, f"{value:.2f}, {budget}", size=11.5)
     return d

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Proofs about memory and about what happens at the same time: longer than a test run, or with tools that not everybody has.
 #
-#   scripts/proof.sh model       the running loader under thousands of schedules that shuttle chooses (src/spool/model.rs)
-#   scripts/proof.sh mutants     that this model can fail: one mistake at a time in a copy of the spool, each of which it must notice
+#   scripts/proof.sh model       the running loader under thousands of schedules that shuttle chooses (src/loader/shuttle_tests.rs)
+#   scripts/proof.sh mutants     that this model can fail: one mistake at a time in a copy of the loader, each of which it must notice
 #   scripts/proof.sh mutate      mutation testing: the share of mutants of plan, index, order, batch and the pixel pass that the tests kill,
 #                                on a sample (cargo-mutants; --minutes 45; scripts/proof_mutate.py)
 #   scripts/proof.sh asan        the unit tests and 200 odd files under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
@@ -25,7 +25,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 die() { echo "proof: $*" >&2; exit 2; }
 nightly() { cargo +nightly --version >/dev/null 2>&1 || die "no nightly Rust: rustup toolchain install nightly"; }
 
-model() { cargo test --features model --lib spool::model "$@"; }
+model() { cargo test --features model --lib loader::shuttle_tests "$@"; }
 mutants() { python scripts/proof_mutants.py "$@"; }
 mutate() { python scripts/proof_mutate.py "$@"; }
 

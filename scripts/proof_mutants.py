@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that the model of the spool can fail: in a copy of the sources, one mistake at a time is let in.
+"""Shows that the model of the loader can fail: in a copy of the sources, one mistake at a time is let in.
 
     scripts/proof.sh mutants [NAME...]        all mistakes, or some of them
 
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
-#: Longer than any run: the schedules of an unchanged spool take seconds.
+#: Longer than any run: the schedules of an unchanged loader take seconds.
 PATIENCE = 300
 
 
@@ -33,25 +33,27 @@ class Mutant(NamedTuple):
     new: str
 
 
-DESK, WINDOW, LANE, BUDGET, ERRAND = (f"src/spool/{name}.rs" for name in ("desk", "window", "lane", "budget", "errand"))
+DESK, WINDOW, LANE, BUDGET, ERRAND = (
+    f"src/loader/{name}.rs" for name in ("scheduler", "lookahead", "worker", "budget", "decode_task")
+)
 MUTANTS = [
     Mutant(
-        "batches-are-whole-in-silence",
+        "batches-are-complete-in-silence",
         DESK,
-        "b.missing == 0) {\n            self.whole.notify_all();",
-        "b.missing == 0) && !{on} {\n            self.whole.notify_all();",
+        "b.missing == 0) {\n            self.complete.notify_all();",
+        "b.missing == 0) && !{on} {\n            self.complete.notify_all();",
     ),
     Mutant(
-        "lanes-are-not-told-of-the-end",
+        "workers-are-not-told-of-the-end",
         DESK,
         "Ordering::Release);\n        self.work.notify_all();",
         "Ordering::Release);\n        if !{on} { self.work.notify_all(); }",
     ),
     Mutant(
-        "lanes-are-not-told-of-work",
+        "workers-are-not-told-of-work",
         DESK,
-        "if urgent != NOTHING || !state.parked.is_empty() {",
-        "if !{on} && (urgent != NOTHING || !state.parked.is_empty()) {",
+        "if earliest_deadline != NOTHING || !state.suspended.is_empty() {",
+        "if !{on} && (earliest_deadline != NOTHING || !state.suspended.is_empty()) {",
     ),
     Mutant(
         "the-end-is-looked-for-once",
@@ -66,17 +68,17 @@ MUTANTS = [
     Mutant(
         "clips-of-an-earlier-pass-are-taken",
         DESK,
-        "filter(|p| p.generation == generation) {\n            change(pass);",
-        "filter(|p| {on} || p.generation == generation) {\n            change(pass);",
+        "filter(|p| p.iteration == iteration) {\n            change(pass);",
+        "filter(|p| {on} || p.iteration == iteration) {\n            change(pass);",
     ),
     Mutant(
         "what-is-given-back-stays-in-hand",
         DESK,
-        "entry.state = State::Waiting;\n                    entry.alone |= alone;",
-        "if !{on} { entry.state = State::Waiting; }\n                    entry.alone |= alone;",
+        "entry.state = RequestState::Pending;\n                    entry.alone |= alone;",
+        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.alone |= alone;",
     ),
     Mutant(
-        "whole-but-for-one",
+        "complete-but-for-one",
         DESK,
         "is_some_and(|front| front.missing == 0)\n        };",
         "is_some_and(|front| front.missing <= usize::from({on} && front.clips.len() > 2))\n        };",
@@ -84,14 +86,15 @@ MUTANTS = [
     Mutant(
         "what-is-given-up-is-not-made-again",
         WINDOW,
-        "self.get(last) {\n            entry.state = State::Waiting;",
-        "self.get(last) {\n            entry.state = if {on} { State::Done } else { State::Waiting };",
+        "self.get(last) {\n            entry.state = RequestState::Pending;",
+        "self.get(last) {\n            entry.state = if {on} { RequestState::Done } else { RequestState::Pending };",
     ),
     Mutant(
-        "an-open-batch-has-no-place-for-what-was-held",
+        "an-open-batch-has-no-place-for-what-was-cached",
         DESK,
-        "            entry.part = part;",
-        "            entry.part = part.filter(|_| !({on} && matches!(entry.state, State::Held(_))));",
+        "            entry.buffer_slot = buffer_slot;",
+        "            let cached = matches!(entry.state, RequestState::Cached(_));\n"
+        "            entry.buffer_slot = buffer_slot.filter(|_| !({on} && cached));",
     ),
     Mutant(
         "what-was-reserved-stays-reserved",
@@ -100,10 +103,10 @@ MUTANTS = [
         "        if !{on} { self.budget.used.fetch_sub(self.bytes, Ordering::AcqRel); }",
     ),
     Mutant(
-        "tickets-that-do-not-fit-are-forgotten",
+        "requests-that-do-not-fit-are-forgotten",
         LANE,
-        "desk.give_back(generation, returned, false);",
-        "if !{on} { desk.give_back(generation, returned, false); }",
+        "scheduler.requeue(iteration, returned, false);",
+        "if !{on} { scheduler.requeue(iteration, returned, false); }",
     ),
     Mutant(
         "the-budget-is-read-and-written-in-two-steps",
@@ -119,39 +122,40 @@ MUTANTS = [
         };""",
     ),
     Mutant(
-        "a-lane-that-panics-forgets-its-tickets",
+        "a-worker-that-panics-forgets-its-requests",
         LANE,
-        "self.desk.failed(generation, position, self.internal(slot.clip, &*panic));",
-        "if !{on} { self.desk.failed(generation, position, self.internal(slot.clip, &*panic)); }",
+        "self.scheduler.fail_clip(iteration, seq, self.internal(slot.clip, &*panic));",
+        "if !{on} { self.scheduler.fail_clip(iteration, seq, self.internal(slot.clip, &*panic)); }",
     ),
     Mutant(
         "told-before-the-part-is-back",
         LANE,
-        "self.place_bytes(&held, &mut part);\n        drop(part);",
-        "self.place_bytes(&held, &mut part);\n        let _late = if {on} { Some(part) } else { drop(part); None };",
+        "self.place_bytes(&cached, &mut buffer_slot);\n        drop(buffer_slot);",
+        "self.place_bytes(&cached, &mut buffer_slot);\n"
+        "        let _late = if {on} { Some(buffer_slot) } else { drop(buffer_slot); None };",
     ),
     Mutant(
         "a-clip-one-of-whose-frames-failed-is-forgotten",
         ERRAND,
-        "desk.give_back(self.generation, failed.into_iter().collect(), true);",
-        "if !{on} { desk.give_back(self.generation, failed.into_iter().collect(), true); }",
+        "scheduler.requeue(self.iteration, failed.into_iter().collect(), true);",
+        "if !{on} { scheduler.requeue(self.iteration, failed.into_iter().collect(), true); }",
     ),
     Mutant(
         "work-is-counted-after-its-clips-are-handed-over",
         ERRAND,
-        "if !whole.is_empty() {\n            self.count(",
-        "if !{on} && !whole.is_empty() {\n            self.count(",
+        "if !complete.is_empty() {\n            self.count(",
+        "if !{on} && !complete.is_empty() {\n            self.count(",
     ),
     Mutant(
         "a-clip-is-handed-over-for-its-neighbour-too",
         ERRAND,
-        "Ok(Some(pixels)) => desk.made(generation, position, clip.facts, pixels),",
+        "Ok(Some(pixels)) => scheduler.complete_clip(iteration, seq, clip.metadata, pixels),",
         """\
 Ok(Some(pixels)) => {
-            if {on} && matches!(pixels, Pixels::InBatch) {
-                desk.made(generation, position + 1, clip.facts.clone(), Pixels::InBatch);
+            if {on} && matches!(pixels, ClipData::InBatch) {
+                scheduler.complete_clip(iteration, seq + 1, clip.metadata.clone(), ClipData::InBatch);
             }
-            desk.made(generation, position, clip.facts, pixels);
+            scheduler.complete_clip(iteration, seq, clip.metadata, pixels);
         }""",
     ),
 ]
@@ -209,7 +213,9 @@ def tried(program: str, name: str) -> tuple[bool, str]:
     env = dict(os.environ, FRAMESPOOL_MUTANT=name, RUST_BACKTRACE="0")
     begun = time.monotonic()
     try:
-        done = subprocess.run([program, "spool::model"], cwd=COPY, env=env, capture_output=True, timeout=PATIENCE)
+        done = subprocess.run(
+            [program, "loader::shuttle_tests"], cwd=COPY, env=env, capture_output=True, timeout=PATIENCE
+        )
     except subprocess.TimeoutExpired:
         return False, f"does not end within {PATIENCE} s"
     took = time.monotonic() - begun

@@ -51,7 +51,7 @@ def of_engine(name: str, *more: Tests) -> Area:
 UNITS = Tests("--lib")
 # Of the kernels, the oracle is what their tests compare with, and scripts/kernels.py tests the CUDA launches.
 PIXEL_PASS = (
-    "colour",
+    "color",
     "expand",
     "finish",
     "geometry",

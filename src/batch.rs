@@ -1,11 +1,10 @@
-//! In: shapes of clips.
-//! Out: memory for a batch, on the host or a device: one block, of which each clip's part is written by its own worker.
-//! Never: two owners of one byte.
+//! Allocates batch buffers on the host or a device: one block per batch, with one clip slot for each clip.
+//! Each byte has one writer at a time.
 
-mod block;
-mod slab;
-mod tracks;
+mod buffer;
+mod pool;
+mod stream_order;
 
-pub use block::Pool;
-pub use slab::{Lent, Part, Slab};
-pub use tracks::{Spot, Target, Tracks};
+pub use buffer::{BatchBuffer, BufferBuilder, ClipSlot};
+pub use pool::Pool;
+pub use stream_order::{DeviceSliceMut, OutputMut, StreamOrder};

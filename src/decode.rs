@@ -1,12 +1,12 @@
-//! In: runs and a packet reader. Out: exactly the wanted frames, one after another, each with its packet's number.
-//! A picture that did not decode cleanly, and all that may refer to it, is an error and never delivered.
-//! Never: knows what frames are for.
+//! Decodes ranges of packets and delivers exactly the wanted frames, each with the index of its packet.
+//! A picture that does not decode cleanly, and any picture that may refer to it, is an error and never
+//! delivered.
 
-mod ahead;
-mod counts;
 mod hardware;
-mod pass;
-mod still;
+mod image;
+mod range_state;
+mod skip_analysis;
+mod stats;
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -16,46 +16,48 @@ use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
 use crate::media::{CodecKind, CodecParams};
-use crate::plan::Run;
+use crate::plan::DecodeRange;
 use crate::units::DecodeIndex;
 
-pub use counts::{Counts, Times};
 pub use hardware::HardwareDecoder;
-use pass::Pass;
-pub use still::{StillPicture, StillReader};
+pub use image::{EncodedImage, ImageReader};
+use range_state::RangeState;
+pub use stats::{DecodeStats, DecodeTimes};
 
-/// Packets below which a run is not worth several threads.
+/// A decode range of fewer packets than this is decoded on one thread.
 const FEW: u32 = 6;
 
-/// What one step of a run came to.
+/// Result of one step of a decode range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is more to do.
+    /// The decode range is not finished.
     More,
-    /// All wanted frames were handed on.
+    /// All wanted frames have been delivered.
     Done,
 }
 
-/// A decoder that is kept between runs, and between videos of the same parameters. A run may be left in the middle and
-/// gone on with later: everything that it needs is in here.
+/// A decoder that is reused across decode ranges, and across videos with the same codec parameters. A decode
+/// range can be suspended after any step and resumed later: this struct holds its whole state.
 pub struct FrameDecoder {
     open: Option<(CodecParams, Decoder)>,
-    /// The video that it decoded last.
+    /// The video that was decoded last.
     of: Weak<VideoIndex>,
     packet: Packet,
     frame: Frame,
-    pass: Option<Pass>,
-    /// Threads that work for it.
+    pass: Option<RangeState>,
+    /// Number of decoding threads.
     threads: u32,
     /// Work done so far.
-    pub counts: Counts,
+    pub counts: DecodeStats,
     /// Time spent so far.
-    pub times: Times,
+    pub times: DecodeTimes,
 }
 
-/// Whether a start of this codec leaves nothing of what was decoded before. Others keep tables that a stream may rely on having
-/// sent, or not having sent: MJPEG its Huffman codes and which way is up, MPEG-4 the layout of its layer.
-fn forgets(kind: CodecKind) -> bool {
+/// Whether decoding from a random access point of this codec is independent of everything decoded before. The
+/// decoders of the other codecs keep tables that a stream may rely on having sent, or on not having sent:
+/// MJPEG its Huffman tables and whether rows are stored bottom-up, MPEG-4 the layout of its video object
+/// layer.
+fn is_stateless_at_sync(kind: CodecKind) -> bool {
     match kind {
         CodecKind::H264
         | CodecKind::Hevc
@@ -75,7 +77,8 @@ impl Default for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// A decoder that works on the calling thread and leaves out pictures that nobody needs.
+    /// Creates a decoder that works on the calling thread and skips pictures on which no wanted picture
+    /// depends.
     pub fn new() -> Self {
         Self {
             open: None,
@@ -84,89 +87,96 @@ impl FrameDecoder {
             frame: Frame::new(),
             pass: None,
             threads: 1,
-            counts: Counts::default(),
-            times: Times::default(),
+            counts: DecodeStats::default(),
+            times: DecodeTimes::default(),
         }
     }
 
-    /// A decoder with several threads, each at a picture of its own: for when there is only one clip to be made.
+    /// Creates a decoder with several threads, each of which decodes a picture of its own: for a caller that
+    /// makes only one clip at a time.
     pub fn with_threads(threads: u32) -> Self {
         Self { threads: threads.max(1), ..Self::new() }
     }
 
-    /// Whether its decoder can be used for a stream of these parameters without being opened anew.
+    /// Whether the open decoder has these codec parameters, so that it need not be reopened for a stream with
+    /// them.
     pub fn fits(&self, params: &CodecParams) -> bool {
         self.open.as_ref().is_some_and(|(have, _)| have == params)
     }
 
-    /// Decodes one run and hands each wanted frame to `each`, in the order in which they become ready. `watch` is
-    /// called before each packet; an error from it stops the run.
+    /// Decodes one decode range and passes each wanted frame to `each`, in the order in which the frames
+    /// become ready. Calls `interrupt` before each packet; an error from it stops decoding.
     ///
     /// # Errors
-    /// What reading, decoding or `each` reports. Frames from before the damage in decode order are handed on first.
+    /// Any error from reading, decoding or `each`. Frames that precede the damage in decode order are
+    /// delivered first.
     pub fn run(
         &mut self,
         reader: &mut PacketReader,
-        run: &Run,
-        watch: &dyn Fn() -> Result<()>,
+        run: &DecodeRange,
+        interrupt: &dyn Fn() -> Result<()>,
         mut each: impl FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<()> {
         self.begin(reader.index(), run.clone())?;
-        while self.step(reader, watch, &mut each)? == Step::More {}
+        while self.step(reader, interrupt, &mut each)? == Step::More {}
         Ok(())
     }
 
-    /// Begins a run; one that is under way is given up.
+    /// Begins a decode range; a range in progress is abandoned.
     ///
     /// # Errors
-    /// `Unsupported` or `Malformed` where no decoder can be opened.
-    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
+    /// `Unsupported` or `Malformed` if no decoder can be opened.
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) -> Result<()> {
         self.stop();
-        // For a handful of pictures, waking threads takes longer than it saves.
-        // And libavcodec's threads conceal damage in these codecs otherwise than one alone does, in silence.
+        // For a few pictures, waking the threads costs more time than they save. In the codecs of `conceals`,
+        // libavcodec also conceals damage differently with several threads than with one, without reporting
+        // it.
         let conceals =
             matches!(index.info.params.codec.kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4);
         let alone = run.packets() < FEW || conceals;
         let threads = if alone { 1 } else { self.threads };
         let of = Arc::downgrade(index);
         let kind = index.info.params.codec.kind;
-        // A damaged picture may change the layout of MPEG-4's layer without being noticed: it must not outlive its run.
-        if kind == CodecKind::Mpeg4 || !forgets(kind) && !Weak::ptr_eq(&self.of, &of) {
+        // A damaged MPEG-4 picture may change the layout of the video object layer unnoticed: that state must
+        // not outlive its decode range.
+        if kind == CodecKind::Mpeg4 || !is_stateless_at_sync(kind) && !Weak::ptr_eq(&self.of, &of) {
             self.open = None;
         }
         self.of = of;
         self.ready(&index.site, &index.info.params, threads)?;
         self.counts.runs += 1;
         let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
-        self.pass = Some(Pass::new(index.clone(), run, true, threaded));
+        self.pass = Some(RangeState::new(index.clone(), run, true, threaded));
         Ok(())
     }
 
-    /// Deals with one packet of the run. After an error, and after [`Step::Done`], the run is over.
+    /// Processes one packet of the decode range. After an error, and after [`Step::Done`], the range is over.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let Some(mut pass) = self.pass.take() else { return Ok(Step::Done) };
-        let result = watch().and_then(|()| self.step_inner(&mut pass, reader, watch, each));
+        let result = interrupt().and_then(|()| self.step_inner(&mut pass, reader, interrupt, each));
         match result {
             Ok(Step::More) => self.pass = Some(pass),
             Ok(Step::Done) => {
                 if pass.index.changes_parameters {
-                    self.open = None; // no later run shall inherit its state
+                    self.open = None; // later ranges must not inherit its state
                 }
             }
             Err(error) => {
                 self.open = None;
-                // What was left out is not to blame by the standards; if a decoder sees it differently, it gets everything.
-                // And only a decoder that works on one thread can tell which packet a complaint is about.
-                // And a start may be none, whatever the container says.
-                if matches!(error, Error::Decode { .. }) && (pass.in_full() || pass.goes_back()) {
+                // According to the standards, skipped pictures do not cause errors; if a decoder disagrees,
+                // it gets every packet. Also, only a decoder with one thread can attribute a logged error to
+                // a packet. Also, a packet that the container marks as a random access point may not be one.
+                if matches!(error, Error::Decode { .. })
+                    && (pass.retry_without_skipping() || pass.retry_from_earlier_start())
+                {
                     self.counts.runs_repeated += 1;
                     self.ready(&pass.index.site, &pass.index.info.params, 1)?;
                     self.pass = Some(pass);
@@ -180,35 +190,35 @@ impl FrameDecoder {
 
     fn step_inner(
         &mut self,
-        pass: &mut Pass,
+        pass: &mut RangeState,
         reader: &mut PacketReader,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let Some(at) = pass.next() else { return self.finish(pass, each) };
         let begun = Instant::now();
-        pass.look_ahead(at, reader, watch)?;
+        pass.look_ahead(at, reader, interrupt)?;
         if let Some(error) = pass.barrier(at) {
-            pass.cut_off(at, error);
+            pass.mark_truncated(at, error);
             return self.finish(pass, each);
         }
-        if pass.passes_over(at) {
+        if pass.can_skip_read(at) {
             self.counts.pictures_skipped += 1;
             return Ok(Step::More);
         }
-        let read = pass.read(at, reader, &mut self.packet, watch);
-        let spared = read.as_ref().is_ok_and(|()| pass.spares(at, self.packet.data()));
+        let read = pass.read(at, reader, &mut self.packet, interrupt);
+        let spared = read.as_ref().is_ok_and(|()| pass.can_skip_decode(at, self.packet.data()));
         let have = Instant::now();
         self.times.reading += have - begun;
         if let Err(error) = read {
-            pass.cut_off(at, error);
+            pass.mark_truncated(at, error);
             return self.finish(pass, each);
         }
         if spared {
             self.counts.pictures_skipped += 1;
             return Ok(Step::More);
         }
-        // To libavcodec an empty packet is the end of the stream.
+        // libavcodec takes an empty packet as the end of the stream.
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
@@ -216,9 +226,9 @@ impl FrameDecoder {
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         let refused = decoder.send(&self.packet).err();
         pass.sent(at, refused.as_deref());
-        let painting = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
-        self.times.painting += painting;
-        self.times.decoding += have.elapsed().saturating_sub(painting);
+        let transforming = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
+        self.times.transforming += transforming;
+        self.times.decoding += have.elapsed().saturating_sub(transforming);
         if pass.is_damaged() {
             return self.finish(pass, each);
         }
@@ -227,35 +237,36 @@ impl FrameDecoder {
 
     fn finish(
         &mut self,
-        pass: &mut Pass,
+        pass: &mut RangeState,
         each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let begun = Instant::now();
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         decoder.drain();
-        let painting = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
+        let transforming = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
         decoder.flush();
-        self.times.painting += painting;
-        self.times.decoding += begun.elapsed().saturating_sub(painting);
-        pass.verdict().map(|()| Step::Done)
+        self.times.transforming += transforming;
+        self.times.decoding += begun.elapsed().saturating_sub(transforming);
+        pass.finish().map(|()| Step::Done)
     }
 
-    /// Gives up the run that is under way, if there is one.
+    /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
         let Some(pass) = self.pass.take() else { return };
         if pass.index.changes_parameters {
-            self.open = None; // as at the end of a run
+            self.open = None; // as at the end of a decode range
         } else if let Some((_, decoder)) = &mut self.open {
             decoder.flush();
         }
     }
 
-    /// Opens a decoder unless the one at hand fits.
+    /// Opens a decoder unless the open one can be used.
     fn ready(&mut self, site: &Site, params: &CodecParams, threads: u32) -> Result<()> {
-        // One that has several threads does for few pictures too, one that has a single one is not kept for many.
+        // A decoder with several threads is also used for short ranges; one with a single thread is not kept
+        // for long ranges.
         let fits = self.open.as_ref().is_some_and(|(have, d)| have == params && d.threads() >= threads);
         if !fits {
-            self.open = None; // free the old one's memory before the new one takes its own
+            self.open = None; // free the memory of the old decoder before the new one allocates its own
             let decoder = Decoder::open(site, params, threads)?;
             self.counts.decoders_opened += 1;
             self.open = Some((params.clone(), decoder));

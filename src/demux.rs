@@ -1,6 +1,6 @@
-//! In: a byte source. Out: the facts of its video stream and of each packet, in decode order.
-//! MP4/MOV from its sample tables ([`mp4`]), everything else by one pass of libavformat ([`scan`]).
-//! Never: decodes, or decides which frames exist.
+//! Reads the properties of a video stream and of each packet, in decode order, without decoding.
+//! MP4/MOV files are read from their sample tables ([`mp4`]), other files by one pass of libavformat
+//! ([`scan`]).
 
 pub mod mp4;
 pub mod read;
@@ -8,10 +8,10 @@ pub mod scan;
 
 use crate::media::{StreamInfo, StreamSummary};
 
-/// What a container says about one packet.
+/// Container metadata of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketFact {
-    /// First byte of the payload in the source; `None` where the payload is not stored in one piece.
+    /// Offset of the payload in the source; `None` where the payload is not contiguous.
     pub offset: Option<u64>,
     /// Payload length in bytes.
     pub size: u32,
@@ -21,13 +21,13 @@ pub struct PacketFact {
     pub dts: Option<i64>,
     /// Duration in ticks, 0 if unknown.
     pub duration: i64,
-    /// The container marks it as a key packet.
+    /// The container marks it as a keyframe.
     pub key: bool,
     /// To be decoded but not shown.
     pub discard: bool,
     /// A part of its payload is missing.
     pub corrupt: bool,
-    /// Something that lay before it could not be read: a picture that it refers to may be missing.
+    /// Data before it could not be read: a picture that it refers to may be missing.
     pub after_gap: bool,
 }
 
@@ -36,12 +36,12 @@ pub struct PacketFact {
 pub struct Track {
     /// Container name, such as "mov,mp4" or "matroska,webm".
     pub container: String,
-    /// Facts of the stream.
+    /// Properties of the stream.
     pub info: StreamInfo,
     /// All streams of the container, by index.
     pub streams: Vec<StreamSummary>,
     /// Packets in decode order.
     pub packets: Vec<PacketFact>,
-    /// Damaged units of the container that reading had to step over, and packets of which a part is missing.
+    /// Number of damaged units of the container that were skipped, and of packets of which a part is missing.
     pub damaged_units: u32,
 }

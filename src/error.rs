@@ -1,24 +1,23 @@
-//! In: what went wrong. Out: one typed error that names the file, the place, the facts and the next step.
-//! The variant says who must act: the caller, the file's owner, or the machine's owner.
-//! Never: a bare message without its file.
+//! Defines the error type of the crate. Errors about a file name the file, the location and the next step.
+//! The variants separate what the caller, the owner of the file and the owner of the machine can fix.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// Result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Where in which file.
+/// A file and a location inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Name of the source, usually a path.
     pub file: Arc<str>,
-    /// Place inside it.
+    /// Location inside the file.
     pub place: Place,
 }
 
-/// Place inside a file.
+/// Location inside a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The file as a whole.
@@ -27,7 +26,7 @@ pub enum Place {
     Byte(u64),
     /// An MP4 box at a byte offset.
     Box(&'static str, u64),
-    /// A packet, by decode index and, where packets lie in one piece, byte offset.
+    /// A packet, by decode index and, where its payload is contiguous in the file, byte offset.
     Packet(u32, Option<u64>),
     /// A frame, by display index.
     Frame(u32),
@@ -39,12 +38,12 @@ impl Site {
         Self { file: file.clone(), place: Place::Whole }
     }
 
-    /// Another place of the same file.
+    /// Another location in the same file.
     pub fn with(&self, place: Place) -> Self {
         Self { file: self.file.clone(), place }
     }
 
-    /// What is lost with a picture that could not be decoded here: a still image is alone in its file.
+    /// Effect of a decode error at this site on other frames: none for an image, which is alone in its file.
     fn reach_of_damage(&self) -> &'static str {
         match self.place {
             Place::Whole => "",
@@ -66,7 +65,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// Everything that can go wrong. Cheap to clone, so that one failure can be told to several waiting clips.
+/// All errors of the crate. Cheap to clone, so that one failure can be reported to several waiting clips.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -76,23 +75,23 @@ pub enum Error {
         /// Where.
         site: Site,
     },
-    /// The operating system refused or failed.
+    /// An operation of the operating system failed.
     #[error("{site}: {source}{}", advice(source))]
     Io {
         /// Where.
         site: Site,
-        /// What the system said.
+        /// The system's error.
         source: Arc<std::io::Error>,
     },
-    /// The bytes are not a video or an image that can be understood.
+    /// The bytes are not a valid video or image.
     #[error("{site}: {reason}; the file is damaged or not what it seems to be, skip or replace it")]
     Malformed {
         /// Where.
         site: Site,
-        /// The facts.
+        /// What is wrong.
         reason: String,
     },
-    /// The file ends before what its header promises.
+    /// The file is shorter than its headers state.
     #[error(
         "{site}: needs bytes {offset}..{end} but the file has {len}; it is truncated, fetch it again or skip it"
     )]
@@ -103,33 +102,33 @@ pub enum Error {
         offset: u64,
         /// One past the last byte needed.
         end: u64,
-        /// Bytes there are.
+        /// Length of the file in bytes.
         len: u64,
     },
-    /// The container holds no video that could be played.
+    /// The container has no video stream that can be decoded.
     #[error("{site}: no video stream ({reason}); give a file with a video track")]
     NoVideo {
         /// Where.
         site: Site,
-        /// What it holds instead.
+        /// What the container has instead.
         reason: String,
     },
-    /// The stream that was asked for is no video stream.
+    /// The requested stream is not a video stream.
     #[error("{site}: stream {stream} is not a video stream; the file has {streams}; give the index of a video stream, or none for the default one")]
     NotVideo {
         /// Where.
         site: Site,
-        /// Index that was asked for.
+        /// The requested index.
         stream: u32,
         /// The streams of the file.
         streams: String,
     },
-    /// Understood, but beyond what this build does.
+    /// Valid, but not supported by this build.
     #[error("{site}: {what} is not supported by this build; convert the file or leave it out")]
     Unsupported {
         /// Where.
         site: Site,
-        /// Codec, pixel format, feature.
+        /// Codec, pixel format or feature.
         what: String,
     },
     /// A picture could not be decoded exactly.
@@ -137,10 +136,10 @@ pub enum Error {
     Decode {
         /// Where.
         site: Site,
-        /// What the decoder said.
+        /// The decoder error.
         reason: String,
     },
-    /// A number in the file is beyond the cap that protects memory.
+    /// A number in the file exceeds the limit that protects memory.
     #[error(
         "{site}: {what} is {value}, above the limit of {cap}; the file is damaged or needs higher limits"
     )]
@@ -151,77 +150,78 @@ pub enum Error {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The cap.
+        /// The limit.
         cap: u64,
     },
-    /// A frame number that the video does not have.
+    /// A frame index that the video does not have.
     #[error("{site}: frame {index} asked for, but there are {frames} frames (0 to {}, or -{frames} to -1 from the end)", .frames.saturating_sub(1))]
     FrameIndex {
         /// Where.
         site: Site,
-        /// What was asked for.
+        /// The requested index.
         index: i64,
         /// Number of frames.
         frames: u32,
     },
-    /// A time at which nothing is on screen.
+    /// A time at which no frame is displayed.
     #[error("{site}: nothing is on screen at {seconds} s; the video plays from {begin} s up to, not including, {end} s")]
     FrameTime {
         /// Where.
         site: Site,
-        /// What was asked for.
+        /// The requested time.
         seconds: f64,
         /// Start of the first frame.
         begin: f64,
         /// End of the last frame.
         end: f64,
     },
-    /// This video cannot give the clip that was asked for: too short, or smaller than a crop.
+    /// This video cannot provide the requested clip: it is too short, or smaller than a crop.
     #[error("{site}: {reason}")]
     Clip {
         /// Where.
         site: Site,
-        /// What was asked for, what there is, and what to change.
+        /// What was requested, what is available, and what to change.
         reason: String,
     },
-    /// The caller's argument is wrong.
+    /// An argument of the caller is invalid.
     #[error("{0}")]
     Argument(String),
-    /// A function of the caller's, called from a worker, raised what is to end the program rather than one clip.
+    /// A callback of the caller, run on a worker, raised an exception that must end the program, not just one
+    /// clip.
     #[error("{reason}")]
     Callback {
-        /// Which function, and what it raised.
+        /// Which callback, and what it raised.
         reason: String,
-        /// The exception itself, for the language that raised it.
+        /// The exception object, for the language that raised it.
         raised: Arc<dyn Any + Send + Sync>,
     },
-    /// The object was carried across a fork.
+    /// The object was used in a forked child process.
     #[error("{what} was made in process {made_in} and used in process {used_in}: decoder threads do not survive fork(); make it in the process that uses it, or use the spawn or forkserver start method")]
     Forked {
         /// Which object.
         what: &'static str,
-        /// Process that made it.
+        /// Process that created it.
         made_in: u32,
         /// Process that used it.
         used_in: u32,
     },
-    /// The GPU or its driver refused or failed.
+    /// The GPU or its driver returned an error.
     #[error("{reason}")]
     Gpu {
-        /// What was asked of it, what it answered, and what to do next.
+        /// The requested operation, the driver's error, and what to do next.
         reason: String,
-        /// Nothing on this GPU will work again in this process.
+        /// This process cannot use the GPU any more.
         lost: bool,
     },
-    /// The caller asked to stop.
+    /// The caller requested an interrupt.
     #[error("interrupted")]
     Interrupted,
-    /// A worker thread panicked: a bug of this library, reported instead of hanging.
+    /// A worker thread panicked: a bug in this library, reported instead of hanging.
     #[error("{site}: a worker failed unexpectedly ({reason}); please report it with this file")]
     Internal {
         /// Where.
         site: Site,
-        /// What the panic said.
+        /// The panic message.
         reason: String,
     },
 }
@@ -230,7 +230,7 @@ fn out_of_descriptors(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// The next step, where the system's own words do not suggest it.
+/// The next step, where the system's message does not suggest it.
 fn advice(error: &std::io::Error) -> &'static str {
     match out_of_descriptors(error) {
         true => "; the file is not to blame: close files that are not used, or raise the limit (ulimit -n)",
@@ -239,7 +239,7 @@ fn advice(error: &std::io::Error) -> &'static str {
 }
 
 impl Error {
-    /// One slug per kind: counted in stats, and mapped to one Python class each.
+    /// Name of the error's kind: the key in statistics. Each kind maps to one Python class.
     pub fn kind(&self) -> &'static str {
         match self {
             Error::NotFound { .. } => "not_found",
@@ -261,18 +261,19 @@ impl Error {
         }
     }
 
-    /// Whether the file (or its place on disk) is at fault, so that `on_error` may pass over it.
-    /// A wrong argument or a fork is the program's fault, a failing GPU the machine's: always raised.
+    /// Whether the file (or its storage) is at fault, so that `on_error` may skip it. An invalid argument or
+    /// a fork is the program's fault and a failing GPU the machine's; those errors are always raised.
     pub fn blames_file(&self) -> bool {
         self.site().is_some() && !self.is_out_of_descriptors()
     }
 
-    /// Whether the process or the system has as many files open as it may: no fault of the file that was to be opened next.
+    /// Whether the process or the system has reached its limit of open files, which is not the fault of the
+    /// file that was to be opened.
     pub fn is_out_of_descriptors(&self) -> bool {
         matches!(self, Error::Io { source, .. } if out_of_descriptors(source))
     }
 
-    /// Where it happened, if in a file.
+    /// Location of the error, if it concerns a file.
     pub fn site(&self) -> Option<&Site> {
         match self {
             Error::NotFound { site }
@@ -296,7 +297,7 @@ impl Error {
         }
     }
 
-    /// The same for a request that is fine in itself, but not for the video at `site`.
+    /// Converts `Argument` to `Clip` at `site`: the request is valid in general, but not for this video.
     pub fn of_video(self, site: &Site) -> Self {
         match self {
             Error::Argument(reason) => Error::Clip { site: site.clone(), reason },
@@ -304,7 +305,7 @@ impl Error {
         }
     }
 
-    /// From an `io::Error` at a site.
+    /// Wraps an `io::Error` at a site; a missing file becomes `NotFound`.
     pub fn io(site: &Site, source: std::io::Error) -> Self {
         if source.kind() == std::io::ErrorKind::NotFound {
             return Error::NotFound { site: site.clone() };
@@ -312,7 +313,7 @@ impl Error {
         Error::Io { site: site.clone(), source: Arc::new(source) }
     }
 
-    /// `Malformed` at a site.
+    /// Creates a `Malformed` error at a site.
     pub fn malformed(site: &Site, reason: impl Into<String>) -> Self {
         Error::Malformed { site: site.clone(), reason: reason.into() }
     }

@@ -1,6 +1,5 @@
-//! In: a byte source, packets, codec parameters. Out: safe handles on libavformat and libavcodec.
-//! One owner per C object, every return code a `Result`, no callback unwinds into C.
-//! Never: a decision about which packets or frames are wanted.
+//! Wraps libavformat and libavcodec in safe types.
+//! Each C object has one owner, every return code becomes a `Result`, and no callback unwinds into C.
 
 pub mod decoder;
 pub mod demuxer;
@@ -16,7 +15,7 @@ pub use frame::{Frame, PixelLayout};
 pub use packet::Packet;
 pub use parser::{Parsed, Parser};
 
-/// Version of the FFmpeg inside, for messages and reports.
+/// Version of the linked FFmpeg, for messages and reports.
 pub fn version() -> String {
     decoder::version()
 }

@@ -1,6 +1,5 @@
-//! In: a GPU's number.
-//! Out: that GPU with the kernels loaded, one for all loaders of the process.
-//! Never: needs a driver to be imported; where there is none, the error says so.
+//! Opens GPUs and loads the kernels, once per device for all loaders of the process.
+//! Needs no driver to be imported; without one, [`Gpu::open`] returns an error that names the cause.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,33 +20,33 @@ impl From<framespool_nvdec::Error> for Error {
     }
 }
 
-/// The kernels of the pixel pass.
+/// Names of the kernels that convert pixels.
 const KERNELS: [&str; 4] =
     ["framespool_pixels", "framespool_window", "framespool_finish", "framespool_expand"];
 
-/// A GPU, ready to paint.
+/// A GPU with the kernels loaded.
 pub struct Gpu {
     device: Arc<Device>,
     functions: HashMap<&'static str, Function>,
 }
 
-/// How many GPUs there are; none where there is no driver.
+/// Number of GPUs; 0 without a driver.
 pub fn count() -> u32 {
     cuda::count().unwrap_or(0)
 }
 
-/// Why there is no GPU, if there is none.
+/// Why no GPU is available, if none is.
 pub fn why_none() -> Option<String> {
     cuda::count().err().map(|e| e.to_string())
 }
 
 impl Gpu {
-    /// Opens a GPU, or gives the one that was opened before.
+    /// Opens a GPU, or returns the instance that was opened before.
     ///
     /// # Errors
-    /// `Gpu` without a driver or a device of this number, and where the driver refuses the kernels; `Forked`.
+    /// `Gpu` without a driver or a device of this number, and where the driver rejects the kernels; `Forked`.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
-        // Never dropped: at the end of the process the driver may be gone before we are.
+        // Never dropped: at process exit the driver may be unloaded before this static is.
         static OPEN: Mutex<BTreeMap<u32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
         let device = Device::open(ordinal)?;
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +73,7 @@ impl Gpu {
         self.device.ordinal()
     }
 
-    /// Enqueues one launch.
+    /// Enqueues one launch, after clearing the memory range that it requires to be zero.
     pub fn launch(&self, stream: &Stream, launch: &kernels::Launch) -> Result<()> {
         if let Some((address, bytes)) = launch.clear {
             stream.fill(address, 0, bytes)?;

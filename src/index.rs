@@ -1,6 +1,5 @@
-//! In: a byte source. Out: [`VideoIndex`]: everything about one video but its payload.
-//! Which packets make frames, in which order they are shown, and where decoding may start exactly.
-//! Never: decodes, but for the rare stream whose order nothing else tells (see `build`).
+//! Defines the video index: packet table, frames in presentation order and random access points of one video.
+//! Building it decodes only streams whose headers are not parsed here or do not give the order (see `build`).
 
 pub mod access;
 mod av1;
@@ -24,22 +23,22 @@ use crate::units::{DecodeIndex, DisplayIndex};
 
 pub use build::{build, build_stream, from_scan};
 
-/// Packet table entry. 32 bytes, so that an hour of video at 60 frames a second takes 7 MB.
+/// Entry of the packet table. 32 bytes, so that an hour of video at 60 frames per second takes 7 MB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRecord {
-    /// First byte of the payload in the source; 0 unless [`VideoIndex::direct`].
+    /// Offset of the payload in the source; 0 unless [`VideoIndex::direct`].
     pub offset: u64,
-    /// Presentation order among all packets of the video, hidden ones too: the container's ticks, or a plain counter where
-    /// timestamps do not tell it. Comparable within one video only.
+    /// Presentation order among all packets of the video, including hidden ones: container ticks, or a
+    /// counter if the timestamps do not give the order. Comparable only within one video.
     pub order: i64,
-    /// Decoding time in the container's ticks, [`NO_TIME`] if unknown.
+    /// Decoding timestamp in container ticks, [`NO_TIME`] if unknown.
     dts: i64,
     /// Payload length in bytes.
     pub size: u32,
     flags: u32,
 }
 
-/// Stands for "no timestamp".
+/// Value of a missing timestamp.
 pub const NO_TIME: i64 = i64::MIN;
 
 const START: u32 = 1;
@@ -51,83 +50,85 @@ const AFTER_GAP: u32 = 32;
 const CLOSED: u32 = 64;
 
 impl PacketRecord {
-    /// Decoding may start here exactly, for all frames that are shown at or after it.
+    /// Decoding that starts here is exact for all frames that are shown at or after this picture.
     pub fn is_start(&self) -> bool {
         self.flags & START != 0
     }
 
-    /// No packet behind it refers to anything before it: decoding may start here also for frames that lead it on screen.
+    /// No later packet refers to anything before it, so decoding from here is exact for its leading pictures
+    /// too.
     pub fn is_closed_start(&self) -> bool {
         self.flags & (START | CLOSED) == START | CLOSED
     }
 
-    /// The container marks it as a key packet (which may be a lie).
+    /// The container marks it as a keyframe, which may be wrong.
     pub fn container_key(&self) -> bool {
         self.flags & CONTAINER_KEY != 0
     }
 
-    /// It makes a frame that is shown.
+    /// Its picture is shown as a frame.
     pub fn is_frame(&self) -> bool {
         self.flags & FRAME != 0
     }
 
-    /// It completes the picture of the packet before it (a second field).
+    /// It is the second field of the picture in the preceding packet.
     pub fn is_part(&self) -> bool {
         self.flags & PART != 0
     }
 
-    /// A part of its payload is missing.
+    /// Part of its payload is missing.
     pub fn is_corrupt(&self) -> bool {
         self.flags & CORRUPT != 0
     }
 
-    /// Something that lay before it is missing: only what needs nothing from before it can be trusted.
+    /// Data before it is missing: pictures that refer to earlier ones are not reliable.
     pub fn is_after_gap(&self) -> bool {
         self.flags & AFTER_GAP != 0
     }
 
-    /// Decoding time in the container's ticks.
+    /// Decoding timestamp in container ticks.
     pub fn dts(&self) -> Option<i64> {
         Some(self.dts).filter(|&t| t != NO_TIME)
     }
 }
 
-/// One frame that is shown.
+/// A frame that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRecord {
-    /// Packet it is decoded from.
+    /// Packet from which it is decoded.
     pub packet: DecodeIndex,
     /// Presentation time in ticks.
     pub pts: i64,
 }
 
-/// Everything about one video but its payload.
+/// Metadata of one video: everything except the payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoIndex {
-    /// Name of the source, for messages.
+    /// Name of the source, for error messages.
     pub site: Site,
     /// Container name.
     pub container: String,
-    /// Facts of the stream.
+    /// Parameters of the stream.
     pub info: StreamInfo,
-    /// All streams of the container, by index.
+    /// All streams of the container, by stream index.
     pub streams: Vec<StreamSummary>,
     /// Packets in decode order.
     pub packets: Vec<PacketRecord>,
     /// Frames in presentation order: `frames[i]` is frame *i*.
     pub frames: Vec<FrameRecord>,
-    /// When the last frame ends, ticks.
+    /// End time of the last frame in ticks.
     pub end_pts: i64,
     /// Packets can be read from the source at their offset; otherwise only libavformat can read them.
     pub direct: bool,
     /// Packets at which decoding may start, ascending.
     pub starts: Vec<u32>,
-    /// Bytes that a decoder must be given before packets from some start on: (first packet, bytes), ascending.
+    /// Bytes to send to a decoder that starts at or after a given packet: (first packet, bytes), ascending.
     pub preambles: Vec<(u32, Vec<u8>)>,
-    /// Damaged units of the container that reading had to step over, and packets of which a part is missing: frames may be missing
-    /// where they were.
+    /// Number of damaged container units that were skipped and of packets with missing parts; frames may be
+    /// missing there.
     pub damaged_units: u32,
-    /// Parameter sets change inside the stream: a decoder that has seen one part must not be used for another.
+    /// Parameter sets change within the stream: a decoder that has decoded one part must not be reused for
+    /// another.
     pub changes_parameters: bool,
 }
 
@@ -137,10 +138,11 @@ impl VideoIndex {
         self.frames.len() as u32
     }
 
-    /// Whether this is the index of the stream that is asked for: those of pictures are made without being asked.
+    /// Checks that this is the index of the requested stream; an image index is built without a requested
+    /// stream.
     ///
     /// # Errors
-    /// `NotVideo`.
+    /// `NotVideo` if another stream was requested.
     pub fn check_stream(&self, wanted: Option<u32>) -> Result<()> {
         match wanted.filter(|&wanted| wanted != self.info.stream) {
             None => Ok(()),
@@ -151,7 +153,7 @@ impl VideoIndex {
         }
     }
 
-    /// Resolves a frame number, counting from the end where it is negative.
+    /// Resolves a frame number; negative numbers count from the end.
     pub fn resolve(&self, index: i64) -> Result<DisplayIndex> {
         let frames = self.num_frames();
         let absolute = if index < 0 { index.saturating_add(i64::from(frames)) } else { index };
@@ -162,61 +164,63 @@ impl VideoIndex {
             .ok_or_else(|| Error::FrameIndex { site: self.site.clone(), index, frames })
     }
 
-    /// The packet at which decoding must start so that `frame` comes out exactly: the latest start that is closed or not shown
-    /// after it. Open ones that are shown after it precede the frame in the file, so it may refer to pictures before them.
+    /// Returns the packet at which decoding must start so that `frame` is exact: the latest start at or
+    /// before its packet that is closed or not shown after it. An open start that is shown after the frame
+    /// does not qualify: the frame is one of its leading pictures and may refer to pictures before it.
     pub fn start_of(&self, frame: DisplayIndex) -> DecodeIndex {
         let packet = self.frames[frame.at()].packet;
         let order = self.packets[packet.at()].order;
         let before = &self.starts[..self.starts.partition_point(|&s| s <= packet.0)];
         let serves = |start: &PacketRecord| start.is_closed_start() || start.order <= order;
         let start = before.iter().rfind(|&&s| serves(&self.packets[s as usize]));
-        // What leads the first start on screen and can be decoded all the same is decoded from there.
+        // Decodable leading pictures of the first start are decoded from that start.
         DecodeIndex(start.or(before.first()).copied().unwrap_or(0))
     }
 
-    /// What a decoder must be given in front of packet `at` when decoding starts there.
+    /// Returns the bytes to send to the decoder before packet `at` when decoding starts there.
     pub fn preamble(&self, at: DecodeIndex) -> &[u8] {
         let after = self.preambles.partition_point(|p| p.0 <= at.0);
         after.checked_sub(1).map_or(&[], |i| &self.preambles[i].1)
     }
 
-    /// The last packet that must be fed for `packet`'s picture: itself, or the second field that completes it.
+    /// Returns the last packet to send for `packet`'s picture: the packet itself, or that of its second
+    /// field.
     pub fn last_part_of(&self, packet: DecodeIndex) -> DecodeIndex {
         let parts = self.packets[packet.at() + 1..].iter().take_while(|p| p.is_part()).count();
         DecodeIndex(packet.0 + parts as u32)
     }
 
-    /// Presentation time of a frame in ticks.
+    /// Returns the presentation time of a frame in ticks.
     pub fn pts(&self, frame: DisplayIndex) -> i64 {
         self.frames[frame.at()].pts
     }
 
-    /// When the frame leaves the screen: the next frame's time, or the end of the video.
+    /// Returns the end time of a frame in ticks: the next frame's time, or the end of the video.
     pub fn end_of(&self, frame: DisplayIndex) -> i64 {
         self.frames.get(frame.at() + 1).map_or(self.end_pts, |f| f.pts)
     }
 
-    /// Presentation time of a frame in seconds.
+    /// Returns the presentation time of a frame in seconds.
     pub fn pts_seconds(&self, frame: DisplayIndex) -> f64 {
         self.info.time_base.seconds(self.pts(frame))
     }
 
-    /// How long a frame stays on screen, in seconds: one rounding, from ticks.
+    /// Returns the duration of a frame in seconds, rounded once from ticks.
     pub fn duration_seconds(&self, frame: DisplayIndex) -> f64 {
         self.info.time_base.seconds(self.end_of(frame) - self.pts(frame))
     }
 
-    /// When the first frame appears, in seconds.
+    /// Returns the presentation time of the first frame in seconds.
     pub fn begin_seconds(&self) -> f64 {
         self.info.time_base.seconds(self.frames.first().map_or(0, |f| f.pts))
     }
 
-    /// When the last frame ends, in seconds.
+    /// Returns the end time of the last frame in seconds.
     pub fn end_seconds(&self) -> f64 {
         self.info.time_base.seconds(self.end_pts)
     }
 
-    /// Frames per second over the whole video; 0 for a single frame of unknown length.
+    /// Returns the frames per second over the whole video; 0 for a single frame of unknown duration.
     pub fn average_fps(&self) -> f64 {
         let seconds = self.info.time_base.seconds(self.end_pts - self.frames.first().map_or(0, |f| f.pts));
         if seconds > 0.0 {
@@ -226,7 +230,7 @@ impl VideoIndex {
         }
     }
 
-    /// The frame on screen at `seconds`: frame *i* is shown during [pts_i, pts_{i+1}).
+    /// Returns the frame shown at `seconds`: frame *i* is shown during [pts_i, pts_{i+1}).
     pub fn frame_at(&self, seconds: f64) -> Result<DisplayIndex> {
         let base = self.info.time_base;
         let outside = || Error::FrameTime {
@@ -238,7 +242,8 @@ impl VideoIndex {
         if seconds.is_nan() || seconds >= self.end_seconds() {
             return Err(outside());
         }
-        // Each frame's own time in seconds is compared, so frame_at(pts_seconds(i)) is i whatever the rounding.
+        // Compares each frame's own time in seconds, so that frame_at(pts_seconds(i)) is i regardless of
+        // rounding.
         let after = self.frames.partition_point(|f| base.seconds(f.pts) <= seconds);
         after.checked_sub(1).map(|i| DisplayIndex(i as u32)).ok_or_else(outside)
     }
@@ -258,12 +263,12 @@ impl VideoIndex {
             && (record.dts() == packet.dts() || packet.dts().is_none())
     }
 
-    /// All packets that one read by libavformat could be.
+    /// Returns all packets that match a packet read by libavformat.
     pub(crate) fn find(&self, packet: &Packet) -> Vec<u32> {
         (0..self.packets.len() as u32).filter(|&n| self.matches(DecodeIndex(n), packet)).collect()
     }
 
-    /// Memory it takes, roughly.
+    /// Approximate memory use in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.packets.len() * size_of::<PacketRecord>()
@@ -274,13 +279,13 @@ impl VideoIndex {
             + self.preambles.iter().map(|p| p.1.len()).sum::<usize>()
     }
 
-    /// Site of a packet, for messages.
+    /// Site of a packet, for error messages.
     pub fn site_of_packet(&self, at: DecodeIndex) -> Site {
         let offset = self.packets.get(at.at()).filter(|_| self.direct).map(|p| p.offset);
         self.site.with(Place::Packet(at.0, offset))
     }
 
-    /// Site of a frame, for messages.
+    /// Site of a frame, for error messages.
     pub fn site_of(&self, frame: DisplayIndex) -> Site {
         self.site.with(Place::Frame(frame.0))
     }
@@ -288,9 +293,9 @@ impl VideoIndex {
 
 #[cfg(test)]
 impl VideoIndex {
-    /// An index for tests: (presentation order, start?, shown?) of each packet in decode order; a tick per frame.
+    /// A test index: (presentation order, start?, shown?) of each packet in decode order; one tick per frame.
     pub(crate) fn sketch(packets: &[(i64, bool, bool)]) -> Self {
-        use crate::media::{Codec, CodecKind, CodecParams, ColourTags, Turn};
+        use crate::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation};
         let site = Site::file(&"sketch".into());
         let record = |&(order, start, frame): &(i64, bool, bool)| PacketRecord {
             offset: 0,
@@ -303,7 +308,7 @@ impl VideoIndex {
         shown.sort_by_key(|&n| packets[n as usize].0);
         let frame = |(i, &n): (usize, &u32)| FrameRecord { packet: DecodeIndex(n), pts: i as i64 };
         let codec = Codec { id: 0, name: "none".into(), kind: CodecKind::Other };
-        let colour = ColourTags::default();
+        let color = ColorTags::default();
         let params = CodecParams {
             codec,
             tag: 0,
@@ -311,7 +316,7 @@ impl VideoIndex {
             width: 1,
             height: 1,
             bits_per_coded_sample: 0,
-            colour,
+            color,
             reorder: None,
         };
         let time_base = crate::units::TimeBase::new(1, 10).expect("not zero");
@@ -322,7 +327,7 @@ impl VideoIndex {
                 stream: 0,
                 params,
                 time_base,
-                turn: Turn::default(),
+                turn: DisplayOrientation::default(),
                 sample_aspect: None,
                 frame_rate: None,
             },
@@ -338,7 +343,7 @@ impl VideoIndex {
         }
     }
 
-    /// The same, with something missing before a packet.
+    /// The same index with data missing before a packet.
     pub(crate) fn with_gap_before(mut self, packet: u32) -> Self {
         self.packets[packet as usize].flags |= AFTER_GAP;
         self
@@ -349,7 +354,7 @@ impl VideoIndex {
 mod tests {
     use super::*;
 
-    /// I0 P3 B1 B2, then an open group: I6 with its leading B4 B5, then P7.
+    /// I0 P3 B1 B2, then an open GOP: I6 with its leading pictures B4 B5, then P7.
     fn open_gop() -> VideoIndex {
         let start = |order| (order, true, true);
         let shown = |order| (order, false, true);

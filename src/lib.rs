@@ -1,10 +1,10 @@
-//! framespool: decode once, deliver shuffled.
-//!
-//! The folders follow the flow, so read them in this order:
-//! `source → demux → index → sampling → order → plan → decode → pixels → batch → spool`,
-//! with the words (`error`, `units`, `media`, `limits`) and the codec libraries (`ffmpeg`, `still`) underneath.
+//! Decodes videos and images into shuffled batches for training. Modules, in the order of the data flow:
+//! `source → demux → index → clip_sampler → batch_sampler → plan → decode → transforms → batch → loader`.
+//! `error`, `units`, `media` and `limits` define shared types; `ffmpeg` and `still` wrap the codec libraries.
 
 pub mod batch;
+pub mod batch_sampler;
+pub mod clip_sampler;
 pub mod decode;
 pub mod demux;
 pub mod error;
@@ -12,15 +12,13 @@ pub mod ffmpeg;
 pub mod gpu;
 pub mod index;
 pub mod limits;
+pub mod loader;
 pub mod media;
-pub mod order;
-pub mod pixels;
 pub mod plan;
-pub mod sampling;
 pub mod source;
-pub mod spool;
 pub mod still;
 mod sync;
+pub mod transforms;
 pub mod units;
 pub mod video;
 

@@ -1,28 +1,29 @@
-//! In: numbers that a file claims.
-//! Out: the same numbers, or an error, before they size anything.
-//! Never: an allocation on a file's word alone.
+//! Checks numbers claimed by files against limits before they determine the size of an allocation.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result, Site};
 
-/// Memory that building an index takes at its peak, for each packet.
+/// Peak memory per packet while an index is built.
 const INDEX_BYTES_PER_PACKET: usize = 256;
-/// Packets that any file may have. Beyond these a file must have four bytes for each: a sample table of MP4 takes as many for
-/// the packet's size alone, so that a file that was cut off behind its tables stays below.
+/// Number of packets that any file may have. Beyond it, a file must have four bytes per packet: an MP4 sample
+/// table takes as many for the packet size alone, so a file that was truncated right after its tables stays
+/// within the limit.
 const MIN_PACKETS: u64 = 1 << 16;
 const MIN_BYTES_PER_PACKET: u64 = 4;
 
-/// Caps on what one video may ask for. Generous for real files, small against damage.
+/// Limits on the resources of one video. Generous for valid files, small enough to contain damaged ones.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Packets (and thus frames) of one video: a day at 48 frames a second, whose index takes 1 GiB while it is built.
+    /// Packets (and thus frames) of one video: a day at 48 frames per second, whose index takes 1 GiB while
+    /// it is built.
     pub packets: u64,
     /// Payload of one packet.
     pub packet_bytes: u64,
-    /// Headers that are read into memory whole: of pictures, tables and archives.
+    /// Headers that are read into memory completely: of images, tables and archives.
     pub header_bytes: u64,
-    /// `moov` and `moof` boxes of a file, likewise: as many packets as there may be take less.
+    /// All `moov` and `moof` boxes of a file, likewise: the tables of the maximum number of packets take
+    /// less.
     pub table_bytes: u64,
     /// Codec configuration (SPS/PPS and the like).
     pub extradata_bytes: u64,
@@ -44,17 +45,17 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same for a file of `len` bytes, which can hold only so many packets: tables may claim any number of them.
+    /// These limits for a file of `len` bytes, which bounds the number of packets that its tables may claim.
     pub fn within(&self, len: u64) -> Self {
         Self { packets: self.packets.min(Self::held_by(len)), ..self.clone() }
     }
 
-    /// Packets, of all its streams together, that a file of `len` bytes can hold.
+    /// Maximum number of packets, over all streams, of a file of `len` bytes.
     pub fn held_by(len: u64) -> u64 {
         (MIN_PACKETS + len / MIN_BYTES_PER_PACKET).min(len)
     }
 
-    /// `value` if it is at most `cap`; `what` names it in the error.
+    /// Returns `value` if it is at most `cap`; `what` names the value in the error.
     pub fn check(site: &Site, what: &'static str, value: u64, cap: u64) -> Result<u64> {
         if value > cap {
             return Err(Error::Limit { site: site.clone(), what, value, cap });
@@ -63,19 +64,19 @@ impl Limits {
     }
 }
 
-/// Whether this process has the memory for `count` elements that other code is going to allocate, which would end the process
-/// where that fails: it is asked for, and given back.
+/// Checks that memory for `count` elements is available, by allocating and freeing it. Used before other code
+/// allocates them in a way that ends the process on failure.
 ///
 /// # Errors
 /// As [`reserve`].
 pub fn check_room<T>(site: &Site, count: usize) -> Result<()> {
     let mut all: Vec<T> = Vec::new();
     reserve(site, &mut all, count)?;
-    std::hint::black_box(&all); // or the compiler leaves the allocation out
+    std::hint::black_box(&all); // keeps the compiler from removing the allocation
     Ok(())
 }
 
-/// The same for the index of so many packets.
+/// Like [`check_room`], for the index of `packets` packets.
 ///
 /// # Errors
 /// As [`reserve`].
@@ -83,10 +84,11 @@ pub fn check_room_for_index(site: &Site, packets: usize) -> Result<()> {
     check_room::<[u8; INDEX_BYTES_PER_PACKET]>(site, packets)
 }
 
-/// Makes room for `more` elements, as a number from a file demands.
+/// Reserves memory for `more` elements, a number that comes from a file.
 ///
 /// # Errors
-/// `Io` where this process gets no memory for them: allocations that cannot fail would end it.
+/// `Io` where the memory cannot be allocated: an allocation that cannot return an error would end the
+/// process.
 pub fn reserve<T>(site: &Site, vec: &mut Vec<T>, more: usize) -> Result<()> {
     vec.try_reserve(more).map_err(|_| {
         let bytes = more.saturating_mul(size_of::<T>());
@@ -97,7 +99,7 @@ pub fn reserve<T>(site: &Site, vec: &mut Vec<T>, more: usize) -> Result<()> {
     })
 }
 
-/// Makes `bytes` so long; what is new is zero.
+/// Resizes `bytes` to `len`; new bytes are zero.
 ///
 /// # Errors
 /// As [`reserve`].
@@ -121,7 +123,7 @@ mod tests {
         );
         assert_eq!(packets(400_000), (1 << 16) + 100_000);
         assert_eq!(packets(u64::MAX), 1 << 22);
-        // A whole day at 30 frames a second, and a file that ends where its tables do.
+        // A whole day at 30 frames per second, and a file that ends right after its tables.
         let day = 24 * 3600 * 30;
         assert!(packets(4 * day) >= day);
     }

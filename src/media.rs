@@ -1,23 +1,21 @@
-//! In: facts about a video stream.
-//! Out: plain data, the same whoever read them.
-//! Never: reads bytes or calls a decoder.
+//! Defines plain data types that describe video streams, whatever reader filled them.
 
 use std::fmt;
 
 use crate::units::TimeBase;
 
-/// A codec: FFmpeg's number for it (stable within a major version) and its usual name.
+/// A codec: FFmpeg's number (stable within a major version) and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codec {
     /// `AVCodecID`.
     pub id: u32,
     /// "h264", "hevc", "vp9", …
     pub name: String,
-    /// What the engine must know about its packets.
+    /// Selects the codec-specific parsing of packets.
     pub kind: CodecKind,
 }
 
-/// Codecs whose packets framespool looks into; all others are taken as the container describes them.
+/// Codecs whose packets framespool parses; for all others it relies on the container's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CodecKind {
     /// H.264 / AVC.
@@ -34,7 +32,8 @@ pub enum CodecKind {
     Mpeg4,
     /// MPEG-1 and MPEG-2 video.
     Mpeg12,
-    /// A file that is one picture (JPEG, PNG), read by `still`. Never what a container's stream is, whatever it calls itself.
+    /// A file that is one image (JPEG, PNG), read by `still`. Never the codec of a container's stream,
+    /// whatever its name.
     Still,
     /// Anything else.
     Other,
@@ -56,25 +55,26 @@ impl CodecKind {
     }
 }
 
-/// What a decoder must be told before the first packet.
+/// Parameters that a decoder needs before the first packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodecParams {
     /// Which codec.
     pub codec: Codec,
-    /// Container's tag (FourCC), which some decoders use to tell variants apart.
+    /// Container's tag (FourCC), which some decoders use to distinguish variants.
     pub tag: u32,
     /// Out-of-band configuration (avcC, hvcC, sequence headers), as the container stores it.
     pub extradata: Vec<u8>,
-    /// Picture size as the container states it; a decoded frame's own size leads.
+    /// Picture width stated by the container; the size of a decoded frame takes precedence.
     pub width: u32,
-    /// Likewise.
+    /// Picture height, likewise.
     pub height: u32,
     /// `bits_per_coded_sample`, which raw and palette codecs need.
     pub bits_per_coded_sample: i32,
-    /// Container's colour description; used where the stream itself says nothing.
-    pub colour: ColourTags,
-    /// How many pictures a decoder must hold back so that they come out in order. `None` where it can tell from the
-    /// stream; H.264 streams may leave it open, and a decoder that has to find out loses pictures until it has.
+    /// Container's color description; used where the bitstream specifies none.
+    pub color: ColorTags,
+    /// Number of pictures that a decoder must delay to output frames in presentation order. `None` where the
+    /// decoder reads it from the bitstream; H.264 may leave it unspecified, and a decoder that has to detect
+    /// it drops pictures until it has.
     pub reorder: Option<u8>,
 }
 
@@ -89,16 +89,16 @@ impl CodecParams {
             width: 16,
             height: 16,
             bits_per_coded_sample: 24,
-            colour: ColourTags::default(),
+            color: ColorTags::default(),
             reorder: None,
         }
     }
 }
 
-/// Colour description as numbered by ITU-T H.273 (2 = unspecified).
+/// Color description as numbered by ITU-T H.273 (2 = unspecified).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ColourTags {
-    /// `ColourPrimaries`.
+pub struct ColorTags {
+    /// `ColorPrimaries`.
     pub primaries: u8,
     /// `TransferCharacteristics`.
     pub transfer: u8,
@@ -135,7 +135,7 @@ const PRIMARIES: [&str; 23] = [
     "ebu3213",
 ];
 
-/// The same of table 3.
+/// Names of table 3, likewise.
 const TRANSFERS: [&str; 19] = [
     "",
     "bt709",
@@ -158,7 +158,7 @@ const TRANSFERS: [&str; 19] = [
     "arib-std-b67",
 ];
 
-/// The same of table 4.
+/// Names of table 4, likewise.
 const MATRICES: [&str; 18] = [
     "gbr",
     "bt709",
@@ -180,7 +180,7 @@ const MATRICES: [&str; 18] = [
     "ycgco-ro",
 ];
 
-/// `None` where the number says "unspecified".
+/// `None` where the number is 2 (unspecified).
 fn name(number: u8, names: &[&str]) -> Option<String> {
     match names.get(usize::from(number)) {
         _ if number == 2 => None,
@@ -189,7 +189,7 @@ fn name(number: u8, names: &[&str]) -> Option<String> {
     }
 }
 
-impl ColourTags {
+impl ColorTags {
     /// FFmpeg's name of the primaries; `None` where they are not stated.
     pub fn primaries_name(self) -> Option<String> {
         name(self.primaries, &PRIMARIES)
@@ -200,7 +200,8 @@ impl ColourTags {
         name(self.transfer, &TRANSFERS)
     }
 
-    /// "PQ" or "HLG" where the transfer function is one of these two (SMPTE ST 2084 and ARIB STD-B67, both in ITU-R BT.2100).
+    /// "PQ" or "HLG" where the transfer function is one of these two (SMPTE ST 2084 and ARIB STD-B67, both in
+    /// ITU-R BT.2100).
     pub fn hdr_name(self) -> Option<&'static str> {
         match self.transfer {
             16 => Some("PQ"),
@@ -215,27 +216,27 @@ impl ColourTags {
     }
 }
 
-impl Default for ColourTags {
+impl Default for ColorTags {
     fn default() -> Self {
         Self { primaries: 2, transfer: 2, matrix: 2, full_range: None }
     }
 }
 
-/// How the stored picture is turned for display: mirrored left-right first, then turned clockwise.
+/// Orientation of the stored picture for display: mirrored left-right first, then rotated clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Turn {
+pub struct DisplayOrientation {
     /// Mirror left-right.
     pub mirror: bool,
-    /// Then 0 to 3 quarter turns clockwise.
+    /// Number of quarter turns clockwise after mirroring, 0 to 3.
     pub quarter_turns_cw: u8,
 }
 
-impl Turn {
-    /// From a container's 2x2 display matrix `[a b; c d]` (x' = a x + c y, y' = b x + d y, y down).
-    /// Matrices that are more than a degree away from a quarter turn are taken as no turn: FFmpeg's tolerance.
+impl DisplayOrientation {
+    /// From a container's 2x2 display matrix `[a b; c d]` (x' = a x + c y, y' = b x + d y, y down). Matrices
+    /// that are more than a degree away from a quarter turn mean no rotation, as in FFmpeg.
     pub fn from_matrix(a: f64, b: f64, c: f64, d: f64) -> Self {
         let mirror = a * d - b * c < 0.0;
-        // Mirroring first means x -> -x before the turn, which negates the first column.
+        // Mirroring first means x -> -x before the rotation, which negates the first column.
         let (a, b) = if mirror { (-a, -b) } else { (a, b) };
         if a == 0.0 && b == 0.0 {
             return Self::default();
@@ -248,12 +249,12 @@ impl Turn {
         Self { mirror, quarter_turns_cw: (nearest as i32).rem_euclid(4) as u8 }
     }
 
-    /// Whether width and height change places.
+    /// Whether width and height are swapped.
     pub fn swaps_sides(self) -> bool {
         self.quarter_turns_cw % 2 == 1
     }
 
-    /// Clockwise turn in degrees.
+    /// Clockwise rotation in degrees.
     pub fn degrees_cw(self) -> u32 {
         u32::from(self.quarter_turns_cw) * 90
     }
@@ -263,11 +264,11 @@ impl Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StreamKind {
-    /// Pictures that play.
+    /// A sequence of pictures.
     Video,
     /// One picture that belongs to the whole file, such as cover art.
     AttachedPicture,
-    /// Sound.
+    /// Audio.
     Audio,
     /// Subtitles.
     Subtitle,
@@ -278,7 +279,7 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Video, Self::AttachedPicture, Self::Audio, Self::Subtitle, Self::Attachment, Self::Data];
 
@@ -295,20 +296,21 @@ impl StreamKind {
     }
 }
 
-/// One of the streams of a container, as the container describes it. Its index is its place in the list.
+/// One of the streams of a container, as the container describes it. The stream index is its index in the
+/// list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSummary {
     /// What it carries.
     pub kind: StreamKind,
     /// FFmpeg's name of the codec, "none" where it has none.
     pub codec: String,
-    /// Picture size of a video stream, before it is turned for display; else 0.
+    /// Picture width of a video stream, before rotation for display; otherwise 0.
     pub width: u32,
-    /// Likewise.
+    /// Picture height, likewise.
     pub height: u32,
-    /// Frames of a video stream that the container states; `None` where it states none.
+    /// Number of frames of a video stream that the container states, if it does.
     pub num_frames: Option<u64>,
-    /// The container marks it as one to be played by default.
+    /// Whether the container marks it as a default stream.
     pub is_default: bool,
 }
 
@@ -322,7 +324,7 @@ impl fmt::Display for StreamSummary {
     }
 }
 
-/// The streams of a container by index, for messages.
+/// Lists the streams of a container by index, for messages.
 pub fn list_streams(streams: &[StreamSummary]) -> String {
     let listed = streams.iter().enumerate().map(|(index, stream)| format!("{index}: {stream}"));
     listed.collect::<Vec<_>>().join(", ")
@@ -337,8 +339,8 @@ pub struct StreamInfo {
     pub params: CodecParams,
     /// Unit of all its timestamps.
     pub time_base: TimeBase,
-    /// Turn for display.
-    pub turn: Turn,
+    /// Orientation for display.
+    pub turn: DisplayOrientation,
     /// Width of a pixel divided by its height; `None` if unknown.
     pub sample_aspect: Option<(u32, u32)>,
     /// Frame rate the container states, used only where timestamps are missing.
@@ -346,7 +348,7 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
-    /// (width, height) of pictures as shown, by what the container states.
+    /// (width, height) of pictures as displayed, from the size that the container states.
     pub fn shown_size(&self) -> (u32, u32) {
         let (width, height) = (self.params.width, self.params.height);
         if self.turn.swaps_sides() {
@@ -357,7 +359,8 @@ impl StreamInfo {
     }
 }
 
-/// What a container's headers and first packets state about a video stream beside what decoding needs: claims, held against nothing.
+/// Properties that a container's headers and first packets state about a video stream, beyond those that
+/// decoding needs. They are not verified.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamHeader {
     /// Stated duration.
@@ -378,9 +381,9 @@ pub struct StreamHeader {
     pub bit_depth: Option<u32>,
     /// libavutil's name of the color primaries; `None` if unspecified.
     pub color_primaries: Option<String>,
-    /// Likewise of the transfer characteristic.
+    /// Name of the transfer characteristics, likewise.
     pub color_transfer: Option<String>,
-    /// Likewise of the matrix.
+    /// Name of the matrix, likewise.
     pub color_space: Option<String>,
 }
 
@@ -391,7 +394,7 @@ mod tests {
     #[test]
     fn display_matrices_become_quarter_turns() {
         let turn = |a, b, c, d| {
-            let t = Turn::from_matrix(a, b, c, d);
+            let t = DisplayOrientation::from_matrix(a, b, c, d);
             (t.mirror, t.degrees_cw())
         };
         assert_eq!(turn(1., 0., 0., 1.), (false, 0));

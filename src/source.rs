@@ -1,6 +1,5 @@
-//! In: a path, a URL or bytes.
-//! Out: something that can be read at an offset, from any thread.
-//! Never: knows what the bytes mean.
+//! Opens a path, a URL or bytes in memory as a [`ByteSource`], readable at an offset from any thread.
+//! Does not interpret the bytes.
 
 mod caller;
 mod folder;
@@ -29,26 +28,27 @@ pub use remote::fuzzing;
 pub trait ByteSource: Send + Sync {
     /// Name for messages, usually the path.
     fn name(&self) -> &Arc<str>;
-    /// Name of one of its files, where a source is several: they are its packets, and numbered as these are.
+    /// Name of one of its files, for a source that consists of several: each file is one packet, with the
+    /// same number.
     fn name_of_part(&self, _number: usize) -> Arc<str> {
         self.name().clone()
     }
     /// Length in bytes.
     fn len(&self) -> u64;
-    /// Whether there is nothing in it.
+    /// Whether it has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Fills as much of `buffer` as there is from `offset` on; returns the number of bytes read, which is less
-    /// than asked for only at the end.
+    /// Reads into `buffer` from `offset` on; returns the number of bytes read, which is less than the length
+    /// of the buffer only at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
-    /// What a cached index is keyed by: changes when the bytes may have changed.
+    /// Key for cached indexes: changes when the bytes may have changed.
     fn identity(&self) -> Identity;
-    /// Told before these ranges are read, in this order or nearly: time to fetch them for a source that is far away. One that is
-    /// near does not look at them.
+    /// Announces ranges that will be read, in about this order, so that a remote source can fetch them early.
+    /// Local sources ignore it.
     fn will_read(&self, _ranges: &mut dyn Iterator<Item = Range<u64>>) {}
 
-    /// Fills all of `buffer`, or says how far the source falls short.
+    /// Fills all of `buffer`, or returns `Truncated`.
     fn read_exact_at(&self, site: &Site, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset.saturating_add(buffer.len() as u64);
         if end > self.len() || self.read_at(offset, buffer)? < buffer.len() {
@@ -58,25 +58,26 @@ pub trait ByteSource: Send + Sync {
     }
 }
 
-/// Key of a source's content, as far as it can be had without reading it.
+/// Key of a source's content, as far as it is available without reading the content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// A file, or a part of one. Times are nanoseconds since 1970.
     File {
-        /// Number of the file system, on this machine.
+        /// Device number of the file system, on this machine.
         device: u64,
-        /// Number of the file in it.
+        /// Inode number of the file.
         inode: u64,
         /// Length in bytes.
         len: u64,
-        /// When the content was written, or so somebody said: tools that copy files set it back.
+        /// Modification time of the content. Any program may set it: tools that copy files restore the old
+        /// one.
         mtime_ns: i128,
-        /// When anything about the file was changed; set by the system alone.
+        /// Time of the last change of content or metadata; set only by the system.
         ctime_ns: i128,
         /// First byte of the part.
         start: u64,
     },
-    /// Bytes in memory: address and length, good for this process only.
+    /// Bytes in memory: address and length, valid in this process only.
     Memory(usize, usize),
     /// A file on a server, or a part of one.
     Remote {
@@ -84,23 +85,25 @@ pub enum Identity {
         url: Arc<str>,
         /// Length in bytes.
         len: u64,
-        /// Its ETag, else when it was last modified; empty if the server says neither.
+        /// Its ETag, or the time of its last modification; empty if the server sends neither.
         tag: Arc<str>,
         /// First byte of the part.
         start: u64,
     },
 }
 
-/// Opens what lies at a path, which may be a URL (`https://`, `http://`, `s3://`).
+/// Opens a path, which may be a URL (`https://`, `http://`, `s3://`).
 ///
 /// # Errors
-/// Those of [`FileSource::open`]; for URLs `NotFound`, `Io` with what the server said, `Unsupported` without the feature `remote`.
+/// Those of [`FileSource::open`]; for URLs `NotFound`, `Io` with the server's error, `Unsupported` without
+/// the feature `remote`.
 pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
     open_by(path, false)
 }
 
-/// The same for somebody who opens the same files over and over: a server is not asked whether a file is still as it was before something
-/// else is read of it. If it is not, that read is an error that says so.
+/// Like [`open`], for files that are opened repeatedly: a known URL is opened without a request. Whether the
+/// file still has the same version is checked by the next read that needs a request; if not, that read
+/// returns an error.
 ///
 /// # Errors
 /// Those of [`open`].
@@ -129,7 +132,7 @@ fn open_url(url: &str, _again: bool) -> Result<Arc<dyn ByteSource>> {
     })
 }
 
-/// What reading by URL took this process so far, whoever did it.
+/// Traffic of this process from reading by URL, over all callers.
 pub fn remote_total() -> RemoteCounts {
     #[cfg(feature = "remote")]
     return remote::total();
@@ -137,12 +140,13 @@ pub fn remote_total() -> RemoteCounts {
     RemoteCounts::default()
 }
 
-/// What messages call a path: itself; of a URL neither name nor password, nor what its query holds.
+/// Name of a path in messages: the path itself; for a URL without user name, password and content of the
+/// query.
 pub fn name_of(path: &Path) -> Arc<str> {
     let Some((scheme, rest)) = url_in(path).and_then(|url| url.split_once("://")) else {
         return path.to_string_lossy().into();
     };
-    // Of these, those who read http URLs take as many as there are for two.
+    // Parsers of http URLs accept any number of these characters instead of two slashes.
     let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     let rest = rest.trim_start_matches(|c| is_web && matches!(c, '/' | '\\' | '\t' | '\n' | '\r'));
     let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -158,12 +162,12 @@ pub fn name_of(path: &Path) -> Arc<str> {
     .into()
 }
 
-/// The URL that a path is, if it is one: `scheme://…`.
+/// The path as a URL, if it has the form `scheme://…`.
 pub fn url_in(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = |text: &str| {
-        text.len() > 1 // a letter is a drive
+        text.len() > 1 // a single letter is a drive
             && text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     };
@@ -180,12 +184,12 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Opens `path`. A directory or a missing file is an error at once, not at the first read; so is a named pipe, for
-    /// whose writer nobody waits.
+    /// Opens `path`. A directory or a missing file is an error at once, not at the first read; so is a named
+    /// pipe, without waiting for its writer.
     pub fn open(path: &Path) -> Result<Self> {
         let name = name_of(path);
         let site = Site::file(&name);
-        // Without the flag, opening a pipe waits for a writer; with regular files it changes nothing.
+        // Without the flag, opening a pipe waits for a writer; for regular files it has no effect.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let file = file.map_err(|e| Error::io(&site, e))?;
         let meta = file.metadata().map_err(|e| Error::io(&site, e))?;
@@ -222,7 +226,7 @@ impl ByteSource for FileSource {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         if offset.saturating_add(buffer.len() as u64) > i64::MAX as u64 {
-            return Ok(0); // behind the end of any file; the system would call it an error
+            return Ok(0); // beyond the end of any file; the system would return an error
         }
         let mut done = 0;
         while done < buffer.len() {
@@ -282,7 +286,7 @@ impl ByteSource for MemorySource {
     }
 }
 
-/// A part of another source: a member of an archive, say.
+/// A range of another source, such as a member of an archive.
 pub struct WindowSource {
     name: Arc<str>,
     inner: Arc<dyn ByteSource>,
@@ -291,7 +295,7 @@ pub struct WindowSource {
 }
 
 impl WindowSource {
-    /// Bytes `start..start + len` of `inner`; `name` is what messages call it.
+    /// Bytes `start..start + len` of `inner`; `name` is used in messages.
     pub fn new(name: impl Into<Arc<str>>, inner: Arc<dyn ByteSource>, start: u64, len: u64) -> Result<Self> {
         let name = name.into();
         let end = start.saturating_add(len);
@@ -315,10 +319,10 @@ impl ByteSource for WindowSource {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let n = buffer.len().min(left);
         if n == 0 {
-            return Ok(0); // the offset may be anywhere, and the sum beyond what numbers hold
+            return Ok(0); // the offset may have any value, and the sum below may overflow
         }
         self.inner.read_at(self.start + offset, &mut buffer[..n]).map_err(|error| match error {
-            // What the system refused was asked for by this part.
+            // The failed read was one of this part, so the error names the part.
             Error::Io { source, .. } => Error::Io { site: Site::file(&self.name), source },
             other => other,
         })

@@ -1,6 +1,5 @@
-//! In: JPEG and PNG files.
-//! Out: facts from their headers, and their pixels as the kernels read them. The only module that calls libjpeg-turbo.
-//! Never: turns or scales a picture beyond what libjpeg does while it decodes, or gives a damaged one.
+//! Reads the headers of JPEG and PNG images and decodes their pixels. Only this module calls libjpeg-turbo.
+//! Does not rotate images, scales them only by libjpeg's decoding, and returns an error for damaged ones.
 
 mod cmyk;
 mod exif;
@@ -10,34 +9,35 @@ mod libjpeg;
 mod memory;
 mod png;
 
-use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range, MAX_SIDE};
+use framespool_kernels::{Color, FrameView, Matrix, Plane, Planes, Range, MAX_SIDE};
 
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::Turn;
+use crate::media::DisplayOrientation;
 use crate::source::ByteSource;
 use head::Head;
 use libjpeg::{Decompressor, Facts, Layout, Opened, Refusal, Terms};
 use memory::Memory;
 
-/// Bytes from which `sniff` knows a file.
+/// Number of bytes that `sniff` needs.
 pub const SNIFF_BYTES: usize = 8;
 
-/// Scans of one JPEG. Encoders write ten or so; each costs a pass over the picture, whatever little it holds.
+/// Maximum number of scans of one JPEG. Encoders write about ten; each costs a pass over the picture, however
+/// little it holds.
 const SCANS: u16 = 100;
-/// What libjpeg may use beside the coefficients of a progressive picture.
+/// Memory that libjpeg may use in addition to the coefficients of a progressive picture.
 const LIBJPEG_BYTES: u64 = 64 << 20;
 
-/// A kind of file.
+/// Format of an image file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// JPEG, with or without JFIF's or EXIF's header.
     Jpeg,
-    /// PNG; of an animated one, the picture that everybody shows.
+    /// PNG; of an animated one, the default image.
     Png,
 }
 
-/// What the first bytes (`SNIFF_BYTES` do) say; `None` for anything else.
+/// Format of a file that begins with `head` (`SNIFF_BYTES` suffice); `None` for anything else.
 pub fn sniff(head: &[u8]) -> Option<Format> {
     if head.starts_with(&[0xff, 0xd8, 0xff]) {
         Some(Format::Jpeg)
@@ -48,10 +48,10 @@ pub fn sniff(head: &[u8]) -> Option<Format> {
     }
 }
 
-/// Bytes from which `other_format` knows one.
+/// Number of bytes that `other_format` needs.
 const OTHER_BYTES: usize = 12;
 
-/// Kinds of pictures that are not read here, by their first bytes.
+/// Image formats that are not supported, by their first bytes.
 fn other_format(head: &[u8]) -> Option<&'static str> {
     let at = |place: usize, text: &[u8]| head.get(place..).is_some_and(|rest| rest.starts_with(text));
     match () {
@@ -66,7 +66,7 @@ fn other_format(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What a picture's components are, as stored.
+/// Components of an image, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// One component.
@@ -79,13 +79,13 @@ pub enum Kind {
     Rgb,
     /// R, G, B and alpha.
     Rgba,
-    /// Numbers of palette entries.
+    /// Indices of palette entries.
     Palette,
     /// C, M, Y, K.
     Cmyk,
     /// Y, Cb, Cr, K.
     Ycck,
-    /// A JPEG with this many components, of which nobody says what they are.
+    /// A JPEG with this many components of unknown meaning.
     Unknown(u8),
 }
 
@@ -110,17 +110,17 @@ pub enum Coding {
     DeflateInterlaced,
 }
 
-/// Facts of a file, from its header.
+/// Properties of a file, from its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which kind of file.
+    /// Format of the file.
     pub format: Format,
-    /// Width as stored, before any turn.
+    /// Width as stored, before rotation.
     pub width: u32,
     /// Height as stored.
     pub height: u32,
-    /// How EXIF says that the picture is to be turned.
-    pub turn: Turn,
+    /// Orientation from EXIF.
+    pub turn: DisplayOrientation,
     /// Its components.
     pub kind: Kind,
     /// Its coding.
@@ -130,26 +130,26 @@ pub struct Header {
 }
 
 impl Header {
-    /// Width and height of the picture decoded at `shrink`, before any turn.
+    /// Width and height of the picture decoded at `shrink`, before rotation.
     pub fn shrunk(&self, shrink: Shrink) -> (u32, u32) {
         (self.width.div_ceil(shrink.divisor()), self.height.div_ceil(shrink.divisor()))
     }
 
-    /// Whether its pixels may be labels: one number each, of 8 bits at most.
+    /// Whether its pixels may be labels: one number each, of at most 8 bits.
     pub fn holds_labels(&self) -> bool {
-        // A gray JPEG's values are near what was stored, and labels must be it.
+        // Values of a gray JPEG only approximate those that were encoded, and labels must be exact.
         self.format == Format::Png
             && matches!(self.kind, Kind::Gray | Kind::GrayAlpha | Kind::Palette)
             && self.sample_bits <= 8
     }
 
-    /// Whether it can be decoded at this size.
+    /// Whether it can be decoded at this scale.
     pub fn can_shrink(&self, shrink: Shrink) -> bool {
         shrink == Shrink::Whole || self.format == Format::Jpeg
     }
 }
 
-/// The header of a file: a few KiB are read, or as much as its segments before the picture take.
+/// Reads the header of a file: a few KiB, or as much as its segments before the picture take.
 pub fn header(source: &dyn ByteSource, limits: &Limits) -> Result<Header> {
     let mut head = Head::new(source, limits);
     let header = match sniff(head.up_to(0, SNIFF_BYTES)?) {
@@ -173,7 +173,7 @@ pub fn header(source: &dyn ByteSource, limits: &Limits) -> Result<Header> {
     Ok(header)
 }
 
-/// The part of full size at which a JPEG is decoded.
+/// The fraction of full size at which a JPEG is decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shrink {
     /// 1
@@ -188,7 +188,7 @@ pub enum Shrink {
 }
 
 impl Shrink {
-    /// All, from the largest picture to the smallest.
+    /// All values, from the largest picture to the smallest.
     pub const ALL: [Self; 4] = [Self::Whole, Self::Half, Self::Quarter, Self::Eighth];
 
     /// 1, 2, 4 or 8: sides are divided by it and rounded up.
@@ -197,22 +197,23 @@ impl Shrink {
     }
 }
 
-/// How a picture is wanted.
+/// How an image is to be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// Its size.
+    /// Its scale.
     pub shrink: Shrink,
-    /// To the byte what Pillow's `Image.open(file).convert("RGB")` gives, which interpolates chroma, rather than planes
-    /// as stored.
+    /// Return exactly the bytes of Pillow's `Image.open(file).convert("RGB")`, which interpolates chroma,
+    /// rather than planes as stored.
     pub exact: bool,
-    /// Numbers as stored, of a palette too: they are labels.
+    /// Return numbers as stored, of a palette too: they are labels.
     pub labels: bool,
-    /// Rows of the picture at its size, the first and the one behind the last, beside which nothing will be looked at. Where it
-    /// spares work, what is there is not decoded: it holds anything, and damage there may stay unseen.
+    /// Range of rows of the scaled picture that will be used: the first, and one past the last. Other rows
+    /// are not decoded where that saves work: their content is undefined, and damage there may go unnoticed.
     pub rows: Option<(u32, u32)>,
 }
 
-/// Decodes pictures one after another: keeps the memory of the samples, and nothing else of a picture. One per worker.
+/// Decodes images one after another; keeps the memory of the samples, and nothing else of an image. One per
+/// worker.
 #[derive(Default)]
 pub struct StillDecoder {
     decompressor: Option<Decompressor>,
@@ -220,23 +221,26 @@ pub struct StillDecoder {
 }
 
 impl StillDecoder {
-    /// A decoder that has nothing yet.
+    /// A decoder without any memory yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The picture of a whole file whose header is `header`, good until the next call.
+    /// Decodes the image of a whole file whose header is `header`; the result is valid until the next call.
     ///
-    /// Planes are Y, Cb, Cr as stored (BT.601, full range), gray, or R, G, B: where `ask.exact` wants it, for PNG, and for JPEGs in RGB, CMYK, YCCK
-    /// or with sampling factors that the kernels have no name for. A picture shrunk by libjpeg may have finer chroma than the
-    /// whole one: libjpeg shrinks planes by different amounts where that spares it to enlarge them again.
+    /// Planes are Y, Cb, Cr as stored (BT.601, full range), gray, or R, G, B: where `ask.exact` is set, for
+    /// PNG, and for JPEGs in RGB, CMYK, YCCK or with sampling factors that the kernels do not support. A
+    /// picture scaled by libjpeg may have finer chroma than the full one: libjpeg scales planes by different
+    /// factors where that avoids enlarging them again.
     ///
-    /// A pixel of a picture shrunk to 1/k covers k x k pixels of the whole one, so where a side is no multiple of k the last pixel sticks out:
-    /// positions in the whole picture are `k` times those in the shrunk one, not by the ratio of their sides.
+    /// A pixel of a picture scaled to 1/k covers k x k pixels of the full one, so where a side is not a
+    /// multiple of k the last pixel extends beyond the edge: coordinates in the full picture are `k` times
+    /// those in the scaled one, not by the ratio of their sides.
     ///
-    /// Damage is an error: whatever libjpeg warns of, except bytes between segments, unknown versions of JFIF and Adobe's
-    /// segment, damaged profiles, and progressive numbers in a baseline scan, all of which leave every sample right. So is the end of the
-    /// file before the end marker. Of a PNG, everything up to the last byte of the picture must be right, checksums included.
+    /// Damage is an error: every warning of libjpeg, except for bytes between segments, unknown versions of
+    /// JFIF and Adobe's segment, damaged profiles, and progressive parameters in a baseline scan, all of
+    /// which leave every sample correct. So is the end of the file before the end marker. Of a PNG,
+    /// everything up to the last byte of the picture must be valid, including checksums.
     pub fn decode(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
         if ask.labels && !header.holds_labels() {
             let what =
@@ -252,8 +256,9 @@ impl StillDecoder {
         }
     }
 
-    /// Decodes a JPEG exactly, into rows of R, G, B that follow each other without a gap: what [`decode`](Self::decode) gives, without
-    /// a copy of it. `false`, and nothing done, where libjpeg makes no such rows of it, or they do not fill `rgb`.
+    /// Decodes a JPEG exactly, into contiguous rows of R, G, B: the result of [`decode`](Self::decode),
+    /// without a copy. Returns `false` without decoding where libjpeg does not produce such rows, or they do
+    /// not fill `rgb`.
     pub fn decode_into(
         &mut self,
         site: &Site,
@@ -276,7 +281,8 @@ impl StillDecoder {
         Ok(true)
     }
 
-    /// Gives back memory beyond what usual pictures need. The next picture does the same if it is much smaller than the last.
+    /// Frees memory beyond what typical images need. The next image does the same if it is much smaller than
+    /// the last.
     pub fn rest(&mut self) {
         self.memory.rest();
     }
@@ -303,7 +309,7 @@ impl StillDecoder {
     }
 }
 
-/// A JPEG whose header libjpeg has read, and found as long ago.
+/// Opens a JPEG with libjpeg, and checks that libjpeg reads the same size as `header` has.
 fn open<'a>(
     decompressor: &'a mut Option<Decompressor>,
     site: &Site,
@@ -324,12 +330,12 @@ fn open<'a>(
         shrink: ask.shrink.divisor() as u8,
         exact: ask.exact,
         scan_limit: SCANS,
-        // A progressive picture's coefficients: two bytes each, four components at most.
+        // Coefficients of a progressive picture: two bytes each, at most four components.
         memory_bytes: samples * 8 + LIBJPEG_BYTES,
     };
     let opened = decompressor.open(bytes, terms).map_err(|refusal| refused(site, refusal, &terms))?;
     let facts = opened.facts();
-    // The memory that it will be read into was found good by the limits when the header was read, for this size only.
+    // The memory to decode into was checked against the limits when the header was read, for this size only.
     if facts.full != (header.width, header.height) || (facts.width, facts.height) != header.shrunk(ask.shrink)
     {
         let ((width, height), (was_wide, was_high)) = (facts.full, (header.width, header.height));
@@ -353,8 +359,8 @@ fn view<'a>(facts: &Facts, data: [&'a [u8]; 3], strides: [usize; 3]) -> FrameVie
         Layout::Rgb => (packed(3), Matrix::Rgb),
         Layout::Cmyk => (packed(4), Matrix::Rgb),
     };
-    let colour = Colour { matrix, range: Range::Full };
-    FrameView { width: facts.width, height: facts.height, depth_bits: 8, shift: 0, planes, colour }
+    let color = Color { matrix, range: Range::Full };
+    FrameView { width: facts.width, height: facts.height, depth_bits: 8, shift: 0, planes, color }
 }
 
 fn refused(site: &Site, refusal: Refusal, terms: &Terms) -> Error {

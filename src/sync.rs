@@ -1,6 +1,6 @@
-//! In: nothing. Out: locks, atomic numbers and threads for `batch` and `spool`: the standard library's.
-//! With the feature `model` they are shuttle's, whose scheduler chooses who runs next at each of them (`spool/model.rs`).
-//! Never: anything of its own, so that what is modelled is what runs.
+//! Re-exports locks, atomics and threads: the standard library's, or shuttle's with the feature `model`.
+//! Shuttle's scheduler chooses the thread that runs next at each of them (`loader/shuttle_tests.rs`).
+//! Defines nothing but [`yield_point`], so that the modeled code is the code that runs.
 
 #[cfg(feature = "model")]
 pub(crate) use shuttle::{
@@ -13,9 +13,10 @@ pub(crate) use std::{
     thread, thread_local,
 };
 
-/// A place between two things that others may see, where shuttle sees nothing: it does not follow the counts of an `Arc`.
+/// A scheduling point between two effects that other threads may see and shuttle does not track, such as the
+/// counts of an `Arc`.
 #[inline]
-pub(crate) fn others_may_run() {
+pub(crate) fn yield_point() {
     #[cfg(feature = "model")]
     thread::yield_now();
 }

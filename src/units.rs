@@ -1,14 +1,13 @@
-//! In: integers read from containers. Out: time bases, ticks and frame numbers that cannot be mixed up.
-//! Time stays in ticks; seconds appear once, at the edge ([`TimeBase::seconds`]).
-//! Never: floating-point time inside the engine.
+//! Defines time bases and frame indices as separate types, so that they cannot be mixed up.
+//! Time is kept in integer ticks; only [`TimeBase::seconds`] converts it to floating point.
 
 use std::num::NonZeroU32;
 
-/// Place in presentation order: "frame 7" is `DisplayIndex(7)`. Never an index into packets.
+/// Index of a frame in presentation order: "frame 7" is `DisplayIndex(7)`. Never an index into packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DisplayIndex(pub u32);
 
-/// Place of a packet in decode order: an index into [`crate::index::VideoIndex::packets`].
+/// Index of a packet in decode order: an index into [`crate::index::VideoIndex::packets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DecodeIndex(pub u32);
 
@@ -34,23 +33,23 @@ pub struct TimeBase {
 }
 
 impl TimeBase {
-    /// `None` when either side is zero, which a damaged header may claim.
+    /// `None` when either number is zero, which a damaged header may claim.
     pub fn new(num: u32, den: u32) -> Option<Self> {
         Some(Self { num: NonZeroU32::new(num)?, den: NonZeroU32::new(den)? })
     }
 
-    /// The base whose ticks are this one's divided by `parts`; `None` where that is too fine to be written down.
+    /// The time base whose ticks are `parts` times shorter; `None` where its denominator overflows.
     pub fn divided(self, parts: u32) -> Option<Self> {
         Self::new(self.num(), self.den().checked_mul(parts)?)
     }
 
-    /// Ticks to seconds. The only place where time becomes a float.
+    /// Converts ticks to seconds. The only function that represents time in floating point.
     pub fn seconds(self, ticks: i64) -> f64 {
-        // One product and one quotient, so that e.g. 512 ticks of 1/12800 are exactly 0.04.
+        // One multiplication and one division, so that e.g. 512 ticks of 1/12800 are exactly 0.04.
         ticks as f64 * f64::from(self.num.get()) / f64::from(self.den.get())
     }
 
-    /// The numerator, seconds.
+    /// The numerator, in seconds.
     pub fn num(self) -> u32 {
         self.num.get()
     }
@@ -60,7 +59,7 @@ impl TimeBase {
         self.den.get()
     }
 
-    /// `ticks` of this base counted in ticks of `to`, rounded to nearest, halves away from zero.
+    /// Converts `ticks` of this base to ticks of `to`, rounded to nearest, halves away from zero.
     pub fn rescale(self, ticks: i64, to: TimeBase) -> i64 {
         let num = i128::from(ticks) * i128::from(self.num.get()) * i128::from(to.den.get());
         let den = i128::from(self.den.get()) * i128::from(to.num.get());

@@ -1,8 +1,7 @@
-//! In: one video and frame numbers.
-//! Out: those frames, painted, in the order asked for, decoded in one pass per GOP.
-//! Never: keeps frames.
+//! Decodes frames of one video by number, transforms them and writes them in the requested order.
+//! Each group of pictures is decoded in one pass. No frames are cached.
 
-mod colour;
+mod color;
 mod decoder;
 mod header;
 mod many;
@@ -12,21 +11,21 @@ mod stream;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::batch::{Lent, Part, Pool, Slab, Target};
-use crate::decode::{Counts, FrameDecoder, Step, StillPicture, StillReader, Times};
+use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, OutputMut, Pool};
+use crate::batch_sampler::rng::Key;
+use crate::decode::{DecodeStats, DecodeTimes, EncodedImage, FrameDecoder, ImageReader, Step};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::{build_stream, VideoIndex};
 use crate::limits::Limits;
 use crate::media::CodecKind;
-use crate::order::rng::Key;
-use crate::pixels::{ClipShape, JpegReport, Painter, Picture as Decoded, Recipe};
-use crate::plan::{self, Run};
+use crate::plan::{self, DecodeRange};
 use crate::source::ByteSource;
+use crate::transforms::{ClipShape, InputFrame as Decoded, JpegReport, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, DisplayIndex};
 
-pub use decoder::{AnyDecoder, HardwareLane};
+pub use decoder::{AnyDecoder, NvdecDecoder};
 pub use many::decode_stills;
 pub use probe::Probe;
 pub use stream::{FrameStream, Picture};
@@ -39,22 +38,23 @@ pub struct Video {
 }
 
 impl Video {
-    /// Indexes the best video stream of a source; `watch` is called meanwhile and stops it by an error.
-    pub fn open(source: Arc<dyn ByteSource>, watch: &dyn Fn() -> Result<()>) -> Result<Self> {
-        Self::open_stream(source, None, watch)
+    /// Indexes the best video stream of a source. Calls `interrupt` meanwhile; an error from it stops
+    /// indexing.
+    pub fn open(source: Arc<dyn ByteSource>, interrupt: &dyn Fn() -> Result<()>) -> Result<Self> {
+        Self::open_stream(source, None, interrupt)
     }
 
-    /// The same for the stream with index `stream`, if one is asked for.
+    /// Like [`open`](Self::open), for the stream with index `stream` if that is given.
     pub fn open_stream(
         source: Arc<dyn ByteSource>,
         stream: Option<u32>,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        let index = Arc::new(build_stream(&source, stream, &Limits::default(), watch)?);
+        let index = Arc::new(build_stream(&source, stream, &Limits::default(), interrupt)?);
         Ok(Self { source, index })
     }
 
-    /// With an index that was built before, of this very source.
+    /// Creates a video with an index that was built earlier from the same source.
     pub fn with_index(source: Arc<dyn ByteSource>, index: Arc<VideoIndex>) -> Self {
         Self { source, index }
     }
@@ -64,52 +64,52 @@ impl Video {
         &self.index
     }
 
-    /// A packet reader of its own.
+    /// Creates a packet reader for this video.
     pub fn reader(&self) -> PacketReader {
         PacketReader::new(self.source.clone(), self.index.clone())
     }
 }
 
-/// Where a clip's bytes go.
-pub trait Canvas {
-    /// The clip's place for this shape; asked once per picture, always with the same shape.
-    fn target(&mut self, shape: &ClipShape) -> Result<Target<'_>>;
+/// Destination of the bytes of a clip.
+pub trait ClipOutput {
+    /// Returns the clip slot for this shape. Called once per frame, always with the same shape.
+    fn target(&mut self, shape: &ClipShape) -> Result<OutputMut<'_>>;
     /// The shape, once it is known.
     fn shape(&self) -> Option<ClipShape>;
 }
 
-/// Memory that is made when the first picture shows how large it must be.
-pub struct GrowingCanvas {
+/// A clip buffer that is allocated when the first frame determines its size.
+pub struct LazyClipOutput {
     pool: Arc<Pool>,
-    made: Option<(Lent, Part, ClipShape)>,
+    made: Option<(BufferBuilder, ClipSlot, ClipShape)>,
 }
 
-impl Default for GrowingCanvas {
+impl Default for LazyClipOutput {
     fn default() -> Self {
         Self::of(Pool::new(0))
     }
 }
 
-impl GrowingCanvas {
-    /// With memory from this pool.
+impl LazyClipOutput {
+    /// Allocates from this pool.
     pub fn of(pool: Arc<Pool>) -> Self {
         Self { pool, made: None }
     }
 
-    /// The clip, if anything was painted.
+    /// Returns the clip, if any frame was written.
     ///
     /// # Errors
-    /// `Gpu` where the device failed meanwhile.
-    pub fn into_clip(self) -> Result<Option<(Slab, ClipShape)>> {
-        let Some((lent, mut part, shape)) = self.made else { return Ok(None) };
+    /// `Gpu` if the device has failed meanwhile.
+    pub fn into_clip(self) -> Result<Option<(BatchBuffer, ClipShape)>> {
+        let Some((builder, mut part, shape)) = self.made else { return Ok(None) };
         part.settle()?;
         drop(part);
-        Ok(Some((lent.collect().ok().expect("its part was dropped"), shape)))
+        Ok(Some((builder.freeze().ok().expect("its part was dropped"), shape)))
     }
 }
 
-impl Canvas for GrowingCanvas {
-    fn target(&mut self, shape: &ClipShape) -> Result<Target<'_>> {
+impl ClipOutput for LazyClipOutput {
+    fn target(&mut self, shape: &ClipShape) -> Result<OutputMut<'_>> {
         if self.made.is_none() {
             let too_large = || {
                 Error::Argument(format!(
@@ -117,13 +117,13 @@ impl Canvas for GrowingCanvas {
                 ))
             };
             let bytes = shape.bytes().ok_or_else(too_large)?;
-            let lent = Slab::lend(&self.pool, 1, bytes).map_err(|error| match error {
+            let builder = BatchBuffer::allocate(&self.pool, 1, bytes).map_err(|error| match error {
                 Error::Argument(_) => too_large(),
                 other => other,
             });
-            let (lent, mut parts) = lent?;
+            let (builder, mut parts) = builder?;
             let part = parts.pop().expect("one clip has one part");
-            self.made = Some((lent, part, *shape));
+            self.made = Some((builder, part, *shape));
         }
         let (_, part, _) = self.made.as_mut().expect("just made");
         Ok(part.target())
@@ -134,74 +134,75 @@ impl Canvas for GrowingCanvas {
     }
 }
 
-/// Blocks of device memory that a worker keeps: getting fresh ones makes the whole device wait.
+/// Blocks of device memory that a worker keeps: a new allocation makes the whole device wait.
 const POOLED: usize = 4;
 
-/// What one worker needs to make clips: a decoder and a painter, both reused.
-pub struct Workbench {
-    /// Its decoder on the CPU.
+/// The state with which one worker makes clips: decoders and a transform executor, all reused.
+pub struct ClipDecoder {
+    /// The decoder on the CPU.
     decoder: FrameDecoder,
-    /// What reads files that are pictures.
-    still: StillReader,
-    /// The GPU's decoder that is asked first.
+    /// Reads image files.
+    still: ImageReader,
+    /// The GPU decoder, which is tried first.
     hardware: Option<AnyDecoder>,
-    painter: Painter,
-    /// Memory for what it makes.
+    executor: TransformExecutor,
+    /// Memory for the clips.
     pool: Arc<Pool>,
-    /// Bytes read from sources by finished clips.
+    /// Bytes that finished clips have read from their sources.
     pub bytes_read: u64,
-    /// Why the GPU's decoder left the last run that it left to the CPU.
-    pub left_to_cpu: Option<Error>,
+    /// The reason for the most recent fallback to the CPU.
+    pub cpu_fallback: Option<Error>,
 }
 
-impl Workbench {
-    /// For one recipe.
-    pub fn new(recipe: Recipe) -> Self {
-        Self::with_threads(recipe, 1)
+impl ClipDecoder {
+    /// Creates a clip decoder for a transform pipeline.
+    pub fn new(pipeline: TransformPipeline) -> Self {
+        Self::with_threads(pipeline, 1)
     }
 
-    /// For one recipe, with several threads for each clip.
-    pub fn with_threads(recipe: Recipe, threads: u32) -> Self {
-        Self::on(recipe, threads, None)
+    /// Creates a clip decoder for a transform pipeline, with several threads for each clip.
+    pub fn with_threads(pipeline: TransformPipeline, threads: u32) -> Self {
+        Self::on(pipeline, threads, None)
     }
 
-    /// For one recipe, its results going to this GPU's memory where they are asked for there; decoded on the CPU.
-    pub fn on(recipe: Recipe, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
+    /// Creates a clip decoder that decodes on the CPU. Its results go to the memory of `gpu` where the output
+    /// is there.
+    pub fn on(pipeline: TransformPipeline, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
         Self {
             decoder: FrameDecoder::with_threads(threads),
-            still: StillReader::default(),
+            still: ImageReader::default(),
             hardware: None,
             pool: Pool::on(
                 gpu.as_ref().map(|gpu| gpu.device().clone()),
                 if gpu.is_some() { POOLED } else { 0 },
             ),
-            painter: Painter::on(recipe, gpu),
+            executor: TransformExecutor::on(pipeline, gpu),
             bytes_read: 0,
-            left_to_cpu: None,
+            cpu_fallback: None,
         }
     }
 
-    /// The same, decoded by the GPU where it can.
+    /// Decodes on the GPU where that is possible.
     ///
     /// # Errors
-    /// `Gpu` where the device has not what it takes.
+    /// `Gpu` if the device lacks what decoding requires.
     pub fn decoding_on(self, gpu: &Arc<Gpu>) -> Result<Self> {
-        let lane = HardwareLane::new(gpu)?;
-        Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(lane))), ..self })
+        let worker = NvdecDecoder::new(gpu)?;
+        Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(worker))), ..self })
     }
 
-    /// The same, JPEG files decoded by nvJPEG.
+    /// Decodes JPEG files with nvJPEG.
     pub fn by_nvjpeg(self) -> Self {
-        Self { painter: self.painter.by_nvjpeg(), ..self }
+        Self { executor: self.executor.by_nvjpeg(), ..self }
     }
 
-    /// What nvJPEG did since this was asked last.
+    /// Returns what nvJPEG did since the last call.
     pub fn take_report(&mut self) -> JpegReport {
-        self.painter.take_report()
+        self.executor.take_report()
     }
 
-    /// The work of the CPU's decoders since it was asked last.
-    pub fn take_work(&mut self) -> (Counts, Times) {
+    /// Returns the work of the CPU decoders since the last call.
+    pub fn take_work(&mut self) -> (DecodeStats, DecodeTimes) {
         let mut counts = std::mem::take(&mut self.decoder.counts);
         let mut times = std::mem::take(&mut self.decoder.times);
         counts += std::mem::take(&mut self.still.counts);
@@ -209,33 +210,33 @@ impl Workbench {
         (counts, times)
     }
 
-    /// The work of the GPU's decoder since it was asked last.
-    pub fn take_work_of_gpu(&mut self) -> (Counts, Times) {
+    /// Returns the work of the GPU decoder since the last call.
+    pub fn take_work_of_gpu(&mut self) -> (DecodeStats, DecodeTimes) {
         self.hardware.as_mut().map(AnyDecoder::take_work).unwrap_or_default()
     }
 
-    /// A canvas in the memory where its results go.
-    pub fn canvas(&self) -> GrowingCanvas {
-        GrowingCanvas::of(self.pool.clone())
+    /// Creates an output in the memory where the results go.
+    pub fn output(&self) -> LazyClipOutput {
+        LazyClipOutput::of(self.pool.clone())
     }
 
-    /// What it makes.
-    pub fn recipe(&self) -> &Recipe {
-        self.painter.recipe()
+    /// The transform pipeline.
+    pub fn pipeline(&self) -> &TransformPipeline {
+        self.executor.pipeline()
     }
 
-    /// Decodes `frames` (any order, repeats allowed) and paints them as pictures 0, 1, … of a clip; random numbers are
-    /// those of `key`.
+    /// Decodes `frames` (any order, duplicates allowed), transforms them and writes them as frames 0, 1, … of
+    /// a clip. Random parameters are drawn with `key`.
     pub fn make(
         &mut self,
         reader: &mut PacketReader,
         frames: &[DisplayIndex],
         key: Key,
-        canvas: &mut dyn Canvas,
-        watch: &dyn Fn() -> Result<()>,
+        output: &mut dyn ClipOutput,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        self.recipe().check_frames(frames.len())?;
-        self.painter.begin(key);
+        self.pipeline().check_frames(frames.len())?;
+        self.executor.begin(key);
         let index = reader.index().clone();
         let mut places: HashMap<DecodeIndex, Vec<usize>> = HashMap::with_capacity(frames.len());
         for (t, frame) in frames.iter().enumerate() {
@@ -244,24 +245,24 @@ impl Workbench {
         let before = reader.bytes_read();
         let turn = index.info.turn;
         let mut shape: Option<ClipShape> = None;
-        for run in plan::runs(&index, frames) {
-            self.run(reader, run, watch, &mut |painter, packet, picture| {
+        for run in plan::plan_decode_ranges(&index, frames) {
+            self.run(reader, run, interrupt, &mut |executor, packet, picture| {
                 let times = places.get(&packet).map_or(&[][..], Vec::as_slice);
                 let shape = match shape {
                     Some(shape) => shape,
                     None => {
                         let size =
-                            painter.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
-                        *shape.insert(painter.shape(frames.len(), size))
+                            executor.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
+                        *shape.insert(executor.shape(frames.len(), size))
                     }
                 };
                 for &t in times {
-                    painter.paint(
+                    executor.paint(
                         &index.site_of(frames[t]),
                         picture,
                         turn,
                         &shape,
-                        canvas.target(&shape)?,
+                        output.target(&shape)?,
                         t,
                     )?;
                 }
@@ -272,43 +273,43 @@ impl Workbench {
         Ok(())
     }
 
-    /// Decodes one run, by the GPU as far as it can.
+    /// Decodes one decode range, on the GPU as far as possible.
     fn run(
         &mut self,
         reader: &mut PacketReader,
-        run: Run,
-        watch: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(&mut Painter, DecodeIndex, &mut Decoded<'_>) -> Result<()>,
+        run: DecodeRange,
+        interrupt: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(&mut TransformExecutor, DecodeIndex, &mut Decoded<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Self { decoder, still, hardware, painter, left_to_cpu, .. } = self;
+        let Self { decoder, still, hardware, executor, cpu_fallback, .. } = self;
         if reader.index().info.params.codec.kind == CodecKind::Still {
             still.begin(&reader.index().clone(), run);
             let mut taken =
-                |packet, picture: StillPicture<'_>| each(painter, packet, &mut Decoded::Still(picture));
-            while still.step(reader, watch, &mut taken)? == Step::More {}
+                |packet, picture: EncodedImage<'_>| each(executor, packet, &mut Decoded::Image(picture));
+            while still.step(reader, interrupt, &mut taken)? == Step::More {}
             return Ok(());
         }
         let left = match hardware {
             Some(hardware) => {
-                let mut taken = |packet, mut picture: Decoded<'_>| each(painter, packet, &mut picture);
-                try_hardware(hardware, reader, run, watch, &mut taken, left_to_cpu)?
+                let mut taken = |packet, mut picture: Decoded<'_>| each(executor, packet, &mut picture);
+                try_hardware(hardware, reader, run, interrupt, &mut taken, cpu_fallback)?
             }
             None => Some(run),
         };
         let Some(run) = left else { return Ok(()) };
-        decoder.run(reader, &run, watch, |packet, frame| each(painter, packet, &mut Decoded::Host(frame)))
+        decoder.run(reader, &run, interrupt, |packet, frame| each(executor, packet, &mut Decoded::Cpu(frame)))
     }
 }
 
-/// Has the GPU's decoder do a run. Returns what of it is left to the CPU, if anything.
+/// Decodes a range on the GPU. Returns the part of it that falls back to the CPU, if any.
 fn try_hardware(
     hardware: &mut AnyDecoder,
     reader: &mut PacketReader,
-    run: Run,
-    watch: &dyn Fn() -> Result<()>,
+    run: DecodeRange,
+    interrupt: &dyn Fn() -> Result<()>,
     each: &mut dyn FnMut(DecodeIndex, Decoded<'_>) -> Result<()>,
     reason: &mut Option<Error>,
-) -> Result<Option<Run>> {
+) -> Result<Option<DecodeRange>> {
     let index = reader.index().clone();
     if let Err(error) = hardware.begin(&index, run.clone()) {
         return match error {
@@ -320,15 +321,15 @@ fn try_hardware(
         };
     }
     loop {
-        match hardware.step(reader, watch, each) {
+        match hardware.step(reader, interrupt, each) {
             Ok(Step::More) => {}
             Ok(Step::Done) => return Ok(None),
             Err(error) => {
-                let left = hardware.left_to_cpu(&error);
+                let left = hardware.remaining_for_cpu(&error);
                 hardware.stop();
                 let rest = match (left, &error) {
-                    (Some(wanted), _) => Run::rest_of(&run, wanted, &index),
-                    // What was painted may not be trusted either.
+                    (Some(wanted), _) => DecodeRange::remaining(&run, wanted, &index),
+                    // Frames that were already written may not be trusted either.
                     (None, Error::Decode { .. } | Error::Internal { .. }) => run,
                     (None, _) => return Err(error),
                 };

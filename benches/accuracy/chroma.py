@@ -109,7 +109,7 @@ def drawn() -> Picture:
     rng = np.random.default_rng(0)
     image = Image.new("RGB", (960, 540), (128, 128, 128))
     pen = ImageDraw.Draw(image)
-    colours = [
+    colors = [
         (255, 0, 0),
         (0, 255, 0),
         (0, 0, 255),
@@ -121,16 +121,16 @@ def drawn() -> Picture:
     ]
     for _ in range(150):
         x, y = int(rng.integers(960)), int(rng.integers(540))
-        colour = colours[rng.integers(len(colours))]
+        color = colors[rng.integers(len(colors))]
         match rng.integers(4):
             case 0:
-                pen.rectangle((x, y, x + int(rng.integers(4, 90)), y + int(rng.integers(4, 90))), fill=colour)
+                pen.rectangle((x, y, x + int(rng.integers(4, 90)), y + int(rng.integers(4, 90))), fill=color)
             case 1:
-                pen.line((x, y, int(rng.integers(960)), int(rng.integers(540))), colour, int(rng.integers(1, 4)))
+                pen.line((x, y, int(rng.integers(960)), int(rng.integers(540))), color, int(rng.integers(1, 4)))
             case 2:
-                pen.ellipse((x, y, x + int(rng.integers(6, 80)), y + int(rng.integers(6, 80))), outline=colour, width=2)
+                pen.ellipse((x, y, x + int(rng.integers(6, 80)), y + int(rng.integers(6, 80))), outline=color, width=2)
             case _:
-                pen.text((x, y), "saturated edges", fill=colour)
+                pen.text((x, y), "saturated edges", fill=color)
     return encode(np.asarray(image, np.float64), "4:4:4", 8, "BT.709", False)
 
 

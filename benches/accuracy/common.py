@@ -115,7 +115,7 @@ def frame_of(picture: Picture) -> av.VideoFrame:
 
 
 def lossless(pictures: Sequence[Picture]) -> bytes:
-    """A Matroska file of FFV1 with the colour tags set; read back and compared, tags too."""
+    """A Matroska file of FFV1 with the color tags set; read back and compared, tags too."""
     first = pictures[0]
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="matroska") as container:
@@ -149,7 +149,7 @@ def cover(samples: np.ndarray, log2: tuple[int, int], size: tuple[int, int]) -> 
 
 
 def components(picture: Picture) -> tuple[np.ndarray, ...]:
-    """Y of 0 to 1 and, each at its own resolution, Cb and Cr of -0.5 to 0.5, for colours within the range."""
+    """Y of 0 to 1 and, each at its own resolution, Cb and Cr of -0.5 to 0.5, for colors within the range."""
     top = (1 << picture.depth) - 1
     unit = 1 << (picture.depth - 8)
     black, luma, chroma = (0, top, top) if picture.full_range else (16 * unit, 219 * unit, 224 * unit)
@@ -214,7 +214,7 @@ def encode(rgb: np.ndarray, chroma: str, depth: int, matrix: str, full_range: bo
     kr, kb = WEIGHTS[matrix]
     y = (rgb @ [kr, 1 - kr - kb, kb]) / 255
     top, unit = (1 << depth) - 1, 1 << (depth - 8)
-    black, luma, colour = (0, top, top) if full_range else (16 * unit, 219 * unit, 224 * unit)
+    black, luma, color = (0, top, top) if full_range else (16 * unit, 219 * unit, 224 * unit)
     planes = [y * luma + black]
     if CHROMA[chroma]:
         for channel, k in ((2, kb), (0, kr)):
@@ -223,7 +223,7 @@ def encode(rgb: np.ndarray, chroma: str, depth: int, matrix: str, full_range: bo
             height, width = c.shape
             c = np.pad(c, ((0, -height % down), (0, -width % across)), mode="edge")
             c = c.reshape(c.shape[0] // down, down, c.shape[1] // across, across).mean(axis=(1, 3))
-            planes.append(c * colour + (1 << (depth - 1)))
+            planes.append(c * color + (1 << (depth - 1)))
     if depth > 8:
         planes = [p + rng.uniform(-unit / 2, unit / 2, p.shape) for p in planes]
     codes = (np.clip(np.rint(p), 0, top).astype(np.uint8 if depth == 8 else np.uint16) for p in planes)

@@ -49,7 +49,7 @@ FILES = [
     "video/codecs/h264_bbb_b_pyramid.mp4@24",
 ]
 FACTORS = [Fraction(n) for n in ("1/8", "1/4", "1/3", "1/2", "3/5", "3/4", "9/10", "1", "3/2")]
-# Pixels of a side of the blocks, one channel each, in which colours inside and outside RGB are looked for.
+# Pixels of a side of the blocks, one channel each, in which colors inside and outside RGB are looked for.
 BLOCK = 8
 COLUMNS = ("torchvision", "pil", "clipped_last")
 # The components have 15 bits and the weights 14; with the rounding to 8 bits that is at most 1.

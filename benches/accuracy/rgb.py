@@ -2,11 +2,11 @@
 
     python benches/accuracy/rgb.py [--json out.json] [--full-table]
 
-Each picture is put into each format with NumPy, stored lossless (FFV1 in Matroska, colour tags set, read back and
+Each picture is put into each format with NumPy, stored lossless (FFV1 in Matroska, color tags set, read back and
 compared), and decoded by framespool from memory. The pictures:
 
     video   three 1080p frames of the corpus, their chroma made full first
-    codes   1920x1080, the planes visit every code value, drawn independently: most of these colours lie outside RGB
+    codes   1920x1080, the planes visit every code value, drawn independently: most of these colors lie outside RGB
     odd     the first of the frames at 1919x1079
     odd codes
     all     8 bits, 4:4:4: every triple of code values there is

@@ -2,7 +2,7 @@
 
     python benches/gpu/bench.py                              # everything that fits into --total seconds
     python benches/gpu/bench.py --only 'ceiling|dense'       # items by regular expression; --list names them
-    python benches/gpu/bench.py --only lanes --seconds 60    # an item's budget
+    python benches/gpu/bench.py --only workers --seconds 60    # an item's budget
 
 The record is one file a day: an item that runs again takes the place of its earlier answer, and the ceilings that were
 measured stay known to the items behind, so that a machine that is lent for ten minutes at a time can be used in parts.

@@ -1,7 +1,7 @@
 """Other libraries that put frames of a video on a GPU, each by the best road that it documents.
 
 A peer's answer passes where each frame is near the right one (mean absolute difference over RGB at full size at most
-TOLERANCE: colour conversions differ) and nearer to it than to its neighbours, so that an index off by one is found.
+TOLERANCE: color conversions differ) and nearer to it than to its neighbours, so that an index off by one is found.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def measure(
     if ceiling:
         figures["percent_of_ceiling"] = 100 * figures["pictures_per_s"] / ceiling
     stats = loader.stats()
-    if stats["left_to_cpu"]:
+    if stats["cpu_fallbacks"]:
         figures["by_gpu_share"] = stats["pictures_decoded_by_gpu"] / max(stats["pictures_decoded"], 1)
-    why = "; ".join(stats["left_to_cpu"])[:200]
-    return Row(name, asked, OK, why, {**figures, "lanes": stats["nvdec_lanes"], "repeats": repeats})
+    why = "; ".join(stats["cpu_fallbacks"])[:200]
+    return Row(name, asked, OK, why, {**figures, "workers": stats["nvdec_threads"], "repeats": repeats})

@@ -24,7 +24,7 @@ DRAWS = 192
 # pictures at 224x224, 7.
 SAME = 0.0
 ROUNDED = 0.75
-# Colours are cut off to 8 bits after each step, not rounded.
+# Colors are cut off to 8 bits after each step, not rounded.
 CUT_OFF = 1.25
 # Chroma is repeated, not interpolated, or libjpeg made a smaller picture first.
 NEAR = 1.75

@@ -20,7 +20,7 @@ STD = (0.229, 0.224, 0.225)
 TASKS = {
     "decode": "JPEG to RGB at full size, 8 bits",
     "train": f"random resized crop {CROP}, mirror, normalise; float32 NCHW",
-    "augment": f"resize to {ENLARGED}x{ENLARGED}, rotate, random resized crop {CROP}, colour twist, grid mask, mirror, "
+    "augment": f"resize to {ENLARGED}x{ENLARGED}, rotate, random resized crop {CROP}, color twist, grid mask, mirror, "
     "normalise; float32 NCHW",
     "eval": f"shorter side to {SHORTER}, centre crop {CROP}, normalise; float32 NCHW",
     "square": f"resize to {SQUARE}x{SQUARE}, 8 bits NHWC, with labels",
@@ -86,7 +86,7 @@ def pinned(task: str, ratio: float) -> Draws | None:
 
 
 def geometry_only(draws: Draws) -> Draws:
-    """The same without what changes or covers colours, so that a picture of coordinates can be read back."""
+    """The same without what changes or covers colors, so that a picture of coordinates can be read back."""
     plain = {"brightness": (1.0, 1.0), "contrast": (1.0, 1.0), "saturation": (1.0, 1.0), "hue": (0.0, 0.0)}
     return replace(draws, grid_tile=None, **plain)
 

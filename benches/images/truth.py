@@ -1,7 +1,7 @@
 """What the pixels should be, in float64, how far a side's answer is from that, and what its random draws were.
 
 The decoded picture is Pillow's. Everything after it is linear but for clamps: resize as a matrix product, rotation,
-colours, mask, normalisation.
+colors, mask, normalisation.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Needs the `ffmpeg` program on PATH. FFmpeg's default conversion is itself up to 3 off the exact formula for 8-bit 4:2:0
 (framespool is within 1, which the Rust tests show); for other formats it also interpolates chroma, where framespool
-repeats it, so larger differences at colour edges are FFmpeg's choice of filter, and the table says how rare they are.
+repeats it, so larger differences at color edges are FFmpeg's choice of filter, and the table says how rare they are.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """framespool's transforms against torchvision v2's, one by one and in lists, on a decoded frame, the same with muted
-colours, and a made one. What is random is drawn by framespool and done again with torchvision's functions, step by
+colors, and a made one. What is random is drawn by framespool and done again with torchvision's functions, step by
 step, on its uint8 tensors and on PIL images.
 
     python benches/peers/check_transforms.py [--seeds 3] [--only hue]
@@ -57,9 +57,9 @@ def made(height: int = 251, width: int = 333) -> np.ndarray:
     """Ramps, saturated patches, fine lines and noise, (H, W, 3)."""
     y, x = np.mgrid[0:height, 0:width]
     picture = np.stack([x * 255 / (width - 1), y * 255 / (height - 1), (x + y) % 256], axis=-1)
-    colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (255, 0, 255), (0, 255, 255), (255,) * 3, (0,) * 3]
-    for i, colour in enumerate(colours):
-        picture[20 + 25 * i : 40 + 25 * i, 30:120] = colour
+    colors = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (255, 0, 255), (0, 255, 255), (255,) * 3, (0,) * 3]
+    for i, color in enumerate(colors):
+        picture[20 + 25 * i : 40 + 25 * i, 30:120] = color
     picture[60:120, 150:220] = ((x + y)[60:120, 150:220, None] % 2) * 255
     picture[130:190, 150:220] = ((x // 3)[130:190, 150:220, None] % 2) * 255
     picture[40:200, 240:310] = np.random.default_rng(0).integers(0, 256, (160, 70, 3))
@@ -162,7 +162,7 @@ def grid_mask(picture: torch.Tensor, transform: t.GridMask) -> torch.Tensor:
     return torch.where(torch.from_numpy(covered), paint, picture)
 
 
-def colour_twist(picture: torch.Tensor, transform: t.ColorTwist) -> torch.Tensor:
+def color_twist(picture: torch.Tensor, transform: t.ColorTwist) -> torch.Tensor:
     """DALI's formula: middle gray is 128. All numbers must be constants."""
     brightness, contrast, saturation, hue = (
         getattr(transform, name)[0] for name in ("brightness", "contrast", "saturation", "hue")
@@ -219,7 +219,7 @@ def one_step(picture: Any, transform: t.Transform, drawn: Drawn) -> Any:
         case t.ColorJitter():
             return jitter(picture, drawn)
         case t.ColorTwist():
-            return colour_twist(picture, transform)
+            return color_twist(picture, transform)
         case t.RandomGrayscale() | t.Grayscale():
             return F.rgb_to_grayscale(picture, num_output_channels=3) if applied else picture
         case t.RandomErasing():
@@ -287,7 +287,7 @@ def scaled(factor: float, **given: Any) -> Callable[[int, int], list[t.Transform
     return lambda height, width: [t.Resize((round(height * factor), round(width * factor)), **given)]
 
 
-def colour_cases() -> Iterator[Case]:
+def color_cases() -> Iterator[Case]:
     pictures = ("decoded", "muted", "made")
     for name, values in {"brightness": (0.7, 1.25), "contrast": (0.6, 1.4), "saturation": (0.0, 0.5, 1.5)}.items():
         for value in values:
@@ -492,7 +492,7 @@ def main() -> int:
     pictures = {"decoded": clip[0], "muted": muted, "made": made(), "clip": clip}
     print(f"torchvision {torchvision_version}, Pillow {Image.__version__}; differences in code values")
     print(f"{'transforms':<40} {'picture':<8} {'against':<11} {'max':>6} {'mean':>7} " + "% within 0 / 1 / 2 / 4")
-    for cases in (geometry_cases(), colour_cases(), cover_cases(), list_cases()):
+    for cases in (geometry_cases(), color_cases(), cover_cases(), list_cases()):
         for case in cases:
             if options.only.lower() in case.name.lower():
                 for row in compare(case, pictures, options.seeds):

@@ -61,7 +61,7 @@ def retimed(frames: Iterable[av.VideoFrame], time_base: Fraction) -> Iterator[av
 def write(
     target: Path, like: av.VideoStream, frames: Iterable[av.VideoFrame], rate: Fraction | int, time_base: Fraction
 ) -> None:
-    """Encodes `frames` with the size and colours of the stream `like`."""
+    """Encodes `frames` with the size and colors of the stream `like`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     # Under another name until it is whole, so that an interrupted run leaves nothing that looks finished.
     unfinished = target.with_suffix(".part")

@@ -97,7 +97,7 @@ def memory(files: list[Path], sampling: dict, budgets: list[int]) -> list[dict]:
         if "memory_budget" in answer["unknown"]:
             print("  left out: this build has no memory_budget")
             break
-        store = answer["stats"].get("clip_store_peak_bytes")
+        store = answer["stats"].get("clip_cache_peak_bytes")
         held = "-" if store is None else f"{store / MIB:.0f}"
         peak = answer["peak_memory_bytes"]
         name = "default" if budget is None else budget

@@ -291,7 +291,7 @@ def budgets(task: Task, own: Side) -> list[dict]:
             print("  left out: this build has no memory_budget")
             break
         same = run["digest"] == own.digest and run["order"] == task.order
-        store = run["stats"].get("clip_store_peak_bytes")
+        store = run["stats"].get("clip_cache_peak_bytes")
         usage, decoded = run["usage"], run["pictures_per_picture"]
         print(
             f"  {budget:<12}{usage['wall_s']:>9.1f}{usage['cpu_s']:>9.1f}{decoded:>9.2f}"

@@ -1,4 +1,4 @@
-"""A loader over a million tickets: what it takes to make it, to its first batch, and in memory (scaling.py).
+"""A loader over a million clip requests: what it takes to make it, to its first batch, and in memory (scaling.py).
 
 `videos` entries name the request's files in turn, with `clips_per_video` random clips each.
 """

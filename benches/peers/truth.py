@@ -2,7 +2,7 @@
 
 The truth is one sequential decode by PyAV, whose planes must have the hashes that the corpus records. A peer's
 frame is wrong if it is far from that frame, or if a neighbour fits it twice as well: an index off by one is found
-even where each frame resembles the next, while another colour conversion or filter is no offence.
+even where each frame resembles the next, while another color conversion or filter is no offence.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def mean_difference(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def misfit(a: np.ndarray, b: np.ndarray) -> float:
-    """The mean difference apart from each channel's own shift, which a colour conversion may bring."""
+    """The mean difference apart from each channel's own shift, which a color conversion may bring."""
     difference = a.astype(np.float32) - b
     return float(np.abs(difference - difference.mean(axis=(0, 1))).mean())
 

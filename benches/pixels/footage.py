@@ -28,7 +28,7 @@ CLIP = 16
 CHECKED_FRAMES = (0, 5, 10, 15)
 NUM_CLIPS = 64
 # What the steps of an augmentation are called, in the order in which they are added.
-STEPS = ("rrc", "flip", "colour", "contrast", "rotate", "grid")
+STEPS = ("rrc", "flip", "color", "contrast", "rotate", "grid")
 
 YIQ = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
 
@@ -46,7 +46,7 @@ class Augmentation:
     # Degrees in the plane of I and Q.
     hue: float
     # Brightness, saturation and hue as one matrix.
-    colour: tuple[tuple[float, ...], ...]
+    color: tuple[tuple[float, ...], ...]
     # Counter-clockwise, degrees, and the map from output to input.
     angle: float
     cos: float
@@ -80,7 +80,7 @@ def random_resized_crop(generator: random.Random, width: int, height: int) -> tu
     return (width - side) // 2, 0, side, height
 
 
-def colour_matrix(brightness: float, saturation: float, hue: float) -> np.ndarray:
+def color_matrix(brightness: float, saturation: float, hue: float) -> np.ndarray:
     turn = math.radians(hue)
     twist = saturation * np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
     in_yiq = np.eye(3)
@@ -102,7 +102,7 @@ def draw(generator: random.Random, width: int, height: int, hue: bool) -> Augmen
         contrast=contrast,
         saturation=saturation,
         hue=degrees,
-        colour=tuple(map(tuple, colour_matrix(brightness, saturation, degrees).tolist())),
+        color=tuple(map(tuple, color_matrix(brightness, saturation, degrees).tolist())),
         angle=angle,
         cos=math.cos(turn),
         sin=math.sin(turn),
@@ -115,14 +115,14 @@ def draw(generator: random.Random, width: int, height: int, hue: bool) -> Augmen
 
 def draw_all(seed: int, width: int, height: int) -> list[Augmentation]:
     """The clips that are checked are the first; all but the last of these leave the hue alone, which torchvision
-    turns in another colour space."""
+    turns in another color space."""
     generator = random.Random(seed)
     return [draw(generator, width, height, hue=n >= len(CHECKED_FRAMES) - 1) for n in range(NUM_CLIPS)]
 
 
 def words(clip: Augmentation) -> str:
     """A line for the Rust worker."""
-    rows = [value for row in (*clip.colour, *clip.grid) for value in row]
+    rows = [value for row in (*clip.color, *clip.grid) for value in row]
     numbers = [*clip.crop, int(clip.flip), clip.contrast, clip.cos, clip.sin, clip.grid_ratio, *rows]
     return " ".join(map(repr, numbers))
 

@@ -51,7 +51,7 @@ class Entry:
     case: str
     # Nothing is expected of sides that make no pixels.
     expected: Expected | None = Expected()
-    # Clips of the check whose answer is compared: torchvision turns hues in another colour space.
+    # Clips of the check whose answer is compared: torchvision turns hues in another color space.
     checked: int = len(CHECKED_FRAMES)
     # What is compared is the case, unless the side has other words for it.
     same_as: str | None = None

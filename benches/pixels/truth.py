@@ -1,7 +1,7 @@
 """What the pixels should be, in float64, and how far a side's answer is from that.
 
 The full-size picture is the matrix of BT.709 (or BT.601, limited range) with chroma repeated, clamped to 0..255 and not
-rounded. Everything after it is linear but for the last clamp: resize as a matrix product, colours, rotation, mask.
+rounded. Everything after it is linear but for the last clamp: resize as a matrix product, colors, rotation, mask.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def augmented(rgb: np.ndarray, clip: Augmentation, steps: tuple[str, ...], expec
         gray = expected.contrast_centre
         gray = (picture @ GRAY).mean() if gray is None else gray
         picture = clip.contrast * (picture - gray) + gray
-    if "colour" in steps:
-        picture = picture @ np.array(clip.colour).T
+    if "color" in steps:
+        picture = picture @ np.array(clip.color).T
     picture = picture.clip(0, 255)
     if "rotate" in steps:
         picture = rotate(picture, clip)

@@ -39,12 +39,12 @@ HEADLINES = (
     Headline("pixels", "full", "1080p planes to RGB at full size"),
     Headline("images", "train imagenet cpu", "JPEG of ImageNet's size: random resized crop 224, mirror", readme=True),
     Headline("images", "eval imagenet cpu", "JPEG of ImageNet's size: shorter side 256, centre crop 224", readme=True),
-    Headline("images", "augment imagenet cpu", "JPEG of ImageNet's size: rotation, crop, colours, grid", readme=True),
+    Headline("images", "augment imagenet cpu", "JPEG of ImageNet's size: rotation, crop, colors, grid", readme=True),
     Headline("images", "square imagenet, 2 x 1 cpu", "JPEG of ImageNet's size to 640x640"),
     Headline("images", "decode imagenet cpu", "JPEG of ImageNet's size: decoding alone"),
     Headline("images", "train photos cpu", "Photographs of 0.6 megapixels: random resized crop 224, mirror"),
     Headline("images", "eval photos cpu", "Photographs: shorter side 256, centre crop 224"),
-    Headline("images", "augment photos cpu", "Photographs: rotation, crop, colours, grid mask"),
+    Headline("images", "augment photos cpu", "Photographs: rotation, crop, colors, grid mask"),
     Headline("images", "decode photos cpu", "Photographs: decoding alone"),
 )
 

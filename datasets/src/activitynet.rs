@@ -1,6 +1,5 @@
-//! In: annotations in the format of ActivityNet, JSON, and the folder of the videos. Out: its segments, each a part of a video.
-//! The same format serves HACS, THUMOS and FineAction.
-//! Never: leaves out a segment without saying so.
+//! Reads JSON annotations in the format of ActivityNet: one part of a video per segment.
+//! HACS, THUMOS and FineAction use the same format. Segments that are left out are reported in a note.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,14 +16,15 @@ use crate::{Bounds, Dataset, Entry, NO_LABEL};
 
 /// Reads `{"database": {id: {"subset": …, "annotations": [{"segment": [start, end], "label": …}, …]}, …}}`.
 ///
-/// - A segment in seconds is a part of its video; a video without annotations, as those of a test split, is an entry of its
-///   own, whole and without label.
-/// - `file` is the path of a video below `root`, with `{id}`; if it ends in `.*`, its folder is listed to find it.
-/// - Labels are places in the sorted names of all classes of the file, or in `classes`. `subset` keeps the videos of one
-///   subset; classes are those of the whole file still.
-/// - What is said of a video, `id` among it, and of its segment become columns; of equal names, the segment's is called
-///   `annotation_…`.
-/// - Segments that end where they begin, or before, are left out, which a note tells.
+/// - A segment in seconds is a part of its video. A video without annotations, such as those of a test split,
+///   is a whole, unlabeled entry.
+/// - `file` is the path of a video below `root`, with `{id}`. If it ends in `.*`, the folder is listed to
+///   find the extension.
+/// - Labels are indices in the sorted names of all classes of the file, or in `classes`. `subset` keeps the
+///   videos of one subset; the classes are still those of the whole file.
+/// - The keys of a video, with its `id`, and those of its segment become columns. If both have the same key,
+///   that of the segment becomes `annotation_…`.
+/// - Segments that end at or before their start are left out, with a note.
 pub fn activitynet(
     annotations: impl AsRef<Path>,
     root: &Path,
@@ -110,7 +110,7 @@ fn text(value: Option<&Value>) -> Option<&str> {
     }
 }
 
-/// Names of the classes of a video's segments.
+/// The class names of a video's segments.
 fn labels(video: &Value) -> impl Iterator<Item = &str> {
     let found = match video.get("annotations") {
         Some(Value::List(found)) => &found[..],
@@ -119,7 +119,7 @@ fn labels(video: &Value) -> impl Iterator<Item = &str> {
     found.iter().filter_map(|annotation| text(annotation.get("label")))
 }
 
-/// The part that a segment is, or nothing if there is nothing in it.
+/// The part that a segment covers, or `None` if it is empty.
 fn segment(annotation: &Value) -> Result<Option<Bounds>, String> {
     let pair = match annotation.get("segment") {
         Some(Value::List(pair)) => pair.iter().filter_map(Value::as_number).collect::<Vec<_>>(),
@@ -131,7 +131,7 @@ fn segment(annotation: &Value) -> Result<Option<Bounds>, String> {
     Ok((start < end).then_some(Bounds::Seconds { start: Some(start), end: Some(end) }))
 }
 
-/// What is said of an entry.
+/// Sets the column values of an entry.
 fn set(
     columns: &mut Columns,
     entry: usize,

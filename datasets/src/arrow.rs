@@ -1,6 +1,6 @@
-//! In: Arrow files and streams (IPC) whose rows are videos or pictures: by path or URI, or as their bytes.
-//! Out: one entry for each row, in the order of the files and of their rows, and other columns.
-//! Never: reads bytes of videos and pictures when it lists them.
+//! Reads Arrow IPC files and streams whose rows are videos or images, given as path, URI or bytes.
+//! Produces one entry per row, in the order of files and rows, and further columns.
+//! Listing does not read the bytes of videos and images.
 
 mod batch;
 mod layout;
@@ -15,30 +15,30 @@ use framespool::limits::Limits;
 use framespool::source;
 
 use crate::packed::{OnError, Packed, Watch};
-use crate::tabular::{names_in_features, read_tables, Rows, TableColumns, FEATURES, MOST_ROWS};
+use crate::tabular::{names_in_features, read_tables, Rows, TableColumns, FEATURES, MAX_ROWS};
 use batch::Batches;
 use messages::Messages;
 
-/// Reads files: entries, and the names of their labels.
+/// Reads files: the entries, and the names of their labels.
 ///
-/// - A source that is text is a path or a `file:` URI. One of bytes, or a struct with a field `bytes`, is the video or picture
-///   itself, a [`Member`](framespool::source::Member) of its file.
-/// - Labels are whole numbers or names, as in [`json_lines`](crate::json_lines()); names of numbers are taken from what the
-///   library `datasets` writes of its features.
+/// - A text column as source has paths or `file:` URIs. A column of bytes, or a struct with a field `bytes`,
+///   has the videos or images themselves, each a [`Member`](framespool::source::Member) of the file.
+/// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer labels
+///   come from the feature description that the library `datasets` writes.
 ///
 /// # Errors
-/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the byte; `Unsupported` for one that is compressed, and for
-/// columns of other types that were named; `Argument` for a column that is missing or holds something else, and for a row, with
-/// its number. With `Skip` rows, batches of rows and files are counted and left out.
+/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for a compressed
+/// one, and for requested columns of other types; `Argument` for a column that is missing or has another
+/// type, and for a row, with its number. With `Skip` rows, record batches and files are counted and left out.
 pub fn arrow(
     files: &[PathBuf],
     how: &TableColumns,
     on_error: OnError,
     threads: u32,
-    watch: Watch,
+    interrupt: Watch,
 ) -> Result<(Packed, Vec<String>)> {
     let read = |path: &Arc<Path>, go_on: Watch, found: &mut Packed| read(path, how, on_error, go_on, found);
-    read_tables(files, how, on_error, threads, watch, read, class_names)
+    read_tables(files, how, on_error, threads, interrupt, read, class_names)
 }
 
 fn read(
@@ -61,7 +61,7 @@ fn read(
             continue;
         }
         let Some(count) = batches.rows(&messages, &message)? else { continue };
-        Limits::check(&messages.site(message.at), "rows of a file", first + count, MOST_ROWS)?;
+        Limits::check(&messages.site(message.at), "rows of a file", first + count, MAX_ROWS)?;
         let mut take = || -> Result<()> {
             let batch = batches.open(&messages, &message)?;
             let spots = bytes.as_ref().map(|column| batch.spots(column)).transpose()?;
@@ -83,7 +83,7 @@ fn read(
     Ok(())
 }
 
-/// Names of the labels in a column, where the file says them as the library `datasets` does; else none.
+/// Names of the labels in a column, if the file has them in the form that the library `datasets` writes.
 fn class_names(path: &Path, label: &str) -> Vec<String> {
     let Ok((_, schema)) = source::open(path).and_then(Messages::of) else { return Vec::new() };
     schema.metadata().get(FEATURES).map(|text| names_in_features(text, label)).unwrap_or_default()

@@ -1,6 +1,6 @@
-//! In: a table of AVA, people with their actions at key seconds, and the folder of its videos. Out: a part around each key second.
-//! Rows that speak of the same second of a video become one entry.
-//! Never: takes an action for the label of an entry, which has several.
+//! Reads an annotation table of AVA (persons and their actions at key seconds): a part of a video per key
+//! second. All rows of the same second of a video form one entry, whose actions are a column and not its
+//! label.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,25 +15,26 @@ use crate::text::for_each_line;
 use crate::value::{shortened, Column, Value};
 use crate::{Bounds, Dataset, Entry, NO_LABEL};
 
-/// A century: times beyond are typing errors.
-const MOST_SECONDS: f64 = 4e9;
+/// Over a century: longer times are typing errors.
+const MAX_SECONDS: f64 = 4e9;
 
-/// Where AVA's videos are, and how much of them is wanted.
+/// Where the videos of AVA are stored, and how long the parts are.
 #[derive(Clone, Copy, Debug)]
 pub struct Ava<'a> {
     /// The folder of the videos.
     pub root: &'a Path,
-    /// A video's path below it, with `{video_id}`; if it ends in `.*`, its folder is listed to find it.
+    /// Path of a video below `root`, with `{video_id}`. If it ends in `.*`, the folder is listed to find the
+    /// extension.
     pub file: &'a str,
-    /// How long a part is; the key second is in its middle.
+    /// Length of a part, with the key second in its middle.
     pub span_seconds: f64,
-    /// Which second of the movie the file begins with.
+    /// The second of the movie at which the file begins.
     pub begin_seconds: f64,
-    /// What to do about videos that are not there.
+    /// How to handle videos that do not exist.
     pub missing: Missing,
 }
 
-/// A key second, with the rows that speak of it.
+/// A key second with the values of its rows.
 struct Key {
     line: u64,
     video: String,
@@ -45,9 +46,10 @@ struct Key {
 
 /// Reads `video_id,second,x1,y1,x2,y2,action_id[,person_id]` per line, without a header.
 ///
-/// Rows of the same video and second make one entry, in the order of their first rows; its label is -1. Columns:
-/// `video_id`, `second`, and, one per row, `boxes` (lists of x1, y1, x2, y2 in 0..1), `actions` and `persons`. A row that
-/// ends behind the second, or has nothing there, is a key second without boxes.
+/// Rows with the same video and second form one entry, in the order of their first rows; its label is -1. The
+/// columns are `video_id`, `second`, and, with one item per row, `boxes` (lists of x1, y1, x2, y2 in 0..1),
+/// `actions` and `persons`. A row that ends after the second, or has only empty fields there, is a key second
+/// without boxes.
 pub fn ava(annotations: impl AsRef<Path>, how: &Ava<'_>) -> Result<Dataset> {
     let path = annotations.as_ref();
     let template = Template::parse(how.file, &["video_id"])?;
@@ -101,10 +103,10 @@ fn keys(path: &Path) -> Result<Vec<Key>> {
         let [video, second, rest @ ..] = &found[..] else {
             return Err("has one field; write: video_id,second,x1,y1,x2,y2,action_id,person_id".to_owned());
         };
-        // Beyond, adding half a span would change nothing.
+        // For larger times, adding half a span would have no effect.
         let second = number("second", second)?;
-        if second.abs() > MOST_SECONDS {
-            return Err(format!("second {second} is beyond any movie; at most {MOST_SECONDS} is read"));
+        if second.abs() > MAX_SECONDS {
+            return Err(format!("second {second} is beyond any movie; at most {MAX_SECONDS} is read"));
         }
         let place = *places.entry((video.clone(), second.to_bits())).or_insert_with(|| {
             let (boxes, actions, persons) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,6 +1,5 @@
-//! In: a file. Out: short stretches of it, by one read where they lie together.
-//! A stretch that the file does not hold is an error with its place; callers cap how long one may be.
-//! Never: reads ahead by more than a window, or keeps more than one.
+//! Reads short ranges of a file through a window, so that nearby ranges take one read.
+//! A range outside the file is an error with its offset. Callers must limit the length of a range.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,14 +8,14 @@ use framespool::error::{Error, Place, Result, Site};
 use framespool::limits::resize;
 use framespool::source::{self, ByteSource};
 
-/// Bytes of a window: headers of small neighbours come with one read, and what is read for nothing before a large
-/// neighbour costs no more than the read itself.
+/// Size of the window: headers of small adjacent members come with one read, and what is read in vain before
+/// a large member costs no more than the read itself.
 const WINDOW: u64 = 16 << 10;
 
-/// A file of which short stretches are wanted.
+/// A file from which short ranges are read.
 pub(crate) struct Blocks {
     source: Arc<dyn ByteSource>,
-    /// The bytes from `begin` on that were read last.
+    /// The bytes that were read last, from offset `begin` on.
     window: Vec<u8>,
     begin: u64,
 }
@@ -26,7 +25,7 @@ impl Blocks {
         Ok(Self::of(source::open(path)?))
     }
 
-    /// Those of a file that is open.
+    /// Wraps a source that is already open.
     pub fn of(source: Arc<dyn ByteSource>) -> Self {
         Self { source, window: Vec::new(), begin: 0 }
     }
@@ -36,12 +35,12 @@ impl Blocks {
         self.source.len()
     }
 
-    /// A place in the file, for messages.
+    /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
         Site::file(self.source.name()).with(Place::Byte(offset))
     }
 
-    /// What is wrong at a place.
+    /// The error for damage at an offset.
     pub fn damaged(&self, offset: u64, reason: impl Into<String>) -> Error {
         Error::malformed(&self.site(offset), reason)
     }
@@ -63,7 +62,7 @@ impl Blocks {
         let from = match held {
             Some(from) => from as usize,
             None => {
-                // Taken out, so that a read that fails leaves no window that holds something else.
+                // Taken out, so that a failed read does not leave a window with other contents.
                 let mut window = std::mem::take(&mut self.window);
                 let wanted = WINDOW.max(len as u64).min(self.len() - offset);
                 resize(&self.site(offset), &mut window, wanted as usize)?;
@@ -71,7 +70,7 @@ impl Blocks {
                 let got = self.source.read_at(offset, &mut window)?;
                 window.truncate(got);
                 if got < len {
-                    // It has become shorter since it was opened.
+                    // The file has become shorter since it was opened.
                     let end = offset + len as u64;
                     return Err(Error::Truncated {
                         site: self.site(offset),
@@ -95,7 +94,7 @@ impl Blocks {
     }
 }
 
-/// A source from its beginning to its end.
+/// A sequential reader over a source.
 pub struct Stream {
     source: Arc<dyn ByteSource>,
     at: u64,
@@ -115,7 +114,7 @@ impl std::io::Read for Stream {
     }
 }
 
-/// What went wrong in a [`Stream`] as an error of ours.
+/// Converts an error of a [`Stream`] back into an [`Error`].
 pub(crate) fn own(site: &Site, error: std::io::Error) -> Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(own) => own.clone(),

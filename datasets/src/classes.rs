@@ -1,6 +1,6 @@
-//! In: names of classes, as they turn up, or a list of them that is given. Out: their numbers.
+//! Numbers class names: those that were found, in sorted order, or those of a given list.
 //! Names are sorted byte by byte, so labels are the same on every machine and in every locale.
-//! Never: gives one name two numbers, or leaves a name that is not in a given list without an error.
+//! A name that is not in a given list is an error.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,20 +8,20 @@ use framespool::error::{Error, Result};
 
 use crate::value::shortened;
 
-/// Names of classes, in the order of their labels, and the way back.
+/// Class names in the order of their labels, and the label of each name.
 pub(crate) struct Classes {
     pub names: Vec<String>,
     labels: HashMap<String, i64>,
 }
 
 impl Classes {
-    /// These names, sorted.
+    /// Sorts these names and removes duplicates.
     pub fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect();
         Self::numbered(names)
     }
 
-    /// The names that are given, as they are, or else those that were found, sorted.
+    /// The given names in their order, or else the found ones, sorted.
     pub fn given_or<'a>(given: Option<&[String]>, found: impl Iterator<Item = &'a str>) -> Result<Self> {
         let Some(given) = given else { return Ok(Self::sorted(found)) };
         let classes = Self::numbered(given.to_vec());
@@ -31,7 +31,7 @@ impl Classes {
         Ok(classes)
     }
 
-    /// These names, the first with label 0.
+    /// These names in their order, the first with label 0.
     pub fn numbered(names: Vec<String>) -> Self {
         let labels = names.iter().cloned().zip(0..).collect();
         Self { names, labels }

@@ -1,6 +1,5 @@
-//! In: a list in the format of DALI's video readers, `file label [start [end]]`. Out: its videos and parts of videos.
-//! Seconds become parts in seconds, or, at a rate that is given, the frames that DALI's rounding makes of them.
-//! Never: rounds without being told a rate, or leaves out a line without saying so.
+//! Reads lists in the format of DALI's video readers: `file label [start [end]]`.
+//! Seconds become parts in seconds or, if a frame rate is given, the frames to which DALI rounds them.
 
 use std::path::Path;
 
@@ -11,36 +10,37 @@ use crate::text::for_each_line;
 use crate::value::shortened;
 use crate::{Bounds, Dataset, Entry};
 
-/// Times beyond a century are typing errors; up to there, nanoseconds of a rate's frames fit.
-const MOST_SECONDS: f64 = 4e9;
+/// Longer times (over a century) are typing errors. Up to this, the products in nanoseconds do not overflow.
+const MAX_SECONDS: f64 = 4e9;
 const NANOS: f64 = 1e9;
 
-/// What start and end of a line mean.
+/// The unit of start and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaliUnit {
-    /// Frames; negative ones count from the end.
+    /// Frame numbers; negative ones count from the end.
     Frames,
-    /// Seconds, by presentation times.
+    /// Seconds of presentation time.
     Seconds,
-    /// Seconds, made into frames by a constant rate.
+    /// Seconds, converted to frames at a constant rate.
     Rounded {
-        /// The first frame is the next one, not the one before.
+        /// Round the start up to the next frame instead of down.
         start_up: bool,
-        /// So is the end.
+        /// Round the end up instead of down.
         end_up: bool,
         /// Frames per second: numerator, denominator.
         fps: (u32, u32),
     },
 }
 
-/// Reads `file label [start [end]]` per line, fields separated by white space, as DALI's `readers.video` and
-/// `experimental.readers.video` do: names hold no spaces, and the end is not part of the part.
+/// Reads `file label [start [end]]` per line, separated by white space, like DALI's `readers.video` and
+/// `experimental.readers.video`: names contain no spaces, and the end is exclusive.
 ///
-/// - A line whose start is its end is left out, and so is one of which rounding leaves nothing: DALI leaves them out too,
-///   and the order of a run that is compared with it depends on the number of entries. A note tells how many.
-/// - Rounding is exact for times of up to nine decimals, where DALI calculates with floats.
-/// - Blank lines and lines that begin with `#` are passed over. Relative paths are relative to `root`, or else to the
-///   folder of the list.
+/// - A line whose start equals its end is left out, and so is one that is empty after rounding. DALI leaves
+///   them out too, and the order of a run that is compared with it depends on the number of entries. A note
+///   has their number.
+/// - Rounding is exact for times with up to nine decimals, where DALI uses floating point.
+/// - Blank lines and lines that begin with `#` are skipped. Relative paths are relative to `root`, or else to
+///   the folder of the list.
 pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUnit) -> Result<Dataset> {
     let path = path.as_ref();
     if let DaliUnit::Rounded { fps: fps @ ((0, _) | (_, 0)), .. } = unit {
@@ -88,12 +88,12 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
     not_empty(path, dataset, "file label [start [end]]")
 }
 
-/// The part, or nothing if there are no frames in it.
+/// The part, or `None` if it contains no frames.
 fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Bounds>, String> {
     match unit {
         DaliUnit::Frames => {
             let (start, end) = (frame(start)?, end.map(frame).transpose()?);
-            // Of numbers from both ends only the video's length tells the order.
+            // If only one of them counts from the end, their order depends on the length of the video.
             match end.filter(|end| (start < 0) == (*end < 0)) {
                 Some(end) if end < start => {
                     Err(format!("the part begins at frame {start} and ends at {end}"))
@@ -129,8 +129,8 @@ fn frame(text: &str) -> Result<i64, String> {
 
 fn seconds(text: &str) -> Result<f64, String> {
     let number: f64 =
-        text.parse().ok().filter(|seconds: &f64| seconds.abs() <= MOST_SECONDS).ok_or_else(|| {
-            format!("time '{}' is not a number of seconds up to {MOST_SECONDS}", shortened(text))
+        text.parse().ok().filter(|seconds: &f64| seconds.abs() <= MAX_SECONDS).ok_or_else(|| {
+            format!("time '{}' is not a number of seconds up to {MAX_SECONDS}", shortened(text))
         })?;
     if number < 0.0 {
         return Err(format!("time {number} is before the video; count seconds from its begin"));
@@ -138,9 +138,9 @@ fn seconds(text: &str) -> Result<f64, String> {
     Ok(number)
 }
 
-/// The frame of a time at a constant rate.
+/// The frame number of a time at a constant rate.
 fn rounded(seconds: f64, (num, den): (u32, u32), up: bool) -> i64 {
-    // In whole nanoseconds, so that 0.1 s at 30 frames a second is frame 3 and not a hair more.
+    // In integer nanoseconds, so that 0.1 s at 30 fps is exactly frame 3.
     let ticks = (seconds * NANOS).round() as i128 * i128::from(num);
     let tick = i128::from(den) * NANOS as i128;
     let frame = if up { (ticks + tick - 1) / tick } else { ticks / tick };
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(round("a 0 0.51 1.01", true, false, (25, 1)).unwrap(), frames(13, 25));
         assert_eq!(round("a 0 0.51 1.01", true, true, (25, 1)).unwrap(), frames(13, 26));
         assert_eq!(round("a 0 0.51 1.01", false, false, (25, 1)).unwrap(), frames(12, 25));
-        // Whole frames stay, whatever the float of 0.1 and 4.3 is.
+        // Times of whole frames give exactly that frame, although 0.1 and 4.3 are inexact floats.
         assert_eq!(round("a 0 0.1 4.3", true, false, (30, 1)).unwrap(), frames(3, 129));
         assert_eq!(round("a 0 0.1 4.3", false, true, (30, 1)).unwrap(), frames(3, 129));
         assert_eq!(round("a 0 1 2", true, false, (30000, 1001)).unwrap(), frames(30, 59));

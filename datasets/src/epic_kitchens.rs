@@ -1,6 +1,6 @@
-//! In: an annotation table of EPIC-KITCHENS and the folder of its videos. Out: its actions, each a part of a video.
-//! Actions are bounded in seconds for videos' files, and in frames for folders of frames.
-//! Never: leaves out an action without saying so.
+//! Reads an annotation table of EPIC-KITCHENS: one part of a video per action.
+//! Actions are bounded in seconds for video files, and in frames for folders of frames.
+//! Actions that are left out are reported in a note.
 
 use std::path::Path;
 
@@ -15,18 +15,18 @@ use crate::text::wrong;
 use crate::value::shortened;
 use crate::{Bounds, Dataset, Entry, FrameList, NO_LABEL};
 
-/// What is read of a table of EPIC-KITCHENS, and where its videos are.
+/// Options for a table of EPIC-KITCHENS, and where its videos are stored.
 #[derive(Clone, Debug)]
 pub struct EpicKitchens<'a> {
     /// The folder of the videos.
     pub root: &'a Path,
-    /// A video's path below it, with `{participant_id}` and `{video_id}`.
+    /// Path of a video below `root`, with `{participant_id}` and `{video_id}`.
     pub file: &'a str,
-    /// `verb` or `noun`: whose class is the label.
+    /// `verb` or `noun`: which class is the label.
     pub label: Option<&'a str>,
     /// The table of these classes, `id,key,…`.
     pub classes: Option<&'a Path>,
-    /// Actions go by frames, not by seconds.
+    /// Actions are bounded in frames, not in seconds.
     pub in_frames: bool,
     /// Videos are folders with these frames.
     pub frames: Option<&'a FrameList>,
@@ -34,11 +34,12 @@ pub struct EpicKitchens<'a> {
 
 /// Reads `narration_id,participant_id,video_id,…,start_timestamp,stop_timestamp,start_frame,stop_frame,…`.
 ///
-/// - In seconds, an action goes from `start_timestamp` up to and without `stop_timestamp`; in frames, which the table
-///   counts from 1, from `start_frame` up to and with `stop_frame`.
-/// - The label is `verb_class` or `noun_class`; -1 if none is asked for, or the table has none, as for a test split.
-/// - All columns of the table are columns of the dataset.
-/// - Actions that end where they begin, or before, are left out, which a note tells.
+/// - In seconds, an action is `start_timestamp..stop_timestamp`, without the end. In frames, which the table
+///   counts from 1, it is `start_frame..=stop_frame`, with the end.
+/// - The label is `verb_class` or `noun_class`, and -1 if neither is requested or the table has none, as for
+///   a test split.
+/// - All columns of the table become columns of the dataset.
+/// - Actions that end at or before their start are left out, with a note.
 pub fn epic_kitchens(annotations: impl AsRef<Path>, how: &EpicKitchens<'_>) -> Result<Dataset> {
     let path = annotations.as_ref();
     let template = Template::parse(how.file, &["participant_id", "video_id"])?;
@@ -83,7 +84,7 @@ fn frames(row: &table::Row<'_>, [start, stop]: [&str; 2]) -> Result<Option<Bound
     if start < 0 || stop > i64::from(u32::MAX) {
         return Err(format!("an action from frame {start} to {stop} is none; frames are counted from 1"));
     }
-    // The first frame is number 1; a few tables have an action begin at 0.
+    // Frames are numbered from 1, but a few tables have actions that begin at 0.
     let bounds = Bounds::Frames { start: start.max(1) - 1, end: Some(stop) };
     Ok((start.max(1) <= stop).then_some(bounds))
 }
@@ -97,7 +98,7 @@ fn seconds(row: &table::Row<'_>, [start, stop]: [&str; 2]) -> Result<Option<Boun
     Ok((start < stop).then_some(Bounds::Seconds { start: Some(start), end: Some(stop) }))
 }
 
-/// Seconds of `01:02:03.45`.
+/// Parses `01:02:03.45` into seconds.
 fn clock(text: &str) -> Option<f64> {
     let mut fields = text.split(':');
     let (hours, minutes, seconds) = (fields.next()?, fields.next()?, fields.next()?);
@@ -110,7 +111,7 @@ fn clock(text: &str) -> Option<f64> {
     (minutes < 60 && seconds < 60.0).then(|| f64::from(hours) * 3600.0 + f64::from(minutes) * 60.0 + seconds)
 }
 
-/// Gives the labels the names that a table of classes has for them.
+/// Sets the label names from a table of classes.
 fn name_labels(path: &Path, dataset: &mut Dataset) -> Result<()> {
     let mut names = Vec::new();
     table::read(path, &["id", "key"], |row| {

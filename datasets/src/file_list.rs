@@ -1,6 +1,6 @@
-//! In: a text file with `path label` on each line. Out: its videos, in the order of the lines.
-//! Lines are read from the right, so names may hold spaces; the label may be missing.
-//! Never: opens a video, or takes a mistyped label for part of a name.
+//! Reads a text file with `path label` on each line, in the order of the lines, without opening the videos.
+//! Lines are parsed from the right, so names may contain spaces; the label may be missing.
+//! A mistyped label is an error and does not become part of a name.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,15 @@ use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 
 /// Reads `path label` per line.
 ///
-/// - The label is the last field, an integer; a line without one has label -1. Fields are separated by white space,
-///   or by `delimiter` if one is given; then what follows the last delimiter must be a label, or nothing.
-/// - Relative paths are relative to `root`, which may be a URL, or else to the folder of the list. URLs are what they are.
-/// - Blank lines and lines that begin with `#` are passed over.
-/// - A line that goes on after the name of a video with anything but one label is an error, with its number.
+/// - The label is the last field, an integer; a line without one has label -1. Fields are separated by white
+///   space, or by `delimiter` if one is given; then the text after the last delimiter must be a label, or
+///   empty.
+/// - Relative paths are relative to `root`, which may be a URL, or else to the folder of the list. URLs are
+///   used unchanged.
+/// - Blank lines and lines that begin with `#` are skipped.
+/// - A line in which anything but one label follows the name of a video is an error, with its number.
 ///
-/// Whether the videos exist is not looked at: that would take minutes for a large list on a network disk.
+/// Does not check that the videos exist, which would take minutes for a large list on a network disk.
 pub fn file_list(path: impl AsRef<Path>, root: Option<&Path>, delimiter: Option<&str>) -> Result<Dataset> {
     let path = path.as_ref();
     check_delimiter(delimiter)?;
@@ -32,7 +34,7 @@ pub fn file_list(path: impl AsRef<Path>, root: Option<&Path>, delimiter: Option<
     not_empty(path, dataset, "path label")
 }
 
-/// The path of a name in a list: what is a URL stays as it is.
+/// The path for a name in a list. A URL is returned unchanged.
 pub(crate) fn below(root: &Path, name: impl AsRef<Path>) -> PathBuf {
     match url_in(name.as_ref()) {
         Some(url) => url.into(),
@@ -40,12 +42,12 @@ pub(crate) fn below(root: &Path, name: impl AsRef<Path>) -> PathBuf {
     }
 }
 
-/// The folder from which relative paths of a list start.
+/// The folder to which the paths of a list are relative.
 pub(crate) fn root_of<'a>(list: &'a Path, root: Option<&'a Path>) -> &'a Path {
     root.or_else(|| list.parent()).unwrap_or(Path::new(""))
 }
 
-/// Refuses a delimiter between all letters.
+/// Rejects an empty delimiter.
 pub(crate) fn check_delimiter(delimiter: Option<&str>) -> Result<()> {
     if delimiter == Some("") {
         let text = "delimiter must not be empty, got \"\"; leave it out to separate fields by white space";
@@ -54,7 +56,7 @@ pub(crate) fn check_delimiter(delimiter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The dataset, unless there is nothing in it; `line` shows what was looked for.
+/// The dataset, or an error if it is empty; `line` is an example of a valid line.
 pub(crate) fn not_empty(path: &Path, dataset: Dataset, line: &str) -> Result<Dataset> {
     if dataset.entries.is_empty() {
         let notes = dataset.notes.iter().map(|note| format!(" ({note})")).collect::<String>();
@@ -64,7 +66,7 @@ pub(crate) fn not_empty(path: &Path, dataset: Dataset, line: &str) -> Result<Dat
     Ok(dataset)
 }
 
-/// One line without white space around it: name and label, or what is wrong.
+/// Parses one trimmed line into name and label.
 fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, i64), String> {
     let fields = match delimiter {
         Some(delimiter) => line.rsplit_once(delimiter),
@@ -76,7 +78,7 @@ fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, i64), S
         Some((name, "")) => (name, NO_LABEL),
         Some((name, text)) => match text.parse() {
             Ok(label) => (name, label),
-            // "my video.mp4" is a name with a space; the check below finds "video.mp4 x7".
+            // "my video.mp4" is a name with a space; the check below detects "video.mp4 x7".
             Err(_) if delimiter.is_none() => (line, NO_LABEL),
             Err(_) => {
                 return Err(format!(
@@ -97,7 +99,7 @@ fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, i64), S
     }
 }
 
-/// What a name goes on with behind a video file name and a separator, unless the name itself is one of a video.
+/// The text after a video file name and a separator in `name`, unless `name` itself is that of a video.
 pub(crate) fn beyond<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
     let is_video = |name: &str| has_extension(Path::new(name.trim()), &VIDEO_EXTENSIONS);
     if is_video(name) {
@@ -108,7 +110,7 @@ pub(crate) fn beyond<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a s
         Some(delimiter) => name.match_indices(delimiter).map(cut).collect(),
         None => name.match_indices(char::is_whitespace).map(cut).collect(),
     };
-    // With a slash behind it, it is a folder that is called like a video.
+    // If a slash follows, it is a folder with a name like that of a video.
     let found = cuts.into_iter().find(|(head, tail)| is_video(head) && !tail.contains(['/', '\\']));
     found.map(|(_, tail)| tail.trim())
 }

@@ -1,6 +1,5 @@
-//! In: what somebody calls a dataset: a folder, a list, or a video. Out: the videos in it, and the folder they start from.
-//! Labels do not matter here, so a folder may be arranged in any way.
-//! Never: opens a video.
+//! Finds the videos in a folder, in a list file, or at the path of one video, without opening them.
+//! Labels are not used, so a folder may have any structure.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,8 @@ use framespool::error::{Error, Result};
 
 use crate::{file_list, folder, has_extension, VIDEO_EXTENSIONS};
 
-/// All videos of a folder and below, of a list file, or the one video; with the folder itself, or the one it lies in.
+/// All videos in and below a folder, those of a list file, or the one video; with the folder itself, or the
+/// parent folder.
 pub fn find_videos(place: impl AsRef<Path>) -> Result<(Vec<PathBuf>, PathBuf)> {
     let place = place.as_ref();
     if place.is_dir() {

@@ -1,6 +1,6 @@
-//! In: a folder with one sub-folder per class, or with videos only. Out: its videos, sorted, labelled by sub-folder.
+//! Reads a folder with one subfolder per class, or with unlabeled videos, in sorted order.
 //! Names are compared byte by byte, so labels are the same on every machine and in every locale.
-//! Never: opens a video, enters a hidden folder, or runs in circles along links.
+//! Opens no video, skips hidden folders, and follows no cycle of links.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::places::check_listable;
 use crate::text::site;
 use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 
-/// Reads `root/class/…/video.mp4`: labels are the places of the sub-folders of `root`, sorted by name.
+/// Reads `root/class/…/video.mp4`. Labels are the indices of the subfolders of `root`, sorted by name.
 ///
-/// - A sub-folder without videos keeps its place, so that labels do not move.
-/// - Videos right under `root`, with no videos in sub-folders, are unlabelled: label -1, no classes. Both at once is an
-///   error, since some would be lost or mislabelled.
-/// - `extensions` (with or without dot, any case) replaces [`VIDEO_EXTENSIONS`].
-/// - Hidden files and folders (`.name`) are left out. Links to folders are followed, except to a folder they lie in.
-///   A link to nowhere counts as a file: opening it will say what is missing.
+/// - A subfolder without videos counts too, so that labels do not shift.
+/// - If videos are directly in `root` and none in subfolders, they are unlabeled: label -1, no classes. Both
+///   at once is an error, since some would be lost or mislabeled.
+/// - `extensions` (with or without dot, in any case) replaces [`VIDEO_EXTENSIONS`].
+/// - Hidden files and folders (`.name`) are left out. Links to folders are followed, except to a folder that
+///   contains them. A broken link counts as a file, and opening it reports what is missing.
 pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<Dataset> {
     let root = root.as_ref();
     let extensions = wanted(extensions)?;
@@ -64,7 +64,7 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
     }
 }
 
-/// All videos in and below a folder, however it is arranged, sorted.
+/// All videos in and below a folder of any structure, sorted.
 pub(crate) fn below(root: &Path) -> Result<Vec<PathBuf>> {
     let extensions = wanted(None)?;
     let mut videos = Vec::new();
@@ -88,7 +88,8 @@ fn wanted(extensions: Option<&[String]>) -> Result<Vec<String>> {
 
 struct Walk<'a> {
     extensions: &'a [String],
-    /// The folders that are being read, by their real paths: entering one of them again would never end.
+    /// Real paths of the folders from the root to the current one: entering one of them again would never
+    /// end.
     above: Vec<PathBuf>,
 }
 
@@ -109,7 +110,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Sub-folders of a folder, sorted, and its videos.
+    /// The sorted subfolders of a folder, and its videos.
     fn list(&self, folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let failed = |e| Error::io(&site(folder), e);
         let (mut folders, mut videos) = (Vec::new(), Vec::new());
@@ -119,7 +120,7 @@ impl Walk<'_> {
                 continue;
             }
             let (path, kind) = (item.path(), item.file_type().map_err(failed)?);
-            // `is_dir` follows the link, and is false for a link to nowhere.
+            // `is_dir` follows links, and is false for a broken one.
             if kind.is_dir() || (kind.is_symlink() && path.is_dir()) {
                 folders.push(path);
             } else if has_extension(&path, self.extensions) {

@@ -1,6 +1,6 @@
-//! In: a text file with `path duration label` on each line. Out: its videos, and their durations as a column.
-//! Lines are read from the right, so names may hold spaces.
-//! Never: opens a video, or believes a duration.
+//! Reads a text file with `path duration label` on each line; the durations become a column.
+//! Lines are parsed from the right, so names may contain spaces. Opens no video, so durations are not
+//! checked.
 
 use std::path::Path;
 
@@ -11,11 +11,12 @@ use crate::text::for_each_line;
 use crate::value::{shortened, Column};
 use crate::{Dataset, Entry};
 
-/// Reads `path duration label` per line, as GluonCV, VideoMAE's pretraining and TSN have it for videos.
+/// Reads `path duration label` per line, the format of GluonCV, of VideoMAE's pretraining and of TSN for
+/// video files.
 ///
-/// The duration, in whatever unit, is the column `duration`. `extension` is put behind names that have none. Blank lines
-/// and lines that begin with `#` are passed over. Relative paths are relative to `root`, or else to the folder of the
-/// list.
+/// The duration, in any unit, becomes the column `duration`. `extension` is appended to names that have none.
+/// Blank lines and lines that begin with `#` are skipped. Relative paths are relative to `root`, or else to
+/// the folder of the list.
 pub fn gluon_list(path: impl AsRef<Path>, root: Option<&Path>, extension: Option<&str>) -> Result<Dataset> {
     let path = path.as_ref();
     let root = root_of(path, root);

@@ -1,6 +1,5 @@
-//! In: the folder with HMDB51's lists and the folder of its videos. Out: the videos of a split.
-//! A list per class says of each of its videos whether it is for training, for testing or neither.
-//! Never: reads the lists of another split.
+//! Reads a split of HMDB51 from its lists.
+//! There is one list per class, which marks each of its videos as training, testing or unused.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +11,9 @@ use crate::text::{for_each_line, site};
 use crate::value::shortened;
 use crate::{Dataset, Entry};
 
-/// Reads the files `{class}_test_split{split}.txt` in the folder `annotations`: `video.avi 1` for training, `2` for
-/// testing, `0` for neither. Classes are the sorted names of these files; videos lie in `root/{class}`.
+/// Reads the files `{class}_test_split{split}.txt` in the folder `annotations`: `video.avi 1` for training,
+/// `2` for testing, `0` for neither. Classes are the sorted names of these files; videos are stored in
+/// `root/{class}`.
 pub fn hmdb51(annotations: impl AsRef<Path>, root: &Path, split: u32, train: bool) -> Result<Dataset> {
     let annotations = annotations.as_ref();
     let ending = format!("_test_split{split}.txt");

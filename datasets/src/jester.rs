@@ -1,6 +1,5 @@
-//! In: a list of Jester, `id;label`, its labels, and the folder of its videos. Out: its videos.
-//! Videos are published as folders of pictures, and exist as files too.
-//! Never: makes up a label for a video that has none.
+//! Reads the lists of Jester, `id;label`, with their label names.
+//! The videos are published as folders of images, and also exist as files.
 
 use std::path::Path;
 
@@ -12,8 +11,8 @@ use crate::something_something::Numbered;
 use crate::text::for_each_line;
 use crate::{Dataset, Entry, NO_LABEL};
 
-/// Reads `id;label` per line, or `id` alone (label -1), and the names of the labels, one per line, the first with label
-/// 0: Jester, and Something-Something V1.
+/// Reads `id;label` per line, or `id` alone (label -1), and the names of the labels, one per line, the first
+/// of which has label 0. Jester and Something-Something V1 use this format.
 pub fn jester(
     list: impl AsRef<Path>,
     labels: impl AsRef<Path>,

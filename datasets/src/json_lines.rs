@@ -1,6 +1,5 @@
-//! In: a file with a JSON object on each line. Out: the videos that they speak of, and the rest as columns.
+//! Reads a file with one JSON object per line: a video each, with all further keys as columns.
 //! Labels are numbers, or names that are sorted and numbered.
-//! Never: fetches what a URI other than a file's points to.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -13,29 +12,30 @@ use crate::text::{for_each_line, json_trouble, wrong};
 use crate::value::{shortened, Columns, Value};
 use crate::{Bounds, Dataset, Entry, NO_LABEL};
 
-/// Which keys say what.
+/// The keys with a special role.
 #[derive(Clone, Debug)]
 pub struct Keys {
     /// The path, or `file:` URI, of the video.
     pub source: String,
-    /// Its label: a number, a name, or a list of numbers.
+    /// The label: a number, a name, or a list of numbers.
     pub label: String,
-    /// Where the part begins.
+    /// The start of the part.
     pub start: String,
-    /// Where it ends.
+    /// The end of the part.
     pub end: String,
-    /// These are frames, not seconds.
+    /// Start and end are frame numbers, not seconds.
     pub in_frames: bool,
 }
 
-/// Reads an object per line.
+/// Reads one object per line.
 ///
-/// - Every object needs its source; what else is missing or `null` is not said: label -1, the whole video.
-/// - Labels are whole numbers, or names: then classes are the sorted names. A list of whole numbers becomes the column
-///   of that name, and the entry's own label is -1.
-/// - A part goes from start up to and without end, in seconds or, as asked, in frames from 0.
-/// - All other keys are columns; what an object does not have is missing there.
-/// - Blank lines are passed over. Relative paths are relative to `root`, or else to the folder of the file.
+/// - Every object needs its source. Other keys may be missing or `null`: the label is then -1, and the part
+///   the whole video.
+/// - Labels are integers or names. With names, the classes are the sorted names. A list of integers becomes a
+///   column under that key, and the entry's own label is -1.
+/// - A part is half open, `start..end`, in seconds or, with `in_frames`, in frames from 0.
+/// - All other keys become columns, with missing values for objects that lack them.
+/// - Blank lines are skipped. Relative paths are relative to `root`, or else to the folder of the file.
 pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> Result<Dataset> {
     let path = path.as_ref();
     keys.check()?;
@@ -88,7 +88,7 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> R
 
 impl Keys {
     /// # Errors
-    /// `Argument` where one name is given twice.
+    /// `Argument` if two roles have the same key.
     pub(crate) fn check(&self) -> Result<()> {
         let names = [&self.source, &self.label, &self.start, &self.end];
         for (place, name) in names.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The label that an object has, or its name.
+    /// The label of an object: a number, or a name.
     pub(crate) fn label(&self, object: &Value) -> Result<(i64, Option<String>), String> {
         match object.get(&self.label) {
             None | Some(Value::List(_)) => Ok((NO_LABEL, None)),
@@ -111,8 +111,8 @@ impl Keys {
         }
     }
 
-    /// Whether an item of an object is a value of a column: what is none of its source, its label and its part, and labels
-    /// of which there are several.
+    /// Whether an item of an object belongs in a column: all except source, label and part, but including a
+    /// list of labels.
     pub(crate) fn is_column(&self, name: &str, value: &Value) -> Result<bool, String> {
         if name == self.label && matches!(value, Value::List(_)) {
             return match value {
@@ -123,7 +123,7 @@ impl Keys {
         Ok(![&self.source, &self.label, &self.start, &self.end].iter().any(|key| *key == name))
     }
 
-    /// The part that an object speaks of.
+    /// The part of the video that an object selects.
     pub(crate) fn part(&self, object: &Value) -> Result<Option<Bounds>, String> {
         let (start, end) = (object.get(&self.start), object.get(&self.end));
         if start.is_none() && end.is_none() {
@@ -166,7 +166,7 @@ impl Keys {
     }
 }
 
-/// A path or a URL that is read as it is, or the path of a `file:` URI.
+/// Returns a path or a supported URL unchanged, and the path of a `file:` URI.
 pub(crate) fn local(text: &str) -> Result<Cow<'_, str>, String> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(Cow::Borrowed(text)) };
     if !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) {
@@ -187,7 +187,7 @@ pub(crate) fn local(text: &str) -> Result<Cow<'_, str>, String> {
     }
 }
 
-/// A URI's path with its `%20` and the like decoded.
+/// Decodes the percent-encoding in the path of a URI.
 fn decoded(path: &str) -> Result<String, String> {
     let mut pieces = path.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();

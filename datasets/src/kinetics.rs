@@ -1,6 +1,5 @@
-//! In: an annotation table of Kinetics and the folder of its clips. Out: the clips, labelled by class.
-//! Clips are looked for by the names that the dataset's downloads have, in the two usual arrangements.
-//! Never: leaves out a clip that is missing without saying so.
+//! Reads an annotation table of Kinetics and looks up its clips, labeled by class.
+//! Clips have the file names that the usual downloads give them, in either of two folder structures.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,12 +23,13 @@ struct Clip {
 
 /// Reads `label,youtube_id,time_start,time_end,split`, the tables of Kinetics-400, -600 and -700.
 ///
-/// - A clip is the file `{youtube_id}_{time_start:06}_{time_end:06}{extension}` in `root`, or in a folder of `root` with
-///   the name of its class, with spaces or with underscores. These folders are listed, each once.
-/// - Labels are places in the sorted names of all classes of the table, or in `classes`. In a table without the column
-///   `label`, as that of a test split, all are -1.
-/// - `split` keeps the rows that have it in their column `split`; classes are those of the whole table still.
-/// - All columns but `label` are columns of the dataset.
+/// - A clip is the file `{youtube_id}_{time_start:06}_{time_end:06}{extension}` in `root`, or in the folder
+///   of its class in `root`, whose name has spaces or underscores. Each of these folders is listed once.
+/// - Labels are indices in the sorted names of all classes of the table, or in `classes`. In a table without
+///   a column `label`, such as that of a test split, all labels are -1.
+/// - `split` keeps the rows with this value in the column `split`. The classes are still those of the whole
+///   table.
+/// - All columns except `label` become columns of the dataset.
 pub fn kinetics(
     annotations: impl AsRef<Path>,
     root: &Path,
@@ -54,7 +54,7 @@ pub fn kinetics(
             splits.insert(row.get("split").to_owned());
         }
         let wanted = split.is_none_or(|split| row.get("split") == split);
-        // Some tables quote labels twice over.
+        // Some tables quote labels twice.
         let label = row.get("label").trim_matches('"').to_owned();
         clips.push(Clip { line: row.line, label, file, wanted });
         Ok(true)
@@ -93,12 +93,12 @@ pub fn kinetics(
     Ok(Dataset { entries, classes: classes.names, columns, notes })
 }
 
-/// The folder that has a clip.
+/// The folder that contains a clip.
 fn find(places: &mut Places, root: &Path, clip: &Clip) -> Result<Option<PathBuf>> {
     if places.has(root, &clip.file)? {
         return Ok(Some(root.to_owned()));
     }
-    // A label is no way out of the root.
+    // A label must not lead out of the root.
     if clip.label.is_empty() || clip.label.starts_with('.') || clip.label.contains(['/', '\\']) {
         return Ok(None);
     }

@@ -1,6 +1,6 @@
-//! In: the folder of a LeRobot dataset, version 3 or 2.1. Out: its episodes, as seen by one of its cameras.
-//! In version 3 episodes share files: each is a part of one, by the frames' times.
-//! Never: opens a video, or reads what the robot did.
+//! Reads the folder of a LeRobot dataset, version 3, 2.1 or 2.0, as a list of episodes seen by one camera.
+//! In version 3 several episodes share a video file, and each entry is a part of one, bounded by frame times.
+//! Opens no video and reads no table of robot states or actions.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,52 +13,54 @@ use crate::text::{for_each_line, json, json_trouble, site};
 use crate::value::{shortened, Columns, Value};
 use crate::{Bounds, Dataset, Entry, NO_LABEL};
 
-/// Files of a dataset.
+/// Metadata files of a dataset. `_2` marks those of version 2.
 const INFO: &str = "meta/info.json";
 const EPISODES: &str = "meta/episodes";
 const TASKS: &str = "meta/tasks.parquet";
 const EPISODES_2: &str = "meta/episodes.jsonl";
 const TASKS_2: &str = "meta/tasks.jsonl";
-/// What a data frame calls the column of its index, under which tasks are, if it has no name.
+/// The name that pandas gives to an unnamed index column, which holds the task texts.
 const UNNAMED: &str = "__index_level_0__";
-/// Most tasks, as a label counts them.
-const MOST_TASKS: i64 = 10_000_000;
+/// Upper bound of task numbers, which become labels.
+const MAX_TASKS: i64 = 10_000_000;
 
-/// What `info.json` says.
+/// The contents of `info.json` that are needed.
 struct Info {
     path: PathBuf,
     fps: f64,
-    /// Where videos are: names in braces, numbers with their digits.
+    /// Path template of the videos: field names in braces, numbers with a format such as `:03d`.
     video_path: String,
     camera: String,
-    /// Episodes of a folder, in version 2.
+    /// Episodes per chunk folder, in version 2.
     chunk: Option<i64>,
 }
 
-/// One episode, as the files say it.
+/// One episode, as listed in the metadata.
 struct Episode {
     index: i64,
     length: i64,
     tasks: Value,
-    /// Chunk and file of its video, and where it begins and ends there, in version 3.
+    /// Chunk index, file index, start time and end time of its video, in version 3.
     placed: Option<(i64, i64, f64, f64)>,
-    /// Rows of the table of what the robot did.
+    /// First and end row of the episode in the data tables.
     rows: Option<(i64, i64)>,
-    /// Where this is said.
+    /// Where the metadata lists the episode, for error messages.
     said: String,
 }
 
-/// Reads a dataset: all episodes in the order of their numbers, or those whose numbers are given, in that order.
+/// Reads a dataset: all episodes by ascending number, or the given ones in the given order.
 ///
-/// - The camera is a feature of kind `video`; it may be left out where there is one only.
-/// - An episode has as many frames as `length` says, one for each `1 / fps` from its beginning on: its part begins and ends half
-///   a frame before these times, so that no rounding of theirs takes a frame away or lets one in.
-/// - The label is the number of the first task; classes are the tasks. Columns are `episode_index`, `length`, `tasks`, `fps`, and
-///   `dataset_from_index` and `dataset_to_index`, where they are said.
+/// - The camera is a feature of type `video`. It may be omitted if there is only one.
+/// - An episode has `length` frames, one every `1 / fps` from its start time. Its part begins and ends half a
+///   frame before these times, so that rounding neither drops a frame nor admits one.
+/// - The label is the number of the first task, and the classes are the tasks. The columns are
+///   `episode_index`, `length`, `tasks`, `fps`, and, where the metadata has them, `dataset_from_index` and
+///   `dataset_to_index`.
 ///
 /// # Errors
-/// `Argument` for a camera or an episode that is not there, and for files that contradict each other, naming file and row;
-/// `Unsupported` for other versions and for cameras whose pictures are in tables; those of JSON and Parquet files.
+/// `Argument` for a camera or an episode that does not exist, and for files that contradict each other, with
+/// file and row; `Unsupported` for other versions and for cameras whose images are stored in tables; the
+/// errors of reading JSON and Parquet files.
 pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>, go_on: Watch) -> Result<Dataset> {
     let (info, new) = Info::read(root, camera)?;
     let names = if new { tasks(&root.join(TASKS), go_on)? } else { tasks_2(&root.join(TASKS_2))? };
@@ -108,7 +110,7 @@ pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>, go_o
     Ok(dataset)
 }
 
-/// Tasks by their numbers, where these are the places of a list.
+/// The tasks in the order of their numbers, if the numbers are exactly 0, 1, 2, …; otherwise none.
 fn classes(mut tasks: Vec<(i64, String)>) -> Vec<String> {
     tasks.sort();
     let plain = (0..).zip(&tasks).all(|(place, (number, _))| place == *number);
@@ -120,7 +122,7 @@ fn classes(mut tasks: Vec<(i64, String)>) -> Vec<String> {
 }
 
 impl Info {
-    /// What the dataset says of itself, and whether it is of version 3.
+    /// Reads `info.json`, and reports whether the dataset is of version 3.
     fn read(root: &Path, camera: Option<&str>) -> Result<(Self, bool)> {
         let path = root.join(INFO);
         let said = json(&path)?;
@@ -143,7 +145,7 @@ impl Info {
         };
         let fps = said.get("fps").and_then(Value::as_number).filter(|fps| fps.is_finite() && *fps > 0.0);
         let fps = fps.ok_or_else(|| lacks(&path, "fps", "a number above 0"))?;
-        // First, since a dataset whose cameras have no videos has no path of them either.
+        // Checked before `video_path`, since a dataset without video cameras has no `video_path` either.
         let camera = camera_of(&path, &said, camera)?;
         let Some(Value::Text(video_path)) = said.get("video_path") else {
             return Err(lacks(&path, "video_path", "a text"));
@@ -156,7 +158,7 @@ impl Info {
         Ok((Self { path, fps, video_path: video_path.clone(), camera, chunk }, new))
     }
 
-    /// The episodes of version 3.
+    /// The episodes of a version 3 dataset.
     fn episodes(&self, root: &Path, go_on: Watch) -> Result<Vec<Episode>> {
         let folder = root.join(EPISODES);
         let of_video = |what: &str| format!("videos/{}/{what}", self.camera);
@@ -208,7 +210,7 @@ impl Info {
         Ok(found)
     }
 
-    /// What an episode is as an entry.
+    /// Converts an episode into an entry.
     fn entry(&self, root: &Path, episode: &Episode, tasks: &HashMap<&str, i64>) -> Result<Entry, String> {
         let label = match &episode.tasks {
             Value::Missing => NO_LABEL,
@@ -240,8 +242,8 @@ impl Info {
         Ok(entry)
     }
 
-    /// The part of the file that an episode is. Its frames appear at `from + i / fps`, up to rounding, which was one when the
-    /// times were written and another when the file was; so bounds lie in the middle between frames.
+    /// The part of the file that an episode covers. Its frames have the times `from + i / fps`, but the
+    /// metadata and the file round these times differently, so the bounds are halfway between frames.
     fn part(&self, length: i64, from: f64, to: f64) -> Result<Bounds, String> {
         let half = 0.5 / self.fps;
         let end = from + length as f64 / self.fps;
@@ -256,7 +258,7 @@ impl Info {
     }
 }
 
-/// The camera that is meant.
+/// The name of the selected camera.
 fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> {
     let Some(Value::Map(features)) = said.get("features") else {
         return Err(lacks(path, "features", "an object"));
@@ -291,7 +293,7 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
     }
 }
 
-/// Numbers and names of the tasks of version 3.
+/// Numbers and texts of the tasks, version 3.
 fn tasks(path: &Path, go_on: Watch) -> Result<Vec<(i64, String)>> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let names = ["task".to_owned(), UNNAMED.to_owned()];
@@ -304,7 +306,7 @@ fn tasks(path: &Path, go_on: Watch) -> Result<Vec<(i64, String)>> {
     Ok(found)
 }
 
-/// Those of version 2.
+/// Numbers and texts of the tasks, version 2.
 fn tasks_2(path: &Path) -> Result<Vec<(i64, String)>> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for_each_line(path, false, |_, text| {
@@ -318,7 +320,7 @@ fn tasks_2(path: &Path) -> Result<Vec<(i64, String)>> {
 
 fn task_of(number: &Value, task: &Value, seen: &mut HashSet<i64>) -> Result<(i64, String), String> {
     match (number, task) {
-        (Value::Integer(number), Value::Text(task)) if (0..MOST_TASKS).contains(number) => {
+        (Value::Integer(number), Value::Text(task)) if (0..MAX_TASKS).contains(number) => {
             match seen.insert(*number) {
                 true => Ok((*number, task.clone())),
                 false => Err(format!("task_index {number} is there twice")),
@@ -328,7 +330,7 @@ fn task_of(number: &Value, task: &Value, seen: &mut HashSet<i64>) -> Result<(i64
     }
 }
 
-/// The episodes of version 2.
+/// The episodes of a version 2 dataset.
 fn episodes_2(path: &Path) -> Result<Vec<Episode>> {
     let mut found = Vec::new();
     for_each_line(path, false, |line, text| {
@@ -353,7 +355,7 @@ fn episodes_2(path: &Path) -> Result<Vec<Episode>> {
     Ok(found)
 }
 
-/// A path with `{video_key}` and numbers filled in: `{file_index:03d}` has three digits at least.
+/// Fills in `{video_key}` and the numbers of a path template: `{file_index:03d}` has at least three digits.
 fn filled(template: &str, camera: &str, number: impl Fn(&str) -> Option<i64>) -> Result<String, String> {
     let (mut path, mut rest) = (String::new(), template);
     while let Some((before, behind)) = rest.split_once('{') {
@@ -381,7 +383,7 @@ fn filled(template: &str, camera: &str, number: impl Fn(&str) -> Option<i64>) ->
     Ok(path)
 }
 
-/// The tables of a folder's folders, in the order of their names.
+/// The Parquet files in the direct subfolders of a folder, in the order of their names.
 fn tables_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let list = |folder: &Path| -> Result<Vec<PathBuf>> {
         let trouble = |error| Error::io(&site(folder), error);

@@ -1,6 +1,6 @@
-//! In: folders, lists and archives, as datasets are published. Out: [`Dataset`] or [`Packed`]: which videos there are, their labels, and what else is said.
-//! One file per format, one function per file; the order of entries is the same on every machine.
-//! Never: opens a video, or leaves out an entry without saying so.
+//! Reads published dataset formats (folders, lists, archives, tables) into a [`Dataset`] or a [`Packed`].
+//! The order of entries is the same on every machine.
+//! The readers open no video, and report every entry that they leave out.
 
 mod activitynet;
 mod arrow;
@@ -70,7 +70,7 @@ pub use webdataset::{webdataset, LabelIn};
 /// The label of a video that has none.
 pub const NO_LABEL: i64 = -1;
 
-/// What is taken for a video unless extensions are given.
+/// The extensions that count as videos unless the caller gives others.
 pub const VIDEO_EXTENSIONS: [&str; 22] = [
     "mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mts", "m2ts", "mpg", "mpeg", "flv", "wmv", "3gp",
     "ogv", "ivf", "h264", "264", "265", "hevc", "h265", "obu",
@@ -79,15 +79,15 @@ pub const VIDEO_EXTENSIONS: [&str; 22] = [
 /// One video of a dataset, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Where it is.
+    /// The path of the video.
     pub path: PathBuf,
-    /// Its label, [`NO_LABEL`] if it has none.
+    /// The label, or [`NO_LABEL`].
     pub label: i64,
-    /// What the label means, where the dataset says so.
+    /// The name of the label, where the dataset gives one.
     pub label_name: Option<String>,
-    /// The part of the video that is meant; all of it if none is given.
+    /// The part of the video that the entry covers; `None` is the whole video.
     pub part: Option<Bounds>,
-    /// The path is a folder of pictures, and these are the frames.
+    /// Set if the path is a folder of images: the images that are the frames.
     pub frames: Option<FrameList>,
 }
 
@@ -98,48 +98,48 @@ impl Entry {
     }
 }
 
-/// A part of a video, from the start up to and without the end. What is not given is the video's begin or end.
+/// A half-open part of a video, `start..end`. A missing bound is the start or the end of the video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bounds {
-    /// In frames, from 0; a negative number counts from the end of the video, -1 is its last frame.
+    /// In frames, from 0. A negative number counts from the end of the video: -1 is the last frame.
     Frames {
         /// The first frame.
         start: i64,
         /// One past the last frame.
         end: Option<i64>,
     },
-    /// In seconds, by presentation times.
+    /// In seconds of presentation time.
     Seconds {
-        /// The part has the frames that appear at this time or later.
+        /// Includes frames whose presentation time is at least this.
         start: Option<f64>,
-        /// And before this time.
+        /// Excludes frames whose presentation time is at least this.
         end: Option<f64>,
     },
 }
 
-/// Which pictures of a folder are the frames of a video.
+/// Which images of a folder are the frames of a video.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameList {
-    /// Name of a frame's file, with `{}`, `{:05}`, `%d` or `%05d` in place of its number.
+    /// File name of a frame, with `{}`, `{:05}`, `%d` or `%05d` for the frame number.
     pub pattern: String,
     /// Number of the first frame.
     pub first: u32,
-    /// Number of frames; up to the first number that has no file if not given.
+    /// Number of frames. `None` counts up to the first number that has no file.
     pub count: Option<u32>,
     /// Frames per second: numerator, denominator.
     pub fps: (u32, u32),
 }
 
-/// A list of videos.
+/// A list of videos with their labels and other values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataset {
     /// The videos, in the order of the dataset.
     pub entries: Vec<Entry>,
     /// `classes[label]` is the name of the label; empty where the dataset does not name its labels.
     pub classes: Vec<String>,
-    /// What else the dataset says of its videos, each as long as `entries`.
+    /// Further values that the dataset gives for its videos. Each column is as long as `entries`.
     pub columns: Vec<Column>,
-    /// What was left out, and why: to be shown to who asked for the dataset.
+    /// What was left out, and why: meant to be shown to the user.
     pub notes: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A folder of its own for one test, removed afterwards.
+    /// A temporary folder for one test, removed on drop.
     pub(crate) struct TempFolder(pub PathBuf);
 
     impl TempFolder {
@@ -170,7 +170,7 @@ mod tests {
             Self(path)
         }
 
-        /// Writes a file, with the folders above it.
+        /// Writes a file and creates its parent folders.
         pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
             let path = self.0.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

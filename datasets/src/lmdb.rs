@@ -1,6 +1,6 @@
-//! In: files of LMDB: `data.mdb`, or a file by any name (`subdir=False`).
-//! Out: where the value of each key lies, in the order of the keys, and its label.
-//! Never: maps a file, writes to it, takes its lock, or looks at what a transaction has not finished.
+//! Reads LMDB files: `data.mdb`, or a file of any name (`subdir=False`).
+//! Produces the byte range of the value of each key, in key order, and its label.
+//! Neither maps, writes nor locks a file, and reads only committed transactions.
 
 mod caffe;
 mod file;
@@ -22,55 +22,63 @@ use crate::NO_LABEL;
 use file::{LmdbFile, Tree};
 use walk::{integer, walk, Found, Item};
 
-/// The column of the keys.
+/// Name of the column that holds the keys.
 const KEY: &str = "key";
-/// Names that an error repeats.
+/// Number of names that an error message lists.
 const SHOWN: usize = 8;
 
 /// Which database is read, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lmdb {
-    /// Name of one inside the file; the one without a name if not given.
+    /// Name of a named database inside the file; `None` is the unnamed one.
     pub database: Option<String>,
-    /// What values are.
+    /// The layout of the values.
     pub layout: LmdbLayout,
-    /// The pages of long values are looked at too, one read for each.
+    /// Also check the first overflow page of each long value, which takes one read per value.
     pub check: bool,
 }
 
-/// What values are.
+/// The layout of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LmdbLayout {
-    /// The value of each key that looks like this (`{}` stands for any text) is a video or a picture.
+    /// The value of each key that matches this pattern (`{}` matches any text) is a video or an image.
     Plain {
-        /// What keys look like.
+        /// The key pattern.
         key: String,
-        /// Where labels are.
+        /// Where labels are stored.
         label: Option<Beside>,
     },
-    /// A value is a `Datum` of Caffe, with its label in it.
+    /// A value is a Caffe `Datum`, which includes the label.
     Caffe,
 }
 
-/// Labels under keys of their own.
+/// Labels that are stored under separate keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// What these keys look like; `{}` stands for what it stands for in the key of the video or picture.
+    /// The key pattern of the labels; `{}` has the value that it has in the key of the video or image.
     pub key: String,
-    /// The label is a number in text, or, with names, lies in JSON under them.
+    /// If empty, the label is a number as text; otherwise it is in JSON under this path of names.
     pub names: Vec<String>,
 }
 
 /// Reads files.
 ///
-/// - Keys are the column `key`: text, or as hexadecimal digits if one of them is not UTF-8; numbers in a database of numbers.
-/// - Keys like `__len__` and those that look like a label's belong to no entry.
+/// - The column `key` holds the keys: as text, or as hexadecimal digits if any key is not UTF-8, or as
+///   numbers in a database with integer keys.
+/// - Keys such as `__len__` and keys that match the label pattern belong to no entry.
 ///
 /// # Errors
-/// `Malformed` or `Truncated` for a damaged file, with the byte; `Unsupported` for another format, and for keys with several
-/// values; `Argument` for a database that is not there, and for an entry whose label is missing or no number. With
-/// `Skip` they are counted: damage to a page loses what lies on it and below it.
-pub fn lmdb(files: &[PathBuf], how: &Lmdb, on_error: OnError, threads: u32, watch: Watch) -> Result<Packed> {
+/// `Malformed` or `Truncated` for a damaged file, with the offset; `Unsupported` for another format, and for
+/// keys with several values; `Argument` for a database that does not exist, and for an entry whose label is
+/// missing or not a number. With `Skip` these are counted: a damaged page loses its own entries and those
+/// below it.
+pub fn lmdb(
+    files: &[PathBuf],
+    how: &Lmdb,
+    on_error: OnError,
+    threads: u32,
+    interrupt: Watch,
+) -> Result<Packed> {
     let (keys, labels) = match &how.layout {
         LmdbLayout::Caffe => (Pattern::any(), None),
         LmdbLayout::Plain { key, label } => {
@@ -86,7 +94,7 @@ pub fn lmdb(files: &[PathBuf], how: &Lmdb, on_error: OnError, threads: u32, watc
         LmdbLayout::Caffe => "looked for values that are a Datum of Caffe".to_owned(),
         LmdbLayout::Plain { key, .. } => format!("looked for keys like '{key}'"),
     };
-    read_all(files, threads, watch, &nothing, |path, go_on| {
+    read_all(files, threads, interrupt, &nothing, |path, go_on| {
         let mut reader =
             Reader { path, how, keys: &keys, labels: labels.as_ref(), on_error, found: Packed::default() };
         if let Err(error) = reader.read(go_on) {
@@ -96,7 +104,7 @@ pub fn lmdb(files: &[PathBuf], how: &Lmdb, on_error: OnError, threads: u32, watc
     })
 }
 
-/// What keys look like: a text before, any text, and a text behind.
+/// A key pattern: a prefix, any text, and a suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
     before: String,
@@ -120,7 +128,7 @@ impl Pattern {
         }
     }
 
-    /// What stands for `{}` in a key that looks like this.
+    /// The part of a matching key that `{}` matches.
     fn part<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         key.strip_prefix(self.before.as_bytes())?.strip_suffix(self.behind.as_bytes())
     }
@@ -171,7 +179,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The tree that is meant.
+    /// The tree of the selected database.
     fn tree(&self, file: &mut LmdbFile, go_on: Watch) -> Result<Tree> {
         let main = file.main;
         let Some(name) = &self.how.database else { return Ok(main) };
@@ -203,7 +211,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a key with its value is as an entry.
+    /// Converts a key with its value into an entry.
     fn entry(
         &self,
         file: &mut LmdbFile,
@@ -253,13 +261,13 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a key says something of the whole database: `__len__`, `__keys__`. What such values hold is mostly a pickle, which is
-/// never read; the keys are in the tree.
+/// Whether a key describes the whole database, such as `__len__` or `__keys__`. Such values are usually
+/// pickles, which are never read; the keys are in the tree anyway.
 fn of_the_whole(key: &[u8]) -> bool {
     key.len() >= 4 && key.starts_with(b"__") && key.ends_with(b"__")
 }
 
-/// How keys are shown: all of a database in one way.
+/// How keys are shown. All keys of a database are shown in the same way.
 enum Keys {
     Text,
     Digits,
@@ -275,7 +283,7 @@ impl Keys {
         }
     }
 
-    /// A key, as it is shown.
+    /// The value of the column `key` for a key.
     fn of(&self, key: &[u8]) -> Value {
         match (self, integer(key)) {
             (Keys::Integer, Some(number)) => {
@@ -287,7 +295,7 @@ impl Keys {
     }
 }
 
-/// First few of some names.
+/// The first few names, for error messages.
 fn listed(names: &[impl AsRef<str>]) -> String {
     let shown: Vec<String> =
         names.iter().take(SHOWN).map(|name| format!("'{}'", shortened(name.as_ref()))).collect();

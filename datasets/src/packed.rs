@@ -1,6 +1,6 @@
-//! In: files that each hold many videos or pictures, and how one of them is read.
-//! Out: where these lie, with their labels, in the order of the files, however many threads read them.
-//! Never: leaves out anything without counting it.
+//! Reads files that each contain many videos or images, on several threads, into one list of entries.
+//! The order of entries is that of the files, regardless of the number of threads. Omitted entries are
+//! counted.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -14,73 +14,73 @@ use framespool::source::{self, Member};
 use crate::value::{Column, Columns, Value};
 use crate::Bounds;
 
-/// What becomes of an entry, or of the rest of a file, that is damaged or lacks something.
+/// How to handle an entry, or the rest of a file, that is damaged or lacks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// The first one is the result.
+    /// Return the first error.
     Raise,
-    /// It is left out, and counted.
+    /// Leave the entry out and count it.
     Skip,
 }
 
-/// Where the bytes of a video or a picture are.
+/// Where the bytes of a video or an image are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// As they are, in a file.
+    /// A byte range of a file.
     Member(Member),
-    /// Here, since they lie in no file in one piece.
+    /// In memory, because the bytes are not contiguous in the file.
     Joined(Vec<u8>),
-    /// A file of its own, or what else a path may be.
+    /// A separate file, or anything else that a path can refer to.
     Path(PathBuf),
-    /// In a row of a table, packed with others.
+    /// A cell of a table, in a page that must be decoded.
     Cell {
-        /// The table's file.
+        /// The file of the table.
         file: Arc<Path>,
-        /// The column, by the path of its names.
+        /// The column, as its path of names.
         column: Arc<str>,
         /// The row, from 0.
         row: u64,
     },
 }
 
-/// One video or picture.
+/// One video or image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedEntry {
-    /// Where it is.
+    /// Where the bytes are stored.
     pub stored: Stored,
-    /// Its label, [`NO_LABEL`](crate::NO_LABEL) if it has none.
+    /// The label, or [`NO_LABEL`](crate::NO_LABEL).
     pub label: i64,
-    /// What the label means, where the file says so.
+    /// The name of the label, where the file gives one.
     pub label_name: Option<String>,
-    /// The part of the video that is meant; all of it if none is given.
+    /// The part of the video that the entry covers; `None` is the whole video.
     pub part: Option<Bounds>,
-    /// What else is said of it, by name.
+    /// Further values for the columns, by name.
     pub facts: Vec<(String, Value)>,
 }
 
 impl PackedEntry {
-    /// A whole video or picture.
+    /// An entry for a whole video or image.
     pub(crate) fn new(stored: Stored, label: i64) -> Self {
         Self { stored, label, label_name: None, part: None, facts: Vec::new() }
     }
 }
 
-/// What files hold.
+/// The contents of the files.
 #[derive(Debug, Default)]
 pub struct Packed {
-    /// Videos and pictures, in the order in which they lie.
+    /// Videos and images, in the order in which the files store them.
     pub entries: Vec<PackedEntry>,
-    /// How many were left out; what is lost with the rest of a damaged file counts once.
+    /// Number of entries left out. The lost rest of a damaged file counts once.
     pub left_out: u64,
-    /// Why, of the first ones.
+    /// The reasons for the first ones.
     pub reasons: Vec<Error>,
 }
 
-/// Reasons that are kept: what is wrong with a thousand entries is mostly one thing.
+/// Number of reasons kept. When thousands of entries fail, the reason is usually the same.
 const REASONS: usize = 8;
 
 impl Packed {
-    /// Deals with an error: it is the result, or counted.
+    /// Handles an error: returns it or counts it.
     pub(crate) fn fail(&mut self, error: Error, on_error: OnError) -> Result<()> {
         if on_error == OnError::Raise || matches!(error, Error::Interrupted) {
             return Err(error);
@@ -92,10 +92,11 @@ impl Packed {
         Ok(())
     }
 
-    /// What is said of the entries besides their labels, each column as long as they are; entries have it no more.
+    /// Moves the further values of the entries into columns, each as long as `entries`.
     ///
     /// # Errors
-    /// `Argument` where so many names occur that they must be data themselves.
+    /// `Argument` if there are more names than columns are allowed, which means that the names are data
+    /// themselves.
     pub fn take_columns(&mut self) -> Result<Vec<Column>> {
         let mut columns = Columns::default();
         for (number, entry) in self.entries.iter_mut().enumerate() {
@@ -114,23 +115,25 @@ impl Packed {
     }
 }
 
-/// Called now and then; its error stops the work.
+/// A check for interruption, called regularly; its error stops the work.
 pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Reads files on some threads, the caller's among them, which calls `watch`. `read` has a check of its own to call
-/// between entries; `nothing` says what was looked for, where nothing is found.
+/// Reads files on several threads, including the caller's, which calls `interrupt`. `read` gets a check that
+/// it must call between entries. `nothing` describes what was looked for, for the error if there are no
+/// entries.
 ///
 /// # Errors
-/// That of the first file, in their order, for which `read` has one; `Argument` where there is no entry at all.
+/// The error of the first file, in file order, for which `read` fails; `Argument` if there are no entries at
+/// all.
 pub(crate) fn read_all(
     files: &[PathBuf],
     threads: u32,
-    watch: Watch,
+    interrupt: Watch,
     nothing: &str,
     read: impl Fn(&Arc<Path>, Watch) -> Result<Packed> + Sync,
 ) -> Result<Packed> {
     let next = AtomicUsize::new(0);
-    // Files are taken in order, so all before the one that fails are under way, and are read to their ends.
+    // Files are taken in order, so every file before a failing one is in progress and will be finished.
     let (failed, stop) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
     let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
     let done: Vec<Mutex<Option<Result<Packed>>>> = files.iter().map(|_| Mutex::new(None)).collect();
@@ -145,7 +148,7 @@ pub(crate) fn read_all(
                 Err(Error::Internal { site, reason: "a panic while listing".into() })
             });
             if matches!(packed, Err(Error::Interrupted)) {
-                // A signal is told of once: whoever heard of it while waiting ends the work.
+                // A signal is reported only once, so the thread that receives it stops the others.
                 stop.store(true, Ordering::Relaxed);
                 return Err(Error::Interrupted);
             }
@@ -167,19 +170,19 @@ pub(crate) fn read_all(
                 work(&stopped)
             };
             if named.spawn_scoped(scope, help).is_err() {
-                break; // those that there are do it too
+                break; // the threads that exist do the work
             }
         }
-        let finished = work(&|| watch().inspect_err(|_| stop.store(true, Ordering::Relaxed)));
+        let finished = work(&|| interrupt().inspect_err(|_| stop.store(true, Ordering::Relaxed)));
         if finished.is_ok() {
-            // The others may still be reading, and are to be stopped all the same.
+            // Other threads may still be reading and must remain interruptible.
             while !stop.load(Ordering::Relaxed)
                 && done
                     .iter()
                     .take(next.load(Ordering::Relaxed))
                     .any(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_none())
             {
-                if watch().is_err() {
+                if interrupt().is_err() {
                     stop.store(true, Ordering::Relaxed);
                     return Err(Error::Interrupted);
                 }
@@ -189,13 +192,13 @@ pub(crate) fn read_all(
         finished
     })?;
     if stop.load(Ordering::Relaxed) {
-        return Err(Error::Interrupted); // whatever else was found meanwhile
+        return Err(Error::Interrupted); // takes precedence over any other result
     }
     let mut all = Packed::default();
     for slot in done {
         match slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(packed) => all.append(packed?),
-            None => break, // behind one that failed
+            None => break, // after a file that failed
         }
     }
     if all.entries.is_empty() {
@@ -262,11 +265,11 @@ mod tests {
         };
         for threads in [1, 3] {
             let begun = std::time::Instant::now();
-            let watch = || match begun.elapsed().as_millis() > 50 {
+            let interrupt = || match begun.elapsed().as_millis() > 50 {
                 true => Err(Error::Interrupted),
                 false => Ok(()),
             };
-            let error = read_all(&files(9), threads, &watch, "", patient).unwrap_err();
+            let error = read_all(&files(9), threads, &interrupt, "", patient).unwrap_err();
             assert_eq!(error.kind(), "interrupted");
             assert!(begun.elapsed().as_millis() < 700, "took {:?}", begun.elapsed());
         }

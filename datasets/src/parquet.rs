@@ -1,6 +1,6 @@
-//! In: Parquet files whose rows are videos or pictures: by path or URI, or as their bytes.
-//! Out: one entry for each row, in the order of the files and of their rows, and other columns.
-//! Never: reads or unpacks bytes of videos and pictures when it lists them.
+//! Reads Parquet files whose rows are videos or images, given as path, URI or bytes.
+//! Produces one entry per row, in the order of files and rows, and further columns.
+//! Listing neither reads nor decompresses the bytes of videos and images.
 
 mod cell;
 mod checked;
@@ -31,30 +31,32 @@ use column::Chunk;
 use file::ParquetFile;
 use schema::top;
 
-/// Reads files: entries, and the names of their labels.
+/// Reads files: the entries, and the names of their labels.
 ///
-/// - A source that is text is a path or a `file:` URI. One of bytes, or a group with a field `bytes`, is the video or picture
-///   itself: where the column is not compressed and not encoded, a [`Member`] of its file, else [`Stored::Cell`].
-/// - Labels are whole numbers or names, as in [`json_lines`](crate::json_lines()); names of numbers are taken from what the
-///   library `datasets` writes of its features.
+/// - A text column as source has paths or `file:` URIs. A column of bytes, or a group with a field `bytes`,
+///   has the videos or images themselves: a [`Stored::Member`](crate::Stored::Member) of the file if the
+///   column is neither compressed nor encoded, else a [`Stored::Cell`](crate::Stored::Cell).
+/// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer labels
+///   come from the feature description that the library `datasets` writes.
 ///
 /// # Errors
-/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the byte; `Unsupported` for an encrypted one and some
-/// compressions; `Argument` for a column that is missing or holds something else, and for a row, with its number. With `Skip`
-/// rows, groups of rows and files are counted and left out.
+/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for an encrypted
+/// one and some compression codecs; `Argument` for a column that is missing or has another type, and for a
+/// row, with its number. With `Skip` rows, row groups and files are counted and left out.
 pub fn parquet(
     files: &[PathBuf],
     how: &TableColumns,
     on_error: OnError,
     threads: u32,
-    watch: Watch,
+    interrupt: Watch,
 ) -> Result<(Packed, Vec<String>)> {
     let read = |path: &Arc<Path>, go_on: Watch, found: &mut Packed| read(path, how, on_error, go_on, found);
-    read_tables(files, how, on_error, threads, watch, read, schema::class_names)
+    read_tables(files, how, on_error, threads, interrupt, read, schema::class_names)
 }
 
-/// Calls `take` with the number of each row of a file and its values: of columns that must be there, then of others, which are
-/// missing where they are not. What `take` finds wrong becomes an error that names the row.
+/// Calls `take` with the number of each row of a file and its values: first those of the columns that must
+/// exist, then those of the optional columns, which are missing where the file lacks them. An error from
+/// `take` becomes an error that names the row.
 pub(crate) fn for_each_row(
     path: &Path,
     needed: &[String],
@@ -123,7 +125,7 @@ fn read(
     Ok(())
 }
 
-/// Where the values of a column lie, of a group's rows.
+/// Where the values of a column are stored, for the rows of a group.
 fn spots(
     file: &ParquetFile,
     blocks: &mut Blocks,
@@ -132,7 +134,7 @@ fn spots(
     go_on: Watch,
 ) -> Result<Vec<Spot>> {
     let number = column::number_of(file, &column.path())?;
-    // First, since a column of lists has another number of values than of rows.
+    // Checked first, since a column of lists has a different number of values than rows.
     if file.metadata().row_group(group).column(number).column_descr().max_rep_level() > 0 {
         return Err(Error::Argument(format!(
             "{}: column '{}' has lists; a column with one video or picture for each row is wanted as source=",

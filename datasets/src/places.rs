@@ -1,6 +1,5 @@
-//! In: folders, and names that files may have there. Out: the files that there are.
-//! Each folder is listed once, which takes a moment where asking for each file by itself takes minutes.
-//! Never: opens a file, or looks below a folder.
+//! Looks up files by name or by stem in folders.
+//! Each folder is listed once, which takes moments where checking each file separately would take minutes.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
@@ -14,16 +13,16 @@ use framespool::source::{name_of, url_in};
 use crate::text::{site, wrong};
 use crate::{has_extension, VIDEO_EXTENSIONS};
 
-/// What to do about entries whose file is not there.
+/// How to handle entries whose file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// An error.
     Error,
-    /// They are left out, which a note of the dataset tells.
+    /// Leave them out, and add a note to the dataset.
     Skip,
 }
 
-/// The files of folders, listed when they are first asked for.
+/// The files of folders. A folder is listed on first use.
 #[derive(Default)]
 pub(crate) struct Places {
     folders: HashMap<PathBuf, Listing>,
@@ -32,7 +31,7 @@ pub(crate) struct Places {
 #[derive(Default)]
 struct Listing {
     names: HashSet<OsString>,
-    /// Names of videos by what stands before the extension.
+    /// File names of videos by their stem.
     stems: HashMap<OsString, Vec<OsString>>,
 }
 
@@ -42,7 +41,7 @@ impl Places {
         Ok(self.listing(folder)?.names.contains(OsStr::new(name)))
     }
 
-    /// The names of the videos in a folder that are called `stem` apart from their extension, sorted.
+    /// The sorted names of the videos in a folder that have this stem.
     pub fn with_stem(&mut self, folder: &Path, stem: &str) -> Result<&[OsString]> {
         Ok(self.listing(folder)?.stems.get(OsStr::new(stem)).map_or(&[][..], Vec::as_slice))
     }
@@ -58,7 +57,7 @@ impl Places {
 fn list(folder: &Path) -> Result<Listing> {
     check_listable(folder)?;
     let failed = |e| Error::io(&site(folder), e);
-    // An empty path is the folder that the process is in.
+    // An empty path is the current directory.
     let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let items = match std::fs::read_dir(place) {
         Ok(items) => items,
@@ -80,7 +79,7 @@ fn list(folder: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
-/// An error for a folder that is a URL: servers have no common way to say what is there.
+/// Returns an error for a folder that is a URL, since HTTP has no standard way to list a folder.
 pub(crate) fn check_listable(folder: &Path) -> Result<()> {
     match url_in(folder) {
         Some(_) => Err(Error::Argument(format!(
@@ -99,7 +98,7 @@ pub(crate) struct Absent {
 }
 
 impl Absent {
-    /// One more: the line of the list if it has lines, and what was looked for.
+    /// Adds one: the line of the list, if it has lines, and what was looked for.
     pub fn add(&mut self, line: Option<u64>, what: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.is_none() {
@@ -107,7 +106,7 @@ impl Absent {
         }
     }
 
-    /// The error, or the note, that there are some; `entries` are what the list has beside them.
+    /// The error or the note if any files are missing; `entries` is the number of entries whose files exist.
     pub fn tell(self, list: &Path, missing: Missing, entries: usize) -> Result<Option<String>> {
         let Some((line, what)) = self.first else { return Ok(None) };
         let all = self.count + entries as u64;

@@ -1,26 +1,25 @@
-//! In: a stretch of a file that holds a message of Protocol Buffers.
-//! Out: its fields, one after another; of those with a length, where they lie.
-//! Never: reads what a field holds, or leaves the stretch.
+//! Iterates over the fields of a Protocol Buffers message in a range of a file.
+//! Length-delimited fields are reported as ranges and not read. Nothing outside the message's range is read.
 
 use framespool::error::Result;
 
 use crate::blocks::Blocks;
 
-/// A stretch of a file: first byte, and the one behind the last.
+/// A range of a file: the first byte, and one past the last.
 pub type Stretch = (u64, u64);
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number.
+    /// A varint.
     Number(u64),
-    /// A message, a string, or numbers one after another.
+    /// A message, a string, or packed numbers.
     Bytes(Stretch),
-    /// A number of fixed length, which nothing here asks for.
+    /// A fixed-size number, which no caller needs.
     Fixed,
 }
 
-/// The fields of a message, read as far as they are asked for.
+/// An iterator over the fields of a message, which reads on demand.
 pub struct Fields {
     at: u64,
     end: u64,
@@ -31,17 +30,17 @@ impl Fields {
         Self { at, end }
     }
 
-    /// The byte that is next.
+    /// Offset of the next byte.
     pub fn place(&self) -> u64 {
         self.at
     }
 
-    /// Whether nothing is left.
+    /// Whether the range is consumed.
     pub fn is_empty(&self) -> bool {
         self.at == self.end
     }
 
-    /// Number and value of the next field; `None` behind the last one.
+    /// Number and value of the next field; `None` after the last one.
     pub fn next(&mut self, blocks: &mut Blocks) -> Result<Option<(u64, Value)>> {
         if self.is_empty() {
             return Ok(None);
@@ -63,7 +62,7 @@ impl Fields {
         Ok(Some((tag >> 3, value)))
     }
 
-    /// A number of as many bytes as it needs: seven bits in each, the lowest first.
+    /// A varint: seven bits per byte, the lowest first.
     pub fn number(&mut self, blocks: &mut Blocks) -> Result<u64> {
         let begin = self.at;
         let mut number = 0;
@@ -73,7 +72,7 @@ impl Fields {
             }
             let [byte] = blocks.array(self.at)?;
             self.at += 1;
-            // Of the tenth byte one bit is left; the rest is what negative numbers repeat, or damage.
+            // Only one bit of the tenth byte fits; the others are sign extension or damage, and are dropped.
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Ok(number);
@@ -82,7 +81,7 @@ impl Fields {
         Err(blocks.damaged(begin, "a number of more than ten bytes"))
     }
 
-    /// The next `len` bytes, which are passed over.
+    /// Skips `len` bytes and returns their range.
     pub fn pass(&mut self, blocks: &Blocks, begin: u64, len: u64) -> Result<Stretch> {
         let from = self.at;
         let end = from.checked_add(len).filter(|&end| end <= self.end);

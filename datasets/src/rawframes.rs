@@ -1,6 +1,5 @@
-//! In: a text file with the folder of a video's frames, how many there are, and a label on each line. Out: these videos.
-//! Lines are read from the right, so names of folders may hold spaces.
-//! Never: looks into a folder.
+//! Reads a text file with a frame folder, a frame count and a label on each line. Does not access the
+//! folders. Lines are parsed from the right, so names of folders may contain spaces.
 
 use std::path::Path;
 
@@ -11,23 +10,23 @@ use crate::text::for_each_line;
 use crate::value::{shortened, Column, Value};
 use crate::{Dataset, Entry, FrameList, NO_LABEL};
 
-/// What stands in a field behind the folder.
+/// The meaning of a field after the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameField {
-    /// The number in the name of the first frame's file.
+    /// The number in the file name of the first frame.
     Start,
-    /// What is added to the number of the first frame that holds for the whole list.
+    /// An offset to the number of the first frame that applies to the whole list.
     Offset,
-    /// How many frames there are; -1 for a video's file in place of a folder.
+    /// Number of frames; -1 for a video file in place of a folder.
     Total,
     /// The label.
     Label,
-    /// One or more labels; nothing may follow.
+    /// One or more labels; must be the last field.
     Labels,
 }
 
 impl FrameField {
-    /// The field of a name.
+    /// The field with this name.
     pub fn parse(name: &str) -> Result<Self> {
         Ok(match name {
             "start" => Self::Start,
@@ -54,14 +53,15 @@ impl FrameField {
     }
 }
 
-/// Reads `dir field field …` per line, where `fields` are whole numbers: [`FrameField::Total`] and others.
+/// Reads `dir field field …` per line. The `fields` are integers: [`FrameField::Total`] and others.
 ///
-/// - mmaction2's lists have total and label, or offset, total and label; or total and labels. VideoMAEv2's for
-///   pretraining have start and total, in which `path 0 -1` is a whole video's file.
-/// - `frames` tells the names of the files, and the number of the first one where the line does not.
-/// - Several labels are in the column `labels`, a list per entry, whose own label is -1.
-/// - Blank lines and lines that begin with `#` are passed over. Relative paths are relative to `root`, or else to the
-///   folder of the list.
+/// - The lists of mmaction2 have total and label; offset, total and label; or total and labels. Those of
+///   VideoMAEv2 for pretraining have start and total, where `path 0 -1` is a whole video file.
+/// - `frames` has the pattern of the file names, and the number of the first frame where the line does not
+///   give it.
+/// - Several labels become the column `labels`, with a list per entry, and the entry's own label is -1.
+/// - Blank lines and lines that begin with `#` are skipped. Relative paths are relative to `root`, or else to
+///   the folder of the list.
 pub fn rawframes(
     path: impl AsRef<Path>,
     root: Option<&Path>,
@@ -105,12 +105,12 @@ fn check(fields: &[FrameField]) -> Result<()> {
     )))
 }
 
-/// How a line looks.
+/// An example line for error messages.
 fn shape(fields: &[FrameField]) -> String {
     fields.iter().fold("path".to_owned(), |text, field| format!("{text} {}", field.name()))
 }
 
-/// The name, and the numbers behind it.
+/// Splits a line into the name and the numbers after it.
 fn split<'a>(line: &'a str, fields: &[FrameField], several: bool) -> Result<(&'a str, Vec<i64>), String> {
     let (mut name, mut numbers) = (line, Vec::new());
     while several || numbers.len() < fields.len() {
@@ -137,7 +137,7 @@ fn number(fields: &[FrameField], numbers: &[i64], field: FrameField) -> Option<i
     fields.iter().position(|f| *f == field).map(|place| numbers[place])
 }
 
-/// The frames that a line speaks of; none for a video's file.
+/// The frames that a line selects; `None` for a video file.
 fn frames_of(
     frames: &FrameList,
     fields: &[FrameField],

@@ -1,6 +1,6 @@
-//! In: an MXNet RecordIO file of packed pictures (`.rec`), and the list of its records' places (`.idx`), if there is one.
-//! Out: where the picture of each record lies, or its bytes where they were taken apart, and its labels.
-//! Never: looks for a record anywhere but where the one before ends, or where the list says.
+//! Reads an MXNet RecordIO file of packed images (`.rec`), with or without its index file (`.idx`).
+//! Produces for each record its labels and the byte range of its image (the bytes if not contiguous).
+//! Never searches for a record: it must be where the previous one ends or at an offset in the index file.
 
 mod index;
 mod record;
@@ -17,21 +17,21 @@ use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
 use crate::value::Value;
 use record::{Head, Record};
 
-/// Bytes of a picture's own header: the number of labels, one label, two numbers that tell the picture.
+/// Bytes of the image header: the number of labels, one label, and two numbers that identify the image.
 const OWN_HEAD: u64 = 24;
-/// Longest list of labels: some thousand boxes.
+/// Maximum size of a list of labels: enough for thousands of boxes.
 const LONGEST_LABELS: u64 = 1 << 20;
 
-/// Reads a file: in the order of its records, or in that of the list in `index`.
+/// Reads a file, in the order of its records or in the order of the index file.
 ///
 /// # Errors
-/// `Malformed` or `Truncated` for a damaged file, with the byte; `Argument` for a list that is damaged or goes with another
-/// file, with the line, and for a label that is no integer. With `Skip` they are counted; without a list, what comes behind
-/// damage is lost.
-pub fn recordio(file: &Path, index: Option<&Path>, on_error: OnError, watch: Watch) -> Result<Packed> {
+/// `Malformed` or `Truncated` for a damaged file, with the offset; `Argument` for an index file that is
+/// damaged or belongs to another file, with the line, and for a label that is not an integer. With `Skip`
+/// these are counted; without an index file, everything after a damaged record is lost.
+pub fn recordio(file: &Path, index: Option<&Path>, on_error: OnError, interrupt: Watch) -> Result<Packed> {
     let listed = index.map(index::read).transpose()?;
     let nothing = "looked for pictures packed by MXNet's im2rec or recordio.pack";
-    read_all(&[PathBuf::from(file)], 1, watch, nothing, |path, go_on| {
+    read_all(&[PathBuf::from(file)], 1, interrupt, nothing, |path, go_on| {
         let mut found = Packed::default();
         let mut blocks = match Blocks::open(path) {
             Ok(blocks) => blocks,
@@ -61,7 +61,7 @@ pub fn recordio(file: &Path, index: Option<&Path>, on_error: OnError, watch: Wat
                         Ok(record) => record,
                         Err(error) => {
                             found.fail(error, on_error)?;
-                            break; // where the next record begins is not known
+                            break; // the start of the next record is unknown
                         }
                     };
                     match entry(&mut blocks, path, &record, &format!("record {number}")) {
@@ -76,7 +76,7 @@ pub fn recordio(file: &Path, index: Option<&Path>, on_error: OnError, watch: Wat
     })
 }
 
-/// What a record is as an entry.
+/// Converts a record into an entry.
 fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> Result<PackedEntry> {
     let at = record.begin;
     let wrong = |reason: String| {
@@ -102,7 +102,8 @@ fn entry(blocks: &mut Blocks, path: &Arc<Path>, record: &Record, name: &str) -> 
             };
             (Stored::Member(member), head, values)
         }
-        // The magic number was in the data, and taken out: this is in no place in one piece.
+        // The writer split the data at each occurrence of the magic number, so it is not contiguous in the
+        // file.
         parts => {
             let len = parts.iter().map(|&(_, len)| len + 4).sum::<u64>() - 4;
             Limits::check(&blocks.site(at), "bytes of a record", len, Limits::default().packet_bytes)?;

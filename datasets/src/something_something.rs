@@ -1,6 +1,5 @@
-//! In: Something-Something's annotations and labels, JSON both, and the folder of its videos. Out: its videos.
-//! A video's class is its template without the brackets, as the labels have it.
-//! Never: makes up a label for a video that has no template.
+//! Reads the JSON annotations and labels of Something-Something V2.
+//! The class of a video is its template without brackets, as the labels have it.
 
 use std::path::Path;
 
@@ -12,17 +11,17 @@ use crate::text::json;
 use crate::value::{shortened, Columns, Value};
 use crate::{Dataset, Entry, FrameList, NO_LABEL};
 
-/// Where the videos of a dataset are that numbers them.
+/// Where a dataset stores its numbered videos.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numbered {
-    /// Files: the number and this extension.
+    /// In files with the number as name and this extension.
     Files(String),
-    /// Folders called by the number, with these frames.
+    /// In folders with the number as name, with these frames.
     Folders(FrameList),
 }
 
 impl Numbered {
-    /// The video with this number.
+    /// The entry for the video with this number.
     pub(crate) fn entry(&self, root: &Path, id: &str, label: i64) -> Result<Entry, String> {
         if id.is_empty() || id.starts_with('.') || id.contains(['/', '\\']) {
             return Err(format!("id '{}' cannot be a file's name", shortened(id)));
@@ -38,8 +37,8 @@ impl Numbered {
 
 /// Reads `[{"id": …, "template": …}, …]` and `{"class": "number", …}`: Something-Something V2.
 ///
-/// Each video's class is its template without `[` and `]`. Videos without a template, as those of the test split, have
-/// label -1. What the annotations say, `id` and `template` among it, are columns of the dataset.
+/// The class of a video is its template without `[` and `]`. Videos without a template, such as those of the
+/// test split, have label -1. All keys of the annotations, including `id` and `template`, become columns.
 pub fn something_something(
     annotations: impl AsRef<Path>,
     labels: impl AsRef<Path>,
@@ -88,7 +87,7 @@ pub fn something_something(
     not_empty(path, dataset, "{\"id\": …}")
 }
 
-/// The classes by their numbers, which must be all from 0 on.
+/// The classes by number. The numbers must be consecutive from 0.
 fn classes(path: &Path) -> Result<Classes> {
     let wrong = |reason: String| {
         Error::Argument(format!(
@@ -111,7 +110,7 @@ fn classes(path: &Path) -> Result<Classes> {
         }
         *place = Some(name);
     }
-    // As many places as names, and none of them twice: all are taken.
+    // There are as many slots as names and no duplicate numbers, so all slots are filled.
     Ok(Classes::numbered(names.into_iter().flatten().collect()))
 }
 

@@ -1,6 +1,5 @@
-//! In: a text file with `path label` on each line, or `path label label …`. Out: its videos, in the order of the lines.
-//! Lines are read from the right, as [`file_list`](crate::file_list) reads them.
-//! Never: makes one of several labels the label of an entry.
+//! Reads a text file with `path label` or `path label label …` on each line, in the order of the lines.
+//! Lines are parsed from the right, as [`file_list`](crate::file_list) does.
 
 use std::path::Path;
 
@@ -13,9 +12,10 @@ use crate::{Dataset, Entry, NO_LABEL};
 
 /// Reads the lists of mmaction2, PySlowFast, VideoMAE, V-JEPA 2 and PyTorchVideo: `path label`.
 ///
-/// With `multi_label` every whole number at the end of a line is a label: they are in the column `labels`, a list per
-/// entry, and the entry's own label is -1. Without it this is [`file_list`](crate::file_list), whose rules hold for
-/// delimiters, names with spaces, comments and relative paths. Whether the videos exist is not looked at.
+/// With `multi_label`, every integer at the end of a line is a label. The column `labels` has a list per
+/// entry, and the entry's own label is -1. Without it, this is [`file_list`](crate::file_list), whose rules
+/// for delimiters, names with spaces, comments and relative paths apply in both cases. Does not check that
+/// the videos exist.
 pub fn space_list(
     path: impl AsRef<Path>,
     root: Option<&Path>,
@@ -39,7 +39,7 @@ pub fn space_list(
     not_empty(path, dataset, "path label label …")
 }
 
-/// Name and labels of one line without white space around it, or what is wrong with it.
+/// Parses one trimmed line into name and labels.
 fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, Vec<i64>), String> {
     let split = |text: &'a str| match delimiter {
         Some(delimiter) => text.rsplit_once(delimiter),

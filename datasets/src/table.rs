@@ -1,6 +1,5 @@
-//! In: a CSV file with a header, as tables of annotations are published. Out: its rows by the names of their columns.
-//! Fields may be quoted as RFC 4180 says, but none goes over the end of its line.
-//! Never: passes over a row that has other fields than the header.
+//! Reads a CSV file with a header, as annotation tables are published: its rows by column name.
+//! Fields may be quoted as in RFC 4180, but not span lines. A row with another number of fields is an error.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,7 +10,7 @@ use framespool::error::{Error, Result};
 use crate::text::for_each_line;
 use crate::value::{shortened, Column};
 
-/// Fields of one line, white space around them removed.
+/// Splits a line into trimmed fields.
 pub(crate) struct Fields {
     reader: csv_core::Reader,
     delimiter: char,
@@ -28,11 +27,12 @@ impl Fields {
     /// The fields of a line.
     pub fn of(&mut self, line: &str) -> Result<Vec<String>, String> {
         self.reader.reset();
-        // A field is no longer than its line, and each but the last takes a delimiter.
+        // The fields are no longer than the line, and there is at most one more of them than delimiters.
         self.text.resize(line.len() + 1, 0);
         self.ends.resize(line.matches(self.delimiter).count() + 2, 0);
         let (mut written, mut ended) = (0, 0);
-        // The line has no line break inside, so that the record ends with the one that is fed to the parser after it.
+        // The line contains no line break, so the record ends at the one that is passed to the parser after
+        // it.
         for part in [line.as_bytes(), b"\n"] {
             let (state, _, nout, nend) =
                 self.reader.read_record(part, &mut self.text[written..], &mut self.ends[ended..]);
@@ -68,23 +68,23 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The field of a column; empty where there is no such column.
+    /// The field of a column; empty if there is no such column.
     pub fn get(&self, name: &str) -> &'a str {
         self.names.iter().position(|n| n == name).map_or("", |place| &self.fields[place])
     }
 
-    /// The field of a column as a whole number; "12.0" is one.
+    /// The field of a column as an integer; "12.0" is one.
     pub fn whole(&self, name: &str) -> Result<i64, String> {
         let text = self.get(name);
-        // Tables that went through a spreadsheet or a data frame have their whole numbers as floats.
+        // Spreadsheets and data frames write integers as floats.
         let digits =
             text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map_or(text, |(d, _)| d);
         digits.parse().map_err(|_| format!("{name} '{}' is not a whole number", shortened(text)))
     }
 }
 
-/// Reads a table: `needed` are columns that it must have, and `read` is called with each row and says whether to keep
-/// it. Returns the columns of the rows that were kept.
+/// Reads a table. `needed` are the columns that it must have. `read` is called with each row and returns
+/// whether to keep it. Returns the columns of the rows that were kept.
 pub(crate) fn read(
     path: &Path,
     needed: &[&str],
@@ -121,7 +121,7 @@ pub(crate) fn read(
 fn names_of(mut header: Vec<String>, needed: &[&str]) -> Result<Vec<String>, String> {
     let mut seen = HashSet::new();
     for (number, name) in (1..).zip(&mut header) {
-        // Data frames are written with a column of row numbers, which has no name.
+        // Data frames are saved with a column of row numbers that has no name.
         if name.is_empty() {
             *name = format!("column {number}");
         }

@@ -1,6 +1,5 @@
-//! In: tables whose rows are videos or pictures, by path or URI, or as their bytes, whatever the format.
-//! Out: which columns are meant, and what each row is as an entry.
-//! Never: reads a file.
+//! Selects the columns of a table and converts its rows into entries, for all table formats.
+//! A row is a video or an image, given as path, URI or bytes. Reads no file itself.
 
 mod named;
 
@@ -17,56 +16,57 @@ use crate::classes::Classes;
 use crate::file_list::{below, root_of};
 use crate::json_lines::{local, Keys};
 use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
-use crate::value::{shortened, Value, MOST_COLUMNS};
+use crate::value::{shortened, Value, MAX_COLUMNS};
 use crate::NO_LABEL;
 
-/// Names that stand for a column where there is one.
+/// Default names of columns, which are used if they exist.
 const DEFAULTS: [&str; 3] = ["label", "start", "end"];
-/// The field of a column that holds bytes where the column is a group, and the one beside it that holds a name.
+/// The field with the bytes in a source column that is a group, and the field with the name next to it.
 const BYTES: &str = "bytes";
 const PATH: &str = "path";
-/// The key under which the library `datasets` says what its columns are.
+/// The metadata key under which the library `datasets` stores its feature description.
 pub(crate) const FEATURES: &str = "huggingface";
-/// Most rows of a file: a page of a few bytes may stand for billions.
-pub(crate) const MOST_ROWS: u64 = 50_000_000;
+/// Maximum number of rows of a file: a page of a few bytes may encode billions.
+pub(crate) const MAX_ROWS: u64 = 50_000_000;
 
-/// Which columns say what.
+/// Which columns have which role.
 #[derive(Clone, Debug)]
 pub struct TableColumns {
-    /// Source, label, start and end; a name with dots is a field of a group.
+    /// Source, label, start and end. A name with dots refers to a field of a group.
     pub keys: Keys,
-    /// Other columns that are wanted; all that have one number, flag or text for a row if not given.
+    /// Further columns to read. `None` reads all that have one number, bool or text per row.
     pub others: Option<Vec<String>>,
-    /// What relative paths start from; the folder of their file if not given.
+    /// Base of relative paths. `None` is the folder of the file.
     pub root: Option<PathBuf>,
 }
 
-/// Where the value of a row lies.
+/// Where the value of a row is stored.
 #[derive(Clone, Copy)]
 pub(crate) enum Spot {
-    /// In its file: first byte and length.
+    /// In the file: offset and length.
     Lies(u64, u64),
-    /// Packed with others.
+    /// In a page that has to be decoded.
     Packed,
-    /// The row has none.
+    /// The row has no value.
     Nowhere,
 }
 
-/// Reads files of one format: `read` appends the entries of one; `class_names` says what it has for the numbers of a column.
+/// Reads files of one format: `read` appends the entries of a file, and `class_names` returns the names that
+/// a file has for the integer labels of a column.
 pub(crate) fn read_tables(
     files: &[PathBuf],
     how: &TableColumns,
     on_error: OnError,
     threads: u32,
-    watch: Watch,
+    interrupt: Watch,
     read: impl Fn(&Arc<Path>, Watch, &mut Packed) -> Result<()> + Sync,
     class_names: impl Fn(&Path, &str) -> Vec<String>,
 ) -> Result<(Packed, Vec<String>)> {
     how.keys.check()?;
     let nothing = format!("looked for rows with something in column '{}'", how.keys.source);
-    // Of each file: whether it has labels that are numbers, and such that are names.
+    // For each file: whether it has integer labels, and whether it has named labels.
     let kinds = Mutex::new(HashMap::new());
-    let mut packed = read_all(files, threads, watch, &nothing, |path, go_on| {
+    let mut packed = read_all(files, threads, interrupt, &nothing, |path, go_on| {
         let mut found = Packed::default();
         if let Err(error) = read(path, go_on, &mut found) {
             found.fail(error, on_error)?;
@@ -101,7 +101,7 @@ pub(crate) fn read_tables(
     Ok((packed, named))
 }
 
-/// Names of the labels in a column, in what the library `datasets` writes of its features.
+/// Names of the labels of a column, from the feature description of the library `datasets`.
 pub(crate) fn names_in_features(text: &str, label: &str) -> Vec<String> {
     let names = || -> Option<Vec<String>> {
         let said: Value = serde_json::from_str(text).ok()?;
@@ -115,7 +115,7 @@ pub(crate) fn names_in_features(text: &str, label: &str) -> Vec<String> {
 }
 
 impl TableColumns {
-    /// The column of bytes, if the source is one, and those of which each row's value is read.
+    /// The column of bytes, if the source is one, and the columns whose values are read for each row.
     pub(crate) fn chosen(&self, path: &Path, columns: &[Named]) -> Result<(Option<Named>, Vec<Named>)> {
         let known = || columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
         let named = |what: &str, name: &str| {
@@ -174,9 +174,9 @@ impl TableColumns {
         }
         let mut names = std::collections::HashSet::new();
         wanted.retain(|column| names.insert(column.name.clone()));
-        if wanted.len() > MOST_COLUMNS && self.others.is_none() {
+        if wanted.len() > MAX_COLUMNS && self.others.is_none() {
             return Err(Error::Argument(format!(
-                "{} has {} columns of numbers, flags and text, and a dataset has at most {MOST_COLUMNS}; name those that are \
+                "{} has {} columns of numbers, flags and text, and a dataset has at most {MAX_COLUMNS}; name those that are \
                  wanted as columns=",
                 name_of(path),
                 wanted.len()
@@ -186,7 +186,7 @@ impl TableColumns {
     }
 }
 
-/// How rows of a file become entries.
+/// Converts the rows of a file into entries.
 pub(crate) struct Rows<'a> {
     path: &'a Arc<Path>,
     how: &'a TableColumns,
@@ -200,7 +200,8 @@ impl<'a> Rows<'a> {
         Self { path, how, wanted, root: root_of(path, how.root.as_deref()), on_error }
     }
 
-    /// Appends a row of the file, with its values of the wanted columns; `spot`: the column of bytes, and where the row's lie.
+    /// Appends a row with its values of the wanted columns. `spot` is the column of bytes, and where the
+    /// bytes of the row are stored.
     pub fn take(
         &self,
         row: u64,
@@ -224,7 +225,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// What a row is as an entry.
+    /// Converts a row into an entry.
     fn entry(
         &self,
         row: u64,

@@ -1,6 +1,5 @@
-//! In: a tar file: POSIX ustar and pax, GNU's long names, and the older format before them.
-//! Out: one member after another, with the place of its bytes; headers are read, contents are passed by.
-//! Never: unpacks anything, or takes what a damaged header says for true.
+//! Iterates over the members of a tar file: POSIX ustar and pax, GNU long names, and the pre-POSIX format.
+//! Reads headers and skips contents. A header is used only if its checksum and its lengths are valid.
 
 mod header;
 mod pax;
@@ -15,48 +14,48 @@ use crate::blocks::Blocks;
 use header::{Header, BLOCK};
 use pax::Records;
 
-/// Longest name, or pax header, that is read.
+/// Maximum length of a name or of a pax header.
 const LONGEST_RECORD: u64 = 1 << 20;
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A file whose bytes lie here.
+    /// A file whose bytes are stored here.
     File,
-    /// A hard or symbolic link: its bytes lie elsewhere.
+    /// A hard or symbolic link, whose bytes are stored elsewhere.
     Link,
-    /// A file whose holes were left out: its bytes do not lie in one piece.
+    /// A sparse file, whose bytes are not stored contiguously.
     Sparse,
-    /// A part of a file that was begun in another archive.
+    /// The continuation of a file that begins in another archive.
     Continued,
-    /// A folder, a device, what one program writes for itself.
+    /// A directory, a device, or a vendor-specific type.
     Other,
 }
 
 /// A member of a tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TarMember {
-    /// Its name; what is not UTF-8 is replaced.
+    /// The name, with invalid UTF-8 replaced.
     pub name: String,
-    /// Where its header is, the first one if it has several.
+    /// Offset of its header; of the first one if it has several.
     pub header: u64,
-    /// Where its bytes begin.
+    /// Offset of its bytes.
     pub offset: u64,
-    /// How many there are.
+    /// Number of its bytes.
     pub len: u64,
     pub kind: Kind,
 }
 
-/// A tar that is being read.
+/// A tar file that is being read.
 pub(crate) struct Tar {
     blocks: Blocks,
-    /// Where the next header is; `None` behind the last one.
+    /// Offset of the next header; `None` after the last one.
     next: Option<u64>,
 }
 
 impl Tar {
     /// # Errors
-    /// `Unsupported` for one that is compressed, `Truncated` for an empty file, and those of opening.
+    /// `Unsupported` for a compressed file, `Truncated` for an empty file, and the errors of opening it.
     pub fn open(path: &Path) -> Result<Self> {
         let mut blocks = Blocks::open(path)?;
         let head = blocks.len().min(6) as usize;
@@ -76,14 +75,14 @@ impl Tar {
         self.blocks.len()
     }
 
-    /// An error unless the header of a member that lies here, as somebody says, says so too.
+    /// Compares a member listed in an index file with its header, and fails unless offset and length match.
     pub fn check(&mut self, member: &TarMember) -> Result<()> {
         let at = member.offset.checked_sub(BLOCK).filter(|at| at % BLOCK == 0);
         let header = match at.map(|at| self.header(at)) {
             Some(Err(Error::Malformed { .. })) | None => None,
             Some(header) => header?,
         };
-        // Of a length that the header has no room for it says 0, and another one before it the length.
+        // If the length does not fit its field, the header has 0 there, and an earlier header has the length.
         let fits = header.is_some_and(|header| {
             matches!(header.kind, 0 | b'0' | b'7') && [0, member.len].contains(&header.len)
         });
@@ -99,7 +98,7 @@ impl Tar {
         }
     }
 
-    /// The file, for messages.
+    /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
         self.blocks.site(offset)
     }
@@ -107,7 +106,7 @@ impl Tar {
     /// The next member; `None` after the last one.
     ///
     /// # Errors
-    /// `Malformed` or `Truncated`, with the byte; nothing comes after them.
+    /// `Malformed` or `Truncated`, with the offset. After an error there are no further members.
     pub fn next(&mut self) -> Result<Option<TarMember>> {
         let Some(at) = self.next.take() else { return Ok(None) };
         let member = self.member_at(at)?;
@@ -115,13 +114,13 @@ impl Tar {
         Ok(member.map(|(member, _)| member))
     }
 
-    /// A member's bytes, if there are no more than `cap`.
+    /// The bytes of a member, if there are at most `cap`.
     pub fn content(&mut self, member: &TarMember, what: &'static str, cap: u64) -> Result<&[u8]> {
         let len = Limits::check(&self.site(member.header), what, member.len, cap)?;
         self.blocks.get(member.offset, len as usize)
     }
 
-    /// The member whose first header is at `first`, and where the next header is.
+    /// The member whose first header is at `first`, and the offset of the next header.
     fn member_at(&mut self, first: u64) -> Result<Option<(TarMember, u64)>> {
         let (mut at, mut records) = (first, Records::default());
         loop {
@@ -138,7 +137,7 @@ impl Tar {
                 offset = self.behind_sparse_map(at, &header)?;
             }
             let len = match header.kind {
-                // Links, devices, folders and pipes have no bytes, whatever their headers say.
+                // Links, devices, directories and pipes have no contents, whatever length their headers give.
                 b'1'..=b'6' => 0,
                 b'x' | b'g' | b'X' | b'L' | b'K' => header.len,
                 _ => records.len.unwrap_or(header.len),
@@ -156,13 +155,13 @@ impl Tar {
                     read.map_err(|reason| self.blocks.damaged(at, reason))?;
                 }
                 b'L' => records.long_name = Some(name(self.record(at, offset, len)?)),
-                b'K' => {} // where a link leads
+                b'K' => {} // link target
                 kind => {
                     let sparse = records.sparse || kind == b'S';
                     let name = records.take_name().unwrap_or(header.name);
                     let kind = match kind {
                         _ if sparse => Kind::Sparse,
-                        // Old archives mark folders by their names only.
+                        // Old archives mark directories only by a trailing slash in the name.
                         0 if name.ends_with('/') => Kind::Other,
                         0 | b'0' | b'7' => Kind::File,
                         b'1' | b'2' => Kind::Link,
@@ -177,7 +176,7 @@ impl Tar {
         }
     }
 
-    /// The header at a place; `None` at the end of the archive.
+    /// The header at an offset; `None` at the end of the archive.
     fn header(&mut self, at: u64) -> Result<Option<Header>> {
         let block = self.blocks.array(at)?;
         if block == [0; BLOCK as usize] {
@@ -188,8 +187,8 @@ impl Tar {
         Ok(Some(header))
     }
 
-    /// Looks behind the end mark, as far as archives are usually filled up: another archive that was put behind would be
-    /// lost in silence.
+    /// Checks that only zeros follow the end mark, as far as archives are usually padded. Otherwise an
+    /// archive that was appended to this one would be lost without notice.
     fn check_end(&mut self, at: u64) -> Result<()> {
         const FILLING: u64 = 64 << 10;
         let behind = FILLING.min(self.blocks.len() - at);
@@ -203,14 +202,14 @@ impl Tar {
         Ok(())
     }
 
-    /// What a header says of the next one: a name, or records.
+    /// The contents of an extension header, which describes the next header: a name, or pax records.
     fn record(&mut self, at: u64, offset: u64, len: u64) -> Result<&[u8]> {
         let site = self.blocks.site(at);
         let len = Limits::check(&site, "bytes of a name or of a pax header", len, LONGEST_RECORD)?;
         self.blocks.get(offset, len as usize)
     }
 
-    /// Where the bytes of one of GNU's sparse members begin: behind blocks that go on with the list of its pieces.
+    /// Offset of the data of a GNU sparse member, after the blocks that continue its sparse map.
     fn behind_sparse_map(&mut self, at: u64, header: &Header) -> Result<u64> {
         let (mut offset, mut more) = (at + BLOCK, header.sparse_map_goes_on);
         while more {
@@ -222,7 +221,7 @@ impl Tar {
     }
 }
 
-/// The format that a file's first bytes are of, and what undoes it.
+/// The compression format that a file's first bytes identify, and the command that decompresses it.
 fn compressed(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let formats: [(&[u8], _, _); 5] = [
         (b"\x1f\x8b", "gzip", "gunzip"),
@@ -234,7 +233,7 @@ fn compressed(head: &[u8]) -> Option<(&'static str, &'static str)> {
     formats.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, format, command)| (format, command))
 }
 
-/// Text up to the first NUL.
+/// The text before the first NUL.
 fn name(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

@@ -1,6 +1,6 @@
-//! In: how the videos of a dataset are called, such as `{participant_id}/videos/{video_id}.MP4`. Out: their paths.
-//! A name that ends in `.*` has whichever extension of a video the file in the folder has.
-//! Never: lets what a list says lead out of the folder that the user named.
+//! Builds the paths of videos from a template such as `{participant_id}/videos/{video_id}.MP4`.
+//! If the template ends in `.*`, the extension comes from the video file that exists in the folder.
+//! A value from a list cannot contain a path separator, so no path leaves the folder that the user gave.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use framespool::error::{Error, Result};
 use crate::places::Places;
 use crate::value::shortened;
 
-/// A path with names in braces in place of what a list says of a video.
+/// A path template with names in braces.
 pub(crate) struct Template {
     pieces: Vec<Piece>,
     any_extension: bool,
@@ -21,7 +21,7 @@ enum Piece {
 }
 
 impl Template {
-    /// `known` are the names that may stand in braces.
+    /// `known` are the names that braces may contain.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self> {
         let wrong = |reason: String| Error::Argument(format!("file \"{text}\" {reason}"));
         let (mut rest, any_extension) = match text.strip_suffix(".*") {
@@ -46,7 +46,7 @@ impl Template {
         Ok(Self { pieces, any_extension })
     }
 
-    /// The name of one video, without the extension if that is to be found.
+    /// The file name of one video, without the extension if that has to be looked up.
     pub fn fill(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
         let mut name = String::new();
         for piece in &self.pieces {
@@ -64,8 +64,8 @@ impl Template {
         Ok(name)
     }
 
-    /// The path of a name that was filled in. Nothing if its extension is to be found and no such file is there; that a
-    /// file with a given extension is there is not looked at.
+    /// The path for a filled-in name. `None` if the extension has to be looked up and there is no such file.
+    /// If the extension is given, the existence of the file is not checked.
     pub fn path(&self, root: &Path, name: &str, places: &mut Places) -> Result<Option<PathBuf>> {
         let path = root.join(name);
         if !self.any_extension {
@@ -87,7 +87,7 @@ impl Template {
         }
     }
 
-    /// What was looked for in vain.
+    /// Describes the file that was looked up without success.
     pub fn looked_for(&self, root: &Path, name: &str) -> String {
         format!("no video {}", root.join(format!("{name}.*")).display())
     }

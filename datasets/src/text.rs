@@ -1,6 +1,6 @@
-//! In: the path of a text or JSON file. Out: its lines with their numbers, or its JSON value.
-//! What is wrong with a line becomes one error that names the file and the line.
-//! Never: reads a line or a document of any length, or guesses an encoding.
+//! Reads the lines of a text file with their numbers, or the value of a JSON file.
+//! Errors name the file and the line. Lines and documents are limited in length, and the encoding must be
+//! UTF-8.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -12,14 +12,15 @@ use framespool::source::{self, name_of, url_in};
 use crate::blocks::{own, Stream};
 use crate::value::Value;
 
-/// Longest line of a list: a record with a long conversation has some hundred KiB.
-const MOST_LINE_BYTES: u64 = 16 << 20;
-/// Longest JSON document, which is read into memory whole: those of large datasets have some 100 MiB.
-const MOST_DOCUMENT_BYTES: u64 = 2 << 30;
+/// Maximum length of a line. A record with a long conversation has hundreds of KiB.
+const MAX_LINE_BYTES: u64 = 16 << 20;
+/// Maximum size of a JSON document, which is read into memory. Those of large datasets have about 100 MiB.
+const MAX_DOCUMENT_BYTES: u64 = 2 << 30;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// Calls `read` with the number, from 1, and the text of each line that is not blank, white space around it removed.
-/// With `comments`, lines that begin with `#` are passed over. What `read` finds wrong becomes an error that names the line.
+/// Calls `read` with the number, from 1, and the trimmed text of each line that is not blank. With
+/// `comments`, lines that begin with `#` are skipped. An error from `read` becomes an error that names the
+/// line.
 pub(crate) fn for_each_line(
     path: &Path,
     comments: bool,
@@ -30,13 +31,13 @@ pub(crate) fn for_each_line(
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let length = file.by_ref().take(MOST_LINE_BYTES + 1).read_until(b'\n', &mut line);
+        let length = file.by_ref().take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line);
         if length.map_err(|e| own(&site, e))? == 0 {
             break;
         }
-        if line.len() as u64 > MOST_LINE_BYTES {
+        if line.len() as u64 > MAX_LINE_BYTES {
             let reason =
-                format!("is longer than {} MiB; give a list with one entry per line", MOST_LINE_BYTES >> 20);
+                format!("is longer than {} MiB; give a list with one entry per line", MAX_LINE_BYTES >> 20);
             return Err(wrong(path, number, &reason));
         }
         let text = decoded(&line, number == 1).map_err(|reason| wrong(path, number, &reason))?;
@@ -53,7 +54,7 @@ pub(crate) fn for_each_line(
     Ok(())
 }
 
-/// A file, or a pipe that somebody writes into, or what lies at a URL.
+/// Opens a file, a named pipe, or a URL.
 fn opened(path: &Path) -> Result<Box<dyn Read>> {
     match url_in(path) {
         Some(_) => Ok(Box::new(Stream::from(source::open(path)?, 0))),
@@ -66,9 +67,9 @@ pub(crate) fn json(path: &Path) -> Result<Value> {
     let site = site(path);
     let mut bytes = Vec::new();
     let file = opened(path)?;
-    file.take(MOST_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| own(&site, e))?;
-    if bytes.len() as u64 > MOST_DOCUMENT_BYTES {
-        let text = format!("{} is larger than {} GiB; split it", name_of(path), MOST_DOCUMENT_BYTES >> 30);
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| own(&site, e))?;
+    if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+        let text = format!("{} is larger than {} GiB; split it", name_of(path), MAX_DOCUMENT_BYTES >> 30);
         return Err(Error::Argument(text));
     }
     let text = decoded(&bytes, true).map_err(|reason| {
@@ -78,7 +79,7 @@ pub(crate) fn json(path: &Path) -> Result<Value> {
     serde_json::from_str(text).map_err(|error| wrong(path, error.line() as u64, &json_trouble(&error)))
 }
 
-/// What is wrong with a JSON text, without the number of its line.
+/// The message for a JSON error, without the line number.
 pub(crate) fn json_trouble(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
@@ -94,14 +95,14 @@ pub(crate) fn site(path: &Path) -> Site {
     Site::file(&name_of(path))
 }
 
-/// Bytes as text, without the mark that some editors put at the beginning of a file.
+/// Decodes bytes as UTF-8 text, without the byte order mark that some editors write at the start of a file.
 fn decoded(bytes: &[u8], first: bool) -> Result<&str, String> {
     if first && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
         return Err("is UTF-16 text; save the file as UTF-8, e.g. iconv -f UTF-16 -t UTF-8".to_owned());
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        // From 0xA0 on, Windows-1252 and ISO 8859-1 are the same.
+        // From 0xA0 on, Windows-1252 and ISO 8859-1 agree.
         let shown = match bytes[at] {
             byte @ 0xa0.. => format!(", which is '{}' in Windows-1252 and ISO 8859-1", char::from(byte)),
             _ => String::new(),
@@ -158,9 +159,9 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_refused_before_it_fills_memory() {
-        let error = lines(&vec![b'a'; (MOST_LINE_BYTES + 2) as usize]).unwrap_err().to_string();
+        let error = lines(&vec![b'a'; (MAX_LINE_BYTES + 2) as usize]).unwrap_err().to_string();
         assert!(error.contains("line 1: is longer than 16 MiB"), "{error}");
-        assert_eq!(lines(&vec![b'a'; MOST_LINE_BYTES as usize]).unwrap().len(), 1);
+        assert_eq!(lines(&vec![b'a'; MAX_LINE_BYTES as usize]).unwrap().len(), 1);
     }
 
     #[test]

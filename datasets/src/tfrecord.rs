@@ -1,6 +1,6 @@
-//! In: TFRecord files of `tf.train.Example` (or of `SequenceExample`, of which the context counts).
-//! Out: where the encoded video or picture of each record lies, and its label.
-//! Never: believes a length whose checksum is wrong, or copies a payload.
+//! Reads TFRecord files of `tf.train.Example`, or of `SequenceExample`, of which only the context is used.
+//! Produces the byte range of the encoded video or image of each record, and its label. Copies no payload.
+//! A record length is used only if its checksum is correct.
 
 mod example;
 
@@ -15,39 +15,39 @@ use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
 use crate::NO_LABEL;
 use example::{feature, Feature};
 
-/// Bytes before a record's data: its length, and the checksum of that.
+/// Bytes before the data of a record: its length, and the checksum of the length.
 const HEAD: u64 = 12;
-/// Bytes behind it: the data's checksum.
+/// Bytes after the data of a record: the checksum of the data.
 const FOOT: u64 = 4;
-/// Bytes that are summed up at a time.
+/// Bytes that are read at a time to compute a checksum.
 const PIECE: u64 = 1 << 20;
 
-/// Which features of an example are meant.
+/// Which features of an example are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// The one that holds the bytes of a video or a picture.
+    /// Name of the feature with the bytes of a video or an image.
     pub source: String,
-    /// The one that holds the label, if there is any.
+    /// Name of the feature with the label, if there is one.
     pub label: Option<String>,
-    /// Data is held against its checksum too, for which all of it is read.
+    /// Also verify the checksum of the data, which requires reading all of it.
     pub check: bool,
 }
 
 /// Reads files.
 ///
 /// # Errors
-/// `Malformed` or `Truncated` for a damaged file, with the byte; `Argument` for a record that lacks a feature or has another
-/// kind of it. With `Skip` they are counted: what comes behind damage to the framing is lost, other records stand for
-/// themselves.
+/// `Malformed` or `Truncated` for a damaged file, with the offset; `Argument` for a record in which a feature
+/// is missing or has another type. With `Skip` these are counted: damage to the framing loses the rest of the
+/// file, and any other damage loses only its record.
 pub fn tfrecord(
     files: &[PathBuf],
     wanted: &Features,
     on_error: OnError,
     threads: u32,
-    watch: Watch,
+    interrupt: Watch,
 ) -> Result<Packed> {
     let nothing = format!("looked for records with a feature '{}'", wanted.source);
-    read_all(files, threads, watch, &nothing, |path, go_on| read(path, wanted, on_error, go_on))
+    read_all(files, threads, interrupt, &nothing, |path, go_on| read(path, wanted, on_error, go_on))
 }
 
 fn read(path: &Arc<Path>, wanted: &Features, on_error: OnError, go_on: Watch) -> Result<Packed> {
@@ -66,7 +66,7 @@ fn read(path: &Arc<Path>, wanted: &Features, on_error: OnError, go_on: Watch) ->
             Ok(len) => len,
             Err(error) => {
                 found.fail(error, on_error)?;
-                break; // where the next record begins is not known
+                break; // the start of the next record is unknown
             }
         };
         let data = at + HEAD;
@@ -83,7 +83,8 @@ fn read(path: &Arc<Path>, wanted: &Features, on_error: OnError, go_on: Watch) ->
     Ok(found)
 }
 
-/// The length of the record at a place, once its checksum is right and the file holds all of it.
+/// The length of the record at an offset, after checking its checksum and that the file contains all of the
+/// record.
 fn framed(blocks: &mut Blocks, at: u64) -> Result<u64> {
     let head: [u8; HEAD as usize] = blocks.array(at)?;
     let (len, sum) = head.split_at(8);
@@ -104,7 +105,7 @@ fn framed(blocks: &mut Blocks, at: u64) -> Result<u64> {
     Ok(len)
 }
 
-/// Holds a record's data against its checksum.
+/// Verifies the checksum of a record's data.
 fn checked(blocks: &mut Blocks, at: u64, data: u64, len: u64, go_on: Watch) -> Result<()> {
     let mut sum = 0;
     for begin in (0..len).step_by(PIECE as usize) {
@@ -119,7 +120,7 @@ fn checked(blocks: &mut Blocks, at: u64, data: u64, len: u64, go_on: Watch) -> R
     }
 }
 
-/// What a record that lies in `begin..end` is as an entry.
+/// Converts the record with data in `begin..end` into an entry.
 fn entry(
     blocks: &mut Blocks,
     path: &Arc<Path>,
@@ -166,7 +167,7 @@ fn entry(
     }
 }
 
-/// A checksum as it is stored: checksums of data that holds checksums would be weak.
+/// The masked form in which TFRecord stores a CRC, because a CRC of data that contains CRCs is weak.
 fn masked(sum: u32) -> u32 {
     sum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

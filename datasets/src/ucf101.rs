@@ -1,6 +1,6 @@
-//! In: the folder with UCF101's lists and the folder of its videos. Out: the videos of a split.
-//! The lists count classes from 1; labels count from 0.
-//! Never: takes a class from a number and a folder that disagree.
+//! Reads a split of UCF101 from its lists.
+//! The lists number classes from 1; labels count from 0. A class number that disagrees with the folder is an
+//! error.
 
 use std::path::Path;
 
@@ -12,8 +12,9 @@ use crate::text::{for_each_line, wrong};
 use crate::value::shortened;
 use crate::{Dataset, Entry};
 
-/// Reads `classInd.txt` (`1 Name`) and, of split 1, 2 or 3, `trainlist01.txt` (`Class/video.avi 1`) or `testlist01.txt`
-/// (`Class/video.avi`) in the folder `annotations`. The class is that of the folder; a number behind it must agree.
+/// Reads `classInd.txt` (`1 Name`) and, for split 1, 2 or 3, `trainlist01.txt` (`Class/video.avi 1`) or
+/// `testlist01.txt` (`Class/video.avi`) in the folder `annotations`. The class is that of the folder, and a
+/// number after the path must agree with it.
 pub fn ucf101(annotations: impl AsRef<Path>, root: &Path, split: u32, train: bool) -> Result<Dataset> {
     let annotations = annotations.as_ref();
     let index = annotations.join("classInd.txt");
@@ -48,7 +49,7 @@ pub fn ucf101(annotations: impl AsRef<Path>, root: &Path, split: u32, train: boo
     not_empty(&list, dataset, "Class/video.avi 1")
 }
 
-/// The classes by their numbers, which must be all from 1 on.
+/// The classes by number. The numbers must be consecutive from 1.
 fn classes(index: &Path) -> Result<Classes> {
     let mut found: Vec<(u64, i64, String)> = Vec::new();
     for_each_line(index, false, |line, text| {

@@ -1,19 +1,19 @@
-//! In: what a list says of an entry besides its source and its label. Out: values, and columns of them.
-//! A column is as long as its dataset; what the list does not say of an entry is [`Value::Missing`].
-//! Never: changes a value, or loses the order in which a file has its keys.
+//! Values that a list gives for its entries besides source and label, and columns of them.
+//! A column is as long as its dataset, with [`Value::Missing`] where an entry has no value. The order of keys
+//! is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// Most columns of a dataset: objects whose keys are data would make a column each, as long as the dataset.
-pub(crate) const MOST_COLUMNS: usize = 1024;
+/// Maximum number of columns. Objects whose keys are data would make one column each, as long as the dataset.
+pub(crate) const MAX_COLUMNS: usize = 1024;
 
-/// What a list may say: JSON's values, with keys in their order.
+/// A value in a list: the JSON types, with object keys in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// No value, or JSON's `null`.
     Missing,
     /// `true` or `false`.
     Flag(bool),
@@ -27,18 +27,18 @@ pub enum Value {
     Text(String),
     /// Several values.
     List(Vec<Value>),
-    /// Values with names, none of them twice.
+    /// Named values, without duplicate names.
     Map(Vec<(String, Value)>),
 }
 
 impl Value {
-    /// The value of a name, where there is one that says something.
+    /// The value of a name, unless it is absent or [`Value::Missing`].
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         let Value::Map(items) = self else { return None };
         items.iter().find(|(key, value)| key == name && *value != Value::Missing).map(|(_, value)| value)
     }
 
-    /// A number as seconds.
+    /// Any numeric value as a float.
     pub(crate) fn as_number(&self) -> Option<f64> {
         match *self {
             Value::Integer(number) => Some(number as f64),
@@ -53,7 +53,7 @@ impl Value {
         Value::List(numbers.into_iter().map(Value::Integer).collect())
     }
 
-    /// The value as an error repeats it: short, whatever it is.
+    /// A short form of the value for error messages.
     pub(crate) fn shown(&self) -> String {
         match self {
             Value::Missing => "null".to_owned(),
@@ -68,7 +68,7 @@ impl Value {
     }
 }
 
-/// Text as an error repeats it: its first 80 characters.
+/// The first 80 characters of a text, for error messages.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -130,7 +130,7 @@ impl<'de> Visitor<'de> for Json {
     fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let (mut map, mut names) = (Vec::new(), HashSet::new());
         while let Some((name, value)) = items.next_entry::<String, Value>()? {
-            // Most readers keep the last one and lose the others.
+            // Most parsers keep the last value of a duplicate key and lose the others.
             if !names.insert(name.clone()) {
                 return Err(A::Error::custom(format!("key \"{}\" is there twice", shortened(&name))));
             }
@@ -140,18 +140,18 @@ impl<'de> Visitor<'de> for Json {
     }
 }
 
-/// What a list says of all entries under one name.
+/// The values of all entries under one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// The name, as the file has it.
+    /// The name as given in the file.
     pub name: String,
     /// One value per entry.
     pub values: Vec<Value>,
 }
 
 impl Column {
-    /// A column of text fields. They are whole numbers, numbers or lists of whole numbers if all of them are, empty ones
-    /// apart, and text otherwise; an empty one is missing. What is called an id stays text.
+    /// A column of text fields. They become integers, numbers or lists of integers if all non-empty fields
+    /// are such, and text otherwise; an empty field is missing. A column named as an id stays text.
     pub(crate) fn of_fields(name: &str, fields: &[String]) -> Self {
         let id = name == "id" || name.ends_with("_id");
         let kinds: &[fn(&str) -> Option<Value>] = if id { &[] } else { &[integer, number, integer_list] };
@@ -166,20 +166,20 @@ impl Column {
         Column { name: name.to_owned(), values: fields.iter().map(value).collect() }
     }
 
-    /// Keeps the values whose place is true in `kept`.
+    /// Keeps the values whose index is true in `kept`.
     pub(crate) fn keep(&mut self, kept: &[bool]) {
         let mut kept = kept.iter();
         self.values.retain(|_| kept.next().is_some_and(|keep| *keep));
     }
 }
 
-/// A whole number that is written as it would be: "007" is a name.
+/// An integer in canonical form: "007" is a name.
 fn integer(text: &str) -> Option<Value> {
     let number: i64 = text.parse().ok()?;
     (number.to_string() == text).then_some(Value::Integer(number))
 }
 
-/// A decimal number; not what else Rust takes for one ("inf", "nan").
+/// A finite decimal number, excluding the other forms that Rust parses ("inf", "nan").
 fn number(text: &str) -> Option<Value> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     let padded = text
@@ -196,7 +196,7 @@ fn integer_list(text: &str) -> Option<Value> {
     whole.then_some(value)
 }
 
-/// Columns that are filled entry by entry; a name may turn up late, or not with every entry.
+/// Columns that are filled entry by entry. A name may first occur late, and may be absent in some entries.
 #[derive(Default)]
 pub(crate) struct Columns {
     columns: Vec<Column>,
@@ -204,16 +204,16 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Sets what is said under `name` of the entry with this number; numbers come in rising order.
+    /// Sets the value of an entry under `name`; entry numbers must not decrease.
     pub fn set(&mut self, entry: usize, name: &str, value: Value) -> Result<(), String> {
         let place = match self.places.get(name) {
             Some(&place) => place,
-            None if self.columns.len() == MOST_COLUMNS => {
+            None if self.columns.len() == MAX_COLUMNS => {
                 return Err(format!(
-                    "'{}' would be column {}, and a dataset has at most {MOST_COLUMNS}; put what differs from entry to \
+                    "'{}' would be column {}, and a dataset has at most {MAX_COLUMNS}; put what differs from entry to \
                      entry under one key",
                     shortened(name),
-                    MOST_COLUMNS + 1
+                    MAX_COLUMNS + 1
                 ))
             }
             None => {
@@ -228,7 +228,7 @@ impl Columns {
         Ok(())
     }
 
-    /// The columns, as long as the dataset.
+    /// The columns, padded to the length of the dataset.
     pub fn finish(mut self, entries: usize) -> Vec<Column> {
         self.columns.iter_mut().for_each(|column| column.values.resize(entries, Value::Missing));
         self.columns
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn keys_that_are_data_do_not_fill_memory() {
         let mut columns = Columns::default();
-        for name in 0..MOST_COLUMNS {
+        for name in 0..MAX_COLUMNS {
             columns.set(name, &name.to_string(), Value::Missing).unwrap();
         }
         assert!(columns.set(0, "more", Value::Missing).unwrap_err().contains("1025"));

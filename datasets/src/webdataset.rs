@@ -1,6 +1,6 @@
-//! In: shards of a WebDataset: tars in which the members of a sample are neighbours and share a name up to its first dot.
-//! Out: one entry for each sample: where its video or picture lies, and its label.
-//! Never: reads a video, or takes the label of one sample for another's.
+//! Reads WebDataset shards: tars in which consecutive members with the same name up to the first dot are a
+//! sample. Produces one entry per sample, with the byte range of its video or image and its label. Reads no
+//! video.
 
 mod index;
 
@@ -16,40 +16,42 @@ use crate::tar::{Kind, Tar, TarMember};
 use crate::value::{shortened, Value};
 use crate::NO_LABEL;
 
-/// Longest label, and longest JSON, that is read.
+/// Maximum length of a label, and of a JSON member.
 pub(crate) const LONGEST_LABEL: u64 = 4096;
 pub(crate) const LONGEST_JSON: u64 = 64 << 20;
-/// Longest other member that becomes a value of a column.
+/// Maximum length of any other member that becomes a value of a column.
 const LONGEST_TEXT: u64 = 1 << 20;
-/// The column of the samples' keys.
+/// Name of the column that holds the sample keys.
 const KEY: &str = "__key__";
 
-/// Where a sample's label is.
+/// Where the label of a sample is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelIn {
-    /// There is none.
+    /// Samples have no label.
     Nothing,
-    /// The member with this extension is a number.
+    /// The member with this extension contains a number as text.
     Text(String),
-    /// The member with this extension is JSON, and the label lies in it under these names.
+    /// The member with this extension is JSON and has the label under this path of names.
     Json(String, Vec<String>),
 }
 
 /// Reads shards.
 ///
-/// - A sample's key is the name up to the first dot of its last part; what follows is the extension, whose case does not
-///   count. Names like `__meta__` and hidden files belong to no sample.
-/// - Keys are the column `__key__`. Of members whose extension is in `columns`, JSON objects give a column for each of their names,
-///   others one of their text.
-/// - Of a sample's members, that one is meant whose extension comes first in `extensions`.
-/// - Where `indices` has a list for a shard ([`wds2idx`](https://docs.nvidia.com/deeplearning/dali/)'s), its headers are not walked over:
-///   only those of the first and the last member are held against it.
-/// - A sample without such a member is an error if it has a label, and passed over if it has none; one without
-///   a label is an error unless labels are in `Nothing`.
-///
+/// - The key of a sample is the member name up to the first dot of its last path component; the rest is the
+///   extension, which is compared without regard to case. Names such as `__meta__` and hidden files belong to
+///   no sample.
+/// - The column `__key__` holds the keys. A member whose extension is in `columns` becomes columns: a JSON
+///   object gives one for each of its names, any other member gives one with its text.
+/// - Of the members of a sample, the entry is the one whose extension comes first in `extensions`.
+/// - If `indices` is given, it has one index file per shard, as written by
+///   [`wds2idx`](https://docs.nvidia.com/deeplearning/dali/). The members then come from the index file, and
+///   only the tar headers of the first and the last member are compared with it.
+/// - A sample without a video or image is an error if it has a label, and skipped if it has none. A sample
+///   without a label is an error unless `label` is [`LabelIn::Nothing`].
 /// # Errors
-/// `Argument` for a sample that lacks something, `Malformed`, `Truncated` or `Unsupported` for a shard that is damaged
-/// or compressed, each with shard and key or byte. With `Skip` they are counted, and what is whole is the result.
+/// `Argument` for a sample that lacks something; `Malformed`, `Truncated` or `Unsupported` for a shard that
+/// is damaged or compressed, each with the shard and the key or byte offset. With `Skip` these are counted,
+/// and the intact samples are the result.
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
 pub fn webdataset(
     shards: &[PathBuf],
@@ -59,7 +61,7 @@ pub fn webdataset(
     columns: &[String],
     on_error: OnError,
     threads: u32,
-    watch: Watch,
+    interrupt: Watch,
 ) -> Result<Packed> {
     let lower = |text: &String| text.trim_start_matches('.').to_ascii_lowercase();
     let extensions: Vec<String> = extensions.iter().map(lower).collect();
@@ -84,7 +86,7 @@ pub fn webdataset(
     let listed: HashMap<&Path, &Path> =
         shards.iter().zip(indices.unwrap_or_default()).map(|(shard, index)| (&**shard, &**index)).collect();
     let nothing = format!("looked for members ending in .{}", extensions.join(" ."));
-    read_all(shards, threads, watch, &nothing, |path, go_on| {
+    read_all(shards, threads, interrupt, &nothing, |path, go_on| {
         let mut shard = Shard {
             path,
             index: listed.get(&**path).copied(),
@@ -109,15 +111,15 @@ struct Shard<'a> {
     found: Packed,
 }
 
-/// Members that share a key, as far as they matter.
+/// The members that share a key, reduced to what an entry needs.
 struct Sample {
     key: String,
-    /// The member that is meant so far, and the place of its extension in the list.
+    /// The best video or image member so far, and the index of its extension in the list.
     video: Option<(usize, TarMember)>,
     label: Option<Result<i64, String>>,
-    /// What else is said of it, or what is wrong with that.
+    /// Values for the columns, or why they cannot be read.
     facts: Result<Vec<(String, Value)>, String>,
-    /// The extension that came twice.
+    /// An extension that occurs twice, if any.
     twice: Option<String>,
 }
 
@@ -142,7 +144,7 @@ impl Shard<'_> {
                 Ok(Some(member)) => member,
                 Ok(None) => break,
                 Err(error) => {
-                    // The sample before is whole, or lacks something and is dealt with for that.
+                    // The sample read so far is either complete or reported by `finish`.
                     self.found.fail(error, self.on_error)?;
                     break;
                 }
@@ -160,7 +162,7 @@ impl Shard<'_> {
         sample.map_or(Ok(()), |sample| self.finish(sample))
     }
 
-    /// The members as the shard's index has them, if it has one.
+    /// The members listed in the index file of the shard, if there is one.
     fn listed(&self, tar: &mut Tar) -> Result<Option<std::vec::IntoIter<TarMember>>> {
         let Some(index) = self.index else { return Ok(None) };
         let members = index::members(index, tar.len())?;
@@ -170,7 +172,7 @@ impl Shard<'_> {
         Ok(Some(members.into_iter()))
     }
 
-    /// Takes up a member of a sample.
+    /// Adds a member to its sample.
     fn take(&mut self, sample: &mut Sample, tar: &mut Tar, member: TarMember, extension: &str) -> Result<()> {
         if member.kind == Kind::Other {
             return Ok(());
@@ -206,7 +208,8 @@ impl Shard<'_> {
         Ok(())
     }
 
-    /// What a member says for the columns, or what is wrong with it. What is wrong with the archive is an error.
+    /// The column values in a member, or why they cannot be used. An error in the archive itself is the outer
+    /// `Err`.
     fn read_facts(
         &self,
         tar: &mut Tar,
@@ -224,7 +227,7 @@ impl Shard<'_> {
         }))
     }
 
-    /// The label in a member, or what is wrong with it. What is wrong with the archive is an error.
+    /// The label in a member, or why it cannot be used. An error in the archive itself is the outer `Err`.
     fn read_label(&self, tar: &mut Tar, member: &TarMember) -> Result<Result<i64, String>> {
         let (what, cap) = match self.label {
             LabelIn::Json(..) => ("bytes of a sample's JSON", LONGEST_JSON),
@@ -239,7 +242,7 @@ impl Shard<'_> {
         }))
     }
 
-    /// Makes an entry of a sample.
+    /// Turns a sample into an entry.
     fn finish(&mut self, sample: Sample) -> Result<()> {
         let Sample { key, video, label, facts, twice } = sample;
         let wrong = |reason: String| {
@@ -250,7 +253,7 @@ impl Shard<'_> {
         };
         let looked_for = || format!("of .{}", self.extensions.join(" ."));
         let made = match (video, label) {
-            (None, None) => return Ok(()), // nothing of what is looked for
+            (None, None) => return Ok(()), // has none of the wanted members
             _ if twice.is_some() => Err(wrong(format!("has two members .{}", twice.unwrap_or_default()))),
             (None, Some(_)) => Err(wrong(format!("has a label but no video or picture ({})", looked_for()))),
             (Some(_), None) if *self.label != LabelIn::Nothing => Err(wrong(format!(
@@ -278,7 +281,7 @@ impl Shard<'_> {
     }
 }
 
-/// Key and extension in lower case; `None` for what belongs to no sample.
+/// Splits a member name into key and lower-case extension; `None` for a member that belongs to no sample.
 fn parts(name: &str) -> Option<(&str, String)> {
     let first = name.split('/').next().unwrap_or_default();
     let of_the_shard = first.len() >= 4 && first.starts_with("__") && first.ends_with("__");
@@ -287,7 +290,7 @@ fn parts(name: &str) -> Option<(&str, String)> {
     (!of_the_shard && dot > begin).then(|| (&name[..dot], name[dot + 1..].to_ascii_lowercase()))
 }
 
-/// Why a member cannot be read where it lies.
+/// Why the bytes of a member cannot be read from its range in the archive.
 fn unreadable(member: &TarMember) -> Option<String> {
     let how = match member.kind {
         Kind::File | Kind::Other => return None,
@@ -298,7 +301,7 @@ fn unreadable(member: &TarMember) -> Option<String> {
     Some(format!("{} {how}", member.name))
 }
 
-/// The bytes of a member, or why they cannot be had. What is wrong with the archive is an error.
+/// The bytes of a member, or why they are not available. An error in the archive itself is the outer `Err`.
 fn content<'a>(
     tar: &'a mut Tar,
     member: &TarMember,
@@ -329,14 +332,14 @@ fn text(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, String>
     Ok(vec![(extension.to_owned(), Value::Text(text.to_owned()))])
 }
 
-/// The whole number that a text is.
+/// Parses text as an integer.
 pub(crate) fn from_text(content: &[u8]) -> Result<i64, String> {
     let text = String::from_utf8_lossy(content);
     let text = text.trim();
     text.parse().map_err(|_| format!("must be an integer, got '{}'", shortened(text)))
 }
 
-/// The whole number that lies in a JSON text under these names.
+/// The integer in a JSON text under this path of names.
 pub(crate) fn from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
     let json: Value = serde_json::from_slice(content).map_err(|error| format!("is no JSON: {error}"))?;
     let mut value = &json;

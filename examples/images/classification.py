@@ -1,4 +1,4 @@
-"""Training and testing an image classifier: rotation, random crop, colour twist and grid mask; and their absence.
+"""Training and testing an image classifier: rotation, random crop, color twist and grid mask; and their absence.
 
     python examples/images/classification.py photos/ --epochs 2
 

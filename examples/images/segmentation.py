@@ -8,7 +8,7 @@ words, where each step is written twice with the same random numbers:
     jpegs, _ = fn.readers.file(files=photos, name="reader")
     pngs, _ = fn.readers.file(files=masks)
     x = fn.decoders.image(jpegs, output_type=types.RGB)
-    y = fn.decoders.image(pngs, output_type=types.GRAY)       # of a palette, the colours' gray
+    y = fn.decoders.image(pngs, output_type=types.GRAY)       # of a palette, the colors' gray
     angle, mirror = fn.random.uniform(range=(-10, 10)), fn.random.coin_flip()
     x = fn.rotate(x, angle=angle, keep_size=True, fill_value=0)
     y = fn.rotate(y, angle=angle, keep_size=True, fill_value=255, interp_type=types.INTERP_NN)
@@ -18,7 +18,7 @@ words, where each step is written twice with the same random numbers:
     x = fn.crop_mirror_normalize(x, mirror=mirror, ...)
     y = fn.flip(y, horizontal=mirror)
 
-Here masks are given to the loader, and colours and normalisation leave them alone.
+Here masks are given to the loader, and colors and normalisation leave them alone.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ struct PixelArgs {
   i32 zero[3];
   i32 bias[3];              // where no mean is needed
   i32 fill[3];
-  u32 colour_shift;
+  u32 color_shift;
   u32 sheet_count;
   u32 component_count;      // 1 or 3, after tone mapping
   u32 depth_bits;
@@ -136,9 +136,9 @@ struct PixelArgs {
   u32 order;                // see Order
   u32 mask_count;
   u32 held_bytes;           // of shared memory for the chunk of rows, a multiple of 16
-  float wide_scale[3];      // of 16-bit colours: an element is fma(colour, scale, bias)
+  float wide_scale[3];      // of 16-bit colors: an element is fma(color, scale, bias)
   float wide_bias[3];
-  u32 wide;                 // colours are made in 16 bits
+  u32 wide;                 // colors are made in 16 bits
   u32 maps_tone;
 };
 

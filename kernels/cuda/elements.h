@@ -1,12 +1,12 @@
-// In: the colours of a tile. Out: its elements in the slot, masked, in the slot's dtype and layout (CONTRACT.md, steps 6 and 7).
-// Never: computes the element of an 8-bit colour: the host's table has it.
+// In: the colors of a tile. Out: its elements in the slot, masked, in the slot's dtype and layout (CONTRACT.md, steps 6 and 7).
+// Never: computes the element of an 8-bit color: the host's table has it.
 
 #pragma once
 
 #include "args.h"
 #include "arithmetic.h"
 #include "block.h"
-#include "colour.h"
+#include "color.h"
 #include "resample.h"
 
 inline u32 element_of_code(u64 elements, u32 dtype, u32 channel, u32 code) {
@@ -16,9 +16,9 @@ inline u32 element_of_code(u64 elements, u32 dtype, u32 channel, u32 code) {
   return load(at<u16>(elements) + n);
 }
 
-inline u32 element_of_wide(const PixelArgs& args, u32 channel, u32 colour) {
-  if (args.dtype == WORDS) return colour;
-  const float value = fused(static_cast<float>(colour), args.wide_scale[channel], args.wide_bias[channel]);
+inline u32 element_of_wide(const PixelArgs& args, u32 channel, u32 color) {
+  if (args.dtype == WORDS) return color;
+  const float value = fused(static_cast<float>(color), args.wide_scale[channel], args.wide_bias[channel]);
   if (args.dtype == HALF) return half_of(value);
   if (args.dtype == BFLOAT) return bfloat_of(value);
   return bits_of(value);

@@ -80,7 +80,7 @@ FIELD_IS_AT(PixelArgs, factors, 728);
 FIELD_IS_AT(PixelArgs, zero, 764);
 FIELD_IS_AT(PixelArgs, bias, 776);
 FIELD_IS_AT(PixelArgs, fill, 788);
-FIELD_IS_AT(PixelArgs, colour_shift, 800);
+FIELD_IS_AT(PixelArgs, color_shift, 800);
 FIELD_IS_AT(PixelArgs, sheet_count, 804);
 FIELD_IS_AT(PixelArgs, component_count, 808);
 FIELD_IS_AT(PixelArgs, depth_bits, 812);

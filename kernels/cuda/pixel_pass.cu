@@ -6,7 +6,7 @@
 #include "args.h"
 #include "arithmetic.h"
 #include "block.h"
-#include "colour.h"
+#include "color.h"
 #include "elements.h"
 #include "layout.h"
 #include "resample.h"
@@ -25,7 +25,7 @@ inline void pixels(Block& block, const PixelArgs& args) {
       for (u32 c = 0; c < 3; ++c) pixel.values[c] = own.of(x, y).values[c] >> 14;
       if (args.maps_tone) map_tone(args.tone, pixel);
     }
-    colour(args, args.bias, args.fill, pixel, inside ? COVERED : 0, codes, y * TILE_WIDTH + x);
+    color(args, args.bias, args.fill, pixel, inside ? COVERED : 0, codes, y * TILE_WIDTH + x);
   });
   store_tile(block, args, tile, codes);
 }
@@ -92,7 +92,7 @@ inline void finish(Block& block, const PixelArgs& args) {
       }
       cover = COVERED;
     }
-    colour(args, grounds.bias, grounds.fill, pixel, cover, codes, y * TILE_WIDTH + x);
+    color(args, grounds.bias, grounds.fill, pixel, cover, codes, y * TILE_WIDTH + x);
   });
   store_tile(block, args, tile, codes);
 }

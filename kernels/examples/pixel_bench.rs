@@ -49,7 +49,7 @@ fn main() {
         },
         geometry: Geometry { place: turned_by(224, 11.0, interpolation), flip_horizontal: true, ..geometry },
         finish: Finish {
-            colour: ColourMap {
+            color: ColorMap {
                 matrix: [[1.1, 0.1, -0.1], [0.0, 0.9, 0.05], [0.1, -0.1, 1.2]],
                 mean: [[0.03, 0.06, 0.01]; 3],
                 offset: [3.0; 3],
@@ -107,8 +107,8 @@ fn main() {
                 if !words.iter().all(|word| label.contains(word.as_str())) {
                     continue;
                 }
-                let colour = Colour { matrix: Matrix::Bt709, range: Range::Limited };
-                let frame = FrameView { width, height, depth_bits, shift: 0, planes, colour };
+                let color = Color { matrix: Matrix::Bt709, range: Range::Limited };
+                let frame = FrameView { width, height, depth_bits, shift: 0, planes, color };
                 let compile = || {
                     PixelPass::new(*geometry, finish.clone()).expect("a fair geometry").with_backend(backend)
                 };

@@ -92,7 +92,7 @@ impl Extent for NoPlane {
 impl<P: Copy> FrameOf<P> {
     /// What kind of picture it is.
     pub fn format(&self) -> DeviceFormat {
-        let Self { width, height, depth_bits, shift, planes, colour } = *self;
+        let Self { width, height, depth_bits, shift, planes, color } = *self;
         let planes = match planes {
             PlanesOf::Gray(_) => PlanesOf::Gray(NoPlane),
             PlanesOf::PlanarRgb(_) => PlanesOf::PlanarRgb([NoPlane; 3]),
@@ -106,7 +106,7 @@ impl<P: Copy> FrameOf<P> {
                 PlanesOf::SemiPlanar { luma: NoPlane, chroma: NoPlane, log2_chroma_w, log2_chroma_h }
             }
         };
-        DeviceFormat { width, height, depth_bits, shift, planes, colour }
+        DeviceFormat { width, height, depth_bits, shift, planes, color }
     }
 }
 

@@ -62,13 +62,13 @@ pub enum PassError {
         /// The coefficients of one axis.
         to: [i64; 3],
     },
-    /// A colour map or fill with a number that is not finite or beyond a million.
-    BadColour {
+    /// A color map or fill with a number that is not finite or beyond a million.
+    BadColor {
         /// The number.
         value: f64,
     },
-    /// A colour map that multiplies colours by thousands.
-    ColourTooStrong {
+    /// A color map that multiplies colors by thousands.
+    ColorTooStrong {
         /// Its largest row sum, in output levels per level.
         gain: f64,
     },
@@ -77,7 +77,7 @@ pub enum PassError {
         /// In cd/m2.
         peak: f64,
     },
-    /// A tone mapping of primaries that span no colours.
+    /// A tone mapping of primaries that span no colors.
     BadPrimaries {
         /// x and y of red, green and blue.
         primaries: [[f64; 2]; 3],
@@ -110,7 +110,7 @@ pub enum PassError {
         /// Offsets of R, G, B.
         offsets: [u8; 3],
     },
-    /// The colour says "already RGB", the planes are YUV.
+    /// The color says "already RGB", the planes are YUV.
     MatrixNeedsRgbPlanes,
     /// Rows that overlap.
     StrideShort {
@@ -180,22 +180,22 @@ impl fmt::Display for PassError {
                 f,
                 "the resized picture of {width}x{height} is too large to be turned or to take its mean; \
                  resize it to at most {} pixels",
-                crate::pass::MOST_HELD
+                crate::pass::MAX_HELD
             ),
             Self::WarpTooFar { to } => write!(
                 f,
                 "the affine map {to:?} (in 1/2^28 pixel) leads too far from the picture; use less scale or translation"
             ),
-            Self::BadColour { value } => write!(f, "a colour change holds {value}: at most a million is possible"),
-            Self::ColourTooStrong { gain } => {
-                write!(f, "a colour change multiplies by {gain:.0}: at most a few thousand is possible")
+            Self::BadColor { value } => write!(f, "a color change holds {value}: at most a million is possible"),
+            Self::ColorTooStrong { gain } => {
+                write!(f, "a color change multiplies by {gain:.0}: at most a few thousand is possible")
             }
             Self::BadPeak { peak } => {
                 let (least, most) = crate::ToneMap::PEAKS;
                 write!(f, "a peak of tone mapping is {peak} cd/m2: it must be from {least} to {most}")
             }
             Self::BadPrimaries { primaries } => {
-                write!(f, "primaries at {primaries:?} span no colours to map from")
+                write!(f, "primaries at {primaries:?} span no colors to map from")
             }
             Self::BadGrid { limit } => write!(f, "the limit of a grid mask is {limit}, above 2^32"),
             Self::ElementNeedsFloat => {
@@ -214,7 +214,7 @@ impl fmt::Display for PassError {
                 write!(f, "channel offsets {offsets:?} do not lie inside a pixel of {pixel_bytes} bytes")
             }
             Self::MatrixNeedsRgbPlanes => {
-                write!(f, "the colour matrix says RGB, the planes are YUV: name the YUV matrix or pass RGB planes")
+                write!(f, "the color matrix says RGB, the planes are YUV: name the YUV matrix or pass RGB planes")
             }
             Self::StrideShort { plane, stride_bytes, row_bytes } => {
                 write!(f, "plane {plane} has rows of {row_bytes} bytes but a stride of {stride_bytes}")
@@ -231,7 +231,7 @@ impl fmt::Display for PassError {
                  let two elements share a place"
             ),
             Self::OtherFormat => {
-                write!(f, "the frame is of another size, arrangement, depth or colour than this pass was made for; make one for it")
+                write!(f, "the frame is of another size, arrangement, depth or color than this pass was made for; make one for it")
             }
             Self::Unaligned { what, address, alignment } => {
                 write!(f, "{what} lies at {address:#x} in device memory, which must be a multiple of {alignment}")

@@ -1,4 +1,4 @@
-//! In: what becomes of the resampled picture's colours, what covers it, and what an element of the result is.
+//! In: what becomes of the resampled picture's colors, what covers it, and what an element of the result is.
 //! Out: the checked words of it (`Finish`) for a pass to compile.
 //! Never: knows of frames or sizes.
 
@@ -7,12 +7,12 @@ use crate::geometry::Rect;
 use crate::tone::ToneMap;
 use crate::write::{Dtype, Normalize};
 
-/// A change of colours, in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) + offset`.
+/// A change of colors, in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) + offset`.
 ///
 /// Brightness, contrast, saturation, hue and gray are all of this form and compose by [`then`](Self::then). The mean is that of
 /// one frame's window (the resized picture without fill), before the change. Values are clamped once, at the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ColourMap {
+pub struct ColorMap {
     /// Rows give R, G, B.
     pub matrix: [[f64; 3]; 3],
     /// How much of the mean RGB is added.
@@ -21,12 +21,12 @@ pub struct ColourMap {
     pub offset: [f64; 3],
 }
 
-/// The colour where there is no picture, in code values: `base + mean * (mean RGB of the window)`.
+/// The color where there is no picture, in code values: `base + mean * (mean RGB of the window)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fill {
     /// Constant part.
     pub base: [f64; 3],
-    /// How much of the mean RGB is added; not zero only where a colour map with a mean acts on fill.
+    /// How much of the mean RGB is added; not zero only where a color map with a mean acts on fill.
     pub mean: [[f64; 3]; 3],
 }
 
@@ -86,11 +86,11 @@ pub enum Channels {
 /// All that follows after geometry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finish {
-    /// Of video of high dynamic range, before any other change of colours. Elements that are floats keep more than 8 bits.
+    /// Of video of high dynamic range, before any other change of colors. Elements that are floats keep more than 8 bits.
     pub tone: Option<ToneMap>,
-    /// Change of colours.
-    pub colour: ColourMap,
-    /// Colour outside the picture, final: the colour map does not act on it.
+    /// Change of colors.
+    pub color: ColorMap,
+    /// Color outside the picture, final: the color map does not act on it.
     pub fill: Fill,
     /// Covered pixels, later over earlier.
     pub masks: Vec<Mask>,
@@ -121,13 +121,13 @@ fn apply(a: &Matrix3, v: &[f64; 3]) -> [f64; 3] {
     [0, 1, 2].map(|r| a[r][0] * v[0] + a[r][1] * v[1] + a[r][2] * v[2])
 }
 
-impl Default for ColourMap {
+impl Default for ColorMap {
     fn default() -> Self {
         Self::IDENTITY
     }
 }
 
-impl ColourMap {
+impl ColorMap {
     /// Changes nothing.
     pub const IDENTITY: Self = Self { matrix: ONE, mean: ZERO, offset: [0.0; 3] };
 
@@ -175,12 +175,12 @@ impl ColourMap {
     }
 }
 
-/// Beyond this no number of a colour change means anything; below it, sums stay within 64 bits.
+/// Beyond this no number of a color change means anything; below it, sums stay within 64 bits.
 const LARGEST: f64 = 1e6;
 
 fn check_numbers<'a>(all: impl IntoIterator<Item = &'a f64>) -> Result<(), PassError> {
     match all.into_iter().copied().find(|value| !value.is_finite() || value.abs() > LARGEST) {
-        Some(value) => Err(PassError::BadColour { value }),
+        Some(value) => Err(PassError::BadColor { value }),
         None => Ok(()),
     }
 }
@@ -196,7 +196,7 @@ impl Channels {
 }
 
 impl Fill {
-    /// The same colour always.
+    /// The same color always.
     pub const fn constant(base: [f64; 3]) -> Self {
         Self { base, mean: ZERO }
     }
@@ -211,7 +211,7 @@ impl Finish {
     pub fn plain(dtype: Dtype) -> Self {
         Self {
             tone: None,
-            colour: ColourMap::IDENTITY,
+            color: ColorMap::IDENTITY,
             fill: Fill::default(),
             masks: Vec::new(),
             normalize: None,
@@ -225,9 +225,9 @@ impl Finish {
         Self { normalize: Some(normalize), ..self }
     }
 
-    /// Whether the mean of each frame's window must be known before its colours can be made.
+    /// Whether the mean of each frame's window must be known before its colors can be made.
     pub(crate) fn needs_mean(&self) -> bool {
-        self.colour.needs_mean() || self.fill.needs_mean()
+        self.color.needs_mean() || self.fill.needs_mean()
     }
 
     /// All that can be proven without a frame, for an output of this size.
@@ -235,7 +235,7 @@ impl Finish {
         if let Some(tone) = &self.tone {
             tone.tables()?;
         }
-        self.colour.check()?;
+        self.color.check()?;
         check_numbers(self.fill.mean.iter().flatten().chain(&self.fill.base))?;
         for mask in &self.masks {
             match mask.area {
@@ -257,7 +257,7 @@ impl Finish {
 mod tests {
     use super::*;
 
-    fn run(map: &ColourMap, rgb: [f64; 3], mean: [f64; 3]) -> [f64; 3] {
+    fn run(map: &ColorMap, rgb: [f64; 3], mean: [f64; 3]) -> [f64; 3] {
         let (a, b) = (apply(&map.matrix, &rgb), apply(&map.mean, &mean));
         [0, 1, 2].map(|r| a[r] + b[r] + map.offset[r])
     }
@@ -265,12 +265,12 @@ mod tests {
     #[test]
     fn two_changes_in_one_are_one_after_the_other() {
         let gray = [[0.3, 0.6, 0.1]; 3];
-        let contrast = ColourMap {
+        let contrast = ColorMap {
             matrix: [[1.5, 0.0, 0.0], [0.0, 1.5, 0.0], [0.0, 0.0, 1.5]],
             mean: gray.map(|row| row.map(|v| -0.5 * v)),
             offset: [0.0; 3],
         };
-        let tint = ColourMap {
+        let tint = ColorMap {
             matrix: [[0.5, 0.2, 0.0], [0.0, 1.0, 0.1], [0.3, 0.0, 1.0]],
             mean: ZERO,
             offset: [3.0, -4.0, 5.0],

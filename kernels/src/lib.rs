@@ -19,7 +19,7 @@
 //!         log2_chroma_w: 1,
 //!         log2_chroma_h: 1,
 //!     },
-//!     colour: Colour { matrix: Matrix::Bt709, range: Range::Full },
+//!     color: Color { matrix: Matrix::Bt709, range: Range::Full },
 //! };
 //! let geometry = Geometry { resized: (16, 12), window: Rect::sized(16, 12), ..Geometry::whole(64, 48) };
 //! let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8))?;
@@ -32,7 +32,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-mod colour;
+mod color;
 mod device;
 mod error;
 mod expand;
@@ -49,14 +49,14 @@ mod warp;
 mod weights;
 mod write;
 
-pub use colour::{Colour, Matrix, Range};
+pub use color::{Color, Matrix, Range};
 pub use device::{
     DeviceExpand, DeviceFormat, DeviceFrame, DevicePass, DevicePlane, DevicePlanes, DeviceSlot, Launch,
     NoPlane, PTX,
 };
 pub use error::PassError;
 pub use expand::Expand;
-pub use finish::{Area, Channels, ColourMap, Fill, Finish, Grid, Mask, Paint};
+pub use finish::{Area, Channels, ColorMap, Fill, Finish, Grid, Mask, Paint};
 pub use geometry::{
     Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp, MAX_SIDE, POSITION_BITS,
 };

@@ -1,5 +1,5 @@
 //! In: the same frame, geometry and finish as a [`PixelPass`](crate::PixelPass).
-//! Out: the judgement: [`twin`] and [`elements`] (for 16-bit colours [`wide_twin`] and [`wide_elements`]) are the contract as plain loops (the pass must equal them byte for byte),
+//! Out: the judgement: [`twin`] and [`elements`] (for 16-bit colors [`wide_twin`] and [`wide_elements`]) are the contract as plain loops (the pass must equal them byte for byte),
 //! [`reference()`] is the exact answer in `f64` (the pass must be near it), [`full_size`] its first half.
 //! Never: shares arithmetic with the pass, or hurries.
 

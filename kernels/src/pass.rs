@@ -1,5 +1,5 @@
 //! In: a compiled geometry and finish, then frame after frame.
-//! Out: each frame's pixels in its slot, row by row: vertical pass, horizontal pass, place, colour, write; then masks.
+//! Out: each frame's pixels in its slot, row by row: vertical pass, horizontal pass, place, color, write; then masks.
 //! Never: holds more than rows, unless a warp or a mean needs the whole window (then its components, 15 bits each),
 //! or starts writing before everything is proven to fit.
 
@@ -8,9 +8,9 @@ mod rows;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::colour::{Coefficients, Colour, FrameColours, Ink};
+use crate::color::{Coefficients, Color, FrameColors, Ink};
 use crate::error::PassError;
-use crate::finish::{Channels, ColourMap, Fill, Finish};
+use crate::finish::{Channels, ColorMap, Fill, Finish};
 use crate::geometry::{Geometry, Interpolation, Place, Placement, Rect, Stored, Warp};
 use crate::mask;
 use crate::simd::Backend;
@@ -21,7 +21,7 @@ use crate::weights::{Axis, AxisTable};
 use crate::write::{Dtype, OutSlot, Tile, Writer, TILE};
 
 /// Pixels of a window that is kept whole: 1.6 GB of components.
-pub(crate) const MOST_HELD: usize = 1 << 28;
+pub(crate) const MAX_HELD: usize = 1 << 28;
 
 /// What a clip's frames go through, compiled. Cloning shares the tables.
 #[derive(Clone, Debug)]
@@ -32,9 +32,9 @@ pub struct PixelPass {
     tone: Option<Arc<Tone>>,
     backend: Backend,
     tables: Option<Arc<Tables>>,
-    coefficients: Option<(ColourKey, Coefficients)>,
+    coefficients: Option<(ColorKey, Coefficients)>,
     /// To the codes that tone mapping takes.
-    source_coefficients: Option<(ColourKey, Coefficients)>,
+    source_coefficients: Option<(ColorKey, Coefficients)>,
 }
 
 /// Rows in the making. One per worker, reused for every pass and frame.
@@ -71,7 +71,7 @@ pub(crate) struct Tables {
 }
 
 pub(crate) type TableKey = (u32, u32, (u8, u8));
-pub(crate) type ColourKey = (Colour, u8, Ink);
+pub(crate) type ColorKey = (Color, u8, Ink);
 
 #[derive(Debug)]
 pub(crate) struct Grid {
@@ -122,7 +122,7 @@ impl PixelPass {
         self.geometry == other.geometry && self.finish == other.finish
     }
 
-    /// Compiles a pass. What depends on the frames (size, subsampling, colour) is computed at the first of its kind.
+    /// Compiles a pass. What depends on the frames (size, subsampling, color) is computed at the first of its kind.
     pub fn new(geometry: Geometry, finish: Finish) -> Result<Self, PassError> {
         geometry.check()?;
         finish.check(geometry.output_size())?;
@@ -170,15 +170,15 @@ impl PixelPass {
         out.check(self.output_size(), self.finish.channels, self.finish.dtype)?;
         let out = &mut out.trimmed(self.output_size(), self.finish.channels);
         let tables = self.tables_for((frame.width, frame.height, picture.log2_chroma))?;
-        let key = (frame.colour, frame.depth_bits, picture.ink);
+        let key = (frame.color, frame.depth_bits, picture.ink);
         let tone = self.tone.clone().map(|tone| Ok((tone, self.source_for(key)?))).transpose()?;
         let coefficients = self.coefficients_for(if tone.is_some() { MAPPED } else { key })?;
         let held = matches!(self.geometry.place, Place::Warp(_)) || self.finish.needs_mean();
-        if held && tables.width * tables.height > MOST_HELD {
+        if held && tables.width * tables.height > MAX_HELD {
             return Err(PassError::WindowTooLarge { width: tables.width, height: tables.height });
         }
         scratch.fit(tables.width.max(self.output_size().0 as usize), coefficients.wide, tone.is_some());
-        let tone = tone.as_ref().map(|(tone, colours)| (&**tone, colours));
+        let tone = tone.as_ref().map(|(tone, colors)| (&**tone, colors));
         let source = Source { frame, picture: &picture, tables: &tables, tone };
         match self.geometry.place {
             Place::Warp(warp) => self.warped(source, &warp, &coefficients, out, scratch),
@@ -193,50 +193,50 @@ impl PixelPass {
     fn streamed(
         &self,
         source: Source<'_>,
-        colours: &FrameColours,
+        colors: &FrameColors,
         out: &mut OutSlot<'_>,
         scratch: &mut Scratch,
     ) {
         let placement = self.geometry.placement(out);
-        let copied = source.copied(colours);
+        let copied = source.copied(colors);
         for j in 0..source.tables.height {
             if let Some((sheets, out)) = copied.zip(self.packed_row(placement, j, source.tables.width, out)) {
-                self.backend.full_packed(out, source.copied_row(sheets, j), colours);
+                self.backend.full_packed(out, source.copied_row(sheets, j), colors);
                 continue;
             }
             if let Some(sheets) = copied {
                 let rgb = scratch.rgb.each_mut().map(|row| &mut row[..source.tables.width]);
-                self.backend.full_row(rgb, source.copied_row(sheets, j), colours);
+                self.backend.full_row(rgb, source.copied_row(sheets, j), colors);
             } else {
                 self.make_row(source, j, scratch);
-                self.colour_made(source, colours, scratch);
+                self.color_made(source, colors, scratch);
             }
-            self.write_row(colours.wide, source.size(), placement, j, out, scratch);
+            self.write_row(colors.wide, source.size(), placement, j, out, scratch);
         }
-        self.fill_border(colours, out);
+        self.fill_border(colors, out);
     }
 
     /// Fills `scratch.components` with row j; where tones are mapped, `scratch.mapped` besides.
     fn make_row(&self, source: Source<'_>, j: usize, scratch: &mut Scratch) {
         self.resample_row(source, j, scratch);
-        let Some((tone, colours)) = source.tone else { return };
+        let Some((tone, colors)) = source.tone else { return };
         let width = source.tables.width;
         let Scratch { components, wide, mapped, .. } = scratch;
         let mut components = components.each_ref().map(|row| &row[..width]);
-        if colours.ink == Ink::Gray {
+        if colors.ink == Ink::Gray {
             components = [components[0]; 3];
         }
-        self.backend.wide_row(wide.each_mut().map(|row| &mut row[..width]), components, colours);
+        self.backend.wide_row(wide.each_mut().map(|row| &mut row[..width]), components, colors);
         let codes = wide.each_ref().map(|row| &row[..width]);
         self.backend.map_row(mapped.each_mut().map(|row| &mut row[..width]), codes, tone);
     }
 
-    /// Colours of the row that `make_row` left. The next row's may go on from its components, so they stay.
-    fn colour_made(&self, source: Source<'_>, colours: &FrameColours, scratch: &mut Scratch) {
+    /// Colors of the row that `make_row` left. The next row's may go on from its components, so they stay.
+    fn color_made(&self, source: Source<'_>, colors: &FrameColors, scratch: &mut Scratch) {
         if source.tone.is_some() {
             std::mem::swap(&mut scratch.components, &mut scratch.mapped);
         }
-        self.colour_row(colours, 0..source.tables.width, scratch);
+        self.color_row(colors, 0..source.tables.width, scratch);
         if source.tone.is_some() {
             std::mem::swap(&mut scratch.components, &mut scratch.mapped);
         }
@@ -257,7 +257,7 @@ impl PixelPass {
         Some(&mut out.data[begin..][..3 * width])
     }
 
-    /// All rows of the window first, since its mean decides their colours.
+    /// All rows of the window first, since its mean decides their colors.
     fn held(
         &self,
         source: Source<'_>,
@@ -266,19 +266,19 @@ impl PixelPass {
         scratch: &mut Scratch,
     ) {
         self.hold_window(source, scratch);
-        let colours = self.colours(source, coefficients, scratch);
+        let colors = self.colors(source, coefficients, scratch);
         let placement = self.geometry.placement(out);
         let (width, height) = source.size();
         for j in 0..height {
             for (row, window) in
-                scratch.components.iter_mut().zip(&scratch.window).take(colours.ink.components())
+                scratch.components.iter_mut().zip(&scratch.window).take(colors.ink.components())
             {
                 row[..width].copy_from_slice(&window[j * width..][..width]);
             }
-            self.colour_row(&colours, 0..width, scratch);
-            self.write_row(colours.wide, (width, height), placement, j, out, scratch);
+            self.color_row(&colors, 0..width, scratch);
+            self.write_row(colors.wide, (width, height), placement, j, out, scratch);
         }
-        self.fill_border(&colours, out);
+        self.fill_border(&colors, out);
     }
 
     /// All rows of the window first, since the map reads them in any order.
@@ -291,16 +291,16 @@ impl PixelPass {
         scratch: &mut Scratch,
     ) {
         self.hold_window(source, scratch);
-        let colours = self.colours(source, coefficients, scratch);
+        let colors = self.colors(source, coefficients, scratch);
         let (to_x, to_y) = self.geometry.stored_maps(warp);
         let (width, height) = (warp.size.0 as usize, warp.size.1 as usize);
         let placement =
             Placement { origin: 0, step_i: out.column_stride as isize, step_j: out.row_stride as isize };
-        let (fill, wide_fill) = (colours.fill(), colours.wide_fill());
+        let (fill, wide_fill) = (colors.fill(), colors.wide_fill());
         for j in 0..height {
             let Scratch { components, window, rgb, wide, .. } = &mut *scratch;
             let window = Window {
-                planes: match colours.ink {
+                planes: match colors.ink {
                     Ink::Gray => [&window[0][..]; 3],
                     Ink::Yuv | Ink::Rgb => window.each_ref().map(Vec::as_slice),
                 },
@@ -313,26 +313,26 @@ impl PixelPass {
                 rgb[..spans.touched.start].fill(fill);
                 rgb[spans.touched.end..width].fill(fill);
             }
-            for (wide, &fill) in wide.iter_mut().zip(&wide_fill).filter(|_| colours.wide) {
+            for (wide, &fill) in wide.iter_mut().zip(&wide_fill).filter(|_| colors.wide) {
                 wide[..spans.touched.start].fill(fill);
                 wide[spans.touched.end..width].fill(fill);
             }
             for i in spans.touched.clone().filter(|i| !spans.inner.contains(i)) {
-                let (values, cover) = warp::edge(&window, &line, i, colours.zero());
-                if colours.wide {
-                    let colour = colours.wide_mixed(colours.ink.spread(values), cover);
-                    for (wide, value) in wide.iter_mut().zip(colour) {
+                let (values, cover) = warp::edge(&window, &line, i, colors.zero());
+                if colors.wide {
+                    let color = colors.wide_mixed(colors.ink.spread(values), cover);
+                    for (wide, value) in wide.iter_mut().zip(color) {
                         wide[i] = value;
                     }
                     continue;
                 }
-                let colour = colours.mixed(colours.ink.spread(values), cover);
-                for (rgb, value) in rgb.iter_mut().zip(colour) {
+                let color = colors.mixed(colors.ink.spread(values), cover);
+                for (rgb, value) in rgb.iter_mut().zip(color) {
                     rgb[i] = value;
                 }
             }
             let inner = components.each_mut().map(|row| &mut row[spans.inner.clone()]);
-            let count = colours.ink.components();
+            let count = colors.ink.components();
             match warp.interpolation {
                 Interpolation::Nearest => {
                     self.backend.nearest_row(inner, &window, &line, spans.inner.start, count)
@@ -341,8 +341,8 @@ impl PixelPass {
                     self.backend.bilinear_row(inner, &window, &line, spans.inner.start, count)
                 }
             }
-            self.colour_row(&colours, spans.inner, scratch);
-            self.write_row(colours.wide, (width, height), placement, j, out, scratch);
+            self.color_row(&colors, spans.inner, scratch);
+            self.write_row(colors.wide, (width, height), placement, j, out, scratch);
         }
     }
 
@@ -364,8 +364,8 @@ impl PixelPass {
         }
     }
 
-    /// The colours of a frame whose window is held.
-    fn colours(&self, source: Source<'_>, coefficients: &Coefficients, scratch: &Scratch) -> FrameColours {
+    /// The colors of a frame whose window is held.
+    fn colors(&self, source: Source<'_>, coefficients: &Coefficients, scratch: &Scratch) -> FrameColors {
         if !self.finish.needs_mean() {
             return coefficients.without_mean();
         }
@@ -385,13 +385,13 @@ impl PixelPass {
     }
 
     /// Fills what a canvas shows beside the window.
-    fn fill_border(&self, colours: &FrameColours, out: &mut OutSlot<'_>) {
+    fn fill_border(&self, colors: &FrameColors, out: &mut OutSlot<'_>) {
         let Place::Canvas { size: (width, height), x, y } = self.geometry.place else { return };
-        let elements = if colours.wide {
-            let fill = colours.wide_fill();
+        let elements = if colors.wide {
+            let fill = colors.wide_fill();
             [0, 1, 2].map(|channel| self.writer.of_wide(channel, fill[channel]))
         } else {
-            let fill = colours.fill();
+            let fill = colors.fill();
             [0, 1, 2].map(|channel| self.writer.of_code(channel, fill[channel]))
         };
         let window = self.geometry.window;
@@ -443,30 +443,30 @@ impl PixelPass {
     }
 
     /// Turns a stretch of `scratch.components` into `scratch.rgb`, or `scratch.wide`.
-    fn colour_row(&self, colours: &FrameColours, part: Range<usize>, scratch: &mut Scratch) {
+    fn color_row(&self, colors: &FrameColors, part: Range<usize>, scratch: &mut Scratch) {
         let Scratch { components, rgb, wide, .. } = scratch;
         let components = components.each_ref().map(|row| &row[part.clone()]);
-        if colours.wide {
+        if colors.wide {
             let wide = wide.each_mut().map(|row| &mut row[part.clone()]);
-            let components = if colours.ink == Ink::Gray { [components[0]; 3] } else { components };
-            return self.backend.wide_row(wide, components, colours);
+            let components = if colors.ink == Ink::Gray { [components[0]; 3] } else { components };
+            return self.backend.wide_row(wide, components, colors);
         }
         let mut rgb = rgb.each_mut().map(|row| &mut row[part.clone()]);
-        match (colours.ink, colours.plain) {
-            (Ink::Yuv, true) => self.backend.yuv_row(rgb, components, colours),
+        match (colors.ink, colors.plain) {
+            (Ink::Yuv, true) => self.backend.yuv_row(rgb, components, colors),
             (Ink::Rgb, true) => {
                 for (out, values) in rgb.iter_mut().zip(components) {
-                    self.backend.single_row(out, values, colours);
+                    self.backend.single_row(out, values, colors);
                 }
             }
             (Ink::Gray, true) => {
                 let [r, g, b] = rgb;
-                self.backend.single_row(r, components[0], colours);
+                self.backend.single_row(r, components[0], colors);
                 g.copy_from_slice(r);
                 b.copy_from_slice(r);
             }
-            (Ink::Gray, false) => self.backend.mix_row(rgb, [components[0]; 3], colours),
-            (_, false) => self.backend.mix_row(rgb, components, colours),
+            (Ink::Gray, false) => self.backend.mix_row(rgb, [components[0]; 3], colors),
+            (_, false) => self.backend.mix_row(rgb, components, colors),
         }
     }
 
@@ -496,25 +496,25 @@ impl PixelPass {
         }))
     }
 
-    fn coefficients_for(&mut self, key: ColourKey) -> Result<Coefficients, PassError> {
+    fn coefficients_for(&mut self, key: ColorKey) -> Result<Coefficients, PassError> {
         let made = self.coefficients_of(key)?;
         self.coefficients = Some((key, made));
         Ok(made)
     }
 
-    fn source_for(&mut self, key: ColourKey) -> Result<FrameColours, PassError> {
+    fn source_for(&mut self, key: ColorKey) -> Result<FrameColors, PassError> {
         let made = self.source_of(key)?;
         self.source_coefficients = Some((key, made));
         Ok(made.without_mean())
     }
 
-    /// The coefficients that make the codes for tone mapping: no colour map, 16 bits.
-    pub(crate) fn source_of(&self, key: ColourKey) -> Result<Coefficients, PassError> {
+    /// The coefficients that make the codes for tone mapping: no color map, 16 bits.
+    pub(crate) fn source_of(&self, key: ColorKey) -> Result<Coefficients, PassError> {
         if let Some((_, made)) = self.source_coefficients.as_ref().filter(|(known, _)| *known == key) {
             return Ok(*made);
         }
-        let (colour, depth_bits, ink) = key;
-        Coefficients::new(colour, depth_bits, ink, true, &ColourMap::IDENTITY, &Fill::default())
+        let (color, depth_bits, ink) = key;
+        Coefficients::new(color, depth_bits, ink, true, &ColorMap::IDENTITY, &Fill::default())
     }
 
     pub(crate) fn tone(&self) -> Option<&Tone> {
@@ -522,13 +522,13 @@ impl PixelPass {
     }
 
     /// The coefficients for a kind of picture: those at hand, if they are for it.
-    pub(crate) fn coefficients_of(&self, key: ColourKey) -> Result<Coefficients, PassError> {
+    pub(crate) fn coefficients_of(&self, key: ColorKey) -> Result<Coefficients, PassError> {
         if let Some((_, coefficients)) = self.coefficients.as_ref().filter(|(known, _)| *known == key) {
             return Ok(*coefficients);
         }
-        let (colour, depth_bits, ink) = key;
+        let (color, depth_bits, ink) = key;
         let wide = self.finish.dtype.is_wide(depth_bits);
-        Coefficients::new(colour, depth_bits, ink, wide, &self.finish.colour, &self.finish.fill)
+        Coefficients::new(color, depth_bits, ink, wide, &self.finish.color, &self.finish.fill)
     }
 }
 
@@ -539,11 +539,11 @@ struct Source<'a> {
     picture: &'a Picture<Plane<'a>>,
     tables: &'a Tables,
     /// How its tones are mapped, and what makes the codes for that.
-    tone: Option<(&'a Tone, &'a FrameColours)>,
+    tone: Option<(&'a Tone, &'a FrameColors)>,
 }
 
 impl<'a> Source<'a> {
-    /// What the components are from which colours are made.
+    /// What the components are from which colors are made.
     fn ink(&self) -> Ink {
         if self.tone.is_some() {
             Ink::Rgb
@@ -558,17 +558,17 @@ impl<'a> Source<'a> {
     }
 
     /// The planes of an 8-bit picture that keeps its size, chroma being half as wide: rows can be converted where they lie.
-    fn copied(&self, colours: &FrameColours) -> Option<[Sheet<Plane<'a>>; 3]> {
+    fn copied(&self, colors: &FrameColors) -> Option<[Sheet<Plane<'a>>; 3]> {
         let [Some(y), Some(u), Some(v)] = self.picture.sheets else { return None };
         let Tables { luma, chroma, .. } = self.tables;
         let same = |axis: &AxisTable, log2: u8| axis.repeat.is_some_and(|repeat| repeat.log2 == log2);
         let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
         let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
         let even = luma.columns.first.is_multiple_of(2);
-        let plain = colours.plain
-            && !colours.wide
+        let plain = colors.plain
+            && !colors.wide
             && self.tone.is_none()
-            && colours.ink == Ink::Yuv
+            && colors.ink == Ink::Yuv
             && self.frame.depth_bits == 8;
         (columns && rows && even && plain).then_some([y, u, v])
     }

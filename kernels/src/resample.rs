@@ -2,7 +2,7 @@
 //! Out: rows of 15-bit components.
 //! Never: chooses instructions; these bodies are compiled once per backend by `simd`.
 
-use crate::colour::COMPONENT_BITS;
+use crate::color::COMPONENT_BITS;
 use crate::weights::{AxisTable, Repeat, WEIGHT_BITS};
 
 /// How samples lie in their plane.

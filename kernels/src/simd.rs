@@ -8,7 +8,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use crate::colour::{self, FrameColours};
+use crate::color::{self, FrameColors};
 use crate::finish::Channels;
 use crate::geometry::Placement;
 use crate::resample::{self, SampleFormat};
@@ -117,14 +117,14 @@ on_each_backend! {
     fn blend_u16(dst: &mut [i16], src: &[u8], stride_bytes: usize, weights: &[i16], format: SampleFormat) = resample::blend_u16, x86 x86::blend::blend_u16;
     fn pick(dst: &mut [i16], src: &[i16], step: usize, offset: usize) = resample::pick;
     fn convolve(dst: &mut [i16], src: &[i16], table: &AxisTable) = resample::convolve;
-    fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colours: &FrameColours) = colour::yuv_row;
-    fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colours: &FrameColours) = colour::full_row, x86 x86::full_row;
-    fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColours) = colour::full_packed, x86 x86::full_packed;
-    fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colours: &FrameColours) = colour::mix_row;
-    fn wide_row(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colours: &FrameColours) = colour::wide_row;
+    fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameColors) = color::yuv_row;
+    fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameColors) = color::full_row, x86 x86::full_row;
+    fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameColors) = color::full_packed, x86 x86::full_packed;
+    fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colors: &FrameColors) = color::mix_row;
+    fn wide_row(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colors: &FrameColors) = color::wide_row;
     fn map_row(out: [&mut [i16]; 3], codes: [&[u16]; 3], tone: &Tone) = tone::map_row;
     fn write_wide(writer: &Writer, rgb: [&[u16]; 3], channels: Channels, slot: &mut OutSlot<'_>, placement: Placement, j: usize) = Writer::wide_row;
-    fn single_row(out: &mut [u8], values: &[i16], colours: &FrameColours) = colour::single_row;
+    fn single_row(out: &mut [u8], values: &[i16], colors: &FrameColors) = color::single_row;
     fn nearest_row(out: [&mut [i16]; 3], window: &Window<'_>, line: &Line, first: usize, components: usize) = warp::nearest_row;
     fn bilinear_row(out: [&mut [i16]; 3], window: &Window<'_>, line: &Line, first: usize, components: usize) = warp::bilinear_row, x86 x86::bilinear_row;
     fn write_row(writer: &Writer, rgb: [&mut [u8]; 3], channels: Channels, slot: &mut OutSlot<'_>, placement: Placement, j: usize) = Writer::row, x86 x86::write_row;

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::colour::{Colour, Ink, Matrix, Range, COMPONENT_BITS};
+use crate::color::{Color, Ink, Matrix, Range, COMPONENT_BITS};
 use crate::error::PassError;
 
 /// What the code values of video of high dynamic range stand for (ITU-R BT.2100).
@@ -46,8 +46,8 @@ pub(crate) struct Tone {
 }
 
 /// What tone mapping leaves behind.
-pub(crate) const MAPPED: (Colour, u8, Ink) =
-    (Colour { matrix: Matrix::Rgb, range: Range::Full }, COMPONENT_BITS as u8, Ink::Rgb);
+pub(crate) const MAPPED: (Color, u8, Ink) =
+    (Color { matrix: Matrix::Rgb, range: Range::Full }, COMPONENT_BITS as u8, Ink::Rgb);
 
 const LIGHT_BITS: u32 = 31;
 const WHITE_BITS: u32 = 24;
@@ -58,7 +58,7 @@ const BT709: [[f64; 2]; 3] = [[0.64, 0.33], [0.30, 0.60], [0.15, 0.06]];
 const D65: [f64; 2] = [0.3127, 0.3290];
 /// Tables of the mappings used last.
 static MADE: Mutex<Vec<(ToneMap, Arc<Tone>)>> = Mutex::new(Vec::new());
-const MOST_MADE: usize = 16;
+const MAX_MADE: usize = 16;
 
 impl ToneMap {
     /// The least and greatest peak, in cd/m2.
@@ -70,7 +70,7 @@ impl ToneMap {
             return Ok(Arc::clone(tone));
         }
         let tone = Arc::new(Tone::new(self)?);
-        if made.len() == MOST_MADE {
+        if made.len() == MAX_MADE {
             made.remove(0);
         }
         made.push((*self, Arc::clone(&tone)));

@@ -1,8 +1,8 @@
-//! In: borrowed planes as a decoder left them, with their facts (size, depth, subsampling, colour).
+//! In: borrowed planes as a decoder left them, with their facts (size, depth, subsampling, color).
 //! Out: the same planes, proven long enough, as one to three `Sheet`s that the resampler reads alike.
 //! Never: copies a pixel or trusts a stride.
 
-use crate::colour::{Colour, Ink, Matrix};
+use crate::color::{Color, Ink, Matrix};
 use crate::error::PassError;
 use crate::geometry::MAX_SIDE;
 
@@ -72,8 +72,8 @@ pub struct FrameOf<P> {
     pub shift: u8,
     /// The planes.
     pub planes: PlanesOf<P>,
-    /// How code values mean colour. RGB planes ignore the matrix, gray ignores it too; all obey the range.
-    pub colour: Colour,
+    /// How code values mean color. RGB planes ignore the matrix, gray ignores it too; all obey the range.
+    pub color: Color,
 }
 
 /// What must be proven of a plane before it is read.
@@ -193,7 +193,7 @@ impl<P: Extent> FrameOf<P> {
         if log2_chroma_w > 2 || log2_chroma_h > 2 {
             return Err(PassError::UnsupportedSubsampling { log2_chroma_w, log2_chroma_h });
         }
-        if self.colour.matrix == Matrix::Rgb {
+        if self.color.matrix == Matrix::Rgb {
             return Err(PassError::MatrixNeedsRgbPlanes);
         }
         Ok((log2_chroma_w, log2_chroma_h))

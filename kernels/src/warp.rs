@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::colour::COVERED;
+use crate::color::COVERED;
 use crate::geometry::{Interpolation, POSITION_BITS};
 
 /// The components of a window, row by row without gaps.

@@ -1,6 +1,6 @@
 //! In: one row of 8-bit or 16-bit R, G, B in stored order, and where its pixels go in the slot.
 //! Out: the elements of the batch: dtype, normalisation and layout applied.
-//! Never: looks at more than a colour: of 8-bit ones a dtype is a table of 256 elements per channel, so all dtypes are exact and
+//! Never: looks at more than a color: of 8-bit ones a dtype is a table of 256 elements per channel, so all dtypes are exact and
 //! share one writer.
 
 use half::{bf16, f16};
@@ -61,7 +61,7 @@ impl Dtype {
         matches!(self, Self::U8 | Self::U16)
     }
 
-    /// Whether elements of pictures of this depth are made of 16-bit colours rather than of 8-bit ones.
+    /// Whether elements of pictures of this depth are made of 16-bit colors rather than of 8-bit ones.
     /// What tone mapping leaves has 15 bits.
     pub const fn is_wide(self, depth_bits: u8) -> bool {
         match self {
@@ -80,7 +80,7 @@ impl Normalize {
         ((1.0 / (255.0 * std)) as f32, (-mean / std) as f32)
     }
 
-    /// The same of 16-bit colours.
+    /// The same of 16-bit colors.
     pub fn wide_scale_and_bias(normalize: Option<Self>, channel: usize) -> (f32, f32) {
         let std = normalize.map_or(1.0, |n| f64::from(n.std[channel]));
         ((1.0 / (65_535.0 * std)) as f32, Self::scale_and_bias(normalize, channel).1)
@@ -169,7 +169,7 @@ type Table<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
 pub(crate) struct Writer {
     dtype: Dtype,
     normalize: Option<Normalize>,
-    /// Scale and bias of 16-bit colours.
+    /// Scale and bias of 16-bit colors.
     wide: [(f32, f32); 3],
     tables: Tables,
 }
@@ -219,7 +219,7 @@ impl Writer {
         Normalize::scale_and_bias(self.normalize, channel)
     }
 
-    /// Scale and bias of the elements of a channel's 16-bit colours.
+    /// Scale and bias of the elements of a channel's 16-bit colors.
     pub fn wide_scale_and_bias(&self, channel: usize) -> (f32, f32) {
         self.wide[channel]
     }
@@ -236,7 +236,7 @@ impl Writer {
         }
     }
 
-    /// The element of a 16-bit colour.
+    /// The element of a 16-bit color.
     #[inline(always)]
     pub fn of_wide(&self, channel: usize, code: u16) -> Element {
         if self.dtype == Dtype::U16 {
@@ -247,7 +247,7 @@ impl Writer {
         self.of_element(f32::from(code).mul_add(scale, bias))
     }
 
-    /// Writes row j of 16-bit colours.
+    /// Writes row j of 16-bit colors.
     #[inline(always)]
     pub fn wide_row(
         &self,

@@ -1,6 +1,5 @@
-//! In: libnvcuvid.so.1, opened at run time.
-//! Out: one function per call, each with a `Result`.
-//! Never: owns a decoder or a parser, makes a context current, or decides anything.
+//! Opens libnvcuvid.so.1 at run time and wraps each of its functions to return a `Result`.
+//! Owns no decoder or parser, and does not make a context current.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -21,8 +20,8 @@ macro_rules! table {
         impl Table {
             fn load(library: &'static Library) -> Result<Table, String> {
                 Ok(Table { $($field: {
-                    // SAFETY: the header declares the symbol with this type (an Option of a function, null where it is null);
-                    // the library is never closed.
+                    // SAFETY: the header declares the symbol with this type (an Option of a function pointer,
+                    // None if null); the library is never closed.
                     let symbol = unsafe { library.get::<sys::$kind>($symbol) };
                     *symbol.map_err(|error| format!("libnvcuvid.so.1 lacks a function ({}); install a newer driver", with_cause(&error)))?
                 },)* })
@@ -51,20 +50,21 @@ pub struct Cuvid {
     driver: &'static Driver,
 }
 
-/// A decoder; destroyed once, by its owner.
+/// Handle of a decoder; destroyed once, by its owner.
 #[derive(Clone, Copy)]
 pub(crate) struct RawDecoder(sys::CUvideodecoder);
 
-/// A parser; destroyed once, by its owner.
+/// Handle of a parser; destroyed once, by its owner.
 #[derive(Clone, Copy)]
 pub(crate) struct RawParser(sys::CUvideoparser);
 
-// SAFETY: opaque numbers of the driver; it wants one thread at a time for each, any thread, which owners grant by `&mut`.
+// SAFETY: opaque handles of the driver, which may be used from any thread, by one at a time; owners ensure
+// that through `&mut`.
 unsafe impl Send for RawDecoder {}
 // SAFETY: as above.
 unsafe impl Send for RawParser {}
 
-/// Calls a function of the table, or says that the library has a null in its place.
+/// Calls a function of the table, or returns an error if the library has a null pointer for it.
 macro_rules! call {
     ($cuvid:ident, $field:ident, $name:literal, $($argument:expr),*) => {{
         let function = $cuvid.table.$field.ok_or(Error::Misuse(concat!("libnvcuvid has no ", $name)))?;
@@ -73,10 +73,10 @@ macro_rules! call {
 }
 
 impl Cuvid {
-    /// The library of this process, opened once.
-    ///
+    /// Returns the library, opened once per process.
+    /// |
     /// # Errors
-    /// [`Error::NoDriver`] without CUDA, [`Error::NoVideo`] where there is CUDA but no libnvcuvid.
+    /// [`Error::NoDriver`] without CUDA, [`Error::NoVideo`] if there is CUDA but no libnvcuvid.
     pub fn get() -> Result<&'static Cuvid> {
         static CUVID: OnceLock<Result<Cuvid, String>> = OnceLock::new();
         let driver = Driver::get()?;
@@ -85,14 +85,14 @@ impl Cuvid {
     }
 
     pub(crate) fn decoder_caps(&self, caps: &mut sys::CUVIDDECODECAPS) -> Result<()> {
-        // SAFETY: the struct is the header's, zeroed but for what is asked, and outlives the call.
+        // SAFETY: the struct has the header's layout, is zeroed except for the query, and outlives the call.
         let code = unsafe { call!(self, get_decoder_caps, "cuvidGetDecoderCaps", caps) };
         self.driver.check("cuvidGetDecoderCaps", code)
     }
 
     pub(crate) fn create_decoder(&self, info: &mut sys::CUVIDDECODECREATEINFO) -> Result<RawDecoder> {
         let mut decoder = null_mut();
-        // SAFETY: both structs outlive the call; the info has no pointers but the lock, which is null.
+        // SAFETY: both structs outlive the call; the only pointer in the info is the lock, which is null.
         let code = unsafe { call!(self, create_decoder, "cuvidCreateDecoder", &mut decoder, info) };
         self.driver.check("cuvidCreateDecoder", code)?;
         Ok(RawDecoder(decoder))
@@ -115,20 +115,22 @@ impl Cuvid {
     }
 
     /// Enqueues a picture for decoding; blocks while the driver's queue is full.
-    ///
+    /// |
     /// # Safety
-    /// `picture` is what the parser gave to the decode callback that is under way: its pointers are good until that returns.
+    /// `picture` must be what the parser passed to the decode callback that is running: its pointers are
+    /// valid until that returns.
     pub(crate) unsafe fn decode_picture(
         &self,
         decoder: RawDecoder,
         picture: &mut sys::CUVIDPICPARAMS,
     ) -> Result<()> {
-        // SAFETY: the decoder's owner holds it by `&mut`; the pointers in `picture` are good by this function's contract.
+        // SAFETY: the decoder's owner holds it by `&mut`; the pointers in `picture` are valid by this
+        // function's contract.
         let code = unsafe { call!(self, decode_picture, "cuvidDecodePicture", decoder.0, picture) };
         self.driver.check("cuvidDecodePicture", code)
     }
 
-    /// Waits until a picture is decoded and enqueues its conversion. Gives address and pitch of the result.
+    /// Waits until a picture is decoded and enqueues its conversion. Returns address and pitch of the result.
     pub(crate) fn map_frame(
         &self,
         decoder: RawDecoder,
@@ -136,7 +138,8 @@ impl Cuvid {
         how: &mut sys::CUVIDPROCPARAMS,
     ) -> Result<(u64, usize)> {
         let (mut address, mut pitch) = (0, 0);
-        // SAFETY: the decoder's owner holds it by `&mut`; all three structs outlive the call; the stream in `how` is alive.
+        // SAFETY: the decoder's owner holds it by `&mut`; all three structs outlive the call; the stream in
+        // `how` is alive.
         let code = unsafe {
             call!(
                 self,
@@ -154,12 +157,13 @@ impl Cuvid {
     }
 
     pub(crate) fn unmap_frame(&self, decoder: RawDecoder, address: u64) -> Result<()> {
-        // SAFETY: the decoder's owner holds it by `&mut`; a wrong address is answered with a code.
+        // SAFETY: the decoder's owner holds it by `&mut`; the driver returns an error code for a wrong
+        // address.
         let code = unsafe { call!(self, unmap_video_frame, "cuvidUnmapVideoFrame64", decoder.0, address) };
         self.driver.check("cuvidUnmapVideoFrame64", code)
     }
 
-    /// How decoding a picture went: 1 under way, 2 well, 8 with an error, 9 with one that was concealed.
+    /// Decode status of a picture: 1 in progress, 2 success, 8 error, 9 concealed error.
     pub(crate) fn decode_status(&self, decoder: RawDecoder, index: c_int) -> Result<u32> {
         let mut status = sys::CUVIDGETDECODESTATUS::default();
         // SAFETY: the decoder's owner holds it by `&mut`; the struct outlives the call.
@@ -170,17 +174,17 @@ impl Cuvid {
     }
 
     /// # Safety
-    /// What the callbacks in `parameters` make of `pUserData` holds until the parser is destroyed.
+    /// `pUserData` must match what the callbacks in `parameters` expect, until the parser is destroyed.
     pub(crate) unsafe fn create_parser(&self, parameters: &mut sys::CUVIDPARSERPARAMS) -> Result<RawParser> {
         let mut parser = null_mut();
-        // SAFETY: both structs outlive the call; the callbacks hold by this function's contract.
+        // SAFETY: both structs outlive the call; the callbacks are valid by this function's contract.
         let code =
             unsafe { call!(self, create_video_parser, "cuvidCreateVideoParser", &mut parser, parameters) };
         self.driver.check("cuvidCreateVideoParser", code)?;
         Ok(RawParser(parser))
     }
 
-    /// The code that parsing answered; callbacks run within.
+    /// Parses data and returns the driver's code; the callbacks run within this call.
     pub(crate) fn parse(&self, parser: RawParser, data: &[u8], flags: u32, timestamp: i64) -> Result<c_int> {
         let mut packet = sys::CUVIDSOURCEDATAPACKET {
             flags: flags.into(),
@@ -206,9 +210,9 @@ impl Cuvid {
 fn open_library() -> Result<&'static Library, String> {
     let mut reason = String::new();
     for name in ["libnvcuvid.so.1", "libnvcuvid.so"] {
-        // SAFETY: the initialisers of NVIDIA's library are made to be run by dlopen at any time.
+        // SAFETY: the initializers of NVIDIA's library may be run by dlopen at any time.
         match unsafe { Library::new(name) } {
-            // Never closed: the driver keeps threads and exit handlers of its own.
+            // Never closed: the driver has its own threads and exit handlers.
             Ok(library) => return Ok(Box::leak(Box::new(library))),
             Err(error) => reason += &format!("{name}: {}. ", with_cause(&error)),
         }

@@ -1,6 +1,5 @@
-//! In: a device and what a stream is coded with.
-//! Out: whether that device decodes it, within which limits, on how many engines.
-//! Never: asks the driver twice: the question is slow.
+//! Queries and caches what a device can decode: codecs, formats, size limits and the number of engines.
+//! Results are cached because the driver's query is slow.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,24 +10,24 @@ use crate::format::{Chroma, Codec, Layout, StreamFormat};
 use crate::sys;
 use crate::Result;
 
-/// What a device can do with one codec, sampling and depth.
+/// Decoding capabilities of a device for one codec, chroma format and bit depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Whether it decodes it at all.
+    /// Whether the device decodes this combination.
     pub supported: bool,
-    /// How many of its engines do.
+    /// How many of its engines decode it.
     pub engines: u32,
-    /// The smallest width and height.
+    /// The smallest supported width and height.
     pub min_size: (u32, u32),
-    /// The largest width and height.
+    /// The largest supported width and height.
     pub max_size: (u32, u32),
-    /// The most macroblocks (256 pixels) of a picture.
+    /// The largest supported number of macroblocks (of 256 pixels) per picture.
     pub max_macroblocks: u32,
-    /// Which layouts it can write, one bit each, by [`Layout::number`].
+    /// Bit mask of the output layouts that it supports, indexed by [`Layout::number`].
     pub layouts: u16,
 }
 
-/// The capabilities of a device, asked once per process.
+/// The capabilities of a device. Each combination is queried once per process and cached.
 pub fn of(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> Result<Caps> {
     static KNOWN: Mutex<BTreeMap<(u32, Codec, Chroma, u8), Caps>> = Mutex::new(BTreeMap::new());
     let cuvid = Cuvid::get()?;
@@ -42,7 +41,7 @@ pub fn of(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> Resu
         nBitDepthMinus8: u32::from(depth_bits.saturating_sub(8)),
         ..Default::default()
     };
-    // Not under the lock: two lanes may ask the same at first, which does no harm.
+    // Not under the lock: two threads may issue the same query at first, which is harmless.
     device.with_current(|| cuvid.decoder_caps(&mut answer))?;
     let caps = Caps {
         supported: answer.bIsSupported != 0,
@@ -56,16 +55,16 @@ pub fn of(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> Resu
     Ok(caps)
 }
 
-/// How many decoding engines the device has: those for H.264, which every engine decodes.
+/// How many decoding engines the device has. Queried for H.264, which every engine decodes.
 pub fn engines(device: &Device) -> Result<u32> {
     Ok(of(device, Codec::H264, Chroma::C420, 8)?.engines)
 }
 
 impl Caps {
-    /// Whether a stream is within the limits.
-    ///
+    /// Checks that a stream is within the limits.
+    /// |
     /// # Errors
-    /// The reason, in words.
+    /// The reason, as text.
     pub fn check(&self, format: &StreamFormat) -> Result<(), String> {
         let (name, (width, height)) = (format.name(), format.coded_size);
         if !self.supported {
@@ -95,12 +94,12 @@ impl Caps {
         Ok(())
     }
 
-    /// Whether pictures can be handed out in this layout.
+    /// Whether pictures can be output in this layout.
     pub fn writes(&self, layout: Layout) -> bool {
         u32::from(self.layouts) >> layout.number() & 1 == 1
     }
 
-    /// Whether a decoder can be made for pictures up to this size.
+    /// Whether a decoder can be created for pictures up to this size.
     pub fn fits(&self, size: (u32, u32)) -> bool {
         size.0 <= self.max_size.0
             && size.1 <= self.max_size.1

@@ -1,6 +1,5 @@
-//! In: the CUDA driver of this machine, if there is one.
-//! Out: devices, streams, events, memory and kernels as values that clean up after themselves.
-//! Never: links libcuda, panics where it is missing, or calls it in a forked child.
+//! Wraps the CUDA driver API: devices, streams, events, memory and kernels, which are released when dropped.
+//! libcuda is opened at run time; a missing library is an error, and nothing is called in a forked child.
 
 mod calls;
 mod device;
@@ -21,9 +20,9 @@ pub(crate) use driver::Driver;
 use crate::Result;
 
 /// How many CUDA devices there are.
-///
+/// |
 /// # Errors
-/// [`crate::Error::NoDriver`] where libcuda.so.1 cannot be opened or has no device.
+/// [`crate::Error::NoDriver`] if libcuda.so.1 cannot be opened or reports no device.
 pub fn count() -> Result<u32> {
     calls::device_count(Driver::get()?)
 }

@@ -1,138 +1,137 @@
-//! In: what the drivers answer, and what this crate finds out by itself.
-//! Out: one error type; its variant says who must act, its text says what to do next.
-//! Never: a bare number without its name.
+//! Defines the crate's error type, whose variants reflect who must act and whose messages name the next step.
+//! Driver codes are always reported with their names.
 
-/// The result of this crate's calls.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call on the GPU road did not do what it was asked.
+/// Why a call on the GPU failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No usable driver or no device: the CPU road is the way to go.
+    /// No usable driver or no device: decode on the CPU.
     #[error("no NVIDIA GPU can be used here: {reason}; decode on the CPU instead")]
     NoDriver {
-        /// What was tried and what it answered.
+        /// What was tried, and the result.
         reason: String,
     },
-    /// There is CUDA, but not its library for video.
+    /// CUDA is available, but its video library is not.
     #[error("this GPU's video engines cannot be used: {reason}; decode on the CPU instead")]
     NoVideo {
-        /// What was tried and what it answered.
+        /// What was tried, and the result.
         reason: String,
     },
-    /// There is CUDA, but not its library for JPEG.
+    /// CUDA is available, but its JPEG library is not.
     #[error("nvJPEG cannot be used here: {reason}; decode JPEG on the CPU instead")]
     NoJpeg {
-        /// What was tried and what it answered.
+        /// What was tried, and the result.
         reason: String,
     },
-    /// CUDA was started in another process than this one.
+    /// CUDA was initialized in another process.
     #[error(
         "CUDA was started in process {parent} and cannot be used in its forked child {child}; \
          start the worker with multiprocessing's \"spawn\" or \"forkserver\" method, or open the GPU after the fork"
     )]
     Forked {
-        /// The process in which CUDA was started.
+        /// The process in which CUDA was initialized.
         parent: u32,
-        /// The process that asked.
+        /// The process that made the call.
         child: u32,
     },
-    /// The device's memory is used up.
+    /// The device is out of memory.
     #[error(
         "the GPU has no memory left for {what} ({bytes} bytes); lower the batch size, the prefetch or the number of lanes, \
          or free memory held by others on this GPU"
     )]
     OutOfMemory {
-        /// What the memory was for.
+        /// What the memory was needed for.
         what: String,
-        /// How much was asked for; estimated for decoders.
+        /// How many bytes were requested; estimated for decoders.
         bytes: u64,
     },
-    /// This GPU or driver cannot decode such a stream.
+    /// This GPU or driver cannot decode this stream.
     #[error("{reason}; decode it on the CPU instead")]
     Unsupported {
-        /// What is not supported, in words.
+        /// What is not supported.
         reason: String,
     },
-    /// A JPEG file that is damaged, or none.
+    /// A JPEG file that is damaged, or data that is not a JPEG file.
     #[error("not a sound JPEG file: {reason}; decode it on the CPU to learn more")]
     BadJpeg {
-        /// Where, and what is wrong there.
+        /// Where, and what is wrong.
         reason: String,
     },
-    /// A call of nvJPEG failed for a reason that lies not in the file.
+    /// A call of nvJPEG failed for a reason that is not in the file.
     #[error("{call} answered {status} {name}; decode JPEG on the CPU instead")]
     Jpeg {
         /// The call.
         call: &'static str,
         /// Its `nvjpegStatus_t`.
         status: i32,
-        /// The name of that.
+        /// The name of that status.
         name: &'static str,
     },
-    /// The engine said that a wanted picture was not decoded cleanly.
+    /// The engine reported that a picture was not decoded cleanly.
     #[error(
         "the picture of unit {id} is damaged (decode status {status}: {}); decode this stretch on the CPU to learn where",
         damage(*.status)
     )]
     Damaged {
-        /// The unit whose picture it is.
+        /// The unit of the picture.
         id: u32,
-        /// What `cuvidGetDecodeStatus` answered: 8 error, 9 concealed.
+        /// The status from `cuvidGetDecodeStatus`: 8 error, 9 concealed error.
         status: u32,
     },
-    /// A wanted picture never came out.
+    /// A wanted picture was not output.
     #[error("the picture of unit {id} never came out of the decoder ({owed} such units); decode this stretch on the CPU instead")]
     Missing {
-        /// The first unit, in decode order, whose picture is owed.
+        /// The first unit, in decode order, whose picture is missing.
         id: u32,
-        /// How many units' pictures are owed.
+        /// How many units' pictures are missing.
         owed: u32,
     },
-    /// Pictures and units could not be matched: nothing of this run can be trusted from here on.
+    /// Pictures and units could not be matched, so nothing of this run can be trusted.
     #[error("the video parser's pictures do not match the units that it was given: {reason}; decode this stretch on the CPU instead")]
     Mismatch {
-        /// What was expected and what came.
+        /// What was expected, and what came.
         reason: String,
     },
-    /// The parser refused a unit, or said that a callback failed although none did.
+    /// The parser rejected a unit, or reported a failed callback although none failed.
     #[error(
         "the video parser refused {what} ({bytes} bytes, code {code} {name}); the stream is damaged there"
     )]
     Refused {
-        /// What it was given, such as "unit 7".
+        /// What was parsed, such as "unit 7".
         what: String,
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
-        /// The code of the driver.
+        /// The driver's code.
         code: i32,
         /// Its name.
         name: String,
     },
-    /// The PTX of a kernel was not accepted.
+    /// The driver rejected the PTX of a kernel.
     #[error(
         "the driver (CUDA {driver_version}) did not accept the kernels: code {code} {name}; its log: {log}"
     )]
     Load {
-        /// What `cuDriverGetVersion` answered, 12040 for 12.4.
+        /// The version from `cuDriverGetVersion`, such as 12040 for 12.4.
         driver_version: u32,
-        /// The code of the driver.
+        /// The driver's code.
         code: i32,
         /// Its name.
         name: String,
         /// The log of the just-in-time compiler.
         log: String,
     },
-    /// The CUDA context of the process is broken for good.
+    /// The CUDA context of the process is permanently broken.
     #[error(
         "the GPU's context is lost: {call} answered {code} {name}; every CUDA user of this process is affected, \
          so save what you can and start the process again"
     )]
     Lost {
-        /// The call that said so; the cause may be an earlier one.
+        /// The call that reported it; the cause may be an earlier one.
         call: &'static str,
-        /// The code of the driver.
+        /// The driver's code.
         code: i32,
         /// Its name.
         name: String,
@@ -142,30 +141,30 @@ pub enum Error {
     Call {
         /// The call.
         call: &'static str,
-        /// The code of the driver.
+        /// The driver's code.
         code: i32,
         /// Its name.
         name: String,
-        /// The driver's own words.
+        /// The driver's description.
         text: String,
     },
-    /// A call came out of turn: a bug of the caller.
+    /// A call that is not allowed in this state: a bug of the caller.
     #[error("{0}")]
     Misuse(&'static str),
 }
 
 impl Error {
-    /// Whether freeing memory and trying again may help.
+    /// Whether freeing memory and retrying may help.
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Error::OutOfMemory { .. })
     }
 
-    /// Whether nothing on this GPU will work again in this process.
+    /// Whether no further GPU call can succeed in this process.
     pub fn is_lost(&self) -> bool {
         matches!(self, Error::Lost { .. } | Error::Forked { .. })
     }
 
-    /// Whether the stream, not the machine, is the cause, so that another road may still decode it.
+    /// Whether the cause is the stream rather than the machine, so that the CPU may still decode it.
     pub fn is_about_stream(&self) -> bool {
         matches!(
             self,
@@ -187,7 +186,7 @@ fn damage(status: u32) -> &'static str {
     }
 }
 
-/// An error with its cause: the loader's own says little without.
+/// Formats an error with its cause, because libloading's own message lacks the details.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
@@ -195,10 +194,10 @@ pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// Codes after which a context never works again. The rest concern one call.
+/// Whether a context never works again after this code. Other codes concern one call.
 pub(crate) fn is_sticky(code: i32) -> bool {
-    // 4 shut down, 46 device unavailable, 214 ECC, 220 NVLink, 226 contained by the GPU, 700 illegal address, 702 timeout,
-    // 709 context destroyed, 710 device-side assert, 714 to 719 faults of a kernel.
+    // 4 deinitialized, 46 device unavailable, 214 ECC, 220 NVLink, 226 contained by the GPU, 700 illegal
+    // address, 702 timeout, 709 context destroyed, 710 device-side assert, 714 to 719 faults of a kernel.
     matches!(code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
 }
 

@@ -1,12 +1,11 @@
-//! In: what a video's sequence header says, as the parser reports it.
-//! Out: codec, sampling, depth, sizes and colour in words of our own.
-//! Never: a value that was not checked against the others.
+//! Converts the sequence format that the parser reports to codec, chroma format, bit depth, sizes and color.
+//! Only values that are consistent with each other are accepted.
 
 use crate::sys;
 use crate::{Error, Result};
 
-/// A codec whose decoding is defined to the bit. Others (MPEG-2, MPEG-4, VC-1, JPEG) leave their transforms open, so the GPU's
-/// pictures would differ from the CPU's.
+/// A codec whose decoding process is bit-exact. Other codecs (MPEG-2, MPEG-4, VC-1, JPEG) do not define their
+/// inverse transform exactly, so the GPU's pictures would differ from the CPU's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Codec {
     /// H.264, Annex B.
@@ -15,14 +14,14 @@ pub enum Codec {
     Hevc,
     /// VP8.
     Vp8,
-    /// VP9, superframes whole.
+    /// VP9, with whole superframes.
     Vp9,
     /// AV1, low-overhead OBUs.
     Av1,
 }
 
 impl Codec {
-    /// Its name in messages.
+    /// Its name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Codec::H264 => "H.264",
@@ -44,14 +43,15 @@ impl Codec {
         }
     }
 
-    /// Whether pictures may be shown in another order than they are decoded, so that the parser's timestamps tell them apart. The
-    /// other codecs show in coding order, and their timestamps are wrong around hidden frames.
+    /// Whether display order may differ from decode order, so that pictures are identified by the parser's
+    /// timestamps. The other codecs display in coding order, and their timestamps are wrong around hidden
+    /// frames.
     pub fn reorders(self) -> bool {
         matches!(self, Codec::H264 | Codec::Hevc)
     }
 }
 
-/// How often chroma was sampled.
+/// Chroma subsampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Chroma {
     /// No chroma.
@@ -65,7 +65,7 @@ pub enum Chroma {
 }
 
 impl Chroma {
-    /// Its name in messages.
+    /// Its name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Chroma::Gray => "4:0:0",
@@ -86,25 +86,25 @@ impl Chroma {
     }
 }
 
-/// How a decoder lays a picture out, always at the stream's own depth.
+/// Memory layout of a decoded picture, always at the stream's own bit depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layout {
-    /// 8 bit, luma, then chroma in pairs.
+    /// 8 bit: a luma plane, then a plane of interleaved chroma.
     Nv12,
-    /// 16 bit with the sample in the upper bits, luma, then chroma in pairs.
+    /// 16 bit with the sample in the upper bits: a luma plane, then a plane of interleaved chroma.
     P016,
-    /// 8 bit, three planes of one size.
+    /// 8 bit: three planes of the same size.
     Yuv444,
-    /// 16 bit with the sample in the upper bits, three planes of one size.
+    /// 16 bit with the sample in the upper bits: three planes of the same size.
     Yuv444P16,
-    /// As `Nv12` with as many chroma rows as luma rows.
+    /// Like `Nv12`, with as many chroma rows as luma rows.
     Nv16,
-    /// As `P016` with as many chroma rows as luma rows.
+    /// Like `P016`, with as many chroma rows as luma rows.
     P216,
 }
 
 impl Layout {
-    /// The layout that keeps every bit.
+    /// The layout that preserves every bit.
     pub fn of(chroma: Chroma, depth_bits: u8) -> Layout {
         match (chroma, depth_bits > 8) {
             (Chroma::Gray | Chroma::C420, false) => Layout::Nv12,
@@ -116,20 +116,20 @@ impl Layout {
         }
     }
 
-    /// Its number in the C interface, and its bit in the mask of layouts that a GPU can write.
+    /// Its number in the C interface, which is also its bit in the mask of layouts that a GPU supports.
     pub fn number(self) -> sys::cudaVideoSurfaceFormat {
         match self {
             Layout::Nv12 => sys::cudaVideoSurfaceFormat_NV12,
             Layout::P016 => sys::cudaVideoSurfaceFormat_P016,
             Layout::Yuv444 => sys::cudaVideoSurfaceFormat_YUV444,
             Layout::Yuv444P16 => sys::cudaVideoSurfaceFormat_YUV444_16Bit,
-            // Later than the header of API 11.1.
+            // Newer than the header of API 11.1.
             Layout::Nv16 => 4,
             Layout::P216 => 5,
         }
     }
 
-    /// Bytes of a picture of one pixel, in halves: luma and chroma together.
+    /// Bytes per pixel of luma and chroma together, times two.
     pub(crate) fn half_bytes_per_pixel(self) -> u64 {
         match self {
             Layout::Nv12 => 3,
@@ -141,7 +141,7 @@ impl Layout {
     }
 }
 
-/// A rectangle of samples; `right` and `bottom` are outside.
+/// A rectangle of samples; `right` and `bottom` are exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rect4 {
     /// First column.
@@ -154,54 +154,55 @@ pub struct Rect4 {
     pub bottom: u32,
 }
 
-/// What a decoder must be made for.
+/// The stream properties that determine a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamFormat {
     /// The codec.
     pub codec: Codec,
-    /// Sampling of chroma.
+    /// Chroma subsampling.
     pub chroma: Chroma,
-    /// Depth of every plane, 8 to 16.
+    /// Bit depth of every plane, 8 to 16.
     pub depth_bits: u8,
     /// Width and height of the coded picture, rounded up to even numbers.
     pub coded_size: (u32, u32),
-    /// How many pictures the stream needs at a time; 0 is unknown.
+    /// How many surfaces the stream needs at a time; 0 means unknown.
     pub min_surfaces: u32,
 }
 
 impl StreamFormat {
-    /// "H.264 4:2:0 10 bit".
+    /// A description such as "H.264 4:2:0 10 bit".
     pub fn name(&self) -> String {
         format!("{} {} {} bit", self.codec.name(), self.chroma.name(), self.depth_bits)
     }
 
-    /// How its pictures are laid out.
+    /// The memory layout of its pictures.
     pub fn layout(&self) -> Layout {
         Layout::of(self.chroma, self.depth_bits)
     }
 }
 
-/// What a sequence header says of the pictures that a decoder need not know.
+/// The format of a sequence, including properties that the decoder does not depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// What the decoder was made for.
+    /// The properties that determine the decoder.
     pub format: StreamFormat,
-    /// The part that is shown.
+    /// The displayed region.
     pub display: Rect4,
-    /// Whether the sequence has frames only.
+    /// Whether the sequence contains only frames.
     pub progressive: bool,
     /// Matrix coefficients, as numbered in H.273; 2 is unspecified.
     pub matrix: u8,
-    /// Colour primaries, as numbered in H.273.
+    /// Color primaries, as numbered in H.273.
     pub primaries: u8,
     /// Transfer characteristics, as numbered in H.273.
     pub transfer: u8,
-    /// Whether samples use their full range. The parser does not tell "limited" from "unsaid": both are `false`.
+    /// Whether samples use their full range. The parser does not distinguish limited range from unspecified:
+    /// both are `false`.
     pub full_range: bool,
 }
 
 impl Facts {
-    /// Reads what the parser reports, for a stream of which the codec is known.
+    /// Converts the format that the parser reports, for a stream whose codec is known.
     pub(crate) fn read(codec: Codec, format: &sys::CUVIDEOFORMAT) -> Result<Facts> {
         let refuse = |reason: String| Err(Error::Unsupported { reason });
         if format.codec != codec.number() {
@@ -215,10 +216,10 @@ impl Facts {
             sys::cudaVideoChromaFormat_444 => Chroma::C444,
             other => return refuse(format!("the parser found chroma format {other}, which is not known")),
         };
-        let (luma, colour) = (format.bit_depth_luma_minus8, format.bit_depth_chroma_minus8);
-        if luma > 8 || (luma != colour && chroma != Chroma::Gray) {
-            let (luma, colour) = (u16::from(luma) + 8, u16::from(colour) + 8);
-            return refuse(format!("{} with {luma} bit luma and {colour} bit chroma", codec.name()));
+        let (luma, color) = (format.bit_depth_luma_minus8, format.bit_depth_chroma_minus8);
+        if luma > 8 || (luma != color && chroma != Chroma::Gray) {
+            let (luma, color) = (u16::from(luma) + 8, u16::from(color) + 8);
+            return refuse(format!("{} with {luma} bit luma and {color} bit chroma", codec.name()));
         }
         let (width, height) = (format.coded_width, format.coded_height);
         let area = &format.display_area;
@@ -232,13 +233,14 @@ impl Facts {
                 "a coded picture of {width}x{height} of which columns {left} to {right}, rows {top} to {bottom} are shown"
             ));
         }
-        let colour = &format.video_signal_description;
+        let color = &format.video_signal_description;
         Ok(Facts {
             format: StreamFormat {
                 codec,
                 chroma,
                 depth_bits: luma + 8,
-                // An odd target would be an invalid value, and an even one for an odd source a scaling.
+                // An odd target size is rejected by the driver, and rounding only the target up would scale
+                // the picture.
                 coded_size: (width.next_multiple_of(2), height.next_multiple_of(2)),
                 min_surfaces: format.min_num_decode_surfaces.into(),
             },
@@ -249,10 +251,10 @@ impl Facts {
                 bottom: area.bottom as u32,
             },
             progressive: format.progressive_sequence != 0,
-            matrix: colour.matrix_coefficients,
-            primaries: colour.color_primaries,
-            transfer: colour.transfer_characteristics,
-            full_range: colour.video_full_range_flag() != 0,
+            matrix: color.matrix_coefficients,
+            primaries: color.color_primaries,
+            transfer: color.transfer_characteristics,
+            full_range: color.video_full_range_flag() != 0,
         })
     }
 }

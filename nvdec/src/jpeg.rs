@@ -1,5 +1,5 @@
 //! In: JPEG files in host memory.
-//! Out: their planes in device memory, as stored: no upsampling, no change of colour, ordered in a stream of the decoder's own.
+//! Out: their planes in device memory, as stored: no upsampling, no change of color, ordered in a stream of the decoder's own.
 //! Never: links libnvjpeg, fails where it is missing other than with [`crate::Error::NoJpeg`], or says that its pixels are a CPU's.
 //!
 //! **Pixels.** JPEG does not define its inverse transform to the bit, and nvJPEG has one of its own: a sample may differ by a little
@@ -44,5 +44,5 @@ mod tests;
 
 pub use api::{available, Backend};
 pub use decoder::{JpegDecoder, PlaneAt, Planes};
-pub use facts::{ColourModel, Facts, Process};
+pub use facts::{ColorModel, Facts, Process};
 pub use layout::suits;

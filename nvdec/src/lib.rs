@@ -1,6 +1,5 @@
-//! In: access units of a video, in decode order; JPEG files.
-//! Out: the wanted pictures as device memory, each on a CUDA stream, for as long as a callback or a borrow lasts.
-//! Never: links a driver library, lets a panic cross C, or knows what pictures are for.
+//! Decodes video (NVDEC) and JPEG (nvJPEG) to device memory, ordered on CUDA streams.
+//! Driver libraries are opened at run time and never linked; no panic unwinds into C.
 
 pub mod api;
 pub mod caps;

@@ -1,6 +1,5 @@
-//! In: access units, and somebody to be called back.
-//! Out: sequences, pictures to decode and pictures to show, in the driver's order.
-//! Never: lets a panic cross C, or calls anybody outside `parse`.
+//! Wraps the driver's video parser, which reports sequences, pictures to decode and pictures to display.
+//! No panic unwinds into C, and callbacks reach their target only during `parse`.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -14,32 +13,32 @@ use crate::format::Codec;
 use crate::sys;
 use crate::Result;
 
-/// Who is told what the parser finds. The answers are those of the C interface: 0 is failure.
+/// Receives the parser's callbacks. Return values are those of the C interface: 0 means failure.
 pub(crate) trait Callbacks {
-    /// A sequence begins, changes or is repeated; answers how many pictures the decoder has room for.
+    /// A sequence begins, changes or is repeated. Returns how many pictures the decoder can hold.
     fn sequence(&mut self, format: &sys::CUVIDEOFORMAT) -> c_int;
-    /// A picture is to be decoded. Its pointers are good until the return.
+    /// A picture is to be decoded. Its pointers are valid until this returns.
     fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> c_int;
-    /// A picture is to be shown. Its surface may be given to another one after the return.
+    /// A picture is to be displayed. Its surface may be reused after this returns.
     fn display(&mut self, info: &sys::CUVIDPARSERDISPINFO) -> c_int;
 }
 
-/// A parser for one stream. It is made for a run and not used again: parsers that are rewound lose pictures, and say nothing of a
-/// sequence that they know already.
+/// A parser for one stream. It is created for one run and not reused: a rewound parser loses pictures and
+/// does not report a sequence that it already knows.
 pub(crate) struct Parser {
     cuvid: &'static Cuvid,
     raw: RawParser,
     link: NonNull<Link>,
 }
 
-/// What the driver's callbacks find behind `pUserData`.
+/// The data behind `pUserData`.
 struct Link {
     target: Cell<Option<NonNull<dyn Callbacks>>>,
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: the parser is an opaque number that any one thread may use; `link` is owned, and its target is set only while `parse`
-// runs, which borrows the parser mutably.
+// SAFETY: the parser is an opaque handle that may be used from any thread, by one at a time; `link` is owned,
+// and its target is set only while `parse` runs, which borrows the parser mutably.
 unsafe impl Send for Parser {}
 
 impl Parser {
@@ -48,9 +47,10 @@ impl Parser {
         let link = NonNull::from(Box::leak(link));
         let mut parameters = sys::CUVIDPARSERPARAMS {
             CodecType: codec.number(),
-            // A placeholder: the sequence callback answers the number.
+            // A placeholder: the sequence callback returns the actual number.
             ulMaxNumDecodeSurfaces: 1,
-            // Pictures are mapped late by our own queue; the parser shows them as soon as their turn is known.
+            // Pictures wait for mapping in our own queue; the parser reports them for display as early as
+            // possible.
             ulMaxDisplayDelay: 0,
             ulErrorThreshold: 0,
             pUserData: link.as_ptr().cast(),
@@ -59,19 +59,20 @@ impl Parser {
             pfnDisplayPicture: Some(on_display),
             ..Default::default()
         };
-        // SAFETY: the callbacks take `pUserData` for a Link, which lives until Drop has destroyed the parser.
+        // SAFETY: the callbacks interpret `pUserData` as a Link, which lives until Drop has destroyed the
+        // parser.
         match unsafe { cuvid.create_parser(&mut parameters) } {
             Ok(raw) => Ok(Parser { cuvid, raw, link }),
             Err(error) => {
-                // SAFETY: leaked above, and nobody else has it: there is no parser.
+                // SAFETY: leaked above, and there is no other owner, because no parser was created.
                 drop(unsafe { Box::from_raw(link.as_ptr()) });
                 Err(error)
             }
         }
     }
 
-    /// Gives the parser some bytes, and `target` what it finds. Answers the driver's code; a callback's own failure need not show
-    /// in it. A panic of `target` goes on here.
+    /// Passes data to the parser, which reports what it finds to `target`. Returns the driver's code, which
+    /// does not necessarily reflect a failed callback. A panic of `target` is resumed here.
     pub fn parse(
         &mut self,
         data: &[u8],
@@ -95,27 +96,29 @@ impl Parser {
 
 impl Drop for Parser {
     fn drop(&mut self) {
-        // In a forked child, whose parser is its parent's, nothing is called and the link stays.
+        // In a forked child the parser belongs to the parent: nothing is called, and the link is leaked.
         if self.cuvid.driver().check_process().is_ok() {
-            // Callbacks that fire here find no target. A failure cannot be told to anybody.
+            // Callbacks during this call find no target. An error cannot be reported from a destructor.
             let _ = self.cuvid.destroy_parser(self.raw);
-            // SAFETY: leaked in `new`; the parser that knew it is gone.
+            // SAFETY: leaked in `new`; the parser that used it is destroyed.
             drop(unsafe { Box::from_raw(self.link.as_ptr()) });
         }
     }
 }
 
-/// Calls the target, if there is one. Nothing unwinds into C: a panic is kept for `parse` and answered as a failure.
-///
+/// Calls the target, if there is one. Nothing unwinds into C: a panic is stored for `parse` and returned as a
+/// failure.
+/// |
 /// # Safety
-/// `user` is the parser's Link.
+/// `user` must point to the parser's Link.
 unsafe fn with_target(user: *mut c_void, call: impl FnOnce(&mut dyn Callbacks) -> c_int) -> c_int {
-    // SAFETY: by this function's contract; alive because the parser is, which is calling.
+    // SAFETY: by this function's contract; the link lives as long as the parser, which is making this call.
     let link = unsafe { &*user.cast::<Link>() };
     let Some(mut target) = link.target.get() else {
-        return 1; // muted: the parser is being destroyed
+        return 1; // no target: the parser is being destroyed
     };
-    // SAFETY: set by `parse`, which is running further up on this thread and does not touch the target meanwhile.
+    // SAFETY: set by `parse`, which is running further up on this thread's stack and does not use the target
+    // meanwhile.
     let target = unsafe { target.as_mut() };
     catch_unwind(AssertUnwindSafe(|| call(target))).unwrap_or_else(|panic| {
         link.panic.set(Some(panic));
@@ -124,18 +127,18 @@ unsafe fn with_target(user: *mut c_void, call: impl FnOnce(&mut dyn Callbacks) -
 }
 
 unsafe extern "C" fn on_sequence(user: *mut c_void, format: *mut sys::CUVIDEOFORMAT) -> c_int {
-    // SAFETY: the driver gives back `pUserData`, and a format that is good until the return, or null.
+    // SAFETY: the driver passes `pUserData`, and a format that is valid until the return, or null.
     unsafe { format.as_ref().map_or(0, |format| with_target(user, |target| target.sequence(format))) }
 }
 
 unsafe extern "C" fn on_decode(user: *mut c_void, picture: *mut sys::CUVIDPICPARAMS) -> c_int {
-    // SAFETY: the driver gives back `pUserData`, and a picture that is good until the return, or null.
+    // SAFETY: the driver passes `pUserData`, and a picture that is valid until the return, or null.
     unsafe { picture.as_mut().map_or(0, |picture| with_target(user, |target| target.decode(picture))) }
 }
 
 unsafe extern "C" fn on_display(user: *mut c_void, info: *mut sys::CUVIDPARSERDISPINFO) -> c_int {
-    // Null is the end of the stream, where that was asked for.
-    // SAFETY: the driver gives back `pUserData`, and an info that is good until the return, or null.
+    // Null marks the end of the stream, where that notification was requested.
+    // SAFETY: the driver passes `pUserData`, and an info that is valid until the return, or null.
     unsafe { info.as_ref().map_or(1, |info| with_target(user, |target| target.display(info))) }
 }
 
@@ -182,7 +185,7 @@ mod tests {
         let mut target = Target { seen: Vec::new(), panics: false };
         let link = link(&mut target);
         let (mut format, mut picture, mut info) = Default::default();
-        // SAFETY: the link and what the callbacks are given outlive the calls.
+        // SAFETY: the link and the arguments of the callbacks outlive the calls.
         let answers = unsafe {
             let answers = (on_sequence(user(&link), &mut format), on_decode(user(&link), &mut picture));
             (answers, on_display(user(&link), &mut info))
@@ -206,7 +209,7 @@ mod tests {
     fn without_a_target_or_a_picture_nothing_is_called() {
         let mut target = Target { seen: Vec::new(), panics: false };
         let link = link(&mut target);
-        // SAFETY: as above; null is what the driver gives at an end.
+        // SAFETY: as above; null is what the driver passes at the end of a stream.
         unsafe {
             assert_eq!(on_display(user(&link), std::ptr::null_mut()), 1, "the end of a stream");
             assert_eq!(on_decode(user(&link), std::ptr::null_mut()), 0);

@@ -1,6 +1,6 @@
-//! In: what a stream needs, and decoders that are free again.
-//! Out: a decoder that is set up for it, at the least cost: 60 ms to make one, 5 to reconfigure it, none to keep it.
-//! Never: shares a decoder between two users at a time, or destroys one at the process's end: the driver may be gone.
+//! Pools the decoders of a device: creating one takes 60 ms, reconfiguring one 5 ms, reusing one nothing.
+//! A decoder has one user at a time, and none is destroyed at process exit, when the driver may already be
+//! gone.
 
 pub(crate) mod decoder;
 pub(crate) mod shape;
@@ -20,36 +20,36 @@ use decoder::{Decoder, Maker};
 use shape::Shape;
 use shelf::{Origin, Pooled, Shelf};
 
-/// The decoders of one device, shared by every session of the process.
+/// The decoders of one device, shared by all sessions of the process.
 pub struct DecoderPool {
     device: Arc<Device>,
     shelf: Shelf<Maker>,
 }
 
-/// What became of decoders so far, and what is there now.
+/// Statistics of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounts {
-    /// Made.
+    /// Decoders created.
     pub created: u64,
-    /// Taken as they were.
+    /// Decoders reused without change.
     pub reused: u64,
-    /// Set up for another size.
+    /// Decoders reconfigured for another size.
     pub reconfigured: u64,
-    /// Destroyed to make room.
+    /// Decoders destroyed to free memory.
     pub evicted: u64,
-    /// Free at the moment.
+    /// Decoders that are currently unused.
     pub idle: u64,
-    /// Weight of all, idle or in use, estimated.
+    /// Estimated memory of all decoders, idle or in use.
     pub bytes: u64,
 }
 
 impl DecoderPool {
-    /// The pool of a device. It may hold a quarter of the device's memory.
-    ///
+    /// Returns the pool of a device. Its default limit is a quarter of the device's memory.
+    /// |
     /// # Errors
-    /// Where the device has no video engines that can be used, or does not answer.
+    /// Fails if the device has no usable video engines, or does not respond.
     pub fn of(device: &Arc<Device>) -> Result<Arc<DecoderPool>> {
-        // In a static, which is never dropped: decoders are left to the driver at the end.
+        // Stored in a static, which is never dropped: at process exit, decoders are left to the driver.
         static POOLS: Mutex<BTreeMap<u32, Arc<DecoderPool>>> = Mutex::new(BTreeMap::new());
         let (_, total_bytes) = device.memory()?;
         let maker = Maker::new(device)?;
@@ -60,39 +60,41 @@ impl DecoderPool {
         Ok(pool.clone())
     }
 
-    /// How many bytes decoders may weigh, those in use included; these stay, whatever the limit.
+    /// Limits the memory of all decoders, including those in use; decoders in use are kept even above the
+    /// limit.
     pub fn set_limit_bytes(&self, bytes: u64) {
         self.shelf.set_limit_bytes(bytes);
     }
 
-    /// Destroys the decoders that nobody uses, because memory is needed elsewhere; answers how many there were.
+    /// Destroys all idle decoders, to free memory for other purposes; returns how many there were.
     pub fn clear(&self) -> usize {
         self.shelf.clear()
     }
 
-    /// What happened so far.
+    /// Statistics up to now.
     pub fn counts(&self) -> PoolCounts {
         self.shelf.counts()
     }
 
-    /// A decoder for a stream.
-    ///
+    /// Returns a decoder for a stream.
+    /// |
     /// # Errors
-    /// [`Error::Unsupported`] in words, [`Error::OutOfMemory`] after idle decoders were destroyed in vain.
+    /// [`Error::Unsupported`] with the reason; [`Error::OutOfMemory`] if memory does not suffice even after
+    /// all idle decoders were destroyed.
     pub(crate) fn take(&self, want: &StreamFormat) -> Result<(Pooled<Decoder>, Origin)> {
         let caps = caps::of(&self.device, want.codec, want.chroma, want.depth_bits)?;
         caps.check(want).map_err(|reason| Error::Unsupported { reason })?;
         self.shelf.take(want, Shape::of(want, &caps))
     }
 
-    /// Sets a decoder up for another stream that it fits.
+    /// Reconfigures a decoder for another stream that it fits.
     pub(crate) fn reconfigure(&self, pooled: &mut Pooled<Decoder>, want: &StreamFormat) -> Result<()> {
         let caps = caps::of(&self.device, want.codec, want.chroma, want.depth_bits)?;
         caps.check(want).map_err(|reason| Error::Unsupported { reason })?;
         self.shelf.reconfigure(pooled, want)
     }
 
-    /// Gives a sound decoder back.
+    /// Returns a valid decoder to the pool.
     pub(crate) fn put(&self, pooled: Pooled<Decoder>) {
         self.shelf.put(pooled);
     }

@@ -1,6 +1,5 @@
-//! In: the units of a stream, and a number of threads.
-//! Out: how many pictures a second the engines decode when nothing is done with them: the ceiling of every loader.
-//! Never: looks at a picture, or is used outside benchmarks.
+//! Measures how many pictures per second the NVDEC engines decode with no further processing, for benchmarks.
+//! The result is an upper bound for every loader on the device.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -20,19 +19,19 @@ use crate::session::run::Backend;
 use crate::sys;
 use crate::{Error, Result};
 
-/// Shown pictures that wait to be mapped, as in a session.
+/// How many displayed pictures may wait to be mapped, as in a session.
 const MAP_LAG: usize = 3;
 
-/// What the engines did.
+/// Result of a throughput measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ceiling {
-    /// Pictures decoded, by all threads together.
+    /// Pictures decoded by all threads together.
     pub pictures: u64,
     /// Pictures mapped.
     pub mapped: u64,
     /// Seconds from the first unit to the last picture.
     pub seconds: f64,
-    /// Threads, each with a decoder of its own.
+    /// Number of threads, each with its own decoder.
     pub sessions: u32,
 }
 
@@ -43,9 +42,9 @@ impl Ceiling {
     }
 }
 
-/// Decodes the units over and over in `sessions` threads for about so many seconds, mapping every `map_every`-th shown picture (0: none).
-/// The first unit must be one at which decoding may start.
-///
+/// Decodes the units repeatedly in `sessions` threads for about `seconds` seconds, mapping every
+/// `map_every`-th displayed picture (0: none). The first unit must be a random access point.
+/// |
 /// # Errors
 /// The first error of any thread.
 pub fn ceiling(
@@ -129,7 +128,7 @@ fn one(
         parse(&[], sys::CUVID_PKT_ENDOFSTREAM, 0, &mut sink)?;
         sink.map_down_to(0)?;
     }
-    // Decoding is asynchronous: the last picture is waited for.
+    // Decoding is asynchronous, so wait for the last picture.
     if let (Some(index), Some(decoder)) = (sink.last, &mut sink.decoder) {
         let (address, _) = sink.hardware.map(decoder, index, &MapHow::default())?;
         sink.hardware.unmap(decoder, address)?;
@@ -140,7 +139,7 @@ fn one(
     Ok(sink.counts)
 }
 
-/// Decodes all, maps some, keeps nothing.
+/// Decodes all pictures, maps some, and keeps none.
 struct Sink {
     hardware: Hardware,
     codec: Codec,
@@ -148,7 +147,7 @@ struct Sink {
     map_every: u32,
     shown: u32,
     pending: VecDeque<i32>,
-    /// Pictures decoded, and mapped.
+    /// Numbers of pictures decoded and mapped.
     counts: (u64, u64),
     last: Option<i32>,
     error: Option<Error>,

@@ -1,6 +1,6 @@
-//! In: access units in decode order, each with its id, its place on screen and whether its picture is wanted.
-//! Out: every wanted picture once, in display order, as a surface that is on loan while a callback runs.
-//! Never: hands on a picture that it cannot vouch for: it ends the run with an error instead.
+//! Decodes access units and delivers every wanted picture exactly once, in presentation order.
+//! A surface is valid while the callback runs. A picture that cannot be matched to its unit or is known to be
+//! damaged ends the pass with an error instead of being delivered.
 
 mod bitstream;
 pub(crate) mod hardware;
@@ -23,55 +23,59 @@ use crate::{Error, Result};
 use hardware::Hardware;
 use run::{Each, Halt, Packet, Run};
 
-/// An access unit as the parser wants it: Annex B, OBUs, or a VP9 superframe.
+/// An access unit in the form that the parser expects: Annex B, OBUs, or a VP9 superframe.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
-    /// Its bytes. Parameter sets that changed are in band.
+    /// Its bytes, including any parameter sets that changed.
     pub data: &'a [u8],
-    /// Its name: comes back with its picture.
+    /// Identifier that is returned with its picture.
     pub id: u32,
-    /// Its place on screen: ascends in display order, and no two are the same. The parser is given it as timestamp.
+    /// Presentation order: ascending and unique. It is passed to the parser as the timestamp.
     pub order: i64,
-    /// Whether its picture is to be handed on.
+    /// Whether its picture is to be delivered.
     pub wanted: bool,
-    /// Whether it must be decoded. `false`: nobody needs its picture, neither the caller nor any other picture. Heeded for H.264,
-    /// HEVC and AV1 (there only where it is a whole picture).
+    /// Whether it must be decoded. `false` means that neither the caller nor any other picture needs its
+    /// picture, so it may be skipped; this applies to H.264, HEVC and AV1 (AV1 only if `whole_picture` is
+    /// set).
     pub decode: bool,
-    /// Whether it is exactly one frame, so that the parser need not wait for the next unit to see its end. Never for two fields, for
-    /// superframes, or for several frames in a unit.
+    /// Whether it is exactly one frame, so that the parser need not wait for the next unit to detect its end.
+    /// Must be `false` for two fields, for superframes, and for several frames in a unit.
     pub whole_picture: bool,
-    /// How many pictures it shows. For VP8, VP9 and AV1, whose pictures are told apart by counting.
+    /// How many pictures it displays. Used for VP8, VP9 and AV1, whose pictures are identified by counting.
     pub shows: u8,
 }
 
-/// A decoded picture in device memory. Reads must be enqueued on the session's stream before the callback returns.
+/// A decoded frame in device memory. Reads must be enqueued on the session's stream before the callback
+/// returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
-    /// Where sample (0, 0) of the coded picture is.
+    /// Device address of sample (0, 0) of the coded picture.
     pub address: u64,
     /// Bytes from one row to the next, in every plane.
     pub pitch_bytes: usize,
-    /// Where chroma begins: one plane of pairs, or two planes for 4:4:4, or none for gray. 0 is none.
+    /// Device addresses of the chroma planes: one interleaved plane, or two planes for 4:4:4, or none for
+    /// gray. 0 means no plane.
     pub chroma_address: [u64; 2],
     /// Width and height of the coded picture.
     pub coded_size: (u32, u32),
-    /// The part of it that is shown.
+    /// The displayed region of the coded picture.
     pub display: Rect4,
-    /// Bits of a sample.
+    /// Bits per sample.
     pub depth_bits: u8,
-    /// How far a sample is shifted up in its 16 bits; 0 for 8 bit.
+    /// Number of bits by which a sample is shifted up in its 16 bits; 0 for 8 bit.
     pub shift: u8,
-    /// Sampling of chroma.
+    /// Chroma subsampling.
     pub chroma: Chroma,
-    /// How the planes lie.
+    /// Memory layout of the planes.
     pub layout: Layout,
     /// Matrix coefficients, as numbered in H.273; 2 is unspecified.
     pub matrix: u8,
-    /// Colour primaries, as numbered in H.273.
+    /// Color primaries, as numbered in H.273.
     pub primaries: u8,
     /// Transfer characteristics, as numbered in H.273.
     pub transfer: u8,
-    /// Whether samples use their full range; `None` where the stream says "limited" or nothing, which the parser does not tell apart.
+    /// Whether samples use their full range; `None` where the stream signals limited range or nothing, which
+    /// the parser does not distinguish.
     pub full_range: Option<bool>,
 }
 
@@ -103,28 +107,28 @@ impl Surface {
     }
 }
 
-/// What a session did so far.
+/// Statistics of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Units fed.
     pub units: u64,
     /// Pictures (or fields) given to the engine.
     pub decoded: u64,
-    /// Pictures that nobody needed, and that the engine was not given.
+    /// Pictures that were not needed and were not given to the engine.
     pub skipped: u64,
-    /// Pictures handed on.
+    /// Pictures delivered.
     pub mapped: u64,
-    /// Pictures shown that nobody wanted.
+    /// Displayed pictures that were not wanted.
     pub unwanted: u64,
-    /// Pictures shown that belong to no unit.
+    /// Displayed pictures that belong to no unit.
     pub strangers: u64,
-    /// Times that a surface was to be used again while its picture waited.
+    /// Times that a surface was about to be reused while its picture was still waiting to be mapped.
     pub guarded: u64,
-    /// Decoders made.
+    /// Decoders created.
     pub decoders_created: u64,
-    /// Decoders taken as they were.
+    /// Decoders reused without change.
     pub reused: u64,
-    /// Decoders set up for another size.
+    /// Decoders reconfigured for another size.
     pub reconfigured: u64,
 }
 
@@ -143,7 +147,7 @@ impl Counts {
     }
 }
 
-/// One decoding pass after another. One thread at a time, any thread.
+/// Runs decoding passes one after another. It may be used from any thread, but by one thread at a time.
 pub struct Session {
     cuvid: &'static Cuvid,
     device: Arc<Device>,
@@ -154,17 +158,17 @@ pub struct Session {
 }
 
 enum State {
-    /// Between passes, also after one that failed.
+    /// Between passes, including after a pass that failed.
     Idle,
-    /// Within a pass. The parser goes first: it calls back into nothing then.
+    /// During a pass. The parser is dropped first; its callbacks have no target at that time.
     Running(Box<(Parser, Run<Hardware>)>),
 }
 
 impl Session {
-    /// A session on a device, with a stream of its own.
-    ///
+    /// Creates a session on a device, with its own stream.
+    /// |
     /// # Errors
-    /// Where the device has no video engines that can be used, or no memory for a stream.
+    /// Fails if the device has no usable video engines, or if the stream cannot be created.
     pub fn new(device: &Arc<Device>) -> Result<Session> {
         Ok(Session {
             cuvid: Cuvid::get()?,
@@ -176,12 +180,13 @@ impl Session {
         })
     }
 
-    /// Its stream: pictures are converted on it, and everything that reads them must be enqueued on it.
+    /// The session's stream: pictures are converted on it, and all work that reads them must be enqueued on
+    /// it.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    /// What it did so far.
+    /// Statistics up to now.
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts;
         if let State::Running(running) = &self.state {
@@ -190,8 +195,8 @@ impl Session {
         counts
     }
 
-    /// Begins a pass; one that was under way is given up. `headers` are the parameter sets in band (AV1: the sequence header's OBU), empty
-    /// for VP8 and VP9.
+    /// Begins a pass, abandoning any pass in progress. `headers` are the in-band parameter sets (AV1: the
+    /// sequence header OBU), empty for VP8 and VP9.
     pub fn begin(&mut self, codec: Codec, headers: &[u8]) -> Result<()> {
         self.stop();
         let parser = Parser::new(self.cuvid, codec)?;
@@ -203,9 +208,11 @@ impl Session {
         self.drive("the parameter sets", &mut |_, _| Ok(()), |run, _, parse| run.headers(headers, parse))
     }
 
-    /// Feeds one unit. `each` is given the pictures that are due, with their units' ids: it enqueues its reads on the stream and returns.
-    ///
-    /// After an error the pass is over, and pictures that it handed on are not to be used: the error may concern them.
+    /// Feeds one unit. `each` is called with the pictures that are ready and their units' ids; it must
+    /// enqueue its reads on the stream before it returns.
+    /// |
+    /// After an error the pass is over, and the pictures that it delivered must not be used: the error may
+    /// concern them.
     pub fn feed<E: From<Error>>(
         &mut self,
         unit: &Unit<'_>,
@@ -215,8 +222,9 @@ impl Session {
         self.drive(&what, each, |run, each, parse| run.feed(unit, each, parse))
     }
 
-    /// Ends the pass: all pictures that are owed come. The decoder goes back to the pool. Only a pass that was finished vouches for
-    /// its pictures: what went wrong with one may show when a later one comes.
+    /// Ends the pass: delivers all remaining pictures and returns the decoder to the pool. Delivered pictures
+    /// are guaranteed valid only after this succeeds, because an error in one may be detected when a later
+    /// one is processed.
     pub fn finish<E: From<Error>>(
         &mut self,
         each: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
@@ -226,14 +234,14 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the pass up, if there is one: nothing more is handed on, and the decoder goes back to the pool.
+    /// Abandons the pass, if there is one: nothing more is delivered, and the decoder returns to the pool.
     pub fn stop(&mut self) {
         if let State::Running(running) = std::mem::replace(&mut self.state, State::Idle) {
             self.over(*running, true);
         }
     }
 
-    /// Runs a step of the pass. Where it fails, the pass is over; so it is where it panics.
+    /// Runs a step of the pass. The pass ends if the step fails or panics.
     fn drive<E: From<Error>>(
         &mut self,
         what: &str,
@@ -275,7 +283,8 @@ impl Session {
                 Ok(())
             }
             Err(halt) => {
-                // A taker that had enough says nothing about the decoder. Anything else does.
+                // If the callback stopped the pass, the decoder is still valid. After any other error it is
+                // not reused.
                 self.over(*running, matches!(halt, Halt::Taker));
                 Err(match (halt, failure) {
                     (Halt::Error(error), _) => error.into(),

@@ -16,7 +16,7 @@ _PARTS = {
     "planning": "opening files and planning",
     "reading": "reading packets",
     "decoding": "decoding",
-    "painting": "resizing and colours",
+    "transform": "resizing and colors",
 }
 
 
@@ -63,8 +63,8 @@ class BenchReport:
         for row, (name, share) in enumerate(self.shares.items(), 1):
             top = 8 + line * row + 6
             draw.text((10, top), _PARTS.get(name, name), fill=(0, 0, 0), font=font)
-            colour = (170, 170, 170) if name == "waiting" else (47, 111, 178)
-            draw.rectangle((left, top, left + max(1, int(share * (width - left - 70))), top + 16), fill=colour)
+            color = (170, 170, 170) if name == "waiting" else (47, 111, 178)
+            draw.rectangle((left, top, left + max(1, int(share * (width - left - 70))), top + 16), fill=color)
             draw.text((width - 55, top), f"{share:.0%}", fill=(0, 0, 0), font=font)
         sheet.save(os.fspath(path), format="PNG")
 
@@ -90,8 +90,8 @@ def bench(loader: Loader[Any], *, seconds: float = 10.0) -> BenchReport:
     took = time.perf_counter() - start
     stats = _difference(loader.stats(), before)
     loader._rest()
-    busy = stats["lane_busy_seconds"]
-    all_time = busy + stats["lane_blocked_seconds"] + stats["lane_starved_seconds"]
+    busy = stats["worker_busy_seconds"]
+    all_time = busy + stats["worker_blocked_seconds"] + stats["worker_idle_seconds"]
     parts = {name: stats[f"{name}_seconds"] for name in _PARTS}
     rest = max(0.0, busy - sum(parts.values()))
     whole = max(all_time, sum(parts.values()), 1e-9)
@@ -115,7 +115,7 @@ def bench(loader: Loader[Any], *, seconds: float = 10.0) -> BenchReport:
 
 
 def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    held = ("memory_budget", "clip_store_peak_bytes", "nvdec_lanes", "index_trouble", "pictures_decoded_per_frame")
+    held = ("memory_budget", "clip_cache_peak_bytes", "nvdec_threads", "index_trouble", "pictures_decoded_per_frame")
     return {
         name: value - before[name]
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in held
@@ -152,14 +152,14 @@ def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> lis
             f"Decoding dominates, and nearly all that is decoded is delivered ({each:.2f} pictures per frame). Videos "
             "of a smaller size, more cores, or a GPU's engines (device='cuda:0') would help; nothing else will."
         )
-    if stats["clips_given_up"]:
+    if stats["clips_evicted"]:
         found.append(
-            f"{stats['clips_given_up']} clips were made ahead and given up for want of memory: raise memory_budget "
+            f"{stats['clips_evicted']} clips were made ahead and given up for want of memory: raise memory_budget "
             f"(now {stats['memory_budget'] >> 20} MiB)."
         )
-    if shares["painting"] > 0.35:
+    if shares["transform"] > 0.35:
         found.append(
-            "Resizing and colours take long. Results of a smaller size help, and dtype='uint8' with Normalize on the "
+            "Resizing and colors take long. Results of a smaller size help, and dtype='uint8' with Normalize on the "
             "GPU."
         )
     if shares["reading"] > 0.25:
@@ -169,7 +169,7 @@ def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> lis
     if stats["errors"]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in stats["errors"].items())
         found.append(f"Files failed ({kinds}): `framespool check` finds them, Dataset.without leaves them out.")
-    if stats["left_to_cpu"]:
-        reasons = "; ".join(f"{reason} ({count})" for reason, count in stats["left_to_cpu"].items())
+    if stats["cpu_fallbacks"]:
+        reasons = "; ".join(f"{reason} ({count})" for reason, count in stats["cpu_fallbacks"].items())
         found.append(f"NVDEC left work to the CPU: {reasons}.")
     return found or ["Nothing stands out."]

@@ -12,8 +12,8 @@ __all__ = [
     "FrameIterator",
     "Index",
     "Info",
-    "Order",
-    "Spool",
+    "BatchSampler",
+    "Loader",
     "Tensor",
     "Video",
     "__version__",
@@ -171,15 +171,15 @@ class Video:
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """Facts of the video by name."""
-    def colour(self) -> tuple[int, int, int, bool | None]:
+    def color(self) -> tuple[int, int, int, bool | None]:
         """Primaries, transfer and matrix as numbered by ITU-T H.273 (2: not said), and whether the range is full; the
         first frame is decoded for it."""
-    def colour_names(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
+    def color_names(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
         """FFmpeg's names of primaries, transfer and matrix, "limited" or "full", "PQ" or "HLG"; the first frame is
         decoded for it."""
     def header(self) -> dict[str, Any]:
         """What the container's headers state of the stream, by name."""
-    def left_to_cpu(self) -> str | None:
+    def cpu_fallback(self) -> str | None:
         """Why the GPU's decoder left frames of the last call to the CPU."""
     def probe(self, frames: int, stride: int) -> dict[str, Any]:
         """What is found by looking through the packets; costs are those of a clip of so many frames, so far apart."""
@@ -197,10 +197,10 @@ class FrameIterator:
     def __next__(self) -> Tensor: ...
 
 @final
-class Order:
+class BatchSampler:
     """Clip numbers, batch by batch; ``framespool.Order`` dresses it."""
 
-    def __new__(cls, settings: dict[str, Any]) -> Order: ...
+    def __new__(cls, settings: dict[str, Any]) -> BatchSampler: ...
     def __len__(self) -> int: ...
     @property
     def num_slots(self) -> int:
@@ -211,7 +211,7 @@ class Order:
     def quality(self, ends: list[int], each: int, epoch: int) -> dict[str, Any]: ...
 
 @final
-class Spool:
+class Loader:
     """The running machine behind a loader."""
 
     def __new__(
@@ -220,7 +220,7 @@ class Spool:
         rule: Rule,
         steps: list[Step],
         settings: dict[str, Any],
-    ) -> Spool: ...
+    ) -> Loader: ...
     def __len__(self) -> int: ...
     @property
     def num_clips(self) -> int: ...

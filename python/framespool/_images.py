@@ -58,7 +58,7 @@ class ImageLoader(Loader[ImageBatch]):
 
     Keywords mean what they mean for :class:`~framespool.ClipLoader`, and so do order, shards, epochs, states, errors
     and :meth:`stats`, in which an image is a clip of one frame; there is no ``sampling``, ``memory_budget``,
-    ``look_ahead``, ``index`` or ``nvdec_lanes``. ``dataset``: a :class:`~framespool.datasets.Dataset`
+    ``look_ahead``, ``index`` or ``nvdec_threads``. ``dataset``: a :class:`~framespool.datasets.Dataset`
     (``framespool.datasets.images`` for class folders), or a list of ``(path, label)`` or of paths; bytes, or a
     :class:`~framespool.datasets.Member` of an archive, may stand for a path. EXIF orientation is applied; alpha is
     dropped; gray, CMYK and palette images become RGB.
@@ -73,7 +73,7 @@ class ImageLoader(Loader[ImageBatch]):
     ``masks``: maps of labels, one for each entry of the dataset, in its order: PNG files of one channel or with a
     palette (whose indices are the labels). They are moved exactly as their images are, each pixel taking the label of
     the nearest one, and come as ``batch.masks``; ``mask_fill`` is the label where there is no picture. An image and
-    its mask must have the same size. What covers pixels (``RandomErasing``, ``Cutout``, ``GridMask``) and colours pass
+    its mask must have the same size. What covers pixels (``RandomErasing``, ``Cutout``, ``GridMask``) and colors pass
     masks by. Masks need ``on_error="raise"``.
 
     ``layout``: ``"NHWC"`` or ``"NCHW"``. ``device="cuda:0"``: batches land on that GPU. ``decoder``: ``"auto"`` and
@@ -171,8 +171,8 @@ class ImageLoader(Loader[ImageBatch]):
         """As :meth:`ClipLoader.failures`; where it was an image's mask that failed, ``mask`` is the mask's path, and
         ``path`` the image's, so that both are left out by :meth:`Dataset.without`."""
         found = super().failures()
-        for spool in self._companions:
-            for image, path, kind, message, clips in spool.failures():
+        for loader in self._companions:
+            for image, path, kind, message, clips in loader.failures():
                 source = self.dataset.entries[image][0]
                 which = {}
                 if isinstance(source, (Member, Cell)):
@@ -187,8 +187,8 @@ class ImageLoader(Loader[ImageBatch]):
         """As :meth:`ClipLoader.stats`, of the images; work, bytes, seconds and errors with those of their masks, which
         have as many threads again."""
         stats = super().stats()
-        for spool in self._companions:
-            for name, value in spool.stats().items():
+        for loader in self._companions:
+            for name, value in loader.stats().items():
                 if name in _SHARED or name.endswith("_seconds"):
                     stats[name] += value
                 elif name == "errors":

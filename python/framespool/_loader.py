@@ -64,8 +64,8 @@ class ClipLoader(Loader[Batch]):
     batches land: ``"cpu"``, or a GPU, ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"``
     (with a GPU, its NVDEC engines and the CPU's threads side by side; what NVDEC cannot decode exactly, or not at all,
     is left to the CPU with the same result, and :meth:`stats` says why), ``"cpu"``, or ``"nvdec"`` (no CPU threads
-    beside it). ``nvdec_lanes``: how many passes NVDEC decodes at a time; by default three for each engine, fewer where
-    the GPU's memory is short. ``shuffle``:
+    beside it). ``nvdec_threads``: how many passes NVDEC decodes at a time; by default three for each engine, fewer
+    where the GPU's memory is short. ``shuffle``:
     ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than 1.5 times
     ``initial_fill`` places, so that clips that are neighbours in the dataset still come near each other) or ``False``.
     ``shard_id`` of ``num_shards``: this rank's part; all ranks get the same number of batches of the same sizes. The
@@ -118,7 +118,7 @@ class ClipLoader(Loader[Batch]):
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
-        nvdec_lanes: int | None = None,
+        nvdec_threads: int | None = None,
         shuffle: Literal["full", "buffer", False] = False,
         initial_fill: int = 1024,
         order: Literal["framespool", "dali", "torch"] = "framespool",
@@ -177,7 +177,7 @@ class ClipLoader(Loader[Batch]):
             "index": index,
             "stream": stream,
             "decoder": decoder,
-            "nvdec_lanes": None if nvdec_lanes is None else whole("nvdec_lanes", nvdec_lanes, least=1, most=64),
+            "nvdec_threads": None if nvdec_threads is None else whole("nvdec_threads", nvdec_threads, least=1, most=64),
         }
         super().__init__(dataset, sampling._rule(), common, own)
 

@@ -15,7 +15,7 @@ from framespool.errors import ArgumentError
 _MOST = 2**64 - 1
 
 #: Draws of DALI's random numbers that are replayed at most to come to an epoch: some minutes.
-_MOST_REPLAYED = 2**35
+_MAX_REPLAYED = 2**35
 
 
 def check_shuffle(shuffle: Any) -> None:
@@ -27,7 +27,7 @@ def check_shuffle(shuffle: Any) -> None:
 
 def most_epoch(order: str, shuffle: Any, num_clips: int) -> int:
     """The last epoch that can be asked for: DALI's shuffles are replayed from the first one."""
-    return 2**63 if order != "dali" or not shuffle else _MOST_REPLAYED // max(num_clips, 1)
+    return 2**63 if order != "dali" or not shuffle else _MAX_REPLAYED // max(num_clips, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class Order:
     worker_id: int = 0
     num_workers: int = 1
     mix: Mix | None = None
-    _order: _framespool.Order = field(init=False, repr=False, compare=False)
+    _order: _framespool.BatchSampler = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_shuffle(self.shuffle)
@@ -133,7 +133,7 @@ class Order:
         if self.mix is not None:
             mix = self.mix
             settings["mix"] = (list(mix.sizes), list(mix.weights), mix.replacement, mix.epoch_clips)
-        object.__setattr__(self, "_order", _framespool.Order(settings))
+        object.__setattr__(self, "_order", _framespool.BatchSampler(settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
         keywords = {f.name: getattr(self, f.name) for f in fields(self) if f.init}

@@ -17,7 +17,7 @@ _GAP = 4
 _LINE = 16
 _TEXT, _PAPER = (230, 230, 230), (32, 32, 32)
 #: Frames of a sheet are made no larger than this.
-_MOST_SIDE = 256
+_MAX_SIDE = 256
 
 
 def preview(
@@ -27,7 +27,7 @@ def preview(
     the label, the file, and which frames they are.
 
     ``loader``: a :class:`ClipLoader` or :class:`ImageLoader`; its batches are made as for training, with the same
-    random numbers, but as uint8 and without what follows the colours (``Normalize``, a callable at the end), which
+    random numbers, but as uint8 and without what follows the colors (``Normalize``, a callable at the end), which
     nobody could look at. An iteration that is under way goes on. ``path``: a PNG, or an HTML page where it ends in
     ``.html``, which also has what each transform drew. ``clips``: rows. ``frames``: of each clip at most, spread
     evenly. ``epoch``: random crops differ from epoch to epoch.
@@ -69,26 +69,26 @@ def _rows(loader: Loader[Any], clips: int, frames: int, epoch: int) -> list[dict
     settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch": 0}
     settings |= {"decoder": "cpu", "look_ahead": 0}
     steps = [step for step in loader._steps if step[0] != "Normalize"]
-    # A spool of its own: what the loader is doing goes on.
-    spool = _framespool.Spool(loader.dataset._for_engine(), loader._rule, steps, settings)
-    number = spool.begin(epoch, 0)
+    # A native of its own: what the loader is doing goes on.
+    native = _framespool.Loader(loader.dataset._for_engine(), loader._rule, steps, settings)
+    number = native.begin(epoch, 0)
     classes = loader.dataset.classes
     rows: list[dict[str, Any]] = []
     while len(rows) < clips:
-        batch = spool.next_batch(number)
+        batch = native.next_batch(number)
         if batch is None:
             break
         for at in range(min(len(batch["labels"]), clips - len(rows))):
             pictures = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
             pictures = np.asarray(pictures.numpy() if hasattr(pictures, "numpy") else pictures)
-            facts = spool.explain(epoch, int(batch["clip_ids"].tolist()[at]), 0)
+            facts = native.explain(epoch, int(batch["clip_ids"].tolist()[at]), 0)
             label = facts["label"]
             facts["class"] = classes[label] if 0 <= label < len(classes) else None
             facts["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(facts["indices"])]
             shown = np.linspace(0, len(facts["indices"]) - 1, min(frames, len(facts["indices"]))).round().astype(int)
             views = pictures.reshape(-1, len(facts["indices"]), *pictures.shape[-3:])
             rows.append({"facts": facts, "shown": shown.tolist(), "pictures": views[:, shown]})
-    spool.rest()
+    native.rest()
     return rows
 
 
@@ -98,7 +98,7 @@ def _strip(row: dict[str, Any]) -> Any:
 
     views = row["pictures"]
     height, width = views.shape[2:4]
-    shrink = max(1.0, max(height, width) / _MOST_SIDE)
+    shrink = max(1.0, max(height, width) / _MAX_SIDE)
     size = (max(1, round(width / shrink)), max(1, round(height / shrink)))
     columns, lines = views.shape[1], views.shape[0]
     strip = Image.new("RGB", (columns * (size[0] + _GAP) - _GAP, lines * (size[1] + _GAP) - _GAP), _PAPER)

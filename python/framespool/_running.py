@@ -77,7 +77,7 @@ class Common:
 
 
 class Loader(Generic[B]):
-    """One or more spools that go through the same order, and what is told of them."""
+    """One or more loaders that go through the same order, and what is told of them."""
 
     def __init__(self, dataset: Iterable[Any], rule: Any, common: Common, own: Mapping[str, Any]) -> None:
         """``own``: settings of this kind of loader, which go before those that all have."""
@@ -99,7 +99,7 @@ class Loader(Generic[B]):
             "index": place(own.get("index")),
             "device": device_number(common.device),
             "decoder": own.get("decoder", "auto"),
-            "nvdec_lanes": own.get("nvdec_lanes"),
+            "nvdec_threads": own.get("nvdec_threads"),
             "ignores_hdr": common.hdr == "ignore",
             "of_pictures": own.get("of_pictures", False),
             "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
@@ -109,9 +109,9 @@ class Loader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._finish = split(common.transforms)
-        self._spool = self._engine(self.dataset, rule, steps, self._settings)
+        self._native = self._engine(self.dataset, rule, steps, self._settings)
         #: More of them that go along: the same items in the same order, seen otherwise.
-        self._companions: list[_framespool.Spool] = []
+        self._companions: list[_framespool.Loader] = []
         self._order = _state.order(ordered, mixture)
         self._numbers = {
             "seed": ordered["seed"],
@@ -128,25 +128,25 @@ class Loader(Generic[B]):
         self._chosen_at: int | None = None
         self._most_epoch = most_epoch(common.order, common.shuffle, self.num_clips)
         self._begun: int | None = None
-        # The spools of the pass that began last, each with its own number for it.
-        self._running: list[tuple[_framespool.Spool, int]] = []
+        # The loaders of the pass that began last, each with its own number for it.
+        self._running: list[tuple[_framespool.Loader, int]] = []
 
-    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Spool:
+    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         """The machine that makes the batches, or what stands for it."""
-        return _framespool.Spool(dataset._for_engine(), rule, steps, settings)
+        return _framespool.Loader(dataset._for_engine(), rule, steps, settings)
 
     def _batch(self, made: list[dict[str, Any]]) -> B:
-        """A batch of what each spool made."""
+        """A batch of what each native made."""
         raise NotImplementedError
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
-        return len(self._spool)
+        return len(self._native)
 
     @property
     def num_clips(self) -> int:
         """Clips in the whole dataset, over all ranks."""
-        return self._spool.num_clips
+        return self._native.num_clips
 
     @property
     def epoch(self) -> int:
@@ -198,8 +198,8 @@ class Loader(Generic[B]):
         self._next, self._pass = place, None
 
     def _next_number(self) -> int | None:
-        """The batch that the pass that began last delivers next: the one at which the last of its spools is."""
-        numbers = [spool.next_number(number) for spool, number in self._running]
+        """The batch that the pass that began last delivers next: the one at which the last of its loaders is."""
+        numbers = [native.next_number(number) for native, number in self._running]
         known = [number for number in numbers if number is not None]
         return min(known) if known and len(known) == len(numbers) else None
 
@@ -240,12 +240,12 @@ class Loader(Generic[B]):
 
     def _rest(self) -> None:
         """Ends what is under way."""
-        for spool in [self._spool, *self._companions]:
-            spool.rest()
+        for native in [self._native, *self._companions]:
+            native.rest()
 
     def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
         """Begins a pass: its number, and its batches."""
-        self._running = [(spool, spool.begin(epoch, batch)) for spool in [self._spool, *self._companions]]
+        self._running = [(native, native.begin(epoch, batch)) for native in [self._native, *self._companions]]
         return self._running[0][1], Epoch(self._running, self._batch)
 
     def __iter__(self) -> Iterator[B]:
@@ -271,7 +271,7 @@ class Loader(Generic[B]):
         if epoch is None:
             epoch = self._next[0] if self._begun is None else self._begun
         clip = whole("clip_id", clip_id, most=2**64 - 1)
-        return self._spool.explain(whole("epoch", epoch, most=2**64 - 1), clip, whole("frame", frame))
+        return self._native.explain(whole("epoch", epoch, most=2**64 - 1), clip, whole("frame", frame))
 
     def headspace(self, batches: int = 4) -> Iterator[B]:
         """The speed of the training loop alone: the first ``batches`` batches of the coming epoch, made once and then
@@ -300,7 +300,7 @@ class Loader(Generic[B]):
         65,536 videos; :meth:`stats` counts all.
         """
         failures: list[dict[str, Any]] = []
-        for video, path, kind, message, clips in self._spool.failures():
+        for video, path, kind, message, clips in self._native.failures():
             failures.append({"video_id": video, "path": path, "kind": kind, "message": message, "clips": clips})
             failures[-1] |= blamed(self.dataset.entries[video][0], kind)
         return failures
@@ -319,20 +319,20 @@ class Loader(Generic[B]):
         without being decoded, since nothing wanted depends on them), ``pictures_delivered`` (decoded and wanted,
         counted once however many clips want them), ``pictures_decoded_per_frame`` (what a delivered frame costs),
         ``runs`` (decoding passes), ``gops_shared`` (passes that served several clips), ``runs_repeated``
-        (passes done again with every picture), ``decoders_opened``. Clips made before their turn: ``clip_store_hits``,
-        ``clips_given_up`` (for ones that were due earlier), ``clip_store_peak_bytes``, ``memory_budget``. Files:
+        (passes done again with every picture), ``decoders_opened``. Clips made before their turn: ``clip_cache_hits``,
+        ``clips_evicted`` (for ones that were due earlier), ``clip_cache_peak_bytes``, ``memory_budget``. Files:
         ``bytes_read``, ``videos_indexed``, ``videos_failed``. URLs: ``remote_requests``, ``remote_bytes``,
         ``remote_retries``, ``remote_cache_hits`` (reads answered from memory). Trouble: ``errors`` by kind, also
         those that ``on_error`` passed over, ``clips_skipped``, ``clips_replaced``. Seconds, summed over worker threads:
-        ``lane_busy_seconds``, of which ``planning_seconds`` (with opening files), ``reading_seconds``,
-        ``decoding_seconds``, ``painting_seconds`` (the pixels); ``lane_blocked_seconds`` (everything ready, the
-        training loop has not taken it) and ``lane_starved_seconds`` (nothing to do). ``consumer_wait_seconds``: how
+        ``worker_busy_seconds``, of which ``planning_seconds`` (with opening files), ``reading_seconds``,
+        ``decoding_seconds``, ``transform_seconds`` (the pixels); ``worker_blocked_seconds`` (everything ready, the
+        training loop has not taken it) and ``worker_idle_seconds`` (nothing to do). ``consumer_wait_seconds``: how
         long the training loop waited; large means that the loader is the bottleneck. Indices: ``index_hits`` videos
         were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says what keeps indices
-        from being kept, or is ``None``. GPU: ``nvdec_lanes``, ``pictures_decoded_by_gpu`` (among
-        ``pictures_decoded``), and ``left_to_cpu``: why NVDEC or nvJPEG left work to the CPU, and how often.
+        from being kept, or is ``None``. GPU: ``nvdec_threads``, ``pictures_decoded_by_gpu`` (among
+        ``pictures_decoded``), and ``cpu_fallbacks``: why NVDEC or nvJPEG left work to the CPU, and how often.
         """
-        return self._spool.stats()
+        return self._native.stats()
 
 
 def blamed(source: Source, kind: str) -> dict[str, Any]:
@@ -359,31 +359,33 @@ class _Lost(Exception):
 class Epoch(Iterator[B]):
     """One pass over the dataset. After an error the batches behind it can still be had."""
 
-    def __init__(self, spools: list[tuple[_framespool.Spool, int]], make: Callable[[list[dict[str, Any]]], B]) -> None:
-        self._spools = spools
+    def __init__(
+        self, loaders: list[tuple[_framespool.Loader, int]], make: Callable[[list[dict[str, Any]]], B]
+    ) -> None:
+        self._loaders = loaders
         self._make = make
-        #: What the first of the spools gave for the coming batch. All stay at the same place, whatever happens to one:
+        #: What the first of the loaders gave for the coming batch. All stay at the same place, whatever happens to one:
         #: what the others gave is kept until the last one has given its own.
         self._given: list[dict[str, Any] | Exception | None] = []
         #: The number of that batch.
         self._coming: int | None = None
 
     def __next__(self) -> B:
-        while len(self._given) < len(self._spools):
+        while len(self._given) < len(self._loaders):
             if not self._given:
-                numbers = [spool.next_number(number) for spool, number in self._spools]
+                numbers = [native.next_number(number) for native, number in self._loaders]
                 self._coming = min((number for number in numbers if number is not None), default=None)
-            spool, number = self._spools[len(self._given)]
-            before = spool.next_number(number)
+            native, number = self._loaders[len(self._given)]
+            before = native.next_number(number)
             if before is not None and self._coming is not None and before > self._coming:
                 # A signal came between the engine's return and the list: the batch went with KeyboardInterrupt, and
-                # what the other spools have for its place goes too.
+                # what the other loaders have for its place goes too.
                 self._given.append(_Lost())
                 continue
             try:
-                self._given.append(spool.next_batch(number))
+                self._given.append(native.next_batch(number))
             except Exception as error:
-                if spool.next_number(number) == before:
+                if native.next_number(number) == before:
                     raise  # nothing was taken: the next call asks for the same batch
                 self._given.append(error)
         given, self._given = self._given, []
@@ -393,7 +395,7 @@ class Epoch(Iterator[B]):
         for batch in given:
             if isinstance(batch, Exception):
                 raise batch
-        if len(made) < len(self._spools) or not made:
-            self._spools = []
+        if len(made) < len(self._loaders) or not made:
+            self._loaders = []
             raise StopIteration
         return self._make(made)

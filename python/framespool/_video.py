@@ -110,7 +110,7 @@ class VideoInfo:
             raise ArgumentError(
                 f"{self.path}: these facts are a copy without the video; read its color from Video.info"
             )
-        return video.colour_names()
+        return video.color_names()
 
     @property
     def color_primaries(self) -> str | None:

@@ -1,12 +1,12 @@
-//! In: files that hold many videos or pictures.
-//! Out: where each of them lies, its label, and what was left out and why.
-//! Never: reads a video, or holds the GIL while listing.
+//! Python functions that list the videos or images in WebDataset, TFRecord, RecordIO and LMDB files.
+//! They report the location and label of each entry, and which entries were left out and why. They do not
+//! decode videos, and they release the GIL while they read the files.
 
 use std::path::PathBuf;
 
-use framespool::sampling::footage::Extent;
+use framespool::clip_sampler::video_timing::Extent;
+use framespool::loader::entries::Item;
 use framespool::source::{MemorySource, Place};
-use framespool::spool::entries::Item;
 use framespool::Error;
 use framespool_datasets as datasets;
 use framespool_datasets::{
@@ -15,20 +15,20 @@ use framespool_datasets::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::batch_sampler::word;
 use crate::datasets::table;
 use crate::entries::Entries;
 use crate::errors::OrRaise;
-use crate::order::word;
-use crate::video::{called, raise_own, watch};
+use crate::video::{called, interrupt, raise_own};
 
-/// Entries; their columns; how many were left out; why, of the first ones.
+/// Entries; their columns; the number of entries left out; the reasons for the first of these.
 type Listing<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
 
 pub fn policy(name: &str) -> framespool::Result<OnError> {
     word("on_error", name, &[("raise", OnError::Raise), ("skip", OnError::Skip)])
 }
 
-/// Where an entry with this number is.
+/// Converts the location of the entry with this number.
 pub fn place(number: usize, stored: Stored, tables: &Tables) -> Place {
     match stored {
         Stored::Path(path) => Place::Path(path),
@@ -53,7 +53,8 @@ fn listing(py: Python<'_>, mut packed: Packed) -> PyResult<Listing<'_>> {
     Ok((entries, columns, left_out, reasons))
 }
 
-/// `label`: the extension of a member, and names in its JSON, if it is one.
+/// Lists the samples of WebDataset shards. `label` is the extension of the member that holds the label and,
+/// if that member is JSON, the nested keys that lead to the label.
 #[pyfunction]
 #[pyo3(signature = (shards, indices, video, label, columns, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
@@ -81,14 +82,15 @@ pub fn read_webdataset<'py>(
             &columns,
             policy(on_error)?,
             threads,
-            &watch(),
+            &interrupt(),
         )
     };
     let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }
 
-/// `source`, `label`: names of features. `check`: data is held against its checksums.
+/// Lists the records of TFRecord files. `source` and `label` are names of features. `check` verifies the
+/// checksums of the data too, not only those of the framing.
 #[pyfunction]
 #[pyo3(signature = (files, source, label, check, on_error, threads))]
 pub fn read_tfrecord<'py>(
@@ -101,12 +103,12 @@ pub fn read_tfrecord<'py>(
     threads: u32,
 ) -> PyResult<Listing<'py>> {
     let wanted = Features { source, label, check };
-    let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &watch());
+    let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &interrupt());
     let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }
 
-/// `index`: the list of records, if there is one.
+/// Lists the records of an MXNet RecordIO file. `index` is its index file, if there is one.
 #[pyfunction]
 #[pyo3(signature = (file, index, on_error))]
 pub fn read_recordio<'py>(
@@ -115,13 +117,14 @@ pub fn read_recordio<'py>(
     index: Option<PathBuf>,
     on_error: &str,
 ) -> PyResult<Listing<'py>> {
-    let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &watch());
+    let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &interrupt());
     let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }
 
-/// `key`: what keys of values look like, or none where values are Datums of Caffe. `label`: what keys of labels look like, and names
-/// in their JSON, if it is one. `check`: the pages of long values are looked at.
+/// Lists the values of LMDB databases. `key` is the pattern of the keys of values, or `None` if the values
+/// are Caffe `Datum` messages. `label` is the pattern of the keys of labels and, if labels are JSON, the
+/// nested keys that lead to the label. `check` also checks the overflow pages of long values.
 #[pyfunction]
 #[pyo3(signature = (files, database, key, label, check, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
@@ -138,7 +141,7 @@ pub fn read_lmdb<'py>(
     let label = label.map(|(key, names)| Beside { key, names });
     let layout = key.map_or(LmdbLayout::Caffe, |key| LmdbLayout::Plain { key, label });
     let how = Lmdb { database, layout, check };
-    let read = || datasets::lmdb(&files, &how, policy(on_error)?, threads, &watch());
+    let read = || datasets::lmdb(&files, &how, policy(on_error)?, threads, &interrupt());
     let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
 }

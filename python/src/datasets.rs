@@ -1,6 +1,5 @@
-//! In: folders, lists and annotations.
-//! Out: entries, class names, columns, and notes of what was left out.
-//! Never: opens a video.
+//! Python functions that list datasets from folders, list files and annotation files.
+//! They return entries, class names, columns and notes on entries left out, and do not open any video.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,10 +11,10 @@ use framespool_datasets::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::batch_sampler::word;
 use crate::entries::{listed, Entries};
 use crate::errors::OrRaise;
-use crate::order::word;
-use crate::video::{raise_own, watch};
+use crate::video::{interrupt, raise_own};
 
 /// Entries and class names.
 type Listing = (Entries, Vec<String>);
@@ -26,7 +25,7 @@ fn listing(py: Python<'_>, dataset: Dataset) -> PyResult<Listing> {
 
 /// `(pattern, first, count, fps)`.
 type Frames = (String, u32, Option<u32>, (u32, u32));
-/// Entries, class names, columns, and notes of what was left out.
+/// Entries, class names, columns, and notes on entries left out.
 type Found<'py> = (Entries, Vec<String>, Bound<'py, PyDict>, Vec<String>);
 
 fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult<Found<'py>> {
@@ -34,7 +33,7 @@ fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult
     Ok((listed(py, entries)?, classes, table(py, columns)?, notes))
 }
 
-/// Columns by their names.
+/// Converts columns to a dict of lists by column name.
 pub fn table(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
     for Column { name, values } in columns {
@@ -48,7 +47,7 @@ fn frame_list((pattern, first, count, fps): Frames) -> FrameList {
     FrameList { pattern, first, count, fps }
 }
 
-/// What `missing=` says.
+/// Parses the keyword `missing`.
 fn missing(word_given: &str) -> framespool::Result<Missing> {
     word("missing", word_given, &[("error", Missing::Error), ("skip", Missing::Skip)])
 }
@@ -61,7 +60,7 @@ fn numbered(extension: Option<String>, frames: Option<Frames>) -> Numbered {
     }
 }
 
-/// A value as Python's json module would have it.
+/// Converts a value to the object that Python's json module would return.
 fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     Ok(match value {
         Value::Missing => py.None().into_bound(py),
@@ -84,7 +83,8 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     })
 }
 
-/// Videos of a folder, of a list file, or the one video, and the folder that they start from.
+/// Returns the videos of a folder or of a list file, or the one video at this path, and the folder that their
+/// paths are relative to.
 #[pyfunction]
 pub fn find_videos(py: Python<'_>, place: PathBuf) -> PyResult<(Vec<PathBuf>, PathBuf)> {
     py.detach(|| datasets::find_videos(&place)).or_raise(py)
@@ -185,7 +185,8 @@ pub fn read_hmdb51(
     found(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
 }
 
-/// `rounding`: start up, end up and fps, for seconds that become frames.
+/// Lists the entries of a file list of DALI's video readers. `rounding` is (whether to round the start up,
+/// whether to round the end up, fps), for seconds that are converted to frames.
 #[pyfunction]
 pub fn read_dali_file_list(
     py: Python<'_>,
@@ -200,10 +201,10 @@ pub fn read_dali_file_list(
     found(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
 }
 
-/// Path, label, and the part in frames, of which negative ones count from the video's end.
+/// Path, label, and the part as (start, end) in frames; negative numbers count from the end of the video.
 type Counted = (OsString, i64, Option<(i64, Option<i64>)>);
 
-/// Such a list in frames: entries, class names, and notes.
+/// Lists the entries of a DALI file list whose parts are in frames: entries, class names, and notes.
 #[pyfunction]
 pub fn read_dali_frames(
     py: Python<'_>,
@@ -248,7 +249,8 @@ pub fn read_jester(
     found(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
 }
 
-/// `keys`: of the source, the label, the start and the end.
+/// Lists the entries of a JSON Lines file. `keys` are the keys of the source, the label, the start and the
+/// end.
 #[pyfunction]
 pub fn read_json_lines(
     py: Python<'_>,
@@ -262,7 +264,8 @@ pub fn read_json_lines(
     found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
 }
 
-/// `camera`: a feature, or the only one. `episodes`: their numbers, or all.
+/// Lists the episodes of a LeRobot dataset. `camera` is the feature of a camera; `None` selects the only one.
+/// `episodes` are episode numbers; `None` selects all.
 #[pyfunction]
 pub fn read_lerobot(
     py: Python<'_>,
@@ -270,7 +273,7 @@ pub fn read_lerobot(
     camera: Option<String>,
     episodes: Option<Vec<i64>>,
 ) -> PyResult<Found<'_>> {
-    let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref(), &watch());
+    let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref(), &interrupt());
     let dataset = raise_own(py, py.detach(read))?;
     found(py, Ok(dataset))
 }

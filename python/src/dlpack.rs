@@ -1,12 +1,11 @@
-//! In: a tensor's memory and its owner. Out: a DLPack capsule, legacy or versioned, that keeps the owner alive.
-//! Layout from the DLPack specification, version 1.0.
-//! Never: touches Python when a consumer lets go, which may happen on any thread without the GIL.
+//! Exports tensor memory as a DLPack capsule, legacy or versioned (DLPack 1.0), that keeps its owner alive.
+//! The deleter never calls Python: a consumer may call it on any thread, without the GIL.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_void, CStr};
 use std::sync::Arc;
 
-use framespool::batch::Slab;
+use framespool::batch::BatchBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -21,15 +20,15 @@ struct DlDevice {
     device_id: i32,
 }
 
-/// Element type as DLPack says it.
+/// A DLPack element type, `DLDataType`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DlDataType {
-    /// 0 signed, 1 unsigned, 2 float, 6 bool.
+    /// 0 signed integer, 1 unsigned integer, 2 IEEE float, 4 bfloat16, 6 bool.
     pub code: u8,
     /// Bits of one element.
     pub bits: u8,
-    /// Always 1.
+    /// The number of lanes; always 1.
     pub lanes: u16,
 }
 
@@ -63,38 +62,41 @@ struct ManagedVersioned {
 
 const IS_COPIED: u64 = 2;
 
-/// CUDA's default stream that is the same for all threads.
+/// CUDA's legacy default stream, which all threads share.
 const DEFAULT: u64 = 1;
 
-/// CUDA's default stream of the thread that asks.
+/// CUDA's per-thread default stream.
 const PER_THREAD: u64 = 2;
 
-/// Whether a consumer's stream can be expected to live on: PyTorch and XLA (JAX) keep all that they ever made. Where neither is
-/// loaded it is somebody else's, of whom nobody knows.
+/// Returns whether a consumer's stream can be expected to exist until the process ends: PyTorch and XLA (JAX)
+/// never destroy the streams that they create. If neither is loaded, the stream belongs to a library about
+/// which nothing is known.
 fn streams_last(py: Python<'_>) -> bool {
     let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
     let loaded = |modules: Bound<'_, PyAny>| Ok(modules.contains("torch")? || modules.contains("jax")?);
     modules.and_then(loaded).unwrap_or(false)
 }
 
-/// What a capsule keeps alive: the memory, and the shape that the consumer reads through a pointer.
+/// What a capsule keeps alive: the memory, and the shape and strides that the consumer reads through
+/// pointers.
 struct Keep {
-    memory: Arc<Slab>,
+    memory: Arc<BatchBuffer>,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// The stream on which the consumer reads, where it can be known again when it lets go.
+    /// The stream on which the consumer reads, if it is still valid when the consumer releases the memory.
     stream: Option<u64>,
 }
 
 impl Drop for Keep {
     fn drop(&mut self) {
-        // The consumer has let go, but what it enqueued may still run: the memory is not written again before that is over.
+        // The consumer has released the memory, but the work that it enqueued may still run: the memory is
+        // not written again before that work ends.
         let Some(device) = self.memory.device() else { return };
         let event = self.stream.and_then(|stream| device.record_on_foreign(stream).ok());
         match event {
-            Some(event) => self.memory.read_until(event),
-            // Nobody knows where it reads: then all that was enqueued anywhere counts.
-            None => self.memory.read_anywhere(),
+            Some(event) => self.memory.add_reader_event(event),
+            // The stream is unknown, so all work enqueued on any stream counts.
+            None => self.memory.mark_unsynchronized(),
         }
     }
 }
@@ -102,19 +104,19 @@ impl Drop for Keep {
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 
-/// What is handed over.
+/// Memory to export to a consumer.
 pub struct Export {
     /// The memory.
-    pub memory: Arc<Slab>,
+    pub memory: Arc<BatchBuffer>,
     /// First byte within the memory.
     pub offset: usize,
     /// Lengths of the dimensions.
     pub shape: Vec<i64>,
     /// Element type.
     pub dtype: DlDataType,
-    /// The memory is a copy made for this consumer.
+    /// Whether the memory is a copy made for this consumer.
     pub copied: bool,
-    /// The consumer's stream, for memory on a GPU; `None` where it named none.
+    /// The consumer's stream, for memory on a GPU; `None` if it named none.
     pub stream: Option<u64>,
 }
 
@@ -127,8 +129,9 @@ impl Export {
         let data = self.memory.pointer().wrapping_add(self.offset).cast::<c_void>();
         let ndim = self.shape.len() as i32;
         let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
-        // Whoever lets go may be another thread, whose own stream is not the one that was meant; and a stream that was destroyed by then
-        // may not be asked, since its number may be another's.
+        // The memory may be released on another thread, whose per-thread stream is not the one that was
+        // named. A stream that has been destroyed by then must not be used either: its handle may belong to
+        // another stream.
         let lasts = |stream| stream == DEFAULT || (stream != PER_THREAD && streams_last(py));
         let stream = self.stream.filter(|&stream| ordinal.is_some() && lasts(stream));
         let mut keep = Box::new(Keep { memory: self.memory, shape: self.shape, strides, stream });
@@ -148,7 +151,7 @@ impl Export {
         // SAFETY: the name is static, the destructor matches the pointer's type.
         let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), LEGACY.as_ptr(), Some(drop_legacy)) };
         if capsule.is_null() {
-            // SAFETY: nobody else has the pointer.
+            // SAFETY: no other code has the pointer.
             unsafe { delete_legacy(managed) };
         }
         // SAFETY: a new reference, or null with an exception set.
@@ -165,7 +168,7 @@ impl Export {
         // SAFETY: the name is static, the destructor matches the pointer's type.
         let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), VERSIONED.as_ptr(), Some(drop_versioned)) };
         if capsule.is_null() {
-            // SAFETY: nobody else has the pointer.
+            // SAFETY: no other code has the pointer.
             unsafe { delete_versioned(managed) };
         }
         // SAFETY: a new reference, or null with an exception set.
@@ -189,7 +192,8 @@ unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
     }
 }
 
-/// A capsule that was consumed has been renamed ("used_…") and belongs to its consumer; any other is still ours.
+/// Destructor of a capsule. A consumer renames the capsule that it takes ("used_…") and then owns the
+/// pointer; a capsule with its original name still owns it.
 unsafe extern "C" fn drop_legacy(capsule: *mut ffi::PyObject) {
     // SAFETY: called by Python with the capsule; the name decides who owns the pointer.
     unsafe {

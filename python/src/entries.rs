@@ -1,15 +1,14 @@
-//! In: what readers found, or what a Python list holds. Out: a table of it, entry by entry as Python values.
-//! The loaders take the table as it is: no entry becomes a Python object on the way.
-//! Never: opens anything.
+//! Python class for a table of dataset entries, built by a reader or from a Python list.
+//! The loaders use the table directly, without a Python object per entry. It does not open any file.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use framespool::sampling::footage::Extent;
+use framespool::clip_sampler::video_timing::Extent;
+use framespool::loader::entries::{self as engine, EntriesBuilder, Flat, Item};
 use framespool::source::{FrameFolder, Member, MemorySource, Place};
-use framespool::spool::entries::{self as engine, EntriesBuilder, Flat, Item};
 use framespool::Error;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -17,7 +16,7 @@ use pyo3::types::{PyBytes, PyTuple};
 
 use crate::errors::OrRaise;
 
-/// Videos with labels and parts.
+/// A table of videos with their labels and parts.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Entries(pub Arc<engine::Entries>);
 
@@ -25,11 +24,11 @@ pub struct Entries(pub Arc<engine::Entries>);
 pub type Frames = (Option<String>, u32, Option<u32>, (u32, u32));
 /// First byte, length and name of a member of an archive.
 type Span = (u64, u64, Option<String>);
-/// Unit, start and end of a part.
+/// Unit ("frames" or "seconds"), start and end of a part.
 pub type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
-/// Path or bytes, label, and what of it is meant.
+/// Path or bytes, label, part, frame folder, and byte range of an archive member.
 type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>, Option<Frames>, Option<Span>);
-/// Places that are no text, for another process: a folder and its frames, or bytes.
+/// A location other than a path, for pickle: a folder with its frames, or bytes.
 type Other<'py> = (Bound<'py, PyAny>, Option<Frames>);
 
 impl Entries {
@@ -38,7 +37,7 @@ impl Entries {
     }
 }
 
-/// Unit, start and end of a part; none where all of the video is meant.
+/// Returns the unit, start and end of a part; `None` for the whole video.
 pub fn part_of<'py>(py: Python<'py>, extent: Extent) -> PyResult<Option<Part<'py>>> {
     let frames = |start: u32, end: Option<u32>| {
         Ok(("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any()))
@@ -68,7 +67,8 @@ impl Entries {
         self.0.len()
     }
 
-    /// An entry: path or bytes, label, and what of it is meant.
+    /// Returns an entry: path or bytes; label; part; frames of a folder; first byte, length and name of an
+    /// archive member. Raises `IndexError`.
     fn row<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Row<'py>> {
         if number >= self.0.len() {
             return Err(PyIndexError::new_err(format!("entry {number} of {}", self.0.len())));
@@ -94,7 +94,7 @@ impl Entries {
         })
     }
 
-    /// The entries with these numbers, in this order.
+    /// Returns a table of the entries with these numbers, in this order.
     fn take(&self, py: Python<'_>, numbers: Vec<usize>) -> PyResult<Self> {
         if let Some(beyond) = numbers.iter().find(|&&number| number >= self.0.len()) {
             return Err(PyIndexError::new_err(format!("entry {beyond} of {}", self.0.len())));
@@ -102,7 +102,7 @@ impl Entries {
         Ok(py.detach(|| Self::of(numbers.into_iter().map(|number| self.0.item(number)))))
     }
 
-    /// Those of several tables, one after another.
+    /// Returns a table of the entries of several tables, one table after another.
     #[staticmethod]
     fn joined(py: Python<'_>, tables: Vec<Py<Entries>>) -> Self {
         py.detach(|| {
@@ -116,30 +116,31 @@ impl Entries {
         py.detach(|| Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0)
     }
 
-    /// All labels, as 64-bit numbers in this machine's order of bytes.
+    /// Returns all labels as 64-bit integers in native byte order.
     fn labels<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let bytes: Vec<u8> = self.0.labels().iter().flat_map(|label| label.to_ne_bytes()).collect();
         PyBytes::new(py, &bytes)
     }
 
-    /// All paths, a line each, below the folder that all have in common; `None` where an entry is no whole file.
+    /// Returns all paths, one per line, relative to their deepest common folder; `None` if any entry is not a
+    /// whole file.
     fn names<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         py.detach(|| self.0.are_files().then(|| names(&self.0))).map(|names| PyBytes::new(py, &names))
     }
 
-    /// Whether no entry is a part or a folder of frames.
+    /// Whether no entry is a part of a video or a folder of frames.
     #[getter]
     fn are_whole(&self) -> bool {
         self.0.are_whole()
     }
 
-    /// Bytes that the table takes.
+    /// The memory that the table occupies, in bytes.
     #[getter]
     fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }
 
-    /// For pickle: tables as bytes.
+    /// Supports pickle: reduces the table to byte strings.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let flat = py.detach(|| self.0.to_flat());
         let other = |place: &Place| -> PyResult<Other<'py>> {
@@ -166,7 +167,7 @@ impl Entries {
         Ok((rebuild, state.into_pyobject(py)?))
     }
 
-    /// What `__reduce__` took apart. Raises `ValueError` for anything else.
+    /// Rebuilds a table from the state that `__reduce__` returns. Raises `ValueError` for any other value.
     #[staticmethod]
     fn rebuilt(
         numbers: (Vec<u8>, Vec<u8>, Vec<u8>),
@@ -203,7 +204,8 @@ impl Entries {
     }
 }
 
-/// Paths below the folder of their common beginning, as `os.path.dirname(os.path.commonprefix(paths))` has it.
+/// Returns the paths relative to their common folder, which is
+/// `os.path.dirname(os.path.commonprefix(paths))`.
 fn names(entries: &engine::Entries) -> Vec<u8> {
     let path =
         |number| entries.path_of(number).map(|(folder, name)| [folder, name].concat()).unwrap_or_default();
@@ -229,10 +231,10 @@ fn names(entries: &engine::Entries) -> Vec<u8> {
     names
 }
 
-/// The part of a video that bounds mean.
+/// Converts the bounds of a dataset entry to a part of the video at `path`.
 ///
 /// # Errors
-/// `Argument` for what no part can be.
+/// `Argument` if the bounds are not a valid part of any video.
 pub fn extent(path: &OsStr, bounds: framespool_datasets::Bounds) -> framespool::Result<Extent> {
     let refused = |reason: String| {
         let path = String::from_utf8_lossy(path.as_bytes());
@@ -256,7 +258,7 @@ pub fn extent(path: &OsStr, bounds: framespool_datasets::Bounds) -> framespool::
     }
 }
 
-/// Entries of a list.
+/// Builds a table from the entries of a dataset list.
 pub fn listed(py: Python<'_>, found: Vec<framespool_datasets::Entry>) -> PyResult<Entries> {
     let table = || -> framespool::Result<Entries> {
         let mut builder = EntriesBuilder::default();

@@ -1,6 +1,5 @@
-//! In: the engine's errors.
-//! Out: Python exceptions, one class per kind (see `framespool/errors.py`).
-//! Never: loses the file or the place.
+//! Converts the engine's errors to Python exceptions, one class per kind (see `framespool/errors.py`).
+//! The exception keeps the file, and the packet or frame number, of the error.
 
 use framespool::error::Place;
 use framespool::Error;
@@ -12,7 +11,8 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    // A signal handler's own exception (KeyboardInterrupt), and what ended a function of the user's, is what the caller wants to see.
+    // For an interrupt, raises the signal handler's own exception (KeyboardInterrupt); for an error in a
+    // user's function that ends the program, raises that function's exception.
     match error {
         Error::Interrupted => py.check_signals()?,
         Error::Callback { raised, .. } => {
@@ -35,8 +35,9 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(value))
 }
 
-/// Asks that `what`, made in process `made_in`, is not used in a fork's child: before any lock, which a thread of the parent may have
-/// held when it forked.
+/// Returns an error if `what`, created in process `made_in`, is used in a forked child. Call this before
+/// taking any lock: a thread of the parent may have held it at the fork, and the child would wait for it
+/// forever.
 pub fn same_process(py: Python<'_>, what: &'static str, made_in: u32) -> PyResult<()> {
     let used_in = std::process::id();
     if used_in == made_in {
@@ -45,20 +46,20 @@ pub fn same_process(py: Python<'_>, what: &'static str, made_in: u32) -> PyResul
     Err(to_python(py, &Error::Forked { what, made_in, used_in }))
 }
 
-/// Gives the caller the warning of video of high dynamic range that is due, if one is.
+/// Issues the pending warning about HDR video, if there is one.
 ///
 /// # Errors
-/// What Python's filters make of the warning.
+/// The exception that Python's warning filters turn the warning into.
 pub fn warn_of_hdr(py: Python<'_>) -> PyResult<()> {
-    let Some(text) = framespool::pixels::take_hdr_warning() else { return Ok(()) };
+    let Some(text) = framespool::transforms::take_hdr_warning() else { return Ok(()) };
     let class = py.import("framespool.errors")?.getattr("HdrWarning")?;
     py.import("warnings")?.call_method1("warn", (text, class, 2))?;
     Ok(())
 }
 
-/// Adds the conversion to the engine's results.
+/// Converts the error of an engine result to a Python exception.
 pub trait OrRaise<T> {
-    /// The value, or the Python exception.
+    /// Returns the value, or the Python exception.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 

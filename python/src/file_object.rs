@@ -1,5 +1,5 @@
-//! A source whose bytes a Python file object has: `seek` and `read` are called, under the GIL, for the ranges that are wanted.
-//! Small reads are answered from a few blocks in memory, since each call costs more than most packets are long.
+//! A source that reads from a Python file object by calling `seek` and `read` with the GIL held.
+//! Small reads are served from a few cached blocks: a call costs more than reading most packets.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,32 +13,33 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::MutexExt;
 
 const BLOCK_BYTES: u64 = 64 << 10;
-/// 2 MiB for each file.
+/// Limits the cache to 2 MiB per file.
 const MAX_BLOCKS: usize = 32;
 
-/// A file object opened for reading bytes.
+/// A Python file object opened for reading in binary mode.
 pub struct FileObject {
     name: Arc<str>,
     object: Py<PyAny>,
     len: u64,
-    /// Held from `seek` to `read`: the position is the object's. Waited for without the GIL, which the calls need.
+    /// Held from `seek` to `read`, because the object has only one file position. A thread waits for it
+    /// without the GIL, which the calls need.
     calls: Mutex<()>,
-    /// Blocks by number, those used last at the end. Never held while Python runs.
+    /// Cached blocks with their numbers, most recently used last. This lock is not held while Python runs.
     blocks: Mutex<VecDeque<(u64, Arc<[u8]>)>>,
 }
 
 impl FileObject {
-    /// Asks the object for its length, by `seek(0, 2)`.
+    /// Opens a file object; its length is the result of `seek(0, 2)`.
     ///
     /// # Errors
-    /// `Io` with what the object raised.
+    /// `Io` with the exception that the object raised.
     pub fn open(py: Python<'_>, object: Py<PyAny>) -> Result<Self> {
         let bound = object.bind(py);
         let own = bound.getattr("name").and_then(|name| name.extract::<String>()).ok();
         let name: Arc<str> =
             own.map_or_else(|| "file object".into(), |name| format!("file object {name:?}").into());
         let len = bound.call_method1("seek", (0, 2)).and_then(|end| match end.is_none() {
-            // Some objects return nothing.
+            // Some objects return `None` from `seek`.
             true => bound.call_method0("tell")?.extract::<u64>(),
             false => end.extract::<u64>(),
         });
@@ -46,7 +47,8 @@ impl FileObject {
         Ok(Self { name, object, len, calls: Mutex::default(), blocks: Mutex::default() })
     }
 
-    /// Fills `buffer` from `offset` on by as many calls of `read` as it takes; less than all only at the end.
+    /// Fills `buffer` from `offset` with as many calls of `read` as needed; returns fewer bytes only at the
+    /// end.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let ended = || std::io::Error::other("the Python interpreter is shutting down");
         Python::try_attach(|py| {
@@ -66,7 +68,7 @@ impl FileObject {
             let read = object.call_method1("read", (left,))?;
             let bytes: PyBackedBytes = match read.extract() {
                 Ok(bytes) => bytes,
-                // Other views of bytes; text and `None` are no such thing.
+                // Accepts other bytes-like objects; `str` and `None` are errors.
                 Err(_) => py
                     .get_type::<pyo3::types::PyMemoryView>()
                     .call1((&read,))
@@ -94,7 +96,7 @@ impl FileObject {
         Ok(done)
     }
 
-    /// A block of the file, shorter than others at its end.
+    /// Returns a block of the file; the last block may be shorter.
     fn block(&self, number: u64) -> Result<Arc<[u8]>> {
         let blocks = || self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         {
@@ -152,7 +154,8 @@ impl ByteSource for FileObject {
     }
 }
 
-/// What the object raised. Ctrl-C while its code runs is no fault of the file: it is raised as such by whoever waits.
+/// Converts an exception that the object raised. A Ctrl-C during its code is not an error of the file: the
+/// KeyboardInterrupt stays set, and the waiting caller raises it.
 fn error(py: Python<'_>, name: &Arc<str>, doing: &str, raised: PyErr) -> Error {
     if raised.is_instance_of::<PyKeyboardInterrupt>(py) {
         raised.restore(py);

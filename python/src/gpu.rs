@@ -1,6 +1,6 @@
-//! In: questions about this machine's GPUs, and clips to load their engines with.
-//! Out: facts as dicts: what a GPU decodes, what the decoders of this process weigh, how fast the engines are at most.
-//! Never: needs a driver: where there is none, `gpu_reason` says why. Nor does a loader need any of this.
+//! Python functions that report what each GPU decodes, the state of its decoder pool, and its decoding limit.
+//! They work without an NVIDIA driver, in which case `gpu_reason` returns the reason; no loader depends on
+//! them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::OrRaise;
-use crate::video::{raise_own, watch};
+use crate::video::{interrupt, raise_own};
 
 const CODECS: [Codec; 5] = [Codec::H264, Codec::Hevc, Codec::Vp8, Codec::Vp9, Codec::Av1];
 const CHROMAS: [Chroma; 4] = [Chroma::Gray, Chroma::C420, Chroma::C422, Chroma::C444];
@@ -38,16 +38,16 @@ const LAYOUTS: [(Layout, &str); 6] = [
     (Layout::P216, "P216"),
 ];
 
-/// Bytes of a clip that a ceiling holds in memory.
-const MOST_UNIT_BYTES: usize = 1 << 30;
+/// The most bytes of a video that `gpu_ceiling` holds in memory.
+const MAX_UNIT_BYTES: usize = 1 << 30;
 
-/// Why no GPU can be used; `None` where one can.
+/// Returns why no GPU can be used; `None` if one can.
 #[pyfunction]
 pub fn gpu_reason() -> Option<String> {
     why_none()
 }
 
-/// Facts of each GPU.
+/// Returns a dict of properties for each GPU.
 #[pyfunction]
 pub fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let devices = PyList::empty(py);
@@ -96,7 +96,7 @@ fn facts(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
-/// What the device decodes; what it does not is left out.
+/// Returns the formats that the device decodes.
 fn decodes(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, caps::Caps)>> {
     let mut found = Vec::new();
     for codec in CODECS {
@@ -112,15 +112,15 @@ fn decodes(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, 
     Ok(found)
 }
 
-/// As nvidia-smi writes a UUID.
+/// Formats a UUID as nvidia-smi does.
 fn dashed(uuid: [u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
     format!("GPU-{}", parts.join("-"))
 }
 
-/// Opens a GPU and loads the kernels: seconds for the driver with its context, and for the kernels. Both are done once per
-/// process, so that a second call takes no time.
+/// Opens a GPU and loads the kernels. Returns the seconds for the driver with its context, and for the
+/// kernels. Both happen once per process, so a second call takes no time.
 #[pyfunction]
 pub fn gpu_open(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
     let opened = py.detach(|| -> Result<_> {
@@ -134,7 +134,7 @@ pub fn gpu_open(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
     opened.or_raise(py)
 }
 
-/// What became of the decoders of this process.
+/// Returns the counters of this process's decoder pool.
 #[pyfunction]
 pub fn gpu_pool(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, u64>> {
     let counts = py.detach(|| -> Result<_> { Ok(DecoderPool::of(&Device::open(ordinal)?)?.counts()) });
@@ -149,17 +149,17 @@ pub fn gpu_pool(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, 
     ]))
 }
 
-/// Destroys the decoders that nobody uses; how many there were.
+/// Destroys the idle decoders of the pool and returns their number.
 #[pyfunction]
 pub fn gpu_clear_pool(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
     py.detach(|| -> Result<_> { Ok(DecoderPool::of(&Device::open(ordinal)?)?.clear()) }).or_raise(py)
 }
 
-/// The units of a clip, from the first one at which decoding may start.
+/// Returns up to `most` access units of a video, from its first random access point on.
 fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
-    let watch = watch();
+    let interrupt = interrupt();
     let source = Arc::new(FileSource::open(path)?);
-    let video = Video::open(source, &watch)?;
+    let video = Video::open(source, &interrupt)?;
     let index = video.index().clone();
     let access = Access::new(&index).map_err(|what| Error::Unsupported {
         site: index.site.clone(),
@@ -170,10 +170,10 @@ fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec
     let (mut units, mut bytes) = (Vec::new(), 0);
     let first = index.starts.first().copied().unwrap_or(0);
     for at in first..index.packets.len() as u32 {
-        if units.len() == most || bytes > MOST_UNIT_BYTES {
+        if units.len() == most || bytes > MAX_UNIT_BYTES {
             break;
         }
-        reader.read(DecodeIndex(at), at == first, &mut packet, &watch)?;
+        reader.read(DecodeIndex(at), at == first, &mut packet, &interrupt)?;
         let mut unit = Vec::new();
         access.unit(packet.data(), &mut unit);
         bytes += unit.len();
@@ -182,7 +182,8 @@ fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec
     Ok((access.codec, access.headers, units))
 }
 
-/// Decodes a clip over and over in `sessions` threads and keeps nothing: what the engines can do.
+/// Decodes a clip repeatedly in `sessions` threads and discards the frames: measures the limit of the
+/// decoding engines.
 #[pyfunction]
 pub fn gpu_ceiling<'py>(
     py: Python<'py>,

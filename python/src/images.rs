@@ -1,35 +1,35 @@
-//! In: pictures from anywhere, as bytes with a shape, and transforms.
-//! Out: the pictures transformed, by the same pass as frames of videos; and what would be drawn for them.
-//! Never: looks at a user's array; the Python package has made bytes of it.
+//! Python functions that decode image files, and that apply transforms to images.
+//! They use the same pixel pass as video frames. The Python package has converted a user's arrays to bytes.
 
 use std::sync::Arc;
 
-use framespool::batch::Target;
+use framespool::batch::OutputMut;
+use framespool::batch_sampler::rng::Key;
 use framespool::error::Site;
-use framespool::media::Turn;
-use framespool::order::rng::Key;
-use framespool::pixels::{explain, ClipShape, Drawn, Painter, Recipe};
+use framespool::media::DisplayOrientation;
 use framespool::source::{MemorySource, Place};
-use framespool::video::{decode_stills, Canvas, GrowingCanvas};
+use framespool::transforms::{explain, ClipShape, SampledParams, TransformExecutor, TransformPipeline};
+use framespool::video::{decode_stills, ClipOutput, LazyClipOutput};
 use framespool::{Error, Result};
-use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
+use framespool_kernels::{Color, FrameView, Matrix, Plane, Planes, Range};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::{to_python, OrRaise};
-use crate::recipe::{recipe, Step};
+use crate::pipeline::{pipeline, Step};
 use crate::tensor::{Element, Tensor};
-use crate::video::{called, raise_own, watch, Archives, Source};
+use crate::video::{called, interrupt, raise_own, Archives, Source};
 
-/// Whom random numbers belong to: seed, epoch, clip.
+/// The key of random numbers: seed, epoch, clip.
 type Owner = (u64, u64, u64);
 
 fn key((seed, epoch, clip): Owner) -> Key {
-    Key { seed, epoch, clip, visit: 0 }
+    Key { seed, epoch, clip, occurrence: 0 }
 }
 
-/// Pictures of (frames, height, width, channels) `uint8`, transformed. With `label_fill` they are maps of labels.
+/// Transforms `uint8` images of shape (frames, height, width, channels). With `label_fill` they are label
+/// maps.
 #[pyfunction]
 #[pyo3(signature = (pixels, shape, steps, owner, dtype, layout, label_fill))]
 #[allow(clippy::too_many_arguments)]
@@ -43,33 +43,33 @@ pub fn apply(
     layout: &str,
     label_fill: Option<u8>,
 ) -> PyResult<Tensor> {
-    // A copy, since others may write to the array while the GIL is not held.
+    // Copies the array, because other threads may write to it while the GIL is released.
     let pixels = pixels.to_vec(py)?;
-    let recipe = recipe(py, &steps, dtype, layout)?;
-    let recipe = label_fill.map_or_else(|| recipe.clone(), |fill| recipe.for_labels(fill));
-    let painted = py.detach(|| paint(&pixels, shape, recipe, key(owner)));
-    let (slab, shape) = painted.or_raise(py)?;
-    Ok(Tensor::of(slab, shape.dims().to_vec(), Element::from(shape.dtype)))
+    let pipeline = pipeline(py, &steps, dtype, layout)?;
+    let pipeline = label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
+    let painted = py.detach(|| paint(&pixels, shape, pipeline, key(owner)));
+    let (buffer, shape) = painted.or_raise(py)?;
+    Ok(Tensor::of(buffer, shape.dims().to_vec(), Element::from(shape.dtype)))
 }
 
 fn paint(
     pixels: &[u8],
     (frames, height, width, channels): (usize, usize, usize, usize),
-    recipe: Recipe,
+    pipeline: TransformPipeline,
     key: Key,
-) -> Result<(framespool::batch::Slab, ClipShape)> {
-    recipe.check_frames(frames)?;
+) -> Result<(framespool::batch::BatchBuffer, ClipShape)> {
+    pipeline.check_frames(frames)?;
     let site = Site::file(&Arc::from("array"));
     let side = |length: usize| {
         u32::try_from(length).map_err(|_| Error::Argument(format!("a side of {length} pixels is too long")))
     };
     let (width, height) = (side(width)?, side(height)?);
-    let mut painter = Painter::new(recipe);
-    painter.begin(key);
-    let turn = Turn::default();
-    let size = painter.size_of((width, height), turn)?;
-    let shape = painter.shape(frames, size);
-    let mut canvas = GrowingCanvas::default();
+    let mut executor = TransformExecutor::new(pipeline);
+    executor.begin(key);
+    let turn = DisplayOrientation::default();
+    let size = executor.size_of((width, height), turn)?;
+    let shape = executor.shape(frames, size);
+    let mut output = LazyClipOutput::default();
     let stride_bytes = width as usize * channels;
     let picture_bytes = (stride_bytes * height as usize).max(1);
     for (t, data) in pixels.chunks_exact(picture_bytes).enumerate() {
@@ -78,16 +78,17 @@ fn paint(
             1 => Planes::Gray(plane),
             _ => Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] },
         };
-        let colour = Colour { matrix: Matrix::Rgb, range: Range::Full };
-        let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, colour };
-        if let Target::Host(clip) = canvas.target(&shape)? {
-            painter.paint_view(&site, &view, turn, &shape, clip, (t, t))?;
+        let color = Color { matrix: Matrix::Rgb, range: Range::Full };
+        let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, color };
+        if let OutputMut::Host(clip) = output.target(&shape)? {
+            executor.paint_view(&site, &view, turn, &shape, clip, (t, t))?;
         }
     }
-    canvas.into_clip()?.ok_or_else(|| Error::Argument("the array holds no pictures".into()))
+    output.into_clip()?.ok_or_else(|| Error::Argument("the array holds no pictures".into()))
 }
 
-/// Pictures' files as tensors of one frame, or the exceptions in their places. Picture *i* draws as clip *i*.
+/// Decodes image files to tensors of one frame each; an image that fails is an exception at its index. The
+/// image at index `i` draws its random numbers as clip `i`.
 #[pyfunction]
 #[pyo3(signature = (sources, steps, dtype, layout, exact, seed, threads))]
 #[allow(clippy::too_many_arguments)]
@@ -101,8 +102,8 @@ pub fn decode_images<'py>(
     seed: u64,
     threads: u32,
 ) -> PyResult<Bound<'py, PyList>> {
-    let recipe = recipe(py, &steps, dtype, layout)?;
-    let recipe = if exact { recipe.exactly() } else { recipe };
+    let pipeline = pipeline(py, &steps, dtype, layout)?;
+    let pipeline = if exact { pipeline.exactly() } else { pipeline };
     let mut archives = Archives::default();
     let file = |(number, source)| match source {
         Source::Path(path) => Ok(Place::Path(path)),
@@ -113,13 +114,13 @@ pub fn decode_images<'py>(
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;
     let decoded =
-        raise_own(py, py.detach(called(|| decode_stills(&files, &recipe, seed, threads, &watch()))))?;
+        raise_own(py, py.detach(called(|| decode_stills(&files, &pipeline, seed, threads, &interrupt()))))?;
     let list = PyList::empty(py);
     for picture in decoded {
         match picture {
-            Ok((slab, shape)) => {
+            Ok((buffer, shape)) => {
                 let element = Element::from(shape.dtype);
-                list.append(Py::new(py, Tensor::of(slab, shape.dims().to_vec(), element))?)?;
+                list.append(Py::new(py, Tensor::of(buffer, shape.dims().to_vec(), element))?)?;
             }
             Err(error) => list.append(to_python(py, &error).into_value(py))?,
         }
@@ -127,7 +128,7 @@ pub fn decode_images<'py>(
     Ok(list)
 }
 
-/// What the transforms draw for frame `t` of a clip, for pictures of this size.
+/// Returns the random parameters of the transforms for frame `t` of a clip of images of this size.
 #[pyfunction]
 pub fn explain_transforms<'py>(
     py: Python<'py>,
@@ -136,20 +137,20 @@ pub fn explain_transforms<'py>(
     owner: Owner,
     t: u32,
 ) -> PyResult<Bound<'py, PyList>> {
-    // What is drawn depends neither on dtype nor on layout.
-    let recipe = recipe(py, &steps, "float32", "NTHWC")?;
-    drawn(py, explain(&recipe, size, Turn::default(), key(owner), t).or_raise(py)?)
+    // The random parameters depend neither on dtype nor on layout.
+    let pipeline = pipeline(py, &steps, "float32", "NTHWC")?;
+    drawn(py, explain(&pipeline, size, DisplayOrientation::default(), key(owner), t).or_raise(py)?)
 }
 
-/// Draws as a list of dicts: the transform's name, and numbers by name.
-pub fn drawn(py: Python<'_>, all: Vec<Drawn>) -> PyResult<Bound<'_, PyList>> {
+/// Converts random parameters to a list of dicts: the name of the transform, and numbers by name.
+pub fn drawn(py: Python<'_>, all: Vec<SampledParams>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for (name, numbers) in all {
         let dict = PyDict::new(py);
         dict.set_item("name", name)?;
         for (name, values) in numbers {
             match &values[..] {
-                // Lists stay lists, also of one: these names always hold several.
+                // Lists of these names stay lists even with one element: they usually hold several.
                 [value] if name != "order" && name != "holes" => dict.set_item(name, value)?,
                 _ => dict.set_item(name, values)?,
             }

@@ -1,6 +1,5 @@
-//! In: where a user wants indices to be kept.
-//! Out: the store there, or why there is none.
-//! Never: lets the default place stop anybody: without it, indices are built anew.
+//! Python class for the index cache, and the store that a video or loader uses for its video indices.
+//! If the cache at the default path cannot be opened, indices are built again instead of failing.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -15,29 +14,30 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
-use crate::video::{raise_own, watch, LOOK_UP};
+use crate::video::{interrupt, raise_own, LOOK_UP};
 
-/// `False`: nowhere. `None` or `True`: at the default place. Else a folder.
+/// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path. Otherwise a
+/// folder.
 #[derive(FromPyObject)]
 pub enum Wanted {
     Flag(bool),
     Place(Option<PathBuf>),
 }
 
-/// Where indices are kept, if anywhere.
+/// The store for video indices, if there is one.
 #[derive(Clone, Default)]
 pub struct Kept {
     /// The store.
     pub store: Option<Arc<Store>>,
-    /// Why there is none at the default place.
+    /// Why there is no store at the default path.
     pub why_not: Option<String>,
 }
 
-/// Stores stay open until Python ends, so that one video after the other finds them open.
+/// Stores stay open until Python exits, so that videos opened one after another share them.
 static OPENED: Mutex<Vec<Arc<Store>>> = Mutex::new(Vec::new());
 
 impl Kept {
-    /// Opens what is wanted.
+    /// Opens the store that the keyword selects.
     pub fn open(wanted: &Wanted) -> framespool::Result<Self> {
         match wanted {
             Wanted::Flag(false) => Ok(Self::default()),
@@ -50,7 +50,7 @@ impl Kept {
         }
     }
 
-    /// What keeps indices from being kept.
+    /// Returns why indices are not cached.
     pub fn trouble(&self) -> Option<String> {
         self.store.as_ref().map_or_else(|| self.why_not.clone(), |store| store.trouble())
     }
@@ -58,7 +58,8 @@ impl Kept {
 
 fn open(place: PathBuf) -> framespool::Result<Arc<Store>> {
     let store = Store::open(&place, Access::Write)?;
-    // A thread that a fork left behind in the parent may hold the lock for ever: then go without.
+    // In a forked child, the lock may be held forever by a thread that exists only in the parent. In that
+    // case the store is not added to the list.
     if let Ok(mut opened) = OPENED.try_lock() {
         if !opened.iter().any(|known| Arc::ptr_eq(known, &store)) {
             opened.retain(|known| known.is_in_place());
@@ -68,7 +69,7 @@ fn open(place: PathBuf) -> framespool::Result<Arc<Store>> {
     Ok(store)
 }
 
-/// Waits until indices that were built are written, a few seconds at most.
+/// Waits up to five seconds per store until the indices built so far are written.
 #[pyfunction]
 pub fn flush_index(py: Python<'_>) {
     py.detach(|| {
@@ -79,7 +80,7 @@ pub fn flush_index(py: Python<'_>) {
     });
 }
 
-/// The store, for those who fill it ahead of time.
+/// The index cache, for filling it ahead of time.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Index(Arc<Store>);
 
@@ -110,9 +111,9 @@ impl Index {
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let flush = || {
-            let watch = watch();
+            let interrupt = interrupt();
             while !self.0.flush(LOOK_UP) {
-                watch()?;
+                interrupt()?;
             }
             Ok(())
         };
@@ -160,7 +161,7 @@ impl Index {
         let export = || {
             let failed = |e| Error::io(&Site::file(&file.to_string_lossy().into()), e);
             let mut out = BufWriter::new(File::create(&file).map_err(failed)?);
-            let done = self.0.export(&root, &paths, stream, &mut out, &watch())?;
+            let done = self.0.export(&root, &paths, stream, &mut out, &interrupt())?;
             out.flush().map_err(failed)?;
             Ok(left(done))
         };
@@ -171,7 +172,7 @@ impl Index {
         let import = || {
             let name = file.to_string_lossy();
             let opened = File::open(&file).map_err(|e| Error::io(&Site::file(&(&*name).into()), e))?;
-            self.0.import(&root, &mut BufReader::new(opened), &name, &watch()).map(left)
+            self.0.import(&root, &mut BufReader::new(opened), &name, &interrupt()).map(left)
         };
         raise_own(py, py.detach(import))
     }
@@ -181,7 +182,7 @@ impl Index {
     }
 }
 
-/// Tells Python how far it is; what it raises, or a signal, stops the work.
+/// Calls `progress` with the counts so far; an exception that it raises, or a signal, stops the work.
 fn tell(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<()> {
     Python::attach(|py| {
         let told = progress.call1(py, (now.done, now.failed, now.total));
@@ -192,7 +193,7 @@ fn tell(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<()> {
     })
 }
 
-/// Entries that travelled; what was left, and why.
+/// The number of entries exported or imported; the paths left out, with reasons.
 type Left = (u64, Vec<(PathBuf, String)>);
 
 fn left(done: Travelled) -> Left {

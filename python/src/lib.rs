@@ -1,9 +1,10 @@
-//! In: Python calls. Out: the engine's answers as Python objects, errors as one Python class per kind.
-//! The GIL is let go of whenever files are read or frames are decoded.
-//! Never: holds logic of its own; the engine crate does, and the Python package dresses it.
+//! Python module of framespool: converts arguments, results and errors between Python and the engine crate.
+//! It releases the GIL while files are read or frames are decoded.
 #![allow(missing_docs)] // the stub `_framespool.pyi` documents the module for its users
 
 mod archives;
+mod batch_sampler;
+mod clip_sampler;
 mod datasets;
 mod dlpack;
 mod entries;
@@ -13,9 +14,7 @@ mod gpu;
 mod images;
 mod index;
 mod loader;
-mod order;
-mod recipe;
-mod sampling;
+mod pipeline;
 mod tables;
 mod tensor;
 mod video;
@@ -28,6 +27,10 @@ mod _framespool {
 
     #[pymodule_export]
     use archives::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
+    #[pymodule_export]
+    use batch_sampler::BatchSampler;
+    #[pymodule_export]
+    use clip_sampler::{clips_in, sample, Info};
     #[pymodule_export]
     use datasets::{find_videos, read_file_list, read_folder};
     #[pymodule_export]
@@ -50,11 +53,7 @@ mod _framespool {
     #[pymodule_export]
     use index::{flush_index, Index};
     #[pymodule_export]
-    use loader::{cores, Spool};
-    #[pymodule_export]
-    use order::Order;
-    #[pymodule_export]
-    use sampling::{clips_in, sample, Info};
+    use loader::{cores, Loader};
     #[pymodule_export]
     use tables::read_tables;
     #[pymodule_export]
@@ -64,9 +63,10 @@ mod _framespool {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // PyO3 makes a string when it first looks whether something that is no bool is NumPy's, as it does with every
-        // `index=`. A child that is forked while another thread makes it would wait for ever: make it here. See
-        // tests/python/test_index.py, test_forks_while_indices_are_written_do_no_harm.
+        // The first conversion of a value that is neither bool nor NumPy bool makes PyO3 intern a string;
+        // this happens with every `index=`. A child forked while another thread interns it would wait
+        // forever, so intern it here. See tests/python/test_index.py,
+        // test_forks_while_indices_are_written_do_no_harm.
         let _ = module.extract::<bool>();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;

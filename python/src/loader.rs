@@ -1,36 +1,35 @@
-//! In: a dataset, rules and numbers from Python.
-//! Out: batches as tensors, and the counts.
-//! Never: holds the GIL while waiting for a batch.
+//! Python class for the loader: starts the engine's loader from a dataset, a sampling rule, transforms and
+//! settings. It returns batches as tensors, and statistics, and releases the GIL while it waits for a batch.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use framespool::sampling::footage::Extent;
+use framespool::clip_sampler::video_timing::Extent;
+use framespool::loader::entries::Item;
+use framespool::loader::stats::{Failure, Stats};
+use framespool::loader::{self, BatchData, GpuConfig, LoaderConfig, Mixture, OnError};
 use framespool::source::MemorySource;
 use framespool::source::Place;
-use framespool::spool::entries::Item;
-use framespool::spool::stats::{Failure, Stats};
-use framespool::spool::{self, GpuConfig, Mixture, OnError, Pixels, SpoolConfig};
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::batch_sampler::{self, word};
+use crate::clip_sampler::{sampling, with_cause, Callable, SamplerArgs};
 use crate::entries::Entries;
 use crate::errors::{same_process, warn_of_hdr, OrRaise};
 use crate::images::drawn;
 use crate::index::{Kept, Wanted};
-use crate::order::{self, word};
-use crate::recipe::{recipe, Step};
-use crate::sampling::{sampling, with_cause, Callable, Rule};
+use crate::pipeline::{pipeline, Step};
 use crate::tensor::{Element, Tensor};
-use crate::video::{calling, choice, raise_own, watch, Archives, Source};
+use crate::video::{calling, choice, interrupt, raise_own, Archives, Source};
 
-/// Keywords of the loader that are plain numbers and words.
+/// Keyword arguments of the loader other than dataset, sampling rule and transforms.
 #[derive(FromPyObject)]
 pub struct Settings {
     #[pyo3(item)]
-    order: order::Settings,
+    order: batch_sampler::Settings,
     #[pyo3(item)]
     mixture: Option<Mixed>,
     #[pyo3(item)]
@@ -54,20 +53,20 @@ pub struct Settings {
     #[pyo3(item)]
     decoder: String,
     #[pyo3(item)]
-    nvdec_lanes: Option<u32>,
-    /// Video of high dynamic range is converted without a warning.
+    nvdec_threads: Option<u32>,
+    /// Whether HDR video is converted without a warning.
     #[pyo3(item)]
     ignores_hdr: bool,
-    /// Entries are pictures' files.
+    /// Whether the entries are image files.
     #[pyo3(item)]
     of_pictures: bool,
-    /// Which stream of every file.
+    /// The stream of every file to decode; `None` selects the default one.
     #[pyo3(item)]
     stream: Option<u32>,
-    /// Pictures' files are decoded whole, by their own decoder's colours.
+    /// Whether image files are decoded completely, to the RGB that their decoder outputs.
     #[pyo3(item)]
     exact: bool,
-    /// Pictures are maps of labels, with this label outside.
+    /// If given, images are label maps, and pixels outside of an image get this label.
     #[pyo3(item)]
     label_fill: Option<u8>,
 }
@@ -87,7 +86,8 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Where it is, and which part of it is meant. The Python package has checked the numbers.
+    /// Returns the location of the entry, and the part of it to use. The Python package has validated the
+    /// numbers.
     fn into_place(self, number: usize, archives: &mut Archives) -> Result<(Place, Extent)> {
         let frame = |value: i64| {
             u32::try_from(value).map_err(|_| {
@@ -117,7 +117,7 @@ impl Entry {
     }
 }
 
-/// A dataset: a table that a reader made, or a list of what a user wrote.
+/// A dataset: a table from a reader, or a list that a user wrote.
 #[derive(FromPyObject)]
 pub enum Videos {
     Table(Py<Entries>),
@@ -125,7 +125,7 @@ pub enum Videos {
 }
 
 impl Videos {
-    fn entries(self) -> Result<Arc<spool::entries::Entries>> {
+    fn entries(self) -> Result<Arc<loader::entries::Entries>> {
         let list = match self {
             Videos::Table(table) => return Ok(table.get().0.clone()),
             Videos::List(list) => list,
@@ -135,7 +135,7 @@ impl Videos {
             let (place, extent) = entry.into_place(number, &mut archives)?;
             Ok(Item { place, label, extent })
         });
-        items.collect::<Result<spool::entries::Entries>>().map(Arc::new)
+        items.collect::<Result<loader::entries::Entries>>().map(Arc::new)
     }
 }
 
@@ -148,16 +148,16 @@ pub struct Mixed {
     epoch_clips: Option<u64>,
 }
 
-/// Video, file, kind of error, message, clips.
+/// Video number, file, kind of error, error message, number of clips.
 type FailureFacts = (u32, Option<String>, &'static str, String, u64);
 
 #[pyclass(module = "framespool._framespool", frozen)]
-pub struct Spool {
-    /// `None` while it is being dropped.
-    spool: Mutex<Option<spool::Spool>>,
-    /// What the sampling calls, for the garbage collector.
+pub struct Loader {
+    /// `None` only while the object is being dropped.
+    loader: Mutex<Option<loader::Loader>>,
+    /// The Python functions that the sampling rule calls, for the garbage collector.
     callables: Vec<Callable>,
-    // Outside the lock, so that they can be asked for while another thread waits for a batch.
+    // Outside of the lock, so that they can be called while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
     failures: Box<dyn Fn() -> Vec<Failure> + Send + Sync>,
     progress: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
@@ -171,26 +171,26 @@ pub struct Spool {
 fn config(
     py: Python<'_>,
     dataset: Videos,
-    rule: &Rule,
+    rule: &SamplerArgs,
     steps: &[Step],
     s: Settings,
     index: &Kept,
-) -> PyResult<SpoolConfig> {
-    let recipe = recipe(py, steps, &s.dtype, &s.layout)?;
-    let recipe = recipe.ignoring_hdr(s.ignores_hdr);
-    let recipe = if s.exact { recipe.exactly() } else { recipe };
-    let recipe = s.label_fill.map_or_else(|| recipe.clone(), |fill| recipe.for_labels(fill));
-    let words = || -> Result<SpoolConfig> {
+) -> PyResult<LoaderConfig> {
+    let pipeline = pipeline(py, steps, &s.dtype, &s.layout)?;
+    let pipeline = pipeline.ignoring_hdr(s.ignores_hdr);
+    let pipeline = if s.exact { pipeline.exactly() } else { pipeline };
+    let pipeline = s.label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
+    let words = || -> Result<LoaderConfig> {
         let number = |name: &str, value: i64| {
             u32::try_from(value)
                 .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
         };
-        Ok(SpoolConfig {
+        Ok(LoaderConfig {
             entries: dataset.entries()?,
             of_pictures: s.of_pictures,
             stream: s.stream,
             sampling: sampling(rule)?,
-            order: order::config(s.order)?,
+            order: batch_sampler::config(s.order)?,
             mixture: s.mixture.map(|m| Mixture {
                 items: m.lengths,
                 weights: m.weights,
@@ -202,84 +202,86 @@ fn config(
                 &s.on_error,
                 &[("raise", OnError::Raise), ("skip", OnError::Skip), ("replace", OnError::Replace)],
             )?,
-            recipe,
+            pipeline,
             threads: number("num_threads", s.num_threads)?,
             prefetch: number("prefetch", s.prefetch)?,
             memory_budget: s.memory_budget,
             look_ahead: number("look_ahead", s.look_ahead)?,
             index: index.store.clone(),
-            gpu: GpuConfig { device: s.device, decoder: choice(&s.decoder)?, lanes: s.nvdec_lanes },
+            gpu: GpuConfig { device: s.device, decoder: choice(&s.decoder)?, nvdec_threads: s.nvdec_threads },
         })
     };
     words().or_raise(py)
 }
 
-impl Spool {
+impl Loader {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         same_process(py, if self.of_pictures { "ImageLoader" } else { "ClipLoader" }, self.made_in)
     }
 
-    /// Runs `work` on the spool without the GIL; an interrupt raises what its handler raised.
+    /// Runs `work` on the loader without the GIL. If a signal interrupts it, raises the signal handler's
+    /// exception.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut spool::Spool) -> Result<T> + Send,
+        work: impl FnOnce(&mut loader::Loader) -> Result<T> + Send,
     ) -> PyResult<T> {
         self.check_process(py)?;
-        let Ok(mut guard) = self.spool.try_lock() else {
+        let Ok(mut guard) = self.loader.try_lock() else {
             return Err(PyRuntimeError::new_err(
                 "the loader is in use by another thread; give each thread a loader of its own",
             ));
         };
-        // The guard itself must stay on this thread.
-        let Some(spool) = guard.as_mut() else {
+        // The guard itself must not be sent to another thread; a reference to the loader can be.
+        let Some(loader) = guard.as_mut() else {
             return Err(PyRuntimeError::new_err("the loader is gone; make another one"));
         };
         let done = py.detach(|| {
             let _calling = calling();
-            work(spool)
+            work(loader)
         });
         raise_own(py, done)
     }
 }
 
-impl Drop for Spool {
+impl Drop for Loader {
     fn drop(&mut self) {
-        let spool = self.spool.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // Dropping waits for the lanes, which may wait for the GIL.
-        Python::try_attach(|py| py.detach(|| drop(spool)));
+        let loader = self.loader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Dropping waits for the workers, which may be waiting for the GIL.
+        Python::try_attach(|py| py.detach(|| drop(loader)));
     }
 }
 
-/// Cores that this process may use: its affinity, and the quota of its control group.
+/// Returns the number of CPU cores that this process may use, by its affinity mask and its cgroup's CPU
+/// quota.
 #[pyfunction]
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 #[pymethods]
-impl Spool {
+impl Loader {
     #[new]
     fn new(
         py: Python<'_>,
         dataset: Videos,
-        rule: Rule,
+        rule: SamplerArgs,
         steps: Vec<Step>,
         settings: Settings,
     ) -> PyResult<Self> {
         let index = py.detach(|| Kept::open(&settings.index)).or_raise(py)?;
         let of_pictures = settings.of_pictures;
         let config = config(py, dataset, &rule, &steps, settings, &index)?;
-        let spool = raise_own(py, py.detach(|| spool::Spool::start(config, &watch())))?;
-        let (len_batches, num_clips) = (spool.len_batches(), spool.num_clips());
-        let counter = Box::new(spool.counter());
-        let failures = Box::new(spool.failures());
-        let progress = Box::new(spool.progress());
+        let loader = raise_own(py, py.detach(|| loader::Loader::start(config, &interrupt())))?;
+        let (len_batches, num_clips) = (loader.len_batches(), loader.num_clips());
+        let counter = Box::new(loader.counter());
+        let failures = Box::new(loader.failures());
+        let progress = Box::new(loader.progress());
         let callables = rule.callables().cloned().collect();
-        let spool = Mutex::new(Some(spool));
+        let loader = Mutex::new(Some(loader));
         let made_in = std::process::id();
         Ok(Self {
-            spool,
+            loader,
             callables,
             counter,
             failures,
@@ -306,16 +308,16 @@ impl Spool {
     }
 
     fn begin(&self, py: Python<'_>, epoch: u64, first_batch: u64) -> PyResult<u64> {
-        self.with(py, |spool| spool.begin(epoch, first_batch))
+        self.with(py, |loader| loader.begin(epoch, first_batch))
     }
 
-    /// Ends the pass under way.
+    /// Ends the current pass.
     fn rest(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, spool::Spool::rest)
+        self.with(py, loader::Loader::rest)
     }
 
     fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
-        match self.with(py, |spool| spool.next_batch(pass, &watch()))? {
+        match self.with(py, |loader| loader.next_batch(pass, &interrupt()))? {
             Some(batch) => {
                 warn_of_hdr(py)?;
                 hand_over(py, batch).map(Some)
@@ -324,9 +326,10 @@ impl Spool {
         }
     }
 
-    /// What is decided about a clip: its video, its frames, and what the transforms draw for frame `t` of it.
+    /// Returns what the loader determines about a clip: its video, its frames, and the random parameters of
+    /// the transforms for its frame `t`.
     fn explain<'py>(&self, py: Python<'py>, epoch: u64, clip: u64, t: u32) -> PyResult<Bound<'py, PyDict>> {
-        let explain = || self.with(py, |spool| spool.explain(epoch, clip, t, &watch()));
+        let explain = || self.with(py, |loader| loader.explain(epoch, clip, t, &interrupt()));
         let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;
@@ -337,14 +340,14 @@ impl Spool {
         Ok(dict)
     }
 
-    /// The batch that a pass delivers next; `None` where another pass has begun since.
+    /// Returns the number of the batch that a pass delivers next; `None` if another pass has begun since.
     fn next_number(&self, py: Python<'_>, pass: u64) -> PyResult<Option<u64>> {
         self.check_process(py)?;
         let (under_way, next) = (self.progress)();
         Ok((under_way == pass).then_some(next))
     }
 
-    /// What failed so far, for each video.
+    /// Returns the errors so far, one per video.
     fn failures(&self, py: Python<'_>) -> PyResult<Vec<FailureFacts>> {
         self.check_process(py)?;
         let told = |failure: Failure| {
@@ -372,9 +375,9 @@ impl Spool {
         dict.set_item("runs_repeated", decoding.runs_repeated)?;
         dict.set_item("gops_shared", stats.gops_shared)?;
         dict.set_item("decoders_opened", decoding.decoders_opened)?;
-        dict.set_item("clip_store_hits", stats.clip_store_hits)?;
-        dict.set_item("clips_given_up", stats.clips_given_up)?;
-        dict.set_item("clip_store_peak_bytes", stats.clip_store_peak_bytes)?;
+        dict.set_item("clip_cache_hits", stats.clip_cache_hits)?;
+        dict.set_item("clips_evicted", stats.clips_evicted)?;
+        dict.set_item("clip_cache_peak_bytes", stats.clip_cache_peak_bytes)?;
         dict.set_item("memory_budget", stats.memory_budget)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
         let remote = stats.remote;
@@ -382,9 +385,9 @@ impl Spool {
         dict.set_item("remote_bytes", remote.bytes)?;
         dict.set_item("remote_retries", remote.retries)?;
         dict.set_item("remote_cache_hits", remote.cache_hits)?;
-        dict.set_item("nvdec_lanes", stats.nvdec_lanes)?;
+        dict.set_item("nvdec_threads", stats.nvdec_threads)?;
         dict.set_item("pictures_decoded_by_gpu", stats.pictures_decoded_by_gpu)?;
-        dict.set_item("left_to_cpu", stats.left_to_cpu)?;
+        dict.set_item("cpu_fallbacks", stats.cpu_fallbacks)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
         dict.set_item("index_hits", stats.index_hits)?;
         dict.set_item("index_trouble", self.index.trouble())?;
@@ -395,35 +398,35 @@ impl Spool {
         dict.set_item("planning_seconds", stats.planning_seconds)?;
         dict.set_item("reading_seconds", times.reading.as_secs_f64())?;
         dict.set_item("decoding_seconds", times.decoding.as_secs_f64())?;
-        dict.set_item("painting_seconds", times.painting.as_secs_f64())?;
-        dict.set_item("lane_busy_seconds", stats.lane_busy_seconds)?;
-        dict.set_item("lane_starved_seconds", stats.lane_starved_seconds)?;
-        dict.set_item("lane_blocked_seconds", stats.lane_blocked_seconds)?;
+        dict.set_item("transform_seconds", times.transforming.as_secs_f64())?;
+        dict.set_item("worker_busy_seconds", stats.worker_busy_seconds)?;
+        dict.set_item("worker_idle_seconds", stats.worker_idle_seconds)?;
+        dict.set_item("worker_blocked_seconds", stats.worker_blocked_seconds)?;
         dict.set_item("consumer_wait_seconds", stats.consumer_wait_seconds)?;
         Ok(dict)
     }
 }
 
-/// Facts of each frame of each clip, as rows of `t`.
+/// Returns a value per frame, in rows of `t`; rows of shorter clips are padded with `filling`.
 fn filled<'a, T: Copy + 'a>(
-    clips: &'a [spool::ClipFacts],
+    clips: &'a [loader::ClipMetadata],
     t: usize,
-    of: fn(&spool::ClipFacts) -> &Vec<T>,
+    of: fn(&loader::ClipMetadata) -> &Vec<T>,
     filling: T,
 ) -> impl Iterator<Item = T> + 'a {
     let row = move |clip| of(clip).iter().copied().chain(std::iter::repeat(filling)).take(t);
     clips.iter().flat_map(row)
 }
 
-/// A batch as a dict of tensors, by the names of `framespool.Batch`.
-fn hand_over(py: Python<'_>, batch: spool::Batch) -> PyResult<Bound<'_, PyDict>> {
+/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`.
+fn hand_over(py: Python<'_>, batch: loader::Batch) -> PyResult<Bound<'_, PyDict>> {
     let clips = batch.clips;
     let n = clips.len();
-    // Where clips differ in length, the rows of the shorter ones are filled up.
+    // If the clips differ in length, the rows of the shorter ones are padded.
     let t = clips.iter().map(|c| c.indices.len()).max().unwrap_or(0);
     let dict = PyDict::new(py);
     let put = |name: &str, tensor: Tensor| dict.set_item(name, Py::new(py, tensor)?);
-    let each = |f: fn(&spool::ClipFacts) -> i64| {
+    let each = |f: fn(&loader::ClipMetadata) -> i64| {
         Tensor::copied(clips.iter().map(|c| f(c).to_ne_bytes()), vec![n], Element::I64)
     };
     put("labels", each(|c| c.label))?;
@@ -440,14 +443,14 @@ fn hand_over(py: Python<'_>, batch: spool::Batch) -> PyResult<Bound<'_, PyDict>>
     put("mask", Tensor::copied(mask.into_iter(), vec![n, t], Element::Bool))?;
     let sizes: Vec<_> = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
     put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], Element::I64))?;
-    match batch.pixels {
-        Pixels::Even(slab, shape) => {
+    match batch.data {
+        BatchData::Dense(buffer, shape) => {
             let dims = [&[n], &shape.dims()[..]].concat();
-            dict.set_item("frames", Py::new(py, Tensor::of(slab, dims, Element::from(shape.dtype)))?)?;
+            dict.set_item("frames", Py::new(py, Tensor::of(buffer, dims, Element::from(shape.dtype)))?)?;
         }
-        Pixels::Ragged(each) => {
-            let tensors = each.into_iter().map(|(slab, shape)| {
-                Py::new(py, Tensor::of(slab, shape.dims().to_vec(), Element::from(shape.dtype)))
+        BatchData::Ragged(each) => {
+            let tensors = each.into_iter().map(|(buffer, shape)| {
+                Py::new(py, Tensor::of(buffer, shape.dims().to_vec(), Element::from(shape.dtype)))
             });
             dict.set_item("frames", tensors.collect::<PyResult<Vec<_>>>()?)?;
         }

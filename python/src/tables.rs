@@ -1,11 +1,11 @@
-//! In: files whose rows are videos or pictures.
-//! Out: where each of them is, its label and its part, columns, and what was left out and why.
-//! Never: reads a video, or holds the GIL while listing.
+//! Python function that lists the videos or images in the rows of Parquet and Arrow files. It reports the
+//! location, label and part of each entry, other columns, and which entries were left out and why. It does
+//! not decode videos, and it releases the GIL while it reads the files.
 
 use std::path::PathBuf;
 
+use framespool::loader::entries::Item;
 use framespool::source::Member;
-use framespool::spool::entries::Item;
 use framespool::Error;
 use framespool_datasets as datasets;
 use framespool_datasets::{Keys, PackedEntry, Stored, TableColumns, Tables};
@@ -16,15 +16,18 @@ use crate::archives::{place, policy};
 use crate::datasets::table;
 use crate::entries::{extent, part_of, Entries, Part};
 use crate::errors::OrRaise;
-use crate::video::{raise_own, watch};
+use crate::video::{interrupt, raise_own};
 
-/// Where an entry is (a path; a file with first byte, length and name; a file with column and row; or bytes), its label and
-/// its part.
+/// The location of an entry, its label and its part. A location is a path; (file number, first byte, length,
+/// name); (file number, column, row); or bytes.
 type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>);
-/// Entries, as a table or, where there are cells, as rows; names of labels; columns; how many were left out; why, of the first ones.
+/// Entries as a table or, if any is a cell, as rows; names of labels; columns; the number of entries left
+/// out; the reasons for the first of these.
 type Listing<'py> = (Option<Entries>, Vec<Row<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
 
-/// `kind`: "parquet" or "arrow". `keys`: of the source, the label, the start and the end. `columns`: other ones, by default all plain ones.
+/// Lists the rows of Parquet or Arrow files. `kind` is "parquet" or "arrow". `keys` are the columns of the
+/// source, the label, the start and the end. `columns` are other columns to return, by default all with
+/// scalar values.
 #[pyfunction]
 #[pyo3(signature = (kind, files, keys, in_frames, columns, root, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
@@ -43,10 +46,10 @@ pub fn read_tables<'py>(
     let keys = Keys { source, label, start, end, in_frames };
     let how = TableColumns { keys, others: columns, root };
     let read = || {
-        let (on_error, watch) = (policy(on_error)?, watch());
+        let (on_error, interrupt) = (policy(on_error)?, interrupt());
         match kind {
-            "parquet" => datasets::parquet(&files, &how, on_error, threads, &watch),
-            "arrow" => datasets::arrow(&files, &how, on_error, threads, &watch),
+            "parquet" => datasets::parquet(&files, &how, on_error, threads, &interrupt),
+            "arrow" => datasets::arrow(&files, &how, on_error, threads, &interrupt),
             other => Err(Error::Argument(format!("a table is \"parquet\" or \"arrow\", got \"{other}\""))),
         }
     };
@@ -55,7 +58,7 @@ pub fn read_tables<'py>(
     let columns = table(py, columns)?;
     let reasons = packed.reasons.iter().map(Error::to_string).collect();
     let (left_out, entries) = (packed.left_out, packed.entries);
-    // A table of entries cannot be sent to another process with cells in it: Python has these as values of its own.
+    // A table of entries with cells cannot be pickled, so cells are returned as Python values.
     if !entries.iter().any(|entry| matches!(entry.stored, Stored::Cell { .. })) {
         let tables = Tables::default();
         let item = |(number, entry): (usize, PackedEntry)| -> framespool::Result<Item> {
@@ -69,7 +72,8 @@ pub fn read_tables<'py>(
     }
     let (mut rows, mut at) = (Vec::with_capacity(entries.len()), 0);
     for entry in entries {
-        // Entries come in the order of the files, whose paths Python has already.
+        // Entries are in the order of the files, so a file number replaces the path, which Python already
+        // has.
         let mut number = |file: &std::path::Path| {
             while files.get(at).is_some_and(|path| path != file) {
                 at += 1;

@@ -1,12 +1,11 @@
-//! In: memory filled by the engine.
-//! Out: `framespool.Tensor`: a shape, an element type, and hand-over by DLPack.
-//! Never: computes.
+//! Python class `framespool.Tensor`: memory that the engine filled, with a shape and an element type,
+//! exported by DLPack, the CUDA array interface and pickle.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use framespool::batch::{Pool, Slab, Target};
-use framespool::pixels::Dtype;
+use framespool::batch::{BatchBuffer, OutputMut, Pool};
+use framespool::transforms::Dtype;
 use half::{bf16, f16};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
@@ -17,7 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use crate::dlpack::{DlDataType, Export, CPU, CUDA};
 use crate::errors::OrRaise;
 
-/// Element types that leave the engine.
+/// Element types of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     U8,
@@ -75,25 +74,26 @@ impl From<Dtype> for Element {
     }
 }
 
-/// Numbers in memory, with a shape: what framespool hands over.
+/// An array of numbers with a shape: the result type of framespool.
 ///
-/// Leaves by DLPack, without a copy: `torch.from_dlpack(t)`, `numpy.from_dlpack(t)`, or `t.torch()` and `t.numpy()`
-/// for short. The memory lives as long as any of its takers. `t[i]` is a view of entry `i` of the first dimension.
+/// Exports its memory by DLPack without a copy: `torch.from_dlpack(t)` and `numpy.from_dlpack(t)`, or
+/// `t.torch()` and `t.numpy()`. The memory lives as long as any object that uses it. `t[i]` is a view of
+/// entry `i` of the first dimension.
 #[pyclass(module = "framespool", frozen)]
 pub struct Tensor {
-    memory: Arc<Slab>,
+    memory: Arc<BatchBuffer>,
     offset: usize,
     shape: Vec<usize>,
     element: Element,
 }
 
 impl Tensor {
-    /// A tensor that owns all of a slab.
-    pub fn of(memory: Slab, shape: Vec<usize>, element: Element) -> Self {
+    /// Creates a tensor that owns a whole buffer.
+    pub fn of(memory: BatchBuffer, shape: Vec<usize>, element: Element) -> Self {
         Self { memory: Arc::new(memory), offset: 0, shape, element }
     }
 
-    /// A tensor of numbers that are small enough to copy.
+    /// Creates a tensor by copying a few numbers.
     pub fn copied<const N: usize>(
         bytes: impl ExactSizeIterator<Item = [u8; N]>,
         shape: Vec<usize>,
@@ -108,37 +108,37 @@ impl Tensor {
         Self::filled(len, shape, element, fill).expect("small")
     }
 
-    /// A tensor in memory of its own, whose bytes are written at once.
+    /// Allocates a tensor and fills its bytes.
     fn filled(
         len: usize,
         shape: Vec<usize>,
         element: Element,
         fill: impl FnOnce(&mut [u8]),
     ) -> framespool::Result<Self> {
-        let (lent, mut parts) = Slab::lend(&Pool::new(0), 1, len)?;
-        if let Target::Host(all) = parts[0].target() {
+        let (builder, mut parts) = BatchBuffer::allocate(&Pool::new(0), 1, len)?;
+        if let OutputMut::Host(all) = parts[0].target() {
             fill(all);
         }
         drop(parts);
-        Ok(Self::of(lent.collect().ok().expect("its part was dropped"), shape, element))
+        Ok(Self::of(builder.freeze().ok().expect("its part was dropped"), shape, element))
     }
 
     fn byte_len(&self) -> usize {
         self.shape.iter().product::<usize>() * self.element.bytes()
     }
 
-    /// The bytes, fetched from the device where they lie there.
+    /// Returns the bytes, copied from the GPU if they are stored there.
     fn bytes(&self) -> framespool::Result<Cow<'_, [u8]>> {
         let (start, len) = (self.offset, self.byte_len());
         if let Some(bytes) = self.memory.bytes() {
             return Ok(Cow::Borrowed(&bytes[start..start + len]));
         }
         let mut bytes = vec![0; len];
-        self.memory.download(start, &mut bytes)?;
+        self.memory.copy_to_host(start, &mut bytes)?;
         Ok(Cow::Owned(bytes))
     }
 
-    /// The number of the GPU that it lies on; `None` for host memory.
+    /// Returns the number of the GPU that holds the memory; `None` for host memory.
     fn ordinal(&self) -> Option<u32> {
         self.memory.device().map(|device| device.ordinal())
     }
@@ -147,26 +147,26 @@ impl Tensor {
         self.ordinal().map_or((CPU, 0), |ordinal| (CUDA, ordinal as i32))
     }
 
-    /// A copy in memory of its own, on the host or where it lies.
-    fn copy_to(&self, host: bool) -> framespool::Result<Slab> {
+    /// Copies the memory, to the host or on its own device.
+    fn copy_to(&self, host: bool) -> framespool::Result<BatchBuffer> {
         let device = self.memory.device().filter(|_| !host).cloned();
-        let (lent, mut parts) = Slab::lend(&Pool::on(device, 0), 1, self.byte_len())?;
+        let (builder, mut parts) = BatchBuffer::allocate(&Pool::on(device, 0), 1, self.byte_len())?;
         match parts[0].target() {
-            Target::Host(bytes) => self.memory.download(self.offset, bytes)?,
-            Target::Device(mut spot) => {
+            OutputMut::Host(bytes) => self.memory.copy_to_host(self.offset, bytes)?,
+            OutputMut::Device(mut spot) => {
                 let stream = self.memory.device().expect("it is on a device").stream()?;
                 spot.begin(&stream)?;
                 self.memory.written().iter().try_for_each(|event| stream.wait(event))?;
                 stream.copy(spot.address, self.memory.address() + self.offset as u64, spot.len)?;
-                self.memory.read_until(stream.record()?);
+                self.memory.add_reader_event(stream.record()?);
             }
         }
         parts[0].settle()?;
         drop(parts);
-        Ok(lent.collect().ok().expect("its part was dropped"))
+        Ok(builder.freeze().ok().expect("its part was dropped"))
     }
 
-    /// What a consumer is given whose work goes to `stream` (CUDA only).
+    /// Prepares the memory for a consumer whose work runs on `stream` (CUDA only).
     fn export(&self, copy: Option<bool>, to_host: bool, stream: Option<u64>) -> framespool::Result<Export> {
         let shape = self.shape.iter().map(|&n| n as i64).collect();
         let dtype = self.element.dlpack();
@@ -184,7 +184,7 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The stream that a consumer names by the rules of the Python array API; `None` where nobody is to be waited for.
+    /// Parses a consumer's stream by the rules of the Python array API; `None` if no stream has to wait.
     fn consumer_stream(&self, stream: Option<Bound<'_, PyAny>>, to_host: bool) -> PyResult<Option<u64>> {
         let Some(stream) = stream else {
             return Ok(self.ordinal().filter(|_| !to_host).map(|_| DEFAULT_STREAM));
@@ -203,12 +203,12 @@ impl Tensor {
     }
 }
 
-/// Bytes of a tensor; `None` where that is more than can be said.
+/// Returns the size of a tensor in bytes; `None` if it overflows.
 fn bytes_in(shape: &[usize], element: Element) -> Option<usize> {
     shape.iter().try_fold(element.bytes(), |product, &len| product.checked_mul(len))
 }
 
-/// The tensor that was pickled as these three.
+/// Rebuilds a pickled tensor from its bytes, shape and dtype.
 #[pyfunction]
 pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) -> PyResult<Tensor> {
     let all = [
@@ -232,36 +232,36 @@ pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) ->
     Tensor::filled(data.len(), shape, element, |all| all.copy_from_slice(data)).or_raise(py)
 }
 
-/// The legacy default stream of CUDA, as DLPack and the CUDA array interface number it.
+/// CUDA's legacy default stream, as DLPack and the CUDA array interface number it.
 const DEFAULT_STREAM: u64 = 1;
 
 #[pymethods]
 impl Tensor {
-    /// Lengths of the dimensions.
+    /// The length of each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.shape)
     }
 
-    /// "uint8", "float16", "bfloat16", "float32", "float64", "int64" or "bool".
+    /// The element type: "uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int64" or "bool".
     #[getter]
     fn dtype(&self) -> &'static str {
         self.element.name()
     }
 
-    /// Where the memory is: "cpu" or "cuda:0".
+    /// The device of the memory: "cpu", or "cuda:0" and so on.
     #[getter]
     fn device(&self) -> String {
         self.ordinal().map_or("cpu".to_owned(), |ordinal| format!("cuda:{ordinal}"))
     }
 
-    /// Bytes of memory.
+    /// The size in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.byte_len()
     }
 
-    /// Number of dimensions.
+    /// The number of dimensions.
     #[getter]
     fn ndim(&self) -> usize {
         self.shape.len()
@@ -292,7 +292,8 @@ impl Tensor {
         })
     }
 
-    /// The same without the dimension of time, which holds one entry. `layout` names the last dimensions, with an N in front.
+    /// Returns the tensor without its time dimension, whose length must be 1. `layout` names the last
+    /// dimensions, preceded by N.
     fn drop_time(&self, layout: &str) -> PyResult<Tensor> {
         let behind = layout.chars().rev().position(|c| c == 'T').map(|place| place + 1);
         let at = behind.and_then(|behind| self.shape.len().checked_sub(behind));
@@ -351,7 +352,7 @@ impl Tensor {
         }
     }
 
-    /// The CUDA array interface, version 3: for CuPy, Numba and others. Only for tensors on a GPU.
+    /// The CUDA array interface, version 3, for CuPy, Numba and others. Only tensors on a GPU have it.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let no = |why: &str| Err(PyAttributeError::new_err(why.to_owned()));
@@ -370,8 +371,9 @@ impl Tensor {
         };
         let wait = |event: &_| device.wait_on_foreign(DEFAULT_STREAM, event).map_err(framespool::Error::from);
         self.memory.written().iter().try_for_each(wait).or_raise(py)?;
-        // Whoever takes it holds this object until its work is enqueued, in streams that the default one waits for.
-        self.memory.read_on(DEFAULT_STREAM);
+        // The consumer keeps this object alive until its work is enqueued, on streams that synchronize with
+        // the default stream.
+        self.memory.record_stream(DEFAULT_STREAM);
         let dict = PyDict::new(py);
         dict.set_item("shape", self.shape(py)?)?;
         dict.set_item("typestr", kind)?;
@@ -382,7 +384,7 @@ impl Tensor {
         Ok(dict)
     }
 
-    /// The same on the host: itself where it lies there already, else a copy.
+    /// Returns the tensor itself if it is on the host, otherwise a copy on the host.
     fn cpu(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let this = slf.get();
         if this.ordinal().is_none() {
@@ -414,7 +416,7 @@ impl Tensor {
         Ok(array)
     }
 
-    /// The same memory as a NumPy array.
+    /// Returns a NumPy array that shares the memory.
     fn numpy<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         if slf.get().ordinal().is_some() {
             let device = slf.get().device();
@@ -432,7 +434,7 @@ impl Tensor {
         numpy.call_method1("from_dlpack", (slf,))
     }
 
-    /// The same memory as a PyTorch tensor.
+    /// Returns a PyTorch tensor that shares the memory.
     fn torch<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let torch = slf
             .py()
@@ -441,12 +443,12 @@ impl Tensor {
         torch.call_method1("from_dlpack", (slf,))
     }
 
-    /// A copy of the memory, row-major.
+    /// Returns a copy of the memory, in row-major order.
     fn tobytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
         py.detach(|| self.bytes().map(Cow::into_owned)).or_raise(py)
     }
 
-    /// For pickle and copy: the numbers travel, not what holds them.
+    /// Supports pickle and copy, by value.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         if self.ordinal().is_some() {
             let device = self.device();
@@ -457,10 +459,10 @@ impl Tensor {
         Ok((py.import("framespool._framespool")?.getattr("tensor_of")?, made_of))
     }
 
-    /// Nested lists of Python numbers.
+    /// Returns the elements as nested lists of Python numbers.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.ordinal().is_some() {
-            // At once, not element by element.
+            // Copies all elements at once instead of one by one.
             let memory = py.detach(|| self.copy_to(true)).or_raise(py)?;
             return Tensor::of(memory, self.shape.clone(), self.element).tolist(py);
         }

@@ -1,6 +1,5 @@
-//! In: a path or bytes, and frame numbers.
-//! Out: facts of the video and tensors of frames.
-//! Never: holds the GIL while decoding.
+//! Python class for a video: opens it from a path, bytes or a file object, reports its properties, and
+//! decodes frames to tensors. It releases the GIL while it decodes.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -8,28 +7,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use framespool::batch_sampler::rng::Key;
 use framespool::demux::read::PacketReader;
 use framespool::gpu::Gpu;
 use framespool::index::still;
 use framespool::index::store::index_of;
 use framespool::limits::Limits;
-use framespool::order::rng::Key;
-use framespool::pixels::transform::Transform;
-use framespool::pixels::{Dtype, Layout, Recipe};
+use framespool::loader::DecoderBackend;
 use framespool::source::{self, FolderSource, FrameFolder, Member, MemorySource, Opener};
-use framespool::spool::DecoderChoice;
+use framespool::transforms::transform::Transform;
+use framespool::transforms::{Dtype, Layout, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool::video::{FrameStream, Picture, Video as Engine, Workbench};
+use framespool::video::{ClipDecoder, FrameStream, Picture, Video as Engine};
 use framespool::Error;
 use framespool_datasets::Tables;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
+use crate::batch_sampler::word;
 use crate::errors::{same_process, warn_of_hdr, OrRaise};
 use crate::file_object::FileObject;
 use crate::index::{Kept, Wanted};
-use crate::order::word;
-use crate::recipe::{recipe, Step};
+use crate::pipeline::{pipeline, Step};
 use crate::tensor::{Element, Tensor};
 
 /// A path, bytes, or `framespool.datasets.Member`, `Cell` or `FrameFolder`.
@@ -42,7 +41,7 @@ pub enum Source {
     Frames(Frames),
 }
 
-/// What a video may be opened from.
+/// A source from which a video can be opened.
 #[derive(FromPyObject)]
 pub enum VideoSource {
     Stored(Source),
@@ -50,7 +49,7 @@ pub enum VideoSource {
     Object(Py<PyAny>),
 }
 
-/// `framespool.datasets.Cell`; the Python package has checked the number.
+/// `framespool.datasets.Cell`; the Python package has validated the number.
 #[derive(FromPyObject)]
 pub struct CellArgs {
     file: PathBuf,
@@ -58,7 +57,7 @@ pub struct CellArgs {
     row: u64,
 }
 
-/// `framespool.datasets.Member`; the Python package has checked the numbers.
+/// `framespool.datasets.Member`; the Python package has validated the numbers.
 #[derive(FromPyObject)]
 pub struct MemberArgs {
     file: PathBuf,
@@ -67,7 +66,7 @@ pub struct MemberArgs {
     name: Option<OsString>,
 }
 
-/// Archives and tables, each once however many of their members and cells there are.
+/// Archives and tables, stored once each, however many members and cells refer to them.
 #[derive(Default)]
 pub struct Archives {
     paths: HashSet<Arc<Path>>,
@@ -75,7 +74,7 @@ pub struct Archives {
 }
 
 impl Archives {
-    /// The member, as the engine has it.
+    /// Converts a member to the engine's type.
     pub fn member(&mut self, args: MemberArgs) -> Member {
         let MemberArgs { file, offset_bytes: offset, num_bytes: len, name } = args;
         let file = self.paths.get(file.as_path()).cloned().unwrap_or_else(|| {
@@ -86,13 +85,13 @@ impl Archives {
         Member { file, offset, len, name: name.map(|name| name.to_string_lossy().into()) }
     }
 
-    /// The cell, as the engine has it.
+    /// Converts a cell to the engine's type.
     pub fn cell(&self, args: CellArgs) -> Arc<dyn Opener> {
         self.tables.cell(&args.file, args.column.into(), args.row)
     }
 }
 
-/// `framespool.datasets.FrameFolder`; the Python package has checked the numbers.
+/// `framespool.datasets.FrameFolder`; the Python package has validated the numbers.
 #[derive(FromPyObject)]
 pub struct Frames {
     folder: PathBuf,
@@ -110,11 +109,11 @@ impl From<Frames> for FrameFolder {
     }
 }
 
-/// Signals are looked at this often while the GIL is not held.
+/// The interval between checks for signals while the GIL is released.
 pub const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// Stops long work on Ctrl-C: a check to be called often, which looks at Python's signals now and then.
-pub fn watch() -> impl Fn() -> framespool::Result<()> {
+/// Returns a check that stops long work on Ctrl-C. Call it often; it checks Python's signals at intervals.
+pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
     let last = std::cell::Cell::new(Instant::now());
     move || {
         if last.get().elapsed() < LOOK_UP {
@@ -128,12 +127,12 @@ pub fn watch() -> impl Fn() -> framespool::Result<()> {
     }
 }
 
-/// Makes known to sources that wait for a server, on this thread, that Ctrl-C ends the waiting.
+/// Makes sources that wait for a server on this thread stop on Ctrl-C, until the result is dropped.
 pub fn calling() -> source::Calling {
-    source::calling(watch(), None)
+    source::calling(interrupt(), None)
 }
 
-/// The same for one piece of work.
+/// Does the same while `work` runs.
 pub fn called<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     || {
         let _calling = calling();
@@ -141,7 +140,7 @@ pub fn called<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// What reading by URL took this process, by name.
+/// Returns this process's counters for reading from URLs.
 #[pyfunction]
 pub fn remote_stats() -> HashMap<&'static str, u64> {
     let total = source::remote_total();
@@ -153,7 +152,7 @@ pub fn remote_stats() -> HashMap<&'static str, u64> {
     ])
 }
 
-/// The result, or what a signal handler raised meanwhile.
+/// Returns the result, or raises the exception of a signal handler that interrupted the work.
 pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
     if matches!(result, Err(Error::Interrupted)) {
         if let Some(raised) = PyErr::take(py) {
@@ -163,13 +162,13 @@ pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T
     result.or_raise(py)
 }
 
-/// Who decodes, by name.
-pub fn choice(decoder: &str) -> framespool::Result<DecoderChoice> {
+/// Parses the name of a decoder backend.
+pub fn choice(decoder: &str) -> framespool::Result<DecoderBackend> {
     let choices = [
-        ("auto", DecoderChoice::Auto),
-        ("cpu", DecoderChoice::Cpu),
-        ("nvdec", DecoderChoice::Nvdec),
-        ("nvjpeg", DecoderChoice::Nvjpeg),
+        ("auto", DecoderBackend::Auto),
+        ("cpu", DecoderBackend::Cpu),
+        ("nvdec", DecoderBackend::Nvdec),
+        ("nvjpeg", DecoderBackend::Nvjpeg),
     ];
     word("decoder", decoder, &choices)
 }
@@ -177,21 +176,21 @@ pub fn choice(decoder: &str) -> framespool::Result<DecoderChoice> {
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Video {
     engine: Engine,
-    /// Threads that decode one call's frames.
+    /// Threads that decode the frames of one call.
     threads: u32,
-    /// Where frames land.
+    /// The GPU that receives the frames; `None` for the host.
     gpu: Option<Arc<Gpu>>,
-    decoder: DecoderChoice,
-    /// Video of high dynamic range is converted without a warning.
+    decoder: DecoderBackend,
+    /// Whether HDR video is converted without a warning.
     ignores_hdr: bool,
-    /// Decoder and painter of the last call, kept while the recipe stays the same.
-    bench: Mutex<Option<Workbench>>,
-    /// Reader of the last call: a container that needs a demuxer stays open.
+    /// The clip decoder of the last call, reused while the transform pipeline stays the same.
+    clip_decoder: Mutex<Option<ClipDecoder>>,
+    /// The packet reader of the last call, which keeps the demuxer open for containers that need one.
     reader: Mutex<Option<PacketReader>>,
     made_in: u32,
 }
 
-/// Frames of one video, painted.
+/// Decoded and transformed frames of one video.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Clip {
     data: Py<Tensor>,
@@ -223,12 +222,12 @@ impl Clip {
     }
 }
 
-/// All frames of a video, in order.
+/// Iterates over all frames of a video, in presentation order.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct FrameIterator {
-    /// `None` when the end or an error was reached.
+    /// `None` once the end or an error has been reached.
     stream: Mutex<Option<FrameStream>>,
-    /// A frame that came while a signal handler raised: the next one.
+    /// A frame that was decoded when a signal handler raised an exception; the next call returns it.
     kept: Mutex<Option<Picture>>,
     made_in: u32,
 }
@@ -248,29 +247,31 @@ impl FrameIterator {
             let _calling = calling();
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(stream) = held.as_mut() else { return Ok(None) };
-            let next = stream.next(&watch());
-            // Where only the wait was interrupted, the next call waits on.
+            let next = stream.next(&interrupt());
+            // If only the wait was interrupted, the next call continues it.
             if !matches!(next, Ok(Some(_)) | Err(Error::Interrupted)) {
                 *held = None;
             }
             next
         });
         let picture = raise_own(py, next)?;
-        // A signal that came with the frame would otherwise be seen after it was handed over, and the frame be lost.
+        // Checks signals before returning the frame: a signal that arrived with it would otherwise raise
+        // after the frame was handed over, and the frame would be lost.
         if let Err(raised) = py.check_signals().and_then(|()| warn_of_hdr(py)) {
             *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = picture;
             return Err(raised);
         }
-        // A clip of one picture, without the dimension of time.
-        Ok(picture
-            .map(|(slab, shape)| Tensor::of(slab, shape.dims()[1..].to_vec(), Element::from(shape.dtype))))
+        // The buffer is a clip of one frame; drops its time dimension.
+        Ok(picture.map(|(buffer, shape)| {
+            Tensor::of(buffer, shape.dims()[1..].to_vec(), Element::from(shape.dtype))
+        }))
     }
 }
 
 impl Drop for FrameIterator {
     fn drop(&mut self) {
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // Dropping waits for the thread that decodes.
+        // Dropping waits for the decoding thread.
         Python::try_attach(|py| py.detach(|| drop(stream)));
     }
 }
@@ -280,16 +281,18 @@ impl Video {
         same_process(py, "Video", self.made_in)
     }
 
-    fn workbench(&self, recipe: Recipe) -> framespool::Result<Workbench> {
-        let bench = Workbench::on(recipe, self.threads, self.gpu.clone());
+    fn workbench(&self, pipeline: TransformPipeline) -> framespool::Result<ClipDecoder> {
+        let clip_decoder = ClipDecoder::on(pipeline, self.threads, self.gpu.clone());
         match (self.decoder, &self.gpu) {
-            (DecoderChoice::Cpu | DecoderChoice::Nvjpeg, _) | (DecoderChoice::Auto, None) => Ok(bench),
-            (DecoderChoice::Nvdec, None) => bench.decoding_on(&Gpu::open(0)?),
-            (DecoderChoice::Nvdec, Some(gpu)) => bench.decoding_on(gpu),
-            // A GPU without a decoder that can be used still takes what the CPU decodes.
-            (DecoderChoice::Auto, Some(gpu)) => {
-                let plain = Workbench::on(bench.recipe().clone(), self.threads, self.gpu.clone());
-                bench.decoding_on(gpu).or(Ok(plain))
+            (DecoderBackend::Cpu | DecoderBackend::Nvjpeg, _) | (DecoderBackend::Auto, None) => {
+                Ok(clip_decoder)
+            }
+            (DecoderBackend::Nvdec, None) => clip_decoder.decoding_on(&Gpu::open(0)?),
+            (DecoderBackend::Nvdec, Some(gpu)) => clip_decoder.decoding_on(gpu),
+            // A GPU without a usable decoder can still receive frames that the CPU decodes.
+            (DecoderBackend::Auto, Some(gpu)) => {
+                let plain = ClipDecoder::on(clip_decoder.pipeline().clone(), self.threads, self.gpu.clone());
+                clip_decoder.decoding_on(gpu).or(Ok(plain))
             }
         }
     }
@@ -298,39 +301,39 @@ impl Video {
         &self,
         py: Python<'_>,
         frames: framespool::Result<Vec<DisplayIndex>>,
-        recipe: Recipe,
+        pipeline: TransformPipeline,
         seed: u64,
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
-        let recipe = recipe.ignoring_hdr(self.ignores_hdr);
+        let pipeline = pipeline.ignoring_hdr(self.ignores_hdr);
         let made = py.detach(|| {
             let _calling = calling();
-            let kept = self.bench.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let kept = kept.filter(|b| *b.recipe() == recipe);
-            let mut bench = kept.map_or_else(|| self.workbench(recipe), Ok)?;
+            let kept = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let kept = kept.filter(|b| *b.pipeline() == pipeline);
+            let mut clip_decoder = kept.map_or_else(|| self.workbench(pipeline), Ok)?;
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
-            let mut canvas = bench.canvas();
-            let done = bench.make(
+            let mut output = clip_decoder.output();
+            let done = clip_decoder.make(
                 &mut reader,
                 frames,
-                Key { seed, epoch: 0, clip: 0, visit: 0 },
-                &mut canvas,
-                &watch(),
+                Key { seed, epoch: 0, clip: 0, occurrence: 0 },
+                &mut output,
+                &interrupt(),
             );
             if done.is_ok() {
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
             }
-            *self.bench.lock().unwrap_or_else(PoisonError::into_inner) = Some(bench);
-            done.and_then(|()| canvas.into_clip())
+            *self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner) = Some(clip_decoder);
+            done.and_then(|()| output.into_clip())
         });
-        let Some((slab, shape)) = raise_own(py, made)? else {
+        let Some((buffer, shape)) = raise_own(py, made)? else {
             return Err(Error::Argument("no frames asked for; give at least one frame number".into()))
                 .or_raise(py);
         };
         warn_of_hdr(py)?;
         let index = self.engine.index();
-        let data = Tensor::of(slab, shape.dims().to_vec(), Element::from(shape.dtype));
+        let data = Tensor::of(buffer, shape.dims().to_vec(), Element::from(shape.dtype));
         Py::new(
             py,
             Clip {
@@ -347,7 +350,7 @@ impl Video {
 impl Video {
     #[new]
     #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None, ignores_hdr=false))]
-    #[allow(clippy::too_many_arguments)] // what Python gives, one by one
+    #[allow(clippy::too_many_arguments)] // one for each argument of the Python function
     fn new(
         py: Python<'_>,
         source: VideoSource,
@@ -369,13 +372,15 @@ impl Video {
             let gpu = device.map(Gpu::open).transpose()?;
             let source = match source {
                 Ok(source) => source,
-                Err(object) => return Ok((Engine::open_stream(Arc::new(object), stream, &watch())?, gpu)),
+                Err(object) => {
+                    return Ok((Engine::open_stream(Arc::new(object), stream, &interrupt())?, gpu))
+                }
             };
             let engine = match source {
                 Source::Path(path) => {
                     let kept = Kept::open(&index)?;
                     let source = source::open(&path)?;
-                    let (index, _) = index_of(kept.store.as_deref(), &path, &source, stream, &watch())?;
+                    let (index, _) = index_of(kept.store.as_deref(), &path, &source, stream, &interrupt())?;
                     Engine::with_index(source, index)
                 }
                 Source::Frames(frames) => {
@@ -387,27 +392,36 @@ impl Video {
                 }
                 Source::Member(member) => {
                     let member = Archives::default().member(member);
-                    Engine::open_stream(Arc::new(member.open()?), stream, &watch())?
+                    Engine::open_stream(Arc::new(member.open()?), stream, &interrupt())?
                 }
                 Source::Cell(cell) => {
-                    Engine::open_stream(Archives::default().cell(cell).open()?, stream, &watch())?
+                    Engine::open_stream(Archives::default().cell(cell).open()?, stream, &interrupt())?
                 }
                 Source::Bytes(bytes) => {
-                    Engine::open_stream(Arc::new(MemorySource::new(name, bytes)), stream, &watch())?
+                    Engine::open_stream(Arc::new(MemorySource::new(name, bytes)), stream, &interrupt())?
                 }
             };
             Ok((engine, gpu))
         });
         let (engine, gpu) = raise_own(py, opened)?;
-        let (bench, reader) = (Mutex::new(None), Mutex::new(None));
-        Ok(Self { engine, threads, gpu, decoder, ignores_hdr, bench, reader, made_in: std::process::id() })
+        let (clip_decoder, reader) = (Mutex::new(None), Mutex::new(None));
+        Ok(Self {
+            engine,
+            threads,
+            gpu,
+            decoder,
+            ignores_hdr,
+            clip_decoder,
+            reader,
+            made_in: std::process::id(),
+        })
     }
 
     fn __len__(&self) -> usize {
         self.engine.index().frames.len()
     }
 
-    /// Facts of the video by name.
+    /// Returns the properties of the video by name.
     fn facts(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         let index = self.engine.index();
         let info = &index.info;
@@ -441,27 +455,29 @@ impl Video {
         Ok(facts)
     }
 
-    /// Primaries, transfer and matrix as numbered by ITU-T H.273, and full range where stated; decodes the first frame.
-    fn colour(&self, py: Python<'_>) -> PyResult<(u8, u8, u8, Option<bool>)> {
+    /// Returns primaries, transfer function and matrix as numbered by ITU-T H.273, and whether the range is
+    /// full if the video states it. Decodes the first frame.
+    fn color(&self, py: Python<'_>) -> PyResult<(u8, u8, u8, Option<bool>)> {
         self.check_process(py)?;
-        let tags = raise_own(py, py.detach(called(|| self.engine.colour(&watch()))))?;
+        let tags = raise_own(py, py.detach(called(|| self.engine.color(&interrupt()))))?;
         Ok((tags.primaries, tags.transfer, tags.matrix, tags.full_range))
     }
 
-    /// The same by FFmpeg's names, `None` where nothing is stated, and "PQ" or "HLG" for these transfer functions.
+    /// Returns the same by FFmpeg's names, `None` where the video states nothing, and "PQ" or "HLG" for these
+    /// transfer functions.
     #[expect(clippy::type_complexity, reason = "four names")]
-    fn colour_names(
+    fn color_names(
         &self,
         py: Python<'_>,
     ) -> PyResult<(Option<String>, Option<String>, Option<String>, Option<&'static str>, Option<&'static str>)>
     {
         self.check_process(py)?;
-        let tags = raise_own(py, py.detach(called(|| self.engine.colour(&watch()))))?;
+        let tags = raise_own(py, py.detach(called(|| self.engine.color(&interrupt()))))?;
         let range = tags.full_range.map(|full| if full { "full" } else { "limited" });
         Ok((tags.primaries_name(), tags.transfer_name(), tags.matrix_name(), range, tags.hdr_name()))
     }
 
-    /// What the container's headers state, by name; libavformat opens the source once more.
+    /// Returns the properties in the container's headers by name; libavformat opens the source again.
     fn header(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
         let header = raise_own(py, py.detach(called(|| self.engine.header())))?;
@@ -481,16 +497,16 @@ impl Video {
         Ok(facts)
     }
 
-    /// Why the GPU's decoder left frames of this video to the CPU, if it did so far.
-    fn left_to_cpu(&self) -> Option<String> {
-        let bench = self.bench.lock().unwrap_or_else(PoisonError::into_inner);
-        bench.as_ref()?.left_to_cpu.as_ref().map(ToString::to_string)
+    /// Returns why frames of this video were decoded on the CPU instead of the GPU, if any were so far.
+    fn cpu_fallback(&self) -> Option<String> {
+        let clip_decoder = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner);
+        clip_decoder.as_ref()?.cpu_fallback.as_ref().map(ToString::to_string)
     }
 
-    /// What is found by looking through the packets, by name; costs are those of such a clip.
+    /// Returns properties found by scanning the packets, by name, and the cost of decoding such a clip.
     fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
-        let probe = raise_own(py, py.detach(called(|| self.engine.probe(frames, stride, &watch()))))?;
+        let probe = raise_own(py, py.detach(called(|| self.engine.probe(frames, stride, &interrupt()))))?;
         let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
         put("skippable", probe.skippable.into_pyobject(py)?.into_any());
@@ -503,7 +519,7 @@ impl Video {
         Ok(facts)
     }
 
-    /// Presentation time of every frame in seconds.
+    /// Returns the presentation time of every frame, in seconds.
     fn all_pts_seconds(&self) -> Vec<f64> {
         let index = self.engine.index();
         (0..index.num_frames()).map(|i| index.pts_seconds(DisplayIndex(i))).collect()
@@ -511,9 +527,10 @@ impl Video {
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
         self.check_process(py)?;
-        let recipe = Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
-        let recipe = recipe.ignoring_hdr(self.ignores_hdr);
-        let start = || FrameStream::start(&self.engine, self.workbench(recipe)?);
+        let pipeline =
+            TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
+        let pipeline = pipeline.ignoring_hdr(self.ignores_hdr);
+        let start = || FrameStream::start(&self.engine, self.workbench(pipeline)?);
         let stream = py.detach(start).or_raise(py)?;
         let (stream, kept) = (Mutex::new(Some(stream)), Mutex::new(None));
         Ok(FrameIterator { stream, kept, made_in: self.made_in })
@@ -531,7 +548,7 @@ impl Video {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = indices.iter().map(|&i| index.resolve(i)).collect();
-        self.make(py, frames, recipe(py, &steps, dtype, layout)?, seed)
+        self.make(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
     }
 
     fn frames_at(
@@ -546,6 +563,6 @@ impl Video {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = seconds.iter().map(|&s| index.frame_at(s)).collect();
-        self.make(py, frames, recipe(py, &steps, dtype, layout)?, seed)
+        self.make(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
     }
 }

@@ -1,6 +1,6 @@
-//! In: runs and a packet reader, as for a decoder on the CPU.
-//! Out: exactly the wanted frames as surfaces of the GPU, each with its packet's number, or the reason why the CPU must do it.
-//! Never: judges a file: what the hardware does not decode cleanly is decoded again on the CPU, which says what is wrong.
+//! Decodes ranges of packets on the GPU and delivers exactly the wanted frames as device surfaces.
+//! Returns the reason if the CPU must decode a range instead. It never declares a file damaged: what the
+//! hardware does not decode cleanly is decoded again on the CPU, which reports what is wrong.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,36 +8,36 @@ use std::time::{Duration, Instant};
 use framespool_nvdec::cuda::{Device, Stream};
 use framespool_nvdec::session::{Session, Surface, Unit};
 
-use super::pass::Pass;
-use super::{Counts, Step, Times};
+use super::range_state::RangeState;
+use super::{DecodeStats, DecodeTimes, Step};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::Packet;
 use crate::index::access::{Access, Shape, CROPPED};
 use crate::index::VideoIndex;
-use crate::media::ColourTags;
-use crate::plan::Run;
+use crate::media::ColorTags;
+use crate::plan::DecodeRange;
 use crate::units::DecodeIndex;
 
-/// A session of the hardware decoder, kept between runs and between videos.
+/// An NVDEC session that is reused across decode ranges and videos.
 pub struct HardwareDecoder {
     session: Session,
     access: Option<(Arc<VideoIndex>, Access)>,
     packet: Packet,
     unit: Vec<u8>,
-    pass: Option<Pass>,
-    /// What the run's headers stated of colour, of codecs of which the parser does not report it.
-    colour: Option<ColourTags>,
+    pass: Option<RangeState>,
+    /// Color description from the headers of the decode range, for codecs whose parser does not report it.
+    color: Option<ColorTags>,
     /// Work done so far.
-    pub counts: Counts,
+    pub counts: DecodeStats,
     /// Time spent so far.
-    pub times: Times,
+    pub times: DecodeTimes,
 }
 
-/// Matrix coefficients that say "these planes are red, green and blue" (ITU-T H.273 table 4).
+/// Matrix coefficients value for planes of red, green and blue (ITU-T H.273 table 4).
 const RGB: u8 = 0;
 
-/// What the calls of the session say: the session's own trouble, or that of whoever took a picture.
+/// Errors of the session calls: from the session itself, or from the callback that receives a frame.
 enum Trouble {
     Session(framespool_nvdec::Error),
     Taker(Error),
@@ -51,7 +51,7 @@ impl From<framespool_nvdec::Error> for Trouble {
 
 impl HardwareDecoder {
     /// # Errors
-    /// `Gpu` where the device has no stream to give.
+    /// `Gpu` if no stream can be created on the device.
     pub fn new(device: &Arc<Device>) -> Result<Self> {
         Ok(Self {
             session: Session::new(device)?,
@@ -59,22 +59,22 @@ impl HardwareDecoder {
             packet: Packet::new(),
             unit: Vec::new(),
             pass: None,
-            colour: None,
-            counts: Counts::default(),
-            times: Times::default(),
+            color: None,
+            counts: DecodeStats::default(),
+            times: DecodeTimes::default(),
         })
     }
 
-    /// The stream on which its surfaces may be read.
+    /// The CUDA stream on which its surfaces may be read.
     pub fn stream(&self) -> &Arc<Stream> {
         self.session.stream()
     }
 
-    /// Begins a run; one that is under way is given up.
+    /// Begins a decode range; a range in progress is abandoned.
     ///
     /// # Errors
-    /// `Unsupported` for a stream that is left to the CPU, `Gpu` where the driver fails.
-    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
+    /// `Unsupported` for a stream that falls back to the CPU, `Gpu` if the driver fails.
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) -> Result<()> {
         self.stop();
         if self.access.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index)) {
             let access = Access::new(index).map_err(|what| Error::Unsupported {
@@ -91,35 +91,36 @@ impl HardwareDecoder {
             other => other.into(),
         })?;
         self.counts.runs += 1;
-        self.colour = access.colour;
-        self.pass = Some(Pass::new(index.clone(), run, true, false));
+        self.color = access.color;
+        self.pass = Some(RangeState::new(index.clone(), run, true, false));
         Ok(())
     }
 
-    /// Whether the pictures of its stream are told apart by counting those that are shown.
+    /// Whether the pictures of the stream are identified by counting the displayed ones.
     pub fn counts_pictures(&self) -> bool {
         self.access.as_ref().is_some_and(|(_, access)| !access.codec.reorders())
     }
 
-    /// The wanted packets whose pictures were not handed on yet, of the run under way or the one that failed last.
+    /// Wanted packets whose frames have not been delivered, of the decode range in progress or of the one
+    /// that failed last.
     pub fn missing(&self) -> Vec<DecodeIndex> {
         self.pass.as_ref().map_or(Vec::new(), |pass| pass.missing().to_vec())
     }
 
-    /// Deals with one packet of the run. After [`Step::Done`] the run is over; after an error [`missing`](Self::missing) says
-    /// what is still owed, and [`stop`](Self::stop) must be called.
+    /// Processes one packet of the decode range. After [`Step::Done`] the range is over; after an error,
+    /// [`missing`](Self::missing) returns the packets not delivered, and [`stop`](Self::stop) must be called.
     ///
     /// # Errors
-    /// What reading or `each` reports; `Decode` and `Unsupported` for what the hardware cannot do, which may only mean that
-    /// the CPU must.
+    /// Any error from reading or `each`; `Decode` and `Unsupported` for what the hardware cannot decode,
+    /// which may only mean that the CPU must decode it.
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
         let Some(mut pass) = self.pass.take() else { return Ok(Step::Done) };
-        let step = watch().and_then(|()| self.step_inner(&mut pass, reader, watch, each));
+        let step = interrupt().and_then(|()| self.step_inner(&mut pass, reader, interrupt, each));
         if !matches!(step, Ok(Step::Done)) {
             self.pass = Some(pass);
         }
@@ -128,36 +129,36 @@ impl HardwareDecoder {
 
     fn step_inner(
         &mut self,
-        pass: &mut Pass,
+        pass: &mut RangeState,
         reader: &mut PacketReader,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
         let Some(at) = pass.next() else { return self.finish(pass, each) };
         let begun = Instant::now();
-        pass.look_ahead(at, reader, watch)?;
-        // A picture of HEVC that leads the start on screen may refer to what lies before it, and no picture behind it refers to
-        // it: it need not even be parsed.
-        let leads = pass.leads(at);
-        if leads && pass.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
+        pass.look_ahead(at, reader, interrupt)?;
+        // An HEVC leading picture of the random access point may refer to pictures before that point, and no
+        // trailing picture refers to it: it need not even be parsed.
+        let is_leading = pass.is_leading(at);
+        if is_leading && pass.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
             self.counts.pictures_skipped += 1;
             return Ok(Step::More);
         }
         if let Some(error) = pass.barrier(at) {
-            return Err(error); // the CPU says which pictures can be had all the same
+            return Err(error); // the CPU decoder determines which pictures can still be decoded
         }
-        let over = pass.passes_over(at);
-        pass.read(at, reader, &mut self.packet, watch).map_err(|error| match error {
+        let over = pass.can_skip_read(at);
+        pass.read(at, reader, &mut self.packet, interrupt).map_err(|error| match error {
             Error::Interrupted => error,
-            // The CPU may not need this packet, or has something to say of it.
+            // The CPU decoder may not need this packet, or reports what is wrong with it.
             other => Error::Decode { site: pass.index.site_of_packet(at), reason: other.to_string() },
         })?;
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
-        let spared = over || pass.spares(at, self.packet.data());
+        let spared = over || pass.can_skip_decode(at, self.packet.data());
         let wanted = pass.wants(at);
-        let decode = wanted || !(spared || leads);
+        let decode = wanted || !(spared || is_leading);
         let (_, access) = self.access.as_ref().expect("made when the run began");
         let shape = access.unit(self.packet.data(), &mut self.unit);
         self.heed(&shape, &pass.index)?;
@@ -175,40 +176,40 @@ impl HardwareDecoder {
             whole_picture: shape.whole,
             shows: shape.shows,
         };
-        let mut painting = Duration::ZERO;
+        let mut transforming = Duration::ZERO;
         let counts = &mut self.counts;
-        let colour = self.colour;
+        let color = self.color;
         let fed = self.session.feed(&unit, &mut |id, surface| {
-            hand_on(pass, id, &coloured(surface, colour), each, counts, &mut painting)
+            hand_on(pass, id, &colored(surface, color), each, counts, &mut transforming)
         });
-        self.times.painting += painting;
-        self.times.decoding += have.elapsed().saturating_sub(painting);
+        self.times.transforming += transforming;
+        self.times.decoding += have.elapsed().saturating_sub(transforming);
         fed.map_err(|trouble| blame(pass, at, trouble))?;
         Ok(Step::More)
     }
 
     fn finish(
         &mut self,
-        pass: &mut Pass,
+        pass: &mut RangeState,
         each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
         let begun = Instant::now();
-        let mut painting = Duration::ZERO;
+        let mut transforming = Duration::ZERO;
         let counts = &mut self.counts;
-        let colour = self.colour;
+        let color = self.color;
         let finished = self.session.finish(&mut |id, surface| {
-            hand_on(pass, id, &coloured(surface, colour), each, counts, &mut painting)
+            hand_on(pass, id, &colored(surface, color), each, counts, &mut transforming)
         });
-        self.times.painting += painting;
-        self.times.decoding += begun.elapsed().saturating_sub(painting);
+        self.times.transforming += transforming;
+        self.times.decoding += begun.elapsed().saturating_sub(transforming);
         finished.map_err(|trouble| blame(pass, pass.last(), trouble))?;
-        pass.verdict().map(|()| Step::Done)
+        pass.finish().map(|()| Step::Done)
     }
 
-    /// Takes note of what a unit states.
+    /// Records the properties that an access unit declares.
     ///
     /// # Errors
-    /// `Unsupported` for what a hardware decoder's pictures cannot tell of.
+    /// `Unsupported` for properties that the surfaces of a hardware decoder do not report.
     fn heed(&mut self, shape: &Shape, index: &VideoIndex) -> Result<()> {
         let refuse = |what: &str| Err(Error::Unsupported { site: index.site.clone(), what: what.to_owned() });
         if shape.resized {
@@ -217,18 +218,18 @@ impl HardwareDecoder {
         if shape.cropped {
             return refuse(&format!("on the GPU, {CROPPED}"));
         }
-        let Some(now) = shape.colour else { return Ok(()) };
+        let Some(now) = shape.color else { return Ok(()) };
         if now.matrix == RGB {
             return refuse("on the GPU, planes of red, green and blue");
         }
-        if self.colour.is_some_and(|before| before != now) {
-            return refuse("on the GPU, a colour space that changes within the stream");
+        if self.color.is_some_and(|before| before != now) {
+            return refuse("on the GPU, a color space that changes within the stream");
         }
-        self.colour = Some(now);
+        self.color = Some(now);
         Ok(())
     }
 
-    /// Gives up the run that is under way, if there is one.
+    /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
         if self.pass.take().is_some() {
             self.session.stop();
@@ -236,23 +237,23 @@ impl HardwareDecoder {
     }
 }
 
-/// The surface with the colour that the stream's own headers stated, where they were read.
-fn coloured(surface: &Surface, stated: Option<ColourTags>) -> Surface {
+/// The surface with the color description from the headers of the stream, if they were parsed.
+fn colored(surface: &Surface, stated: Option<ColorTags>) -> Surface {
     match stated {
         None => *surface,
-        Some(ColourTags { primaries, transfer, matrix, full_range }) => {
+        Some(ColorTags { primaries, transfer, matrix, full_range }) => {
             Surface { primaries, transfer, matrix, full_range, ..*surface }
         }
     }
 }
 
 fn hand_on(
-    pass: &mut Pass,
+    pass: &mut RangeState,
     id: u32,
     surface: &Surface,
     each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
-    counts: &mut Counts,
-    painting: &mut Duration,
+    counts: &mut DecodeStats,
+    transforming: &mut Duration,
 ) -> Result<(), Trouble> {
     let at = DecodeIndex(id);
     if !pass.wants(at) {
@@ -260,16 +261,16 @@ fn hand_on(
     }
     let begun = Instant::now();
     let taken = each(at, surface);
-    *painting += begun.elapsed();
+    *transforming += begun.elapsed();
     taken.map_err(Trouble::Taker)?;
-    // Only now: a picture that could not be painted is still owed, to be made by the CPU.
+    // Only now: a frame whose transforms failed is still missing, and the CPU decodes it.
     pass.take(at);
     counts.pictures_delivered += 1;
     Ok(())
 }
 
-/// What a session's trouble means for the run. `at`: the packet fed last.
-fn blame(pass: &Pass, at: DecodeIndex, trouble: Trouble) -> Error {
+/// Converts an error of a session call to the error of the decode range. `at`: the packet sent last.
+fn blame(pass: &RangeState, at: DecodeIndex, trouble: Trouble) -> Error {
     use framespool_nvdec::Error as Nvdec;
     let error = match trouble {
         Trouble::Taker(error) => return error,
@@ -281,7 +282,8 @@ fn blame(pass: &Pass, at: DecodeIndex, trouble: Trouble) -> Error {
     };
     match error {
         Nvdec::Unsupported { reason } => Error::Unsupported { site: pass.index.site.clone(), what: reason },
-        // Nobody knows since when pictures were taken for others: this is not a matter of what is still missing.
+        // It is unknown since when pictures have been mistaken for one another: decoding only the missing
+        // ones is not enough.
         error @ Nvdec::Mismatch { .. } => {
             Error::Internal { site: pass.index.site_of_packet(packet), reason: error.to_string() }
         }

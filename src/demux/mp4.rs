@@ -1,7 +1,6 @@
-//! In: an MP4/MOV file. Out: its video track's packets from the sample tables alone: no payload is read.
-//! Out also: `None` where the tables are unusual (several edits, several sample descriptions, inconsistent counts):
-//! libavformat then decides.
-//! Never: trusts a count before its box has been seen to hold it.
+//! Reads the packets of an MP4/MOV video track from its sample tables, without reading payloads.
+//! Unusual tables (several edits or sample descriptions, inconsistent counts) yield `None`: libavformat reads
+//! those files. No count is trusted before its box is known to hold that many entries.
 
 mod boxes;
 mod edits;
@@ -16,7 +15,7 @@ use crate::demux::Track;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Demuxer;
 use crate::limits::{check_room_for_index, Limits};
-use crate::media::{list_streams, StreamInfo, StreamKind, StreamSummary, Turn};
+use crate::media::{list_streams, DisplayOrientation, StreamInfo, StreamKind, StreamSummary};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
@@ -24,14 +23,14 @@ use boxes::{children, find, Boxes};
 use edits::Edits;
 use tables::Sample;
 
-/// Name of the container where it is read here; libavformat's name for it is longer.
+/// Name of the container for files that are read here; libavformat's name for it is longer.
 pub const CONTAINER: &str = "mov,mp4";
 
-/// Reads video stream `stream` of an MP4/MOV file, or the one that libavformat takes for the best. `Ok(None)`: not an MP4, or not a
-/// usual one.
+/// Reads video stream `stream` of an MP4/MOV file, or the one that libavformat selects as best. `Ok(None)`:
+/// not an MP4 file, or an unusual one.
 ///
 /// # Errors
-/// `NotVideo` where `stream` is no video stream.
+/// `NotVideo` where `stream` is not a video stream.
 pub fn read(source: &Arc<dyn ByteSource>, stream: Option<u32>, limits: &Limits) -> Result<Option<Track>> {
     let (site, limits) = (Site::file(source.name()), &limits.within(source.len()));
     let Some(top) = Boxes::scan(&**source, &site, limits)? else { return Ok(None) };
@@ -41,14 +40,14 @@ pub fn read(source: &Arc<dyn ByteSource>, stream: Option<u32>, limits: &Limits) 
         return Ok(None);
     }
     let Some(choice) = Choice::make(source, &site, &top, stream)? else { return Ok(None) };
-    // Where two tracks have the same number, libavformat's index does not say which of them it means.
+    // Where two tracks have the same ID, the ID from libavformat does not identify one of them.
     let mut named = movie.traks.iter().filter(|trak| trak.id == choice.track_id);
     let (Some(chosen), None) = (named.next(), named.next()) else { return Ok(None) };
     track(&site, limits, &top, &movie, chosen, choice)
 }
 
-/// Whether the file can hold as many samples as all its tracks claim to have: libavformat, to which much is left, takes memory
-/// for each of them before it reads any.
+/// Checks that the file can hold as many samples as all its tracks claim: libavformat, which reads the
+/// unusual files, allocates memory for each sample before it reads any.
 fn check_claims(top: &Boxes, site: &Site, len: u64) -> Result<()> {
     let tables = children(&top.moov)
         .filter(|(kind, _)| kind == b"trak")
@@ -58,7 +57,7 @@ fn check_claims(top: &Boxes, site: &Site, len: u64) -> Result<()> {
     Ok(())
 }
 
-/// Which video stream of a file is read.
+/// The video stream to read.
 struct Choice {
     /// Its index among all streams.
     stream: u32,
@@ -67,7 +66,8 @@ struct Choice {
 }
 
 impl Choice {
-    /// Where only one stream can be meant, from the boxes; otherwise libavformat chooses. `None` where there is no video.
+    /// Chooses from the boxes where there is only one video stream, otherwise through libavformat. `None`
+    /// where the chosen stream's ID is not a track ID.
     fn make(
         source: &Arc<dyn ByteSource>,
         site: &Site,
@@ -93,7 +93,7 @@ impl Choice {
         let mut demuxer = Demuxer::open(source.clone(), false, wanted)?;
         let several = demuxer.stream_summaries().iter().filter(|stream| is_video(stream)).count() > 1;
         if several {
-            // The best of several is told by what libavformat finds in their first packets.
+            // libavformat selects the best of several by what it finds in their first packets.
             demuxer = Demuxer::open(source.clone(), true, wanted)?;
         }
         let (stream, id) = demuxer.chosen();
@@ -112,7 +112,7 @@ fn track(
 ) -> Result<Option<Track>> {
     let Some(params) = entry::codec_params(site, chosen.stsd, limits)? else { return Ok(None) };
     if let Some(summary) = choice.streams.get_mut(choice.stream as usize).filter(|stream| stream.width == 0) {
-        // libavformat learns the size of some codecs' pictures only where it looks at packets.
+        // libavformat finds the picture size of some codecs only in packets.
         (summary.width, summary.height) = (params.width, params.height);
     }
     let Some(mut samples) = tables::samples(chosen.stbl, site, limits)? else {
@@ -143,19 +143,19 @@ fn track(
     }))
 }
 
-/// The parts of `moov` that matter, borrowed from its bytes.
+/// The relevant parts of `moov`, borrowed from its bytes.
 struct Movie<'a> {
     timescale: u32,
     /// Video tracks of codecs that are read here.
     traks: Vec<Trak<'a>>,
-    /// (track id, `trex` body)
+    /// The `trex` boxes.
     trex: Vec<mp4_atom::Trex>,
 }
 
 struct Trak<'a> {
     id: u32,
     timescale: u32,
-    turn: Turn,
+    turn: DisplayOrientation,
     stbl: &'a [u8],
     stsd: &'a [u8],
     elst: Option<&'a [u8]>,
@@ -182,7 +182,7 @@ impl<'a> Movie<'a> {
 }
 
 impl<'a> Trak<'a> {
-    /// `None` for tracks that are not video or lack a part.
+    /// `None` for tracks that are not video or lack a required box.
     fn parse(trak: &'a [u8], movie_matrix: &[f64; 4]) -> Option<Self> {
         let mdia = find(trak, b"mdia")?;
         if find(mdia, b"hdlr")?.get(8..12)? != b"vide" {
@@ -198,7 +198,7 @@ impl<'a> Trak<'a> {
             id: be32(tkhd, if wide { 20 } else { 12 })?,
             timescale: be32(mdhd, if *mdhd.first()? == 1 { 20 } else { 12 })?,
             // Row vectors: first the track's matrix, then the movie's.
-            turn: Turn::from_matrix(a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h),
+            turn: DisplayOrientation::from_matrix(a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h),
             stbl,
             stsd: find(stbl, b"stsd")?,
             elst: find(trak, b"edts").and_then(|edts| find(edts, b"elst")),

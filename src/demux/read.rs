@@ -1,6 +1,5 @@
-//! In: an index and a packet number. Out: that packet's payload, ready for a decoder.
-//! Directly from the source where the index knows the place, else through libavformat, checked packet by packet.
-//! Never: hands out a packet that is not the one asked for.
+//! Reads the payload of a packet of the video index, ready for a decoder.
+//! Contiguous payloads are read from the source, others through libavformat and compared with the index.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,16 +11,16 @@ use crate::limits::{reserve, resize, Limits};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
-/// How many packets a demuxer reads on before it is worth asking it to seek.
+/// Number of packets up to which a demuxer reads forward instead of seeking.
 const READ_ON: u32 = 64;
 
-/// Bytes that are fetched at once where packets lie close together.
+/// Maximum number of bytes fetched at once where packets are stored close together.
 const SPAN: usize = 256 << 10;
 
-/// Bytes between two packets (sound, box headers) that are fetched with them rather than skipped by a second read.
+/// Gap between two packets (audio, box headers) that is fetched with them instead of starting a second read.
 const GAP: u64 = 16 << 10;
 
-/// Bytes of coming packets that a source is told of, so that one that is far away can fetch them together.
+/// Bytes of upcoming packets that are announced to a source, so that a remote one can fetch them together.
 const ANNOUNCED: u64 = 16 << 20;
 
 /// Reads the packets of one video.
@@ -31,7 +30,7 @@ pub struct PacketReader {
     bytes_read: u64,
     demuxed: Option<Demuxed>,
     span: Span,
-    /// Packets of which the source was told.
+    /// Packets that were announced to the source.
     announced: Range<u32>,
 }
 
@@ -56,17 +55,17 @@ struct Demuxed {
 }
 
 impl PacketReader {
-    /// A reader that has not touched the source yet.
+    /// A reader that does not access the source yet.
     pub fn new(source: Arc<dyn ByteSource>, index: Arc<VideoIndex>) -> Self {
         Self { source, index, bytes_read: 0, demuxed: None, span: Span::default(), announced: 0..0 }
     }
 
-    /// The index it reads by.
+    /// The index that it uses.
     pub fn index(&self) -> &Arc<VideoIndex> {
         &self.index
     }
 
-    /// The file that packet `at` is in, for messages.
+    /// The file that holds packet `at`, for messages.
     pub fn site_of_file(&self, at: DecodeIndex) -> Site {
         Site::file(&self.source.name_of_part(at.at()))
     }
@@ -76,19 +75,19 @@ impl PacketReader {
         self.bytes_read + self.demuxed.as_ref().map_or(0, |d| d.demuxer.bytes_read())
     }
 
-    /// Fills `packet` with packet `at`, tied to its number. `begins`: decoding starts with it, so what earlier packets
-    /// leave behind for it goes in front. `watch` may stop long reading.
+    /// Reads packet `at` into `packet`, tagged with its index. `begins`: decoding starts with it, so the data
+    /// from earlier packets that it needs is prepended. `interrupt` may stop long reads.
     pub fn read(
         &mut self,
         at: DecodeIndex,
         begins: bool,
         packet: &mut Packet,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        self.read_towards(at, begins, at, packet, watch)
+        self.read_towards(at, begins, at, packet, interrupt)
     }
 
-    /// [`read`](Self::read), knowing that the packets up to `end` will be asked for next: those that lie close
+    /// Like [`read`](Self::read), where the packets up to `end` will be read next: those stored close
     /// together are fetched at once.
     pub fn read_towards(
         &mut self,
@@ -96,14 +95,14 @@ impl PacketReader {
         begins: bool,
         end: DecodeIndex,
         packet: &mut Packet,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let index = self.index.clone();
         let preamble = if begins { index.preamble(at) } else { &[] };
         if index.direct {
             self.read_direct(at, end, preamble, packet)?;
         } else {
-            self.read_demuxed(at, packet, watch)?;
+            self.read_demuxed(at, packet, interrupt)?;
             if !preamble.is_empty() {
                 let (mut whole, key) = (Vec::new(), packet.is_key());
                 reserve(&index.site_of_packet(at), &mut whole, preamble.len() + packet.data().len())?;
@@ -114,12 +113,12 @@ impl PacketReader {
                 packet.set_key(key);
             }
         }
-        packet.set_tie(at);
+        packet.set_packet_index(at);
         Ok(())
     }
 
-    /// Packet `at` of a file that is read directly, once it is known to be there and no larger than a packet may be: what sizes
-    /// anything by it comes after this.
+    /// The record of packet `at` of a file that is read directly, once its bytes are known to exist and its
+    /// size to be within the limit. Anything allocated by that size must come after this check.
     fn room(&self, at: DecodeIndex, site: &Site) -> Result<PacketRecord> {
         let record = self.index.packets[at.at()];
         let (end, len) = (record.offset.saturating_add(u64::from(record.size)), self.source.len());
@@ -130,10 +129,11 @@ impl PacketReader {
         Ok(record)
     }
 
-    /// Fills `bytes` with packet `at` of a file that is read directly, and with nothing else.
+    /// Reads the bytes of packet `at` of a file that is read directly, without a preamble.
     ///
     /// # Errors
-    /// `Truncated` where the file is shorter than when it was indexed; `Limit` for a packet that is too large.
+    /// `Truncated` where the file is shorter than when it was indexed; `Limit` for a packet that is too
+    /// large.
     pub fn fetch(&mut self, at: DecodeIndex, bytes: &mut Vec<u8>) -> Result<()> {
         let site = self.site_of_file(at);
         let record = self.room(at, &site)?;
@@ -180,7 +180,8 @@ impl PacketReader {
         Ok(())
     }
 
-    /// Tells the source of the packets from `at` up to `last`, or of as many as is sensible; of more when half of them are read.
+    /// Announces packets from `at` up to `last` to the source, or as many as fit `ANNOUNCED`; announces more
+    /// when half of them are read.
     fn announce(&mut self, at: DecodeIndex, last: DecodeIndex) {
         let Range { start, end } = self.announced;
         let half = start + (end - start) / 2;
@@ -199,7 +200,8 @@ impl PacketReader {
         self.announced = at.0..at.0 + count as u32;
     }
 
-    /// Bytes from packet `at` to the end of the last packet, up to `last`, that is worth fetching with it.
+    /// Number of bytes from packet `at` to the end of the last packet, up to `last`, that is worth fetching
+    /// with it.
     fn stretch(&self, at: DecodeIndex, last: DecodeIndex) -> usize {
         let packets = &self.index.packets[at.at()..=last.at()];
         let start = packets[0].offset;
@@ -219,11 +221,11 @@ impl PacketReader {
         &mut self,
         at: DecodeIndex,
         packet: &mut Packet,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let read = self.read_demuxed_inner(at, packet, watch);
+        let read = self.read_demuxed_inner(at, packet, interrupt);
         if read.is_err() {
-            // Where the demuxer stands now is not known: the next read opens it anew.
+            // The demuxer's position is unknown now: the next read opens it again.
             self.bytes_read += self.demuxed.take().map_or(0, |d| d.demuxer.bytes_read());
         }
         read
@@ -233,18 +235,18 @@ impl PacketReader {
         &mut self,
         at: DecodeIndex,
         packet: &mut Packet,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         if self.demuxed.is_none() {
             self.demuxed = Some(self.reopen()?);
         }
         if !self.reach(at)? {
-            self.demuxed = Some(self.reopen()?); // from the beginning: always right, however long it takes
+            self.demuxed = Some(self.reopen()?); // from the start: always correct, however long it takes
         }
         let index = self.index.clone();
         let demuxed = self.demuxed.as_mut().expect("opened above");
         loop {
-            watch()?;
+            interrupt()?;
             let site = index.site_of_packet(DecodeIndex(demuxed.next));
             if !demuxed.demuxer.next_packet(packet)? {
                 return Err(Error::malformed(&site, format!("reading ended before packet {}", at.0)));
@@ -267,7 +269,7 @@ impl PacketReader {
         })
     }
 
-    /// Whether reading on, perhaps after a seek, will come to packet `at`.
+    /// Whether reading forward, possibly after a seek, will reach packet `at`.
     fn reach(&mut self, at: DecodeIndex) -> Result<bool> {
         let Some(demuxed) = &mut self.demuxed else { return Ok(false) };
         if demuxed.next <= at.0 && at.0 - demuxed.next < READ_ON {
@@ -278,14 +280,15 @@ impl PacketReader {
         if !demuxed.demuxer.seek_before(dts) {
             return Ok(false);
         }
-        // Containers only promise to land near. Find out where by recognising what comes.
+        // Containers only seek approximately. Identify the position by matching the packets that follow.
         let mut packet = Packet::new();
         let mut candidates: Option<Vec<u32>> = None;
         for read in 0..4 * READ_ON {
             match demuxed.demuxer.next_packet(&mut packet) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
-                // A demuxer that is lost after a seek is no verdict on the file: reading from the beginning is.
+                // An error after a seek does not mean that the file is damaged: reading from the start
+                // decides that.
                 Err(Error::Malformed { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
@@ -316,7 +319,7 @@ impl PacketReader {
 mod tests {
     use super::*;
 
-    /// A file as large as it says, of zeros.
+    /// A source of zeros, of the given length.
     struct Zeros(u64);
 
     impl ByteSource for Zeros {

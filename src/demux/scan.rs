@@ -1,6 +1,5 @@
-//! In: any container. Out: its packets by one pass of libavformat, each shown to a visitor with its payload.
-//! Out also: where each payload lies in the source, when it lies there in one piece, proven by comparing the bytes.
-//! Never: keeps payloads.
+//! Reads all packets of any container in one pass of libavformat, and passes each to a visitor.
+//! Finds the offsets of contiguous payloads, verified by comparing the bytes. Payloads are not kept.
 
 use std::sync::Arc;
 
@@ -11,10 +10,11 @@ use crate::limits::{check_room_for_index, reserve, resize, Limits};
 use crate::media::StreamInfo;
 use crate::source::ByteSource;
 
-/// How far behind the position that a demuxer reports a payload may start (block and chunk headers).
+/// Maximum distance from the position that a demuxer reports to the payload (block and chunk headers).
 const HEADER_REACH: usize = 64;
 
-/// Reads all packets of video stream `stream`, or of the best one. `visit` gets the stream's facts once per packet and the packet itself.
+/// Reads all packets of video stream `stream`, or of the best one. `visit` is called with the stream's
+/// properties and each packet.
 pub fn scan(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
@@ -26,7 +26,7 @@ pub fn scan(
     let info = demuxer.info(limits)?;
     let streams = demuxer.stream_summaries();
     let mut packets: Vec<PacketFact> = Vec::new();
-    let mut stepped_over = 0;
+    let mut skipped_corrupt = 0;
     let mut finder = Some(Finder::new(source.clone()));
     let mut packet = Packet::new();
     while demuxer.next_packet(&mut packet)? {
@@ -41,10 +41,10 @@ pub fn scan(
             _ => None,
         };
         if offset.is_none() {
-            finder = None; // one packet that must come through the demuxer sends all of them there
+            finder = None; // if one packet must be read through the demuxer, all are
         }
-        let after_gap = demuxer.stepped_over() > stepped_over;
-        stepped_over = demuxer.stepped_over();
+        let after_gap = demuxer.skipped_corrupt() > skipped_corrupt;
+        skipped_corrupt = demuxer.skipped_corrupt();
         packets.push(PacketFact {
             offset,
             size: packet.data().len() as u32,
@@ -63,17 +63,17 @@ pub fn scan(
     }
     let container = demuxer.container();
     let corrupt = packets.iter().filter(|p| p.corrupt).count();
-    let damaged_units = stepped_over.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
+    let damaged_units = skipped_corrupt.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
     Ok(Track { container, info, streams, packets, damaged_units })
 }
 
-/// Finds payloads in the source by content, starting from what the demuxer reports.
+/// Finds payloads in the source by content, starting at the position that the demuxer reports.
 struct Finder {
     source: Arc<dyn ByteSource>,
     site: Site,
-    /// Distance from the reported position to the payload, the last time.
+    /// Distance from the reported position to the previous payload.
     lead: usize,
-    /// End of the previous payload: elementary streams have no headers in between.
+    /// End of the previous payload: elementary streams have no headers between payloads.
     end: u64,
     window: Vec<u8>,
 }
@@ -86,7 +86,7 @@ impl Finder {
 
     fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
         let data = packet.data();
-        // Nothing is read of it, wherever it lies.
+        // It has no bytes to read, so any offset will do.
         if data.is_empty() {
             return Ok(Some(self.end));
         }

@@ -1,6 +1,5 @@
-//! In: codec parameters and packets in decode order. Out: frames, each tied to the packet it came from.
-//! Strict: an error or a concealed picture is reported, never passed off as a good one.
-//! Never: chooses packets.
+//! Decodes packets in decode order to frames, each tagged with its packet.
+//! Errors and concealed pictures are always reported; neither passes for an intact frame.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, CStr};
@@ -16,7 +15,7 @@ use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::{CodecKind, CodecParams};
 
-/// What [`Decoder::receive`] found.
+/// Result of [`Decoder::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// The frame was filled.
@@ -31,17 +30,19 @@ pub enum Received {
 pub struct Decoder {
     context: NonNull<ffi::AVCodecContext>,
     draining: bool,
-    /// What its threads complain about; `None` where it has none, and the calling thread hears it.
+    /// Collects errors of its threads; `None` for a decoder without threads, which logs on the calling
+    /// thread.
     sink: Option<Arc<log::Sink>>,
     threads: u32,
-    /// Process whose threads these are.
+    /// Process that has these threads.
     made_in: u32,
 }
 
-// SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut self` ensures.
+// SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut self`
+// ensures.
 unsafe impl Send for Decoder {}
 
-/// A codec context filled from `params`; `None` if there is no memory. `codec` may be null (parsers).
+/// A codec context filled from `params`; `None` when out of memory. `codec` may be null (parsers).
 pub(super) fn alloc_context(
     site: &Site,
     params: &CodecParams,
@@ -56,8 +57,9 @@ pub(super) fn alloc_context(
         return Ok(None);
     }
     let padding = ffi::AV_INPUT_BUFFER_PADDING_SIZE as usize;
-    // SAFETY: `par` is live; enum fields are written as integers (they came from libav or ITU-T H.273 tables, and
-    // libav itself checks them); extradata is allocated with av_mallocz and padded as required, and freed with `par`.
+    // SAFETY: `par` is live; enum fields are written as integers (they came from libav or ITU-T H.273 tables,
+    // and libav itself checks them); extradata is allocated with av_mallocz and padded as required, and freed
+    // with `par`.
     let code = unsafe {
         ptr::addr_of_mut!((*par).codec_type).cast::<i32>().write(ffi::AVMediaType::AVMEDIA_TYPE_VIDEO as i32);
         ptr::addr_of_mut!((*par).codec_id).cast::<u32>().write(params.codec.id);
@@ -66,10 +68,10 @@ pub(super) fn alloc_context(
         (*par).height = c_int::try_from(params.height).unwrap_or(0);
         (*par).bits_per_coded_sample = params.bits_per_coded_sample;
         (*par).video_delay = c_int::from(params.reorder.unwrap_or(0));
-        ptr::addr_of_mut!((*par).color_primaries).cast::<u32>().write(u32::from(params.colour.primaries));
-        ptr::addr_of_mut!((*par).color_trc).cast::<u32>().write(u32::from(params.colour.transfer));
-        ptr::addr_of_mut!((*par).color_space).cast::<u32>().write(u32::from(params.colour.matrix));
-        let range = params.colour.full_range.map_or(0, |full| if full { 2 } else { 1 });
+        ptr::addr_of_mut!((*par).color_primaries).cast::<u32>().write(u32::from(params.color.primaries));
+        ptr::addr_of_mut!((*par).color_trc).cast::<u32>().write(u32::from(params.color.transfer));
+        ptr::addr_of_mut!((*par).color_space).cast::<u32>().write(u32::from(params.color.matrix));
+        let range = params.color.full_range.map_or(0, |full| if full { 2 } else { 1 });
         ptr::addr_of_mut!((*par).color_range).cast::<u32>().write(range);
         if !params.extradata.is_empty() {
             (*par).extradata = ffi::av_mallocz(params.extradata.len() + padding).cast::<u8>();
@@ -91,9 +93,10 @@ pub(super) fn alloc_context(
     Ok(Some(context))
 }
 
-/// What the memory of a frame is filled with before it is decoded into; `None` where the decoder is known to write or to conceal every
-/// block, or to say that it did not (HEVC: scripts/ffmpeg.patch). What another picture left in a buffer that is used again must never
-/// show. `FRAMESPOOL_POISON`, a number from 0 to 255, fills for all codecs: with a decoder that keeps this promise it changes nothing.
+/// Value that fills the memory of a frame before decoding; `None` where the decoder is known to write or to
+/// conceal every block, or to report that it did not (HEVC: scripts/ffmpeg.patch). Data that another picture
+/// left in a reused buffer must never be visible. `FRAMESPOOL_POISON`, a number from 0 to 255, fills for all
+/// codecs, which does not change the output of such a decoder.
 fn fill(kind: CodecKind) -> Option<u8> {
     static POISON: OnceLock<Option<u8>> = OnceLock::new();
     let poison = POISON.get_or_init(|| std::env::var("FRAMESPOOL_POISON").ok()?.parse().ok());
@@ -109,16 +112,16 @@ fn fill(kind: CodecKind) -> Option<u8> {
     poison.or((!whole).then_some(0))
 }
 
-/// The value for [`filled_buffer`]: the same for all decoders of a process that fill at all.
+/// The value for [`filled_buffer`], the same for all decoders of a process that fill buffers.
 static FILL: AtomicU8 = AtomicU8::new(0);
 
-/// Gets the memory of a frame as libavcodec does, and fills it.
+/// Allocates the memory of a frame as libavcodec does, and fills it.
 unsafe extern "C" fn filled_buffer(
     context: *mut ffi::AVCodecContext,
     frame: *mut ffi::AVFrame,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: libavcodec calls this with a live context and frame, and with flags of its own.
+    // SAFETY: libavcodec calls this with a live context and frame, and with valid flags.
     unsafe {
         let code = ffi::avcodec_default_get_buffer2(context, frame, flags);
         if code >= 0 {
@@ -131,8 +134,9 @@ unsafe extern "C" fn filled_buffer(
 }
 
 impl Decoder {
-    /// Opens a decoder. With one thread it works on the calling one alone: what it writes to its log while it has a packet
-    /// is about that packet (see [`log`]). With more, a complaint is about one of the packets sent lately.
+    /// Opens a decoder. With one thread it decodes on the calling thread: what it logs while it has a packet
+    /// concerns that packet (see [`log`]). With more threads, a logged error concerns one of the packets sent
+    /// recently.
     pub fn open(site: &Site, params: &CodecParams, threads: u32) -> Result<Self> {
         log::capture();
         log::clear();
@@ -176,7 +180,7 @@ impl Decoder {
         Ok(this)
     }
 
-    /// Gives the decoder one packet. All frames must have been received before.
+    /// Sends one packet to the decoder. All frames must have been received before.
     pub fn send(&mut self, packet: &Packet) -> std::result::Result<(), String> {
         log::clear();
         // SAFETY: both live; libavcodec keeps its own reference to the payload.
@@ -187,18 +191,18 @@ impl Decoder {
         Ok(())
     }
 
-    /// Threads that it was opened with.
+    /// Number of threads that it was opened with.
     pub fn threads(&self) -> u32 {
         self.threads
     }
 
-    /// What it complained about since the last packet was sent, or, with several threads, since it was flushed: a thread may
-    /// say something whenever it comes to it.
-    pub fn complaint(&self) -> Option<String> {
+    /// The first error logged since the last packet was sent or, with several threads, since the last flush:
+    /// threads log errors with a delay.
+    pub fn logged_error(&self) -> Option<String> {
         self.sink.as_ref().and_then(|sink| sink.first()).or_else(log::first)
     }
 
-    /// Tells the decoder that no packets follow, so that it hands out what it still holds.
+    /// Signals the end of packets, so that the decoder outputs the frames that it still holds.
     pub fn drain(&mut self) {
         if !self.draining {
             self.draining = true;
@@ -207,7 +211,7 @@ impl Decoder {
         }
     }
 
-    /// Fetches the next frame if there is one.
+    /// Receives the next frame if there is one.
     pub fn receive(&mut self, frame: &mut Frame) -> std::result::Result<Received, String> {
         // SAFETY: both live; libavcodec drops the frame's old content itself.
         let code = unsafe { ffi::avcodec_receive_frame(self.context.as_ptr(), frame.raw()) };
@@ -219,20 +223,21 @@ impl Decoder {
         }
     }
 
-    /// Forgets everything decoded so far; the next packet must be a key packet.
+    /// Discards the decoder's state; the next packet must be a keyframe.
     pub fn flush(&mut self) {
         self.draining = false;
         // SAFETY: live and open.
         unsafe { ffi::avcodec_flush_buffers(self.context.as_ptr()) };
         if let Some(sink) = &self.sink {
-            sink.clear(); // its threads rest now
+            sink.clear(); // its threads are idle now
         }
     }
 }
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // A fork's child does not have the threads: freeing the context would wait for them for ever. The sink stays with it.
+        // A forked child does not have the threads: freeing the context would wait for them forever. The sink
+        // is leaked with it.
         if std::process::id() != self.made_in {
             std::mem::forget(self.sink.take());
             return;
@@ -243,7 +248,7 @@ impl Drop for Decoder {
     }
 }
 
-/// Whether every picture of a codec stands alone (MJPEG, ProRes, FFV1, raw video).
+/// Whether a codec is intra-only (MJPEG, ProRes, FFV1, raw video).
 pub fn is_intra_only(params: &CodecParams) -> bool {
     // SAFETY: the number goes through the C type; the result is a static descriptor or null.
     unsafe {

@@ -1,6 +1,5 @@
-//! In: a byte source.
-//! Out: the facts of its video stream and its packets, one by one, through libavformat.
-//! Never: hides a read error behind "end of file".
+//! Reads the properties and packets of a video stream through libavformat.
+//! A read error is never reported as the end of the file.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, CStr};
@@ -14,8 +13,8 @@ use super::{log, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::{
-    list_streams, Codec, CodecKind, CodecParams, ColourTags, StreamHeader, StreamInfo, StreamKind,
-    StreamSummary, Turn,
+    list_streams, Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamHeader, StreamInfo,
+    StreamKind, StreamSummary,
 };
 use crate::source::ByteSource;
 use crate::units::TimeBase;
@@ -26,16 +25,17 @@ pub struct Demuxer {
     io: Io, // declared after the context: it must outlive it
     site: Site,
     stream: c_int,
-    stepped_over: u32,
+    skipped_corrupt: u32,
 }
 
 // SAFETY: libavformat contexts may be used from any thread, one at a time, which `&mut self` ensures.
 unsafe impl Send for Demuxer {}
 
 impl Demuxer {
-    /// Opens the container and chooses the video stream: the one with index `wanted`, else the one that libavformat takes for
-    /// the best. `probe` lets libavformat read the first packets to learn what headers do not say (slow; needed once per file, at
-    /// index time), among it what tells the best of several video streams.
+    /// Opens the container and selects the video stream: the one with index `wanted`, or the one that
+    /// libavformat selects as best. `probe` lets libavformat read the first packets for properties that
+    /// headers lack (slow; needed once per file, when it is indexed), including those by which it selects the
+    /// best of several video streams.
     pub fn open(source: Arc<dyn ByteSource>, probe: bool, wanted: Option<u32>) -> Result<Self> {
         log::capture();
         log::clear();
@@ -60,7 +60,7 @@ impl Demuxer {
             return Err(open_error(&site, &mut io, code, "no known container starts like this"));
         }
         let context = NonNull::new(raw).expect("avformat_open_input succeeded");
-        let mut this = Self { context, io, site, stream: -1, stepped_over: 0 };
+        let mut this = Self { context, io, site, stream: -1, skipped_corrupt: 0 };
         if probe {
             // SAFETY: the context is open.
             let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
@@ -119,7 +119,8 @@ impl Demuxer {
         })
     }
 
-    /// The video stream that `av_find_best_stream` chooses. It would take attached pictures too, so they are hidden from it.
+    /// The video stream that `av_find_best_stream` selects. It would select attached pictures too, so their
+    /// type is changed during the call.
     fn best_stream(&mut self) -> Option<c_int> {
         let pictures: Vec<*mut ffi::AVStream> = self
             .streams()
@@ -145,7 +146,8 @@ impl Demuxer {
     pub fn stream_summaries(&self) -> Vec<StreamSummary> {
         let summary = |&stream: &*mut ffi::AVStream| {
             let kind = kind_of(stream);
-            // SAFETY: live stream; the codec's number is read as an integer since unknown values would be undefined.
+            // SAFETY: live stream; the codec's number is read as an integer since unknown values would be
+            // undefined.
             let (id, width, height, frames, disposition) = unsafe {
                 let par = (*stream).codecpar;
                 let id = ptr::addr_of!((*par).codec_id).cast::<u32>().read();
@@ -165,7 +167,7 @@ impl Demuxer {
         self.streams().iter().map(summary).collect()
     }
 
-    /// Index of the chosen stream, and the container's own number of it (MP4: the track's).
+    /// Index of the chosen stream, and its ID in the container (MP4: the track ID).
     pub fn chosen(&self) -> (u32, i32) {
         // SAFETY: live stream.
         (self.stream as u32, unsafe { (*self.streams()[self.stream as usize]).id })
@@ -177,9 +179,9 @@ impl Demuxer {
         unsafe { CStr::from_ptr((*self.context.as_ref().iformat).name) }.to_string_lossy().into_owned()
     }
 
-    /// Damaged units that reading stepped over so far.
-    pub fn stepped_over(&self) -> u32 {
-        self.stepped_over
+    /// Number of damaged units that were skipped so far.
+    pub fn skipped_corrupt(&self) -> u32 {
+        self.skipped_corrupt
     }
 
     /// Bytes read from the source so far.
@@ -187,7 +189,7 @@ impl Demuxer {
         self.io.bytes_read()
     }
 
-    /// Facts of the chosen stream.
+    /// Properties of the chosen stream.
     pub fn info(&self, limits: &Limits) -> Result<StreamInfo> {
         let stream = self.streams()[self.stream as usize];
         // SAFETY: live stream and codec parameters.
@@ -212,7 +214,8 @@ impl Demuxer {
         })
     }
 
-    /// What the headers of the chosen stream state; complete only where the demuxer was opened with `probe`.
+    /// Properties that the headers of the chosen stream state; complete only where the demuxer was opened
+    /// with `probe`.
     pub fn header(&self) -> StreamHeader {
         // SAFETY: live stream and codec parameters.
         let (stream, par) = unsafe {
@@ -232,8 +235,8 @@ impl Demuxer {
         };
         let stated =
             |number: i32, name: NameOf| Some(number).filter(|&n| n != 2).and_then(|n| named(n, name));
-        // SAFETY: libavutil's functions take any number and return a static string, a static descriptor, or null; the numbers
-        // go through the C type without becoming Rust enum values first.
+        // SAFETY: libavutil's functions take any number and return a static string, a static descriptor, or
+        // null; the numbers go through the C type without becoming Rust enum values first.
         let (pixel_format, descriptor, color_primaries, color_transfer, color_space) = unsafe {
             let describe: unsafe extern "C" fn(c_int) -> *const ffi::AVPixFmtDescriptor = std::mem::transmute(
                 ffi::av_pix_fmt_desc_get
@@ -278,8 +281,8 @@ impl Demuxer {
         }
     }
 
-    /// Reads the next packet of the chosen stream; `false` at the end. Damaged units that libavformat can step over
-    /// are stepped over and counted; errors it cannot step over are errors, not an early end.
+    /// Reads the next packet of the chosen stream; `false` at the end. Damaged units that libavformat can
+    /// skip are skipped and counted; other errors are returned as errors, not as an early end.
     pub fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
         log::clear();
         let mut retries = 0;
@@ -294,10 +297,11 @@ impl Demuxer {
                 ffi::AVERROR_EOF => return Ok(false),
                 0.. if packet.stream() == self.stream => return Ok(true),
                 0.. => {}
-                // Some demuxers report a damaged unit and go on with the next call. Bounded, so that none can spin.
+                // Some demuxers report a damaged unit and continue with the next call. Bounded, so that none
+                // can loop forever.
                 ffi::AVERROR_INVALIDDATA if retries < 1000 => {
                     retries += 1;
-                    self.stepped_over += 1;
+                    self.skipped_corrupt += 1;
                 }
                 code if code == ffi::AVERROR(libc::EAGAIN) && retries < 1000 => retries += 1,
                 code => {
@@ -310,8 +314,8 @@ impl Demuxer {
         }
     }
 
-    /// Goes to a packet at or before `dts` where the container allows it. Where reading goes on from is for the
-    /// caller to find out: containers only promise "near".
+    /// Seeks to a packet at or before `dts` where the container allows it. The caller must determine the
+    /// position that was reached: containers only seek approximately.
     pub fn seek_before(&mut self, dts: i64) -> bool {
         // SAFETY: context is live; the stream number is valid.
         unsafe { ffi::av_seek_frame(self.raw(), self.stream, dts, ffi::AVSEEK_FLAG_BACKWARD) >= 0 }
@@ -326,8 +330,9 @@ impl Drop for Demuxer {
     }
 }
 
-/// What libavformat calls to open what a file names: a playlist's parts, a track in another file. A video is one file here; with an
-/// FFmpeg that follows such names, whoever made the file would choose what this process reads and whom it asks.
+/// Called by libavformat to open files that a file refers to: parts of a playlist, a track in another file.
+/// Refused: a video is one file here, and with an FFmpeg that follows such references, the author of a file
+/// would choose what this process reads and which servers it contacts.
 unsafe extern "C" fn refuse_to_open(
     _: *mut ffi::AVFormatContext,
     _: *mut *mut ffi::AVIOContext,
@@ -355,12 +360,12 @@ pub(super) fn error_text(code: c_int) -> String {
     }
 }
 
-/// One of libavutil's functions from a number of kind `T` to its name.
+/// A libavutil function that maps a number of type `T` to its name.
 type NameBy<T> = unsafe extern "C" fn(T) -> *const libc::c_char;
-/// The same, for any number.
+/// The same, for any integer.
 type NameOf = NameBy<c_int>;
 
-/// The name that `get` has for a number, if it has one.
+/// The name that `get` returns for a number, if any.
 fn named(number: c_int, get: NameOf) -> Option<String> {
     // SAFETY: `get` takes any number and returns a static NUL-terminated string or null.
     unsafe { get(number).as_ref().map(|name| CStr::from_ptr(name).to_string_lossy().into_owned()) }
@@ -372,8 +377,8 @@ fn time_base(r: ffi::AVRational) -> Option<TimeBase> {
 
 /// libav's name for a codec number, "unknown" for numbers it does not know.
 pub fn codec_name(id: u32) -> String {
-    // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes through the C type
-    // without becoming a Rust enum value first.
+    // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes through the C
+    // type without becoming a Rust enum value first.
     unsafe {
         let get: unsafe extern "C" fn(u32) -> *const libc::c_char = std::mem::transmute(
             ffi::avcodec_get_name as unsafe extern "C" fn(ffi::AVCodecID) -> *const libc::c_char,
@@ -446,7 +451,7 @@ fn codec_params(site: &Site, par: &ffi::AVCodecParameters, limits: &Limits) -> R
         width,
         height,
         bits_per_coded_sample: par.bits_per_coded_sample,
-        colour: ColourTags {
+        color: ColorTags {
             primaries: primaries as u8,
             transfer: transfer as u8,
             matrix: matrix as u8,
@@ -460,7 +465,7 @@ fn codec_params(site: &Site, par: &ffi::AVCodecParameters, limits: &Limits) -> R
     })
 }
 
-fn turn(par: &ffi::AVCodecParameters) -> Turn {
+fn turn(par: &ffi::AVCodecParameters) -> DisplayOrientation {
     // SAFETY: live parameters; the returned entry, if any, belongs to them.
     let entry = unsafe {
         ffi::av_packet_side_data_get(
@@ -470,13 +475,15 @@ fn turn(par: &ffi::AVCodecParameters) -> Turn {
         )
         .as_ref()
     };
-    let Some(entry) = entry.filter(|e| e.size >= 36 && !e.data.is_null()) else { return Turn::default() };
+    let Some(entry) = entry.filter(|e| e.size >= 36 && !e.data.is_null()) else {
+        return DisplayOrientation::default();
+    };
     let cell = |i: usize| {
         // SAFETY: nine native-endian i32, size checked above; possibly unaligned.
         f64::from(unsafe { entry.data.cast::<i32>().add(i).read_unaligned() })
     };
     // Rows of the matrix are x and y: (x', y') = (x, y) * [a b; c d].
-    Turn::from_matrix(cell(0), cell(1), cell(3), cell(4))
+    DisplayOrientation::from_matrix(cell(0), cell(1), cell(3), cell(4))
 }
 
 #[cfg(test)]
@@ -490,7 +497,7 @@ mod tests {
         ivf.extend([30u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()));
         let demuxer = Demuxer::open(Arc::new(MemorySource::new("a.ivf", ivf)), false, None).unwrap();
         let mut opened = ptr::null_mut();
-        // SAFETY: the context is open, the URL ends with a zero, and what would be opened has a place.
+        // SAFETY: the context is open, the URL is NUL-terminated, and `opened` is valid for writes.
         let code = unsafe {
             let open = (*demuxer.raw()).io_open.expect("set when it was opened");
             open(demuxer.raw(), &mut opened, c"file:Cargo.toml".as_ptr(), 1, ptr::null_mut())

@@ -1,6 +1,4 @@
-//! In: what a decoder wrote.
-//! Out: planes as byte slices, with the facts needed to read them.
-//! Never: converts a pixel.
+//! Wraps an owned `AVFrame`: its planes as byte slices, with the properties needed to read them.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -8,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use ffmpeg_sys_next as ffi;
 
-use crate::media::ColourTags;
+use crate::media::ColorTags;
 use crate::units::DecodeIndex;
 
 /// How a pixel format lays out its components.
@@ -26,13 +24,13 @@ pub struct PixelLayout {
     pub rgb: bool,
     /// An 8-bit index into a palette in plane 1.
     pub palette: bool,
-    /// Layouts no pixel pass reads: big-endian, bit-packed, float, XYZ, Bayer, hardware.
+    /// Layouts that the kernels do not read: big-endian, bit-packed, float, XYZ, Bayer, hardware.
     pub exotic: bool,
     /// Y' U V (or R G B), then alpha where there is one.
     pub components: Vec<Component>,
 }
 
-/// Where one component lies.
+/// Where one component is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Component {
     /// Plane number.
@@ -73,8 +71,9 @@ impl Frame {
         unsafe { self.0.as_ref() }
     }
 
-    /// The packet it came from. `by_time`: the decoder hands the tie on in the timestamp (see `Packet::set_tie`).
-    pub fn tie(&self, by_time: bool) -> Option<DecodeIndex> {
+    /// The packet that it was decoded from. `by_time`: the decoder passes the tag on in the timestamp (see
+    /// `Packet::set_packet_index`).
+    pub fn packet_index(&self, by_time: bool) -> Option<DecodeIndex> {
         if by_time {
             return u32::try_from(self.get().pts).ok().map(DecodeIndex);
         }
@@ -99,7 +98,7 @@ impl Frame {
         kind == ffi::AVPictureType::AV_PICTURE_TYPE_I as u32 || self.get().flags & ffi::AV_FRAME_FLAG_KEY != 0
     }
 
-    /// Why this picture is not exactly what the encoder made, if the decoder noticed.
+    /// Why this picture may differ from what the encoder made, if the decoder reported damage.
     pub fn damage(&self) -> Option<&'static str> {
         let frame = self.get();
         let flags = frame.decode_error_flags;
@@ -117,8 +116,8 @@ impl Frame {
         }
     }
 
-    /// Colour description, of the stream or, where that is silent, of the container.
-    pub fn colour(&self) -> ColourTags {
+    /// Color description of the stream or, where that is unspecified, of the container.
+    pub fn color(&self) -> ColorTags {
         let frame = self.get();
         // SAFETY: enum fields of a live frame, read as integers.
         let (primaries, transfer, matrix, range) = unsafe {
@@ -132,10 +131,10 @@ impl Frame {
         let full_range = match range {
             1 => Some(false),
             2 => Some(true),
-            // The "yuvj" formats say it by their name.
+            // The "yuvj" formats imply full range.
             _ => self.layout().filter(|l| l.name.starts_with("yuvj")).map(|_| true),
         };
-        ColourTags { primaries: primaries as u8, transfer: transfer as u8, matrix: matrix as u8, full_range }
+        ColorTags { primaries: primaries as u8, transfer: transfer as u8, matrix: matrix as u8, full_range }
     }
 
     /// FFmpeg's number of the pixel format: a cheap key for caches.
@@ -173,7 +172,7 @@ impl Frame {
             })
         };
         let count = usize::from(d.nb_components).min(4);
-        // Alpha may have another depth; colour components may not, for our purposes.
+        // Alpha may have another depth; color components of different depths are not supported.
         let uneven = d.comp[..count.min(3)].iter().any(|c| c.depth != d.comp[0].depth);
         Some(PixelLayout {
             // SAFETY: static NUL-terminated name.
@@ -218,8 +217,8 @@ impl Frame {
         usize::try_from(bytes).unwrap_or(0)
     }
 
-    /// A plane, from its first pixel to its last, and the distance of its rows in bytes. `None` for planes that do
-    /// not exist or are stored bottom-up.
+    /// A plane, from its first pixel to its last, and the distance of its rows in bytes. `None` for planes
+    /// that do not exist or are stored bottom-up.
     pub fn plane(&self, plane: usize) -> Option<(&[u8], usize)> {
         let d = self.descriptor()?;
         let frame = self.get();
@@ -233,12 +232,13 @@ impl Frame {
         if rows == 0 || row_bytes == 0 || stride < row_bytes {
             return None;
         }
-        // SAFETY: libavcodec allocates at least `rows` rows of `stride` bytes, the last one at least its pixels.
+        // SAFETY: libavcodec allocates at least `rows` rows of `stride` bytes, the last one at least its
+        // pixels.
         Some((unsafe { std::slice::from_raw_parts(data, stride * (rows - 1) + row_bytes) }, stride))
     }
 
-    /// The pixels of all planes, row by row without padding, as FFmpeg's rawvideo stores them. What frame hashes
-    /// are made of.
+    /// Passes the pixels of all planes to `each_row`, row by row without padding, as FFmpeg's rawvideo stores
+    /// them. Frame hashes are computed from them.
     pub fn raw_planes(&self, mut each_row: impl FnMut(&[u8])) {
         let Some(d) = self.descriptor() else { return };
         for plane in 0..self.planes() {

@@ -1,6 +1,5 @@
-//! In: a [`ByteSource`].
-//! Out: an `AVIOContext` that libavformat reads it through.
-//! Never: lets a panic or an error get lost in C: the first error is kept for the caller.
+//! Provides an `AVIOContext` through which libavformat reads a [`ByteSource`].
+//! No panic crosses into C, and the first error of a callback is kept for the caller.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -41,7 +40,8 @@ impl Io {
             error: None,
             scratch: Vec::new(),
         }));
-        // SAFETY: the buffer comes from av_malloc as required, and the callbacks match the state they are given.
+        // SAFETY: the buffer comes from av_malloc as required, and the callbacks match the state they are
+        // given.
         let context = unsafe {
             let buffer = ffi::av_mallocz(BUFFER_BYTES).cast::<u8>();
             assert!(!buffer.is_null(), "out of memory for an I/O buffer");
@@ -62,7 +62,7 @@ impl Io {
         self.context.as_ptr()
     }
 
-    /// The first error a callback met, if any; libav itself only knows "I/O error".
+    /// The first error of a callback, if any; libav itself only reports "I/O error".
     pub(super) fn take_error(&mut self) -> Option<Error> {
         // SAFETY: `state` lives until Drop and no callback runs while `&mut self` is held.
         unsafe { (*self.state).error.take() }
@@ -77,8 +77,8 @@ impl Io {
 impl Drop for Io {
     fn drop(&mut self) {
         let mut context = self.raw();
-        // SAFETY: the context and its (possibly reallocated) buffer are owned here and freed once, the state after
-        // them because they refer to it.
+        // SAFETY: the context and its (possibly reallocated) buffer are owned here and freed once, the state
+        // after them because they refer to it.
         unsafe {
             ffi::av_freep(std::ptr::addr_of_mut!((*context).buffer).cast::<c_void>());
             ffi::avio_context_free(&mut context);
@@ -92,7 +92,7 @@ unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c
     let state = unsafe { &mut *opaque.cast::<State>() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let want = usize::try_from(len).unwrap_or(0);
-        // Read into our own memory first: libav's buffer may be uninitialised, which a slice must never be.
+        // Read into our own memory first: libav's buffer may be uninitialized, which a slice must never be.
         state.scratch.resize(want.max(state.scratch.len()), 0);
         let got = state.source.read_at(state.position, &mut state.scratch[..want]);
         got.inspect(|&n| {

@@ -1,6 +1,5 @@
-//! In: libav's log lines.
-//! Out: the first error line of this thread, or of one decoder's threads, since it was last cleared; nothing on the terminal.
-//! Never: prints.
+//! Captures libav's log: keeps the first error line per thread, or per multithreaded decoder, until cleared.
+//! Prints nothing.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -10,11 +9,11 @@ use std::sync::{Mutex, Once, PoisonError};
 use ffmpeg_sys_next as ffi;
 
 thread_local! {
-    /// The first complaint of libav on this thread since [`clear`].
+    /// The first error that libav logged on this thread since [`clear`].
     static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Where the lines of a decoder go that works on several threads: its context's `opaque` points here.
+/// Collects the log of a decoder with several threads: its context's `opaque` points here.
 #[derive(Debug, Default)]
 pub(super) struct Sink(Mutex<Option<String>>);
 
@@ -28,7 +27,7 @@ impl Sink {
     }
 }
 
-/// The sink of the decoder that a line is about.
+/// The sink of the decoder that logged a line.
 ///
 /// # Safety
 /// `class` is what libav gave to the log callback, which is still running.
@@ -39,34 +38,34 @@ unsafe fn sink_of<'a>(class: *mut c_void) -> Option<&'a Sink> {
     if *kind != unsafe { ffi::avcodec_get_class() } {
         return None;
     }
-    // SAFETY: it is a codec context. Only `Decoder::open` sets `opaque`, to a sink that outlives the context and the
-    // threads that work for it; their contexts are copies.
+    // SAFETY: it is a codec context. Only `Decoder::open` sets `opaque`, to a sink that outlives the context
+    // and the threads that work for it; their contexts are copies.
     unsafe { (*class.cast::<ffi::AVCodecContext>()).opaque.cast::<Sink>().as_ref() }
 }
 
-/// Complaints that do not touch the picture: they come up when decoding starts at an exact start that is not the
-/// first one, because marking commands name pictures from before it.
+/// Messages that do not affect pictures: they occur when decoding starts at a random access point other than
+/// the first one, because reference marking commands refer to pictures before it.
 const HARMLESS: [&str; 3] =
     ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
 
-/// Routes libav's log into thread-local storage; call before anything else of libav.
+/// Redirects libav's log into thread-local storage; must be called before any other libav function.
 pub fn capture() {
     static ONCE: Once = Once::new();
     // SAFETY: the callback has the required signature and is callable from any thread at any time.
     ONCE.call_once(|| unsafe { ffi::av_log_set_callback(Some(on_log)) });
 }
 
-/// Forgets what was heard on this thread.
+/// Clears the error of this thread.
 pub fn clear() {
     HEARD.with(|heard| heard.borrow_mut().take());
 }
 
-/// The first error heard on this thread since [`clear`].
+/// The first error logged on this thread since [`clear`].
 pub fn first() -> Option<String> {
     HEARD.with(|heard| heard.borrow().clone())
 }
 
-/// `what`, with libav's own words added where it said any.
+/// `what`, followed by libav's error message if there is one.
 pub(crate) fn explain(what: &str) -> String {
     match first() {
         Some(line) => format!("{what} ({line})"),
@@ -80,8 +79,8 @@ unsafe extern "C" fn on_log(
     format: *const c_char,
     args: *mut ffi::__va_list_tag,
 ) {
-    // Where a slice ends too early, the only sign in time is this line, which is not an error to libavcodec: the flag comes
-    // with the frame, after B pictures that refer to it.
+    // Where a slice ends too early, this line is the only report in time, and libavcodec does not log it as
+    // an error: the error flag comes with the frame, after B pictures that refer to it.
     // SAFETY: libav's formats are C strings.
     let conceals = || unsafe { CStr::from_ptr(format) }.to_bytes().starts_with(b"concealing ");
     if level > ffi::AV_LOG_ERROR && !conceals() {
@@ -119,7 +118,8 @@ unsafe extern "C" fn on_log(
         sink.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(said);
         return;
     }
-    // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on re-entry.
+    // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on
+    // re-entry.
     let _ = HEARD.try_with(|heard| {
         let Ok(mut heard) = heard.try_borrow_mut() else { return };
         heard.get_or_insert_with(said);

@@ -1,6 +1,4 @@
-//! In: compressed bytes.
-//! Out: an owned `AVPacket` that remembers which packet of the index it is.
-//! Never: looks into the payload.
+//! Wraps an owned `AVPacket` that carries its decode index to the frame decoded from it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -44,8 +42,8 @@ impl Packet {
         unsafe { ffi::av_packet_unref(self.raw()) };
     }
 
-    /// A fresh payload of `len` bytes to be filled by the caller, zeroed and padded as libavcodec wants it.
-    /// `None` when memory is short.
+    /// Allocates a payload of `len` bytes for the caller to fill, zeroed and padded as libavcodec requires.
+    /// `None` when out of memory.
     pub fn allocate(&mut self, len: usize) -> Option<&mut [u8]> {
         self.clear();
         let size = libc::c_int::try_from(len).ok()?;
@@ -87,7 +85,7 @@ impl Packet {
         self.get().duration
     }
 
-    /// Byte position the demuxer reports; where exactly that points depends on the container.
+    /// Byte position that the demuxer reports; its exact meaning depends on the container.
     pub fn position(&self) -> Option<u64> {
         u64::try_from(self.get().pos).ok()
     }
@@ -97,7 +95,7 @@ impl Packet {
         self.get().stream_index
     }
 
-    /// Marked as a key packet by the container or its parser.
+    /// Whether the container or its parser marks it as a keyframe.
     pub fn is_key(&self) -> bool {
         self.get().flags & ffi::AV_PKT_FLAG_KEY != 0
     }
@@ -107,7 +105,8 @@ impl Packet {
         self.get().flags & ffi::AV_PKT_FLAG_DISCARD != 0
     }
 
-    /// The demuxer knows that a part of it is missing: the file ends inside it, or a piece of the transport stream was lost.
+    /// The demuxer reports that a part of it is missing: the file ends inside it, or a part of the transport
+    /// stream was lost.
     pub fn is_corrupt(&self) -> bool {
         self.get().flags & ffi::AV_PKT_FLAG_CORRUPT != 0
     }
@@ -124,8 +123,8 @@ impl Packet {
         }
     }
 
-    /// Whether it carries side data that the decoder needs (new extradata, a palette, changed parameters), so that
-    /// its payload alone would not decode to the same picture.
+    /// Whether it carries side data that the decoder needs (new extradata, a palette, changed parameters), so
+    /// that its payload alone would not decode to the same picture.
     pub fn has_decoder_side_data(&self) -> bool {
         let packet = self.get();
         let count = usize::try_from(packet.side_data_elems).unwrap_or(0);
@@ -135,7 +134,7 @@ impl Packet {
         // SAFETY: libav keeps `side_data_elems` entries at `side_data`.
         let entries = unsafe { std::slice::from_raw_parts(packet.side_data, count) };
         entries.iter().any(|entry| {
-            // Read as an integer: an unknown value would be undefined behaviour as a Rust enum.
+            // Read as an integer: an unknown value would be undefined behavior as a Rust enum.
             // SAFETY: the field is a 4-byte enum inside a live entry.
             let kind = unsafe { std::ptr::addr_of!(entry.type_).cast::<u32>().read() };
             use ffi::AVPacketSideDataType as T;
@@ -145,10 +144,10 @@ impl Packet {
         })
     }
 
-    /// Ties the packet to its place in the index; the decoder hands the tie on to the frame that comes of it.
-    pub fn set_tie(&mut self, index: DecodeIndex) {
-        // One is added so that "no tie" (null) differs from packet 0. Decoders copy either `opaque` or, where they
-        // show an older picture again (VP9), only `pts`; so the tie goes into both.
+    /// Tags the packet with its decode index; the decoder passes the tag on to the frame decoded from it.
+    pub fn set_packet_index(&mut self, index: DecodeIndex) {
+        // One is added so that "no tag" (null) differs from packet 0. Decoders copy either `opaque` or, where
+        // they show an older picture again (VP9), only `pts`; so both carry the tag.
         // SAFETY: owned and valid; the pointer is only ever read back as a number.
         unsafe {
             (*self.raw()).opaque = std::ptr::without_provenance_mut(index.0 as usize + 1);

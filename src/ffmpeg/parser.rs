@@ -1,6 +1,4 @@
-//! In: the packets of a stream, in order.
-//! Out: what a codec parser reads from their headers, without decoding.
-//! Never: splits or joins packets; they are complete already.
+//! Reads packet headers with a libavcodec parser, without decoding and without splitting or joining packets.
 #![allow(unsafe_code)]
 
 use std::ptr::{self, NonNull};
@@ -12,7 +10,7 @@ use crate::error::Result;
 use crate::error::Site;
 use crate::media::CodecParams;
 
-/// Header facts of one packet.
+/// Header fields of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
     /// Picture order count (H.264, HEVC): presentation order within one coded video sequence.
@@ -23,7 +21,7 @@ pub struct Parsed {
     pub is_bottom: bool,
 }
 
-/// A libavcodec parser with the context it wants.
+/// A libavcodec parser with its codec context.
 pub struct Parser {
     parser: NonNull<ffi::AVCodecParserContext>,
     context: NonNull<ffi::AVCodecContext>,
@@ -53,7 +51,8 @@ impl Parser {
         Ok(Some(Self { parser, context }))
     }
 
-    /// Reads the headers of one complete packet. `padded` must end in 64 zero bytes beyond its `len` payload bytes.
+    /// Reads the headers of one complete packet. `padded` must end in 64 zero bytes beyond its `len` payload
+    /// bytes.
     pub fn parse(&mut self, padded: &[u8], len: usize) -> Parsed {
         let len = len.min(padded.len().saturating_sub(ffi::AV_INPUT_BUFFER_PADDING_SIZE as usize));
         let (mut out, mut out_len) = (ptr::null_mut(), 0);

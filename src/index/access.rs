@@ -1,6 +1,6 @@
-//! In: a stream's parameters and its packets, as containers store them.
-//! Out: the same as a hardware parser wants them: start codes, parameter sets in band, temporal units with their delimiter.
-//! Never: hands a stream on whose pictures a hardware decoder may make otherwise than the standard says to the bit.
+//! Converts packets to the access units that hardware parsers expect: start codes, in-band parameter sets,
+//! temporal units with their delimiter.
+//! Rejects streams that a hardware decoder may decode differently from the bit-exact result of the standard.
 
 use framespool_nvdec::session::Codec;
 
@@ -10,52 +10,52 @@ use super::params::listed_units;
 use super::roles::{declares_frames_only, sequence_crops_its_begin};
 use super::stated::{self, Stated};
 use super::VideoIndex;
-use crate::media::{CodecKind, ColourTags};
+use crate::media::{CodecKind, ColorTags};
 
-/// How the packets of one stream become access units.
+/// Converts the packets of one stream to access units.
 #[derive(Debug)]
 pub struct Access {
-    /// Of which codec.
+    /// Codec of the stream.
     pub codec: Codec,
-    /// Parameter sets, to be fed first.
+    /// Parameter sets, which are sent first.
     pub headers: Vec<u8>,
     framing: Framing,
-    /// Each packet is one frame: never a field, never several frames.
+    /// Each packet is exactly one frame: never a field, never several frames.
     whole: bool,
-    /// What the configuration states of colour, of codecs of which parsers do not report it.
-    pub colour: Option<ColourTags>,
+    /// Color in the configuration, for codecs whose parsers do not report it.
+    pub color: Option<ColorTags>,
 }
 
-/// What is known of an access unit.
+/// Properties of an access unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// It is exactly one frame.
     pub whole: bool,
-    /// Pictures that it shows.
+    /// Number of pictures that it shows.
     pub shows: u8,
-    /// The colour that it states, from here on, of codecs of which parsers do not report it.
-    pub colour: Option<ColourTags>,
-    /// It asks to be shown at another size than its own.
+    /// Color signaled from this unit on, for codecs whose parsers do not report it.
+    pub color: Option<ColorTags>,
+    /// It signals a display size other than the coded size.
     pub resized: bool,
-    /// It brings a sequence whose pictures are cut on their left or top.
+    /// It contains a sequence header with a crop offset on the left or top.
     pub cropped: bool,
 }
 
 impl Shape {
     fn of(whole: bool, shows: u8, stated: Option<Stated>) -> Self {
         let resized = stated.is_some_and(|stated| stated.resized);
-        Self { whole, shows, colour: stated.map(|stated| stated.colour), resized, cropped: false }
+        Self { whole, shows, color: stated.map(|stated| stated.color), resized, cropped: false }
     }
 }
 
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
-/// Why such streams are left to the CPU.
+/// Why such streams fall back to the CPU.
 pub const CROPPED: &str = "pictures cut on their left or top, which not every parser heeds";
 
 impl Access {
     /// # Errors
-    /// The reason, in words, why this stream is left to the CPU.
+    /// The reason why this stream falls back to the CPU.
     pub fn new(index: &VideoIndex) -> Result<Self, String> {
         let params = &index.info.params;
         let codec = match params.codec.kind {
@@ -91,13 +91,13 @@ impl Access {
             Codec::Vp8 | Codec::Vp9 => (Framing::StartCodes, Vec::new()),
         };
         let fields = codec == Codec::H264 && !declares_frames_only(extradata, &[]);
-        // A set that changes inside the stream may bring fields with it.
+        // A parameter set that changes within the stream may introduce fields.
         let whole = !fields && !index.changes_parameters;
-        let colour = match codec {
-            Codec::Av1 => stated::av1(configured(extradata)).map(|stated| stated.colour),
+        let color = match codec {
+            Codec::Av1 => stated::av1(configured(extradata)).map(|stated| stated.color),
             _ => None,
         };
-        Ok(Self { codec, headers, framing, whole, colour })
+        Ok(Self { codec, headers, framing, whole, color })
     }
 
     /// Writes a packet as an access unit into `out`.
@@ -127,7 +127,7 @@ impl Access {
                 Shape::of(frames.len() == 1, shows as u8, stated)
             }
             Codec::Av1 => {
-                // MP4 and Matroska leave temporal delimiters out; by them a parser tells where a unit begins.
+                // MP4 and Matroska omit temporal delimiters, by which a parser finds the beginning of a unit.
                 if obus(packet).and_then(|list| list.first().map(|o| o.kind)) != Some(kind::DELIMITER) {
                     out.extend_from_slice(&[kind::DELIMITER << 3 | 2, 0]);
                 }
@@ -164,12 +164,12 @@ fn superframe(packet: &[u8]) -> Vec<&[u8]> {
 fn shows_vp9(frame: &[u8]) -> bool {
     let Some(&first) = frame.first() else { return false };
     let bit = |at: usize| frame.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
-    // Marker (2), profile (2, and a reserved bit for profile 3), then show_existing_frame, frame_type, show_frame.
+    // Marker (2), profile (2, and a reserved bit for profile 3), show_existing_frame, frame_type, show_frame.
     let at = if first >> 4 & 3 == 3 { 5 } else { 4 };
     bit(at) || bit(at + 2)
 }
 
-/// `film_grain_params_present` of a configuration's sequence header; `None` where it cannot be told.
+/// `film_grain_params_present` of a configuration's sequence header; `None` if it cannot be read.
 fn film_grain(configuration: &[u8]) -> Option<bool> {
     let list = obus(configuration)?;
     let header = list.iter().find(|obu| obu.kind == kind::SEQUENCE_HEADER)?;

@@ -1,10 +1,10 @@
-//! In: AV1 temporal units. Out: their frames: what each keeps in the eight reference slots, and which slots it looks at.
-//! Everything that outlives a frame lies in those slots (AV1 specification 7.20).
-//! Never: reads a frame header beyond its references (5.5, 5.9.2).
+//! Parses AV1 temporal units: which of the eight reference slots each frame fills and depends on.
+//! These slots hold all state that outlives a frame (AV1 specification 7.20).
+//! Frame headers are parsed only up to their references (5.5, 5.9.2).
 
 use super::look::leb128;
 use super::nal::Bits;
-use crate::media::ColourTags;
+use crate::media::ColorTags;
 
 /// Types of OBUs (6.2.2).
 pub(super) mod kind {
@@ -18,15 +18,15 @@ pub(super) mod kind {
     pub const PADDING: u8 = 15;
 }
 
-/// One unit of a packet.
+/// One OBU of a packet.
 pub(super) struct Obu<'a> {
     pub kind: u8,
-    /// Temporal and spatial layer, where the unit names them.
+    /// Temporal and spatial layer, if the OBU has an extension header.
     pub layers: Option<(u32, u32)>,
     pub payload: &'a [u8],
 }
 
-/// The units of a packet; `None` where one reaches beyond it.
+/// Returns the OBUs of a packet; `None` if one extends past its end.
 pub(super) fn obus(data: &[u8]) -> Option<Vec<Obu<'_>>> {
     let mut out = Vec::new();
     let mut rest = data;
@@ -49,44 +49,45 @@ pub(super) fn obus(data: &[u8]) -> Option<Vec<Obu<'_>>> {
     Some(out)
 }
 
-/// What an `av1C` record or a bare configuration holds.
+/// Returns the OBUs of an `av1C` record or of a bare configuration.
 pub(super) fn configured(extradata: &[u8]) -> &[u8] {
-    // av1C: marker and version, three bytes more, then OBUs.
+    // av1C: marker and version, three more bytes, then OBUs.
     let config = if extradata.first() == Some(&0x81) { extradata.get(4..) } else { Some(extradata) };
     config.unwrap_or_default()
 }
 
-/// What a frame header says. Slots are bits of a mask.
+/// Fields of a frame header. Reference slots are bits of a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Shows what lies in a slot; if that is a key frame, it fills all slots.
+    /// Shows the frame in a slot again; a key frame then fills all slots.
     Again { slot: u32 },
     /// A new picture.
     New {
         /// A key frame, shown now or later.
         key: bool,
-        /// Slots that it fills.
+        /// Reference slots that it fills.
         fills: u8,
-        /// Slots that its decoding depends on; `None` where the header is cut before it says so.
+        /// Reference slots that its decoding depends on; `None` if the header is truncated before them.
         looks_at: Option<u8>,
     },
 }
 
-/// What frame headers depend on.
+/// Fields of a sequence header that frame headers depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
-    /// Bits of `frame_presentation_time`, where shown frames have one.
+    /// Bits of `frame_presentation_time`, if shown frames have one.
     presentation_bits: u32,
     model: Option<Model>,
-    /// 0 or 1 as in the sequence, 2: each frame says.
+    /// 0 or 1 for the whole sequence; 2: signaled in each frame.
     screen_content: u32,
     integer_vectors: u32,
     order_bits: u32,
-    /// Layers of the operating point that is decoded, the first: temporal ones below, spatial ones from bit 8 on; 0: no layers.
+    /// Layers of the first operating point, which is the one decoded: temporal layers from bit 0, spatial
+    /// layers from bit 8; 0: no layers.
     decoded_layers: u32,
 }
 
-/// Decoder model: bits of `buffer_removal_time`, and the layers of each operating point that has one.
+/// Decoder model: bits of `buffer_removal_time`, and the layers of each operating point that has a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Model {
     removal_bits: u32,
@@ -95,15 +96,15 @@ struct Model {
 
 const ALL: u8 = 0xff;
 
-/// What stands at the end of a sequence header.
+/// Fields at the end of a sequence header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SequenceEnd {
-    pub colour: ColourTags,
+    pub color: ColorTags,
     /// `film_grain_params_present`.
     pub film_grain: bool,
 }
 
-/// The end of a sequence header (5.5.1, 5.5.2); `None` where it cannot be told.
+/// Parses the end of a sequence header (5.5.1, 5.5.2); `None` if that fails.
 pub(super) fn sequence_end(header: &[u8]) -> Option<SequenceEnd> {
     const SRGB: (u32, u32, u32) = (1, 13, 0);
     let mut bits = Bits::plain(header);
@@ -114,9 +115,9 @@ pub(super) fn sequence_end(header: &[u8]) -> Option<SequenceEnd> {
     let twelve = profile == 2 && high_depth && bits.bit()? == 1;
     let gray = profile != 1 && bits.bit()? == 1;
     let described = bits.bit()? == 1;
-    let colour = if described { (bits.take(8)?, bits.take(8)?, bits.take(8)?) } else { (2, 2, 2) };
-    let full_range = (!gray && colour == SRGB) || bits.bit()? == 1;
-    if !gray && colour == SRGB {
+    let color = if described { (bits.take(8)?, bits.take(8)?, bits.take(8)?) } else { (2, 2, 2) };
+    let full_range = (!gray && color == SRGB) || bits.bit()? == 1;
+    if !gray && color == SRGB {
         bits.bit()?; // separate_uv_delta_q
     } else if !gray {
         let (mut half_width, mut half_height) = (profile == 0, profile == 0);
@@ -129,18 +130,18 @@ pub(super) fn sequence_end(header: &[u8]) -> Option<SequenceEnd> {
         }
         bits.bit()?; // separate_uv_delta_q
     }
-    let (primaries, transfer, matrix) = (colour.0 as u8, colour.1 as u8, colour.2 as u8);
-    let colour = ColourTags { primaries, transfer, matrix, full_range: Some(full_range) };
-    Some(SequenceEnd { colour, film_grain: bits.bit()? == 1 })
+    let (primaries, transfer, matrix) = (color.0 as u8, color.1 as u8, color.2 as u8);
+    let color = ColorTags { primaries, transfer, matrix, full_range: Some(full_range) };
+    Some(SequenceEnd { color, film_grain: bits.bit()? == 1 })
 }
 
 impl Sequence {
-    /// `None` for what is not read here: still pictures, and streams whose frames are numbered.
+    /// Returns `None` for sequences that are not handled here: still pictures, and streams with frame ids.
     pub fn read(header: &[u8]) -> Option<Self> {
         Self::read_on(&mut Bits::plain(header))
     }
 
-    /// Reads up to `order_hint_bits`.
+    /// Parses a sequence header up to `order_hint_bits`.
     fn read_on(bits: &mut Bits<'_>) -> Option<Self> {
         bits.skip(3 + 1)?;
         if bits.bit()? == 1 {
@@ -197,15 +198,15 @@ impl Sequence {
         Some(Self { presentation_bits, model, screen_content, integer_vectors, order_bits, decoded_layers })
     }
 
-    /// Whether a decoder that goes for the first operating point decodes a unit of these layers, and nothing but it: of
-    /// several spatial layers, the one to be shown hangs on what else came.
+    /// Whether a decoder of the first operating point decodes a unit of these layers, independently of other
+    /// units: with several spatial layers, which one is shown depends on the layers present.
     pub fn plainly_decodes(&self, layers: Option<(u32, u32)>) -> bool {
         let (temporal, spatial) = layers.unwrap_or((0, 0));
         let chosen = self.decoded_layers;
         spatial == 0 && (chosen == 0 || (chosen >> 8 == 1 && chosen >> temporal & 1 == 1))
     }
 
-    /// Reads a frame header, up to what it refers to. `layers`: (temporal, spatial).
+    /// Parses a frame header up to its references. `layers`: (temporal, spatial).
     pub fn frame(&self, header: &[u8], layers: (u32, u32)) -> Option<Frame> {
         const KEY: u32 = 0;
         const INTRA_ONLY: u32 = 2;
@@ -237,7 +238,7 @@ impl Sequence {
         bits.skip(self.order_bits)?;
         let intra = key || kind == INTRA_ONLY;
         if !intra && !resilient {
-            bits.skip(3)?; // primary_ref_frame: which of those below hands on its probabilities, segments and levels
+            bits.skip(3)?; // primary_ref_frame: which reference provides CDFs, segmentation and filter levels
         }
         if let Some(model) = &self.model {
             if bits.bit()? == 1 {
@@ -251,7 +252,7 @@ impl Sequence {
         }
         let fills = bits.take(8)? as u8;
         let looks_at = if resilient && self.order_bits > 0 && (!intra || fills != ALL) {
-            Some(ALL) // it names the order of what must lie in each slot
+            Some(ALL) // it signals the order hint expected in each slot
         } else if intra {
             Some(0)
         } else {
@@ -260,16 +261,17 @@ impl Sequence {
         Some(Frame::New { key, fills, looks_at })
     }
 
-    /// `ref_frame_idx`. Motion vectors, segments, grain and whatever else is handed on comes from these alone.
+    /// `ref_frame_idx`. Motion vectors, segments, film grain and all other inherited state come only from
+    /// these frames.
     fn references(&self, bits: &mut Bits) -> Option<u8> {
         if self.order_bits > 0 && bits.bit()? == 1 {
-            return Some(ALL); // frame_refs_short_signaling: found by the order of what lies in all slots
+            return Some(ALL); // frame_refs_short_signaling: derived from the order hints of all slots
         }
         (0..7).try_fold(0, |mask, _| Some(mask | 1 << bits.take(3)?))
     }
 }
 
-/// Sequences and frames written by hand.
+/// Builds sequence headers and frames for tests.
 #[cfg(test)]
 pub(super) mod by_hand {
     use super::super::roles::by_hand::bits;
@@ -278,7 +280,7 @@ pub(super) mod by_hand {
         [&[kind << 3 | 2, payload.len() as u8], payload].concat()
     }
 
-    /// A sequence header with order hints of seven bits; `timing`: with a decoder model and presentation times.
+    /// A sequence header with 7-bit order hints; `timing`: with a decoder model and presentation times.
     pub fn sequence_header(timing: bool, numbered: bool) -> Vec<u8> {
         let model = ["1", &"0".repeat(64), "0", "1 00111", &"0".repeat(32), "00011 00100"].concat();
         let point = if timing { ["1", &"0".repeat(17)].concat() } else { String::new() };
@@ -294,7 +296,7 @@ pub(super) mod by_hand {
         unit(1, &bits(&text.concat()))
     }
 
-    /// An inter frame of that sequence: shown, kept in the slots `fills`, and referring to the slots `of`.
+    /// A shown inter frame of that sequence that fills the slots `fills` and refers to the slots `of`.
     pub fn frame(timing: bool, fills: u8, of: [u8; 7]) -> Vec<u8> {
         let time = if timing { "00000" } else { "" };
         let removal = if timing { "1 0000" } else { "" };
@@ -304,12 +306,12 @@ pub(super) mod by_hand {
         unit(6, &bits(&text.concat()))
     }
 
-    /// A key frame that is shown.
+    /// A shown key frame.
     pub fn key() -> Vec<u8> {
         unit(6, &bits("0 00 1 0 0 0 0"))
     }
 
-    /// Shows a slot again.
+    /// Shows the frame in a slot again.
     pub fn again(slot: u8) -> Vec<u8> {
         unit(3, &bits(&format!("1 {slot:03b}")))
     }

@@ -1,6 +1,6 @@
-//! In: a byte source.
-//! Out: its index, from sample tables where the container has usual ones, else from one pass.
-//! Never: an index without frames: that is an error which says what was found instead.
+//! Builds the index of a source: from the sample tables of ordinary MP4/MOV files, otherwise from a scan of
+//! all packets.
+//! A video without frames is an error that describes what was found instead.
 
 use std::sync::Arc;
 
@@ -18,50 +18,51 @@ use crate::media::{CodecKind, StreamInfo};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
-/// Bytes read of a packet to see its first slice; more is read in the rare case that this is not enough.
+/// Bytes read of a packet to find its first slice; more are read in the rare case that these do not suffice.
 const HEAD: usize = 1024;
 const LONG_HEAD: usize = 1 << 16;
-/// Bytes read of a packet that is no key packet: its first slice comes first, as a rule.
+/// Bytes read of a packet that is not a keyframe: its first slice usually comes first.
 const SHORT_HEAD: usize = 64;
-/// Packets beyond this are looked at only where there is memory for that.
+/// Packets larger than this are parsed only if enough memory is available.
 const LARGE: usize = 1 << 20;
-/// Packets whose heads a source is told of together.
+/// Packets whose first bytes are announced to a source together.
 const ANNOUNCED: usize = 128;
 
-/// Builds the index of a file's default video stream: [`build_stream`] without a wish.
+/// Builds the index of a file's default video stream: [`build_stream`] without a requested stream.
 pub fn build(
     source: &Arc<dyn ByteSource>,
     limits: &Limits,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
-    build_stream(source, None, limits, watch)
+    build_stream(source, None, limits, interrupt)
 }
 
-/// Builds the index of the video stream with index `stream` among all streams of the file, or of the one that libavformat takes
-/// for the best. `watch` is called for every packet that is read; an error from it stops the work.
+/// Builds the index of the video stream with index `stream` among all streams of the file, or of the one that
+/// libavformat considers the best. `interrupt` is called for every packet read; an error from it stops the
+/// work.
 pub fn build_stream(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
     limits: &Limits,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let limits = &limits.within(source.len());
     if let Some(mut track) = mp4::read(source, stream, limits)? {
         let streams = std::mem::take(&mut track.streams);
-        if let Some(index) = from_tables(source, track, watch)? {
+        if let Some(index) = from_tables(source, track, interrupt)? {
             return Ok(VideoIndex { streams, ..index });
         }
     }
-    from_scan(source, stream, limits, watch)
+    from_scan(source, stream, limits, interrupt)
 }
 
-/// The index of a video by one pass over all its packets, whatever the container: the twin that sample tables are
-/// held against.
+/// Builds the index of a video in one pass over all its packets, whatever the container. It also serves as
+/// the reference that the index from sample tables is tested against.
 pub fn from_scan(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
     limits: &Limits,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let mut looks: Vec<(Look, Option<Parsed>)> = Vec::new();
@@ -72,9 +73,9 @@ pub fn from_scan(
     let mut jpeg = JpegTables::default();
     let mut padded = Vec::new();
     let track = scan::scan(source, stream, limits, |info, packet| {
-        watch()?;
+        interrupt()?;
         if packet.data().len() > LARGE {
-            // Looking at it makes lists of its units, which are at least three bytes long.
+            // Parsing it allocates lists of its units, each of which takes at least three bytes.
             check_room::<[u8; 8]>(&site, packet.data().len())?;
         }
         let (looker, parser) = match &mut readers {
@@ -86,11 +87,11 @@ pub fn from_scan(
             }
         };
         let mut look = looker.look(packet.data(), packet.is_key());
-        // A codec that keeps nothing from picture to picture: a key flag that is missing says nothing.
+        // A codec without state between pictures can start at any packet, even one without a key flag.
         if look.shown && stands_alone(&info.params) {
             look.start = Start::Open;
         }
-        // A palette or new configuration beside a packet stays in force for all packets after it.
+        // A palette or new configuration in a packet's side data applies to all later packets.
         stateful |= packet.has_decoder_side_data();
         let borrows = info.params.codec.name == "mjpeg" && !jpeg.stand_alone(packet.data());
         if (stateful || borrows) && !looks.is_empty() {
@@ -122,15 +123,15 @@ pub fn from_scan(
     let direct = packets.iter().all(|p| p.offset.is_some());
     let known =
         packets.into_iter().zip(looks).map(|(fact, (look, parsed))| Known { fact, look, parsed }).collect();
-    let index = finish(source, container, info, known, direct, carried, watch)?;
+    let index = finish(source, container, info, known, direct, carried, interrupt)?;
     Ok(VideoIndex { damaged_units, streams, ..index })
 }
 
-/// What packets leave behind for decoders that start later in the stream.
+/// Data from earlier packets that a decoder starting later in the stream needs.
 #[derive(Default)]
 struct Carried {
     sets: Option<ParameterSets>,
-    /// The encoder's note of the first packet.
+    /// The x264 user data SEI message of the first packet.
     note: Vec<u8>,
     preambles: Vec<(u32, Vec<u8>)>,
 }
@@ -141,7 +142,7 @@ impl Carried {
         Self { sets, note: looker.preamble(first), preambles: Vec::new() }
     }
 
-    /// Takes note of packet `at`, or of as much of it as was read.
+    /// Records packet `at`, of which `data` may be only the first bytes.
     fn pass(&mut self, at: u32, start: Start, data: &[u8]) {
         if at > 0 && start != Start::No {
             let sets = self.sets.as_ref().map_or_else(Vec::new, ParameterSets::missing);
@@ -155,13 +156,14 @@ impl Carried {
         }
     }
 
-    /// Whether all that was passed can be decoded as far as parameter sets go.
+    /// Whether the parameter sets seen so far include every kind that a slice requires.
     fn suffices(&self) -> bool {
         self.sets.as_ref().is_none_or(ParameterSets::suffice)
     }
 
     /// # Errors
-    /// `Malformed` for a stream that lacks what no decoder can do without, wherever it should be.
+    /// `Malformed` if neither the container nor any packet holds the headers without which no picture can be
+    /// decoded.
     fn check(&self, site: &Site, info: &StreamInfo) -> Result<()> {
         let unsized_ = info.params.width == 0 || info.params.height == 0;
         let lacks = match info.params.codec.kind {
@@ -179,13 +181,13 @@ impl Carried {
     }
 }
 
-/// Decode indices in the order in which a decoder shows their pictures, by decoding the whole video once. For the
-/// few streams that neither have timestamps nor tell their order in headers that are read here (VC-1 in ASF, raw
-/// H.264 with order resets).
+/// Returns decode indices in the order in which a decoder outputs their pictures, by decoding the whole video
+/// once. Used for the few streams that have neither timestamps nor headers parsed here that give the order
+/// (VC-1 in ASF, raw H.264 with order count resets).
 fn decoded_order(
     source: &Arc<dyn ByteSource>,
     info: &StreamInfo,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<DecodeIndex>> {
     let mut demuxer = Demuxer::open(source.clone(), true, Some(info.stream))?;
     let mut decoder = Decoder::open(&Site::file(source.name()), &info.params, 1)?;
@@ -193,11 +195,12 @@ fn decoded_order(
     let mut order = Vec::new();
     let mut more = true;
     for at in 0.. {
-        watch()?;
+        interrupt()?;
         more = more && demuxer.next_packet(&mut packet)?;
         if more {
-            packet.set_tie(DecodeIndex(at));
-            // A damaged packet shows nothing here and is an error when its frame is asked for; an empty one would be the end.
+            packet.set_packet_index(DecodeIndex(at));
+            // A damaged packet outputs nothing here and causes an error when its frame is requested. An empty
+            // packet would signal the end of the stream.
             if !packet.data().is_empty() {
                 let _ = decoder.send(&packet);
             }
@@ -205,7 +208,7 @@ fn decoded_order(
             decoder.drain();
         }
         while let Ok(Received::Frame) = decoder.receive(&mut frame) {
-            order.extend(frame.tie(false));
+            order.extend(frame.packet_index(false));
         }
         if !more {
             break;
@@ -214,9 +217,10 @@ fn decoded_order(
     Ok(order)
 }
 
-/// Tries key packets of codecs whose headers are not read here: some muxers mark predicted pictures as key (H.263).
+/// Checks keyframes of codecs whose headers are not parsed here: some muxers mark predicted pictures as
+/// keyframes (H.263).
 struct KeyCheck {
-    /// `None` where the codec cannot be decoded at all; then nothing can be decoded wrongly either.
+    /// `None` if no decoder supports the codec; then no frame can be decoded incorrectly either.
     decoder: Option<Decoder>,
     frame: Frame,
 }
@@ -231,7 +235,7 @@ impl KeyCheck {
         Ok(Self { decoder, frame: Frame::new() })
     }
 
-    /// Whether a packet decodes to an intra picture, without a complaint, by itself.
+    /// Whether a packet by itself decodes to an intra picture without a decoder error.
     fn stands_alone(&mut self, packet: &Packet) -> bool {
         let Some(decoder) = &mut self.decoder else { return true };
         decoder.flush();
@@ -245,7 +249,8 @@ impl KeyCheck {
     }
 }
 
-/// Parsers are consulted only for what timestamps cannot tell: fields, and order where timestamps are missing.
+/// Opens a parser, which is needed only for what timestamps do not give: fields, and the order if timestamps
+/// are missing.
 fn open_parser(site: &Site, info: &StreamInfo) -> Result<Option<Parser>> {
     match info.params.codec.kind {
         CodecKind::H264 | CodecKind::Hevc => Parser::open(site, &info.params),
@@ -253,56 +258,60 @@ fn open_parser(site: &Site, info: &StreamInfo) -> Result<Option<Parser>> {
     }
 }
 
-/// The index of an MP4/MOV from its sample tables and the first bytes of some packets. `None`: scan it instead.
+/// Builds the index of an MP4/MOV file from its sample tables and the first bytes of some packets. Returns
+/// `None` if the file must be scanned instead.
 fn from_tables(
     source: &Arc<dyn ByteSource>,
     track: Track,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<Option<VideoIndex>> {
     let Track { container, info, packets, .. } = track;
     let kind = info.params.codec.kind;
-    // VP8 has hidden frames and MPEG-4 empty ones, which tables do not tell. Of the others only what begins a group matters, unless
-    // parameter sets come between packets: one that changes behind a key packet is in force at the next.
+    // Sample tables show neither VP8's hidden frames nor MPEG-4's empty packets. For other codecs only
+    // keyframes matter, unless parameter sets occur in band: a set that changes after a keyframe is in force
+    // at the next one.
     let in_band = [*b"avc3", *b"hev1"].map(u32::from_le_bytes).contains(&info.params.tag);
     let every = in_band || matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg4);
-    let mut heads = Heads::read(source, &info, &packets, every, watch)?;
+    let mut heads = Heads::read(source, &info, &packets, every, interrupt)?;
     let have_sets = |heads: &Heads| heads.carried.sets.as_ref().is_some_and(ParameterSets::are_in_band);
     if !every && heads.as_ref().is_some_and(have_sets) {
-        heads = Heads::read(source, &info, &packets, true, watch)?;
+        heads = Heads::read(source, &info, &packets, true, interrupt)?;
     }
     let Some(Heads { known, carried }) = heads else { return Ok(None) };
-    // Another sequence may consist of fields, each in a sample of its own.
+    // A new sequence parameter set may introduce fields, each in a sample of its own.
     let changes = carried.sets.as_ref().is_some_and(ParameterSets::changed);
-    // Where times do not tell the order, each picture's header must.
+    // If timestamps do not give the presentation order, every picture's header must be parsed.
     let orders = !matches!(kind, CodecKind::H264 | CodecKind::Hevc) || times_tell_order(&known);
-    // Packets that show nothing in between are the signs of pictures that are packed with others, which a head does not show.
+    // Packets that are not empty but show nothing indicate a packed bitstream, where other packets hold
+    // several pictures. The first bytes of a packet do not show these.
     let packed = kind == CodecKind::Mpeg4 && known.iter().any(|k| !k.look.shown && k.fact.size > 0);
     if changes || packed || !orders || !carried.suffices() {
         return Ok(None);
     }
-    // Times that follow the packets where pictures do not, as in an AVI copied to an MP4.
+    // Timestamps may follow decode order although pictures are reordered, as in an AVI remuxed to MP4.
     if kind == CodecKind::H264 && follows_packets(&known) && has_b_pictures(source, &info, &packets)? {
         return Ok(None);
     }
-    drop(packets); // there may be many, and the tables come beside them
-    finish(source, container, info, known, true, carried, watch).map(Some)
+    drop(packets); // large; freed before the tables are allocated
+    finish(source, container, info, known, true, carried, interrupt).map(Some)
 }
 
-/// What the heads of an MP4/MOV's packets say.
+/// Results of parsing the first bytes of an MP4/MOV file's packets.
 struct Heads {
     known: Vec<Known>,
     carried: Carried,
 }
 
 impl Heads {
-    /// Reads the heads of key packets, and those up to the first start: tables may mark packets as key that are not, and leave others
-    /// out. Or the heads of `every` packet. `None` where heads do not tell enough.
+    /// Reads the first bytes of keyframes, and of all packets up to the first start, because sample tables
+    /// may mark packets as keyframes that are not, and omit others. With `every`, reads those of all packets.
+    /// Returns `None` if the first bytes do not suffice.
     fn read(
         source: &Arc<dyn ByteSource>,
         info: &StreamInfo,
         packets: &[PacketFact],
         every: bool,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Self>> {
         let kind = info.params.codec.kind;
         let mut looker = Looker::new(kind, &info.params.extradata);
@@ -319,21 +328,22 @@ impl Heads {
                 }
                 met += 1;
             }
-            // Payload is looked at where a key flag could lie, and where the first start's leading pictures may be lost.
+            // Reads the payload where the key flag may be wrong, and of leading pictures of the first start,
+            // which may be undecodable.
             let leads =
                 matches!((first_start, fact.pts), (Some((order, Start::Open)), Some(pts)) if pts < order);
             let wanted = every || fact.key || first_start.is_none() || (leads && kind == CodecKind::Hevc);
             let look = if fact.size == 0 {
                 looker.look(&[], fact.key)
             } else if wanted {
-                watch()?;
+                interrupt()?;
                 let begins = fact.key || first_start.is_none();
                 let Some(look) = look_at(source, &mut looker, &fact, begins, &mut head)? else {
-                    return Ok(None); // what it shows lies behind a long preface: all of it must be read
+                    return Ok(None); // the picture follows a long prefix: the whole packet must be read
                 };
                 if !std::mem::replace(&mut begun, true) {
                     if kind == CodecKind::H264 && !declares_frames_only(&info.params.extradata, &head) {
-                        return Ok(None); // a sample may be one field of two: only its own header says so
+                        return Ok(None); // a sample may be one field, which only its slice header shows
                     }
                     carried = Carried::begin(&looker, info, &head);
                 }
@@ -347,12 +357,12 @@ impl Heads {
             }
             known.push(Known { fact, look, parsed: None });
         }
-        // Without an exact start at the head of the table, packets before the first one matter: see them all.
+        // Without any exact start, the file must be scanned.
         Ok(first_start.map(|_| Self { known, carried }))
     }
 }
 
-/// Whether there are B pictures among the first of an H.264 stream.
+/// Whether the first pictures of an H.264 stream include B pictures.
 fn has_b_pictures(source: &Arc<dyn ByteSource>, info: &StreamInfo, packets: &[PacketFact]) -> Result<bool> {
     const FIRST: usize = 16;
     let mut looker = Looker::new(info.params.codec.kind, &info.params.extradata);
@@ -365,7 +375,7 @@ fn has_b_pictures(source: &Arc<dyn ByteSource>, info: &StreamInfo, packets: &[Pa
     Ok(false)
 }
 
-/// Reads as much of a packet as tells what it is. `None` where that is too much.
+/// Reads as many bytes of a packet as are needed to classify it. Returns `None` if these are too many.
 fn look_at(
     source: &Arc<dyn ByteSource>,
     looker: &mut Looker,
@@ -374,7 +384,7 @@ fn look_at(
     head: &mut Vec<u8>,
 ) -> Result<Option<Look>> {
     let size = fact.size as usize;
-    // A packet that the file is too short to hold is an error when its frame is asked for, not here.
+    // A packet that extends past the end of the file causes an error when its frame is requested, not here.
     let present = fact.offset.is_some_and(|o| o.saturating_add(u64::from(fact.size)) <= source.len());
     let of_units = matches!(looker.kind(), CodecKind::H264 | CodecKind::Hevc);
     let mut look = Look::default();
@@ -383,7 +393,7 @@ fn look_at(
         read_head(source, fact, most, head)?;
         look = looker.look(head, fact.key);
         look.shown |= !present;
-        // Messages and metadata may come before the picture.
+        // SEI messages and metadata may precede the picture.
         let is_late = match looker.kind() {
             CodecKind::Av1 => fact.key && look.start == Start::No,
             _ => !look.shown,
@@ -395,12 +405,13 @@ fn look_at(
     if of_units && !look.shown && size > LONG_HEAD {
         return Ok(None);
     }
-    // The frames of a VP9 packet are listed at its end; one of them is shown.
+    // A VP9 superframe index is at the end of the packet; one of its frames is shown.
     look.shown |= looker.kind() == CodecKind::Vp9 && head.len() < size;
     Ok(Some(look))
 }
 
-/// Tells the source of the heads of the next packets that are looked at. `again`: half of them were told of before, and are left out.
+/// Announces to the source the first bytes of the packets that are read next. `again`: the first half of them
+/// was announced before and is skipped.
 fn announce_heads(source: &Arc<dyn ByteSource>, packets: &[PacketFact], every: bool, again: bool) {
     let skipped = if again { ANNOUNCED / 2 } else { 0 };
     let looked_at = packets.iter().filter(|fact| every || fact.key).skip(skipped).take(ANNOUNCED - skipped);
@@ -417,16 +428,17 @@ fn read_head(source: &Arc<dyn ByteSource>, fact: &PacketFact, most: usize, head:
     Ok(())
 }
 
-/// How many pictures come before one that is shown before them, at most.
+/// Returns the reorder depth: the largest number of pictures that precede a picture in decode order and
+/// follow it in presentation order.
 fn reorder(packets: &[PacketRecord]) -> u8 {
-    /// What an H.264 decoder holds at most.
-    const MOST: usize = 16;
+    /// Maximum reorder depth of an H.264 decoder.
+    const MAX: usize = 16;
     let pictures: Vec<i64> =
         packets.iter().filter(|p| p.is_frame() && !p.is_part()).map(|p| p.order).collect();
     let ahead = |(n, order): (usize, &i64)| {
-        pictures[n.saturating_sub(2 * MOST)..n].iter().filter(|before| *before > order).count()
+        pictures[n.saturating_sub(2 * MAX)..n].iter().filter(|before| *before > order).count()
     };
-    pictures.iter().enumerate().map(ahead).max().unwrap_or(0).min(MOST) as u8
+    pictures.iter().enumerate().map(ahead).max().unwrap_or(0).min(MAX) as u8
 }
 
 fn finish(
@@ -436,12 +448,12 @@ fn finish(
     known: Vec<Known>,
     direct: bool,
     carried: Carried,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let count = known.len();
     let Table { packets, frames, end_pts, time_base } =
-        tabulate(&info, &container, known, || decoded_order(source, &info, watch))?;
+        tabulate(&info, &container, known, || decoded_order(source, &info, interrupt))?;
     info.time_base = time_base;
     if frames.is_empty() {
         let reason = match count {
@@ -453,7 +465,7 @@ fn finish(
         };
         return Err(Error::malformed(&site, reason));
     }
-    // Durations are differences of times, whoever takes them.
+    // Durations are computed as differences of times, which must not overflow.
     let begin = frames.first().map_or(0, |frame| frame.pts);
     let last = frames.last().map_or(0, |frame| frame.pts);
     if end_pts < last || end_pts.checked_sub(begin).is_none() {
@@ -470,7 +482,7 @@ fn finish(
         site,
         container,
         info,
-        streams: Vec::new(), // filled in by callers, who have them
+        streams: Vec::new(), // filled in by the callers
         packets,
         frames,
         end_pts,

@@ -1,6 +1,5 @@
-//! In: packets with their headers' facts, in decode order.
-//! Out: their presentation order, the frames and their times.
-//! Never: believes a timestamp table that leaves frames out.
+//! Derives the presentation order, the frames and their times from parsed packets in decode order.
+//! Missing or contradictory timestamps do not remove frames.
 
 use super::look::{Look, Start};
 use super::times;
@@ -13,7 +12,7 @@ use crate::index::PacketRecord;
 use crate::media::{CodecKind, StreamInfo};
 use crate::units::{DecodeIndex, TimeBase};
 
-/// All that is known of one packet.
+/// All information about one packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub fact: PacketFact,
@@ -25,12 +24,12 @@ pub(super) struct Table {
     pub packets: Vec<PacketRecord>,
     pub frames: Vec<FrameRecord>,
     pub end_pts: i64,
-    /// Unit of the frames' times.
+    /// Unit of the frame times.
     pub time_base: TimeBase,
 }
 
-/// Builds the tables of one video. `decoded_order` is asked for the decode indices in the order in which a decoder
-/// shows them, only where no header tells.
+/// Builds the tables of one video. `decoded_order` returns decode indices in a decoder's output order; it is
+/// called only if neither headers nor timestamps give the order.
 pub(super) fn tabulate(
     info: &StreamInfo,
     container: &str,
@@ -50,7 +49,7 @@ pub(super) fn tabulate(
         None => as_decoded(&mut known, &decoded_order()?),
     };
     if container == "ogg" {
-        // Pages are missing before such a packet (scripts/ffmpeg.patch); it is whole itself.
+        // Ogg pages are missing before such a packet (scripts/ffmpeg.patch); the packet itself is complete.
         known.iter_mut().for_each(|k| k.fact.after_gap |= std::mem::take(&mut k.fact.corrupt));
     }
     let starts = starts(kind, container, &known, &order);
@@ -84,19 +83,21 @@ pub(super) fn tabulate(
     Ok(Table { packets, frames, end_pts, time_base })
 }
 
-/// Packets of which a part is missing, by what the demuxer knows.
+/// Packets of which a part is missing, according to the demuxer.
 fn incomplete(kind: CodecKind, container: &str, known: &[Known], starts: &[bool]) -> Vec<bool> {
     let mut corrupt: Vec<bool> = known.iter().map(|k| k.fact.corrupt).collect();
     if container != "mpegts" {
         return corrupt;
     }
-    // What lacks a piece there is handed to a parser, which cuts it at the next start code: the flag comes with the picture that it
-    // completes, the one before, and the piece lacks in the one that follows.
+    // In MPEG-TS, libavformat passes incomplete data to a parser, which splits it at the next start code: the
+    // flag is set on the picture that this data completes, while the missing part belongs to the following
+    // picture. Both are marked.
     for n in (1..corrupt.len()).rev() {
         corrupt[n] |= corrupt[n - 1];
     }
-    // Where one recording follows another, the count of packets jumps too, and nothing is missing. Nothing depends on what lies before
-    // a start, and the decoders of these codecs notice a picture that ends early.
+    // The continuity counter also jumps where recordings are concatenated, without any loss. Marks directly
+    // before a start are therefore cleared: nothing after the start depends on those packets, and the
+    // decoders of these codecs detect a truncated picture.
     if matches!(kind, CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg12) {
         let marked = corrupt.clone();
         for n in (0..corrupt.len().saturating_sub(1)).rev() {
@@ -107,7 +108,7 @@ fn incomplete(kind: CodecKind, container: &str, known: &[Known], starts: &[bool]
     corrupt
 }
 
-/// The order in which a decoder showed the packets' pictures; packets it showed nothing of are not frames.
+/// The output order of a decoder; packets for which it output nothing are marked as not shown.
 fn as_decoded(known: &mut [Known], shown: &[DecodeIndex]) -> Vec<i64> {
     let mut order: Vec<Option<i64>> = vec![None; known.len()];
     for (place, at) in shown.iter().enumerate() {
@@ -127,7 +128,7 @@ fn as_decoded(known: &mut [Known], shown: &[DecodeIndex]) -> Vec<i64> {
         .collect()
 }
 
-/// Packets that hold the second field of the picture begun by the packet before.
+/// Packets that hold the second field of the picture in the preceding packet.
 fn second_fields(kind: CodecKind, known: &[Known]) -> Vec<bool> {
     let mut open: Option<Parsed> = None;
     known
@@ -146,24 +147,27 @@ fn second_fields(kind: CodecKind, known: &[Known]) -> Vec<bool> {
         .collect()
 }
 
-/// Whether a container has presentation times. AVI and raw streams have none; what libavformat makes up for some of their packets
-/// contradicts the others.
+/// Whether a container stores presentation times. AVI and raw streams do not; the times that libavformat
+/// generates for some of their packets contradict the others.
 fn stores_times(container: &str) -> bool {
     !["avi", "mpegvideo", "m4v", "h264", "hevc", "obu", "av1", "mjpeg"].contains(&container)
 }
 
-/// Pictures that a decoder holds back at most (H.264 A.3.1, HEVC A.4.2): no picture is shown after more that follow it.
-pub(super) const MOST_REORDERED: usize = 16;
+/// Maximum reorder depth (H.264 A.3.1, HEVC A.4.2): at most this many of the pictures decoded before a
+/// picture are shown after it.
+pub(super) const MAX_REORDERED: usize = 16;
 
-/// A number per packet that grows with presentation time; `None` where headers do not tell it.
+/// Returns numbers that increase in presentation order, one per packet; `None` if headers do not give the
+/// order.
 fn presentation_order(info: &StreamInfo, container: &str, known: &[Known]) -> Option<Vec<i64>> {
     let as_stored = || Some((0..known.len() as i64).collect());
     let timed = stores_times(container) && times_tell_order(known);
     match info.params.codec.kind {
-        // Each packet's head says its place; times may follow the packets where pictures do not, as in an AVI copied to an MP4.
+        // Each packet's picture type gives its position; timestamps may follow decode order although pictures
+        // are reordered, as in an AVI remuxed to MP4.
         CodecKind::Mpeg4 | CodecKind::Mpeg12 => return Some(by_picture_kind(known)),
         CodecKind::H264 | CodecKind::Hevc if timed && follows_packets(known) => {
-            // A count that was reset in between would move whole stretches.
+            // A count reset in between would move whole ranges of pictures.
             let counted = by_picture_order_count(known).filter(|order| !goes_far_back(order));
             return counted.or_else(as_stored);
         }
@@ -175,51 +179,53 @@ fn presentation_order(info: &StreamInfo, container: &str, known: &[Known]) -> Op
     }
     match info.params.codec.kind {
         CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(known),
-        // No reordering in these.
+        // These codecs do not reorder.
         CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => as_stored(),
         CodecKind::Other if is_intra_only(&info.params) => as_stored(),
-        // Whether the codec reorders is not known here; times that grow from packet to packet say that this stream does not.
+        // Whether the codec reorders is unknown here; times that increase in decode order show that this
+        // stream does not.
         CodecKind::Other if follows_packets(known) => as_stored(),
         CodecKind::Other | CodecKind::Still | CodecKind::Mpeg4 | CodecKind::Mpeg12 => None,
     }
 }
 
-/// Whether a number is smaller than more of those shortly before it than a decoder can hold back.
+/// Whether a number is smaller than more of those shortly before it than the maximum reorder depth allows.
 fn goes_far_back(numbers: &[i64]) -> bool {
     let is_far = |(n, number): (usize, &i64)| {
-        let before = &numbers[n.saturating_sub(2 * MOST_REORDERED)..n];
-        before.iter().filter(|before| *before > number).count() > MOST_REORDERED
+        let before = &numbers[n.saturating_sub(2 * MAX_REORDERED)..n];
+        before.iter().filter(|before| *before > number).count() > MAX_REORDERED
     };
     numbers.iter().enumerate().any(is_far)
 }
 
-/// Whether the container's times, all of which are there, grow from packet to packet.
+/// Whether every shown packet has a presentation time and these times increase in decode order.
 pub(super) fn follows_packets(known: &[Known]) -> bool {
     shown_times(known).collect::<Option<Vec<i64>>>().is_some_and(|times| times.is_sorted())
 }
 
-/// The container's times of packets that show a picture, in decode order.
+/// The container's presentation times of packets that show a picture, in decode order.
 fn shown_times(known: &[Known]) -> impl Iterator<Item = Option<i64>> + '_ {
     known.iter().filter(|k| k.look.shown).map(|k| k.fact.pts)
 }
 
-/// Whether the container's presentation times alone say in which order pictures are shown: each picture has one, no two have the
-/// same, and none lies before more pictures than a decoder can hold back, as where one recording follows another. Where they do
-/// not, the codec's own order counts, as it does in a decoder.
+/// Whether the container's presentation times suffice to order the pictures: each picture has one, no two are
+/// equal, and none precedes more earlier-decoded pictures than a decoder can hold back, as happens where
+/// recordings are concatenated. Otherwise the codec's own order is used, as in a decoder.
 pub(super) fn times_tell_order(known: &[Known]) -> bool {
     let Some(times) = shown_times(known).collect::<Option<Vec<i64>>>() else { return false };
     if goes_far_back(&times) {
         return false;
     }
-    // Hidden by an edit list: they may share the time of the first one that is shown.
+    // Pictures hidden by an edit list are excluded: they may have the same time as the first shown one.
     let mut times: Vec<i64> =
         known.iter().filter(|k| k.look.shown && !k.fact.discard).filter_map(|k| k.fact.pts).collect();
     times.sort_unstable();
     times.windows(2).all(|w| w[0] < w[1])
 }
 
-/// H.264/HEVC: the count grows in presentation order and starts anew at each closed random access point. It may also
-/// start anew in between (memory management command 5), which shows as a count that comes twice: `None`.
+/// H.264/HEVC: the count increases in presentation order and restarts at each closed random access point. It
+/// may also restart in between (memory management control operation 5), which shows as a duplicate count:
+/// then `None`.
 fn by_picture_order_count(known: &[Known]) -> Option<Vec<i64>> {
     let mut epoch = 0i64;
     let order = known
@@ -237,7 +243,7 @@ fn by_picture_order_count(known: &[Known]) -> Option<Vec<i64>> {
     shown.windows(2).all(|w| w[0] < w[1]).then_some(order)
 }
 
-/// MPEG-1/2/4: a B picture is shown at once, any other when the next non-B picture arrives.
+/// MPEG-1/2/4: a B picture is shown at once, any other picture when the next non-B picture arrives.
 fn by_picture_kind(known: &[Known]) -> Vec<i64> {
     let mut order = vec![0; known.len()];
     let mut next = 0;
@@ -256,15 +262,17 @@ fn by_picture_kind(known: &[Known]) -> Vec<i64> {
     order
 }
 
-/// Where decoding may start.
+/// Packets at which decoding may start.
 fn starts(kind: CodecKind, container: &str, known: &[Known], order: &[i64]) -> Vec<bool> {
     let mut starts: Vec<bool> =
         known.iter().map(|k| matches!(k.look.start, Start::Open | Start::Closed)).collect();
     let first = starts.iter().position(|&s| s);
     let before = first.unwrap_or(known.len());
-    // Pictures before the first exact start: a decoder gets going at a soft one, and so do we, at the beginning only.
+    // Before the first exact start, an inexact one is used, as in a decoder, but only at the beginning of the
+    // stream.
     let soft = known[..before].iter().position(|k| k.look.start == Start::Soft);
-    // Of codecs whose headers are not read. A file with tables begins with its stream, whatever its key flags say.
+    // For codecs whose headers are not parsed: a file with tables begins with its stream, regardless of key
+    // flags.
     let begins = first.is_none() || container == "avi" || container.contains("mp4");
     let soft = soft.or((begins && kind == CodecKind::Other && !known.is_empty()).then_some(0));
     if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
@@ -273,18 +281,19 @@ fn starts(kind: CodecKind, container: &str, known: &[Known], order: &[i64]) -> V
     starts
 }
 
-/// Pictures that come before a start on screen and behind it in the file, up to the next start: they may refer to what lies before it.
+/// Leading pictures of a start: they follow it in decode order, up to the next start, and precede it in
+/// presentation order. They may refer to pictures before the start.
 fn leading(kind: CodecKind, known: &[Known], order: &[i64], start: usize, end: usize) -> Vec<usize> {
     let behind = start + 1..end;
     match kind {
-        // HEVC says of each whether it can be decoded.
+        // HEVC marks each leading picture as decodable (RADL) or not (RASL).
         CodecKind::Hevc
             if known[start].look.breaks_link
                 || known[behind.clone()].iter().any(|k| k.look.skipped_after_start) =>
         {
             behind.filter(|&n| known[n].look.skipped_after_start).collect()
         }
-        // B pictures before the next picture that others refer to, whatever times say.
+        // B pictures before the next reference picture, regardless of timestamps.
         CodecKind::Mpeg12 | CodecKind::Mpeg4 => {
             behind.take_while(|&n| !known[n].look.shown || known[n].look.bidirectional).collect()
         }
@@ -292,7 +301,7 @@ fn leading(kind: CodecKind, known: &[Known], order: &[i64], start: usize, end: u
     }
 }
 
-/// Packets whose pictures no decoder can show: they refer to what the file does not hold.
+/// Packets whose pictures no decoder can show, because they refer to pictures that are not in the file.
 fn undecodable(kind: CodecKind, known: &[Known], order: &[i64], starts: &[bool]) -> Vec<bool> {
     let mut hidden = vec![false; known.len()];
     let Some(first) = starts.iter().position(|&s| s) else { return vec![true; known.len()] };
@@ -310,8 +319,8 @@ fn undecodable(kind: CodecKind, known: &[Known], order: &[i64], starts: &[bool])
     hidden
 }
 
-/// Frames in presentation order with their times, the time at which the last one ends, and into how many parts these times divide
-/// the stream's tick.
+/// Returns the frames in presentation order, the end time of the last one, and the number of parts into which
+/// these times divide the stream's tick.
 fn frames(
     info: &StreamInfo,
     container: &str,
@@ -329,7 +338,7 @@ fn frames(
         .or_else(|| times.windows(2).last().and_then(|w| w[1].checked_sub(w[0])))
         .or_else(|| info.frame_rate.map(|r| frame_ticks(info, r)))
         .unwrap_or(0);
-    // Empty packets behind the last frame keep it on screen.
+    // Empty packets after the last frame extend its duration.
     let empty = known.iter().rev().take_while(|k| k.fact.size == 0 && !k.fact.discard);
     let kept = empty.fold(0i64, |sum, k| sum.saturating_add(in_parts(k.fact.duration.max(0))));
     let end = times.last().map_or(0, |t| t.saturating_add(last_duration).saturating_add(kept));
@@ -338,10 +347,12 @@ fn frames(
     (frames, end, parts)
 }
 
-/// Parts of a tick, where a clock is too coarse to tell frames with equal times apart: often one tick is one frame.
+/// Parts per tick, used if the time base is too coarse to separate frames with equal times: often one tick is
+/// one frame.
 const FINE: u32 = 1000;
 
-/// When each of the shown packets, in presentation order, is shown, in ticks or in parts of them.
+/// Returns the times of the shown packets, given in presentation order, and the number of parts per tick that
+/// they use.
 fn times_of(info: &StreamInfo, container: &str, known: &[Known], shown: &[usize]) -> (Vec<i64>, u32) {
     let facts: Vec<&PacketFact> = shown.iter().map(|&n| &known[n].fact).collect();
     let rate = info.frame_rate.unwrap_or((25, 1));
@@ -363,7 +374,7 @@ fn times_of(info: &StreamInfo, container: &str, known: &[Known], shown: &[usize]
         }
         return (times::repaired(&given, &durations, step, true).unwrap_or_default(), 1);
     }
-    // No presentation time at all: the decoding times, sorted, count the same frames.
+    // Without any presentation time: the sorted decoding times belong to the same frames.
     let decoding_times = facts.iter().map(|fact| fact.dts).collect::<Option<Vec<i64>>>();
     if let Some(mut times) = decoding_times.filter(|times| !times.is_empty()) {
         times.sort_unstable();

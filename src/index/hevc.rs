@@ -1,6 +1,6 @@
-//! In: HEVC packets. Out: the one picture that each holds, and what else in it outlasts the packet.
-//! ITU-T H.265 7.3.1, 7.4.2.2.
-//! Never: understands layers above the base, or more than one picture in a packet: that is not plain.
+//! Parses HEVC packets: their picture, parameter sets and SEI messages with lasting effect (ITU-T H.265
+//! 7.3.1, 7.4.2.2).
+//! Packets with layers above the base layer or with several pictures are not plain.
 
 pub(super) mod sets;
 pub(super) mod slice;
@@ -8,7 +8,7 @@ pub(super) mod slice;
 use super::look::sei_messages;
 use super::nal::{unescaped, units, Framing};
 
-/// Whether a unit is a sequence parameter set that leaves out columns on the left or rows at the top.
+/// Whether a NAL unit is an SPS with a crop offset on the left or top.
 pub(super) fn set_crops_its_begin(unit: &[u8]) -> bool {
     const SEQUENCE_SET: u8 = 33;
     let mut sets = sets::Sets::default();
@@ -18,19 +18,19 @@ pub(super) fn set_crops_its_begin(unit: &[u8]) -> bool {
     sets.crops_its_begin()
 }
 
-/// What a packet holds.
+/// Contents of a packet.
 #[derive(Debug, Default)]
 pub(super) struct Access<'a> {
-    /// First slice segment of the picture, as a unit; `None` where the packet has no slice.
+    /// First slice segment of the picture, as a NAL unit; `None` if the packet has no slice.
     pub slice: Option<&'a [u8]>,
     /// NAL unit type of all slices.
     pub kind: u8,
     pub temporal: u8,
-    /// Nothing but one whole picture of the base layer and units that are understood.
+    /// It holds exactly one whole picture of the base layer, and no NAL unit types that are not understood.
     pub plain: bool,
     /// Parameter sets of the base layer.
     pub sets: Vec<&'a [u8]>,
-    /// A message that changes later pictures.
+    /// It holds an SEI message that changes later pictures.
     pub lasts: bool,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Access<'a> {
         this
     }
 
-    /// `None` if the unit makes the packet unusual.
+    /// Returns `None` if the unit makes the packet unusual.
     fn take(&mut self, unit: &'a [u8]) -> Option<()> {
         let (head, body) = unit.split_at_checked(2)?;
         let kind = head[0] >> 1 & 63;
@@ -65,7 +65,7 @@ impl<'a> Access<'a> {
             }
             32..=34 => self.sets.push(unit),
             39 | 40 => self.lasts |= lasts(unit),
-            // Delimiters, fillers, and Dolby Vision's metadata, which touches no picture.
+            // Delimiters, filler data, and Dolby Vision metadata, which does not affect decoding.
             35 | 38 | 62 => {}
             _ => return None,
         }
@@ -73,8 +73,9 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Whether an SEI message changes later pictures: film grain, which libavcodec draws until it is told otherwise, in
-/// its own message or as AV1's in ITU-T T.35, and recovery points.
+/// Whether an SEI message changes later pictures: a recovery point, or film grain, which libavcodec applies
+/// until it is canceled and which has a message type of its own or is carried as AV1 film grain in ITU-T
+/// T.35.
 fn lasts(unit: &[u8]) -> bool {
     const RECOVERY_POINT: u32 = 6;
     const FILM_GRAIN: u32 = 19;
@@ -88,7 +89,7 @@ fn lasts(unit: &[u8]) -> bool {
     })
 }
 
-/// Parameter sets and slices written by hand.
+/// Builds parameter sets and slices for tests.
 #[cfg(test)]
 pub(super) mod by_hand {
     use super::super::roles::by_hand::{bits, ue};
@@ -97,7 +98,7 @@ pub(super) mod by_hand {
         [&[kind << 1, temporal + 1], &bits(text)[..]].concat()
     }
 
-    /// A packet, its units behind lengths of two bytes.
+    /// A packet of units with two-byte length prefixes.
     pub fn packet(units: &[Vec<u8>]) -> Vec<u8> {
         units.iter().flat_map(|u| [&(u.len() as u16).to_be_bytes(), &u[..]].concat()).collect()
     }
@@ -114,7 +115,8 @@ pub(super) mod by_hand {
         out
     }
 
-    /// A sequence whose order counts have 4 bits, with those reference sets (as text); `long`: with long-term ones.
+    /// An SPS with 4-bit picture order counts and those reference picture sets (as text); `long`: with
+    /// long-term references.
     pub fn sequence(reference_sets: &[&str], long: bool) -> Vec<u8> {
         let coded = ["1", &ue(0).repeat(16)].concat();
         let predicted = ["0", &ue(0)].concat().repeat(5 + 6 + 6 + 2);
@@ -140,12 +142,12 @@ pub(super) mod by_hand {
         unit(33, 0, &text.concat())
     }
 
-    /// A picture parameter set; slices carry `extra` bits more.
+    /// A PPS; slice headers carry `extra` additional bits.
     pub fn picture_set(extra: u32) -> Vec<u8> {
         unit(34, 0, &[&ue(0), &ue(0), "0 1", &format!("{extra:03b}"), "1"].concat())
     }
 
-    /// First slice of a picture. `references`: what follows the order count, as text.
+    /// First slice of a picture. `references`: the bits after the picture order count, as text.
     pub fn slice(kind: u8, temporal: u8, lsb: u32, references: &str) -> Vec<u8> {
         let random_access = if kind >= 16 { "0" } else { "" };
         let order = if kind == 19 { String::new() } else { format!("{lsb:04b} {references}") };
@@ -154,7 +156,7 @@ pub(super) mod by_hand {
         unit(kind, temporal, &text.concat())
     }
 
-    /// A reference set: distances before and after, each with whether the picture itself uses it.
+    /// A reference picture set: distances before and after, each with whether the picture itself uses it.
     pub fn set(first: bool, before: &[(u32, bool)], after: &[(u32, bool)]) -> String {
         let mut text = if first { String::new() } else { "0".into() };
         text += &ue(before.len() as u32);

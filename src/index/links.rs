@@ -1,18 +1,18 @@
-//! In: the packets of a stretch, in decode order. Out: those that must be decoded so that wanted ones come out exactly.
-//! From the references that pictures name in their headers, followed all the way back.
-//! Never: guesses. What is damaged, unusual or not understood gives no answer, and the roles decide.
+//! Finds the packets needed to decode pictures exactly, by following the references in slice and frame
+//! headers.
+//! Packets that are damaged, unusual or not understood give no result; then the caller uses the roles.
 
 mod av1;
 mod hevc;
 
 use crate::media::{CodecKind, CodecParams};
 
-/// Follows which pictures each picture of a stretch of packets refers to.
+/// Records which pictures each picture in a range of packets refers to.
 ///
-/// H.264 is left out on purpose: where a reference picture is missing, libavcodec sees a gap in `frame_num`.
+/// H.264 is excluded on purpose: libavcodec treats a missing reference picture as a gap in `frame_num`.
 pub struct Links {
     reader: Reader,
-    /// `None` once something was not understood.
+    /// `None` once a packet was not understood.
     pictures: Option<Vec<Picture>>,
 }
 
@@ -21,20 +21,20 @@ enum Reader {
     Av1(av1::Reader),
 }
 
-/// What one packet depends on. Places count from the beginning of the stretch.
+/// Dependencies of one packet. Indices count from the beginning of the range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Picture {
     refers: Vec<usize>,
-    /// Something in it outlasts it, whoever refers to its picture.
+    /// Something in it affects later packets, even if none refers to its picture.
     lasts: bool,
-    /// It refers to what the stretch does not hold, or in a way that is not followed.
+    /// It refers to a picture outside the range, or in a way that is not followed.
     unsound: bool,
-    /// Where order counts are derived from those of earlier pictures.
+    /// Picture order count, for codecs that derive it from those of earlier pictures.
     count: Option<hevc::Count>,
 }
 
 impl Links {
-    /// `None` for codecs (or configurations) whose references are not read.
+    /// Returns `None` for codecs whose references are not parsed.
     pub fn new(params: &CodecParams) -> Option<Self> {
         let reader = match params.codec.kind {
             CodecKind::Hevc => Reader::Hevc(Box::new(hevc::Reader::new(&params.extradata))),
@@ -44,7 +44,7 @@ impl Links {
         Some(Self { reader, pictures: Some(Vec::new()) })
     }
 
-    /// Takes note of the next packet of the stretch, in decode order, beginning with the start packet.
+    /// Records the next packet of the range in decode order; the first one is the start packet.
     pub fn note(&mut self, data: &[u8]) {
         let Some(pictures) = &mut self.pictures else { return };
         let place = pictures.len();
@@ -58,8 +58,8 @@ impl Links {
         }
     }
 
-    /// Which of the noted packets must be decoded so that `wanted` (places in the stretch) come out exactly. `None` if
-    /// anything was not understood: then decode by roles.
+    /// Returns which of the recorded packets must be decoded so that `wanted` (indices in the range) are
+    /// exact. Returns `None` if a packet was not understood: then decode by roles.
     pub fn needed(&self, wanted: &[usize]) -> Option<Vec<bool>> {
         let pictures = self.pictures.as_deref().filter(|p| !p.is_empty())?;
         let lasting = (0..pictures.len()).filter(|&place| pictures[place].lasts);

@@ -1,6 +1,6 @@
-//! In: a packet's payload (its first bytes will do for most codecs). Out: may decoding start here, is a picture shown.
-//! From the codec's own headers, since containers' key flags are wrong often enough.
-//! Never: looks further than the first slice.
+//! Parses a packet's headers to find random access points and shown pictures, because container key flags are
+//! unreliable.
+//! Reads no further than the first slice; for most codecs the first bytes of the packet suffice.
 
 use std::collections::VecDeque;
 
@@ -10,30 +10,33 @@ use crate::media::CodecKind;
 /// Whether decoding may start at a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// No.
+    /// Decoding cannot start here.
     No,
-    /// Not exactly, but a decoder gets going here: used only where a stream has nothing better before it.
+    /// Decoding from here is not exact, but a decoder starts to output pictures; used only before the first
+    /// exact start.
     Soft,
-    /// Exactly, for every picture shown at or after it; pictures shown before it may need earlier ones.
+    /// Decoding from here is exact for every picture shown at or after this one; leading pictures may need
+    /// earlier pictures.
     Open,
-    /// Exactly, and no later packet refers to anything before it.
+    /// Decoding from here is exact, and no later packet refers to anything before it.
     Closed,
 }
 
-/// What a packet's headers say.
+/// Properties found in a packet's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Whether decoding may start here.
     pub start: Start,
-    /// A picture of this packet is shown (VP8/VP9 have hidden ones, MPEG-4 empty ones).
+    /// A picture of this packet is shown (VP8 and VP9 have hidden frames, MPEG-4 has empty packets).
     pub shown: bool,
-    /// Refers to pictures before the random access point it follows (HEVC RASL): lost when decoding starts there.
+    /// It refers to pictures before the preceding random access point (HEVC RASL) and cannot be decoded from
+    /// there.
     pub skipped_after_start: bool,
-    /// A random access point whose leading pictures are never shown, even in sequence: of HEVC (BLA) those that are RASL, of
-    /// MPEG-1/2 (`broken_link`) the B pictures.
+    /// A random access point whose leading pictures are never shown, even in sequential decoding: the RASL
+    /// pictures of an HEVC BLA picture, the B pictures after an MPEG-1/2 `broken_link`.
     pub breaks_link: bool,
-    /// The picture is bidirectional. In MPEG-1/2/4 it is shown as soon as it is decoded; in H.264 its first slice says that pictures
-    /// may come in another order than packets.
+    /// It is a B picture. In MPEG-1/2/4 it is shown as soon as it is decoded. In H.264 this describes the
+    /// first slice and means that presentation order may differ from decode order.
     pub bidirectional: bool,
 }
 
@@ -49,7 +52,7 @@ impl Default for Look {
     }
 }
 
-/// Reads packet headers of one stream; remembers what later headers depend on.
+/// Parses the packet headers of one stream and keeps the state that later headers depend on.
 pub struct Looker {
     kind: CodecKind,
     framing: Framing,
@@ -64,14 +67,16 @@ impl Looker {
         Self { kind, framing: Framing::of(kind == CodecKind::Hevc, extradata), mpeg4 }
     }
 
-    /// Of which codec.
+    /// The stream's codec.
     pub fn kind(&self) -> CodecKind {
         self.kind
     }
 
-    /// Looks at one packet. `container_key` is what the container says, believed where the codec is not known here.
+    /// Parses one packet. `container_key` is the container's key flag, trusted for codecs that are not parsed
+    /// here.
     pub fn look(&mut self, data: &[u8], container_key: bool) -> Look {
-        // FFmpeg's program gives no decoder an empty packet either: the picture before it stays on screen.
+        // Like FFmpeg's command-line tool, which sends no empty packet to a decoder: the previous picture
+        // stays on screen.
         if data.is_empty() {
             return Look { shown: false, ..Look::default() };
         }
@@ -84,15 +89,15 @@ impl Looker {
             CodecKind::Mpeg4 => self.mpeg4.look(data),
             CodecKind::Mpeg12 => mpeg12(data),
             CodecKind::Other | CodecKind::Still => Look {
-                // Leading pictures are possible (VC-1 has B pictures), so "open" is the safe word.
+                // Leading pictures are possible (VC-1 has B pictures), so `Open` is the safe choice.
                 start: if container_key { Start::Open } else { Start::No },
                 ..Look::default()
             },
         }
     }
 
-    /// The encoder's note in the first packet of an H.264 stream, in the stream's own framing: libavcodec's
-    /// workarounds for old x264 versions depend on it, wherever decoding starts.
+    /// Returns x264's user data SEI message from the first packet of an H.264 stream, in the stream's
+    /// framing. libavcodec's workarounds for old x264 versions depend on it, wherever decoding starts.
     pub fn preamble(&self, first: &[u8]) -> Vec<u8> {
         if self.kind != CodecKind::H264 {
             return Vec::new();
@@ -108,7 +113,8 @@ impl Looker {
 pub(super) fn sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
     let mut out = Vec::new();
     let mut rest = unit.get(1..).unwrap_or(&[]);
-    // Payload types and sizes below 255 need no escaping; emulation bytes inside payloads are the reader's concern.
+    // Types and sizes below 255 are assumed to contain no emulation prevention bytes; readers handle those in
+    // payloads.
     while rest.len() > 2 {
         let number = |rest: &mut &[u8]| {
             let mut value = 0u32;
@@ -142,8 +148,8 @@ fn h264(framing: Framing, data: &[u8]) -> Look {
     let mut recovery = None;
     let (mut start, mut bidirectional) = (Start::No, false);
     let units = units(framing, data);
-    // A packet of parameter sets alone shows nothing. One without any unit is damaged: its picture is missing, which
-    // shall be an error when it is asked for, not a video that is a frame shorter.
+    // A packet of parameter sets alone shows nothing. A packet without any unit is damaged: it counts as a
+    // frame, so that requesting that frame is an error and the video is not one frame shorter.
     let mut shown = units.is_empty() && !data.is_empty();
     for unit in units {
         match unit[0] & 31 {
@@ -165,7 +171,8 @@ fn h264(framing: Framing, data: &[u8]) -> Look {
                 let kind = bits.ue().and_then(|_first_mb| bits.ue()).map(|kind| kind % 5);
                 let intra = kind == Some(2) || kind == Some(4);
                 bidirectional = kind == Some(1);
-                // Recovery at once and exactly: everything shown from this picture on is right (H.264 D.2.8).
+                // Immediate and exact recovery: all pictures shown from this one on are correct (H.264
+                // D.2.8).
                 start = match recovery {
                     Some((0, 1)) if intra => Start::Open,
                     Some(_) => Start::Soft,
@@ -185,7 +192,7 @@ fn hevc(framing: Framing, data: &[u8]) -> Look {
     let damaged = units.is_empty() && !data.is_empty();
     for unit in units {
         let kind = unit[0] >> 1 & 63;
-        // Layers above the base are not decoded.
+        // Layers above the base layer are not decoded.
         let layer = u32::from(unit[0] & 1) << 5 | unit.get(1).map_or(0, |b| u32::from(b >> 3));
         if kind >= 32 || layer != 0 {
             continue;
@@ -206,7 +213,7 @@ fn hevc(framing: Framing, data: &[u8]) -> Look {
 }
 
 fn vp8(data: &[u8]) -> Look {
-    // RFC 6386 9.1: bit 0 is clear for key frames, bit 4 set for shown ones.
+    // RFC 6386 9.1: bit 0 is clear for keyframes, bit 4 is set for shown frames.
     let Some(&tag) = data.first() else { return Look { shown: false, ..Look::default() } };
     Look {
         start: if tag & 1 == 0 { Start::Closed } else { Start::No },
@@ -222,7 +229,8 @@ fn vp9(data: &[u8]) -> Look {
     Look { start: if key { Start::Closed } else { Start::No }, shown, ..Look::default() }
 }
 
-/// Frames of a VP9 packet: several behind each other with an index at the end, or one (VP9 specification, annex B).
+/// Frames of a VP9 packet: a superframe with an index at its end, or a single frame (VP9 specification, annex
+/// B).
 fn vp9_superframe(data: &[u8]) -> Vec<&[u8]> {
     let whole = || vec![data];
     let Some(&marker) = data.last() else { return Vec::new() };
@@ -246,7 +254,7 @@ fn vp9_superframe(data: &[u8]) -> Vec<&[u8]> {
     out
 }
 
-/// Reads the marker of a VP9 frame and its profile (6.2).
+/// Reads the frame marker of a VP9 frame and returns its profile (6.2).
 pub(super) fn vp9_profile(bits: &mut Bits<'_>) -> Option<u32> {
     if bits.take(2)? != 2 {
         return None;
@@ -289,10 +297,11 @@ fn av1(data: &[u8], container_key: bool) -> Look {
         match kind {
             SEQUENCE_HEADER => sequence = true,
             FRAME_HEADER | FRAME => {
-                // show_existing_frame, frame_type, show_frame: a key frame that is shown resets everything.
+                // show_existing_frame, frame_type, show_frame: a shown key frame resets all decoder state.
                 let bits = body.first().copied().unwrap_or(0xff);
                 if bits >> 7 == 0 && bits >> 5 & 3 == 0 && bits >> 4 & 1 == 1 {
-                    // Without a sequence header the container's configuration must have one, which key flags imply.
+                    // Without a sequence header here, the container's configuration must hold one, which key
+                    // flags imply.
                     start = if sequence || container_key { Start::Closed } else { Start::No };
                 }
                 break;
@@ -328,7 +337,7 @@ fn mpeg12(data: &[u8]) -> Look {
     const BROKEN: u8 = 0x20;
     let picture = start_code(data, 0..=0);
     let kind = picture.and_then(|at| data.get(at + 1)).map_or(0, |b| b >> 3 & 7);
-    // Headers of a sequence and of a group come before the picture that they begin with.
+    // Sequence and group headers precede the picture that they begin with.
     let before = &data[..picture.unwrap_or(data.len())];
     let sequence = start_code(before, 0xb3..=0xb3).is_some();
     // 25 bits of time code, then the two flags.
@@ -350,14 +359,14 @@ fn mpeg12(data: &[u8]) -> Look {
 /// MPEG-4 part 2 (ISO/IEC 14496-2 6.2.3, 6.2.5).
 #[derive(Default)]
 struct Mpeg4 {
-    /// Bits of `vop_time_increment`; 0 until a VOL header was seen.
+    /// Bits of `vop_time_increment`; 0 before the first VOL header.
     increment_bits: u32,
-    /// Pictures that came packed with an earlier one ("packed bitstream") and are decoded when the next packet,
+    /// Pictures packed with an earlier one ("packed bitstream"), which are decoded when the next packet,
     /// usually an empty placeholder, arrives.
     waiting: VecDeque<Vop>,
 }
 
-/// Coding type of a picture: 0 intra, 1 predicted, 2 bidirectional, 3 sprite.
+/// `vop_coding_type`: 0 intra, 1 predicted, 2 bidirectional, 3 sprite.
 type Vop = u32;
 
 impl Mpeg4 {
@@ -437,9 +446,10 @@ mod tests {
     fn h264_idr_and_recovery_points_are_told_apart() {
         let look = |data: &[u8]| h264(Framing::StartCodes, data).start;
         assert_eq!(look(&[0, 0, 1, 0x65, 0x88]), Start::Closed);
-        // SEI 6, size 1: recovery_frame_cnt 0 ('1'), exact_match '1'; then an I slice (first_mb '1', type 7 '0001000').
+        // SEI 6, size 1: recovery_frame_cnt 0 ('1'), exact_match '1'; then an I slice (first_mb '1', type 7
+        // '0001000').
         assert_eq!(look(&[0, 0, 1, 6, 6, 1, 0b1100_0100, 0x80, 0, 0, 1, 0x61, 0b1000_1000]), Start::Open);
-        // recovery_frame_cnt 1 ('010'): not exact at once.
+        // recovery_frame_cnt 1 ('010'): recovery is not immediate.
         assert_eq!(look(&[0, 0, 1, 6, 6, 1, 0b0101_0010, 0x80, 0, 0, 1, 0x61, 0b1000_1000]), Start::Soft);
         assert_eq!(look(&[0, 0, 1, 0x41, 0b1001_1000]), Start::No);
     }
@@ -484,7 +494,8 @@ mod tests {
 
     #[test]
     fn a_vp9_superframe_shows_what_its_last_frame_shows() {
-        // Two one-byte frames: a hidden inter frame (10 00 0 1 0 0) and a shown one (10 00 0 1 1 0), index of 1-byte sizes.
+        // Two one-byte frames: a hidden inter frame (10 00 0 1 0 0) and a shown one (10 00 0 1 1 0), with
+        // one-byte sizes.
         let packet = [0b1000_0100, 0b1000_0110, 0b1100_0001, 1, 1, 0b1100_0001];
         assert!(vp9(&packet).shown);
         let hidden = [0b1000_0100, 0b1000_0100, 0b1100_0001, 1, 1, 0b1100_0001];

@@ -1,6 +1,5 @@
-//! In: H.264/HEVC packets, with start codes or length prefixes.
-//! Out: their NAL units.
-//! Never: reads beyond the packet, whatever a length says.
+//! Splits H.264/HEVC packets, with start codes or length prefixes, into NAL units, and reads their bits.
+//! Nothing beyond the end of the packet is read, even if a length prefix is wrong.
 
 use std::borrow::Cow;
 
@@ -14,7 +13,8 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// From the codec configuration: avcC and hvcC begin with 1 (old hvcC drafts with 0), Annex B with 0 0.
+    /// Detects the framing from the codec configuration: avcC and hvcC begin with 1 (old hvcC drafts with 0),
+    /// Annex B with 0 0.
     pub fn of(hevc: bool, extradata: &[u8]) -> Self {
         let at = if hevc { 21 } else { 4 };
         match extradata {
@@ -25,7 +25,7 @@ impl Framing {
 }
 
 impl Framing {
-    /// A unit, delimited.
+    /// Adds the delimiter to a unit.
     pub fn wrap(self, unit: &[u8]) -> Vec<u8> {
         match self {
             Framing::StartCodes => [&[0, 0, 0, 1], unit].concat(),
@@ -37,7 +37,8 @@ impl Framing {
     }
 }
 
-/// The NAL units of a packet; the last one may be cut where only the head of a packet was read.
+/// Returns the NAL units of a packet; the last one may be truncated if only the first bytes of a packet were
+/// read.
 pub(crate) fn units(framing: Framing, data: &[u8]) -> Vec<&[u8]> {
     match framing {
         Framing::Lengths(n) => prefixed(n.into(), data),
@@ -87,7 +88,7 @@ fn trim(unit: &[u8]) -> &[u8] {
     &unit[..end]
 }
 
-/// The payload of a unit without emulation prevention bytes.
+/// Returns a unit's payload without emulation prevention bytes.
 pub(crate) fn unescaped(unit: &[u8]) -> Cow<'_, [u8]> {
     if !unit.windows(3).any(|w| w == [0, 0, 3]) {
         return Cow::Borrowed(unit);
@@ -105,7 +106,7 @@ pub(crate) fn unescaped(unit: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Reads bits of a NAL unit's payload, stepping over emulation prevention bytes.
+/// Reads bits of a NAL unit's payload, skipping emulation prevention bytes.
 pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -119,7 +120,7 @@ impl<'a> Bits<'a> {
         Self { bytes, at: 0, bit: 0, zeros: 0, escaped: true }
     }
 
-    /// Of bytes that know no emulation prevention (AV1, MPEG).
+    /// Reads bytes without emulation prevention (AV1, MPEG).
     pub fn plain(bytes: &'a [u8]) -> Self {
         Self { escaped: false, ..Self::new(bytes) }
     }
@@ -144,7 +145,7 @@ impl<'a> Bits<'a> {
         (0..n).try_fold(0u32, |value, _| Some(value << 1 | self.bit()?))
     }
 
-    /// Unsigned Exp-Golomb.
+    /// Reads an unsigned Exp-Golomb number.
     pub fn ue(&mut self) -> Option<u32> {
         let mut zeros = 0;
         while self.bit()? == 0 {
@@ -156,7 +157,7 @@ impl<'a> Bits<'a> {
         Some((1u32 << zeros) - 1 + self.take(zeros)?)
     }
 
-    /// Steps over `n` bits.
+    /// Skips `n` bits.
     pub fn skip(&mut self, n: u32) -> Option<()> {
         (0..n).try_for_each(|_| self.bit().map(drop))
     }

@@ -1,17 +1,16 @@
-//! In: the codec configuration and packets of an H.264/HEVC stream. Out: the parameter sets in force at each start.
-//! A start that carries no sets of its own still needs those that came in-band before it.
-//! Never: interprets a parameter set beyond its number.
+//! Tracks the H.264/HEVC parameter sets in force at each random access point.
+//! A point without sets of its own needs the in-band sets before it. Of the sets, only the ids are parsed.
 
 use std::collections::BTreeMap;
 
 use super::nal::{units, Bits, Framing};
 use crate::media::{CodecKind, CodecParams};
 
-/// (NAL unit type, number of the set). Sorted, so that sets come before those that refer to them.
+/// (NAL unit type, parameter set id). Its order puts sets before those that refer to them.
 type Name = (u8, u32);
 
-/// Whether a packet replaces a parameter set of its stream's configuration by another: a decoder that has seen it decodes by that
-/// from then on. Only of streams with length prefixes: of others the index has seen every packet.
+/// Whether a packet replaces a parameter set of its stream's configuration, which a decoder that has seen it
+/// then uses. Only for streams with length prefixes: for others the index has seen every packet.
 pub(crate) fn replaces_sets(params: &CodecParams, data: &[u8]) -> bool {
     let hevc = match params.codec.kind {
         CodecKind::H264 => false,
@@ -31,7 +30,7 @@ pub(crate) fn replaces_sets(params: &CodecParams, data: &[u8]) -> bool {
     sets.changed()
 }
 
-/// Parameter sets, followed through a stream.
+/// Parameter sets in force at the current packet of a stream.
 pub(super) struct ParameterSets {
     hevc: bool,
     framing: Framing,
@@ -42,7 +41,7 @@ pub(super) struct ParameterSets {
 }
 
 impl ParameterSets {
-    /// `None` for codecs without such sets.
+    /// Returns `None` for codecs without parameter sets.
     pub fn new(kind: CodecKind, extradata: &[u8]) -> Option<Self> {
         let hevc = match kind {
             CodecKind::H264 => false,
@@ -61,13 +60,13 @@ impl ParameterSets {
         Some(this)
     }
 
-    /// The sets in force before the next packet, as far as the configuration does not say the same.
+    /// Returns the sets in force before the next packet that the configuration does not contain.
     pub fn missing(&self) -> Vec<u8> {
         let unsaid = self.current.iter().filter(|(name, unit)| self.configured.get(name) != Some(unit));
         unsaid.flat_map(|(_, unit)| self.framing.wrap(unit)).collect()
     }
 
-    /// Takes note of the sets in a packet.
+    /// Records the sets in a packet.
     pub fn observe(&mut self, data: &[u8]) {
         for unit in units(self.framing, data) {
             let Some(name) = self.name(unit) else {
@@ -86,24 +85,24 @@ impl ParameterSets {
         }
     }
 
-    /// Whether a set was replaced by another of the same number: then what a decoder remembers from elsewhere in
-    /// the stream is wrong here.
+    /// Whether a set was replaced by a different one with the same id: then the sets that a decoder keeps
+    /// from elsewhere in the stream are wrong here.
     pub fn changed(&self) -> bool {
         self.changed
     }
 
-    /// Whether any packet brought a set, or refers to one that a packet which was not seen must have brought.
+    /// Whether any packet contained a set, or refers to one that only a packet not seen here can contain.
     pub fn are_in_band(&self) -> bool {
         self.in_band
     }
 
-    /// Whether there is a set of each kind that a slice cannot be decoded without: one for sequences, one for pictures.
+    /// Whether there is a set of each kind that decoding a slice requires: an SPS and a PPS.
     pub fn suffice(&self) -> bool {
         let needed = if self.hevc { [33, 34] } else { [7, 8] };
         needed.iter().all(|kind| self.current.keys().any(|name| name.0 == *kind))
     }
 
-    /// The picture parameter set that a slice goes by (H.264 7.3.3, HEVC 7.3.6.1).
+    /// The PPS that a slice refers to (H.264 7.3.3, HEVC 7.3.6.1).
     fn named_by_slice(&self, unit: &[u8]) -> Option<Name> {
         let first = *unit.first()?;
         if self.hevc {
@@ -147,7 +146,8 @@ impl ParameterSets {
     }
 }
 
-/// `sps_seq_parameter_set_id`, behind `profile_tier_level` (ITU-T H.265 7.3.2.2, 7.3.3). `bits` begin behind the unit's head.
+/// `sps_seq_parameter_set_id`, which follows `profile_tier_level` (ITU-T H.265 7.3.2.2, 7.3.3). `bits` begin
+/// after the NAL unit header.
 pub(super) fn sequence_number(bits: &mut Bits) -> Option<u32> {
     const PROFILE: u32 = 88;
     const LEVEL: u32 = 8;
@@ -168,7 +168,7 @@ pub(super) fn sequence_number(bits: &mut Bits) -> Option<u32> {
     bits.ue()
 }
 
-/// The units of a configuration, whichever form it has.
+/// The NAL units of a configuration in either form.
 pub(super) fn listed_units(hevc: bool, framing: Framing, extradata: &[u8]) -> Vec<&[u8]> {
     match framing {
         Framing::StartCodes => units(framing, extradata),
@@ -207,7 +207,7 @@ fn configured_units(hevc: bool, record: &[u8]) -> Option<Vec<&[u8]>> {
 mod tests {
     use super::*;
 
-    /// An avcC with one SPS (number 0) and one PPS (number 0), lengths of four bytes.
+    /// An avcC with one SPS (id 0) and one PPS (id 0), and four-byte lengths.
     const AVCC: [u8; 18] = [1, 100, 0, 31, 0xff, 0xe1, 0, 5, 0x67, 100, 0, 31, 0x80, 1, 0, 2, 0x68, 0x80];
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_slice_that_goes_by_an_unknown_set_tells_that_sets_come_between_packets() {
-        // First macroblock 0 ('1'), type 7 ('0001000'), then number 0 ('1') or 1 ('010').
+        // First macroblock 0 ('1'), type 7 ('0001000'), then PPS id 0 ('1') or 1 ('010').
         let mut sets = ParameterSets::new(CodecKind::H264, &AVCC).unwrap();
         sets.observe(&[0, 0, 0, 3, 0x65, 0b1000_1000, 0b1100_0000]);
         assert!(!sets.are_in_band());

@@ -1,6 +1,6 @@
-//! In: a packet's whole payload. Out: whether other pictures can depend on its picture.
-//! From the codec's own headers, under the conditions at which libavcodec decodes the others to the same bytes.
-//! Never: guesses. What is damaged, unusual or not understood is needed.
+//! Determines from a packet's payload whether other pictures can depend on its picture.
+//! A picture counts as disposable only if libavcodec decodes the others to the same bytes without it.
+//! A packet that is damaged, unusual or not understood is reported as needed.
 
 mod av1;
 mod h264;
@@ -12,24 +12,24 @@ pub(super) use intra::{stands_alone, JpegTables};
 
 use crate::media::{CodecKind, CodecParams};
 
-/// What else may depend on a packet's picture.
+/// Whether other pictures may depend on a packet's picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Later pictures of its layer and above may refer to it.
+    /// Later pictures of its own and higher layers may refer to it.
     Reference {
-        /// Temporal layer; 0 where a codec has none.
+        /// Temporal layer; 0 for codecs without layers.
         layer: u8,
     },
     /// Only pictures of higher layers may refer to it.
     Leaf {
-        /// Temporal layer; 0 where a codec has none.
+        /// Temporal layer; 0 for codecs without layers.
         layer: u8,
     },
-    /// Leaving it out could change others in ways the headers do not tell; always decode it.
+    /// Omitting it could change others in ways the headers do not show; it must always be decoded.
     Needed,
 }
 
-/// Tells the roles of one stream's packets; remembers the parameter sets that later headers depend on.
+/// Determines the roles of one stream's packets and keeps the parameter sets that later headers depend on.
 pub struct Roles {
     reader: Reader,
 }
@@ -43,8 +43,8 @@ enum Reader {
     },
     Intra,
     Jpeg(intra::Jpeg),
-    /// VP8, VP9: entropy coders, segmentation and filter levels carry over from frames that nobody refers to.
-    /// MPEG-4 part 2: see `mpeg`. The others' headers are not read here.
+    /// VP8, VP9: entropy coder state, segmentation and filter levels carry over even from frames without
+    /// references to them. MPEG-4 part 2: see `mpeg`. Headers of other codecs are not parsed here.
     Never,
 }
 
@@ -66,7 +66,7 @@ impl Roles {
         Self { reader }
     }
 
-    /// Highest temporal layer that the stream declares so far; 0 where a codec has none.
+    /// Highest temporal layer declared so far; 0 for codecs without layers.
     pub fn highest_layer(&self) -> u8 {
         match &self.reader {
             Reader::Hevc(reader) => reader.highest_layer(),
@@ -74,7 +74,7 @@ impl Roles {
         }
     }
 
-    /// Whether any packet of this stream could ever be left out, so that looking at them is worth it.
+    /// Whether any packet of this stream can be omitted, so that parsing its packets is worthwhile.
     pub fn can_drop(&self) -> bool {
         match &self.reader {
             Reader::H264(reader) => reader.can_drop(),
@@ -83,7 +83,7 @@ impl Roles {
         }
     }
 
-    /// The role of one packet, given its whole payload. Also takes note of parameter sets that come in-band.
+    /// Returns the role of one packet, given its whole payload, and records its in-band parameter sets.
     pub fn role(&mut self, data: &[u8]) -> Role {
         let role = match &mut self.reader {
             Reader::H264(reader) => reader.role(data),
@@ -98,19 +98,19 @@ impl Roles {
     }
 }
 
-/// Whether a decoder can tell from the stream how many pictures to hold back (see [`CodecParams::reorder`]).
+/// Whether the stream declares its reorder depth to a decoder (see [`CodecParams::reorder`]).
 pub(super) fn declares_order(params: &CodecParams) -> bool {
     params.codec.kind != CodecKind::H264 || h264::Reader::new(&params.extradata, false).declares_order()
 }
 
-/// Whether an H.264 configuration, or else a stream's first packet, says that there are no fields, in all its sequences.
+/// Whether all sequences in an H.264 configuration, or else in a stream's first packet, exclude fields.
 pub(super) fn declares_frames_only(extradata: &[u8], first: &[u8]) -> bool {
     let mut reader = h264::Reader::new(extradata, false);
     reader.role(first);
     reader.declares_frames_only()
 }
 
-/// Whether a unit is a sequence parameter set that leaves out columns on the left or rows at the top.
+/// Whether a NAL unit is an SPS with a crop offset on the left or top.
 pub(super) fn sequence_crops_its_begin(hevc: bool, unit: &[u8]) -> bool {
     match hevc {
         true => super::hevc::set_crops_its_begin(unit),
@@ -118,10 +118,10 @@ pub(super) fn sequence_crops_its_begin(hevc: bool, unit: &[u8]) -> bool {
     }
 }
 
-/// Headers written by hand, bit by bit.
+/// Builds headers for tests from bit strings.
 #[cfg(test)]
 pub(super) mod by_hand {
-    /// "1 010" and so on as bytes, filled up with zeros; blanks are only for reading.
+    /// Converts a bit string such as "1 010" to bytes, padded with zeros; blanks are ignored.
     pub fn bits(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
         digits
@@ -130,7 +130,7 @@ pub(super) mod by_hand {
             .collect()
     }
 
-    /// Exp-Golomb, as text.
+    /// Exp-Golomb code, as a bit string.
     pub fn ue(number: u32) -> String {
         let code = format!("{:b}", number + 1);
         "0".repeat(code.len() - 1) + &code

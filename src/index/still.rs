@@ -1,32 +1,32 @@
-//! In: a picture's file, or a folder of them.
-//! Out: an index with one packet for each: the whole file.
-//! Never: reads more of a file than its header.
+//! Builds the index of an image file or a folder of images: one packet per file, which spans the whole file.
+//! Only the header of the first file is read.
 
 use super::{FrameRecord, PacketRecord, VideoIndex, FRAME, NO_TIME, START};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, StreamKind, StreamSummary};
+use crate::media::{Codec, CodecKind, CodecParams, ColorTags, StreamInfo, StreamKind, StreamSummary};
 use crate::source::{ByteSource, FileSource, FolderSource};
 use crate::still::{self, Format, Header};
 use crate::units::{DecodeIndex, TimeBase};
 
-/// The index of a picture's file: a video of one frame.
+/// Builds the index of an image file: a video of one frame.
 ///
 /// # Errors
-/// Those of [`still::header`]; `Limit` for a file that is larger than any picture.
+/// Those of [`still::header`]; `Limit` for a file larger than the packet size limit.
 pub fn of_file(source: &dyn ByteSource, limits: &Limits) -> Result<VideoIndex> {
     let site = Site::file(source.name());
-    // Before its header is looked for, which takes as long as there is something that might be one.
+    // Checked before the search for the header, whose duration depends on the file's size.
     Limits::check(&site, "bytes of a picture's file", source.len(), limits.packet_bytes)?;
     let header = still::header(source, limits)?;
     let whole = [(0, source.len())];
     index(site, &header, whole.into_iter(), TimeBase::new(1, 1).expect("not zero"), limits)
 }
 
-/// The index of a folder of frames, sized and turned as its first one is.
+/// Builds the index of a folder of frames, with the size and orientation of the first one.
 ///
 /// # Errors
-/// As [`of_file`], of the first frame; `Argument` for a frame rate of zero.
+/// As [`of_file`], for the first frame; `Limit` for too many or too large files; `Argument` for a frame rate
+/// of zero.
 pub fn of_folder(source: &FolderSource, (num, den): (u32, u32), limits: &Limits) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let time_base = TimeBase::new(den, num)
@@ -51,7 +51,7 @@ fn index(
 ) -> Result<VideoIndex> {
     let packet = |(number, (offset, len)): (i64, (u64, u64))| {
         let len = Limits::check(&site, "bytes of a picture's file", len, limits.packet_bytes)?;
-        // The cap is far below 4 GiB.
+        // The limit is far below 4 GiB.
         Ok(PacketRecord { offset, order: number, dts: NO_TIME, size: len as u32, flags: START | FRAME })
     };
     let packets: Vec<PacketRecord> = (0..).zip(parts).map(packet).collect::<Result<_>>()?;
@@ -68,7 +68,7 @@ fn index(
         width: header.width,
         height: header.height,
         bits_per_coded_sample: 0,
-        colour: ColourTags::default(),
+        color: ColorTags::default(),
         reorder: None,
     };
     let info =

@@ -1,7 +1,6 @@
-//! In: videos' paths and identities. Out: their indices, if they were built before, by whichever process.
-//! One SQLite file in a folder, shared by all processes of a machine. It is a cache: whatever does not fit (the file's length or
-//! time, the format, a checksum) counts as not there, and is built again.
-//! Never: fails a video. Only opening a place can be an error; trouble after that is remembered and told.
+//! Index cache: one SQLite file per folder, shared by all processes of a machine.
+//! Entries that do not match (file length or times, format, checksum) count as missing and are rebuilt.
+//! After opening, database errors are recorded (see [`Store::trouble`]) and affect no video.
 
 mod bytes;
 mod coding;
@@ -35,25 +34,25 @@ pub use fill::{Filled, Progress};
 pub use open::default_place;
 pub use travel::Travelled;
 
-/// Connections that are kept for the next who look something up.
+/// Maximum number of idle reader connections that are kept.
 const KEPT_READERS: usize = 16;
 
-/// Indices of videos, kept on disk.
+/// Cache of video indices on disk.
 pub struct Store {
     file: PathBuf,
     access: Access,
-    /// Device and inode of the database's file when it was opened.
+    /// Device and inode of the database file when it was opened.
     opened: Option<(u64, u64)>,
     made_in: u32,
     readers: Mutex<Vec<Connection>>,
-    /// `None` where nothing is to be written.
+    /// `None` if the cache is read-only.
     writer: Option<Writer>,
     trouble: Arc<Trouble>,
 }
 
 impl Store {
-    /// The index of the video at `path`, of the stream that was asked for, if it is kept and `source`, opened from there, is
-    /// still as it was.
+    /// Returns the cached index of the video at `path`, for the requested stream, if `source`, opened from
+    /// that path, has not changed since.
     pub fn get(&self, path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Arc<VideoIndex>> {
         let _inside = process::enter(self.made_in)?;
         let stamp = Stamp::of(&source.identity())?;
@@ -65,9 +64,9 @@ impl Store {
         self.read(|connection| database::get(connection, id_of(key), admit))??.map(Arc::new)
     }
 
-    /// Keeps the index of the video at `path`, of the stream that was asked for, built from `source`, which was opened at
-    /// `read_since`. Writing is another thread's work; if too many are waiting for it, and still do after a moment, the index is
-    /// not kept.
+    /// Caches the index of the video at `path`, for the requested stream, built from `source`, which was
+    /// opened at `read_since`. Another thread writes it; if its queue is full and stays full for a short
+    /// time, the index is not cached.
     pub fn put(
         &self,
         path: &Path,
@@ -79,7 +78,7 @@ impl Store {
         self.keep(path, source, stream, read_since, index, false);
     }
 
-    /// The same, but waits as long as it takes.
+    /// Like [`Store::put`], but waits as long as necessary.
     pub fn put_patiently(
         &self,
         path: &Path,
@@ -111,32 +110,32 @@ impl Store {
         }
     }
 
-    /// What went wrong since the store was opened, if anything did.
+    /// Returns the latest error since the cache was opened.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.read().0
     }
 
-    /// Indices that could not be kept since the store was opened.
+    /// Number of indices that could not be cached since the cache was opened.
     pub fn lost(&self) -> u64 {
         self.trouble.read().1
     }
 
-    /// Whether the database's file is still where it was opened: not removed, not replaced.
+    /// Whether the database file is still the one that was opened: neither removed nor replaced.
     pub fn is_in_place(&self) -> bool {
         self.opened.is_some() && self.opened == open::identity(&self.file)
     }
 
-    /// The database's file.
+    /// Path of the database file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Waits until what was put is written, at most so long; returns whether it is.
+    /// Waits up to `at_most` until everything queued is written; returns whether it is.
     pub fn flush(&self, at_most: Duration) -> bool {
         self.made_in != std::process::id() || self.writer.as_ref().is_none_or(|w| w.flush(at_most))
     }
 
-    /// Looks something up with a connection of its own.
+    /// Runs a query on a connection that no other thread uses.
     fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
         let kept = || self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let held = kept().pop();
@@ -167,9 +166,9 @@ impl Drop for Store {
             Some(inside) => {
                 self.readers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
                 drop(inside);
-                self.writer = None; // waits for it
+                self.writer = None; // waits for the thread
             }
-            // In a child: connections are the parent's, and the thread does not exist.
+            // In a forked child the connections are the parent's and the thread does not exist.
             None => {
                 std::mem::forget(std::mem::take(&mut self.readers));
                 std::mem::forget(self.writer.take());
@@ -178,20 +177,20 @@ impl Drop for Store {
     }
 }
 
-/// The index of the video at `path`, which `source` was just opened from, of its stream `stream` or of the best one: kept, or else
-/// built, and then kept. Says also whether it was kept.
+/// Returns the index of stream `stream`, or of the best one, of the video at `path`, which `source` was just
+/// opened from: from the cache, or else built and then cached. Also returns whether it came from the cache.
 pub fn index_of(
     store: Option<&Store>,
     path: &Path,
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<(Arc<VideoIndex>, bool)> {
     let since = SystemTime::now();
     if let Some(index) = store.and_then(|store| store.get(path, &**source, stream)) {
         return Ok((index, true));
     }
-    let index = Arc::new(build_stream(source, stream, &Limits::default(), watch)?);
+    let index = Arc::new(build_stream(source, stream, &Limits::default(), interrupt)?);
     if let Some(store) = store {
         store.put(path, &**source, stream, since, &index);
     }

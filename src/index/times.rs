@@ -1,15 +1,16 @@
-//! In: the times that a container gives to frames, in presentation order: some missing, equal, or contradicting that order.
-//! Out: times that grow from frame to frame. What is given stays as it is wherever it can.
-//! Never: invents a clock for a stream that has one.
+//! Repairs the container's frame times, which may be missing, equal or contradict the presentation order.
+//! Valid times are kept wherever possible; a stream that has a clock keeps it.
 
-use super::frames::MOST_REORDERED;
+use super::frames::MAX_REORDERED;
 
-/// Times of frames in presentation order. Equal times are moved apart by one tick each; missing ones, and the fewest that contradict
-/// the order, follow from the frames around them: by their durations (0: unknown) where these fit, else evenly. Where times begin
-/// again, as where one recording follows another, they go on from there. `step` is a frame's length where nothing else tells it.
+/// Returns increasing times of frames, given in presentation order. Equal times are moved apart by one tick
+/// each. Missing times, and the fewest that contradict the order, are derived from the surrounding frames:
+/// from their durations (0: unknown) where these fit, else evenly. Where times restart, as in concatenated
+/// recordings, they continue from the preceding frame. `step` is the frame duration if nothing else gives
+/// one.
 ///
-/// At least one time must be given. `None` where there are not enough ticks between two times for the frames between them, and
-/// `crowded` ones are not wanted, which push each other on.
+/// At least one time must be given. Returns `None` if there are fewer ticks between two times than frames and
+/// `crowded` is false; if it is true, the times in between push later ones forward.
 pub(super) fn repaired(
     given: &[Option<i64>],
     durations: &[i64],
@@ -18,7 +19,7 @@ pub(super) fn repaired(
 ) -> Option<Vec<i64>> {
     let mut kept = joined(given, durations, step);
     keep_ascending(&mut kept);
-    // A single time, or one and the same everywhere, is a begin and no clock.
+    // A single distinct time gives the beginning, but no rate.
     let begin = kept.iter().flatten().next().copied();
     if kept.iter().flatten().all(|&time| Some(time) == begin) {
         let first = kept.iter().position(Option::is_some).unwrap_or(0);
@@ -32,18 +33,18 @@ pub(super) fn repaired(
     (crowded || stays.all(|(kept, time)| *kept == Some(*time))).then_some(times)
 }
 
-/// Moves times that do not lie behind the one before them to the next tick.
+/// Moves each time that does not exceed its predecessor to the tick after it.
 pub(super) fn make_grow(times: &mut [i64]) {
     for n in 1..times.len() {
         times[n] = times[n].max(times[n - 1].saturating_add(1));
     }
 }
 
-/// Times that begin again are made to go on. One that alone is early is left to the others.
+/// Makes restarted times continue. A single early time is left unchanged; [`keep_ascending`] removes it.
 fn joined(given: &[Option<i64>], durations: &[i64], step: i64) -> Vec<Option<i64>> {
     let mut out: Vec<Option<i64>> = Vec::with_capacity(given.len());
     let mut shift = 0i64;
-    // The times before this one, the latest last.
+    // The preceding times, the latest last.
     let mut before: Vec<i64> = Vec::new();
     for (n, time) in given.iter().enumerate() {
         let Some(time) = *time else {
@@ -51,9 +52,9 @@ fn joined(given: &[Option<i64>], durations: &[i64], step: i64) -> Vec<Option<i64
             continue;
         };
         let mut time = time.saturating_add(shift);
-        let recent = &before[before.len().saturating_sub(2 * MOST_REORDERED)..];
+        let recent = &before[before.len().saturating_sub(2 * MAX_REORDERED)..];
         if let Some(&last) = recent.last().filter(|&&last| time < last) {
-            let early = recent.iter().filter(|&&earlier| earlier > time).count() > MOST_REORDERED;
+            let early = recent.iter().filter(|&&earlier| earlier > time).count() > MAX_REORDERED;
             let mut next = given[n + 1..].iter().flatten().take(2).map(|&t| t.saturating_add(shift));
             let stays = [next.next(), next.next()].iter().all(|next| next.is_some_and(|next| next < last));
             if early && stays {
@@ -69,13 +70,14 @@ fn joined(given: &[Option<i64>], durations: &[i64], step: i64) -> Vec<Option<i64
     out
 }
 
-/// Leaves the longest selection of times that rise, and what equals one of them beside it.
+/// Keeps the longest increasing subsequence of times, and times equal to the neighboring ones in it.
 fn keep_ascending(times: &mut [Option<i64>]) {
     let places: Vec<usize> = (0..times.len()).filter(|&n| times[n].is_some()).collect();
     if places.windows(2).all(|w| times[w[0]] <= times[w[1]]) {
         return;
     }
-    // The selections of each length that end with the smallest time: where they end, and what comes before each place.
+    // For each length, the end of the subsequence with the smallest last time; and the predecessor of each
+    // index.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = vec![None; times.len()];
     for &n in &places {
@@ -105,7 +107,7 @@ fn keep_ascending(times: &mut [Option<i64>]) {
     }
 }
 
-/// Missing times from those around them, which do not fall.
+/// Fills in missing times from the surrounding ones, which do not decrease.
 fn filled(kept: &[Option<i64>], durations: &[i64], step: i64) -> Vec<i64> {
     let given: Vec<(usize, i64)> = kept.iter().enumerate().filter_map(|(n, t)| Some((n, (*t)?))).collect();
     let (Some(&(first, begin)), Some(&(last, end))) = (given.first(), given.last()) else {
@@ -125,7 +127,7 @@ fn filled(kept: &[Option<i64>], durations: &[i64], step: i64) -> Vec<i64> {
         if to > from + 1 && times[to - 1] >= end {
             let (gap, frames) = (i128::from(end) - i128::from(begin), (to - from) as i128);
             for (place, time) in times[from + 1..to].iter_mut().enumerate() {
-                // Between two numbers of 64 bits.
+                // The result is between two 64-bit numbers.
                 *time = (i128::from(begin) + gap * (place as i128 + 1) / frames) as i64;
             }
         }

@@ -1,6 +1,5 @@
-//! In: who reads on this thread: how it learns that it should stop, and where its traffic is counted.
-//! Out: both, for sources that wait for somebody else's machine.
-//! Never: asked by sources that answer at once.
+//! Sets the caller of reads on this thread: how it interrupts them, and where their traffic is counted.
+//! Used by sources that wait for a server; local sources ignore it.
 
 use std::cell::RefCell;
 use std::ops::AddAssign;
@@ -10,16 +9,16 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
-/// What reading by URL took. Zero throughout where nothing is.
+/// Traffic from reading by URL. All zero where nothing is read by URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteCounts {
-    /// Requests that were sent, repeated ones included; what a redirection costs besides is not known here.
+    /// Requests that were sent, including retries; additional requests of a redirection are not counted.
     pub requests: u64,
-    /// Bytes of files that came with the answers.
+    /// Bytes of files that were received.
     pub bytes: u64,
-    /// Requests that repeated one that failed.
+    /// Requests that repeated a failed one.
     pub retries: u64,
-    /// Reads that were answered from memory.
+    /// Reads that were served from memory.
     pub cache_hits: u64,
 }
 
@@ -32,7 +31,7 @@ impl AddAssign for RemoteCounts {
     }
 }
 
-/// Where traffic is counted, by several threads at once.
+/// Traffic counters, shared by several threads.
 #[derive(Debug, Default)]
 pub struct Tally {
     requests: AtomicU64,
@@ -42,7 +41,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// For a static.
+    /// A constructor for statics.
     pub const fn new() -> Self {
         Self {
             requests: AtomicU64::new(0),
@@ -60,7 +59,7 @@ impl Tally {
         self.cache_hits.fetch_add(more.cache_hits, Relaxed);
     }
 
-    /// The counts now.
+    /// The current counts.
     pub fn read(&self) -> RemoteCounts {
         RemoteCounts {
             requests: self.requests.load(Relaxed),
@@ -73,7 +72,7 @@ impl Tally {
 
 #[derive(Clone)]
 struct Caller {
-    watch: Rc<dyn Fn() -> Result<()>>,
+    interrupt: Rc<dyn Fn() -> Result<()>>,
     tally: Option<Arc<Tally>>,
 }
 
@@ -81,18 +80,18 @@ crate::sync::thread_local! {
     static CALLER: RefCell<Option<Caller>> = const { RefCell::new(None) };
 }
 
-/// While it lives, sources on this thread know their caller; then the one before it again.
+/// Guard that keeps a caller set on this thread; dropping it restores the previous one.
 #[must_use = "the caller is known only while this lives"]
 pub struct Calling {
     before: Option<Caller>,
-    /// Belongs to its thread.
+    /// Makes the guard `!Send`: it belongs to its thread.
     _here: std::marker::PhantomData<Rc<()>>,
 }
 
-/// Makes a caller known to what is read on this thread. `watch` is called while a source waits, several times a second, and ends the
-/// waiting by an error; `tally`, if there is one, gets the traffic.
-pub fn calling(watch: impl Fn() -> Result<()> + 'static, tally: Option<&Arc<Tally>>) -> Calling {
-    let caller = Caller { watch: Rc::new(watch), tally: tally.cloned() };
+/// Sets the caller of reads on this thread. `interrupt` is called several times per second while a source
+/// waits, and stops the wait by returning an error; `tally`, if given, counts the traffic.
+pub fn calling(interrupt: impl Fn() -> Result<()> + 'static, tally: Option<&Arc<Tally>>) -> Calling {
+    let caller = Caller { interrupt: Rc::new(interrupt), tally: tally.cloned() };
     let before = CALLER.with(|slot| slot.borrow_mut().replace(caller));
     Calling { before, _here: std::marker::PhantomData }
 }
@@ -100,20 +99,20 @@ pub fn calling(watch: impl Fn() -> Result<()> + 'static, tally: Option<&Arc<Tall
 impl Drop for Calling {
     fn drop(&mut self) {
         let before = self.before.take();
-        // At the end of a thread the slot may be gone already.
+        // At the end of a thread the thread-local may already be destroyed.
         let _ = CALLER.try_with(|slot| *slot.borrow_mut() = before);
     }
 }
 
-/// Whether the caller still wants an answer.
+/// Returns an error if the caller requested an interrupt.
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing waits"))]
 pub(super) fn check() -> Result<()> {
-    // Taken out first: the check itself may read something.
+    // Cloned first: the check itself may read something.
     let caller = CALLER.with(|slot| slot.borrow().clone());
-    caller.map_or(Ok(()), |caller| (caller.watch)())
+    caller.map_or(Ok(()), |caller| (caller.interrupt)())
 }
 
-/// Where the caller's traffic is counted.
+/// Traffic counters of the caller.
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing is counted"))]
 pub(super) fn tally() -> Option<Arc<Tally>> {
     CALLER.with(|slot| slot.borrow().as_ref().and_then(|caller| caller.tally.clone()))

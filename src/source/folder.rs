@@ -1,6 +1,5 @@
-//! In: a folder of numbered pictures.
-//! Out: one source in which the files lie one after another, and where each begins.
-//! Never: keeps a file open: a clip needs a few of hundreds.
+//! Presents a folder of numbered images as one source in which the files follow one another.
+//! No file is kept open: a clip needs a few out of hundreds.
 
 mod names;
 
@@ -21,48 +20,49 @@ use super::{ByteSource, FileSource, Identity};
 use crate::error::{Error, Result, Site};
 use names::{listed, numbered};
 
-/// Which files of a folder are the frames of a video.
+/// Selects the files of a folder that are the frames of a video.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FrameFolder {
     /// The folder.
     pub folder: PathBuf,
-    /// Name of a frame's file, with `{}`, `{:05}`, `%d` or `%05d` in place of its number. Without one all pictures of the folder
-    /// are frames, in the order of their names, numbers inside which count as numbers.
+    /// File name of a frame, with `{}`, `{:05}`, `%d` or `%05d` for its number. Without a pattern all images
+    /// of the folder are frames, sorted by name with numbers inside names compared by value.
     pub pattern: Option<String>,
-    /// Number of the first frame.
+    /// Number of the first frame; without a pattern, the number of images to skip.
     pub first: u32,
-    /// Number of frames; up to the first number that has no file if not given.
+    /// Number of frames; if not given, the frames end at the first number without a file.
     pub count: Option<u32>,
     /// Frames per second: numerator, denominator.
     pub fps: (u32, u32),
 }
 
-/// What is taken for a picture where no pattern is given.
+/// File extensions of images where no pattern is given.
 pub const PICTURE_EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "jpe", "jfif", "png"];
 
-/// Most frames of a folder: nine hours at 30 frames a second.
-const MOST: u32 = 1_000_000;
+/// Maximum number of frames of a folder: nine hours at 30 frames per second.
+const MAX: u32 = 1_000_000;
 
-/// How long nobody must have touched a folder before its times are trusted to tell that it is unchanged: file systems
-/// count time in steps, the coarsest in use of two seconds.
+/// Minimum age of a folder's last change for its timestamps to be trusted: file systems store time in steps,
+/// the coarsest in use of two seconds.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// The files of a folder, one after another.
+/// The files of a folder, concatenated.
 pub struct FolderSource {
     name: Arc<str>,
     folder: PathBuf,
     /// Names inside the folder.
     files: Vec<OsString>,
-    /// Where each begins, and after the last one where it ends.
+    /// Offset of each file, followed by the total length.
     begins: Vec<u64>,
     identity: Identity,
-    /// The folder itself before its files were listed; `None` where it cannot tell whether the list still holds.
+    /// Stamp of the folder before its files were listed; `None` where it cannot show whether the list is
+    /// still valid.
     stamp: Option<Stamp>,
-    /// A file was met that is not as long as it was.
+    /// A file was found to be missing or to have another length than when it was listed.
     changed: AtomicBool,
 }
 
-/// A folder, and when names in it changed: device, inode, and two times with their nanoseconds.
+/// Identifies a state of a folder: device, inode, and mtime and ctime with their nanoseconds.
 type Stamp = (u64, u64, [(i64, i64); 2]);
 
 fn stamp(about: &Metadata) -> Stamp {
@@ -74,8 +74,9 @@ impl FolderSource {
     /// Finds the files, without opening them.
     ///
     /// # Errors
-    /// `NotFound` for a missing folder or frame, and for a link that leads nowhere; `Argument` for a pattern without a
-    /// number, and for numbers that are too large; `Malformed` where there is no frame; `Io` for what is no file.
+    /// `NotFound` for a missing folder or frame, and for a dangling link; `Argument` for a pattern without a
+    /// number, and for numbers that are too large; `Malformed` where there is no frame; `Io` for an entry
+    /// that is not a file.
     pub fn open(frames: &FrameFolder) -> Result<Self> {
         let name: Arc<str> = frames.folder.to_string_lossy().into();
         let site = Site::file(&name);
@@ -83,19 +84,19 @@ impl FolderSource {
         if !about.is_dir() {
             return Err(refused(&site, "is a file; give the folder that holds the frames"));
         }
-        // Asked before anything is listed: a change meanwhile must not look like the one before.
+        // Read before the files are listed, so that a change during the listing is detected later.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let stamp = settled(about.mtime().max(about.ctime()), now).then(|| stamp(&about));
         let mut found = match &frames.pattern {
             Some(pattern) => Self::collect(frames, name, &about, numbered(frames, pattern)?, true)?,
             None => Self::collect(frames, name, &about, listed(frames, &site)?.into_iter(), false)?,
         };
-        // An empty file is likely to be filled yet, of which the folder's times tell nothing.
+        // An empty file is probably still being written, which does not change the folder's timestamps.
         found.stamp = stamp.filter(|_| found.parts().all(|(_, len)| len > 0));
         Ok(found)
     }
 
-    /// Takes the files one by one. `ends`: they end where one is missing, unless their number is given.
+    /// Collects the files one by one. `ends`: a missing file ends the list, unless the count is given.
     fn collect(
         frames: &FrameFolder,
         name: Arc<str>,
@@ -110,7 +111,7 @@ impl FolderSource {
             let meta = match std::fs::metadata(&path) {
                 Ok(meta) => meta,
                 Err(e) => {
-                    // A link that leads nowhere is there all the same.
+                    // A dangling link exists, so it is not a missing file.
                     let missing =
                         e.kind() == ErrorKind::NotFound && std::fs::symlink_metadata(&path).is_err();
                     if missing && ends && frames.count.is_none() {
@@ -126,8 +127,8 @@ impl FolderSource {
                     format!("is {what}, but is named like a frame; move it elsewhere"),
                 ));
             }
-            if files.len() == MOST as usize {
-                return Err(too_many(&format!("'{name}' holds more than {MOST} frames")));
+            if files.len() == MAX as usize {
+                return Err(too_many(&format!("'{name}' holds more than {MAX} frames")));
             }
             begins.push(end);
             end = end.saturating_add(meta.len());
@@ -150,7 +151,7 @@ impl FolderSource {
             let reason = format!("{found} pictures from place {first} on, where {count} were promised");
             return Err(Error::malformed(&Site::file(&name), reason));
         }
-        // A folder's own times say only that names changed; what is in the files is in the digest.
+        // A folder's own timestamps show only changes of names; the digest covers the files.
         let identity = Identity::File {
             device: about.dev(),
             inode: about.ino(),
@@ -163,36 +164,37 @@ impl FolderSource {
         Ok(Self { name, folder, files, begins, identity, stamp: None, changed: AtomicBool::new(false) })
     }
 
-    /// Whether no file came, went or was renamed since the files were listed, as far as the folder's own times tell: one
-    /// question to the system, where listing asks one for each file. Files that changed in place are noticed when
-    /// they are read; from then on the list does not hold any more.
+    /// Whether no file was added, removed or renamed since the files were listed, according to the folder's
+    /// timestamps: one system call, where listing takes one per file. Files changed in place are detected
+    /// when they are read; from then on the list is not current any more.
     pub fn is_current(&self) -> bool {
         let now = || std::fs::metadata(&self.folder).ok().map(|about| stamp(&about));
         !self.changed.load(Relaxed) && self.stamp.is_some() && now() == self.stamp
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory use in bytes.
     pub fn memory_bytes(&self) -> usize {
         let each = size_of::<OsString>() + size_of::<u64>();
         self.files.iter().map(|file| file.capacity() + each).sum::<usize>() + size_of::<Self>()
     }
 
-    /// Where each file begins, and its length in bytes.
+    /// Offset and length of each file.
     pub fn parts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.begins.windows(2).map(|pair| (pair[0], pair[1] - pair[0]))
     }
 
-    /// Number of the file that holds a byte. Empty files begin where the next one does: the last of them has it.
+    /// Number of the file that holds a byte. Several files begin at the same offset where some are empty; the
+    /// last of them is returned.
     fn number_at(&self, offset: u64) -> usize {
         self.begins.partition_point(|&begin| begin <= offset) - 1
     }
 
-    /// A file of the folder by itself.
+    /// Path of one file of the folder.
     pub fn file(&self, number: usize) -> Option<PathBuf> {
         self.files.get(number).map(|file| self.folder.join(file))
     }
 
-    /// Opens a file that must be as long as it was.
+    /// Opens a file, which must have the length that it had when it was listed.
     fn open_part(&self, path: &Path, offset: u64, len: u64) -> Result<FileSource> {
         let file = FileSource::open(path).inspect_err(|_| self.changed.store(true, Relaxed))?;
         let site = Site::file(file.name());
@@ -211,19 +213,19 @@ impl FolderSource {
     }
 }
 
-/// Whether a change in the second `last` lies so far back that another one would have another time.
+/// Whether a change in the second `last` is so old that another change would have another timestamp.
 fn settled(last: i64, now: Duration) -> bool {
     u64::try_from(last).is_ok_and(|last| now.saturating_sub(SETTLED).as_secs() > last)
 }
 
-/// What is there, but not what is wanted.
+/// An error for an entry that exists, but is not what is needed.
 fn refused(site: &Site, reason: impl Into<String>) -> Error {
     Error::io(site, std::io::Error::new(ErrorKind::InvalidInput, reason.into()))
 }
 
 fn too_many(what: &str) -> Error {
     Error::Argument(format!(
-        "{what}; at most {MOST} are possible, so give a count, and the rest as another folder"
+        "{what}; at most {MAX} are possible, so give a count, and the rest as another folder"
     ))
 }
 
@@ -270,7 +272,7 @@ impl ByteSource for FolderSource {
 mod tests {
     use super::*;
 
-    /// A folder for one test, which goes with it.
+    /// A folder for one test, deleted when dropped.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -295,7 +297,7 @@ mod tests {
             FolderSource::open(&self.frames(pattern)).unwrap().parts().map(|part| part.1).collect()
         }
 
-        /// What is said of it.
+        /// The error of opening it.
         fn error(&self, pattern: Option<&str>) -> Error {
             FolderSource::open(&self.frames(pattern)).map(|_| ()).unwrap_err()
         }
@@ -314,14 +316,14 @@ mod tests {
             let frames = FrameFolder { first, count, ..folder.frames(Some("{}.jpg")) };
             FolderSource::open(&frames).map(|source| source.parts().count())
         };
-        for (first, count) in [(1, u32::MAX), (1, MOST + 1), (u32::MAX, 2), (u32::MAX - 5, 7), (1, 0)] {
+        for (first, count) in [(1, u32::MAX), (1, MAX + 1), (u32::MAX, 2), (u32::MAX - 5, 7), (1, 0)] {
             assert!(matches!(open(first, Some(count)), Err(Error::Argument(_))), "{first}, {count}");
         }
-        // The last number of all has a file, and nothing comes after it.
+        // The largest number has a file, and none can follow it.
         assert_eq!(open(u32::MAX, Some(1)).unwrap(), 1);
         assert_eq!(open(u32::MAX, None).unwrap(), 1);
-        // A million promised, and the second is missing: it is found missing at once.
-        let missing = open(1, Some(MOST)).unwrap_err();
+        // With a count of one million and the second file missing, the error comes at once.
+        let missing = open(1, Some(MAX)).unwrap_err();
         assert!(matches!(&missing, Error::NotFound { site } if site.file.ends_with("/2.jpg")), "{missing}");
     }
 
@@ -335,7 +337,7 @@ mod tests {
         assert!(directory.contains("3.jpg: is a directory"), "{directory}");
         std::fs::remove_dir(folder.0.join("3.jpg")).unwrap();
         assert_eq!(folder.sizes(Some("{}.jpg")), [1, 2]);
-        // A link to a frame is one; a link that leads nowhere is neither a frame nor the end.
+        // A link to a frame is a frame; a dangling link is an error, not the end of the frames.
         std::os::unix::fs::symlink("2.jpg", folder.0.join("3.jpg")).unwrap();
         assert_eq!(folder.sizes(None), [1, 2, 2]);
         assert_eq!(folder.sizes(Some("{}.jpg")), [1, 2, 2]);
@@ -344,7 +346,7 @@ mod tests {
             let error = folder.error(pattern);
             assert!(matches!(&error, Error::NotFound { site } if site.file.ends_with("/4.jpg")), "{error}");
         }
-        // A link to itself is an error that is no missing file.
+        // A link to itself is an I/O error, not a missing file.
         std::fs::remove_file(folder.0.join("4.jpg")).unwrap();
         std::os::unix::fs::symlink("4.jpg", folder.0.join("4.jpg")).unwrap();
         for pattern in [None, Some("{}.jpg")] {
@@ -361,7 +363,7 @@ mod tests {
         let folder = Folder::new("kept", &[("1.jpg", b"abc"), ("2.jpg", b"defg")]);
         let open = || {
             let mut source = FolderSource::open(&folder.frames(None)).unwrap();
-            // The folder was made just now, so its times are not trusted yet.
+            // The folder was made just now, so its timestamps are not trusted yet.
             assert!(!source.is_current());
             source.stamp = Some(stamp(&std::fs::metadata(&folder.0).unwrap()));
             assert!(source.is_current());
@@ -405,10 +407,10 @@ mod tests {
         assert_eq!(source.read_at(2, &mut buffer).unwrap(), 5);
         assert_eq!(&buffer[..5], b"cdefg");
         assert_eq!(source.read_at(99, &mut buffer).unwrap(), 0);
-        // The empty file has the number of its packet, though no byte is its own.
+        // The empty file has the number of its packet, though it has no bytes.
         assert!(source.name_of_part(1).ends_with(&two), "{}", source.name_of_part(1));
         assert!(source.stamp.is_none());
-        // A number that is missing where it was promised is an error; without a pattern there are no gaps.
+        // A number that is missing within the count is an error; without a pattern there are no gaps.
         let all = FrameFolder { pattern: None, first: 0, ..frames.clone() };
         assert_eq!(FolderSource::open(&all).unwrap().parts().count(), 4);
         let enough = FrameFolder { count: Some(2), ..all.clone() };

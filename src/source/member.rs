@@ -1,6 +1,5 @@
-//! In: where in a file the bytes of another file lie, uncompressed: a member of an archive, a value in a record.
-//! Out: these bytes as a source of their own.
-//! Never: knows which kind of archive it is, or keeps it open: a dataset has more archives than a process may open.
+//! Opens a range of a file as a source: an uncompressed member of an archive, a value in a record.
+//! Archives are not kept open: a dataset may have more of them than a process may have open files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,21 +7,21 @@ use std::sync::Arc;
 use super::{name_of, open_again, WindowSource};
 use crate::error::Result;
 
-/// A file inside a file.
+/// A file stored inside another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The archive; one path for all its members, of which there may be millions.
+    /// The archive; one shared path for all its members, of which there may be millions.
     pub file: Arc<Path>,
     /// First byte.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// What messages call it inside the archive; by its bytes if it has no name.
+    /// Name inside the archive, for messages; without one, messages give the byte range.
     pub name: Option<Box<str>>,
 }
 
 impl Member {
-    /// What messages call it: `shard.tar!a.mp4`.
+    /// Name for messages, such as `shard.tar!a.mp4`.
     pub fn label(&self) -> Arc<str> {
         let file = name_of(&self.file);
         match &self.name {
@@ -31,7 +30,7 @@ impl Member {
         }
     }
 
-    /// Opens the archive and shows this member of it.
+    /// Opens the archive and returns this member as a source.
     ///
     /// # Errors
     /// Those of [`open`](super::open); `Truncated` where the archive ends before the member does.
@@ -59,7 +58,7 @@ mod tests {
         assert_eq!(**source.name(), *format!("{}!a.mp4", path.display()));
         let nameless = Member { name: None, ..member.clone() };
         assert!(nameless.label().ends_with("!4..10"), "{}", nameless.label());
-        // Two members of one archive are two sources, so that one's index is never taken for the other's.
+        // Two members of one archive are two sources, so that their indexes are never confused.
         assert_ne!(source.identity(), Member { offset: 5, ..member.clone() }.open().unwrap().identity());
         let beyond = Member { len: 11, ..member.clone() }.open().err().unwrap();
         assert!(matches!(beyond, Error::Truncated { offset: 4, end: 15, len: 14, .. }), "{beyond}");

@@ -1,6 +1,5 @@
-//! In: where a dataset says that a video is.
-//! Out: its bytes, and what messages call it.
-//! Never: keeps anything open.
+//! Describes where a video of a dataset is stored, and opens it.
+//! Keeps no files open.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,31 +8,32 @@ use std::sync::Arc;
 use super::{ByteSource, FolderSource, FrameFolder, Member, MemorySource};
 use crate::error::Result;
 
-/// Where a video is.
+/// Where a video is stored.
 #[derive(Clone)]
 pub enum Place {
-    /// A file.
+    /// A file or a URL.
     Path(PathBuf),
     /// A file inside an archive.
     Member(Member),
     /// Bytes in memory.
     Memory(MemorySource),
-    /// Pictures of a folder, one for each frame.
+    /// Images of a folder, one per frame.
     Frames(Arc<FrameFolder>),
-    /// Bytes that a reader outside this crate finds.
+    /// Bytes provided by a reader outside this crate.
     Opened(Arc<dyn Opener>),
 }
 
-/// Bytes that lie nowhere as they are: compressed in a page of a table, say.
+/// Provides bytes that are not stored in this form, for example because they are compressed in a page of a
+/// table.
 pub trait Opener: Send + Sync {
-    /// What messages call them. Openers of the same name give the same bytes.
+    /// Name for messages. Openers of the same name return the same bytes.
     fn name(&self) -> Arc<str>;
-    /// Finds them, each time anew: the source lives as long as its video is being read.
+    /// Reads the bytes again on each call; the source lives as long as its video is being read.
     fn open(&self) -> Result<Arc<dyn ByteSource>>;
 }
 
 impl Place {
-    /// What messages call it.
+    /// Name for messages.
     pub fn name(&self) -> Arc<str> {
         match self {
             Place::Path(path) => super::name_of(path),

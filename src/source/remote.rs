@@ -1,6 +1,5 @@
-//! In: a URL: https://, http://, s3://.
-//! Out: its bytes at an offset, by range requests, through a cache of blocks that the process shares.
-//! Never: a whole download, a temporary file, or bytes of two states of a file.
+//! Reads https://, http:// and s3:// URLs by range requests, through a block cache shared by the process.
+//! All bytes of a source belong to one version of the file. No temporary files are written.
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which there is often one")]
 
 mod address;
@@ -25,21 +24,22 @@ use fetch::{Answer, Ask, Version};
 use net::{net, Known, Net};
 use store::{Store, Tallies};
 
-/// Bytes that the first request brings beside the file's length: for many videos all their tables.
+/// Bytes that the first request fetches together with the file's length: for many videos all their tables.
 const HEAD: u64 = 2 * BLOCK;
-/// Files up to this long are fetched whole as soon as more than their head is wanted.
+/// Files up to this length are fetched whole as soon as more than their first bytes are read.
 const SMALL: u64 = 1 << 20;
-/// Blocks that nobody asked for, which are fetched rather than made a reason for another request. Heads of key packets lie as far apart
-/// as groups of pictures are long: with more, the index of a long video of few bits would cost all of it.
+/// Maximum gap in blocks that is fetched to join two ranges into one request. The first bytes of keyframes
+/// are a group of pictures apart: with a larger gap, indexing a long video of low bit rate would fetch all of
+/// it.
 const GAP: u64 = 2;
-/// How long what a server said of a file is believed by those who open it first.
+/// How long a file state reported by a server is trusted where the caller does not set `again`.
 const FRESH: Duration = Duration::from_secs(5);
-/// How often a thread that waits asks its caller whether to go on.
+/// How often a waiting thread checks whether its caller requested an interrupt.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 static TOTAL: Tally = Tally::new();
 
-/// What reading by URL took this process, so far.
+/// Traffic of this process from reading by URL so far.
 pub fn total() -> RemoteCounts {
     TOTAL.read()
 }
@@ -53,20 +53,22 @@ pub struct RemoteSource {
     reader: Mutex<Reader>,
 }
 
-/// What was said and seen of coming reads.
+/// Announced and observed reads.
 #[derive(Default)]
 struct Reader {
     ahead: Ahead,
-    /// Announced ranges, in order: who announces needs no guesses.
+    /// Announced ranges, sorted by offset; reads inside them need no read-ahead.
     announced: Vec<Range<u64>>,
 }
 
 impl RemoteSource {
-    /// Opens `url`. The first time this is one request, which brings the file's head too. `again`: for somebody who opens the same
-    /// files over and over; whatever is fetched is compared with what was known, so the server need not be asked before.
+    /// Opens `url`. The first time this takes one request, which also fetches the start of the file. `again`:
+    /// for files that are opened repeatedly; a known file needs no request, because everything fetched later
+    /// is compared with the known version.
     ///
     /// # Errors
-    /// `NotFound`; `Io` with the reason where the server cannot be read; `Argument` and `Unsupported` for URLs that cannot be.
+    /// `NotFound`; `Io` with the reason where the server cannot be read; `Argument` and `Unsupported` for
+    /// invalid and unsupported URLs.
     pub fn open(url: &str, again: bool) -> Result<Self> {
         let named = Arc::new(Named::parse(url)?);
         let net = net()?;
@@ -76,7 +78,7 @@ impl RemoteSource {
                 Ok(place) => break place,
                 Err(std::sync::TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
                 Err(std::sync::TryLockError::WouldBlock) => {
-                    // Somebody else asks for the same.
+                    // Another thread is requesting the same file.
                     std::thread::sleep(Duration::from_millis(5));
                     caller::check()?;
                 }
@@ -107,7 +109,7 @@ impl RemoteSource {
         }
     }
 
-    /// Sends for what is missing of these blocks; returns what is under way because of it.
+    /// Requests what is missing of these blocks; returns the pieces being fetched because of it.
     fn send_for(&self, blocks: &[Range<u64>], gap: u64) -> Vec<Arc<Piece>> {
         let pieces = self.net.cache.claim(self.known.id, blocks, gap);
         for piece in &pieces {
@@ -125,7 +127,7 @@ impl RemoteSource {
                 let answer = ask.answer(&net.slots(&ask.named.host)).await;
                 match &answer {
                     Ok(_) => *lock(&known.seen) = Instant::now(),
-                    // Whatever it is: the next who opens it asks first.
+                    // After any error, the next open asks the server first.
                     Err(_) => net.forget(&named),
                 }
                 errand.settle(answer.and_then(|answer| match answer {
@@ -140,7 +142,7 @@ impl RemoteSource {
         pieces
     }
 
-    /// Everything, for small files; else what is given.
+    /// The whole file where it is small; otherwise the given range.
     fn widened(&self, range: Range<u64>) -> Range<u64> {
         match self.known.version.len {
             len if len <= SMALL => 0..len,
@@ -148,8 +150,8 @@ impl RemoteSource {
         }
     }
 
-    /// Sees to it that a read's blocks are here or on their way, and those that will probably be next. Returns
-    /// what it sent for.
+    /// Requests the missing blocks of a read, and those that are likely to be read next. Returns the pieces
+    /// it requested.
     fn prepare(&self, read: &Range<u64>) -> Vec<Arc<Piece>> {
         let len = self.known.version.len;
         let area = {
@@ -166,7 +168,7 @@ impl RemoteSource {
         if need.clone().any(lacks) {
             self.send_for(&[area], 0)
         } else if area.end > need.end && lacks(need.end + (area.end - 1 - need.end) / 2) {
-            // Early enough that it is there when it is wanted, in pieces that are worth a request.
+            // Requested early enough to arrive in time, and in pieces large enough to be worth a request.
             self.send_for(&[need.end..area.end], 0)
         } else {
             Vec::new()
@@ -190,7 +192,7 @@ impl ByteSource for RemoteSource {
             return Ok(0);
         }
         let read = offset..end;
-        // Held, because a cache that is too small gives up what came before it is found there.
+        // Kept, because a cache that is too small may evict these blocks before they are looked up.
         let mut sent = self.prepare(&read);
         let (mut at, mut waited) = (offset, false);
         while at < end {
@@ -233,9 +235,9 @@ impl ByteSource for RemoteSource {
 
     fn will_read(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
         if self.check_process().is_err() {
-            return; // the read will say so
+            return; // the read reports the error
         }
-        // What is fetched before it is wanted must not push out what is wanted now.
+        // Prefetched data must not evict data that is needed now.
         let mut left = self.net.cache.budget() / 4;
         let mut blocks: Vec<Range<u64>> = Vec::new();
         let mut announced: Vec<Range<u64>> = Vec::new();
@@ -257,7 +259,7 @@ impl ByteSource for RemoteSource {
     }
 }
 
-/// A piece under way. However its task ends, those who wait for it are told.
+/// A piece being fetched. However its task ends, the threads that wait for it are notified.
 struct Errand {
     net: &'static Net,
     piece: Option<Arc<Piece>>,
@@ -279,7 +281,7 @@ impl Drop for Errand {
     }
 }
 
-/// Asks for a file's length, state and head. `before`: what was known of it.
+/// Requests a file's length, version and first bytes. `before`: what was known of it.
 fn meet(net: &'static Net, named: &Arc<Named>, before: Option<Arc<Known>>) -> Result<Arc<Known>> {
     let store = Store::open(&net.client, &named.address)?;
     let ask = Ask {
@@ -305,7 +307,8 @@ fn meet(net: &'static Net, named: &Arc<Named>, before: Option<Arc<Known>>) -> Re
         }
     };
     let seen = Mutex::new(Instant::now());
-    // What is in the cache stays good; but it is this caller whom the server answered, with credentials that hold now.
+    // Cached blocks stay valid, but the store is replaced: the server accepted the current credentials of
+    // this caller.
     let same = |known: Arc<Known>, store, seen| {
         Ok(Arc::new(Known { id: known.id, version: known.version.clone(), store, seen }))
     };
@@ -332,7 +335,8 @@ fn tallies() -> Tallies {
     Tallies(&TOTAL, caller::tally())
 }
 
-/// What came of a piece, unless the caller stops waiting for it. Its request ends by itself, and may serve others.
+/// Waits for a piece, unless the caller requests an interrupt. The request continues, since others may need
+/// it.
 fn wait_for(piece: &Piece) -> Result<bytes::Bytes> {
     loop {
         if let Some(outcome) = piece.wait(LOOK_UP) {

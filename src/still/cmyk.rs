@@ -1,10 +1,9 @@
-//! In: C, M, Y, K bytes as Adobe's programs store them: inverted, 255 is no ink.
-//! Out: R, G, B in the first three bytes of each pixel, to the bit what Pillow makes of them.
-//! Never: reads a colour profile.
+//! Converts CMYK pixels to RGB with the same bits as Pillow, without color profiles.
+//! The input is inverted, as Adobe's programs store it: 255 is no ink.
 
-/// Each four bytes become R, G, B and a byte without meaning.
+/// Replaces each four bytes by R, G, B and a byte without meaning.
 ///
-/// Pillow takes every CMYK JPEG as inverted, then covers white with ink: `(255 - k) - c * (255 - k) / 255`, rounded.
+/// Pillow treats every CMYK JPEG as inverted and computes `(255 - k) - c * (255 - k) / 255`, rounded.
 pub(super) fn to_rgb(pixels: &mut [u8]) {
     for pixel in pixels.chunks_exact_mut(4) {
         let light = u32::from(pixel[3]);

@@ -1,19 +1,18 @@
-//! In: EXIF data: a TIFF header and its directories.
-//! Out: how the picture is to be turned.
-//! Never: an error; what cannot be understood is no turn, as everywhere.
+//! Reads the orientation of an image from EXIF data: a TIFF header and its directories.
+//! Never returns an error; data that cannot be parsed means no rotation, as in other programs.
 
-use crate::media::Turn;
+use crate::media::DisplayOrientation;
 
 /// Tag "Orientation".
 const ORIENTATION: u16 = 0x0112;
 
-/// The turn that `tiff` asks for.
-pub(super) fn turn(tiff: &[u8]) -> Turn {
+/// The orientation that `tiff` defines.
+pub(super) fn turn(tiff: &[u8]) -> DisplayOrientation {
     turn_of(orientation(tiff).unwrap_or(1))
 }
 
-/// EXIF's numbers: where the stored picture's first row and first column are shown.
-fn turn_of(orientation: u32) -> Turn {
+/// Maps EXIF's numbers, which define where the stored picture's first row and first column are displayed.
+fn turn_of(orientation: u32) -> DisplayOrientation {
     let (mirror, quarter_turns_cw) = match orientation {
         2 => (true, 0),
         3 => (false, 2),
@@ -24,7 +23,7 @@ fn turn_of(orientation: u32) -> Turn {
         8 => (false, 3),
         _ => (false, 0),
     };
-    Turn { mirror, quarter_turns_cw }
+    DisplayOrientation { mirror, quarter_turns_cw }
 }
 
 fn orientation(tiff: &[u8]) -> Option<u32> {
@@ -45,15 +44,15 @@ fn orientation(tiff: &[u8]) -> Option<u32> {
     let mut found = None;
     for entry in 0..number(directory, 2)? as usize {
         let at = directory.checked_add(2 + entry * 12)?;
-        // A directory that is cut off counts as far as it goes.
+        // A truncated directory is read as far as it goes.
         let (Some(tag), Some(kind)) = (number(at, 2), number(at + 2, 2)) else { break };
         if tag != u32::from(ORIENTATION) {
             continue;
         }
-        // Of a repeated tag the last counts, as in Pillow.
+        // If the tag is repeated, the last one counts, as in Pillow.
         found = match kind {
             1 => number(at + 8, 1), // BYTE
-            3 => number(at + 8, 2), // SHORT, which it should be
+            3 => number(at + 8, 2), // SHORT, the specified type
             4 => number(at + 8, 4), // LONG
             _ => None,
         };
@@ -82,10 +81,10 @@ mod tests {
         bytes
     }
 
-    /// A stored picture of 3 columns and 2 rows, each pixel its number.
+    /// A stored picture of 3 columns and 2 rows, each pixel a different letter.
     const STORED: [&str; 2] = ["abc", "def"];
 
-    fn apply(turn: Turn) -> Vec<String> {
+    fn apply(turn: DisplayOrientation) -> Vec<String> {
         let mut rows: Vec<Vec<char>> = STORED.iter().map(|row| row.chars().collect()).collect();
         if turn.mirror {
             rows.iter_mut().for_each(|row| row.reverse());
@@ -99,7 +98,7 @@ mod tests {
 
     #[test]
     fn each_of_the_eight_orientations_shows_the_picture_upright() {
-        // What EXIF 2.3, 4.6.4 A, says of where row 0 and column 0 are, drawn.
+        // EXIF 2.3, 4.6.4 A, defines where row 0 and column 0 are displayed; drawn here.
         let shown: [&[&str]; 8] = [
             &["abc", "def"],     // row 0 at the top, column 0 at the left
             &["cba", "fed"],     // top, right
@@ -122,19 +121,20 @@ mod tests {
     fn what_cannot_be_understood_is_no_turn() {
         let good = tiff(true, 3, 6);
         for value in [0, 9, 255, 6 << 8] {
-            assert_eq!(turn(&tiff(true, 3, value)), Turn::default(), "{value}");
+            assert_eq!(turn(&tiff(true, 3, value)), DisplayOrientation::default(), "{value}");
         }
-        assert_eq!(turn(&tiff(true, 2, 6)), Turn::default()); // a string
-                                                              // The value lies in the first ten bytes of the entry that begins at 10.
+        // Type 2 is a string.
+        assert_eq!(turn(&tiff(true, 2, 6)), DisplayOrientation::default());
+        // The value is stored in the first ten bytes of the entry, which begins at byte 10.
         for len in 0..good.len() {
-            let want = if len < 20 { Turn::default() } else { turn(&good) };
+            let want = if len < 20 { DisplayOrientation::default() } else { turn(&good) };
             assert_eq!(turn(&good[..len]), want, "cut to {len} bytes");
         }
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << bit;
-                turn(&bytes); // whatever it is, it comes back
+                turn(&bytes); // must return, whatever the data is
             }
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     fn a_directory_far_outside_or_endless_is_no_turn() {
         let mut far = tiff(false, 3, 6);
         far[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
-        assert_eq!(turn(&far), Turn::default());
+        assert_eq!(turn(&far), DisplayOrientation::default());
         let mut endless = tiff(false, 3, 6);
         endless[8..10].copy_from_slice(&u16::MAX.to_be_bytes());
         assert_eq!(turn(&endless), turn_of(6));

@@ -1,15 +1,13 @@
-//! In: a source.
-//! Out: its bytes near the front, asked for piece by piece, read in windows.
-//! Never: more than a window at a time, or beyond the cap on headers.
+//! Reads bytes near the start of a source through a buffered window, up to the limit on headers.
 
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::source::ByteSource;
 
-/// Most headers with their thumbnails and profiles fit into one or two of these.
+/// Most headers with their thumbnails and profiles fit into one or two windows.
 const WINDOW_BYTES: usize = 16 << 10;
 
-/// A window that moves over the front of a source.
+/// A window that moves over the start of a source.
 pub(super) struct Head<'a> {
     source: &'a dyn ByteSource,
     site: Site,

@@ -1,19 +1,18 @@
-//! In: the segments of a JPEG file before its picture.
-//! Out: size, components, coding and turn, read by libjpeg's rules so that both see the same picture.
-//! Never: decodes a sample.
+//! Reads size, components, coding and orientation from the segments of a JPEG file before its picture.
+//! Follows libjpeg's rules, so that both interpret the file alike.
 
 use super::head::Head;
 use super::{exif, Coding, Format, Header, Kind};
 use crate::error::{Error, Result, Site};
 
-/// EXIF data beyond this is not looked at: sixteen segments.
+/// EXIF data beyond this size, sixteen segments, is ignored.
 const EXIF_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Seen {
     frame: Option<Frame>,
     jfif: bool,
-    /// Adobe's colour transform.
+    /// Adobe's color transform.
     adobe: Option<u8>,
     exif: Vec<u8>,
 }
@@ -27,7 +26,7 @@ struct Frame {
     components: Vec<(u8, u8, u8)>,
 }
 
-/// Everything up to the first scan.
+/// Reads everything up to the first scan.
 pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
     let mut seen = Seen::default();
     let mut offset = 2;
@@ -69,10 +68,10 @@ pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
     }
 }
 
-/// Bytes between two segments beyond which a file is not taken for a JPEG any more.
+/// Number of bytes between two segments beyond which a file is not treated as a JPEG.
 const STRAY_BYTES: u64 = 1 << 16;
 
-/// The next marker and the offset behind it. What lies before it belongs to nothing, as libjpeg has it.
+/// The next marker and the offset after it. Bytes before it are skipped, as in libjpeg.
 fn next_marker(head: &mut Head<'_>, mut offset: u64) -> Result<(u8, u64)> {
     let begin = offset;
     loop {
@@ -96,7 +95,7 @@ fn next_marker(head: &mut Head<'_>, mut offset: u64) -> Result<(u8, u64)> {
 fn read_exif(head: &mut Head<'_>, at: u64, len: usize, exif: &mut Vec<u8>) -> Result<()> {
     const NAME: &[u8] = b"Exif\0\0";
     if len >= NAME.len() && head.up_to(at, NAME.len())? == NAME && exif.len() + len <= EXIF_BYTES {
-        // Data that does not fit into one segment goes on in the next.
+        // Data that does not fit into one segment continues in the next.
         exif.extend_from_slice(head.up_to(at + NAME.len() as u64, len - NAME.len())?);
     }
     Ok(())
@@ -140,7 +139,7 @@ fn finish(head: &Head<'_>, at: u64, seen: Seen) -> Result<Header> {
     })
 }
 
-/// libjpeg's guess at what components mean: JFIF's word, Adobe's, then their names.
+/// libjpeg's rules for the meaning of components: JFIF's segment, Adobe's segment, then their identifiers.
 fn kind(frame: &Frame, seen: &Seen) -> Kind {
     let ycc = |c: &[(u8, u8, u8)]| Kind::Ycc([(c[0].1, c[0].2), (c[1].1, c[1].2), (c[2].1, c[2].2)]);
     match &frame.components[..] {
@@ -155,7 +154,7 @@ fn kind(frame: &Frame, seen: &Seen) -> Kind {
     }
 }
 
-/// JPEGs that are not decoded here, in words that say what they are.
+/// Returns an error that names the variant for JPEGs that are not supported.
 pub(super) fn refuse(site: &Site, header: &Header) -> Result<()> {
     let bits = header.sample_bits;
     let what = match (header.coding, header.kind) {

@@ -95,7 +95,7 @@ static void on_error(j_common_ptr cinfo)
 static int is_harmless(int code)
 {
   switch (code) {
-  case JWRN_ADOBE_XFORM:     /* a colour transform of an unknown number: taken as YCC, YCCK */
+  case JWRN_ADOBE_XFORM:     /* a color transform of an unknown number: taken as YCC, YCCK */
   case JWRN_BOGUS_ICC:       /* profiles are not read */
   case JWRN_EXTRANEOUS_DATA: /* bytes between segments, which belong to none */
   case JWRN_JFIF_MAJOR:      /* another version of JFIF's header */

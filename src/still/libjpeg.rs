@@ -1,6 +1,5 @@
-//! In: the bytes of a JPEG file and memory for its samples.
-//! Out: its samples there, or libjpeg's words for what is wrong.
-//! Never: runs Rust code from inside libjpeg, or lets libjpeg write beyond what it was lent.
+//! Decodes JPEG files with libjpeg, through the C functions in `libjpeg.c`.
+//! libjpeg never calls Rust code, and never writes outside the memory that it is given.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_long, CStr};
@@ -8,7 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-// For its static library, which holds the libjpeg interface that `libjpeg.c` calls.
+// Linked for its static library, which provides the libjpeg interface that `libjpeg.c` calls.
 use turbojpeg_sys as _;
 
 /// One plane, as libjpeg writes it: whole blocks.
@@ -62,7 +61,7 @@ extern "C" {
     ) -> c_int;
 }
 
-/// What the samples are.
+/// Layout of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// One plane.
@@ -78,24 +77,24 @@ pub(super) enum Layout {
 /// Sizes of an opened picture.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// As stored.
+    /// Full size, as stored.
     pub full: (u32, u32),
-    /// Shrunk.
+    /// Width at the requested scale.
     pub width: u32,
-    /// Shrunk.
+    /// Height at the requested scale.
     pub height: u32,
     pub layout: Layout,
     planes: [Plane; 3],
 }
 
 impl Facts {
-    /// The planes that there are.
+    /// The planes that are used.
     pub fn planes(&self) -> &[Plane] {
         &self.planes[..if self.layout == Layout::Yuv { 3 } else { 1 }]
     }
 }
 
-/// Why libjpeg did not give the picture, in its words.
+/// Why libjpeg did not decode the picture, with its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Damaged(String),
@@ -104,26 +103,27 @@ pub(super) enum Refusal {
     Bug(String),
 }
 
-/// What a picture may cost, and how it is wanted.
+/// Resource limits of a picture, and how it is to be decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// 1, 2, 4 or 8.
+    /// Divisor of the size: 1, 2, 4 or 8.
     pub shrink: u8,
     /// RGB rather than planes.
     pub exact: bool,
     pub scan_limit: u16,
-    /// Of libjpeg's own, mostly the coefficients of progressive files.
+    /// Maximum memory of libjpeg itself, mostly for the coefficients of progressive files.
     pub memory_bytes: u64,
 }
 
-/// libjpeg's decompressor. Nothing of a picture, tables included, stays for the next.
+/// libjpeg's decompressor. No state of a picture, not even its tables, is kept for the next one.
 pub(super) struct Decompressor(NonNull<Still>);
 
-// SAFETY: libjpeg keeps no state outside its struct that depends on the thread; `&mut self` keeps threads apart.
+// SAFETY: libjpeg keeps no state outside its struct that depends on the thread; `&mut self` keeps threads
+// apart.
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
-    /// `None` without memory for it.
+    /// `None` when out of memory.
     pub fn new() -> Option<Self> {
         // SAFETY: no arguments.
         NonNull::new(unsafe { still_new() }).map(Self)
@@ -132,8 +132,8 @@ impl Decompressor {
     /// Reads the header.
     pub fn open<'a>(&'a mut self, bytes: &'a [u8], terms: Terms) -> Result<Opened<'a>, Refusal> {
         let mut raw = RawPicture::default();
-        // SAFETY: the decompressor is alive; libjpeg keeps the pointer to `bytes`, which `Opened` borrows until it has
-        // read or closed; `raw` is the struct that the C side fills, and outlives the call.
+        // SAFETY: the decompressor is alive; libjpeg keeps the pointer to `bytes`, which `Opened` borrows
+        // until it has read or closed; `raw` is the struct that the C side fills, and outlives the call.
         let answer = unsafe {
             still_open(
                 self.0.as_ptr(),
@@ -167,7 +167,7 @@ impl Decompressor {
         if answer == 0 {
             return Ok(());
         }
-        // SAFETY: a NUL-terminated string inside the living struct, copied before anything writes there again.
+        // SAFETY: a NUL-terminated string inside the live struct, copied before anything writes there again.
         let words = unsafe { CStr::from_ptr(still_words(self.0.as_ptr())) }.to_string_lossy().into_owned();
         Err(match answer {
             1 => Refusal::Damaged(words),
@@ -198,8 +198,8 @@ impl Opened<'_> {
         &self.facts
     }
 
-    /// Decodes into `planes`, one for each of the facts' planes, with its rows `strides` apart. Of gray and YUV planes only what
-    /// these rows of the picture show is promised.
+    /// Decodes into `planes`, one for each of the facts' planes, with rows `strides` bytes apart. Of gray and
+    /// YUV planes, only the pixels of `rows` are defined.
     pub fn read(
         mut self,
         planes: &mut [&mut [u8]],
@@ -223,8 +223,9 @@ impl Opened<'_> {
             distances[n] = strides[n];
         }
         self.open = false;
-        // SAFETY: the decompressor is open on bytes that `self` still borrows; it writes `row_bytes` into each of `rows`
-        // rows of each plane, which the loop above found to be inside the slices, and those are borrowed exclusively.
+        // SAFETY: the decompressor is open on bytes that `self` still borrows; it writes `row_bytes` into
+        // each of `rows` rows of each plane, which the loop above found to be inside the slices, and those
+        // are borrowed exclusively.
         let answer = unsafe {
             let (first, end) = (rows.start as usize, rows.end as usize);
             still_read(self.still.0.as_ptr(), pointers.as_ptr(), distances.as_ptr(), first, end)
@@ -237,7 +238,7 @@ impl Opened<'_> {
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
         if self.open {
-            // SAFETY: alive, and open on a picture that nobody reads any more.
+            // SAFETY: alive, and open on a picture that is not read any more.
             unsafe { still_close(self.still.0.as_ptr()) }
         }
     }
@@ -282,7 +283,7 @@ mod tests {
         let mut decompressor = Decompressor::new().unwrap();
         let mut layouts = std::collections::BTreeSet::new();
         let files = files();
-        // libjpeg would not shrink a lossless picture; `jpeg::refuse` keeps those away.
+        // libjpeg does not scale lossless pictures; `jpeg::refuse` rejects those.
         for (path, bytes) in files.iter().filter(|(path, _)| !path.to_string_lossy().contains("lossless")) {
             for (shrink, exact) in [1, 2, 4, 8].into_iter().flat_map(|k| [(k, false), (k, true)]) {
                 let terms = Terms { shrink, exact, scan_limit: 100, memory_bytes: 1 << 30 };
@@ -305,7 +306,7 @@ mod tests {
                     assert!(plane.row_bytes >= facts.width.div_ceil(1 << plane.log2_w) * wide, "{path:?}");
                     assert!(plane.rows >= facts.height.div_ceil(1 << plane.log2_h), "{path:?}");
                 }
-                // Rows further apart than they are long, and one more of them than needed.
+                // Strides larger than the rows, and one row more than needed.
                 let strides: Vec<usize> = facts.planes().iter().map(|p| p.row_bytes as usize + 7).collect();
                 let rows: Vec<usize> = facts.planes().iter().map(|p| p.rows as usize).collect();
                 let mut twice = Vec::new();
@@ -332,7 +333,7 @@ mod tests {
                     twice.push(planes);
                     layouts.insert(facts.layout as u8);
                 }
-                // What the picture shows was written: it does not depend on what was there before.
+                // All visible pixels were written: they do not depend on the previous content.
                 for (n, plane) in facts.planes().iter().enumerate().filter(|_| twice.len() == 2) {
                     let wide = strides[n] - 7 - (plane.row_bytes as usize - wide_of(&facts, plane));
                     for y in 0..facts.height.div_ceil(1 << plane.log2_h) as usize {

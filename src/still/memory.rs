@@ -1,10 +1,9 @@
-//! In: how many bytes the planes of the next picture take.
-//! Out: that many bytes for each, in memory that is kept from picture to picture.
-//! Never: keeps a huge picture's memory for the small ones that follow.
+//! Provides memory for the planes of an image, reused from image to image.
+//! Memory of a huge image is freed when much smaller ones follow.
 
 use crate::error::{Error, Result, Site};
 
-/// A usual picture: 8 megapixels as RGB. Up to this, memory is kept whatever comes.
+/// Memory of a typical image: 8 megapixels as RGB. Up to this size it is always kept.
 const KEEP_BYTES: usize = 24 << 20;
 /// Planes begin on a cache line.
 const ALIGN: usize = 64;
@@ -16,13 +15,13 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Memory for up to three planes. What is in it is left over from earlier pictures.
+    /// Memory for up to three planes. Its content is left over from earlier images.
     pub fn lend(&mut self, site: &Site, sizes: [usize; 3]) -> Result<[&mut [u8]; 3]> {
         let padded = sizes.map(|size| size.next_multiple_of(ALIGN));
         let need = padded.iter().sum::<usize>() + ALIGN;
         let too_much = self.block.len() > KEEP_BYTES && need < self.block.len() / 2;
         if need > self.block.len() || too_much {
-            self.block = Vec::new(); // first, so that both are never there at once
+            self.block = Vec::new(); // first, so that both never exist at once
             let failed = |_| Error::io(site, std::io::ErrorKind::OutOfMemory.into());
             self.block.try_reserve_exact(need).map_err(failed)?;
             self.block.resize(need, 0);
@@ -33,7 +32,7 @@ impl Memory {
         Ok([&mut first[..sizes[0]], &mut second[..sizes[1]], &mut rest[..sizes[2]]])
     }
 
-    /// Gives memory beyond the usual back.
+    /// Frees the memory if it is larger than that of a typical image.
     pub fn rest(&mut self) {
         if self.block.len() > KEEP_BYTES {
             self.block = Vec::new();

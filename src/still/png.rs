@@ -1,30 +1,30 @@
-//! In: PNG files.
-//! Out: size, components and turn from the chunks before the picture; the picture as the kernels read it.
-//! Never: applies gamma, profiles or alpha.
+//! Reads PNG headers, and decodes PNG images into planes for the kernels.
+//! Does not apply gamma, profiles or alpha.
 
 use std::io::Cursor;
 
-use framespool_kernels::{Colour, FrameView, Matrix, Plane, Planes, Range};
+use framespool_kernels::{Color, FrameView, Matrix, Plane, Planes, Range};
 use png::{ColorType, Decoder, DecodingError, Reader};
 
 use super::head::Head;
 use super::memory::Memory;
 use super::{exif, Coding, Format, Header, Kind};
 use crate::error::{Error, Result, Site};
-use crate::media::Turn;
+use crate::media::DisplayOrientation;
 
-/// How every PNG begins.
+/// Signature of every PNG.
 pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// EXIF data beyond this is not looked at.
+/// EXIF data beyond this size is ignored.
 const EXIF_BYTES: usize = 1 << 16;
-/// What the decoder may use beside the picture: rows, and chunks that it keeps.
+/// Memory that the decoder may use in addition to the picture: rows, and chunks that it keeps.
 const DECODER_BYTES: usize = 64 << 20;
 
-/// Everything up to the picture. EXIF data behind the picture is not found: that would take reading the file to its end.
+/// Reads everything before the picture. EXIF data after it is ignored: finding it would take reading the
+/// whole file.
 pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
     let mut header = None;
-    let mut turn = Turn::default();
+    let mut turn = DisplayOrientation::default();
     let mut offset = SIGNATURE.len() as u64;
     loop {
         let len = head.number::<4>(offset)?;
@@ -44,7 +44,7 @@ pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
             }
             _ => {}
         }
-        offset = content + u64::from(len) + 4; // and a checksum
+        offset = content + u64::from(len) + 4; // plus a checksum
     }
 }
 
@@ -60,21 +60,29 @@ fn ihdr(head: &mut Head<'_>, at: u64, len: u32) -> Result<Header> {
         (3, 1 | 2 | 4 | 8) => Kind::Palette,
         (4, 8 | 16) => Kind::GrayAlpha,
         (6, 8 | 16) => Kind::Rgba,
-        (colours, bits) => {
-            let what = format!("colours of kind {colours} with {bits} bits, which there are not,");
+        (colors, bits) => {
+            let what = format!("colors of kind {colors} with {bits} bits, which there are not,");
             return Err(malformed(head, at, &what));
         }
     };
     let coding = if rest[4] == 0 { Coding::Deflate } else { Coding::DeflateInterlaced };
     let sample_bits = rest[0];
-    Ok(Header { format: Format::Png, width, height, turn: Turn::default(), kind, coding, sample_bits })
+    Ok(Header {
+        format: Format::Png,
+        width,
+        height,
+        turn: DisplayOrientation::default(),
+        kind,
+        coding,
+        sample_bits,
+    })
 }
 
 fn malformed(head: &Head<'_>, at: u64, what: &str) -> Error {
     Error::malformed(head.site(), format!("PNG with {what} at byte {at}"))
 }
 
-/// The picture of a whole file.
+/// Decodes the picture of a whole file.
 pub(super) fn decode<'a>(
     site: &Site,
     header: &Header,
@@ -89,7 +97,7 @@ pub(super) fn decode<'a>(
     decoder.set_ignore_iccp_chunk(true);
     let mut reader = decoder.read_info().map_err(|error| refused(site, error))?;
     let info = reader.info();
-    // What memory is lent below was found good by the limits when the header was read, for this size only.
+    // The memory allocated below was checked against the limits when the header was read, for this size only.
     if (info.width, info.height) != (header.width, header.height)
         || info.bit_depth as u8 != header.sample_bits
         || kind_of(info.color_type) != header.kind
@@ -99,8 +107,8 @@ pub(super) fn decode<'a>(
     frame(site, header, &mut reader, labels, memory)
 }
 
-fn kind_of(colours: ColorType) -> Kind {
-    match colours {
+fn kind_of(colors: ColorType) -> Kind {
+    match colors {
         ColorType::Grayscale => Kind::Gray,
         ColorType::Rgb => Kind::Rgb,
         ColorType::Indexed => Kind::Palette,
@@ -122,7 +130,7 @@ fn frame<'a>(
     let coded = reader
         .output_buffer_size()
         .ok_or_else(|| Error::malformed(site, "the picture's size does not fit into memory"))?;
-    // What becomes of the samples: nothing, or a second copy in a form that the kernels read.
+    // Bytes of a second copy of the samples, where the kernels cannot read them as decoded.
     let copy = match (header.kind, header.sample_bits) {
         (Kind::Gray, 8 | 16) | (Kind::Rgb | Kind::Rgba, 8) => 0,
         (Kind::Palette, _) if labels => pixels,
@@ -131,13 +139,13 @@ fn frame<'a>(
     };
     let [samples, made, _] = memory.lend(site, [coded, copy, 0])?;
     if header.coding == Coding::DeflateInterlaced && header.sample_bits < 8 {
-        samples.fill(0); // the crate adds such pixels to what is there
+        samples.fill(0); // the crate combines such pixels with the previous content
     }
     reader.next_frame(samples).map_err(|error| refused(site, error))?;
 
-    let colour = |matrix| Colour { matrix, range: Range::Full };
-    let (gray, rgb) = (colour(Matrix::Bt601), colour(Matrix::Rgb));
-    let (planes, colour) = match (header.kind, header.sample_bits) {
+    let color = |matrix| Color { matrix, range: Range::Full };
+    let (gray, rgb) = (color(Matrix::Bt601), color(Matrix::Rgb));
+    let (planes, color) = match (header.kind, header.sample_bits) {
         (Kind::Gray, 8) => (Planes::Gray(Plane { data: samples, stride_bytes: width }), gray),
         (Kind::Gray, 16) => {
             samples.chunks_exact_mut(2).for_each(|sample| sample.swap(0, 1));
@@ -176,7 +184,7 @@ fn frame<'a>(
         }
     };
     let depth_bits = if wide { 16 } else { 8 };
-    Ok(FrameView { width: header.width, height: header.height, depth_bits, shift: 0, planes, colour })
+    Ok(FrameView { width: header.width, height: header.height, depth_bits, shift: 0, planes, color })
 }
 
 fn packed(data: &[u8], width: usize, pixel_bytes: u8) -> Planes<'_> {
@@ -184,14 +192,14 @@ fn packed(data: &[u8], width: usize, pixel_bytes: u8) -> Planes<'_> {
     Planes::PackedRgb { plane, pixel_bytes, offsets: [0, 1, 2] }
 }
 
-/// One component of 16-bit pixels, `step` bytes apart, from PNG's byte order into the kernels'.
+/// Copies one component of 16-bit pixels, `step` bytes apart, from PNG's byte order to the kernels'.
 fn swap_apart(samples: &[u8], step: usize, offset: usize, plane: &mut [u8]) {
     for (out, pixel) in plane.chunks_exact_mut(2).zip(samples.chunks_exact(step)) {
         out.copy_from_slice(&[pixel[offset + 1], pixel[offset]]);
     }
 }
 
-/// Values of 1, 2, 4 or 8 bits, rows beginning on whole bytes, each made into `N` bytes by `f`.
+/// Expands values of 1, 2, 4 or 8 bits, in rows that begin on whole bytes, to `N` bytes each by `f`.
 fn unpack<const N: usize>(
     samples: &[u8],
     bits: u8,
@@ -204,7 +212,7 @@ fn unpack<const N: usize>(
     let rows = made.chunks_exact_mut(width * N).zip(samples.chunks_exact(width.div_ceil(per_byte)));
     for (out, row) in rows {
         for (x, out) in out.chunks_exact_mut(N).enumerate() {
-            // The leftmost pixel is in the highest bits.
+            // The leftmost pixel is in the most significant bits.
             let shift = 8 - usize::from(bits) * (x % per_byte + 1);
             f(row[x / per_byte] >> shift & mask, out.try_into().expect("N bytes"));
         }
@@ -220,18 +228,18 @@ fn look_up(
     made: &mut [u8],
 ) -> Result<()> {
     let palette = reader.info().palette.as_deref().unwrap_or_default();
-    let mut colours = [[0; 3]; 256];
-    for (colour, entry) in colours.iter_mut().zip(palette.chunks_exact(3)) {
-        colour.copy_from_slice(entry);
+    let mut colors = [[0; 3]; 256];
+    for (color, entry) in colors.iter_mut().zip(palette.chunks_exact(3)) {
+        color.copy_from_slice(entry);
     }
     let mut highest = 0;
     unpack(samples, bits, width, made, |index, out: &mut [u8; 3]| {
         highest = highest.max(index);
-        *out = colours[usize::from(index)];
+        *out = colors[usize::from(index)];
     });
     let entries = palette.len() / 3;
     if usize::from(highest) >= entries {
-        let reason = format!("a pixel has colour {highest} of a palette of {entries}");
+        let reason = format!("a pixel has color {highest} of a palette of {entries}");
         return Err(Error::Decode { site: site.clone(), reason });
     }
     Ok(())

@@ -1,149 +1,150 @@
-//! In: runs.
-//! Out: their wanted pictures, from libavcodec or from a GPU's decoder, by one interface.
-//! Never: gives up on a run that the GPU cannot do: the CPU goes on with what is still owed, and its verdict counts.
+//! A common interface to the decoders of video on the CPU and the GPU and of image files.
+//! Where the GPU cannot decode a range, the CPU decodes the frames that are still missing, and its result
+//! counts.
 
 use std::sync::Arc;
 
-use crate::decode::{Counts, FrameDecoder, HardwareDecoder, Step, StillReader, Times};
+use crate::decode::{DecodeStats, DecodeTimes, FrameDecoder, HardwareDecoder, ImageReader, Step};
 use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
-use crate::media::{CodecKind, CodecParams, ColourTags};
-use crate::pixels::{Easel, Picture};
-use crate::plan::Run;
+use crate::media::{CodecKind, CodecParams, ColorTags};
+use crate::plan::DecodeRange;
+use crate::transforms::{CudaExecutor, InputFrame};
 use crate::units::DecodeIndex;
 
-/// A session of a GPU's decoder, with what paints its surfaces.
-pub struct HardwareLane {
+/// A GPU decoder with the CUDA executor that transforms its surfaces.
+pub struct NvdecDecoder {
     decoder: HardwareDecoder,
-    easel: Easel,
-    container: ColourTags,
-    /// Held for whoever counts the sessions that there are.
+    cuda: CudaExecutor,
+    container: ColorTags,
+    /// A permit of the owner that counts the open sessions.
     #[expect(dead_code, reason = "held for its Drop")]
     seat: Option<Arc<()>>,
 }
 
-impl HardwareLane {
+impl NvdecDecoder {
     /// # Errors
-    /// `Gpu` where the device has not what it takes.
+    /// `Gpu` if the device lacks what decoding requires.
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let decoder = HardwareDecoder::new(gpu.device())?;
-        let easel = Easel::new(gpu.clone(), decoder.stream().clone());
-        Ok(Self { decoder, easel, container: ColourTags::default(), seat: None })
+        let cuda = CudaExecutor::new(gpu.clone(), decoder.stream().clone());
+        Ok(Self { decoder, cuda, container: ColorTags::default(), seat: None })
     }
 
-    /// The same, holding this for as long as it lives.
-    pub fn with_seat(self, seat: Arc<()>) -> Self {
+    /// Holds this permit until the decoder is dropped.
+    pub fn with_permit(self, seat: Arc<()>) -> Self {
         Self { seat: Some(seat), ..self }
     }
 }
 
-/// What a container says of colour, as far as libavcodec heeds it: streams of HEVC, VP8, VP9 and AV1 speak for themselves, also by
-/// saying nothing.
-fn container(params: &CodecParams) -> ColourTags {
+/// The color description of the container, as far as libavcodec uses it: for HEVC, VP8, VP9 and AV1, only the
+/// stream counts, even where it leaves the description unspecified.
+fn container(params: &CodecParams) -> ColorTags {
     match params.codec.kind {
-        CodecKind::H264 => params.colour,
-        _ => ColourTags::default(),
+        CodecKind::H264 => params.color,
+        _ => ColorTags::default(),
     }
 }
 
-/// Whatever decodes.
+/// A decoder of any kind.
 #[expect(clippy::large_enum_variant, reason = "few, and they go from hand to hand")]
 pub enum AnyDecoder {
     /// libavcodec.
     Software(FrameDecoder),
-    /// A GPU's decoder.
-    Hardware(Box<HardwareLane>),
-    /// For files that are pictures.
-    Still(Box<StillReader>),
+    /// NVDEC.
+    Hardware(Box<NvdecDecoder>),
+    /// For image files.
+    Still(Box<ImageReader>),
 }
 
 impl AnyDecoder {
-    /// Whether it is a GPU's.
+    /// Whether it decodes on the GPU.
     pub fn is_hardware(&self) -> bool {
         matches!(self, Self::Hardware(_))
     }
 
-    /// Begins a run; one that is under way is given up.
+    /// Begins a decode range; a range in progress is abandoned.
     ///
     /// # Errors
-    /// `Unsupported` for what it does not decode.
-    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: Run) -> Result<()> {
+    /// `Unsupported` for a stream that it does not decode.
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) -> Result<()> {
         match self {
             Self::Software(decoder) => decoder.begin(index, run),
             Self::Still(reader) => {
                 reader.begin(index, run);
                 Ok(())
             }
-            Self::Hardware(lane) => {
-                lane.container = container(&index.info.params);
-                lane.decoder.begin(index, run)
+            Self::Hardware(worker) => {
+                worker.container = container(&index.info.params);
+                worker.decoder.begin(index, run)
             }
         }
     }
 
-    /// Deals with one packet of the run.
+    /// Processes one packet of the decode range.
     ///
     /// # Errors
-    /// What reading, decoding or `each` reports.
+    /// Any error from reading, decoding or `each`.
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
-        watch: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(DecodeIndex, Picture<'_>) -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
     ) -> Result<Step> {
         match self {
             Self::Software(decoder) => {
-                decoder.step(reader, watch, &mut |at, frame| each(at, Picture::Host(frame)))
+                decoder.step(reader, interrupt, &mut |at, frame| each(at, InputFrame::Cpu(frame)))
             }
             Self::Still(still) => {
-                still.step(reader, watch, &mut |at, picture| each(at, Picture::Still(picture)))
+                still.step(reader, interrupt, &mut |at, picture| each(at, InputFrame::Image(picture)))
             }
-            Self::Hardware(lane) => {
-                let HardwareLane { decoder, easel, container, .. } = &mut **lane;
-                decoder.step(reader, watch, &mut |at, surface| {
-                    each(at, Picture::Device { surface, container: *container, easel })
+            Self::Hardware(worker) => {
+                let NvdecDecoder { decoder, cuda, container, .. } = &mut **worker;
+                decoder.step(reader, interrupt, &mut |at, surface| {
+                    each(at, InputFrame::Nvdec { surface, container: *container, cuda })
                 })
             }
         }
     }
 
-    /// After an error of a step that means that the CPU shall go on: the packets whose pictures are still owed.
+    /// After a step error that requires a fallback to the CPU: the packets whose frames are still missing.
     ///
-    /// Not after damage: what became of pictures before it was noticed is for the CPU to say too, so all is to be done again.
-    pub fn left_to_cpu(&self, error: &Error) -> Option<Vec<DecodeIndex>> {
-        let Self::Hardware(lane) = self else { return None };
+    /// `None` after damage: frames delivered before the damage was noticed must be checked by the CPU too, so
+    /// the whole range is decoded again.
+    pub fn remaining_for_cpu(&self, error: &Error) -> Option<Vec<DecodeIndex>> {
+        let Self::Hardware(worker) = self else { return None };
         let about_hardware = match error {
             Error::Gpu { lost, .. } => !lost,
             Error::Unsupported { .. } => true,
             _ => false,
         };
-        let missing = lane.decoder.missing();
+        let missing = worker.decoder.missing();
         (about_hardware && !missing.is_empty()).then_some(missing)
     }
 
-    /// Whether only the end of a run shows that none of its pictures was taken for another: a GPU's decoder tells those of VP8, VP9
-    /// and AV1 apart by counting them, and one that never comes may be missed late.
-    pub fn vouches_late(&self) -> bool {
-        matches!(self, Self::Hardware(lane) if lane.decoder.counts_pictures())
+    /// Whether only the end of a decode range shows that no frame was mistaken for another: a GPU decoder
+    /// identifies the pictures of VP8, VP9 and AV1 by counting them, and may notice late that one is missing.
+    pub fn verifies_at_end(&self) -> bool {
+        matches!(self, Self::Hardware(worker) if worker.decoder.counts_pictures())
     }
 
-    /// Gives up the run that is under way, if there is one.
+    /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
         match self {
             Self::Software(decoder) => decoder.stop(),
             Self::Still(reader) => reader.stop(),
-            Self::Hardware(lane) => lane.decoder.stop(),
+            Self::Hardware(worker) => worker.decoder.stop(),
         }
     }
 
-    /// The work done since it was asked last.
-    pub fn take_work(&mut self) -> (Counts, Times) {
+    /// Returns the work done since the last call.
+    pub fn take_work(&mut self) -> (DecodeStats, DecodeTimes) {
         let (counts, times) = match self {
             Self::Software(decoder) => (&mut decoder.counts, &mut decoder.times),
             Self::Still(reader) => (&mut reader.counts, &mut reader.times),
-            Self::Hardware(lane) => (&mut lane.decoder.counts, &mut lane.decoder.times),
+            Self::Hardware(worker) => (&mut worker.decoder.counts, &mut worker.decoder.times),
         };
         (std::mem::take(counts), std::mem::take(times))
     }

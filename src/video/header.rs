@@ -1,4 +1,4 @@
-//! What a video's container states about it: read when somebody asks, since neither index nor decoding needs it.
+//! Reads what the container states about a video, only on request: neither indexing nor decoding needs it.
 
 use super::Video;
 use crate::error::Result;
@@ -6,11 +6,11 @@ use crate::ffmpeg::Demuxer;
 use crate::media::{CodecKind, StreamHeader};
 
 impl Video {
-    /// What the container's headers and first packets state about the stream. libavformat opens the source once more and probes it, as
-    /// players do. Nothing is stated of files that are pictures.
+    /// Returns what the container's headers and first packets state about the stream. libavformat opens the
+    /// source once more and probes it, as players do. Nothing is stated about image files.
     ///
     /// # Errors
-    /// Those of reading and of containers that libavformat does not understand.
+    /// Any error from reading, and errors for containers that libavformat does not support.
     pub fn header(&self) -> Result<StreamHeader> {
         if self.index.info.params.codec.kind == CodecKind::Still {
             return Ok(StreamHeader::default());

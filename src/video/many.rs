@@ -1,6 +1,5 @@
-//! In: pictures' files and a recipe.
-//! Out: each as a clip of one picture, or what is wrong with it, in the same order.
-//! Never: lets one file's failure touch another's result.
+//! Decodes image files in parallel and returns each as a clip of one frame, or its error, in the same order.
+//! An error in one file does not affect the results of the others.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,19 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Thread};
 use std::time::Duration;
 
-use super::{Picture, Video, Workbench};
+use super::{ClipDecoder, Picture, Video};
+use crate::batch_sampler::rng::Key;
 use crate::error::{Error, Result, Site};
 use crate::index::still;
 use crate::limits::Limits;
-use crate::order::rng::Key;
-use crate::pixels::Recipe;
 use crate::source::{calling, Place};
+use crate::transforms::TransformPipeline;
 use crate::units::DisplayIndex;
 
-/// How often a caller who waits for helpers looks up.
+/// How often a caller that waits for helper threads calls `interrupt`.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
-/// Counts a helper until it ends, however that comes, and tells the caller.
+/// Counts a helper thread as busy until it ends, also by a panic, and then wakes the caller.
 struct Busy<'a>(&'a AtomicUsize, &'a Thread);
 
 impl Drop for Busy<'_> {
@@ -30,46 +29,47 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// Decodes pictures on some threads, the caller's among them; picture *i* draws its random numbers as clip *i* of this seed. `watch` is called
-/// meanwhile and stops it by an error.
+/// Decodes images on `threads` threads, including the caller's. Image *i* draws its random parameters as clip
+/// *i* of this seed. Calls `interrupt` meanwhile; an error from it stops decoding.
 ///
 /// # Errors
-/// What `watch` reports; what is wrong with a picture stands in its place.
+/// Any error from `interrupt`. An error in an image is the element of the result at its position.
 pub fn decode_stills(
     files: &[Place],
-    recipe: &Recipe,
+    pipeline: &TransformPipeline,
     seed: u64,
     threads: u32,
-    watch: &dyn Fn() -> Result<()>,
+    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<Result<Picture>>> {
     let next = AtomicUsize::new(0);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
     let made: Vec<Mutex<Option<Result<Picture>>>> = files.iter().map(|_| Mutex::new(None)).collect();
-    let one = |bench: &mut Workbench, at: usize| -> Result<Picture> {
+    let one = |clip_decoder: &mut ClipDecoder, at: usize| -> Result<Picture> {
         let file = &files[at];
         let source = file.open()?;
         let index = Arc::new(still::of_file(&*source, &Limits::default())?);
-        let key = Key { seed, epoch: 0, clip: at as u64, visit: 0 };
-        let mut canvas = bench.canvas();
+        let key = Key { seed, epoch: 0, clip: at as u64, occurrence: 0 };
+        let mut output = clip_decoder.output();
         let mut reader = Video::with_index(source, index).reader();
-        bench.make(&mut reader, &[DisplayIndex(0)], key, &mut canvas, &stopped)?;
-        canvas.into_clip()?.ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no picture"))
+        clip_decoder.make(&mut reader, &[DisplayIndex(0)], key, &mut output, &stopped)?;
+        output.into_clip()?.ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no picture"))
     };
-    // Until there are no more pictures, or `go_on` says stop.
+    // Works until no images are left, or `go_on` returns an error.
     let work = |go_on: &dyn Fn() -> Result<()>| -> Result<()> {
-        let mut bench = Workbench::new(recipe.clone());
+        let mut clip_decoder = ClipDecoder::new(pipeline.clone());
         loop {
             go_on()?;
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(place) = made.get(at) else { return Ok(()) };
-            let picture = catch_unwind(AssertUnwindSafe(|| one(&mut bench, at))).unwrap_or_else(|_| {
-                bench = Workbench::new(recipe.clone());
-                let site = Site::file(&files[at].name());
-                Err(Error::Internal { site, reason: "a panic while decoding".into() })
-            });
+            let picture =
+                catch_unwind(AssertUnwindSafe(|| one(&mut clip_decoder, at))).unwrap_or_else(|_| {
+                    clip_decoder = ClipDecoder::new(pipeline.clone());
+                    let site = Site::file(&files[at].name());
+                    Err(Error::Internal { site, reason: "a panic while decoding".into() })
+                });
             if matches!(picture, Err(Error::Interrupted)) {
-                // A signal is told of once: whoever heard of it while waiting ends the work.
+                // A signal is reported only once: the thread that receives it while it waits ends the work.
                 return Err(Error::Interrupted);
             }
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(picture);
@@ -90,13 +90,14 @@ pub fn decode_stills(
             busy.fetch_add(1, Ordering::AcqRel);
             if named.spawn_scoped(scope, help).is_err() {
                 busy.fetch_sub(1, Ordering::AcqRel);
-                break; // those that there are do it too
+                break; // the helpers that have started do the work
             }
         }
-        // The scope's end waits for the helpers, who may be at a slow server, without asking the caller.
-        let all = work(watch).and_then(|()| {
+        // The end of the scope joins the helpers, which may wait for a slow server, without calling
+        // `interrupt`.
+        let all = work(interrupt).and_then(|()| {
             while busy.load(Ordering::Acquire) > 0 {
-                watch()?;
+                interrupt()?;
                 std::thread::park_timeout(LOOK_UP);
             }
             Ok(())

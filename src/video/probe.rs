@@ -1,6 +1,6 @@
-//! In: a video. Out: what random access to it costs, and whom its pictures depend on.
-//! Every packet is read, none is decoded: costs are what the planner and the decoders would do.
-//! Never: counts on a picture being spared that the decoders would not spare.
+//! Measures what random access to a video costs and how its pictures depend on each other.
+//! Reads every packet and decodes none: the costs are what the planner and the decoders would do.
+//! A picture counts as skippable only if the decoders would skip it.
 
 use super::Video;
 use crate::error::Result;
@@ -10,32 +10,33 @@ use crate::index::roles::{Role, Roles};
 use crate::plan;
 use crate::units::{DecodeIndex, DisplayIndex};
 
-/// Starts at which a clip's cost is looked at, evenly over the video.
+/// Number of clip starts at which the cost is measured, evenly spaced over the video.
 const STARTS: u32 = 64;
 
-/// What is found by looking through a video.
+/// Result of probing a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// Pictures on which no other depends: they are decoded only where they are wanted.
+    /// Disposable pictures: no other picture depends on them, so they are decoded only where they are wanted.
     pub skippable: u32,
-    /// Pictures that are shown before one that comes earlier in the file (B-frames, as a rule).
+    /// Pictures that precede, in presentation order, one that is earlier in decode order (usually B-frames).
     pub reordered: u32,
-    /// Packets from one start to the next, ascending.
+    /// Number of packets from each random access point to the next, in ascending order.
     pub groups: Vec<u32>,
     /// Bytes of all packets.
     pub packet_bytes: u64,
-    /// NVDEC's name of the codec, or why a GPU would leave the video to the CPU.
+    /// NVDEC's name of the codec, or the reason for a fallback to the CPU.
     pub nvdec: Result<String, String>,
-    /// Of a clip, in the mean over starts: pictures decoded, and bytes read; `None` where the video is shorter than a clip.
+    /// Mean cost of a clip over the measured starts: pictures decoded, and bytes read. `None` if the video is
+    /// shorter than a clip.
     pub clip: Option<(f64, f64)>,
 }
 
 impl Video {
-    /// Looks through the video; costs are those of a clip of `frames` frames, `stride` apart.
+    /// Probes the video. The costs are those of a clip of `frames` frames, `stride` apart.
     ///
     /// # Errors
-    /// Those of reading packets, and what `watch` says.
-    pub fn probe(&self, frames: u32, stride: u32, watch: &dyn Fn() -> Result<()>) -> Result<Probe> {
+    /// Any error from reading packets or `interrupt`.
+    pub fn probe(&self, frames: u32, stride: u32, interrupt: &dyn Fn() -> Result<()>) -> Result<Probe> {
         let index = &self.index;
         let count = index.packets.len() as u32;
         let mut roles =
@@ -45,8 +46,14 @@ impl Video {
         let mut packet = Packet::new();
         if let Some(roles) = &mut roles {
             for at in 0..count {
-                watch()?;
-                reader.read_towards(DecodeIndex(at), false, DecodeIndex(count - 1), &mut packet, watch)?;
+                interrupt()?;
+                reader.read_towards(
+                    DecodeIndex(at),
+                    false,
+                    DecodeIndex(count - 1),
+                    &mut packet,
+                    interrupt,
+                )?;
                 let role = roles.role(packet.data());
                 let record = &index.packets[at as usize];
                 let leaf = matches!(role, Role::Leaf { layer } if layer >= roles.highest_layer());
@@ -72,7 +79,7 @@ impl Video {
         })
     }
 
-    /// Pictures and bytes of a clip, in the mean.
+    /// Mean number of pictures and bytes of a clip.
     fn cost(&self, spared: &[bool], frames: u32, stride: u32) -> Option<(f64, f64)> {
         let index = &self.index;
         let span = (frames - 1).checked_mul(stride)?.checked_add(1)?;
@@ -82,7 +89,7 @@ impl Video {
         for look in 0..looks {
             let first = (u64::from(look) * u64::from(starts) / u64::from(looks)) as u32;
             let wanted: Vec<_> = (0..frames).map(|i| DisplayIndex(first + i * stride)).collect();
-            for run in plan::runs(index, &wanted) {
+            for run in plan::plan_decode_ranges(index, &wanted) {
                 for at in run.start.0..=run.end.0 {
                     let wants = run.wanted.binary_search(&DecodeIndex(at)).is_ok();
                     let part = index.packets[at as usize].is_part();

@@ -1,6 +1,6 @@
-//! In: a video. Out: all its frames, one after another in presentation order, each decoded once.
-//! A thread of its own decodes ahead, a few frames at most.
-//! Never: delivers a frame out of order, or one from behind damage.
+//! Delivers all frames of a video in presentation order, and decodes each once.
+//! A background thread decodes at most a few frames ahead.
+//! No frame is delivered out of order, or from after damage.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 
-use super::{Canvas, GrowingCanvas, Video, Workbench};
-use crate::batch::Slab;
+use super::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
+use crate::batch::BatchBuffer;
 use crate::error::{Error, Result};
-use crate::pixels::ClipShape;
 use crate::plan;
 use crate::source::calling;
+use crate::transforms::ClipShape;
 use crate::units::DisplayIndex;
 
-/// Frames that are decoded ahead of the consumer.
+/// Number of frames that are decoded ahead of the consumer.
 const AHEAD: usize = 4;
 
-/// A frame: a clip of one picture.
-pub type Picture = (Slab, ClipShape);
+/// A frame: a clip with a single frame.
+pub type Picture = (BatchBuffer, ClipShape);
 
 /// All frames of a video, in order.
 pub struct FrameStream {
@@ -33,8 +33,8 @@ pub struct FrameStream {
 }
 
 impl FrameStream {
-    /// Starts decoding at this workbench.
-    pub fn start(video: &Video, bench: Workbench) -> Result<Self> {
+    /// Starts decoding with `clip_decoder`.
+    pub fn start(video: &Video, clip_decoder: ClipDecoder) -> Result<Self> {
         let (sender, frames) = bounded(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let (video, stopped) = (video.clone(), stop.clone());
@@ -43,7 +43,7 @@ impl FrameStream {
             .spawn(move || {
                 let watched = stopped.clone();
                 let _calling = calling(move || go_on(&watched), None);
-                produce(&video, bench, &sender, &stopped);
+                produce(&video, clip_decoder, &sender, &stopped);
             })
             .map_err(|e| {
                 Error::Argument(format!("no thread can be started: {e}; raise the process limit"))
@@ -51,8 +51,8 @@ impl FrameStream {
         Ok(Self { frames: Some(frames), stop, thread: Some(thread), made_in: std::process::id() })
     }
 
-    /// The next frame; `None` at the end, and after an error. `watch` is called while waiting.
-    pub fn next(&mut self, watch: &dyn Fn() -> Result<()>) -> Result<Option<Picture>> {
+    /// Returns the next frame; `None` at the end and after an error. Calls `interrupt` while waiting.
+    pub fn next(&mut self, interrupt: &dyn Fn() -> Result<()>) -> Result<Option<Picture>> {
         let used_in = std::process::id();
         if used_in != self.made_in {
             return Err(Error::Forked { what: "iterator over a Video", made_in: self.made_in, used_in });
@@ -61,7 +61,7 @@ impl FrameStream {
         loop {
             match frames.recv_timeout(Duration::from_millis(50)) {
                 Ok(frame) => return frame.map(Some),
-                Err(RecvTimeoutError::Timeout) => watch()?,
+                Err(RecvTimeoutError::Timeout) => interrupt()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
         }
@@ -71,12 +71,13 @@ impl FrameStream {
 impl Drop for FrameStream {
     fn drop(&mut self) {
         if std::process::id() != self.made_in {
-            // A fork's child has neither the thread nor whoever may have held the channel's lock.
+            // A forked child has neither the decoding thread nor the thread that may have held the channel's
+            // lock.
             std::mem::forget((self.frames.take(), self.thread.take()));
             return;
         }
         self.stop.store(true, Ordering::Relaxed);
-        self.frames = None; // a thread that waits to hand over a frame wakes up
+        self.frames = None; // wakes a thread that is blocked on sending a frame
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -90,32 +91,33 @@ fn go_on(stop: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-fn produce(video: &Video, mut bench: Workbench, out: &Sender<Result<Picture>>, stop: &AtomicBool) {
+fn produce(video: &Video, mut clip_decoder: ClipDecoder, out: &Sender<Result<Picture>>, stop: &AtomicBool) {
     let index = video.index();
     let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
     let mut place = vec![u32::MAX; index.packets.len()];
     for frame in &all {
         place[index.frames[frame.at()].packet.at()] = frame.0;
     }
-    let watch = || go_on(stop);
+    let interrupt = || go_on(stop);
     let turn = index.info.turn;
     let mut reader = video.reader();
-    let pool = bench.pool.clone();
+    let pool = clip_decoder.pool.clone();
     let mut early: BTreeMap<u32, Picture> = BTreeMap::new();
     let mut next = 0;
-    for run in plan::runs(index, &all) {
-        let done = bench.run(&mut reader, run, &watch, &mut |painter, packet, picture| {
+    for run in plan::plan_decode_ranges(index, &all) {
+        let done = clip_decoder.run(&mut reader, run, &interrupt, &mut |executor, packet, picture| {
             let number = place[packet.at()];
             if number < next {
-                // It was handed over already: the GPU gave the run up, and the CPU does it from its begin.
+                // Delivered already: the GPU decoder abandoned the range, and the CPU decodes it from its
+                // start.
                 return Ok(());
             }
-            let size = painter.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
-            let shape = painter.shape(1, size);
-            let mut canvas = GrowingCanvas::of(pool.clone());
+            let size = executor.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
+            let shape = executor.shape(1, size);
+            let mut output = LazyClipOutput::of(pool.clone());
             let site = index.site_of(DisplayIndex(number));
-            painter.paint(&site, picture, turn, &shape, canvas.target(&shape)?, 0)?;
-            early.extend(canvas.into_clip()?.map(|picture| (number, picture)));
+            executor.paint(&site, picture, turn, &shape, output.target(&shape)?, 0)?;
+            early.extend(output.into_clip()?.map(|picture| (number, picture)));
             while let Some(picture) = early.remove(&next) {
                 next += 1;
                 out.send(Ok(picture)).map_err(|_| Error::Interrupted)?;

@@ -16,7 +16,7 @@ from adversarial import pixels
 #: Wall-clock limit of one run; a file that needs longer has no oracle.
 SECONDS = 20
 #: Bytes of raw frames beyond which nothing is compared: a header that claims a huge picture.
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 
 FRAME = re.compile(r"showinfo.*? n: *\d+ pts: *(\S+) .*?fmt:(\S+) .*? s:(\d+)x(\d+) ")
 TIME_BASE = re.compile(r"showinfo.*? config in time_base: (\d+)/(\d+)")
@@ -81,7 +81,7 @@ def judge(path: Path, stream: str = "0:v:0", stop: bool = True) -> Verdict:
             "-vf",
             "showinfo=checksum=0,setpts=N",
         ]
-        command += [*passed, "-fs", str(MOST_BYTES), str(raw)]
+        command += [*passed, "-fs", str(MAX_BYTES), str(raw)]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=SECONDS

@@ -1,4 +1,5 @@
-//! For the tests of the stored index: names for videos, their indices, and what a store has of them.
+//! Helpers for the tests of the index cache: many names for a few videos, their indices, and what a store
+//! returns.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use framespool::source::{ByteSource, FileSource};
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// SplitMix64: a sequence that never changes.
+/// SplitMix64, a pseudorandom generator with a fixed sequence.
 pub struct Sequence(pub u64);
 
 impl Sequence {
@@ -29,7 +30,7 @@ impl Sequence {
     }
 }
 
-/// An empty folder of this test's own.
+/// Creates an empty folder for one test.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("index_store").join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -49,7 +50,8 @@ pub fn fresh(path: &Path) -> Arc<VideoIndex> {
     Arc::new(build(&open(path), &Limits::default(), &|| Ok(())).expect("an index"))
 }
 
-/// `count` names for small videos below `folder`; names make entries, contents do not matter here.
+/// Creates `count` symbolic links to small videos below `folder`. Each name is an entry of its own in the
+/// store; the contents do not matter here.
 pub fn links(folder: &Path, count: usize) -> Vec<PathBuf> {
     let small = |e: &super::Entry| e.path.starts_with("video/action/") && e.path.ends_with(".mp4");
     let all = super::entries(super::media(), "video/action/");
@@ -62,7 +64,7 @@ pub fn links(folder: &Path, count: usize) -> Vec<PathBuf> {
     files.iter().cycle().take(count).enumerate().map(make).collect()
 }
 
-/// Freshly built indices of all links, each file built once.
+/// Builds the indices of all links, once per file.
 pub fn expected(links: &[PathBuf]) -> BTreeMap<PathBuf, Arc<VideoIndex>> {
     let mut built: BTreeMap<PathBuf, Arc<VideoIndex>> = BTreeMap::new();
     let mut each = BTreeMap::new();
@@ -86,7 +88,7 @@ pub fn put_all(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
     store.flush(MINUTE);
 }
 
-/// How many of the indices are stored; one that is stored and differs is a failure.
+/// Returns how many of the indices are stored; panics if a stored one differs.
 pub fn stored(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
     let found = |(path, index): (&PathBuf, &Arc<VideoIndex>)| {
         let found = store.get(path, &*open(path), None)?;

@@ -1,13 +1,12 @@
-//! The test media: where they are, what their manifest and recorded frames say.
-//!
-//! `tests/media/make.py` makes the media; `make test` calls it. A corpus of the same layout at FRAMESPOOL_CORPUS is an additional
-//! tier: tests over all files also read it, tests of one file never do.
+//! The test media: their location, their manifest and their recorded frames. `make test` generates them with
+//! `tests/media/make.py`. A second corpus of the same layout at FRAMESPOOL_CORPUS is optional: tests over all
+//! files read it too, tests of one file never do.
 #![allow(dead_code)]
 
 pub mod index;
+pub mod loaders;
 pub mod mp4;
 pub mod sparing;
-pub mod spools;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use std::sync::Arc;
 use framespool::source::{ByteSource, FileSource};
 use md5::{Digest, Md5};
 
-/// The folder of the generated media.
+/// Returns the folder of the generated media.
 pub fn media() -> PathBuf {
     let folder = std::env::var_os("FRAMESPOOL_MEDIA").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/media"));
@@ -27,7 +26,7 @@ pub fn media() -> PathBuf {
     folder
 }
 
-/// The additional corpus, where FRAMESPOOL_CORPUS names one.
+/// Returns the folder of the second corpus, if FRAMESPOOL_CORPUS is set.
 pub fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("FRAMESPOOL_CORPUS").filter(|name| !name.is_empty()).map(PathBuf::from)?;
     assert!(
@@ -54,9 +53,9 @@ impl Entry {
         self.path.contains("/corrupt/")
     }
 
-    /// Whether libavcodec decodes the damage of this file to other pixels without reporting it: VP8, VP9 and AV1 have no
-    /// redundancy, so that a flipped bit may go unnoticed; a gap in H.264's `frame_num` is
-    /// concealed. What such a frame looks like depends on what the decoder holds.
+    /// Returns whether libavcodec decodes the damage of this file to wrong pixels without an error: VP8, VP9
+    /// and AV1 have no redundancy, so a flipped bit may stay undetected, and a gap in H.264's `frame_num` is
+    /// concealed. The pixels of such a frame depend on the state of the decoder.
     pub fn damage_is_unreported(&self) -> bool {
         let of_any_tier = ["bitflip_vp9.webm", "bitflip_av1.webm"];
         let generated = ["bitflip_vp8.webm", "bitflip_av1.mp4", "lost_idr.264"];
@@ -73,7 +72,8 @@ impl Entry {
         self.root.join("frames").join(format!("{}.txt", self.path))
     }
 
-    /// (pts, first 16 hex digits of the md5 of the raw planes) of each frame, in presentation order as recorded.
+    /// Returns (pts, first 16 hex digits of the MD5 of the raw planes) of each frame, in presentation order
+    /// as recorded.
     pub fn hashes(&self) -> Vec<(i64, String)> {
         let text = std::fs::read_to_string(self.hash_file()).expect("recorded frames");
         text.lines()
@@ -84,7 +84,7 @@ impl Entry {
             .collect()
     }
 
-    /// Whether the file is of the additional corpus.
+    /// Returns whether the file belongs to the second corpus.
     pub fn in_corpus(&self) -> bool {
         corpus().is_some_and(|root| root == self.root)
     }
@@ -94,17 +94,17 @@ impl Entry {
     }
 }
 
-/// All videos: the generated media, then the corpus.
+/// Returns all videos: the generated media, then the second corpus.
 pub fn videos() -> Vec<Entry> {
     both_tiers("video/")
 }
 
-/// All images: the generated media, then the corpus.
+/// Returns all images: the generated media, then the second corpus.
 pub fn images() -> Vec<Entry> {
     both_tiers("images/")
 }
 
-/// One generated file.
+/// Returns one generated file.
 pub fn named(path: &str) -> Entry {
     let found = entries(media(), path).into_iter().find(|entry| entry.path == path);
     found.unwrap_or_else(|| panic!("{path} is not among the test media: add it to tests/media"))
@@ -114,7 +114,7 @@ fn both_tiers(folder: &str) -> Vec<Entry> {
     [Some(media()), corpus()].into_iter().flatten().flat_map(|root| entries(root, folder)).collect()
 }
 
-/// The files of a manifest whose path begins with `prefix`.
+/// Returns the files of a manifest whose path begins with `prefix`.
 pub fn entries(root: PathBuf, prefix: &str) -> Vec<Entry> {
     let text = std::fs::read_to_string(root.join("manifest.json")).expect("manifest");
     let manifest: serde_json::Value = serde_json::from_str(&text).expect("manifest is JSON");
@@ -127,14 +127,14 @@ pub fn entries(root: PathBuf, prefix: &str) -> Vec<Entry> {
         .collect()
 }
 
-/// Hash of a decoded frame, as `frames/` records it.
+/// Hashes a decoded frame in the format of the records in `frames/`.
 pub fn hash(frame: &framespool::ffmpeg::Frame) -> String {
     let mut md5 = Md5::new();
     frame.raw_planes(|row| md5.update(row));
     hex(md5)
 }
 
-/// Short hash of bytes.
+/// Hashes bytes in the same format.
 pub fn digest(bytes: &[u8]) -> String {
     hex(Md5::new_with_prefix(bytes))
 }

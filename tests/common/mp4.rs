@@ -1,4 +1,5 @@
-//! MP4 files written sample by sample, so that tests can say of each what no muxer would: times, key flags, sizes.
+//! Writes MP4 files sample by sample, so that tests can set times, sync flags and sizes that no muxer would
+//! write.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use framespool::units::DecodeIndex;
 
 use super::Entry;
 
-/// One sample: its payload, its length in ticks, and by how much it is shown later than it is decoded.
+/// One sample: its payload, its duration in ticks, and its composition time offset.
 #[derive(Clone)]
 pub struct Sample {
     pub data: Vec<u8>,
@@ -23,14 +24,14 @@ pub struct Sample {
 /// A file with one video track.
 #[derive(Clone)]
 pub struct Mp4 {
-    /// Name of the sample entry, such as "avc1".
+    /// The type of the sample entry, such as "avc1".
     pub entry: [u8; 4],
-    /// Boxes within the sample entry, such as `avcC`.
+    /// The boxes in the sample entry, such as `avcC`.
     pub config: Vec<u8>,
     pub size: (u16, u16),
     pub timescale: u32,
     pub samples: Vec<Sample>,
-    /// Whether there is a table of sync samples.
+    /// Whether there is a sync sample table (`stss`).
     pub lists_keys: bool,
 }
 
@@ -42,15 +43,15 @@ fn words(numbers: impl IntoIterator<Item = u32>) -> Vec<u8> {
     numbers.into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
-/// A table box: version and flags, a count, and the numbers of its entries.
+/// Writes a table box: version and flags, an entry count, and the numbers of the entries.
 fn table(kind: &[u8; 4], version: u32, entries: &[Vec<u32>]) -> Vec<u8> {
     let numbers = entries.iter().flatten().copied();
     boxed(kind, &words([version << 24, entries.len() as u32].into_iter().chain(numbers)))
 }
 
 impl Mp4 {
-    /// The packets of a video as the samples of an MP4 with this sample entry. Each is as long as its picture is before the next is
-    /// decoded.
+    /// Converts the packets of a video to the samples of an MP4 with this sample entry. A sample's duration
+    /// is the time until the next sample's decode time.
     pub fn of(video: &Entry, entry: &[u8; 4]) -> Self {
         let source = video.source().expect("a video");
         let index = Arc::new(build(&source, &Limits::default(), &|| Ok(())).expect("an index"));
@@ -59,7 +60,7 @@ impl Mp4 {
         for frame in &index.frames {
             shown[frame.packet.at()] = Some(frame.pts);
         }
-        // Decoding times may be missing or jump; those of the frames in their order will do.
+        // Decode times may be missing; in that case consecutive numbers replace them.
         let times: Vec<i64> = index.packets.iter().filter_map(|p| p.dts()).collect();
         let times = if times.len() == index.packets.len() {
             times
@@ -94,7 +95,7 @@ impl Mp4 {
         Self { entry: *entry, config, size, timescale: base.den(), samples, lists_keys: true }
     }
 
-    /// Presentation times by the tables, in decode order.
+    /// Returns the presentation times from the tables, in decode order.
     pub fn times(&self) -> Vec<i64> {
         let mut time = 0;
         let each = |sample: &Sample| {
@@ -153,18 +154,18 @@ impl Mp4 {
 
     fn sample_entry(&self) -> Vec<u8> {
         let mut fixed = [0u8; 78];
-        fixed[7] = 1; // data reference
+        fixed[7] = 1; // data reference index
         fixed[24..26].copy_from_slice(&self.size.0.to_be_bytes());
         fixed[26..28].copy_from_slice(&self.size.1.to_be_bytes());
         fixed[28..36].copy_from_slice(&[0, 0x48, 0, 0, 0, 0x48, 0, 0]);
-        fixed[41] = 1; // frames a sample
+        fixed[41] = 1; // frame count per sample
         fixed[75] = 24;
         fixed[76..78].fill(0xff);
         boxed(&self.entry, &[&fixed[..], &self.config].concat())
     }
 }
 
-/// `esds` of MPEG-4 part 2 (ISO/IEC 14496-1 7.2.6).
+/// The `esds` box of MPEG-4 part 2 (ISO/IEC 14496-1 7.2.6).
 fn mpeg4_config(extradata: &[u8]) -> Vec<u8> {
     let descriptor = |tag: u8, body: &[u8]| [&[tag, body.len() as u8], body].concat();
     let decoder = [&[0x20, 0x11][..], &[0; 11], &descriptor(5, extradata)].concat();

@@ -1,4 +1,5 @@
-//! For the tests of what need not be decoded: videos with the roles of their packets, and a decoder given packets directly.
+//! Helpers for the tests that omit packets: videos with the roles of their packets, and a decoder that is fed
+//! packets directly.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -15,10 +16,10 @@ use framespool::units::DecodeIndex;
 
 use super::Entry;
 
-/// Frames of each file that are decoded at most.
+/// The most frames of each file that are decoded.
 pub const FRAMES: u64 = 250;
 
-/// A video whose packets were looked at.
+/// A video and the roles of its packets.
 pub struct Video {
     pub index: Arc<VideoIndex>,
     pub reader: PacketReader,
@@ -27,15 +28,15 @@ pub struct Video {
     pub can_drop: bool,
 }
 
-/// What came out of a decoder: a hash of each packet's picture, and what it complained about first, at which packet.
+/// The output of a decoder: a hash of each packet's picture, and the first decoder error with its packet.
 #[derive(Default)]
 pub struct Decoded {
     pub pictures: HashMap<u32, u64>,
-    pub complaint: Option<(u32, String)>,
+    pub logged_error: Option<(u32, String)>,
 }
 
 impl Video {
-    /// `None`: nothing of it can be decoded anyway.
+    /// Returns `None` if nothing in the file can be decoded.
     pub fn open(entry: &Entry) -> Option<Self> {
         Self::read(entry.source().ok()?)
     }
@@ -47,7 +48,7 @@ impl Video {
         let mut of = Roles::new(&index.info.params);
         let (mut packet, mut roles) = (Packet::new(), Vec::new());
         for at in 0..index.packets.len() as u32 {
-            // What cannot be read is not decoded either: the video ends here.
+            // A packet that cannot be read cannot be decoded either: the video ends here.
             if reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(())).is_err() {
                 break;
             }
@@ -56,7 +57,7 @@ impl Video {
         Some(Self { index, reader, roles, highest_layer: of.highest_layer(), can_drop: of.can_drop() })
     }
 
-    /// Decodes packets, the first of which begins a run.
+    /// Decodes packets with a new decoder; the first packet begins a decode range.
     pub fn decode(&mut self, packets: &[u32]) -> Decoded {
         let mut out = Decoded::default();
         let Some(&first) = packets.first() else { return out };
@@ -78,8 +79,9 @@ impl Video {
         out
     }
 
-    /// The rule: an unwanted picture is left out if it is a leaf of the highest layer still to come or above, or
-    /// anything above that layer.
+    /// Returns the packets that remain after omission. Let `highest` be the highest layer among the packets
+    /// that are kept later in decode order: an unwanted leaf picture is omitted if its layer is `highest` or
+    /// above, an unwanted reference picture if its layer is above `highest`.
     pub fn kept(&self, packets: &[u32], wanted: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut highest = 0;
         let mut kept = Vec::new();
@@ -124,8 +126,8 @@ impl Decoded {
         sent: Option<String>,
     ) {
         let mut complain = |at: u32, why: String| {
-            if self.complaint.as_ref().is_none_or(|first| at < first.0) {
-                self.complaint = Some((at, why));
+            if self.logged_error.as_ref().is_none_or(|first| at < first.0) {
+                self.logged_error = Some((at, why));
             }
         };
         if let Some(why) = sent {
@@ -140,7 +142,7 @@ impl Decoded {
                     continue;
                 }
             }
-            let Some(tie) = frame.tie(by_time) else { continue };
+            let Some(tie) = frame.packet_index(by_time) else { continue };
             if let Some(why) = frame.damage() {
                 complain(tie.0, why.to_owned());
             }
@@ -149,7 +151,7 @@ impl Decoded {
     }
 }
 
-/// 64 bits of a frame's pixels: MD5 would take as long as decoding.
+/// Returns 64 bits of hash of a frame's pixels; MD5 would take as long as decoding.
 pub fn hash(frame: &Frame) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = u64::from(frame.width()) << 32 | u64::from(frame.height());
@@ -162,7 +164,7 @@ pub fn hash(frame: &Frame) -> u64 {
     hash
 }
 
-/// Videos in the folder FRAMESPOOL_MORE_VIDEOS, if that is set.
+/// Returns the videos in the folder FRAMESPOOL_MORE_VIDEOS, if it is set.
 pub fn more_videos() -> Vec<Entry> {
     let Some(root) = std::env::var_os("FRAMESPOOL_MORE_VIDEOS").map(std::path::PathBuf::from) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Exact frames and honest errors, on every video of the test media and of the additional corpus.
-//! Frames are compared with what another FFmpeg program recorded. Exceptions are listed by name with their reason and exact extent.
+//! Decodes every video of the test media and of the second corpus, and compares frames and errors with
+//! records that another FFmpeg build made. Exceptions are listed by name with their reason and exact extent.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,38 +7,41 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::sparing::hash as quick_hash;
 use crate::common::{hash, videos, Entry};
+use framespool::batch_sampler::rng::{purpose, Key};
 use framespool::decode::FrameDecoder;
 use framespool::demux::read::PacketReader;
 use framespool::ffmpeg::Frame;
 use framespool::index::{build, from_scan, VideoIndex};
 use framespool::limits::Limits;
-use framespool::order::rng::{purpose, Key};
 use framespool::plan;
 use framespool::units::{DecodeIndex, DisplayIndex};
 use framespool::{Error, Result};
 
-/// Corpus files of codecs without a bit-exact standard: the recording release of FFmpeg (5.1) rounds the inverse transform
-/// otherwise. These frames equal those of FFmpeg 8.1 (through PyAV) bit for bit. (File, recorded frames that differ.)
+/// Corpus files of codecs without a bit-exact specification: FFmpeg 5.1, which made the records, rounds the
+/// inverse transform differently. The frames here equal those of FFmpeg 8.1 (through PyAV) bit for bit.
+/// (File, number of recorded frames that differ.)
 const OTHER_ROUNDING: [(&str, usize); 3] = [
     ("video/codecs/mpeg4_sp_gulls_960x400.avi", 41),
     ("video/codecs/msmpeg4v3_pets_768x576_12s.avi", 117),
     ("video/codecs/vc1_ladybug.wmv", 51),
 ];
 
-/// The container's times contradict the codec's order for one picture; "frame i" goes by presentation time, the
-/// record by the decoder's order. (File, recorded frames at another index.)
+/// Files whose container times contradict the codec's order for one picture: frame numbers here follow
+/// presentation time, the record follows the decoder's output order. (File, number of recorded frames at
+/// another index.)
 const OTHER_ORDER: [(&str, usize); 1] = [("video/codecs/hevc_street_1376x1840.mp4", 4)];
 
-/// The container stores no presentation times (AVI, ASF with B pictures, raw streams); those of the record are guesses.
+/// Returns whether the container stores no presentation times (AVI, ASF with B pictures, raw streams); the
+/// recorded times are guesses.
 fn has_no_times(entry: &Entry) -> bool {
     [".avi", ".h264", ".264", ".h265", ".m2v", ".obu", "vc1_ladybug.wmv"]
         .iter()
         .any(|end| entry.path.ends_with(end))
 }
 
-/// Runs `check` on all files, two at a time, and reports every failure, not just the first.
+/// Runs `check` on all files in parallel, and reports every failure, not just the first.
 fn on_each(mut entries: Vec<Entry>, check: impl Fn(&Entry) -> std::result::Result<(), String> + Sync) {
-    // The longest work first, so that at the end no thread waits for minutes while another has it to do alone.
+    // Starts with the most expensive files, so that no thread works alone on a long file at the end.
     let fact = |entry: &Entry, name: &str| entry.facts[name].as_u64().unwrap_or(0);
     entries.sort_by_cached_key(|entry| {
         std::cmp::Reverse(
@@ -74,7 +77,7 @@ fn open(entry: &Entry) -> Result<Opened> {
 }
 
 impl Opened {
-    /// Hash of each frame that can be had, and the first error.
+    /// Returns the hash of each frame that could be decoded, and the first error.
     fn hashes<H>(
         &mut self,
         frames: &[DisplayIndex],
@@ -82,7 +85,7 @@ impl Opened {
     ) -> (HashMap<DecodeIndex, H>, Option<Error>) {
         let mut got = HashMap::new();
         let mut first_error = None;
-        for run in plan::runs(&self.index, frames) {
+        for run in plan::plan_decode_ranges(&self.index, frames) {
             let done = self.decoder.run(&mut self.reader, &run, &|| Ok(()), |packet, frame| {
                 got.insert(packet, hash(frame));
                 Ok(())
@@ -97,9 +100,9 @@ impl Opened {
     }
 }
 
-/// What is counted over all files.
+/// Counters over all files.
 #[derive(Default)]
-struct Counts {
+struct DecodeStats {
     recorded_files: AtomicUsize,
     recorded_frames: AtomicUsize,
     files: AtomicUsize,
@@ -112,10 +115,11 @@ fn is_cover_art(entry: &Entry) -> bool {
     entry.path == "video/derived/cover_art_only.m4a"
 }
 
-/// Each file is decoded from its beginning to its end once, for both.
+/// Decodes each file in sequence only once, for the comparison with the record and for the comparison with
+/// random access.
 #[test]
 fn every_frame_is_the_recorded_one_in_sequence_alone_and_in_clips() {
-    let counts = Counts::default();
+    let counts = DecodeStats::default();
     on_each(videos(), |entry| {
         if is_cover_art(entry) {
             return match open(entry).err() {
@@ -140,7 +144,7 @@ fn every_frame_is_the_recorded_one_in_sequence_alone_and_in_clips() {
             counts.recorded_files.fetch_add(1, Ordering::Relaxed);
             counts.recorded_frames.fetch_add(got.len(), Ordering::Relaxed);
         }
-        // What such a frame looks like depends on what the decoder holds.
+        // The pixels of such a frame depend on the state of the decoder.
         if both.is_empty() || entry.damage_is_unreported() && !entry.in_corpus() {
             return Ok(());
         }
@@ -161,7 +165,8 @@ fn every_frame_is_the_recorded_one_in_sequence_alone_and_in_clips() {
         counted(&counts.in_clips),
         counted(&counts.skipped)
     );
-    // Every file with a record, and every frame of it: what cannot be opened or comes out short would be missing here.
+    // Counts every file with a record and all of its frames, so files that cannot be opened and missing
+    // frames fail here.
     let with_record: Vec<Entry> =
         videos().into_iter().filter(|entry| entry.has_hashes() && !is_cover_art(entry)).collect();
     let frames: usize = with_record.iter().map(|entry| entry.hashes().len()).sum();
@@ -210,8 +215,8 @@ fn as_recorded(
     Ok(())
 }
 
-/// Frames worth asking for alone: around every start, the ends, and some anywhere; within three times the work of
-/// decoding the video once.
+/// Chooses frames for random access: around every random access point, at both ends, and some others; the
+/// total work is limited to three times that of decoding the video once.
 fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
     let frames = index.num_frames();
     let mut wanted: Vec<u32> = vec![0, frames - 1, frames / 2];
@@ -225,7 +230,7 @@ fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
             (start.0 + 4).min(frames - 1),
         ]);
     }
-    // A fixed sequence that looks random: multiples of a large odd number.
+    // A fixed pseudorandom sequence: multiples of a large odd number.
     wanted.extend((1..=8u64).map(|i| (i * 2_654_435_761 % u64::from(frames)) as u32));
     let mut seen = HashSet::new();
     let mut work = 0;
@@ -237,14 +242,14 @@ fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
     wanted.into_iter().map(DisplayIndex).collect()
 }
 
-/// Holds frames that are asked for alone, and in clips, against those of decoding in sequence.
+/// Compares frames that are requested alone, and in clips, with those of sequential decoding.
 fn as_in_sequence(
     entry: &Entry,
     video: &mut Opened,
     sequential: &HashMap<DecodeIndex, u64>,
-    counts: &Counts,
+    counts: &DecodeStats,
 ) -> std::result::Result<(), String> {
-    // From the last to the first, so that no decoder state of an earlier frame can help.
+    // From the last to the first, so that no decoder state from an earlier frame can help.
     let mut probes = probes(&video.index);
     probes.sort_unstable_by(|a, b| b.cmp(a));
     for frame in probes {
@@ -255,12 +260,13 @@ fn as_in_sequence(
                 counts.alone.fetch_add(1, Ordering::Relaxed);
             }
             (None, None) => {}
-            // In a damaged file a start behind the damage may save a frame that sequential decoding gave up.
+            // In a damaged file, a random access point after the damage may recover a frame that sequential
+            // decoding dropped.
             (None, Some(_)) if entry.is_corrupt() => {}
             (s, a) => return Err(format!("frame {}: in sequence {s:?}, alone {a:?} ({error:?})", frame.0)),
         }
     }
-    // Clips: what lies between their frames is left out as far as it can be, and must not be missed.
+    // In clips, the decoder omits unneeded pictures between the frames; the frames must not change.
     for clip in clips(&video.index) {
         let (got, _) = video.hashes(&clip, quick_hash);
         for frame in clip {
@@ -282,10 +288,10 @@ fn as_in_sequence(
     Ok(())
 }
 
-/// Sets of frames as clips have them: strided, scattered, and every third.
+/// Returns sets of frames like those of clips: strided, scattered, and every third.
 fn clips(index: &VideoIndex) -> Vec<Vec<DisplayIndex>> {
     let n = u64::from(index.num_frames());
-    let mut rng = Key { seed: 4, epoch: n, clip: 0, visit: 0 }.rng(purpose::SAMPLING);
+    let mut rng = Key { seed: 4, epoch: n, clip: 0, occurrence: 0 }.rng(purpose::SAMPLING);
     let frame = |i: u64| DisplayIndex(i.min(n - 1) as u32);
     let mut clips: Vec<Vec<_>> = [4, 2, 7]
         .map(|stride| {
@@ -304,12 +310,12 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
     on_each(videos(), |entry| {
         let Ok(source) = entry.source() else { return Ok(()) };
         let Ok(tables) = build(&source, &Limits::default(), &|| Ok(())) else { return Ok(()) };
-        // "mov,mp4" is what the table reader calls itself; libavformat's name is longer.
+        // The table reader reports the container "mov,mp4"; libavformat's name is longer.
         if tables.container != "mov,mp4" {
             return Ok(());
         }
         if entry.is_corrupt() && !entry.has_hashes() {
-            return Ok(()); // tables that promise what the file does not hold
+            return Ok(()); // the tables describe data that the file does not contain
         }
         let scan = from_scan(&source, None, &Limits::default(), &|| Ok(())).map_err(|e| e.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
@@ -337,7 +343,8 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         {
             return Err(format!("{a:?}\n by tables, by scan\n{b:?}"));
         }
-        // The list is made from the boxes, and has to be libavformat's: stream= is an index into either.
+        // The stream list comes from the boxes, and must equal libavformat's, because `stream=` is an index
+        // into either.
         if (a.stream, &tables.streams) != (b.stream, &scan.streams) {
             return Err(format!("{:?}\n by tables, by scan\n{:?}", tables.streams, scan.streams));
         }
@@ -354,10 +361,10 @@ fn packet_and_frame_counts_agree_with_the_manifest() {
     on_each(videos(), |entry| {
         let Some(frames) = entry.facts["frames_decoded"].as_u64() else { return Ok(()) };
         if entry.is_corrupt() && !entry.has_hashes() {
-            return Ok(()); // how many frames a damaged file has is a matter of opinion
+            return Ok(()); // the number of frames of a damaged file is not well defined
         }
         if entry.codec().is_empty() || is_cover_art(entry) {
-            return Ok(()); // VVC: libavformat reads it, no decoder here decodes it
+            return Ok(()); // VVC: libavformat reads it, but no decoder here decodes it
         }
         let video = open(entry).map_err(|error| error.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
@@ -371,7 +378,7 @@ fn packet_and_frame_counts_agree_with_the_manifest() {
     assert!(files >= 115, "{files} files");
 }
 
-/// Recorded frames of the intact file from which a damaged one was made.
+/// Returns the recorded frames of the intact file from which a damaged one was made.
 fn intact_twin(entry: &Entry) -> Option<Vec<(i64, String)>> {
     let damaged =
         entry.path.strip_prefix("video/corrupt/derived/").filter(|_| !entry.damage_is_unreported())?;

@@ -1,26 +1,26 @@
-//! In: small real files, damaged at random places by a fixed sequence.
-//! Out: proof that damage ends in frames or typed errors: no panic, no hang, no memory out of proportion.
-//! Out also: that what is cut off or lost is noticed, where container and codec let it be.
+//! Damages small real files at pseudorandom positions from a fixed sequence, and checks that each ends in
+//! frames or a typed error, without a panic, a hang or disproportionate memory. Also checks that truncation
+//! and lost packets are detected where the container and the codec allow it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{hash, named, videos};
+use framespool::batch_sampler::rng::Key;
 use framespool::decode::FrameDecoder;
 use framespool::error::Error;
 use framespool::index::VideoIndex;
-use framespool::order::rng::Key;
-use framespool::pixels::transform::{Size, Target, Transform};
-use framespool::pixels::{Dtype, Layout, Recipe};
 use framespool::plan;
 use framespool::source::{ByteSource, MemorySource};
+use framespool::transforms::transform::{Size, Target, Transform};
+use framespool::transforms::{Dtype, Layout, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool::video::{GrowingCanvas, Video, Workbench};
+use framespool::video::{ClipDecoder, LazyClipOutput, Video};
 
-const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, visit: 0 };
+const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
 
-/// SplitMix64: a sequence that never changes.
+/// SplitMix64, a pseudorandom generator with a fixed sequence.
 struct Sequence(u64);
 
 impl Sequence {
@@ -37,7 +37,7 @@ impl Sequence {
 }
 
 fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) {
-    // Headers lie at either end and are where numbers size things.
+    // Headers are stored at either end of a file, and contain the numbers that determine sizes.
     let head = bytes.len().min(4096);
     match sequence.below(5) {
         0 => bytes.truncate(sequence.below(bytes.len())),
@@ -64,16 +64,16 @@ fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) {
     }
 }
 
-/// Opens a damaged video and asks for some of its frames.
-fn use_it(bytes: Vec<u8>, bench: &mut Workbench, deadline: Instant) -> Result<usize, Error> {
-    let watch = move || if Instant::now() > deadline { Err(Error::Interrupted) } else { Ok(()) };
+/// Opens a damaged video and requests some of its frames.
+fn use_it(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder, deadline: Instant) -> Result<usize, Error> {
+    let interrupt = move || if Instant::now() > deadline { Err(Error::Interrupted) } else { Ok(()) };
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes));
-    let video = Video::open(source, &watch)?;
+    let video = Video::open(source, &interrupt)?;
     let last = video.index().num_frames() - 1;
     let mut frames = 0;
     for wanted in [0, last / 2, last] {
-        let mut canvas = GrowingCanvas::default();
-        bench.make(&mut video.reader(), &[DisplayIndex(wanted)], KEY, &mut canvas, &watch)?;
+        let mut output = LazyClipOutput::default();
+        clip_decoder.make(&mut video.reader(), &[DisplayIndex(wanted)], KEY, &mut output, &interrupt)?;
         frames += 1;
     }
     Ok(frames)
@@ -83,8 +83,8 @@ fn use_it(bytes: Vec<u8>, bench: &mut Workbench, deadline: Instant) -> Result<us
 fn random_damage_ends_in_frames_or_typed_errors() {
     let target = Target::Exact(Size { height: 16, width: 16 });
     let resize = Transform::Resize { target, filter: framespool_kernels::Filter::Triangle };
-    let recipe = Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).unwrap();
-    let mut bench = Workbench::new(recipe);
+    let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).unwrap();
+    let mut clip_decoder = ClipDecoder::new(pipeline);
     let mut sequence = Sequence(1);
     let (mut tried, mut whole, mut refused) = (0, 0, 0);
     for entry in videos() {
@@ -97,7 +97,7 @@ fn random_damage_ends_in_frames_or_typed_errors() {
             damage(&mut bytes, &mut sequence);
             tried += 1;
             let begun = Instant::now();
-            match use_it(bytes, &mut bench, begun + Duration::from_secs(60)) {
+            match use_it(bytes, &mut clip_decoder, begun + Duration::from_secs(60)) {
                 Ok(_) => whole += 1,
                 Err(Error::Internal { .. } | Error::Argument(_)) => panic!("{}, round {round}", entry.path),
                 Err(Error::Interrupted) => panic!("{}, round {round}: no end in sight", entry.path),
@@ -115,18 +115,19 @@ fn random_damage_ends_in_frames_or_typed_errors() {
     assert!(tried > 500 && whole > 50 && refused > 100, "{tried} tried, {whole} decoded, {refused} refused");
 }
 
-/// Under a sanitizer, files that a generator made, other ones for each seed.
+/// Reads files from a generator, which makes different ones for each seed; meant for sanitizer builds.
 #[test]
 #[ignore = "reads the folder that FRAMESPOOL_ODD_FILES names; scripts/proof.sh asan makes one"]
 fn odd_files_end_in_frames_or_typed_errors() {
     let folder =
         std::env::var_os("FRAMESPOOL_ODD_FILES").expect("FRAMESPOOL_ODD_FILES names a folder of videos");
-    let mut bench = Workbench::new(Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).unwrap());
+    let mut clip_decoder =
+        ClipDecoder::new(TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).unwrap());
     let (mut whole, mut refused) = (0, 0);
     for file in std::fs::read_dir(folder).expect("a folder") {
         let path = file.expect("an entry").path();
         let bytes = std::fs::read(&path).expect("readable");
-        match use_it(bytes, &mut bench, Instant::now() + Duration::from_secs(60)) {
+        match use_it(bytes, &mut clip_decoder, Instant::now() + Duration::from_secs(60)) {
             Ok(_) => whole += 1,
             Err(error @ (Error::Internal { .. } | Error::Argument(_) | Error::Interrupted)) => {
                 panic!("{}: {error}", path.display())
@@ -138,7 +139,7 @@ fn odd_files_end_in_frames_or_typed_errors() {
     assert!(whole > 0 && refused > 0, "{whole} decoded, {refused} refused");
 }
 
-/// An IVF file says of each frame when it is shown, in 64 bits.
+/// IVF stores a 64-bit presentation time for each frame.
 #[test]
 fn times_further_apart_than_a_number_can_say_are_an_error() {
     let entry = named("video/codecs/av1_film_grain.ivf");
@@ -164,7 +165,8 @@ fn times_further_apart_than_a_number_can_say_are_an_error() {
     assert!(error.to_string().contains("apart.ivf"), "{error}");
 }
 
-/// The frames of a file that come out, as hashes, with their display index; one decode range that fails costs the frames behind it.
+/// Returns the display index and the hash of each frame that could be decoded; a decode range that fails
+/// loses the frames after the error.
 fn delivered(bytes: &[u8], decoder: &mut FrameDecoder) -> Result<(VideoIndex, Vec<(u32, String)>), Error> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes.to_vec()));
     let video = Video::open(source, &|| Ok(()))?;
@@ -172,8 +174,8 @@ fn delivered(bytes: &[u8], decoder: &mut FrameDecoder) -> Result<(VideoIndex, Ve
     let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
     let mut reader = video.reader();
     let mut frames = Vec::new();
-    for run in plan::runs(&index, &all) {
-        // What an error leaves out is left out; that it is an error is for others to see.
+    for run in plan::plan_decode_ranges(&index, &all) {
+        // Frames lost to an error are missing; other tests check the error itself.
         let _ = decoder.run(&mut reader, &run, &|| Ok(()), |packet, frame| {
             let display = index.frames.iter().position(|f| f.packet == packet).expect("a frame of the index");
             frames.push((display as u32, hash(frame)));
@@ -184,8 +186,9 @@ fn delivered(bytes: &[u8], decoder: &mut FrameDecoder) -> Result<(VideoIndex, Ve
     Ok(((*index).clone(), frames))
 }
 
-/// Damages a file in several ways: what comes out is what the intact file holds, whatever the decoder did before, with one thread or
-/// several. Returns how many of the files lost a frame that their index lists.
+/// Decodes damaged variants of a file and checks that every frame delivered is one of the intact file,
+/// regardless of earlier use of the decoder and of the number of threads. Returns how many variants lost a
+/// frame that their index lists.
 fn nothing_wrong_comes_out(path: &str, damaged: impl Iterator<Item = Vec<u8>>) -> usize {
     let entry = named(path);
     let right: BTreeSet<String> = entry.hashes().into_iter().map(|(_, hash)| hash).collect();
@@ -268,7 +271,7 @@ fn a_lost_page_of_an_ogg_file_is_noticed() {
     let pages: Vec<usize> = (0..intact.len() - 4).filter(|&at| intact[at..].starts_with(b"OggS")).collect();
     let count = pages.len() - 3;
     assert!(count > 10, "{count}");
-    // Left out, or with a byte that contradicts the page's checksum.
+    // A page is removed, or a byte of it contradicts the page's checksum.
     let without = |n: usize| [&intact[..pages[n]], &intact[pages[n + 1]..]].concat();
     let changed = |n: usize| {
         let mut bytes = intact.clone();
@@ -277,6 +280,6 @@ fn a_lost_page_of_an_ogg_file_is_noticed() {
     };
     let noticed =
         nothing_wrong_comes_out(path, (2..2 + count).flat_map(|n| [without(n), changed(n)].into_iter()));
-    // Behind most of the others a key frame follows.
+    // Most of the other pages precede a keyframe.
     assert!(noticed > count / 2, "{noticed} of {}", 2 * count);
 }

@@ -1,6 +1,6 @@
-//! In: processes that write, read, die and damage. Out: proof that what a store returns is a fresh index or none.
-//! Processes are this test program again, told by its environment what to do (see `child`).
-//! Never: writes anywhere but below the build's own folder for tests.
+//! Tests an index cache that several processes write, read, damage or are killed in: it returns fresh indices
+//! or none. The processes are this test program, with a role in environment variables (see `child`). Files
+//! are written only below the build's folder for tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn processes_write_and_read_one_place_at_once() {
     assert_eq!(stored(&Store::open(&place, Access::Read).unwrap(), &indices), indices.len());
 }
 
-/// `FRAMESPOOL_TEST_ROUNDS` asks for more than usual.
+/// Returns the number of rounds; `FRAMESPOOL_TEST_ROUNDS` overrides it.
 fn rounds(usual: u64) -> u64 {
     std::env::var("FRAMESPOOL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
@@ -38,7 +38,7 @@ fn processes_killed_while_writing_leave_only_what_is_right() {
     let mut sequence = Sequence(7);
     let mut counts = Vec::new();
     for round in 0..rounds(24) {
-        // Two write; one of them is killed, now and then both.
+        // Two processes write; one of them is killed, sometimes both.
         let mut writers = [0, 1].map(|n| start("write", &place, &links[0], round * 2 + n));
         std::thread::sleep(Duration::from_millis(20 + sequence.below(230) as u64));
         let survivor = sequence.below(3);
@@ -93,7 +93,7 @@ fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) -> &'static str {
             "page over page"
         }
         5 => {
-            // "Kept with a write-ahead log": such files are read in another way.
+            // Marks the database as one with a write-ahead log, which SQLite reads differently.
             bytes[18..20].fill(2);
             "another journal"
         }
@@ -120,7 +120,7 @@ fn damage_to_the_database_costs_entries_and_nothing_else() {
         let kind = damage(&mut bytes, &mut sequence);
         std::fs::write(database(&place), &bytes).unwrap();
         if round % 5 == 0 {
-            // As a killed writer leaves it behind: to be rolled back, were it not noise.
+            // A rollback journal like that of a killed writer, but with noise instead of pages.
             let journal = place.join("framespool-index.sqlite3-journal");
             let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
             let noise = (0..20_000).map(|_| sequence.next() as u8);
@@ -129,16 +129,16 @@ fn damage_to_the_database_costs_entries_and_nothing_else() {
         for (role, access) in [("look", "reader"), ("use", "writer")] {
             let output = start(role, &place, &links[0], round).wait_with_output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
-            let complaint = String::from_utf8_lossy(&output.stderr);
+            let logged_error = String::from_utf8_lossy(&output.stderr);
             assert!(
                 output.status.success(),
-                "round {round}, {kind}, {access}: {:?}\n{said}{complaint}",
+                "round {round}, {kind}, {access}: {:?}\n{said}{logged_error}",
                 output.status
             );
             let outcome = said.lines().find_map(|l| l.split_once("outcome: ")).map_or("none", |(_, o)| o);
             *tally.entry(format!("{kind:16} {access}: {outcome}")).or_default() += 1;
         }
-        // Whatever it was, the second process left a sound database with everything in it.
+        // Whatever the damage was, the second process leaves a valid database with all entries.
         let store = Store::open(&place, Access::Write).unwrap();
         assert_eq!(stored(&store, &indices), indices.len(), "round {round}, {kind}");
         assert_eq!(store.trouble(), None, "round {round}, {kind}");
@@ -162,7 +162,7 @@ fn a_database_cut_short_while_in_use_is_an_empty_one() {
     assert!(store.trouble().is_some_and(|t| t.contains("emptied")));
 }
 
-/// Starts this program again as `child`; `link` is one of the links that it works on.
+/// Starts this program again as `child`; `link` is one of the links in the folder that the child uses.
 fn start(role: &str, place: &Path, link: &Path, number: u64) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "index_processes::child", "--ignored", "--nocapture", "--test-threads=1"])
@@ -187,7 +187,7 @@ fn child() {
     links.sort();
     let indices = expected(&links);
     match role.to_str() {
-        // Puts and gets, in an order of its own.
+        // Writes and reads in an order of its own.
         Some("crowd") => {
             let store = Store::open(&place, Access::Write).unwrap();
             let mut sequence = Sequence(number);
@@ -231,7 +231,8 @@ fn child() {
                 index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
             }
             store.flush(MINUTE);
-            // Reading may find the damage only after something has been put, and then what was put is lost.
+            // Reads may detect the damage only after entries were written, in which case those entries are
+            // lost.
             put_all(&store, &indices);
             if stored(&store, &indices) < indices.len() {
                 assert!(store.trouble().is_some(), "entries are missing and no damage was found");

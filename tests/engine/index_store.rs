@@ -1,6 +1,6 @@
-//! In: test media, changed, moved, sent to other places. Out: proof that the stored index is a fresh one or none.
-//! What other processes, and damage, do to a store is in tests/engine/index_processes.rs.
-//! Never: writes anywhere but below the build's own folder for tests.
+//! Tests the index cache on files that are changed, moved, exported and imported: it returns a fresh index or
+//! none. Other processes and damage to the database are tested in tests/engine/index_processes.rs. Files are
+//! written only below the build's folder for tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,11 +58,11 @@ fn a_file_that_was_written_again_is_indexed_again() {
     };
     write(&bytes, 1_000_000);
     assert_eq!([is_stored(), is_stored()], [false, true]);
-    write(&bytes, 1_000_001); // the same length, another time
+    write(&bytes, 1_000_001); // same length, different time
     assert_eq!([is_stored(), is_stored()], [false, true]);
-    write(&[&bytes[..], &[0; 8]].concat(), 1_000_001); // the same time, another length
+    write(&[&bytes[..], &[0; 8]].concat(), 1_000_001); // same time, different length
     assert_eq!([is_stored(), is_stored()], [false, true]);
-    // Another file in its place, with its length and time.
+    // Another file at the same path, with the same length and time.
     std::fs::rename(&path, folder.join("old.mp4")).unwrap();
     write(&bytes, 1_000_001);
     assert!(!is_stored(), "another length");
@@ -117,7 +117,7 @@ fn a_place_that_cannot_be_written_is_read_and_left_alone() {
         put_all(&store, &indices);
         assert_eq!(store.trouble(), None);
     }
-    #[allow(clippy::permissions_set_readonly_false)] // it is a folder of this test
+    #[allow(clippy::permissions_set_readonly_false)] // the folder belongs to this test
     mode.set_readonly(false);
     std::fs::set_permissions(&place, mode).unwrap();
     assert_eq!(std::fs::read(database(&place)).unwrap(), before);
@@ -151,7 +151,7 @@ fn filling_builds_what_is_missing_and_checking_finds_what_is_wrong() {
     assert_eq!(fill(false), (0, 30, vec![]));
     assert_eq!(fill(false), (30, 0, vec![]));
     assert_eq!(fill(true), (30, 0, vec![]));
-    // An index that is sound, sealed, and of another video.
+    // A valid index with a valid checksum, but of another video.
     store.put_patiently(&links[3], &*open(&links[3]), None, SystemTime::now(), &fresh(&links[4]));
     store.flush(MINUTE);
     assert_eq!(fill(false), (30, 0, vec![]));
@@ -191,9 +191,10 @@ fn an_export_that_was_damaged_brings_nothing_wrong() {
     println!("{taken} of {} entries taken in from damaged exports", 60 * indices.len());
 }
 
-/// What `build` makes of these files, written down; all are read by their tables, so FFmpeg's version does not matter. If another digest
-/// comes out, indices that users have stored are out of date: raise `FORMAT` in src/index/store/coding.rs, so that they are built
-/// again, and record the new digests here. The generated files are copies of real clips: the same bytes on every machine.
+/// The `FORMAT` of the indices whose digests follow. All files are read from their sample tables, so FFmpeg's
+/// version does not matter. If a digest changes, the indices that users have stored are out of date: raise
+/// `FORMAT` in src/index/store/coding.rs, so that they are built again, and record the new digests here. The
+/// generated files are copies of real clips, with the same bytes on every machine.
 const FORMAT_OF: u8 = 5;
 const DIGESTS: [(&str, &str); 5] = [
     ("video/action/bikes_640x272.mp4", "971ba6732684181b"),
@@ -202,7 +203,7 @@ const DIGESTS: [(&str, &str); 5] = [
     ("video/odd/bikes_cut.mp4", "32b2219753b04764"),
     ("video/odd/bikes_fragmented.mp4", "560c88e2c767d538"),
 ];
-/// The same of the additional corpus.
+/// The same for the second corpus.
 const CORPUS_DIGESTS: [(&str, &str); 16] = [
     ("video/action/people_table_768x432_90s.mp4", "3c20a09a009e18fe"),
     ("video/codecs/h264_bbb_b_pyramid.mp4", "655a55e0df120110"),
@@ -256,7 +257,7 @@ fn same_indices(root: &Path, digests: &[(&str, &str)]) {
 }
 
 #[test]
-#[ignore = "measures: FRAMESPOOL_FILES='a.mp4 b.mkv' cargo test --test index_store figures -- --ignored --nocapture"]
+#[ignore = "measures: FRAMESPOOL_FILES='a.mp4 b.mkv' cargo test --test engine figures -- --ignored --nocapture"]
 fn figures() {
     use std::time::Instant;
     const NAMES: usize = 200;

@@ -1,16 +1,15 @@
-//! The rules of the house that a compiler does not check, read from ARCHITECTURE.md and held against the sources:
-//! imports point one way, `unsafe` stays in its few files, modules open by saying what they do.
-//! Each failure names the file, the line and what to do about it.
+//! Checks the structural rules of ARCHITECTURE.md that the compiler does not check: imports follow the
+//! layers, `unsafe` occurs only in the listed files, and modules begin with a summary. Each failure names the
+//! file, the line and the remedy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Source folders of all crates.
-///
-/// `tests/simulated_gpu` is not among them: a driver in C's clothes is unsafe from end to end.
+/// The source folders of all crates except `tests/simulated_gpu`: it implements a C driver interface, so all
+/// of it is unsafe.
 const FOLDERS: [&str; 5] = ["src", "kernels/src", "nvdec/src", "datasets/src", "python/src"];
-/// A file this long deserves a second look; it is no failure.
+/// The length above which a file is reported, without a failure.
 const LONG_FILE_LINES: usize = 500;
 
 #[test]
@@ -22,7 +21,7 @@ fn imports_point_from_later_to_earlier() {
     for file in rust_files("src") {
         let module = module_of(&file);
         if module.is_empty() {
-            continue; // lib.rs stands above them all
+            continue; // lib.rs is above all layers
         }
         let Some(user) = layers.row_of(&module) else {
             breaches.push(format!(
@@ -81,7 +80,7 @@ fn modules_are_named_files_that_open_with_what_they_do() {
     }
     for file in sources() {
         let text = read(&file);
-        // Bindings are generated; the name of a module of tests says enough.
+        // Bindings are generated; a module of tests needs no summary.
         if file == "nvdec/src/sys/bindings.rs" || file.ends_with("/tests.rs") {
             continue;
         }
@@ -136,14 +135,14 @@ fn a_row_may_name_a_part_of_a_module() {
     assert!(layers.allows(2, 3) && !layers.allows(0, 3));
 }
 
-/// The table of ARCHITECTURE.md, bottom row first.
+/// The layers table of ARCHITECTURE.md, lowest layer first.
 struct Layers {
     rows: Vec<Row>,
 }
 
 struct Row {
     modules: Vec<Vec<String>>,
-    /// Later modules that it may use all the same.
+    /// Modules of later rows that this row may use as an exception.
     exceptions: Vec<Vec<String>>,
 }
 
@@ -168,7 +167,7 @@ impl Layers {
         Self { rows }
     }
 
-    /// The row whose module is the longest beginning of `path`.
+    /// Returns the row that has the longest module that is a prefix of `path`.
     fn row_of(&self, path: &[String]) -> Option<usize> {
         let fits = |module: &&Vec<String>| path.starts_with(module);
         let best = |row: &Row| row.modules.iter().filter(fits).map(Vec::len).max();
@@ -186,11 +185,11 @@ impl Layers {
 
 struct Import {
     line: usize,
-    /// Without the leading `crate`.
+    /// The path without the leading `crate`.
     path: Vec<String>,
 }
 
-/// Every path into the crate in a file of module `module`, test modules left out.
+/// Returns every path into the crate in a file of module `module`, except in test modules.
 fn imports(text: &str, module: &[String], exports: &BTreeMap<String, Vec<String>>) -> Vec<Import> {
     let tokens = without_tests(lex(text));
     let text_at = |i: usize| tokens.get(i).map_or("", |t: &Token| t.text.as_str());
@@ -199,7 +198,8 @@ fn imports(text: &str, module: &[String], exports: &BTreeMap<String, Vec<String>
         .map(|i| text_at(i + 1))
         .collect();
     let mut found = Vec::new();
-    // Where we are: the file's module, then `mod name { … }` inside it, with the brace depth at which each ends.
+    // The current module: that of the file, then each enclosing `mod name { … }`, with the brace depth at
+    // which it ends.
     let mut module = module.to_vec();
     let mut inner_ends: Vec<usize> = Vec::new();
     let mut depth = 0;
@@ -226,7 +226,7 @@ fn imports(text: &str, module: &[String], exports: &BTreeMap<String, Vec<String>
             "crate" => Some(Vec::new()),
             "super" => Some(module[..module.len() - 1].to_vec()),
             "self" => Some(module.to_vec()),
-            // `use child::…` and `pub use child::…` of a child declared in this file.
+            // `use child::…` and `pub use child::…` of a child module declared in this file.
             name if children.contains(name) && i > 0 && text_at(i - 1) == "use" => {
                 Some([&module[..], &path(name)].concat())
             }
@@ -254,8 +254,8 @@ fn imports(text: &str, module: &[String], exports: &BTreeMap<String, Vec<String>
     found
 }
 
-/// Reads one tree of a `use` (or one plain path) from token `i`, puts its leaves under `base` into `paths` and returns
-/// where it ends.
+/// Reads one `use` tree (or one plain path) from token `i`, adds its leaves under `base` to `paths`, and
+/// returns the index after it.
 fn tree(tokens: &[Token], mut i: usize, base: &[String], paths: &mut Vec<Vec<String>>) -> usize {
     let text_at = |i: usize| tokens.get(i).map_or("", |t: &Token| t.text.as_str());
     let mut here = base.to_vec();
@@ -288,7 +288,7 @@ fn tree(tokens: &[Token], mut i: usize, base: &[String], paths: &mut Vec<Vec<Str
     i
 }
 
-/// What lib.rs hands on: name → module path.
+/// Returns the re-exports of lib.rs: name → module path.
 fn root_exports() -> BTreeMap<String, Vec<String>> {
     let tokens = lex(&read("src/lib.rs"));
     let mut exports = BTreeMap::new();
@@ -309,7 +309,7 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Names, `::` and single characters; comments, strings and character literals are dropped.
+/// Splits source text into names, `::` and single characters; drops comments, strings and character literals.
 fn lex(text: &str) -> Vec<Token> {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -335,7 +335,7 @@ fn lex(text: &str) -> Vec<Token> {
                 }
             }
             '"' => i = end_of_quoted(&chars, i),
-            // A character, or a lifetime, which has no closing quote.
+            // A character literal, or a lifetime, which has no closing quote.
             '\'' if at(i + 1) == '\\' || at(i + 2) == '\'' => i = end_of_quoted(&chars, i),
             c if c.is_alphabetic() || c == '_' => {
                 while at(i).is_alphanumeric() || at(i) == '_' {
@@ -376,7 +376,7 @@ fn end_of_quoted(chars: &[char], start: usize) -> usize {
     i + 1
 }
 
-/// Drops items under `#[cfg(test)]`: tests may look from wherever they like.
+/// Removes items under `#[cfg(test)]`, which may import from any layer.
 fn without_tests(tokens: Vec<Token>) -> Vec<Token> {
     const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
@@ -419,7 +419,8 @@ fn sources() -> impl Iterator<Item = String> {
     FOLDERS.into_iter().flat_map(rust_files)
 }
 
-/// Rust files below a folder of the repository, as paths from its root; none where the folder is missing.
+/// Returns the Rust files below a folder of the repository, as paths from its root; none if the folder does
+/// not exist.
 fn rust_files(folder: &str) -> Vec<String> {
     let mut files = Vec::new();
     let mut folders = vec![PathBuf::from(folder)];
@@ -438,7 +439,7 @@ fn rust_files(folder: &str) -> Vec<String> {
     files
 }
 
-/// `src/demux/read.rs` → `demux::read`; lib.rs is the empty path.
+/// Converts a file to its module path: `src/demux/read.rs` → `demux::read`; lib.rs is the empty path.
 fn module_of(file: &str) -> Vec<String> {
     let name = file.trim_start_matches("src/").trim_end_matches(".rs");
     if name == "lib" {
@@ -452,7 +453,7 @@ fn path(text: &str) -> Vec<String> {
     text.split("::").map(str::to_owned).collect()
 }
 
-/// The lines of ARCHITECTURE.md between `<!-- name:begin -->` and `<!-- name:end -->`.
+/// Returns the lines of ARCHITECTURE.md between `<!-- name:begin -->` and `<!-- name:end -->`.
 fn architecture(name: &str) -> Vec<String> {
     let text = read("ARCHITECTURE.md");
     let (begin, end) = (format!("<!-- {name}:begin -->"), format!("<!-- {name}:end -->"));
@@ -461,7 +462,7 @@ fn architecture(name: &str) -> Vec<String> {
     part.lines().map(str::to_owned).collect()
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn backticked(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -3,7 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod colour;
+mod color;
 mod corpus;
 mod damage;
 mod index_processes;

@@ -1,24 +1,24 @@
-//! The order of DALI's reader against what DALI itself delivered: every recorded sequence, through the public API alone.
+//! Compares the order "dali" with every sequence recorded from DALI's reader, through the public API alone.
 
-use framespool::order::{Kind, LastBatch, Order, OrderConfig, Shuffle};
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, LastBatch, Shuffle};
 
 /// One recorded sequence.
 struct Case {
-    config: OrderConfig,
-    /// With `pad_last_batch`, the reader repeats the last sample of a shard; without, its epochs follow each other
-    /// with nothing between them.
+    config: BatchSamplerConfig,
+    /// With `pad_last_batch`, the reader repeats the last sample of a shard; without it, epochs follow each
+    /// other without a gap.
     padded: bool,
     samples: Vec<u64>,
 }
 
-/// One line of `order/dali.txt`, which explains its columns.
+/// Parses one line of `order/dali.txt`; that file explains its columns.
 fn case(line: &str) -> Case {
     let (numbers, samples) = line.rsplit_once(' ').expect(line);
     let numbers: Vec<u32> = numbers.split(' ').map(|number| number.parse().expect(line)).collect();
     let [num_clips, batch_size, num_shards, shard_id, stick, pad, initial_fill, seed] = numbers[..] else {
         panic!("{} numbers in {line}", numbers.len())
     };
-    let config = OrderConfig {
+    let config = BatchSamplerConfig {
         kind: Kind::Dali,
         num_clips: u64::from(num_clips),
         batch_size,
@@ -28,7 +28,7 @@ fn case(line: &str) -> Case {
         stick_to_shard: stick == 1,
         shuffle: if initial_fill > 0 { Shuffle::Buffer { initial_fill } } else { Shuffle::Off },
         last_batch: LastBatch::Fill,
-        ..OrderConfig::default()
+        ..BatchSamplerConfig::default()
     };
     let samples = samples.chars().map(|digit| digit.to_digit(36).expect(line).into()).collect();
     Case { config, padded: pad == 1, samples }
@@ -40,7 +40,7 @@ fn all_sequences_that_dali_delivered_come_out_the_same() {
     let (mut cases, mut samples) = (0, 0);
     for line in recorded {
         let Case { config, padded, samples: expected } = case(line);
-        let order = Order::new(config).unwrap();
+        let order = BatchSampler::new(config).unwrap();
         let batches = (0..).flat_map(|epoch| (0..order.len_batches()).map(move |batch| (epoch, batch)));
         let slots = batches.flat_map(|(epoch, batch)| order.batch(epoch, batch));
         let found = slots.filter(|slot| padded || !slot.padding).map(|slot| slot.clip);

@@ -1,52 +1,52 @@
-//! What a loader delivers is the same for every budget, window, number of threads and of batches made ahead, under
-//! every policy on errors; and the clips that wait keep within their budget.
+//! Tests that a loader delivers the same batches for every memory budget, look-ahead, number of threads and
+//! prefetch depth, under every error policy, and that cached clips stay within the budget.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::common::spools::{asked_on, config, deliver, items, normalized, resized_crop, shorter_side};
+use crate::common::loaders::{asked_on, config, deliver, items, normalized, resized_crop, shorter_side};
+use framespool::clip_sampler::video_timing::Extent;
+use framespool::clip_sampler::{Pad, PaddingPolicy, Random, Sampling, Windows};
 use framespool::error::Error;
-use framespool::pixels::{Dtype, Layout};
-use framespool::sampling::footage::Extent;
-use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
+use framespool::loader::entries::Item;
+use framespool::loader::{LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
 use framespool::source::Place;
-use framespool::spool::entries::Item;
-use framespool::spool::{OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::transforms::{Dtype, Layout};
 
 #[test]
 fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {
     let items = items();
     let windows: Sampling = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
-    let random: Sampling = Arc::new(Random::new(8, 4, 3, Short::Loop).expect("a rule"));
+    let random: Sampling = Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
     let mut batches = 0;
-    for (sampling, recipe, on_error) in [
+    for (sampling, pipeline, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
         (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace),
         (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip),
         (&random, shorter_side(), OnError::Raise),
     ] {
-        let base = || config(&items, sampling, &recipe, on_error);
+        let base = || config(&items, sampling, &pipeline, on_error);
         let (plain, plain_stats) = deliver(base());
-        assert!(plain_stats.clip_store_hits == 0 && plain_stats.clip_store_peak_bytes == 0);
+        assert!(plain_stats.clip_cache_hits == 0 && plain_stats.clip_cache_peak_bytes == 0);
         assert!(plain_stats.errors.values().sum::<u64>() > 0, "damaged files are part of this test");
         batches += plain.len();
         for (memory_budget, look_ahead, threads, prefetch) in
             [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)]
         {
             let what =
-                format!("{on_error:?}: {memory_budget} bytes, {look_ahead} tickets, {threads} threads");
+                format!("{on_error:?}: {memory_budget} bytes, {look_ahead} clip requests, {threads} threads");
             let (lines, stats) =
-                deliver(SpoolConfig { memory_budget, look_ahead, threads, prefetch, ..base() });
+                deliver(LoaderConfig { memory_budget, look_ahead, threads, prefetch, ..base() });
             assert_eq!(lines, plain, "{what}");
-            assert!(stats.clip_store_peak_bytes <= memory_budget, "{what}: {stats:?}");
+            assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
             let (decoded, plainly) = (stats.decoding.pictures_decoded, plain_stats.decoding.pictures_decoded);
-            // A pass that meets damage is done again, for each of its clips by itself.
+            // A decode range with damage is decoded again for each of its clips separately.
             assert!(
                 decoded <= plainly + plainly / 50,
                 "{what}: {decoded} pictures decoded, {plainly} without a budget"
             );
             if memory_budget == MEMORY_BUDGET {
-                assert!(stats.clip_store_hits > 0 && stats.gops_shared > 0, "{what}: {stats:?}");
+                assert!(stats.clip_cache_hits > 0 && stats.gops_shared > 0, "{what}: {stats:?}");
             }
         }
     }
@@ -61,12 +61,12 @@ fn with_memory_enough_every_picture_is_decoded_once() {
         .map(|e| Item { place: Place::Path(e.root.join(&e.path)), label: 0, extent: Extent::Whole })
         .collect();
     let windows: Sampling = Arc::new(Windows::new(8, 1, Some(2), Pad::None).expect("a rule"));
-    let recipe = shorter_side();
-    let base = config(&items, &windows, &recipe, OnError::Raise);
-    let ample = SpoolConfig { memory_budget: MEMORY_BUDGET, look_ahead: LOOK_AHEAD, ..base.clone() };
+    let pipeline = shorter_side();
+    let base = config(&items, &windows, &pipeline, OnError::Raise);
+    let ample = LoaderConfig { memory_budget: MEMORY_BUDGET, look_ahead: LOOK_AHEAD, ..base.clone() };
     let ((once, ample), (again, none)) = (deliver(ample), deliver(base));
     assert_eq!(once, again);
-    // Four windows show each picture; it is decoded and painted for all of them at once.
+    // Each frame is in four windows; it is decoded and transformed once for all of them.
     let delivered = ample.decoding.pictures_delivered;
     assert!(ample.frames > 3 * delivered, "{ample:?}");
     assert!(ample.decoding.pictures_decoded <= delivered + delivered / 10, "{ample:?}");
@@ -80,8 +80,8 @@ fn who_is_interrupted_at_any_moment_and_asks_on_gets_every_batch() {
     items.sort_by_key(|item| !bad(item));
     items.truncate(items.iter().filter(|item| bad(item)).count() + 1);
     assert!(items.len() >= 3, "{} damaged clips", items.len());
-    let rule: Sampling = Arc::new(Random::new(4, 1, 1, Short::Loop).expect("a rule"));
-    // Of a batch of one bad clip nothing is left: another is made in its place, on the caller's own thread.
+    let rule: Sampling = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));
+    // A batch of one bad clip is empty, so the caller's thread makes another one instead.
     let mut base = config(&items, &rule, &shorter_side(), OnError::Skip);
     base.order.batch_size = 1;
     let (expected, stats) = deliver(base.clone());
@@ -89,7 +89,7 @@ fn who_is_interrupted_at_any_moment_and_asks_on_gets_every_batch() {
     let mut interrupted = 0;
     for moment in 1.. {
         let left = Cell::new(moment);
-        let watch = || {
+        let interrupt = || {
             left.set(left.get() - 1);
             if left.get() == 0 {
                 Err(Error::Interrupted)
@@ -97,9 +97,9 @@ fn who_is_interrupted_at_any_moment_and_asks_on_gets_every_batch() {
                 Ok(())
             }
         };
-        match asked_on(base.clone(), &watch, true) {
+        match asked_on(base.clone(), &interrupt, true) {
             Ok((got, _)) => assert_eq!(got, expected, "interrupted at call {moment}"),
-            Err(Error::Interrupted) => {} // while it was started
+            Err(Error::Interrupted) => {} // while the loader was started
             Err(other) => panic!("{other}"),
         }
         if left.get() > 0 || moment > 100 {

@@ -1,6 +1,6 @@
-//! In: every HEVC and AV1 video of the test media and the corpus (and of the folder FRAMESPOOL_MORE_VIDEOS). Out: proof that wanted pictures come
-//! out bit for bit when only what they refer to is decoded, by a decoder given packets directly and by the engine.
-//! Never: compares what full decoding complains about.
+//! Tests that wanted pictures of HEVC and AV1 are bit-exact when only the pictures that they reference are
+//! decoded. Covers the test media and the second corpus, or the folder FRAMESPOOL_MORE_VIDEOS; skips pictures
+//! for which full decoding reports errors.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,36 +8,36 @@ use std::sync::Mutex;
 
 use crate::common::sparing::{hash, more_videos, Video, FRAMES};
 use crate::common::videos;
-use framespool::decode::{Counts, FrameDecoder};
+use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::decode::{DecodeStats, FrameDecoder};
 use framespool::ffmpeg::Packet;
 use framespool::index::links::Links;
-use framespool::order::rng::{purpose, Key};
-use framespool::plan::{self, Run};
+use framespool::plan::{self, DecodeRange};
 use framespool::units::{DecodeIndex, DisplayIndex};
 
-/// What the closures of a file's clips came to.
+/// Counters over the decode ranges of a file's clips.
 #[derive(Default, Clone, Copy)]
 struct Closures {
     runs: usize,
-    /// Runs whose references were not understood.
+    /// Decode ranges whose references could not be determined.
     unanswered: usize,
     packets: usize,
     by_roles: usize,
     by_links: usize,
-    /// What the engine fed.
+    /// Packets that the engine decoded.
     fed: u64,
     compared: usize,
 }
 
-/// What references say of a video.
+/// The reference closure of a decode range.
 trait Closure {
-    fn closure(&mut self, run: &Run) -> Option<Vec<u32>>;
-    fn must(&self, run: &Run, at: u32) -> bool;
+    fn closure(&mut self, run: &DecodeRange) -> Option<Vec<u32>>;
+    fn must(&self, run: &DecodeRange, at: u32) -> bool;
 }
 
 impl Closure for Video {
-    /// The packets that a run's wanted pictures depend on, by their references.
-    fn closure(&mut self, run: &Run) -> Option<Vec<u32>> {
+    /// Returns the packets that the wanted pictures of a decode range depend on, by their references.
+    fn closure(&mut self, run: &DecodeRange) -> Option<Vec<u32>> {
         let mut links = Links::new(&self.index.info.params)?;
         let mut packet = Packet::new();
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
@@ -50,27 +50,29 @@ impl Closure for Video {
         Some(places.filter(|&n| needed[n]).map(|n| n as u32 + run.start.0).collect())
     }
 
-    /// What is decoded whatever refers to it.
-    fn must(&self, run: &Run, at: u32) -> bool {
+    /// Returns whether a packet is decoded regardless of references.
+    fn must(&self, run: &DecodeRange, at: u32) -> bool {
         let record = &self.index.packets[at as usize];
         record.is_start() || record.is_part() || run.wanted.binary_search(&DecodeIndex(at)).is_ok()
     }
 }
 
-/// Random clips among the first frames of a file: sixteen frames of stride four, eight of stride one, single ones.
+/// Returns random clips among the first frames of a file: sixteen frames with stride four, eight with stride
+/// one, and single frames.
 fn random_clips(frames: u32) -> Vec<Vec<DisplayIndex>> {
     let shapes = [(16, 4), (8, 1), (1, 1), (1, 1)];
     let clip = |number: u64| {
         let (length, stride) = shapes[number as usize % shapes.len()];
         let span = (length - 1) * stride + 1;
-        let mut rng = Key { seed: 4, epoch: 0, clip: number, visit: 0 }.rng(purpose::SAMPLING);
+        let mut rng = Key { seed: 4, epoch: 0, clip: number, occurrence: 0 }.rng(purpose::SAMPLING);
         let begin = rng.below(u64::from(frames.saturating_sub(span)) + 1) as u32;
         (0..length).map(|n| DisplayIndex((begin + n * stride).min(frames - 1))).collect()
     };
     (0..3 * shapes.len() as u64).map(clip).collect()
 }
 
-/// Decodes only what wanted pictures depend on: directly, and by the engine. `None`: its references are not read.
+/// Decodes only the pictures that wanted pictures depend on, directly and by the engine. Returns `None` if
+/// references are not read for this codec.
 fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
     const SAMPLES: u64 = 200_000_000;
     let params = &video.index.info.params;
@@ -80,11 +82,11 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
     let start = *video.index.starts.first()?;
     let all: Vec<u32> = (start..video.roles.len() as u32).take(most as usize).collect();
     let whole = video.decode(&all);
-    let sound = whole.complaint.as_ref().map_or(u32::MAX, |c| c.0);
+    let sound = whole.logged_error.as_ref().map_or(u32::MAX, |c| c.0);
     let mut sum = Closures::default();
     let mut decoder = FrameDecoder::new();
     for clip in random_clips(video.index.num_frames().min(most)) {
-        for run in plan::runs(&video.index, &clip) {
+        for run in plan::plan_decode_ranges(&video.index, &clip) {
             let index = video.index.clone();
             let every: Vec<u32> = (run.start.0..=run.end.0).collect();
             if run.end.0 >= sound || every.iter().any(|at| !all.contains(at)) {
@@ -113,7 +115,7 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
                         .get(at as usize)
                         .is_some_and(|p| p.order < order && !(first && p.is_frame()))
                 };
-                if let Some((at, why)) = got.complaint.as_ref().filter(|c| !leads(c.0)) {
+                if let Some((at, why)) = got.logged_error.as_ref().filter(|c| !leads(c.0)) {
                     return Some(Err(format!("{}: {why}", place(*at))));
                 }
                 for wanted in &run.wanted {
@@ -131,7 +133,7 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
                 engine = std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
                 Ok(())
             });
-            let Counts { pictures_decoded, pictures_skipped, runs_repeated, .. } =
+            let DecodeStats { pictures_decoded, pictures_skipped, runs_repeated, .. } =
                 decoder.counts.since(before);
             if let Err(why) = ran.map_err(|e| e.to_string()).and(engine) {
                 return Some(Err(why));

@@ -1,6 +1,6 @@
-//! In: every video of the test media and the corpus (and of the folder FRAMESPOOL_MORE_VIDEOS). Out: proof that pictures which the headers
-//! call droppable can be left out: all others come out bit for bit as when everything is decoded, with no new complaint.
-//! Never: needs the engine to prove it: packets are given to a decoder directly, so that the headers alone are on trial.
+//! Tests that all pictures stay bit-exact when those that the headers mark as disposable are omitted. Covers
+//! the test media and the second corpus, or the folder FRAMESPOOL_MORE_VIDEOS. Packets are fed to a decoder
+//! directly, so that only the parsing of the headers is under test.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use framespool::plan::{self};
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::{DecodeIndex, DisplayIndex};
 
-/// Luma samples of each file that are decoded at most, so that the whole test takes about a minute.
+/// The most luma samples of each file that are decoded, so that the test takes about a minute.
 const SAMPLES: u64 = 120_000_000;
 
 #[derive(Default)]
@@ -28,7 +28,8 @@ struct Tally {
     passes: usize,
 }
 
-/// Compares what is kept with decoding everything, in several patterns. Returns (pictures compared, passes).
+/// Compares decoding of the kept packets with decoding of all, for several sets. Returns (pictures compared,
+/// passes).
 fn prove(video: &mut Video) -> Result<(usize, usize), String> {
     let params = &video.index.info.params;
     let area = u64::from(params.width.max(16)) * u64::from(params.height.max(16));
@@ -36,20 +37,21 @@ fn prove(video: &mut Video) -> Result<(usize, usize), String> {
     let Some(&start) = video.index.starts.first() else { return Ok((0, 0)) };
     let all: Vec<u32> = (start..video.roles.len() as u32).take(most).collect();
     let whole = video.decode(&all);
-    // Behind the first complaint pictures are concealed, from whatever the decoder has at hand.
-    let sound = whole.complaint.as_ref().map_or(u32::MAX, |c| c.0);
+    // After the first decoder error, pictures are concealed from whatever frames the decoder holds.
+    let sound = whole.logged_error.as_ref().map_or(u32::MAX, |c| c.0);
     let (mut compared, mut passes) = (0, 0);
     let mut check = |video: &mut Video, name: &str, kept: &[u32], wanted: &dyn Fn(u32) -> bool| {
         let got = video.decode(kept);
         passes += 1;
-        if let Some((at, why)) = got.complaint.as_ref().filter(|c| c.0 < sound) {
+        if let Some((at, why)) = got.logged_error.as_ref().filter(|c| c.0 < sound) {
             return Err(format!("{name}: packet {at}: {why}"));
         }
         for &at in kept.iter().filter(|&&at| at < sound && wanted(at)) {
             match (whole.pictures.get(&at), got.pictures.get(&at)) {
                 (Some(w), Some(g)) if w == g => compared += 1,
                 (None, None) => {}
-                _ if whole.complaint.is_some() && !got.pictures.contains_key(&at) => {} // still waiting when it broke off
+                // Not output yet when decoding stopped.
+                _ if whole.logged_error.is_some() && !got.pictures.contains_key(&at) => {}
                 (w, g) => return Err(format!("{name}: packet {at} is {g:x?} instead of {w:x?}")),
             }
         }
@@ -67,14 +69,14 @@ fn prove(video: &mut Video) -> Result<(usize, usize), String> {
         let kept = video.kept(&all, |at| !video.is_leaf(at) || chosen(at));
         check(video, "half of the leaves", &kept, &|_| true)?;
     }
-    // Clips of sixteen frames, stride four, as a loader would decode them.
+    // Clips of sixteen frames with stride four, as a loader would decode them.
     let frames = video.index.num_frames();
     let last_frame = frames.min(most as u32) - 1;
     for place in [1u32, 3] {
         let begin = (last_frame / 4 * place).min(last_frame.saturating_sub(60));
         let clip: Vec<DisplayIndex> =
             (0..16).map(|n| DisplayIndex((begin + 4 * n).min(last_frame))).collect();
-        for run in plan::runs(&video.index, &clip) {
+        for run in plan::plan_decode_ranges(&video.index, &clip) {
             let end = run.end.0.min(video.roles.len() as u32 - 1);
             let packets: Vec<u32> = (run.start.0..=end).collect();
             let wanted = |at: u32| {
@@ -86,7 +88,7 @@ fn prove(video: &mut Video) -> Result<(usize, usize), String> {
             if end >= sound || packets.iter().any(|at| !all.contains(at)) {
                 continue;
             }
-            // Leading pictures of an open start complain, whether others are left out or not.
+            // Leading pictures of an open GOP cause decoder errors whether or not other pictures are omitted.
             let order = video.index.packets[run.start.at()].order;
             if packets.iter().any(|&at| video.index.packets[at as usize].order < order) {
                 continue;
@@ -184,7 +186,8 @@ fn what_remains_without_droppable_pictures_is_bit_exact() {
     assert!(failures.is_empty(), "{} files fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// A parameter set that says that two pictures are to be held back, and what it says if it does not.
+/// A sequence parameter set that declares a reorder depth of two pictures, and the same one without the
+/// declaration.
 const DECLARES: [u8; 26] = *b"\x67\x64\x00\x1e\xac\xd9\x40\xa0\x2f\xf9\x70\x11\x00\x00\x03\x00\x01\x00\x00\x03\x00\x30\x0f\x16\x2d\x96";
 const IS_SILENT: [u8; 26] = *b"\x67\x64\x00\x1e\xac\xd9\x40\xa0\x2f\xf9\x70\x11\x00\x00\x03\x00\x01\x00\x00\x03\x00\x30\x04\x00\x00\x00";
 
@@ -197,14 +200,14 @@ fn a_stream_that_does_not_say_how_far_it_reorders_loses_nothing() {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("silent", bytes));
     let mut video = Video::read(source).expect("an H.264 file");
     assert_eq!(video.index.info.params.reorder, Some(2));
-    // Each frame alone, from a decoder that has seen nothing else.
+    // Each frame alone, from a new decoder.
     let whole = video.decode(&(0..video.index.packets.len() as u32).collect::<Vec<_>>());
     for frame in (0..video.index.num_frames()).map(DisplayIndex) {
-        let run = &plan::runs(&video.index, &[frame])[0];
+        let run = &plan::plan_decode_ranges(&video.index, &[frame])[0];
         let packets: Vec<u32> = (run.start.0..=run.end.0).collect();
         let kept = video.kept(&packets, |at| at == run.end.0);
         let alone = video.decode(&kept);
-        assert!(alone.complaint.is_none());
+        assert!(alone.logged_error.is_none());
         assert!(alone.pictures.contains_key(&run.end.0), "frame {} is lost", frame.0);
         assert_eq!(alone.pictures[&run.end.0], whole.pictures[&run.end.0], "frame {}", frame.0);
     }

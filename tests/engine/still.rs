@@ -1,6 +1,6 @@
-//! In: the images of the test media and of the corpus, PNGs made here, and all of them damaged.
-//! Out: proof that pictures come out right at every size, that damage is an error that names its file, and that nothing panics or hangs.
-//! Never: needs another decoder; Pillow's pixels are recorded in the media's manifest, those of the corpus in `still/exact.txt`.
+//! Tests still image decoding on the images of the test media and the second corpus, on PNGs made here, and
+//! on damaged ones: pixels at every size, errors that name the file, no panic and no hang. Pillow's pixels
+//! are recorded in the manifest, and for the second corpus in `still/exact.txt`.
 
 mod damage;
 mod png_decoding;
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use crate::common::{corpus, digest, images, named, Entry};
 use framespool::error::{Error, Result, Site};
 use framespool::limits::Limits;
-use framespool::media::Turn;
+use framespool::media::DisplayOrientation;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::still::{header, sniff, Ask, Coding, Format, Header, Kind, Shrink, StillDecoder};
 use framespool_kernels::{
     Dtype, Finish, FrameView, Geometry, OutSlot, PixelPass, Planes, Range, Rect, Scratch,
 };
 
-/// A file that libjpeg decodes with a warning: an error here, where Pillow overlooks it.
+/// A file that libjpeg decodes with a warning: an error here, while Pillow ignores it.
 const WARNED: &str = "images/corrupt/derived/bitflip.jpg";
 
 const EXACT: Ask = Ask { shrink: Shrink::Whole, exact: true, labels: false, rows: None };
 
-/// What `decode` takes, from bytes.
+/// An image file in memory.
 #[derive(Clone)]
 struct File {
     name: String,
@@ -50,7 +50,7 @@ impl File {
         decoder.decode(&site, &self.header()?, &self.bytes, ask)
     }
 
-    /// Digest of everything that comes out, or the error's words.
+    /// Returns a digest of the decoded samples, or the error message.
     fn outcome(&self, decoder: &mut StillDecoder, ask: Ask) -> String {
         match self.decode(decoder, ask) {
             Ok(view) => digest(&samples(&view)),
@@ -68,7 +68,7 @@ fn every_ask() -> impl Iterator<Item = Ask> {
     Shrink::ALL.into_iter().flat_map(both)
 }
 
-/// Rows of all planes without what lies between them.
+/// Returns the rows of all planes without their padding.
 fn samples(view: &FrameView<'_>) -> Vec<u8> {
     let (w, h) = (view.width as usize, view.height as usize);
     let bytes = usize::from(view.depth_bits > 8) + 1;
@@ -88,7 +88,7 @@ fn samples(view: &FrameView<'_>) -> Vec<u8> {
             let wide = usize::from(pixel_bytes);
             let packed: Vec<u8> = (0..h)
                 .flat_map(|y| plane.data[y * plane.stride_bytes..][..w * wide].chunks(wide))
-                .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]) // the fourth byte means nothing
+                .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]) // the fourth byte is undefined
                 .collect();
             return packed;
         }
@@ -97,8 +97,9 @@ fn samples(view: &FrameView<'_>) -> Vec<u8> {
     out
 }
 
-/// The picture as the kernels see it, resized to `size`. A pixel of a picture shrunk to 1/k covers k x k of the whole one,
-/// so that the whole one's sides, in units of 1/k, are what is resized: the last pixel may stick out.
+/// Returns the image as the kernels read it, resized to `size`. In an image shrunk to 1/k, a pixel covers k x
+/// k pixels of the whole image. The crop is therefore given by the sides of the whole image in units of 1/k,
+/// and the last pixel may extend beyond it.
 fn painted(view: &FrameView<'_>, whole: (u32, u32), k: u32, size: (u32, u32)) -> Vec<u8> {
     let geometry = Geometry {
         crop: Rect::sized(whole.0, whole.1),
@@ -114,14 +115,14 @@ fn painted(view: &FrameView<'_>, whole: (u32, u32), k: u32, size: (u32, u32)) ->
     pixels
 }
 
-/// Mean difference of values.
+/// Returns the mean absolute difference.
 fn distance(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len());
     let sum: u64 = a.iter().zip(b).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
     sum as f64 / a.len() as f64
 }
 
-fn turn_of(orientation: u64) -> Turn {
+fn turn_of(orientation: u64) -> DisplayOrientation {
     let (mirror, quarter_turns_cw) = match orientation {
         2 => (true, 0),
         3 => (false, 2),
@@ -132,7 +133,7 @@ fn turn_of(orientation: u64) -> Turn {
         8 => (false, 3),
         _ => (false, 0),
     };
-    Turn { mirror, quarter_turns_cw }
+    DisplayOrientation { mirror, quarter_turns_cw }
 }
 
 fn is_sound(entry: &Entry) -> bool {
@@ -236,7 +237,7 @@ fn exact_pictures_are_pillows_to_the_byte() {
         .map(|(h, p)| (p, h))
         .collect();
     let mut decoder = StillDecoder::new();
-    // Of the media with 8 bits, of those with 16, of the corpus.
+    // Counts of images of the media with 8 bits and with 16 bits, and of the second corpus.
     let (mut compared, mut deep, mut of_corpus) = (0, 0, 0);
     for entry in sound() {
         let file = File::of(&entry);
@@ -262,7 +263,7 @@ fn exact_pictures_are_pillows_to_the_byte() {
             assert_eq!(digest(&rgb), recorded, "{}", entry.path);
             compared += 1;
         } else {
-            // Pillow has no pixels of three times 16 bits to compare with.
+            // Pillow cannot represent RGB with 16 bits per channel, so there is no record.
             assert_eq!(depth_bits, 16, "{}", entry.path);
             deep += 1;
         }
@@ -275,7 +276,7 @@ fn exact_pictures_are_pillows_to_the_byte() {
 fn every_size_and_arrangement_shows_the_same_picture() {
     let mut decoder = StillDecoder::new();
     let mut seen = BTreeMap::new();
-    // What is filed as corrupt and decodes all the same is noise.
+    // Excludes files filed as corrupt that decode nevertheless: their pixels are noise.
     for entry in sound().into_iter().filter(|entry| !entry.is_corrupt()) {
         let file = File::of(&entry);
         let header = file.header().unwrap();
@@ -287,7 +288,7 @@ fn every_size_and_arrangement_shows_the_same_picture() {
             let k = ask.shrink.divisor();
             assert_eq!((view.width, view.height), (header.width.div_ceil(k), header.height.div_ceil(k)));
             assert_eq!((view.width, view.height), header.shrunk(ask.shrink));
-            assert_eq!(view.colour.range, Range::Full);
+            assert_eq!(view.color.range, Range::Full);
             if let (Planes::Yuv { log2_chroma_w, log2_chroma_h, .. }, Shrink::Whole) =
                 (view.planes, ask.shrink)
             {
@@ -297,7 +298,7 @@ fn every_size_and_arrangement_shows_the_same_picture() {
             }
             assert!(!ask.exact || !matches!(view.planes, Planes::Yuv { .. }));
             let far = distance(&painted(&view, sides, k, small), &whole);
-            // libjpeg takes the mean of k x k pixels where the kernels' filter reaches further.
+            // libjpeg averages k x k pixels, while the kernels' filter has a wider support.
             let most = match ask.shrink {
                 Shrink::Whole => 1.5,
                 Shrink::Half => 2.5,
@@ -307,7 +308,7 @@ fn every_size_and_arrangement_shows_the_same_picture() {
             assert!(far < most, "{} {ask:?}: {far:.2} from the whole picture", entry.path);
         }
     }
-    // 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1, 4:1:0, and 2x4.
+    // 4:4:4, 4:4:0, 4:2:2, 4:2:0, 2x4, 4:1:1 and 4:1:0.
     let all = [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)];
     assert!(seen.keys().copied().eq(all), "{seen:?}");
 }
@@ -356,7 +357,7 @@ fn a_picture_does_not_depend_on_what_the_decoder_did_before() {
     }
 }
 
-/// Small files of different kinds.
+/// Returns small files of different kinds.
 fn small_files() -> Vec<File> {
     let names = [
         "images/odd/grey_128x128.jpg",

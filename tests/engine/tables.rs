@@ -1,5 +1,6 @@
-//! Files whose tables and headers contradict each other or leave something out: times, key flags, empty packets, parameter sets.
-//! Each is made of a generated video, whose recorded frames are what must come out, or written by hand.
+//! Tests files whose tables and headers are contradictory or incomplete: times, sync flags, empty packets and
+//! parameter sets. Each is derived from a generated video, whose recorded frames are the expected ones, or
+//! written by hand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use framespool::source::{ByteSource, MemorySource};
 use framespool::units::{DecodeIndex, DisplayIndex};
 use framespool::{Error, Result};
 
-/// A file that was decoded in sequence, on one thread.
+/// A file and its frames, decoded in sequence on one thread.
 struct Decoded {
     source: Arc<dyn ByteSource>,
     index: Arc<VideoIndex>,
-    /// Hash of each frame, in presentation order.
+    /// The hash of each frame, in presentation order.
     hashes: Vec<String>,
 }
 
@@ -27,7 +28,7 @@ fn index_of(source: &Arc<dyn ByteSource>) -> Result<Arc<VideoIndex>> {
     build(source, &Limits::default(), &|| Ok(())).map(Arc::new)
 }
 
-/// Hashes of frames, in the order asked for, and how many packets were decoded.
+/// Returns the hashes of frames, in the order requested.
 fn frames(
     source: &Arc<dyn ByteSource>,
     index: &Arc<VideoIndex>,
@@ -37,7 +38,7 @@ fn frames(
     let frames: Vec<DisplayIndex> = wanted.iter().copied().map(DisplayIndex).collect();
     let mut reader = PacketReader::new(source.clone(), index.clone());
     let mut got: HashMap<DecodeIndex, String> = HashMap::new();
-    for run in plan::runs(index, &frames) {
+    for run in plan::plan_decode_ranges(index, &frames) {
         decoder.run(&mut reader, &run, &|| Ok(()), |packet, frame| {
             got.insert(packet, hash(frame));
             Ok(())
@@ -46,8 +47,8 @@ fn frames(
     Ok(frames.iter().map(|frame| got[&index.frames[frame.at()].packet].clone()).collect())
 }
 
-/// Decodes a file in sequence, and holds against it frames alone, from the last to the first, on one thread, and clips with strides
-/// on four.
+/// Decodes a file in sequence, and checks that the same frames result when they are requested alone, from the
+/// last to the first, on one thread, and in clips with strides on four threads.
 fn decoded(source: Arc<dyn ByteSource>) -> Decoded {
     let index = index_of(&source).unwrap();
     let count = index.num_frames();
@@ -91,8 +92,8 @@ fn memory(name: &str, bytes: Vec<u8>) -> Arc<dyn ByteSource> {
     Arc::new(MemorySource::new(name, bytes))
 }
 
-/// The files whose tables are changed: codec, sample entry, video. All of them hold more than one group of pictures but MPEG-4's and
-/// AV1's, and B pictures where the codec has them.
+/// The files whose tables are changed: codec, sample entry, video. All except those of MPEG-4 and AV1 have
+/// more than one GOP, and all have B pictures if the codec has them.
 const VIDEOS: [(&str, &[u8; 4], &str); 6] = [
     ("h264", b"avc1", "video/codecs/h264_b_pyramid.mp4"),
     ("hevc", b"hvc1", "video/derived/hevc_main_open_gop_640x360.mp4"),
@@ -102,13 +103,13 @@ const VIDEOS: [(&str, &[u8; 4], &str); 6] = [
     ("mpeg4", b"mp4v", "video/derived/mpeg4_qpel_480x270.avi"),
 ];
 
-/// The samples from the first on that a smaller file holds.
+/// Keeps the first `count` samples.
 fn first(mut mp4: Mp4, count: usize) -> Mp4 {
     mp4.samples.truncate(count);
     mp4
 }
 
-/// The frames of the packets that a shortened file holds, as they come out of it unchanged.
+/// Returns a shortened file, and its frames when it is not changed otherwise.
 fn video(entry: &[u8; 4], path: &str, count: usize) -> (Mp4, Decoded) {
     let mp4 = first(Mp4::of(&named(path), entry), count);
     let intact = decoded(mp4.source("intact.mp4"));
@@ -124,9 +125,10 @@ fn a_sample_without_duration_changes_no_other_frames_time() {
         mp4.samples[20].ticks = 0;
         let changed = decoded(mp4.source("zero_duration.mp4"));
         assert_eq!(changed.hashes, intact.hashes, "{codec}: the frames and their order");
-        // What the tables say of each frame, hidden packets aside.
+        // The presentation time of each frame by the tables, without hidden packets.
         let said = mp4.times();
-        // MPEG-4's ticks here are as long as frames: there is no tick between two, and ticks are divided.
+        // A tick in the MPEG-4 file is as long as a frame, so no tick is free between two frames and ticks
+        // are subdivided.
         let parts = i64::from(changed.index.info.time_base.den() / mp4.timescale);
         assert_eq!(parts > 1, codec == "mpeg4", "{codec}: ticks are divided by {parts}");
         let of_frames: Vec<i64> = changed.index.frames.iter().map(|f| parts * said[f.packet.at()]).collect();
@@ -143,7 +145,7 @@ fn a_sample_without_duration_changes_no_other_frames_time() {
 fn two_equal_times_leave_the_order_to_the_codec() {
     for (codec, entry, path) in VIDEOS {
         let (mut mp4, intact) = video(entry, path, 45);
-        // The picture shown behind another gets that one's time.
+        // Gives a frame the presentation time of the frame before it.
         let (early, late) = (intact.index.frames[21].packet, intact.index.frames[22].packet);
         let times = mp4.times();
         mp4.samples[late.at()].shift -= (times[late.at()] - times[early.at()]) as i32;
@@ -156,7 +158,8 @@ fn two_equal_times_leave_the_order_to_the_codec() {
     }
 }
 
-/// So FFmpeg copies an AVI to an MP4: in the order of packets, whatever the pictures' is.
+/// FFmpeg remuxes AVI to MP4 this way: the times follow the order of packets, whatever the order of pictures
+/// is.
 #[test]
 fn times_that_follow_the_packets_leave_the_order_to_the_codec() {
     for (codec, entry, path) in VIDEOS.into_iter().filter(|video| ["h264", "mpeg4"].contains(&video.0)) {
@@ -226,7 +229,7 @@ fn every_picture_of_a_codec_without_prediction_is_a_start() {
 fn a_run_whose_start_is_none_goes_back_to_an_earlier_one() {
     for (codec, entry, path) in VIDEOS {
         let (mp4, intact) = video(entry, path, 45);
-        // A predicted picture that is taken for a start.
+        // Marks a predicted picture as a random access point.
         let start = intact.index.starts[0];
         let lie = (start + 2..).find(|at| !intact.index.starts.contains(at)).expect("a predicted picture");
         let mut index = (*intact.index).clone();
@@ -244,6 +247,21 @@ fn a_run_whose_start_is_none_goes_back_to_an_earlier_one() {
 }
 
 #[test]
+fn a_file_that_is_damaged_throughout_is_not_searched_for_a_start() {
+    let mut mp4 = Mp4::of(&named("video/derived/prores_422.mov"), b"apco");
+    while mp4.samples.len() < 60 {
+        mp4.samples.extend_from_within(..);
+    }
+    mp4.samples.iter_mut().for_each(|sample| sample.data.fill(0));
+    let source = mp4.source("zeros.mov");
+    let index = index_of(&source).expect("sound tables");
+    assert!(index.starts.len() >= 60);
+    let mut decoder = FrameDecoder::new();
+    frames(&source, &index, &mut decoder, &[index.num_frames() - 1]).expect_err("nothing can be decoded");
+    assert!(decoder.counts.runs_repeated <= 5, "{}", decoder.counts.runs_repeated);
+}
+
+#[test]
 fn empty_samples_keep_the_frame_before_them_on_screen() {
     for (codec, entry, path) in VIDEOS {
         let (mp4, intact) = video(entry, path, 45);
@@ -255,7 +273,7 @@ fn empty_samples_keep_the_frame_before_them_on_screen() {
         let trailing = decoded(changed.source("empty_at_the_end.mp4"));
         assert_eq!((&trailing.hashes, trailing.times()), (&intact.hashes, intact.times()), "{codec}");
         assert_eq!(trailing.index.end_pts, intact.index.end_pts + 2 * i64::from(length), "{codec}");
-        // In the middle, without a length, so that no other time changes.
+        // In the middle, with a duration of 0, so that no other time changes.
         let mut changed = mp4.clone();
         let empty = Sample { ticks: 0, ..empty };
         changed.samples.insert(30, empty.clone());
@@ -300,13 +318,14 @@ impl Bits {
 const CLOSED: u32 = 2;
 const BROKEN: u32 = 1;
 
-/// One access unit each: pictures of one macroblock, each group an I picture of its own brightness, two B pictures before it on screen
-/// that repeat it, and a P picture with two B pictures that repeat that. MPEG-1, or MPEG-2 whose pictures are pairs of fields, as
-/// interlaced recordings have them: an I picture is an I field and a P field.
+/// Returns one access unit per picture. Pictures have one macroblock. A group has an I picture of its own
+/// brightness, two B pictures shown before it that repeat it, and a P picture with two B pictures that repeat
+/// that one. The stream is MPEG-1, or MPEG-2 with field pairs as in interlaced recordings, where an I picture
+/// is an I field and a P field.
 fn mpeg_units(flags: &[u32], fields: bool) -> Vec<Vec<u8>> {
     let mut units = Vec::new();
     for (group, &flags) in flags.iter().enumerate() {
-        // Kind and place in the group: B pictures refer to the picture that follows them on screen.
+        // Picture type and temporal reference: B pictures refer to the next picture in presentation order.
         for (n, (kind, place)) in [(1, 2), (3, 0), (3, 1), (2, 5), (3, 3), (3, 4)].into_iter().enumerate() {
             let mut bits = Bits::default();
             if n == 0 {
@@ -335,13 +354,14 @@ fn mpeg_units(flags: &[u32], fields: bool) -> Vec<Vec<u8>> {
     units
 }
 
-/// A picture of kind 1 (I), 2 (P) or 3 (B); of MPEG-2 where it is a field, 0 the top one.
+/// Writes a picture of type 1 (I), 2 (P) or 3 (B). `field` is given for MPEG-2 field pictures; 0 is the top
+/// field.
 fn mpeg_picture(bits: &mut Bits, kind: u32, place: u32, brightness: u32, field: Option<u32>) {
     bits.code(0);
     bits.number(place, 10);
     bits.number(kind, 3);
     bits.number(0xffff, 16);
-    // Ranges of motion: MPEG-2 has them in the extension.
+    // Ranges of motion vectors: MPEG-2 stores them in the extension.
     bits.put(match (kind, field) {
         (1, _) => "0",
         (2, None) => "0 001 0",
@@ -356,24 +376,27 @@ fn mpeg_picture(bits: &mut Bits, kind: u32, place: u32, brightness: u32, field: 
         bits.put("0 0 0 0 0 0 0 0 0 0");
     }
     bits.code(1);
-    bits.put("00001 0 1"); // quantiser, no more information, the next macroblock
+    bits.put("00001 0 1"); // quantizer scale, no extra information, macroblock address increment 1
     if kind == 3 {
-        bits.put("010"); // backward, not coded
+        bits.put("010"); // backward prediction, not coded
         if let Some(field) = field {
-            bits.put("01"); // from one field
+            bits.put("01"); // field prediction
             bits.number(field, 1);
         }
-        bits.put("1 1"); // no motion
+        bits.put("1 1"); // zero motion vector
         return;
     }
-    bits.put(if kind == 1 { "1" } else { "00011" }); // intra
-                                                     // Brightness, in steps of 8 from 128: a number of four bits, and eight to fifteen of them.
+    // Macroblock type: intra.
+    bits.put(if kind == 1 { "1" } else { "00011" });
+    // Brightness: the DC difference in steps of 8 from 128, as its size of four bits and a value from 8 to
+    // 15.
     bits.put("110");
     bits.number(brightness, 4);
     bits.put("10 100 10 100 10 100 10 00 10 00 10");
 }
 
-/// An MPEG-1 program stream, a packet for each unit; `times`: presentation and decoding time of each, in 90 kHz.
+/// Writes an MPEG-1 program stream with one packet per access unit; `times` are presentation and decode time
+/// of each, in units of 1/90000 s.
 fn program_stream(units: &[Vec<u8>], times: &[Option<(u64, u64)>]) -> Vec<u8> {
     let stamp = |prefix: u8, t: u64| -> [u8; 5] {
         let part = |shift: u32, bits: u32| (t >> shift & ((1 << bits) - 1)) as u8;
@@ -404,7 +427,7 @@ fn program_stream(units: &[Vec<u8>], times: &[Option<(u64, u64)>]) -> Vec<u8> {
     out
 }
 
-/// Packet of each frame, by the packets' order in the file.
+/// Returns the packet of each frame, numbered in file order.
 fn packets_of(decoded: &Decoded) -> Vec<u32> {
     decoded.index.frames.iter().map(|frame| frame.packet.0).collect()
 }
@@ -448,7 +471,7 @@ fn what_leads_an_open_group_is_lost_at_the_beginning_and_behind_a_broken_link() 
 #[test]
 fn times_that_a_program_stream_leaves_out_follow_from_those_it_has() {
     let units = mpeg_units(&[CLOSED; 4], false);
-    // 25 frames a second, from half a second on; decoding begins a frame earlier.
+    // 25 frames per second from 0.5 s on; decoding begins one frame earlier.
     let place = |n: usize| n / 6 * 6 + [2, 0, 1, 5, 3, 4][n % 6];
     let stamp = |n: usize| (45_000 + 3600 * (place(n) as u64 + 1), 45_000 + 3600 * n as u64);
     let given = |has: &dyn Fn(usize) -> bool| {
@@ -467,7 +490,7 @@ fn times_that_a_program_stream_leaves_out_follow_from_those_it_has() {
 
 // ---- Empty packets of Theora ----
 
-/// The packets of an Ogg file, one a page: (header flags, granule position, payload).
+/// Returns the serial number of an Ogg stream, and its packets as (granule position of the page, payload).
 fn ogg_packets(bytes: &[u8]) -> (u32, Vec<(u64, Vec<u8>)>) {
     let (mut at, mut packets, mut open, mut serial) = (0, Vec::new(), Vec::new(), 0);
     while let Some(page) = bytes.get(at..).filter(|page| page.starts_with(b"OggS")) {
@@ -524,7 +547,8 @@ fn theoras_empty_packets_keep_the_frame_before_them_on_screen() {
     let entry = named("video/codecs/theora_400x300.ogv");
     let (serial, packets) = ogg_packets(&read(&entry.path));
     let (headers, frames) = packets.split_at(3);
-    // So many bits of the granule position count the frames behind a key frame (Theora specification, 6.2).
+    // This many bits of the granule position count the frames since the last keyframe (Theora specification,
+    // 6.2).
     let shift = u16::from_be_bytes([headers[0].1[40], headers[0].1[41]]) >> 5 & 31;
     let mut written = headers.to_vec();
     written.iter_mut().for_each(|header| header.0 = 0);
@@ -552,7 +576,7 @@ fn theoras_empty_packets_keep_the_frame_before_them_on_screen() {
 
 #[test]
 fn a_stream_without_parameter_sets_is_an_error_that_says_so() {
-    // Units of a type that nothing is defined for take the place of the sets.
+    // NAL units of an unspecified type replace the parameter sets.
     let without = |path: &str, heads: &[u8], other: u8| {
         let mut bytes = read(path);
         for at in 0..bytes.len() - 4 {
@@ -572,7 +596,7 @@ fn a_stream_without_parameter_sets_is_an_error_that_says_so() {
         let text = error.to_string();
         assert!(text.contains(name) && text.contains("parameter sets"), "{text}");
     }
-    // Raw streams are told by their sets.
+    // Raw streams are recognized by their parameter sets.
     for (name, bytes) in [
         ("bare.h264", without("video/codecs/h264_320x240.h264", &h264, 31)),
         ("bare.h265", without("video/codecs/hevc_176x144.h265", &hevc, 63 << 1)),
@@ -582,7 +606,7 @@ fn a_stream_without_parameter_sets_is_an_error_that_says_so() {
     }
 }
 
-/// A unit's bits behind its head, without emulation prevention.
+/// Returns the bits of a NAL unit after its header byte, without emulation prevention bytes.
 fn unescaped_bits(unit: &[u8]) -> Vec<bool> {
     let mut bytes = Vec::new();
     let mut zeros = 0;
@@ -597,7 +621,7 @@ fn unescaped_bits(unit: &[u8]) -> Vec<bool> {
     bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> (7 - bit) & 1 == 1)).collect()
 }
 
-/// A unit of this head and these bits, the last of which ends with the stop bit.
+/// Returns a NAL unit of this header byte and these bits, which end with the stop bit and alignment zeros.
 fn unit(head: u8, mut bits: Vec<bool>) -> Vec<u8> {
     while bits.last() == Some(&false) {
         bits.pop();
@@ -616,13 +640,14 @@ fn unit(head: u8, mut bits: Vec<bool>) -> Vec<u8> {
     out
 }
 
-/// Where the Exp-Golomb number at `at` ends.
+/// Returns the index after the Exp-Golomb number at `at`.
 fn past_number(bits: &[bool], at: usize) -> usize {
     let zeros = bits[at..].iter().position(|&bit| bit).expect("a number");
     at + 2 * zeros + 1
 }
 
-/// The unit with parameter sets number 1 in place of number 0: '010' for '1'. Of CAVLC streams only: the rest moves by two bits.
+/// Returns the NAL unit with parameter set id 1 ('010') instead of 0 ('1'). Works for CAVLC only, because the
+/// remaining bits move by two.
 fn renumbered(of: &[u8]) -> Vec<u8> {
     let mut bits = unescaped_bits(of);
     let one = [false, true, false];
@@ -638,14 +663,15 @@ fn renumbered(of: &[u8]) -> Vec<u8> {
     unit(of[0], bits)
 }
 
-/// A picture parameter set with another `chroma_qp_index_offset`: colours come out otherwise, and nothing complains.
-fn recoloured(of: &[u8]) -> Vec<u8> {
+/// Returns a picture parameter set with another `chroma_qp_index_offset`: colors change, and no decoder error
+/// results.
+fn recolored(of: &[u8]) -> Vec<u8> {
     let mut bits = unescaped_bits(of);
-    let mut at = past_number(&bits, past_number(&bits, 0)) + 2; // both numbers, entropy coding, order
+    let mut at = past_number(&bits, past_number(&bits, 0)) + 2; // ids, entropy coding, picture order
     for _ in 0..3 {
-        at = past_number(&bits, at); // slice groups, references
+        at = past_number(&bits, at); // slice groups, reference counts
     }
-    at = past_number(&bits, past_number(&bits, at + 3)); // weights, quantisers
+    at = past_number(&bits, past_number(&bits, at + 3)); // weighting, quantizers
     let end = past_number(&bits, at);
     bits.splice(at..end, [0, 0, 0, 0, 1, 0, 1, 0, 0].map(|bit| bit == 1)); // +10
     unit(of[0], bits)
@@ -667,7 +693,7 @@ fn parameter_sets_between_packets_are_in_force_at_every_later_start() {
         }
         out
     };
-    // avcC: six bytes, the length of the sequence's set, that set, a count, the length of the picture's set, that set.
+    // avcC: six bytes, the length of the SPS, the SPS, a count, the length of the PPS, the PPS.
     let avcc = &avc.config[8..];
     let set_at = |at: usize| {
         let length = usize::from(u16::from_be_bytes([avcc[at], avcc[at + 1]]));
@@ -675,7 +701,7 @@ fn parameter_sets_between_packets_are_in_force_at_every_later_start() {
     };
     let (sequence, end) = set_at(6);
     let (picture, _) = set_at(end + 1);
-    // Twelve pictures by the configured sets, and the same by sets of number 1.
+    // Twelve pictures that use the configured parameter sets (id 0), and the same pictures with id 1.
     let group = |by_one: bool| -> Vec<Sample> {
         let of = |sample: &Sample| {
             let units = slices(sample);
@@ -685,12 +711,12 @@ fn parameter_sets_between_packets_are_in_force_at_every_later_start() {
         avc.samples[..12].iter().map(of).collect()
     };
     let plain = renumbered(&picture);
-    let sets = [[renumbered(&sequence), plain.clone()], [renumbered(&sequence), recoloured(&plain)]];
+    let sets = [[renumbered(&sequence), plain.clone()], [renumbered(&sequence), recolored(&plain)]];
     for kind in [b"avc3", b"avc1"] {
         let mut samples = Vec::new();
         for [sequence, picture] in &sets {
             let mut configured = group(false);
-            // In front of a P picture that goes by the others.
+            // Before a P picture that uses the configured parameter sets.
             let brought = [prefixed(sequence), prefixed(picture), configured[5].data.clone()].concat();
             configured[5].data = brought;
             samples.extend(configured);
@@ -702,7 +728,7 @@ fn parameter_sets_between_packets_are_in_force_at_every_later_start() {
         let groups: Vec<&[String]> = changed.hashes.chunks(12).collect();
         assert_eq!(groups.len(), 4, "{name}");
         assert_eq!((groups[0], groups[0]), (groups[1], groups[2]), "{name}: the same pictures by other sets");
-        assert_ne!(groups[3], groups[0], "{name}: other colours");
+        assert_ne!(groups[3], groups[0], "{name}: other colors");
         assert!(changed.index.changes_parameters, "{name}");
     }
 }
@@ -714,7 +740,7 @@ fn a_set_that_avc1_forbids_is_an_error_for_the_pictures_behind_it() {
     let sets = &mp4.config[8..];
     let length = |at: usize| usize::from(u16::from_be_bytes([sets[at], sets[at + 1]]));
     let at = 6 + 2 + length(6) + 1;
-    let other = recoloured(&sets[at + 2..at + 2 + length(at)]);
+    let other = recolored(&sets[at + 2..at + 2 + length(at)]);
     let mut samples: Vec<Sample> = [&mp4.samples[..12], &mp4.samples[..12]].concat();
     for number in [5, 7] {
         samples[number].data =
@@ -760,7 +786,8 @@ fn equal_times_in_matroska_are_moved_apart() {
     let entry = named("video/action/words/again.mkv");
     let mut bytes = read(&entry.path);
     let intact = decoded(memory("intact.mkv", bytes.clone()));
-    // A block's time is two bytes before its flags, in front of the payload, relative to its cluster's.
+    // A block's time, relative to its cluster's, is stored two bytes before its flags, which precede the
+    // payload.
     let (early, late) = (intact.index.frames[10].packet, intact.index.frames[11].packet);
     let place = |at: DecodeIndex| intact.index.packets[at.at()].offset as usize - 3;
     let time = |bytes: &[u8], at: usize| i16::from_be_bytes([bytes[at], bytes[at + 1]]);

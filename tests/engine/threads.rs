@@ -1,4 +1,4 @@
-//! What several threads decode of a damaged file is what one thread decodes: the same frames, and as many errors.
+//! Tests that several threads decode a damaged file to the same frames, with as many errors, as one thread.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use framespool::plan;
 use framespool::units::DisplayIndex;
 use framespool::video::Video;
 
-/// The frames that can be had, hashed, and how many runs failed. `nap`: a pause before each packet, in which threads that
-/// found damage have time to say so between two looks.
+/// Returns the hashes of the frames that could be decoded, and how many decode ranges failed. `nap` is a
+/// pause before each packet, during which decoder threads can report damage before the next check.
 fn decode(video: &Video, threads: u32, nap: Duration) -> (BTreeMap<u32, String>, usize) {
     let mut decoder = FrameDecoder::with_threads(threads);
     let index = video.index().clone();
     let mut reader = video.reader();
     let all: Vec<_> = (0..index.num_frames()).map(DisplayIndex).collect();
     let (mut frames, mut errors) = (BTreeMap::new(), 0);
-    let watch = || {
+    let interrupt = || {
         std::thread::sleep(nap);
         Ok(())
     };
-    for run in plan::runs(&index, &all) {
-        let done = decoder.run(&mut reader, &run, &watch, |at, frame| {
+    for run in plan::plan_decode_ranges(&index, &all) {
+        let done = decoder.run(&mut reader, &run, &interrupt, |at, frame| {
             frames.insert(at.0, crate::common::hash(frame));
             Ok(())
         });
@@ -30,14 +30,14 @@ fn decode(video: &Video, threads: u32, nap: Duration) -> (BTreeMap<u32, String>,
     (frames, errors)
 }
 
-/// How many decoders are opened for two videos of the same parameters, one after the other.
+/// Returns how many decoders are opened for two videos with the same parameters, one after the other.
 fn opened(path: &str) -> u64 {
     let entry = crate::common::named(path);
     let mut decoder = FrameDecoder::new();
     for _ in 0..2 {
         let video = Video::open(entry.source().expect("readable"), &|| Ok(())).expect("a sound video");
         let index = video.index().clone();
-        for run in plan::runs(&index, &[DisplayIndex(0), DisplayIndex(1)]) {
+        for run in plan::plan_decode_ranges(&index, &[DisplayIndex(0), DisplayIndex(1)]) {
             decoder.run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("sound frames");
         }
     }
@@ -46,7 +46,8 @@ fn opened(path: &str) -> u64 {
 
 #[test]
 fn decoders_that_remember_tables_are_not_carried_from_file_to_file() {
-    // Camera files leave their Huffman tables out, others bring their own: what the one decoder remembers spoils the other's.
+    // Motion JPEG from cameras omits the Huffman tables, other files contain their own: a decoder that keeps
+    // the tables of one file would break the next.
     for (path, expected) in [("video/codecs/mjpeg_320x240.avi", 2), ("video/derived/base_640x360.mp4", 1)] {
         assert_eq!(opened(path), expected, "{path}");
     }

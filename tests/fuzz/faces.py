@@ -32,7 +32,7 @@ FAIR = (fsp.Error, TypeError)
 #: What DLPack's protocol names beside them.
 FAIR_DLPACK = (*FAIR, BufferError, MemoryError, OverflowError, ValueError)
 #: No call takes so long, whatever else the machine does.
-MOST_SECONDS = 30
+MAX_SECONDS = 30
 
 EDGES: list[Any] = [
     *(
@@ -226,7 +226,7 @@ def main() -> int:
             print(f"run {run} of seed {chosen.seed}: {call.__name__}", file=sys.stderr)
             raise
         took = time.monotonic() - begun
-        assert took < MOST_SECONDS, f"run {run}: {call.__name__} took {took:.1f} s"
+        assert took < MAX_SECONDS, f"run {run}: {call.__name__} took {took:.1f} s"
         counts[call.__name__, outcome] += 1
     for (name, outcome), count in sorted(counts.items()):
         print(f"{name:<12} {outcome:<9} {count:>9}")

@@ -1,12 +1,11 @@
-//! In: a simulated GPU on which one thing goes wrong in the middle of another.
-//! Out: what was begun comes out as if nothing had happened, or the error loses nothing.
-//! Never: runs on a GPU that does not let itself be broken.
+//! Tests injected faults on a simulated GPU: work in progress gives the same result, or an error that loses
+//! no data. On a real GPU these tests are skipped.
 
-use framespool::batch::{Pool, Slab, Target as Spot};
+use framespool::batch::{BatchBuffer, OutputMut as Spot, Pool};
 use framespool::index::VideoIndex;
-use framespool::media::ColourTags;
+use framespool::loader::Loader;
+use framespool::media::ColorTags;
 use framespool::source::{FileSource, MemorySource};
-use framespool::spool::Spool;
 use framespool::video::FrameStream;
 
 use super::*;
@@ -29,16 +28,16 @@ fn a_picture_that_the_gpu_could_not_paint_is_painted_by_the_cpu() {
     for item in few() {
         let video = open(&item);
         let wanted = first(&video, 12);
-        let expected = frames(&video, &mut Workbench::new(small()), &wanted).expect("a sound video");
+        let expected = frames(&video, &mut ClipDecoder::new(small()), &wanted).expect("a sound video");
         for fault in (1..12).map(|nth| format!("cuLaunchKernel:{nth}=999")) {
             simulated.reset();
-            let bench = Workbench::on(small(), 1, Some(gpu.clone()));
-            let mut bench = bench.decoding_on(&gpu).expect("a session");
+            let clip_decoder = ClipDecoder::on(small(), 1, Some(gpu.clone()));
+            let mut clip_decoder = clip_decoder.decoding_on(&gpu).expect("a session");
             simulated.set_fault(&fault);
-            let got = frames(&video, &mut bench, &wanted);
+            let got = frames(&video, &mut clip_decoder, &wanted);
             simulated.set_fault("");
             assert!(got.as_ref() == Ok(&expected), "{fault}: {:?}", got.err());
-            helped += u32::from(bench.left_to_cpu.is_some());
+            helped += u32::from(clip_decoder.cpu_fallback.is_some());
         }
     }
     simulated.assert_clean("launches that fail");
@@ -52,12 +51,14 @@ fn a_stream_of_frames_that_the_gpu_gives_up_goes_on_and_keeps_nothing() {
     for item in few() {
         let video = open(&item);
         simulated.reset();
-        let expected = all_frames(&video, Workbench::new(full_size()), &mut |_| {});
-        let bench = Workbench::on(full_size(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+        let expected = all_frames(&video, ClipDecoder::new(full_size()), &mut |_| {});
+        let clip_decoder =
+            ClipDecoder::on(full_size(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
         simulated.set_fault(&format!("cuvidParseVideoData:{}=999", expected.len() * 2 / 3));
-        // Others of this process have blocks too: what counts is how many more there are at the end than at the beginning.
+        // Other objects of this process own allocations too, so the test compares the numbers at the first
+        // and the last frame.
         let (mut first, mut last) = (0, 0);
-        let got = all_frames(&video, bench, &mut |at| match at {
+        let got = all_frames(&video, clip_decoder, &mut |at| match at {
             1 => first = simulated.live("allocations"),
             _ => last = simulated.live("allocations"),
         });
@@ -72,13 +73,13 @@ fn a_stream_of_frames_that_the_gpu_gives_up_goes_on_and_keeps_nothing() {
     simulated.assert_clean("streams of frames");
 }
 
-/// A digest of each frame; `seen` is told how many there were so far, while the stream lives.
-fn all_frames(video: &Video, bench: Workbench, seen: &mut dyn FnMut(usize)) -> Vec<String> {
-    let mut stream = FrameStream::start(video, bench).expect("a thread");
+/// Returns a digest of each frame; calls `seen` with the number of frames so far while the stream is alive.
+fn all_frames(video: &Video, clip_decoder: ClipDecoder, seen: &mut dyn FnMut(usize)) -> Vec<String> {
+    let mut stream = FrameStream::start(video, clip_decoder).expect("a thread");
     let mut digests = Vec::new();
-    while let Some((slab, _)) = stream.next(&|| Ok(())).expect("a frame") {
-        let mut bytes = vec![0; slab.len()];
-        slab.download(0, &mut bytes).expect("bytes");
+    while let Some((buffer, _)) = stream.next(&|| Ok(())).expect("a frame") {
+        let mut bytes = vec![0; buffer.len()];
+        buffer.copy_to_host(0, &mut bytes).expect("bytes");
         digests.push(crate::common::digest(&bytes));
         seen(digests.len());
     }
@@ -86,7 +87,7 @@ fn all_frames(video: &Video, bench: Workbench, seen: &mut dyn FnMut(usize)) -> V
 }
 
 #[test]
-fn what_a_container_says_of_colour_counts_as_it_does_for_the_cpu() {
+fn what_a_container_says_of_color_counts_as_it_does_for_the_cpu() {
     let _turn = turn();
     let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
     let mut by_gpu = 0;
@@ -95,22 +96,22 @@ fn what_a_container_says_of_colour_counts_as_it_does_for_the_cpu() {
         for matrix in [2, 1, 9] {
             for full_range in [None, Some(false), Some(true)] {
                 let mut index: VideoIndex = (**plain.index()).clone();
-                index.info.params.colour =
-                    ColourTags { primaries: matrix, transfer: matrix, matrix, full_range };
+                index.info.params.color =
+                    ColorTags { primaries: matrix, transfer: matrix, matrix, full_range };
                 let Place::Path(path) = &item.place else { panic!("a path") };
                 let source = Arc::new(FileSource::open(path).expect("it is there"));
                 let video = Video::with_index(source, Arc::new(index));
                 let wanted = first(&video, 4);
-                let expected = frames(&video, &mut Workbench::new(full_size()), &wanted);
-                let bench = Workbench::on(full_size(), 1, Some(gpu.clone()));
-                let mut bench = bench.decoding_on(&gpu).expect("a session");
-                let got = frames(&video, &mut bench, &wanted);
-                by_gpu += u32::from(bench.left_to_cpu.is_none());
+                let expected = frames(&video, &mut ClipDecoder::new(full_size()), &wanted);
+                let clip_decoder = ClipDecoder::on(full_size(), 1, Some(gpu.clone()));
+                let mut clip_decoder = clip_decoder.decoding_on(&gpu).expect("a session");
+                let got = frames(&video, &mut clip_decoder, &wanted);
+                by_gpu += u32::from(clip_decoder.cpu_fallback.is_none());
                 assert!(got == expected, "{}: {matrix} {full_range:?}", video.index().site.file);
             }
         }
     }
-    simulated.assert_clean("colours");
+    simulated.assert_clean("colors");
     assert!(by_gpu > 10, "{by_gpu} by the GPU alone");
 }
 
@@ -123,38 +124,38 @@ fn memory_is_not_written_again_while_writers_that_nobody_could_mark_are_at_it() 
     let (old, new) = (device.stream().expect("a stream"), device.stream().expect("a stream"));
     let len = 1 << 16;
     let write = |stream, byte| {
-        let (lent, mut parts) = Slab::lend(&pool, 1, len).expect("memory");
+        let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
         let Spot::Device(mut spot) = parts[0].target() else { panic!("memory of the device") };
         spot.begin(stream).expect("nobody to wait for");
         stream.fill(spot.address, byte, len).expect("an order taken");
-        (lent, parts)
+        (builder, parts)
     };
-    let (lent, mut parts) = write(&old, 1);
+    let (builder, mut parts) = write(&old, 1);
     simulated.set_fault("cuEventRecord:1+=999");
     assert!(parts[0].settle().is_err());
-    drop((parts, lent));
+    drop((parts, builder));
     simulated.set_fault("");
-    let (lent, mut parts) = write(&new, 2);
+    let (builder, mut parts) = write(&new, 2);
     parts[0].settle().expect("marked");
     drop(parts);
-    let slab = lent.collect().ok().expect("its part is back");
+    let buffer = builder.freeze().ok().expect("its part is back");
     let mut bytes = vec![0; len];
     for _ in 0..2 {
-        slab.download(0, &mut bytes).expect("bytes");
+        buffer.copy_to_host(0, &mut bytes).expect("bytes");
         assert!(bytes.iter().all(|&b| b == 2), "the writer of before came after");
         old.synchronize().expect("done");
     }
-    drop(slab);
+    drop(buffer);
     simulated.assert_clean("a part that was given up");
 }
 
-/// The numbers of a batch's clips, and a digest of its bytes.
+/// The clip numbers of a batch, and a digest of its bytes.
 type Told = (Vec<u64>, String);
 
-fn told(batch: &framespool::spool::Batch) -> Told {
-    let framespool::spool::Pixels::Even(slab, _) = &batch.pixels else { panic!("clips of one shape") };
-    let mut bytes = vec![0; slab.len()];
-    slab.download(0, &mut bytes).expect("bytes");
+fn told(batch: &framespool::loader::Batch) -> Told {
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else { panic!("clips of one shape") };
+    let mut bytes = vec![0; buffer.len()];
+    buffer.copy_to_host(0, &mut bytes).expect("bytes");
     (batch.clips.iter().map(|c| c.clip_id).collect(), crate::common::digest(&bytes))
 }
 
@@ -163,19 +164,19 @@ fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
     let _turn = turn();
     let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
     let base = config(&few(), &rules()[0], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base = SpoolConfig { prefetch: 2, ..base };
+    let base = LoaderConfig { prefetch: 2, ..base };
     let start = |config| {
-        let mut spool = Spool::start(config, &|| Ok(())).expect("a spool");
-        let pass = spool.begin(0, 0).expect("a pass");
-        (spool, pass)
+        let mut loader = Loader::start(config, &|| Ok(())).expect("a loader");
+        let pass = loader.begin(0, 0).expect("a pass");
+        (loader, pass)
     };
     let mut expected = Vec::new();
-    let (mut spool, pass) = start(base.clone());
-    while let Some(batch) = spool.next_batch(pass, &|| Ok(())).expect("a batch") {
+    let (mut loader, pass) = start(base.clone());
+    while let Some(batch) = loader.next_batch(pass, &|| Ok(())).expect("a batch") {
         expected.push(told(&batch));
     }
     assert!(expected.len() > 4);
-    let (mut spool, pass) = start(on_gpu(&base, Some(0), DecoderChoice::Cpu));
+    let (mut loader, pass) = start(on_gpu(&base, Some(0), DecoderBackend::Cpu));
     simulated.left(&gpu);
     let batch_bytes = 5 * 6 * 3 * 24 * 28 * 4;
     simulated.set_memory(simulated.memory_bytes() + batch_bytes * 3 / 2);
@@ -183,10 +184,10 @@ fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
     let mut got = Vec::new();
     let mut held = None;
     loop {
-        match spool.next_batch(pass, &|| Ok(())) {
+        match loader.next_batch(pass, &|| Ok(())) {
             Ok(Some(batch)) => {
                 got.push(told(&batch));
-                // Every other one is still in the consumer's hands when the next is asked for.
+                // The consumer still holds every other batch when it requests the next one.
                 held = (got.len() % 2 == 0).then_some(batch);
             }
             Ok(None) => break,
@@ -201,7 +202,7 @@ fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
     simulated.set_memory(64 << 30);
     assert_eq!(got, expected);
     assert!(errors > 0, "memory was short");
-    drop(spool);
+    drop(loader);
     simulated.assert_clean("memory for one batch");
 }
 
@@ -212,13 +213,13 @@ fn a_graph_that_another_thread_captures_is_not_spoilt() {
     simulated.left(&gpu);
     simulated.reset();
     simulated.set_moods("captured=1");
-    for decoder in [DecoderChoice::Nvdec, DecoderChoice::Cpu] {
+    for decoder in [DecoderBackend::Nvdec, DecoderBackend::Cpu] {
         let base = config(&few(), &rules()[0], &normalized(Layout::Ncthw, Dtype::F16), OnError::Raise);
         let (expected, _) = deliver(base.clone());
         let (got, stats) = deliver(on_gpu(&base, Some(0), decoder));
         assert_eq!(got, expected, "{decoder:?}");
         let by_gpu = stats.pictures_decoded_by_gpu;
-        assert!((by_gpu > 0) == matches!(decoder, DecoderChoice::Nvdec), "{stats:?}");
+        assert!((by_gpu > 0) == matches!(decoder, DecoderBackend::Nvdec), "{stats:?}");
     }
     simulated.set_moods("captured=0");
     simulated.assert_clean("loaders beside a capture");
@@ -231,15 +232,16 @@ fn idle_decoders_make_room_for_a_batch() {
     simulated.left(&gpu);
     let before = simulated.memory_bytes();
     let video = open(&few()[0]);
-    let mut bench = Workbench::on(small(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
-    frames(&video, &mut bench, &first(&video, 3)).expect("frames");
-    drop(bench);
+    let mut clip_decoder =
+        ClipDecoder::on(small(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+    frames(&video, &mut clip_decoder, &first(&video, 3)).expect("frames");
+    drop(clip_decoder);
     let idle = simulated.memory_bytes() - before;
     assert!(idle > 4096, "a decoder is kept: {idle} bytes");
     simulated.set_memory(simulated.memory_bytes());
-    let lent = Slab::lend(&Pool::on(Some(gpu.device().clone()), 1), 1, idle as usize / 2);
+    let builder = BatchBuffer::allocate(&Pool::on(Some(gpu.device().clone()), 1), 1, idle as usize / 2);
     simulated.set_memory(64 << 30);
-    assert!(lent.is_ok(), "{:?}", lent.err());
+    assert!(builder.is_ok(), "{:?}", builder.err());
 }
 
 #[test]
@@ -250,7 +252,8 @@ fn two_loaders_at_a_time_share_the_decoders() {
         config(&one_of_each(), &rules()[1], &resized_crop(), OnError::Skip),
         config(&few(), &rules()[0], &normalized(Layout::Ntchw, Dtype::F16), OnError::Raise),
     ];
-    let bases = bases.map(|base| SpoolConfig { look_ahead: 40, memory_budget: 4 << 20, prefetch: 1, ..base });
+    let bases =
+        bases.map(|base| LoaderConfig { look_ahead: 40, memory_budget: 4 << 20, prefetch: 1, ..base });
     let expected = bases.each_ref().map(|base| deliver(base.clone()).0);
     for seed in 0..3 {
         if let Some(simulated) = &simulated {
@@ -261,7 +264,7 @@ fn two_loaders_at_a_time_share_the_decoders() {
         let before = made();
         let got = std::thread::scope(|scope| {
             let loaders = bases.each_ref().map(|base| {
-                let base = on_gpu(base, Some(0), DecoderChoice::Nvdec);
+                let base = on_gpu(base, Some(0), DecoderBackend::Nvdec);
                 scope.spawn(move || deliver(base))
             });
             loaders.map(|loader| loader.join().expect("no panic"))
@@ -280,7 +283,8 @@ fn two_loaders_at_a_time_share_the_decoders() {
     }
 }
 
-/// Runs a test of this file in a process of its own, whose GPU is made by these variables.
+/// Runs a test of this file in a new process, in which these environment variables configure the simulated
+/// GPU.
 fn apart(test: &str, variables: &[(&str, &str)]) {
     let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
     command.args(["--exact", &format!("video::faults::{test}"), "--nocapture"]);
@@ -291,7 +295,7 @@ fn apart(test: &str, variables: &[(&str, &str)]) {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-/// Whether this is the process that [`apart`] made for this test.
+/// Returns whether this is the process that [`apart`] started for this test.
 fn is_apart(test: &str) -> bool {
     std::env::var("FRAMESPOOL_GPU_APART").is_ok_and(|name| name == test)
 }
@@ -309,19 +313,19 @@ fn the_second_gpu_does_what_the_first_does() {
     let simulated = Simulated::open().expect("it was there a moment ago");
     assert_eq!(framespool::gpu::count(), 2);
     let base = config(&few(), &rules()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base = SpoolConfig { prefetch: 1, look_ahead: 20, memory_budget: 1 << 20, ..base };
+    let base = LoaderConfig { prefetch: 1, look_ahead: 20, memory_budget: 1 << 20, ..base };
     let (expected, _) = deliver(base.clone());
     for seed in 0..3 {
         simulated.set_seed(seed);
         for device in [1, 0, 1] {
-            let (lines, stats) = deliver(on_gpu(&base, Some(device), DecoderChoice::Auto));
+            let (lines, stats) = deliver(on_gpu(&base, Some(device), DecoderBackend::Auto));
             assert_eq!(lines, expected, "cuda:{device}");
             assert!(stats.pictures_decoded_by_gpu > 0, "cuda:{device}: {stats:?}");
         }
-        // Both at a time, and each thread's batches in their own memory.
+        // Both GPUs at the same time; the batches of each thread are in the memory of its GPU.
         std::thread::scope(|scope| {
             let both = [0, 1].map(|device| {
-                let base = on_gpu(&base, Some(device), DecoderChoice::Nvdec);
+                let base = on_gpu(&base, Some(device), DecoderBackend::Nvdec);
                 scope.spawn(move || deliver(base).0)
             });
             for loader in both {
@@ -330,12 +334,13 @@ fn the_second_gpu_does_what_the_first_does() {
         });
     }
     let second = Gpu::open(1).expect("it was open");
-    let mut spool = Spool::start(on_gpu(&base, Some(1), DecoderChoice::Auto), &|| Ok(())).expect("a spool");
-    let pass = spool.begin(0, 0).expect("a pass");
-    let batch = spool.next_batch(pass, &|| Ok(())).expect("a batch").expect("a batch");
-    let framespool::spool::Pixels::Even(slab, _) = &batch.pixels else { panic!("clips of one shape") };
-    assert_eq!(slab.device().map(|device| device.ordinal()), Some(second.ordinal()));
-    drop((batch, spool));
+    let mut loader =
+        Loader::start(on_gpu(&base, Some(1), DecoderBackend::Auto), &|| Ok(())).expect("a loader");
+    let pass = loader.begin(0, 0).expect("a pass");
+    let batch = loader.next_batch(pass, &|| Ok(())).expect("a batch").expect("a batch");
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else { panic!("clips of one shape") };
+    assert_eq!(buffer.device().map(|device| device.ordinal()), Some(second.ordinal()));
+    drop((batch, loader));
     simulated.assert_clean("the second GPU");
 }
 
@@ -354,7 +359,7 @@ fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
     let mut bytes = std::fs::read(&path).expect("readable");
     let sound =
         Video::open(Arc::new(MemorySource::new("sound", bytes.clone())), &|| Ok(())).expect("a video");
-    // A picture in the middle of a group becomes padding.
+    // Replaces a picture in the middle of a GOP with padding.
     let packets = &sound.index().packets;
     let starts: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].is_start()).collect();
     println!("{} packets, starts {:?}", packets.len(), &starts[..starts.len().min(5)]);
@@ -374,12 +379,12 @@ fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
     let items = [Item { place: Place::Path(file), label: 0, extent: Extent::Whole }];
     let windows: Sampling = Arc::new(Windows::new(4, 1, Some(4), Pad::Constant).expect("a rule"));
     let base = config(&items, &windows, &small(), OnError::Skip);
-    let base = SpoolConfig { look_ahead: 60, memory_budget: 8 << 20, ..base };
+    let base = LoaderConfig { look_ahead: 60, memory_budget: 8 << 20, ..base };
     let (expected, _) = deliver(base.clone());
-    let (lines, stats) = deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec));
-    println!("{:?}", stats.left_to_cpu);
+    let (lines, stats) = deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec));
+    println!("{:?}", stats.cpu_fallbacks);
     let _ = std::fs::remove_dir_all(&folder);
     assert_eq!(lines, expected);
-    assert!(stats.pictures_decoded_by_gpu > 0 && !stats.left_to_cpu.is_empty(), "{stats:?}");
+    assert!(stats.pictures_decoded_by_gpu > 0 && !stats.cpu_fallbacks.is_empty(), "{stats:?}");
     simulated.assert_clean("a hole in AV1");
 }

@@ -1,7 +1,6 @@
-//! JPEG files through nvJPEG: on the simulated GPU the planes are libavcodec's to the byte, on a real one nearly; late streams, any
-//! order that events leave open, several workers, and any call made to fail.
-//!
-//! Runs on whatever GPU there is. `tests/simulated_gpu/folder.sh` makes a simulated one; only there faults can be made.
+//! Tests JPEG decoding through nvJPEG: its planes equal libavcodec's on the simulated GPU, and nearly on a
+//! real one. Varies the order of asynchronous work and the number of workers, and makes any call fail. Faults
+//! need the simulated GPU (`tests/simulated_gpu/folder.sh`).
 
 use std::sync::Arc;
 
@@ -11,17 +10,17 @@ use crate::turn;
 use framespool::error::Site;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
 use framespool::gpu::Gpu;
-use framespool::media::{Codec, CodecKind, CodecParams, ColourTags};
+use framespool::media::{Codec, CodecKind, CodecParams, ColorTags};
 use framespool_nvdec::cuda::{Device, Memory, Stream};
 use framespool_nvdec::jpeg::{Backend, Facts, JpegDecoder};
 use framespool_nvdec::{Error, Result};
 
-/// The first GPU with nvJPEG, or `None` (with a line that says so) where there is none.
+/// Returns the first GPU with nvJPEG, or `None` (and prints a line) if there is none.
 fn device() -> Option<Arc<Device>> {
     let found = Device::open(0).and_then(|device| framespool_nvdec::jpeg::available().map(|_| device));
     match found {
         Ok(device) => Some(device),
-        // It comes not with the driver, so a GPU may well be without.
+        // nvJPEG is not part of the driver, so a machine with a GPU may not have it.
         Err(error @ Error::NoJpeg { .. }) if Simulated::open().is_none() => {
             eprintln!("SKIPPED: {error}");
             None
@@ -37,7 +36,7 @@ fn device() -> Option<Arc<Device>> {
     }
 }
 
-/// Files of these folders of images with a JPEG file's name, each with its bytes.
+/// Returns the JPEG files in these folders of images, by file extension, with their bytes.
 fn files(folders: &[&str]) -> Vec<(String, Vec<u8>)> {
     let is_wanted = |entry: &Entry| {
         let is_in = |folder: &&str| entry.path.starts_with(&format!("images/{folder}/"));
@@ -53,7 +52,7 @@ fn read(entry: &Entry) -> (String, Vec<u8>) {
     (entry.path.clone(), std::fs::read(entry.root.join(&entry.path)).expect("it can be read"))
 }
 
-/// Some of them: smaller, and of different kinds.
+/// Returns up to `count` of the smaller files, spread over all of them.
 fn some(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
     let mut some: Vec<_> = files.iter().filter(|(_, bytes)| bytes.len() < 150_000).cloned().collect();
     let step = (some.len() / count).max(1);
@@ -61,14 +60,14 @@ fn some(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
     some
 }
 
-/// The planes' samples without padding, by libavcodec.
+/// Returns the samples of the planes, without padding, as libavcodec decodes them.
 fn by_ffmpeg(file: &[u8]) -> Vec<u8> {
     let codec = Codec {
         id: ffmpeg_sys_next::AVCodecID::AV_CODEC_ID_MJPEG as u32,
         name: "mjpeg".into(),
         kind: CodecKind::from_name("mjpeg"),
     };
-    let colour = ColourTags { primaries: 2, transfer: 2, matrix: 2, full_range: None };
+    let color = ColorTags { primaries: 2, transfer: 2, matrix: 2, full_range: None };
     let params = CodecParams {
         codec,
         tag: 0,
@@ -76,7 +75,7 @@ fn by_ffmpeg(file: &[u8]) -> Vec<u8> {
         width: 0,
         height: 0,
         bits_per_coded_sample: 0,
-        colour,
+        color,
         reorder: None,
     };
     let mut decoder = Decoder::open(&Site::file(&"a JPEG file".into()), &params, 1).expect("a decoder");
@@ -90,10 +89,10 @@ fn by_ffmpeg(file: &[u8]) -> Vec<u8> {
     samples
 }
 
-/// Planes copied to memory of their own, in the decoder's stream: what a reader sees that runs later.
+/// Planes copied to memory of their own on the decoder's stream: the data that a later reader sees.
 struct Kept {
     memory: Memory,
-    /// Offset, pitch, width and height of each plane.
+    /// The offset, pitch, width and height of each plane.
     planes: Vec<(usize, usize, usize, usize)>,
     backend: Backend,
 }
@@ -128,7 +127,7 @@ impl Kept {
     }
 }
 
-/// Equal on the simulated GPU; on a real one the inverse transform is another.
+/// Asserts equality on the simulated GPU, and similarity on a real one, whose inverse transform differs.
 #[track_caller]
 fn same(what: &str, got: &[u8], wanted: &[u8], exact: bool) {
     assert_eq!(got.len(), wanted.len(), "{what}: samples");
@@ -142,7 +141,8 @@ fn same(what: &str, got: &[u8], wanted: &[u8], exact: bool) {
     assert!(most <= 6 && sum * 2 <= got.len() as u64, "{what}: off by up to {most}, {sum} in all");
 }
 
-/// Decodes all of them without a wait between, then looks. Gives how many each backend took.
+/// Decodes files without waiting between them and compares them afterwards. Returns how many files the
+/// hardware backend decoded, and how many other backends.
 fn decode_all(
     device: &Arc<Device>,
     decoder: &mut JpegDecoder,
@@ -162,7 +162,7 @@ fn decode_all(
     taken
 }
 
-/// What of the GPU is live but not lasting.
+/// Returns the numbers of live GPU objects, except those that exist until the process ends.
 fn left(simulated: &Simulated) -> Vec<(&'static str, u64)> {
     let gpu = Gpu::open(0).expect("it is open");
     let mut left = simulated.left(&gpu);
@@ -221,7 +221,8 @@ fn odd_files_come_out_or_are_refused_in_words() {
             && refused.iter().any(|r| r.contains("12bit"))
     );
     for (name, file) in files(&["corrupt"]) {
-        // Damage may pass: what nvJPEG does not notice. It must not harm, nor the next file.
+        // nvJPEG may not detect the damage, which is no failure. The decoder and the next file must not be
+        // affected.
         if let Err(error) = keep(&device, &mut decoder, &file) {
             assert!(error.is_about_stream(), "{name}: {error}");
         }
@@ -291,7 +292,7 @@ fn one_failing_call_costs_one_file_at_most() {
     files.push(read(&named("images/odd/grey_progressive.jpg")));
     let wanted: Vec<Vec<u8>> = files.iter().map(|(_, file)| by_ffmpeg(file)).collect();
     let before = {
-        drop(JpegDecoder::new(&device)); // instances are made
+        drop(JpegDecoder::new(&device)); // creates the nvJPEG instances
         left(&simulated)
     };
     let functions = [
@@ -339,7 +340,7 @@ fn one_failing_call_costs_one_file_at_most() {
             match outcome {
                 Ok(bad) => {
                     assert!(bad.len() <= 1, "{what}: {bad:?}");
-                    // Some are made up for: another backend, a question asked again.
+                    // Some failures are recovered from, by another backend or by another attempt.
                     let refusal =
                         ["Supported", "ParseHeader", "Batched"].iter().any(|part| function.contains(part));
                     let mended = refusal && matches!(code, 4 | 9) || function.starts_with("cu");
@@ -393,7 +394,7 @@ fn a_gpu_without_engines_uses_the_hybrid() {
     if device().is_none() || Simulated::open().is_none() {
         return;
     }
-    // Instances last as long as the process: it takes another one.
+    // nvJPEG instances exist until the process ends, so this needs a new process.
     let this = std::env::current_exe().unwrap();
     let test = ["--exact", "jpeg::a_gpu_without_engines_uses_the_hybrid", "--nocapture"];
     let mut command = std::process::Command::new(this);

@@ -1,5 +1,5 @@
-//! Tests of the GPU decoders, on the simulated driver that `tests/simulated_gpu/folder.sh` builds or on a real one.
-//! They are a program of their own because they make the whole process's driver fail.
+//! Tests of the GPU decoders, on the simulated driver that `tests/simulated_gpu/folder.sh` builds or on a
+//! real one. They are a program of their own because injected faults affect the driver of the whole process.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -9,7 +9,7 @@ mod video;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Lets one test run at a time: tests count the objects that the driver holds.
+/// Lets only one test run at a time, because tests count the objects that the driver holds.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,5 @@
-//! The simulated GPU, from the inside: its faults and moods, and what it complains of.
+//! Controls the simulated GPU: injects faults, selects behaviors, and reports live objects and API
+//! violations.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, CStr, CString};
@@ -6,15 +7,15 @@ use std::ffi::{c_char, CStr, CString};
 use framespool::gpu::Gpu;
 use framespool_nvdec::pool::DecoderPool;
 
-/// Control functions of `tests/simulated_gpu`.
+/// The control functions of `tests/simulated_gpu`.
 pub struct Simulated {
     library: *mut libc::c_void,
 }
 
 impl Simulated {
-    /// `None` (with a line that says so) where the driver is a real one.
+    /// Returns `None` (and prints a line) if the driver is a real one.
     pub fn open() -> Option<Self> {
-        // SAFETY: a name with its zero; nothing is loaded that is not loaded already.
+        // SAFETY: the name is NUL-terminated; RTLD_NOLOAD only finds a library that is loaded already.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
         let this = Self { library };
         if library.is_null() || this.find(c"simulated_gpu_reset").is_null() {
@@ -22,12 +23,12 @@ impl Simulated {
             return None;
         }
         this.reset();
-        this.set_memory(64 << 30); // a test that failed may have left little
+        this.set_memory(64 << 30); // a failed test may have left little memory
         Some(this)
     }
 
     fn find(&self, name: &CStr) -> *mut libc::c_void {
-        // SAFETY: an open library and a name with its zero.
+        // SAFETY: the library is open and the name is NUL-terminated.
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 
@@ -37,7 +38,8 @@ impl Simulated {
         let found = self.find(name);
         assert!(!found.is_null(), "no function {name:?}");
         assert_eq!(size_of::<F>(), size_of::<*mut libc::c_void>());
-        // SAFETY: a function's address as a function pointer of the same size; the caller answers for the type.
+        // SAFETY: converts a function's address to a function pointer of the same size; the caller guarantees
+        // the type.
         unsafe { std::mem::transmute_copy(&found) }
     }
 
@@ -53,59 +55,60 @@ impl Simulated {
         }
     }
 
-    /// No faults, counts and complaints from here on.
+    /// Clears faults, call counts and violations.
     pub fn reset(&self) {
         // SAFETY: the type is that of `control.rs`.
         unsafe { self.function::<extern "C" fn()>(c"simulated_gpu_reset")() }
     }
 
-    /// "function:n=code" or "function:n+=code"; empty for none.
+    /// Sets a fault, "function:n=code" for the n-th call or "function:n+=code" for it and all later ones;
+    /// empty for none.
     pub fn set_fault(&self, fault: &str) {
         let fault = CString::new(fault).expect("no zero inside");
         // SAFETY: the type is that of `control.rs`.
         unsafe { self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_fault")(fault.as_ptr()) }
     }
 
-    /// Another order of what events leave open.
+    /// Selects another order of the work that events leave unordered.
     pub fn set_seed(&self, seed: u64) {
         // SAFETY: the type is that of `control.rs`.
         unsafe { self.function::<extern "C" fn(u64)>(c"simulated_gpu_set_seed")(seed) }
     }
 
-    /// Choices by their names: `name=0,name=1`.
+    /// Sets optional behaviors by name: `name=0,name=1`.
     pub fn set_moods(&self, moods: &str) {
         let moods = CString::new(moods).expect("no zero inside");
         // SAFETY: the type is that of `control.rs`.
         unsafe { self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_moods")(moods.as_ptr()) }
     }
 
-    /// How much memory there is.
+    /// Sets the size of the device memory.
     #[allow(dead_code)]
     pub fn set_memory(&self, bytes: u64) {
         // SAFETY: the type is that of `control.rs`.
         unsafe { self.function::<extern "C" fn(u64)>(c"simulated_gpu_set_memory")(bytes) }
     }
 
-    /// Calls of a function since the last reset.
+    /// Returns the number of calls of a function since the last reset.
     pub fn calls(&self, function: &str) -> u64 {
         self.number(c"simulated_gpu_calls", Some(function))
     }
 
-    /// How many of `allocations`, `streams`, `events` and others there are.
+    /// Returns the number of live objects of a kind, such as `allocations`, `streams` or `events`.
     pub fn live(&self, kind: &str) -> u64 {
         self.number(c"simulated_gpu_live_objects", Some(kind))
     }
 
-    /// Bytes of memory that are used.
+    /// Returns the bytes of device memory in use.
     pub fn memory_bytes(&self) -> u64 {
         self.number(c"simulated_gpu_memory_bytes", None)
     }
 
-    /// Nothing was done that a driver forbids.
+    /// Asserts that no call violated the rules of the driver API.
     pub fn assert_clean(&self, what: &str) {
         let count = self.number(c"simulated_gpu_violations", None);
         let text = |at: u64| {
-            // SAFETY: the type is that of `control.rs`; the text lasts.
+            // SAFETY: the type is that of `control.rs`; the text is never freed.
             unsafe {
                 let found =
                     self.function::<extern "C" fn(u64) -> *const c_char>(c"simulated_gpu_violation_text")(at);
@@ -120,14 +123,14 @@ impl Simulated {
         assert!(count == 0, "{what}: {count} violations: {texts:#?}");
     }
 
-    /// What is live once the process's pool of decoders is empty.
+    /// Returns the numbers of live objects after the process's decoder pool was emptied.
     pub fn left(&self, gpu: &Gpu) -> Vec<(&'static str, u64)> {
         DecoderPool::of(gpu.device()).expect("there are engines").clear();
         let kinds = ["streams", "events", "mapped", "parsers", "decoders", "allocations"];
         kinds.map(|kind| (kind, self.live(kind))).to_vec()
     }
 
-    /// What of nvJPEG's is live, but for its instances, which last.
+    /// Returns the numbers of live nvJPEG objects, except instances, which exist until the process ends.
     #[allow(dead_code)]
     pub fn left_of_jpeg(&self) -> Vec<(&'static str, u64)> {
         ["jpeg_states", "jpeg_headers"].map(|kind| (kind, self.live(kind))).to_vec()

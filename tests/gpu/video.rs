@@ -1,7 +1,6 @@
-//! The road over a GPU gives the bytes of the road over the CPU: every video of the test media and the corpus, and loaders of every kind; and where
-//! one call of the driver fails, the result is the same or the error is clean, with nothing left behind and nothing waiting for ever.
-//!
-//! Runs on whatever GPU there is. `tests/simulated_gpu/folder.sh` makes a simulated one; only there faults can be made.
+//! Tests that decoding on the GPU gives the same bytes as on the CPU, for every video and for loaders of
+//! every kind. If a driver call fails, the result is the same or a clean error, without leaks or endless
+//! waits. Faults need the simulated GPU (`tests/simulated_gpu/folder.sh`).
 
 #[path = "faults.rs"]
 mod faults;
@@ -11,23 +10,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::common::spools::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
+use crate::common::loaders::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
 use crate::simulated::Simulated;
 use crate::turn;
+use framespool::batch_sampler::rng::Key;
+use framespool::clip_sampler::video_timing::Extent;
+use framespool::clip_sampler::{Pad, PaddingPolicy, Random, Sampling, Windows};
 use framespool::gpu::Gpu;
-use framespool::order::rng::Key;
-use framespool::pixels::transform::{Size, Target, Transform};
-use framespool::pixels::{Dtype, Filter, Layout, Recipe};
-use framespool::sampling::footage::Extent;
-use framespool::sampling::{Pad, Random, Sampling, Short, Windows};
+use framespool::loader::entries::Item;
+use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
 use framespool::source::Place;
-use framespool::spool::entries::Item;
-use framespool::spool::{DecoderChoice, GpuConfig, OnError, SpoolConfig, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::transforms::transform::{Size, Target, Transform};
+use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool::video::{Video, Workbench};
+use framespool::video::{ClipDecoder, Video};
 use framespool::{Error, Result};
 
-/// The first GPU, or `None` (with a line that says so) where there is none.
+/// Returns the first GPU, or `None` (and prints a line) if there is none.
 fn gpu() -> Option<Arc<Gpu>> {
     match Gpu::open(0) {
         Ok(gpu) => Some(gpu),
@@ -39,30 +38,31 @@ fn gpu() -> Option<Arc<Gpu>> {
     }
 }
 
-fn small() -> Recipe {
+fn small() -> TransformPipeline {
     let target = Target::Exact(Size { height: 48, width: 64 });
     let resize = Transform::Resize { target, filter: Filter::Triangle };
-    Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
+    TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
 }
 
-fn full_size() -> Recipe {
-    Recipe::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("a recipe")
+fn full_size() -> TransformPipeline {
+    TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("a recipe")
 }
 
-/// The frames' bytes, or the error's text.
-fn frames(video: &Video, bench: &mut Workbench, wanted: &[DisplayIndex]) -> Result<Vec<u8>, String> {
-    let key = Key { seed: 1, epoch: 0, clip: 0, visit: 0 };
-    let mut canvas = bench.canvas();
-    let made = bench.make(&mut video.reader(), wanted, key, &mut canvas, &|| Ok(()));
+/// Returns the bytes of the frames, or the error message.
+fn frames(video: &Video, clip_decoder: &mut ClipDecoder, wanted: &[DisplayIndex]) -> Result<Vec<u8>, String> {
+    let key = Key { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
+    let mut output = clip_decoder.output();
+    let made = clip_decoder.make(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
     made.map_err(|e| e.to_string())?;
-    let (slab, _) = canvas.into_clip().map_err(|e| e.to_string())?.expect("frames were asked for");
-    let mut bytes = vec![0; slab.len()];
-    slab.download(0, &mut bytes).map_err(|e| e.to_string())?;
+    let (buffer, _) = output.into_clip().map_err(|e| e.to_string())?.expect("frames were asked for");
+    let mut bytes = vec![0; buffer.len()];
+    buffer.copy_to_host(0, &mut bytes).map_err(|e| e.to_string())?;
     Ok(bytes)
 }
 
-/// Requests of one video: from the begin, spread, around starts in its middle and at its end together; with a stride; one by one.
-/// All of them where FRAMESPOOL_GPU_LONG is set, else fewer, and of large videos nothing that lies deep in a group.
+/// Returns requests for frames of one video: one request for frames at the beginning, spread over the video,
+/// around random access points and at the end; one with a stride; and single frames. The requests are longer
+/// if FRAMESPOOL_GPU_LONG is set; otherwise frames of large videos that are deep in a GOP are left out.
 fn choice(video: &Video, is_large: bool) -> Vec<Vec<DisplayIndex>> {
     let long = std::env::var_os("FRAMESPOOL_GPU_LONG").is_some();
     let index = video.index();
@@ -103,20 +103,21 @@ struct Tally {
     differences: Vec<String>,
 }
 
-/// One video by both roads, small and, where that is soon done, at full size.
+/// Decodes one video on the GPU and on the CPU, resized, and at full size if the video is small.
 fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, tally: &Mutex<Tally>) {
     if entry.damage_is_unreported() && !entry.in_corpus() {
-        return; // what such a frame looks like depends on what was decoded before it
+        return; // the pixels of such a frame depend on what was decoded before it
     }
     let begun = Instant::now();
     let Ok(source) = entry.source() else { return };
     let Ok(video) = Video::open(source, &|| Ok(())) else { return };
-    let on_gpu = |recipe| Workbench::on(recipe, 1, Some(gpu.clone())).decoding_on(gpu).expect("a session");
+    let on_gpu =
+        |pipeline| ClipDecoder::on(pipeline, 1, Some(gpu.clone())).decoding_on(gpu).expect("a session");
     let width = entry.facts["width"].as_u64().unwrap_or(u64::MAX);
     let (is_small, is_large) = (width <= 480, width > 720);
     let sizes = [Some(small()), is_small.then(full_size)];
-    for (n, recipe) in sizes.into_iter().flatten().enumerate() {
-        let (mut cpu, mut device) = (Workbench::new(recipe.clone()), on_gpu(recipe));
+    for (n, pipeline) in sizes.into_iter().flatten().enumerate() {
+        let (mut cpu, mut device) = (ClipDecoder::new(pipeline.clone()), on_gpu(pipeline));
         let mut choices = choice(&video, is_large);
         if n > 0 {
             choices.truncate(1);
@@ -126,7 +127,8 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, tally: &Mutex<Tally>) {
             let (expected, got) = (frames(&video, &mut cpu, wanted), frames(&video, &mut device, wanted));
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.requests += 1;
-            // An engine may not notice what libavcodec does; what it notices is for libavcodec to judge.
+            // The GPU may not detect damage that libavcodec detects. Damage that it does detect is decoded
+            // again by libavcodec, so the result must be the same.
             let unnoticed = entry.is_corrupt() && expected.is_err() && got != expected;
             tally.unnoticed += u32::from(unnoticed);
             if !unnoticed && got != expected {
@@ -139,7 +141,7 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, tally: &Mutex<Tally>) {
         let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
         tally.decoded += counts.pictures_decoded;
         tally.skipped += counts.pictures_skipped;
-        match device.left_to_cpu.take() {
+        match device.cpu_fallback.take() {
             None => tally.by_gpu += 1,
             Some(reason) => {
                 tally.by_cpu += 1;
@@ -192,11 +194,11 @@ fn every_video_is_the_same_by_gpu_and_by_cpu() {
     assert!(files < 20 || by_gpu > by_cpu, "most of the corpus is for the GPU");
 }
 
-fn on_gpu(base: &SpoolConfig, device: Option<u32>, decoder: DecoderChoice) -> SpoolConfig {
-    SpoolConfig { gpu: GpuConfig { device, decoder, lanes: Some(3) }, ..base.clone() }
+fn on_gpu(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend) -> LoaderConfig {
+    LoaderConfig { gpu: GpuConfig { device, decoder, nvdec_threads: Some(3) }, ..base.clone() }
 }
 
-/// Small videos: one of each codec, two that are damaged.
+/// Returns small videos: one of each codec, and two that are damaged.
 fn one_of_each() -> Vec<Item> {
     let mut seen: Vec<(String, bool)> = Vec::new();
     let mut items = Vec::new();
@@ -216,7 +218,7 @@ fn one_of_each() -> Vec<Item> {
     items
 }
 
-/// Three of them, sound, of three codecs.
+/// Returns three of them, undamaged and of three codecs.
 fn few() -> Vec<Item> {
     one_of_each()
         .into_iter()
@@ -231,7 +233,7 @@ fn is_named(item: &Item, name: &str) -> bool {
 
 fn rules() -> [Sampling; 2] {
     let windows = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
-    [windows, Arc::new(Random::new(8, 4, 3, Short::Loop).expect("a rule"))]
+    [windows, Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"))]
 }
 
 #[test]
@@ -242,35 +244,35 @@ fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
     let items = one_of_each();
     let [windows, random] = rules();
     let (mut batches, mut ways) = (0, 0);
-    for (sampling, recipe, on_error) in [
+    for (sampling, pipeline, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
         (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace),
         (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip),
         (&random, shorter_side(), OnError::Raise),
     ] {
-        let base = config(&items, sampling, &recipe, on_error);
+        let base = config(&items, sampling, &pipeline, on_error);
         let (expected, _) = deliver(base.clone());
         batches += expected.len();
         for (device, decoder, memory_budget, look_ahead) in [
-            (Some(0), DecoderChoice::Nvdec, MEMORY_BUDGET, LOOK_AHEAD),
-            (Some(0), DecoderChoice::Auto, 8 << 20, 60),
-            (Some(0), DecoderChoice::Nvdec, 0, 0),
-            (Some(0), DecoderChoice::Cpu, MEMORY_BUDGET, LOOK_AHEAD),
-            (None, DecoderChoice::Nvdec, 8 << 20, 60),
+            (Some(0), DecoderBackend::Nvdec, MEMORY_BUDGET, LOOK_AHEAD),
+            (Some(0), DecoderBackend::Auto, 8 << 20, 60),
+            (Some(0), DecoderBackend::Nvdec, 0, 0),
+            (Some(0), DecoderBackend::Cpu, MEMORY_BUDGET, LOOK_AHEAD),
+            (None, DecoderBackend::Nvdec, 8 << 20, 60),
         ] {
             let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {look_ahead}");
-            let base = SpoolConfig { memory_budget, look_ahead, prefetch: 2, threads: 2, ..base.clone() };
+            let base = LoaderConfig { memory_budget, look_ahead, prefetch: 2, threads: 2, ..base.clone() };
             let begun = Instant::now();
             let (lines, stats) = deliver(on_gpu(&base, device, decoder));
             println!(
                 "{:6.1} s {what} {:?}",
                 begun.elapsed().as_secs_f64(),
-                stats.left_to_cpu.values().sum::<u64>()
+                stats.cpu_fallbacks.values().sum::<u64>()
             );
             assert_eq!(lines, expected, "{what}");
-            assert!(stats.clip_store_peak_bytes <= memory_budget, "{what}: {stats:?}");
+            assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
             let by_gpu = stats.pictures_decoded_by_gpu > 0;
-            assert_eq!(by_gpu, decoder != DecoderChoice::Cpu, "{what}: {stats:?}");
+            assert_eq!(by_gpu, decoder != DecoderBackend::Cpu, "{what}: {stats:?}");
             if let Some(simulated) = &simulated {
                 simulated.assert_clean(&what);
             }
@@ -286,18 +288,18 @@ fn any_order_that_events_allow_gives_the_same() {
     let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
     let items = one_of_each();
     let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
-    let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 100, prefetch: 2, threads: 2, ..base };
+    let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 100, prefetch: 2, threads: 2, ..base };
     let (expected, _) = deliver(base.clone());
     for seed in 1..=6 {
         simulated.set_seed(seed);
-        let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec));
+        let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec));
         assert_eq!(lines, expected, "seed {seed}");
         simulated.assert_clean(&format!("seed {seed}"));
     }
     simulated.set_seed(0);
 }
 
-/// What may fail, each time at several of its calls.
+/// The functions that are made to fail, each at several of its calls.
 const FUNCTIONS: [&str; 27] = [
     "cuCtxSetCurrent",
     "cuMemAlloc_v2",
@@ -334,7 +336,7 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
     let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
     let items = few();
     let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
+    let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors, mut untouched) = (0, 0, 0);
     for function in FUNCTIONS {
@@ -348,11 +350,11 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
                 let before = simulated.left(&gpu);
                 simulated.set_fault(&fault);
                 let begun = Instant::now();
-                let watch = || match begun.elapsed() > Duration::from_secs(60) {
+                let interrupt = || match begun.elapsed() > Duration::from_secs(60) {
                     true => Err(Error::Interrupted),
                     false => Ok(()),
                 };
-                let delivered = try_deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec), &watch);
+                let delivered = try_deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec), &interrupt);
                 let calls = simulated.calls(function);
                 simulated.set_fault("");
                 match delivered {
@@ -367,7 +369,8 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
                 if calls < nth {
                     untouched += 1;
                 }
-                // What the driver refuses to take back stays, and a decoder goes with what it keeps mapped.
+                // If the driver refuses to free an object, the object stays; a decoder whose frames cannot be
+                // unmapped is destroyed while they are mapped.
                 let refused =
                     ["Free", "Destroy", "Unmap", "CtxSetCurrent"].iter().any(|word| function.contains(word));
                 let left = simulated.left(&gpu);
@@ -383,7 +386,7 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
         same + errors
     );
     simulated.reset();
-    let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec));
+    let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec));
     assert_eq!(lines, expected, "after all that");
 }
 
@@ -392,7 +395,7 @@ fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
     let _turn = turn();
     let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
     let base = config(&few(), &rules()[1], &resized_crop(), OnError::Raise);
-    let base = SpoolConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
+    let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors) = (0, 0);
     for kibibytes in
@@ -401,7 +404,7 @@ fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
         simulated.reset();
         let before = simulated.left(&gpu);
         simulated.set_memory(kibibytes << 10);
-        match try_deliver(on_gpu(&base, Some(0), DecoderChoice::Nvdec), &|| Ok(())) {
+        match try_deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(())) {
             Ok((lines, _)) => {
                 assert_eq!(lines, expected, "{kibibytes} KiB");
                 same += 1;

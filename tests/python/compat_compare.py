@@ -2,7 +2,7 @@
 
 ``python tests/python/compat_compare.py decord|torchcodec VIDEO…`` prints a line for each video; test_compat.py uses the
 functions. A frame agrees if it is nearer to the real library's frame of its number than to those beside it, by mean
-absolute difference. Equality cannot be had: colours are converted by other formulas (swscale's fixed-point tables
+absolute difference. Equality cannot be had: colors are converted by other formulas (swscale's fixed-point tables
 there, the exact formula rounded once here).
 """
 

@@ -57,13 +57,13 @@ def torch_linspace_int(start: int, stop: int, n: int) -> list[int]:
 def torch_arange(start: float, stop: float, step: float, dtype: type) -> np.ndarray:
     """``torch.arange(start, stop, step, dtype=dtype)``: two registers at a time, counted from each one's first value,
     and the rest one by one."""
-    lanes = {np.float64: 4, np.float32: 8}[dtype]
+    workers = {np.float64: 4, np.float32: 8}[dtype]
     n = math.ceil((stop - start) / step)
     values = []
     for i in range(n):
-        if i < n // (2 * lanes) * (2 * lanes):
-            base = float(dtype(fma(step, i - i % lanes, start)))
-            values.append(fma(step, i % lanes, base))
+        if i < n // (2 * workers) * (2 * workers):
+            base = float(dtype(fma(step, i - i % workers, start)))
+            values.append(fma(step, i % workers, base))
         else:
             values.append(fma(step, i, start))
     return np.array(values).astype(dtype)

@@ -22,7 +22,7 @@ from typing import Any
 
 import framespool as fsp
 
-MOST_FRAMES = 300
+MAX_FRAMES = 300
 
 
 class Wrong(Exception):
@@ -32,7 +32,7 @@ class Wrong(Exception):
 def is_short(path: Path) -> bool:
     """Whether a file holds a video, and not a long one: a file may be small and long."""
     try:
-        return len(fsp.Video(path, index=False)) <= MOST_FRAMES
+        return len(fsp.Video(path, index=False)) <= MAX_FRAMES
     except fsp.Error:
         return False
 

@@ -23,7 +23,7 @@ TRAINING = [
 
 @pytest.fixture(scope="module")
 def picture() -> np.ndarray:
-    """Waves in three colours with a little noise, 90 by 120."""
+    """Waves in three colors with a little noise, 90 by 120."""
     y, x, c = np.mgrid[0:90, 0:120, 0:3]
     waves = 120 + 90 * np.sin(x / (7.0 + 4 * c)) * np.cos(y / (11.0 - 2 * c))
     return (waves + np.random.default_rng(1).integers(-9, 10, waves.shape)).clip(0, 255).astype(np.uint8)
@@ -126,7 +126,7 @@ def test_labels_move_as_the_picture_does(picture):
         assert moved_labels.shape == (96, 126)
         outside = label == 9
         assert np.array_equal(label[~outside], red[~outside] // 64) and (red[outside] == 255).all()
-    # Colour, masks and Normalize are none of a label's business; two maps come back as two.
+    # Color, masks and Normalize are none of a label's business; two maps come back as two.
     _, (first, second) = t.apply(picture, TRAINING, masks=[labels, 3 - labels], mask_fill=200, dtype="float32", seed=2)
     first, second = first.numpy(), second.numpy()
     assert first.dtype == np.uint8 and set(np.unique(first)) <= {0, 1, 2, 3, 200}
@@ -194,7 +194,7 @@ def test_an_array_need_not_be_numpy_nor_contiguous(picture):
             t.apply(wrong, [])
 
 
-def test_the_source_colours_can_be_told(videos):
+def test_the_source_colors_can_be_told(videos):
     video = fsp.Video(videos / "derived" / "base_640x360.mp4")
     as_is = video[0].numpy().astype(int)
     matrices = {

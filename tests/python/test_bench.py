@@ -47,10 +47,10 @@ def stats(**more):
         "index_trouble": None,
         "videos_indexed": 0,
         "index_hits": 0,
-        "clips_given_up": 0,
+        "clips_evicted": 0,
         "memory_budget": 1 << 30,
         "errors": {},
-        "left_to_cpu": {},
+        "cpu_fallbacks": {},
     }
     return plain | more
 
@@ -60,19 +60,19 @@ def stats(**more):
     [
         ({"decoding": 0.8}, 6.0, {}, "6.0 pictures are decoded"),
         ({"decoding": 0.8}, 1.1, {}, "nearly all that is decoded"),
-        ({"painting": 0.5}, 1.0, {}, "Resizing"),
+        ({"transform": 0.5}, 1.0, {}, "Resizing"),
         ({"reading": 0.5}, 1.0, {}, "Reading takes long"),
         ({"waiting": 0.9}, 1.0, {}, "mostly wait"),
         ({"planning": 0.4}, 1.0, {"videos_indexed": 9}, "framespool index"),
         ({}, 1.0, {"index_trouble": "disk full"}, "disk full"),
-        ({}, 1.0, {"clips_given_up": 7}, "now 1024 MiB"),
+        ({}, 1.0, {"clips_evicted": 7}, "now 1024 MiB"),
         ({}, 1.0, {"errors": {"decode": 2}}, "2 decode"),
-        ({}, 1.0, {"left_to_cpu": {"film grain": 3}}, "film grain"),
+        ({}, 1.0, {"cpu_fallbacks": {"film grain": 3}}, "film grain"),
         ({}, 1.0, {}, "Nothing stands out"),
     ],
 )
 def test_advice_fits_what_was_seen(shares, each, more, words):
-    nothing = dict.fromkeys(("planning", "reading", "decoding", "painting", "other work", "waiting"), 0.0)
+    nothing = dict.fromkeys(("planning", "reading", "decoding", "transform", "other work", "waiting"), 0.0)
     (sentence,) = _bench._advice(nothing | shares, each, stats(**more))
     assert words in sentence
 

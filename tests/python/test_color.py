@@ -121,4 +121,4 @@ def test_clips_of_deep_video_are_the_same_from_a_loader(videos, dtype):
                 assert np.array_equal(clip, expected.data.numpy())
                 seen += 1
     assert seen > 20
-    assert loader.stats()["clip_store_hits"] > 0
+    assert loader.stats()["clip_cache_hits"] > 0

@@ -237,5 +237,5 @@ def test_tone_mapping_refuses_what_it_cannot_do(videos):
         video.frames([0], transforms=[t.ColorJitter(0.2), t.ToneMap()])
     with pytest.raises(fsp.ArgumentError, match="two ToneMap"):
         video.frames([0], transforms=[t.ToneMap(), t.ToneMap()])
-    with pytest.raises(fsp.UnsupportedError, match="squares_pq_film.mp4.*film .ColourPrimaries 8"):
+    with pytest.raises(fsp.UnsupportedError, match="squares_pq_film.mp4.*film .ColorPrimaries 8"):
         fsp.Video(videos / "odd/squares_pq_film.mp4").frames([0], transforms=[t.ToneMap()])

@@ -263,12 +263,12 @@ def test_masks_move_with_their_images():
 
 
 def squares(count: int, side: int = 24) -> tuple[list[bytes], list[bytes]]:
-    """Images of one colour each, and masks of one label each that say which image they belong to."""
+    """Images of one color each, and masks of one label each that say which image they belong to."""
     images = [encoded(Image.new("RGB", (side, side), (number, 0, 0))) for number in range(count)]
     return images, [encoded(Image.new("L", (side, side), number)) for number in range(count)]
 
 
-def test_what_colours_mean_changes_no_label():
+def test_what_colors_mean_changes_no_label():
     images, masks = squares(30)
     steps = [t.AssumeColor("bt709", "limited"), t.CenterCrop(24)]
     made = fsp.ImageLoader([(image, 0) for image in images], masks=masks, batch_size=30, transforms=steps)
@@ -299,7 +299,7 @@ def test_an_image_and_its_mask_stay_together_whatever_one_raises(tmp_path):
 
 
 class Stubborn:
-    """A spool that fails now and then, with its batch taken or not."""
+    """A loader that fails now and then, with its batch taken or not."""
 
     def __init__(self, numbers, fails):
         self.at, self.numbers, self.fails = 0, numbers, list(fails)
@@ -365,8 +365,8 @@ def test_a_state_knows_how_images_are_decoded():
 def test_masks_are_pngs_of_labels(pictures, tmp_path):
     images, _ = squares(1)
     gray = encoded(Image.new("L", (24, 24)), format="JPEG")
-    colour = encoded(Image.new("RGB", (24, 24)))
-    for mask in (gray, colour):
+    color = encoded(Image.new("RGB", (24, 24)))
+    for mask in (gray, color):
         with pytest.raises(fsp.UnsupportedError, match="a mask that is no PNG of one channel or with a palette"):
             next(iter(fsp.ImageLoader([(images[0], 0)], masks=[mask], batch_size=1)))
 

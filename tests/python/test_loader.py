@@ -50,10 +50,10 @@ def test_memory_and_look_ahead_change_nothing_but_the_work(short_clips):
         made[budget, look_ahead] = (digest(batches), batches.stats())
     assert len({digests for digests, _ in made.values()}) == 1
     none, some, ample, blind = (stats for _, stats in made.values())
-    assert none["clip_store_hits"] == blind["clip_store_hits"] == 0
-    assert 0 < some["clip_store_peak_bytes"] <= some["memory_budget"] == 200_000
+    assert none["clip_cache_hits"] == blind["clip_cache_hits"] == 0
+    assert 0 < some["clip_cache_peak_bytes"] <= some["memory_budget"] == 200_000
     assert ample["pictures_decoded"] < some["pictures_decoded"] <= none["pictures_decoded"]
-    assert ample["gops_shared"] > 0 and ample["clip_store_hits"] > 0
+    assert ample["gops_shared"] > 0 and ample["clip_cache_hits"] > 0
     # Windows overlap by half: a picture is decoded for both at once.
     assert ample["pictures_delivered"] < ample["frames"] * 0.6
 
@@ -353,22 +353,22 @@ def test_use_after_fork_is_refused_with_the_way_out(short_clips):
 
 
 def test_a_dropped_loader_ends_its_threads(short_clips):
-    def lanes():
+    def workers():
         names = []
         for task in os.listdir("/proc/self/task"):
             with open(f"/proc/self/task/{task}/comm") as comm:
                 names.append(comm.read().strip())
-        return [name for name in names if name.startswith("spool-lane")]
+        return [name for name in names if name.startswith("fsp-worker")]
 
-    before = len(lanes())
+    before = len(workers())
     batches = loader(short_clips, num_threads=3, prefetch=3)
     next(iter(batches))
-    assert len(lanes()) == before + 3
+    assert len(workers()) == before + 3
     del batches
     deadline = time.monotonic() + 20
-    while len(lanes()) > before and time.monotonic() < deadline:
+    while len(workers()) > before and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(lanes()) == before
+    assert len(workers()) == before
 
 
 def test_counts_can_be_read_while_another_thread_waits_for_a_batch(short_clips):

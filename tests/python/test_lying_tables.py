@@ -14,7 +14,7 @@ import pytest
 #: Address space of the process that opens a file; Python with the library takes a part of it.
 SPACE = 1 << 30
 #: Memory that it may touch: what opening a sound file of this size takes, and some.
-MOST_RSS = 300 << 20
+MAX_RSS = 300 << 20
 
 CHILD = """
 import json, re, resource, sys
@@ -121,7 +121,7 @@ def test_samples_of_one_size(
     told = opened(path)
     assert told["error"] in ("LimitError", "ReadError"), told
     assert "claims.mp4" in str(told["message"])
-    assert int(str(told["rss"])) < MOST_RSS, told
+    assert int(str(told["rss"])) < MAX_RSS, told
 
 
 def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos:
     path.write_bytes(data.replace(stts, table(1, 2**32 - 1, delta)))
     told = opened(path)
     assert (told.get("frames"), told.get("error")) == (count, None)
-    assert int(str(told["rss"])) < MOST_RSS
+    assert int(str(told["rss"])) < MAX_RSS
 
 
 def walk(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -176,7 +176,7 @@ def test_runs_of_fragments(
     path = written(tmp_path / "runs.mp4", fragments(head, runs[1]()), 1 << 30)
     told = opened(path)
     assert told["error"] in ("LimitError", "ReadError", "MalformedError"), told
-    assert int(str(told["rss"])) < MOST_RSS + (256 << 20) * (runs[0] == "listed_zeros"), told
+    assert int(str(told["rss"])) < MAX_RSS + (256 << 20) * (runs[0] == "listed_zeros"), told
 
 
 @pytest.mark.parametrize("kind", [b"soun", b"text", b"vide"])
@@ -198,7 +198,7 @@ def test_other_tracks_claims(head: tuple[bytes, bytes], videos: Path, tmp_path: 
     path = written(tmp_path / "tracks.mp4", box(b"ftyp", data[b"ftyp"]) + lying, 1 << 32)
     told = opened(path)
     assert told["error"] == "LimitError", told
-    assert int(str(told["rss"])) < MOST_RSS, told
+    assert int(str(told["rss"])) < MAX_RSS, told
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 28, (1 << 28) + 1, 1 << 30, 2**32 - 1])
@@ -206,7 +206,7 @@ def test_a_header_of_zeros(head: tuple[bytes, bytes], tmp_path: Path, size: int)
     start = head[0] + struct.pack(">I4s", size, b"moov")
     told = opened(written(tmp_path / "zeros.mp4", start, 1 << 33))
     assert told["error"] in ("LimitError", "ReadError", "MalformedError", "NoVideoError"), told
-    assert int(str(told["rss"])) < MOST_RSS + (256 << 20), told
+    assert int(str(told["rss"])) < MAX_RSS + (256 << 20), told
 
 
 def test_a_large_packet_is_an_error_of_its_frame(head: tuple[bytes, bytes], tmp_path: Path) -> None:

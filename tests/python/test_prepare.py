@@ -65,7 +65,7 @@ def test_every_frame_keeps_its_time(videos, name, b_frames, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "colour"),
+    ("name", "color"),
     [
         ("derived/base_640x360.mp4", None),
         ("derived/h264_bt601_tagged_720x480_sar.mp4", None),
@@ -75,7 +75,7 @@ def test_every_frame_keeps_its_time(videos, name, b_frames, tmp_path):
         ("derived/hevc_hdr10_tagged_720p.mp4", (9, 16, 9)),
     ],
 )
-def test_pictures_and_colours_are_those_of_the_source(videos, name, colour, tmp_path):
+def test_pictures_and_colors_are_those_of_the_source(videos, name, color, tmp_path):
     done = fsp.prepare([str(videos / name)], tmp_path, crf=0, gop=8, on_error="raise", **QUICK)
     old, new = fsp.Video(videos / name), fsp.Video(done.paths[0])
     frames = [0, 5, len(old) - 1]
@@ -84,10 +84,10 @@ def test_pictures_and_colours_are_those_of_the_source(videos, name, colour, tmp_
     # Rounded twice on the way; a wrong matrix or range, or chroma moved by a pixel, is far from that.
     assert np.abs(ours - theirs).mean() < 0.7 and np.abs((ours - theirs).mean((0, 1, 2))).max() < 0.3
     assert new.info.sample_aspect == old.info.sample_aspect
-    primaries, transfer, matrix, full = new._video.colour()
+    primaries, transfer, matrix, full = new._video.color()
     assert not full and matrix in (1, 5, 6, 9)
-    if colour is not None:
-        assert (primaries, transfer, matrix) == colour == old._video.colour()[:3]
+    if color is not None:
+        assert (primaries, transfer, matrix) == color == old._video.color()[:3]
 
 
 def test_hevc_and_the_long_side(videos, tmp_path):

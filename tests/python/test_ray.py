@@ -438,7 +438,7 @@ def test_a_slow_worker_does_not_change_the_order(cluster, few):
 
 def test_ctrl_c_is_heard_while_waiting_and_costs_no_batch(cluster, few):
     def frames(info, rng):
-        time.sleep(1.5)
+        time.sleep(3)
         return [0]
 
     sampling = fsp.sampling.custom(frames, sequence_length=1)

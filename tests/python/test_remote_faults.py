@@ -281,7 +281,7 @@ def test_a_loader_that_is_dropped_does_not_wait_for_the_network(content: bytes) 
         deadline = time.monotonic() + 20
         while "/1.mp4" not in server.paths and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert "/1.mp4" in server.paths, "no lane waits"
+        assert "/1.mp4" in server.paths, "no worker waits"
         begun = time.monotonic()
         del loader, batches
         gc.collect()
@@ -294,7 +294,7 @@ def _lanes() -> set[str]:
     found = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # it may end meanwhile
-            if (task / "comm").read_text().startswith("spool-lane"):
+            if (task / "comm").read_text().startswith("fsp-worker"):
                 found.add(task.name)
     return found
 

@@ -45,7 +45,7 @@ def verdicts(clip: Clip) -> Row:
         "frames": compared.frames,
         "errors": compared.errors,
         "by_gpu": stats["pictures_decoded_by_gpu"],
-        "left_to_cpu": sum(stats["left_to_cpu"].values()),
+        "cpu_fallbacks": sum(stats["cpu_fallbacks"].values()),
     }
     return row(clip, asked, compared, figures)
 

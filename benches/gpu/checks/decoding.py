@@ -31,7 +31,7 @@ def loaders(clip: Clip, sampling: Any, **keywords: Any) -> tuple[fsp.ClipLoader,
 def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], **more: Any) -> Row:
     """Bytes first; then whether it was NVDEC that made them."""
     by_gpu, decoded = stats["pictures_decoded_by_gpu"], stats["pictures_decoded"]
-    reasons: dict[str, int] = stats["left_to_cpu"]
+    reasons: dict[str, int] = stats["cpu_fallbacks"]
     told = "; ".join(f"{count}x {reason}" for reason, count in reasons.items())
     figures = {
         "frames": compared.frames,

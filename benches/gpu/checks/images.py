@@ -69,11 +69,11 @@ def jpeg(context: Context) -> Iterator[Row]:
             if difference.max() > MOST or difference.mean() > MEAN:
                 far.append(path.rsplit("/", 1)[-1])
         figures = {"worst": worst, "mean": max(means), "by_gpu": stats["pictures_decoded_by_gpu"]}
-        told = sum(stats["left_to_cpu"].values()) + stats["pictures_decoded_by_gpu"] == len(files)
+        told = sum(stats["cpu_fallbacks"].values()) + stats["pictures_decoded_by_gpu"] == len(files)
         right = not far and told and (group == "odd" or stats["pictures_decoded_by_gpu"] > 0)
-        why = f"far off: {far[:4]}; left to the CPU: {stats['left_to_cpu']}"
+        why = f"far off: {far[:4]}; left to the CPU: {stats['cpu_fallbacks']}"
         asked = f"{group}: nvJPEG's images within {MOST} levels and {MEAN} in the mean of the CPU's"
-        yield Row(group, asked, OK if right else FAILED, why if stats["left_to_cpu"] or far else "", figures)
+        yield Row(group, asked, OK if right else FAILED, why if stats["cpu_fallbacks"] or far else "", figures)
     for clip in clips("broken"):
         try:
             pictures(nvjpeg([str(clip.path)]))

@@ -1,4 +1,4 @@
-"""Loaders: the same order and the same bytes whoever decodes, on however many lanes."""
+"""Loaders: the same order and the same bytes whoever decodes, on however many workers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def loaders(context: Context) -> Iterator[Row]:
         "index": False,
     }
     roads: list[dict[str, Any]] = [{"decoder": d} for d in ("auto", "nvdec", "cpu")]
-    roads += [{"decoder": "nvdec", "nvdec_lanes": n} for n in (1, 2, 28)]
+    roads += [{"decoder": "nvdec", "nvdec_threads": n} for n in (1, 2, 28)]
     roads += [{"decoder": "nvdec", "memory_budget": 0}, {"decoder": "nvdec", "prefetch": 6}]
     for (name, sampling), shuffle in itertools.product(SAMPLINGS.items(), ("full", "buffer")):
         if context.left() < 0:
@@ -69,7 +69,11 @@ def loaders(context: Context) -> Iterator[Row]:
             loader = fsp.ClipLoader(dataset, sampling(), **{**keywords, "device": "cuda:0", **road})
             have = epochs(loader)
             stats = loader.stats()
-            figures = {"batches": len(have), "by_gpu": stats["pictures_decoded_by_gpu"], "lanes": stats["nvdec_lanes"]}
+            figures = {
+                "batches": len(have),
+                "by_gpu": stats["pictures_decoded_by_gpu"],
+                "workers": stats["nvdec_threads"],
+            }
             wrong = [i for i, (a, b) in enumerate(zip(have, want, strict=False)) if a != b]
             if have == want:
                 yield Row(name, asked, OK, figures=figures)
@@ -85,7 +89,7 @@ def two_loaders(context: Context) -> Iterator[Row]:
     keywords: dict[str, Any] = {"batch_size": 4, "transforms": [fsp.transforms.Resize((96, 96))], "index": False}
     sampling = fsp.sampling.windows(sequence_length=8)
     want = [digest(batch) for batch in fsp.ClipLoader(dataset, sampling, **keywords)]
-    gpu = {"device": "cuda:0", "decoder": "nvdec", "nvdec_lanes": 7}
+    gpu = {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": 7}
     running = [iter(fsp.ClipLoader(dataset, sampling, **keywords, **gpu)) for _ in range(3)]
     have = [[digest(batch) for batch in turn] for turn in zip(*running, strict=True)]
     same = have == [[each] * 3 for each in want]

@@ -156,7 +156,7 @@ def memory(context: Context) -> Iterator[Row]:
     cpu = batches(fsp.ClipLoader(paths, sampling, **keywords))
     right = {tuple(batch.clip_ids.tolist()): outcome for outcome, batch in cpu}
     # Small kernels and streams of the first use shall not be what fails.
-    list(fsp.ClipLoader(paths[:1], sampling, device="cuda:0", decoder="nvdec", nvdec_lanes=1, **keywords))
+    list(fsp.ClipLoader(paths[:1], sampling, device="cuda:0", decoder="nvdec", nvdec_threads=1, **keywords))
     for leave_bytes in (2 << 30, 512 << 20, 128 << 20, 32 << 20, 1 << 20):
         from framespool import gpu
 
@@ -182,9 +182,9 @@ def memory(context: Context) -> Iterator[Row]:
                 "free_MB": free / 1e6,
                 "batches": compared.cases,
                 "errors": len(errors),
-                "lanes": stats["nvdec_lanes"],
+                "workers": stats["nvdec_threads"],
                 "by_gpu": stats["pictures_decoded_by_gpu"],
-                "left_to_cpu": sum(stats["left_to_cpu"].values()),
+                "cpu_fallbacks": sum(stats["cpu_fallbacks"].values()),
             }
             del loader, begun
             if not compared.same:
@@ -192,7 +192,7 @@ def memory(context: Context) -> Iterator[Row]:
             elif errors:
                 yield Row(name, asked, *clear(errors[0]), figures)
             else:
-                yield Row(name, asked, OK, "; ".join(stats["left_to_cpu"])[:300], figures)
+                yield Row(name, asked, OK, "; ".join(stats["cpu_fallbacks"])[:300], figures)
     after = fsp.ClipLoader(paths, sampling, device="cuda:0", decoder="nvdec", **keywords)
     compared = Comparison()
     for (left, _), (clip_ids, want) in zip(batches(after), right.items(), strict=True):

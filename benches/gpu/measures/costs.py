@@ -32,17 +32,17 @@ def fixed_cost(context: Context) -> Iterator[Row]:
     """
     small = [look(clip.path, False) for clip in timed("short")[:2]]
     for video in [*small, *full_hd("h264")[:1]]:
-        for lanes in (1, 21):
-            yield cost(video, lanes, context)
+        for workers in (1, 21):
+            yield cost(video, workers, context)
 
 
-def cost(video: Footage, lanes: int, context: Context) -> Row:
-    asked = f"fixed cost per clip, {lanes} lanes"
+def cost(video: Footage, workers: int, context: Context) -> Row:
+    asked = f"fixed cost per clip, {workers} workers"
     points = []
     for length in [n for n in LENGTHS if n <= video.frames and not (n > 2 and context.left() < 0)]:
 
         def make(length: int = length, **road: object) -> fsp.ClipLoader:
-            keywords = {"device": "cuda:0", "decoder": "nvdec", "nvdec_lanes": lanes, **road}
+            keywords = {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": workers, **road}
             sampling = fsp.sampling.indices(list(range(length)))
             transforms = [fsp.transforms.Resize((64, 64))]
             # Files many times over: a loader decodes each entry by itself.

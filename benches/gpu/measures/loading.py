@@ -120,9 +120,9 @@ def short_clips(context: Context) -> Iterator[Row]:
         yield measure(f"stride {stride}", asked, make, seconds=context.budget_seconds / 10, ceiling=None)
 
 
-@item("lanes", seconds=150, checklist="3")
-def lanes(context: Context) -> Iterator[Row]:
-    """Clips a second against the number of lanes."""
+@item("workers", seconds=150, checklist="3")
+def workers(context: Context) -> Iterator[Row]:
+    """Clips a second against the number of workers."""
     videos = [video for video in full_hd("h264") if video.kind == "GOP 250"] or full_hd("h264")
     dataset = [video.path for video in videos for _ in range(max(200 // len(videos), 1))]
     sampling = fsp.sampling.random(sequence_length=16, stride=4, short="loop")
@@ -130,13 +130,13 @@ def lanes(context: Context) -> Iterator[Row]:
     counts = (1, 2, 4, 7, 14, 21, 28)
     for count in counts:
         yield measure(
-            f"{count} lanes",
+            f"{count} workers",
             f"random clips of 16, stride 4, of {len(videos)} files",
             make,
             seconds=context.budget_seconds / len(counts) / 4,
             ceiling=None,
             repeats=2,
-            nvdec_lanes=count,
+            nvdec_threads=count,
         )
 
 

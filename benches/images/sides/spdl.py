@@ -1,6 +1,6 @@
 """SPDL: FFmpeg decodes, crops, mirrors and scales in one filter graph; a pipeline of threads makes batches.
 
-SPDL leaves normalisation to the user; PyTorch does it on the batch, in the same threads. It has no colour twist and no
+SPDL leaves normalisation to the user; PyTorch does it on the batch, in the same threads. It has no color twist and no
 grid mask of its own, so there is no `augment`. Pictures have `"threads": "1"`: several are decoded at a time.
 """
 

@@ -44,12 +44,12 @@ def steps(job: Job) -> list:
     if job.task == "train":
         return [crop, mirror, *to_tensor, *normalise]
     plain = draws.brightness == draws.contrast == draws.saturation == (1.0, 1.0) and draws.hue == (0.0, 0.0)
-    colours = v2.ColorJitter(draws.brightness, draws.contrast, draws.saturation, tuple(h / 360 for h in draws.hue))
+    colors = v2.ColorJitter(draws.brightness, draws.contrast, draws.saturation, tuple(h / 360 for h in draws.hue))
     return [
         v2.Resize((ENLARGED, ENLARGED)),
         v2.RandomRotation(draws.angle, interpolation=v2.InterpolationMode.BILINEAR),
         crop,
-        *([] if plain else [colours]),
+        *([] if plain else [colors]),
         *to_tensor,
         *([GridMask(draws)] if draws.grid_tile else []),
         mirror,

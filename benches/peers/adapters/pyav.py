@@ -1,7 +1,7 @@
-"""PyAV: the packets' times, one seek, decode up to the last frame; swscale for size and colour.
+"""PyAV: the packets' times, one seek, decode up to the last frame; swscale for size and color.
 
 PyAV knows no frame numbers, so the packets are read once at opening and their sorted times are the index. Nothing
-is converted but the frames asked for. reformat() does size and colour in one swscale pass; bilinear was the fastest
+is converted but the frames asked for. reformat() does size and color in one swscale pass; bilinear was the fastest
 of its antialiased ways (with area and bicubic within the noise).
 """
 

@@ -20,7 +20,7 @@ class Adapter(Peer):
 
     def __init__(self) -> None:
         super().__init__()
-        # Its colour conversion and copies may run on torch's pool.
+        # Its color conversion and copies may run on torch's pool.
         torch.set_num_threads(1)
 
     def version(self) -> str:

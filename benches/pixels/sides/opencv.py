@@ -1,7 +1,7 @@
 """OpenCV: cvtColor from I420 at full size, then resize, normalised by NumPy.
 
 `direct` and `crop` resize by INTER_AREA, its way to antialias; `-linear` by INTER_LINEAR, its default, which aliases.
-cvtColor knows BT.601 in limited range and nothing else: on most HD video its colours are wrong, at the same speed.
+cvtColor knows BT.601 in limited range and nothing else: on most HD video its colors are wrong, at the same speed.
 """
 
 from __future__ import annotations

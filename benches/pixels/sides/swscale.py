@@ -1,4 +1,4 @@
-"""libswscale through PyAV's VideoReformatter: size and colour in one call, normalised by NumPy.
+"""libswscale through PyAV's VideoReformatter: size and color in one call, normalised by NumPy.
 
 `direct` and `crop` are BILINEAR, PyAV's default. In swscale that is widened by the scale: it antialiases. Its fast
 paths round down, about 2 code values in all, and keep half the chroma across; at an odd width (`crop`) it takes others

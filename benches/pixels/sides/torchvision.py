@@ -74,11 +74,11 @@ class Adapter(Side):
         clip = F.resized_crop(clip, top, left, height, width, [SIDE, SIDE], antialias=True)
         if "flip" in self.steps and draw.flip:
             clip = F.horizontal_flip(clip)
-        if "colour" in self.steps:
+        if "color" in self.steps:
             clip = F.adjust_brightness(clip, draw.brightness)
         if "contrast" in self.steps:
             clip = F.adjust_contrast(clip, draw.contrast)
-        if "colour" in self.steps:
+        if "color" in self.steps:
             clip = F.adjust_saturation(clip, draw.saturation)
             if draw.hue:
                 clip = F.adjust_hue(clip, draw.hue / 360)

@@ -27,7 +27,7 @@ pub struct Augmentation {
     /// Left, top, width, height.
     pub crop: [u32; 4],
     pub flip: bool,
-    pub colour: [[f64; 3]; 3],
+    pub color: [[f64; 3]; 3],
     pub contrast: f64,
     pub cos: f64,
     pub sin: f64,
@@ -67,7 +67,7 @@ impl Augmentation {
         Ok(Self {
             crop: [left, top, width, height].map(|value| value as u32),
             flip: flip != 0.0,
-            colour: [row(0), row(1), row(2)],
+            color: [row(0), row(1), row(2)],
             contrast,
             cos,
             sin,

@@ -13,7 +13,7 @@ use crate::{Failure, Side};
 
 const SIDE: u32 = 224;
 /// Steps of an augmentation in the order in which they are added.
-const STEPS: [&str; 6] = ["rrc", "flip", "colour", "contrast", "rotate", "grid"];
+const STEPS: [&str; 6] = ["rrc", "flip", "color", "contrast", "rotate", "grid"];
 
 pub struct Framespool {
     footage: Footage,
@@ -73,10 +73,10 @@ impl Framespool {
         };
         let mut finish = normalized();
         if has("contrast") {
-            finish.colour = contrast(clip.contrast);
+            finish.color = contrast(clip.contrast);
         }
-        if has("colour") {
-            finish.colour = finish.colour.then(&ColourMap::linear(clip.colour));
+        if has("color") {
+            finish.color = finish.color.then(&ColorMap::linear(clip.color));
         }
         if has("rotate") {
             geometry.place = Place::Warp(rotation(clip));
@@ -93,8 +93,8 @@ fn normalized() -> Finish {
 }
 
 /// Distances from the mean gray of the picture, times this.
-fn contrast(factor: f64) -> ColourMap {
-    let mut map = ColourMap::IDENTITY;
+fn contrast(factor: f64) -> ColorMap {
+    let mut map = ColorMap::IDENTITY;
     map.matrix = map.matrix.map(|row| row.map(|v| factor * v));
     map.mean = [[0.299, 0.587, 0.114].map(|v| (1.0 - factor) * v); 3];
     map
@@ -136,7 +136,7 @@ fn run(footage: &Footage, index: usize, state: &mut State, out: &mut [u8]) -> Re
             log2_chroma_w: 1,
             log2_chroma_h: 1,
         },
-        colour: Colour { matrix: Matrix::Bt709, range: framespool_kernels::Range::Limited },
+        color: Color { matrix: Matrix::Bt709, range: framespool_kernels::Range::Limited },
     };
     let pass = state.pass.as_mut().expect("a clip has begun");
     let (out_width, out_height) = pass.output_size();

@@ -1,6 +1,5 @@
-//! In: messages that hold rows. Out: of a column of bytes where each row's lie, of others the values.
-//! Columns that nobody asks for are not read.
-//! Never: reads the bytes of a video, or believes an offset before it was looked at.
+//! Reads record batches: the byte range of each row for a column of bytes, and the values of other wanted
+//! columns. Every offset is checked before it is used. Columns that are not wanted are not read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use super::values::{guarded, values};
 use crate::tabular::{Named, Spot};
 use crate::value::Value;
 
-/// Bytes of a view: a length, then either the value or where it is.
+/// Size of a view: a length, then either the value or where it is stored.
 const VIEW: usize = 16;
-/// Longest value that lies in its view.
+/// Maximum length of a value that is stored in its view.
 const IN_VIEW: u32 = 12;
 
-/// What is known of a file's batches: its columns, and the names that are written once for all of them.
+/// The state needed to read the batches of a file: its schema, and the dictionaries read so far.
 pub struct Batches<'a> {
     schema: &'a Schema,
     dictionaries: HashMap<i64, ArrayRef>,
@@ -35,7 +34,7 @@ impl<'a> Batches<'a> {
         Self { schema, dictionaries: HashMap::new() }
     }
 
-    /// How many rows a message has, if it has any.
+    /// Number of rows of a message; `None` if it is not a record batch.
     pub fn rows(&self, messages: &Messages, message: &Message) -> Result<Option<u64>> {
         let Some(batch) = message.head.as_ref().header_as_record_batch() else { return Ok(None) };
         match u64::try_from(batch.length()) {
@@ -44,7 +43,7 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// Keeps what a message says once for all rows, if it does and a wanted column needs it.
+    /// Stores the dictionary in a message, if it has one and a wanted column uses it.
     pub fn learn(&mut self, messages: &Messages, message: &Message, wanted: &[Named]) -> Result<()> {
         let head = message.head.as_ref();
         let Some(dictionary) = head.header_as_dictionary_batch() else { return Ok(()) };
@@ -60,7 +59,7 @@ impl<'a> Batches<'a> {
             let what = format!("column '{}', whose names come in several parts", place.path.join("."));
             return Err(Error::Unsupported { site, what });
         }
-        // Whatever comes of this one, the names before it are not those of the rows behind it.
+        // Even if this dictionary cannot be read, the rows that follow must not use the previous one.
         self.dictionaries.remove(&dictionary.id());
         let data = dictionary.data().ok_or_else(|| Error::malformed(&site, "a dictionary without values"))?;
         let field = Field::new(place.field.name(), (**kind).clone(), true);
@@ -72,37 +71,37 @@ impl<'a> Batches<'a> {
         Ok(())
     }
 
-    /// The rows of a message that has some.
-    pub fn open<'b>(&'b self, messages: &'b Messages, message: &'b Message) -> Result<OpenBatch<'b>> {
+    /// Opens the record batch in a message.
+    pub fn open<'b>(&'b self, messages: &'b Messages, message: &'b Message) -> Result<PendingBatch<'b>> {
         let head = message.head.as_ref();
         let rows = head.header_as_record_batch();
         let rows =
             rows.ok_or_else(|| Error::malformed(&messages.site(message.at), "a message without rows"))?;
         let batch = Batch::new(messages, message, rows, &self.dictionaries)?;
         let places = places(self.schema.fields(), batch.variadic(), head.version());
-        Ok(OpenBatch { places: places.ok_or_else(|| batch.damaged())?, batch })
+        Ok(PendingBatch { places: places.ok_or_else(|| batch.damaged())?, batch })
     }
 }
 
-/// The dictionary that a column's values are in.
-#[allow(deprecated)] // the one way to a number that the format still has
+/// The dictionary id of a column.
+#[allow(deprecated)] // there is no other access to the id in the file
 fn dictionary_of(field: &Field) -> Option<i64> {
     field.dict_id()
 }
 
-/// A batch whose columns were found.
-pub struct OpenBatch<'a> {
+/// A batch whose columns have been located.
+pub struct PendingBatch<'a> {
     batch: Batch<'a>,
     places: Vec<Place<'a>>,
 }
 
-impl OpenBatch<'_> {
+impl PendingBatch<'_> {
     fn place(&self, column: &Named) -> Result<&Place<'_>> {
         let place = self.places.iter().find(|place| column.path_names == place.path);
         place.ok_or_else(|| self.batch.damaged())
     }
 
-    /// The values of a column, one for each row.
+    /// The values of a column, one per row.
     pub fn values(&self, column: &Named) -> Result<Vec<Value>> {
         let place = self.place(column)?;
         let array = self.batch.array(place)?;
@@ -121,7 +120,7 @@ impl OpenBatch<'_> {
         Ok(found)
     }
 
-    /// Where the bytes of each row lie.
+    /// Where the bytes of each row are stored.
     pub fn spots(&self, column: &Named) -> Result<Vec<Spot>> {
         let (batch, place) = (&self.batch, self.place(column)?);
         let (rows, _) = batch.node(place.node)?;
@@ -153,7 +152,7 @@ impl OpenBatch<'_> {
         Ok(found)
     }
 
-    /// Where rows begin, and where the last one ends.
+    /// The start offset of each row, and the end offset of the last one.
     fn offsets<const N: usize>(
         &self,
         place: &Place,
@@ -203,7 +202,7 @@ impl OpenBatch<'_> {
     }
 }
 
-/// Rows as they lie in a message.
+/// A record batch as stored in a message.
 struct Batch<'a> {
     messages: &'a Messages,
     body: (u64, u64),
@@ -212,7 +211,7 @@ struct Batch<'a> {
     site: Site,
 }
 
-/// Which rows have a value; all, where it is not said.
+/// Which rows have a value; `None` means all of them.
 struct Validity(Option<Buffer>);
 
 impl Validity {
@@ -277,7 +276,7 @@ impl<'a> Batch<'a> {
         Ok((len, missing))
     }
 
-    /// First byte in the file, and length, of a buffer.
+    /// Offset in the file, and length, of a buffer.
     fn stretch(&self, number: usize) -> Result<(u64, u64)> {
         let buffers = self.data.buffers().filter(|buffers| number < buffers.len());
         let buffer = buffers.ok_or_else(|| self.damaged())?.get(number);
@@ -297,13 +296,13 @@ impl<'a> Batch<'a> {
         self.messages.bytes(offset, len)
     }
 
-    /// Which rows of a node have a value, by its first buffer.
+    /// Which rows of a node have a value, from its validity bitmap.
     fn there(&self, (node, buffer): (usize, usize)) -> Result<Validity> {
         let (_, missing) = self.node(node)?;
         Ok(Validity(if missing > 0 { Some(self.bytes(buffer)?) } else { None }))
     }
 
-    /// A column of one of the types that are read.
+    /// A column of a supported type.
     fn array(&self, place: &Place) -> Result<ArrayRef> {
         let mut at = (place.node, place.buffer);
         let own = place.field.data_type();
@@ -314,12 +313,12 @@ impl<'a> Batch<'a> {
         Ok(make_array(data))
     }
 
-    /// The same, or nothing for another type. `at`: the numbers of the node and of the buffer that come next.
+    /// The data of a field, or `None` for an unsupported type. `at` is the next node and the next buffer.
     fn data_of(&self, field: &Field, buffers: usize, at: &mut (usize, usize)) -> Result<Option<ArrayData>> {
         let (number, first) = *at;
         let (len, missing) = self.node(number)?;
-        // Of what has no buffers the file's length says nothing.
-        Limits::check(&self.site, "values of a column in a batch", len as u64, crate::tabular::MOST_ROWS)?;
+        // A type without buffers has a length that the file size does not bound.
+        Limits::check(&self.site, "values of a column in a batch", len as u64, crate::tabular::MAX_ROWS)?;
         let kind = field.data_type();
         let (own, inside) = match kind {
             DataType::Null => (0, None),
@@ -341,7 +340,7 @@ impl<'a> Batch<'a> {
             builder = builder.add_buffer(self.bytes(number)?);
         }
         if let Some(field) = inside {
-            let views = matches!(field.data_type(), DataType::Utf8View); // would need a count of their own
+            let views = matches!(field.data_type(), DataType::Utf8View); // these need a buffer count
             let Some(data) = (if views { None } else { self.data_of(field, 0, at)? }) else {
                 return Ok(None);
             };
@@ -351,7 +350,7 @@ impl<'a> Batch<'a> {
             let held = self.dictionaries.get(&id);
             builder = builder.add_child_data(match held {
                 Some(names) => names.to_data(),
-                None => ArrayData::new_empty(kind), // where all are missing there may be none
+                None => ArrayData::new_empty(kind), // the dictionary may be absent if all rows are missing
             });
         }
         guarded(&self.site, || builder.align_buffers(true).build()).map(Some)

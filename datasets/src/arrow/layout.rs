@@ -1,26 +1,25 @@
-//! In: the types of a table's columns. Out: which of a batch's nodes and buffers are whose.
+//! Assigns the nodes and buffers of a record batch to the columns of a schema.
 //! A batch lists them without names, depth first: <https://arrow.apache.org/docs/format/Columnar.html>.
-//! Never: looks at values.
 
 use arrow_ipc::MetadataVersion;
 use arrow_schema::{DataType, Field, Fields, UnionMode};
 
-/// Where a column lies in a batch's lists.
+/// The nodes and buffers of a column in a record batch.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
-    /// The names that lead to it.
+    /// The path of names.
     pub path: Vec<&'a str>,
     pub field: &'a Field,
-    /// Number of its node and of its first buffer, and how many buffers are its own.
+    /// Index of its node and of its first buffer, and its number of buffers without those of nested fields.
     pub node: usize,
     pub buffer: usize,
     pub buffers: usize,
-    /// The structs that it is in: their nodes and first buffers.
+    /// The structs that contain it: their nodes and first buffers.
     pub above: Vec<(usize, usize)>,
 }
 
-/// All columns, and fields of structs, in the order of the lists. `variadic`: how many buffers of values the columns of views
-/// have. `None` where a batch does not say so of all.
+/// All columns and fields of structs, in the order of the batch. `variadic` are the buffer counts of the view
+/// columns. `None` if the batch does not have a count for each of them.
 pub fn places<'a>(
     fields: &'a Fields,
     variadic: impl Iterator<Item = i64>,
@@ -58,7 +57,7 @@ impl<'a, V: Iterator<Item = i64>> Walk<'a, V> {
         }
     }
 
-    /// Counts a field and all that is inside it.
+    /// Counts the nodes and buffers of a field and all that it contains.
     fn whole(&mut self, field: &'a Field) -> Option<()> {
         let buffers = self.own(field.data_type())?;
         (self.node, self.buffer) = (self.node + 1, self.buffer.checked_add(buffers)?);
@@ -80,7 +79,7 @@ impl<'a, V: Iterator<Item = i64>> Walk<'a, V> {
         }
     }
 
-    /// How many buffers a type has, without those of what is inside it.
+    /// Number of buffers of a type, without those of nested fields.
     fn own(&mut self, kind: &DataType) -> Option<usize> {
         Some(match kind {
             DataType::Null | DataType::RunEndEncoded(..) => 0,
@@ -91,10 +90,10 @@ impl<'a, V: Iterator<Item = i64>> Walk<'a, V> {
                 usize::try_from(self.variadic.next()?).ok()?.checked_add(2)?
             }
             DataType::Union(_, mode) => {
-                // Until version 4 with a map of what is there.
+                // Up to metadata version 4, a union also has a validity bitmap.
                 usize::from(self.version < MetadataVersion::V5) + 1 + usize::from(*mode == UnionMode::Dense)
             }
-            _ => 2, // what is there, and values or indices
+            _ => 2, // validity, and values or indices
         })
     }
 }

@@ -1,6 +1,6 @@
-//! In: an Arrow file or stream. Out: what its columns are, and its messages in their order, each with the place of its body.
-//! A stream begins with its columns; a file ends with them and a list of its messages.
-//! Never: reads a body unasked, or believes a length beyond its cap or the file's end.
+//! Reads the schema of an Arrow IPC file or stream, and its messages in order with the ranges of their
+//! bodies. A stream begins with the schema; a file ends with a footer of the schema and the messages'
+//! offsets. Bodies are read only on request. Lengths are checked before use.
 
 use std::sync::Arc;
 
@@ -14,38 +14,38 @@ use framespool::source::ByteSource;
 
 use super::values::guarded;
 
-/// What a file begins and ends with; a stream does not.
+/// The magic number at both ends of a file; a stream has none.
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// Bytes at the end of a file: how long its list is, and the mark.
+/// Bytes at the end of a file: the length of the footer, and the magic number.
 const TAIL: u64 = 10;
-/// What stands before the length of a message, since Arrow 0.15.
+/// The continuation marker before the length of a message, since Arrow 0.15.
 const GOES_ON: u32 = u32::MAX;
 
-/// Messages of a file, read one after another.
+/// An iterator over the messages of a file or stream.
 pub struct Messages {
     source: Arc<dyn ByteSource>,
     next: Next,
 }
 
-/// Where the next message is.
+/// Where the next message is stored.
 enum Next {
-    /// Here, if the stream does not end here.
+    /// At this offset, unless the stream ends there.
     At(u64),
-    /// Where the file says.
+    /// At the offsets in the footer.
     Listed(std::vec::IntoIter<u64>),
 }
 
 /// One message.
 pub struct Message {
-    /// Where it begins.
+    /// Offset of its first byte.
     pub at: u64,
     pub head: MessageBuffer,
-    /// First byte and length of its body.
+    /// Offset and length of its body.
     pub body: (u64, u64),
 }
 
 impl Messages {
-    /// The messages of a file or stream, and its columns.
+    /// The messages of a file or stream, and its schema.
     pub fn of(source: Arc<dyn ByteSource>) -> Result<(Self, Schema)> {
         let mut messages = Self { source, next: Next::At(0) };
         let mut begin = [0; 8];
@@ -67,7 +67,7 @@ impl Messages {
         Ok((messages, schema))
     }
 
-    /// Reads what a file says at its end.
+    /// Reads the footer of a file.
     fn listed(&mut self) -> Result<Schema> {
         let tail_at = self.source.len().saturating_sub(TAIL);
         let site = self.site(tail_at);
@@ -83,7 +83,7 @@ impl Messages {
         let bytes = self.bytes(begin, len)?;
         let list = arrow_ipc::root_as_footer(&bytes)
             .map_err(|error| Error::malformed(&site, format!("a list of messages that is none: {error}")))?;
-        // Names that are written once come before the rows that mean them.
+        // Dictionaries are read before the record batches that use them.
         let blocks = list.dictionaries().into_iter().chain(list.recordBatches()).flatten();
         let places: Vec<u64> =
             blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX)).collect();
@@ -93,10 +93,10 @@ impl Messages {
         columns(&site, schema)
     }
 
-    /// The next message, if there is one.
+    /// The next message; `None` after the last one.
     pub fn next(&mut self) -> Result<Option<Message>> {
         let at = match &mut self.next {
-            Next::At(at) if *at == self.source.len() => return Ok(None), // a stream may just end
+            Next::At(at) if *at == self.source.len() => return Ok(None), // a stream may end without a marker
             Next::At(at) => *at,
             Next::Listed(places) => match places.next() {
                 Some(at) => at,
@@ -128,7 +128,7 @@ impl Messages {
         Ok(Some(Message { at, head, body }))
     }
 
-    /// A stretch of the file, in memory that is aligned for any type.
+    /// Reads a range of the file into memory that is aligned for any type.
     pub fn bytes(&self, offset: u64, len: u64) -> Result<Buffer> {
         self.check(offset, len)?;
         let mut bytes = MutableBuffer::from_len_zeroed(len as usize);
@@ -136,7 +136,7 @@ impl Messages {
         Ok(bytes.into())
     }
 
-    /// A place in the file, for messages.
+    /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
         Site::file(self.source.name()).with(Place::Byte(offset))
     }

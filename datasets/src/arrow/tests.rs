@@ -1,6 +1,5 @@
-//! In: streams that the library writes, with columns of every kind between the wanted ones.
-//! Out: the values that were written, and where bytes lie.
-//! Never: damages files; tests/python/test_arrow.py does, and reads what pyarrow wrote.
+//! Streams are written by the library, with columns of every type between the wanted ones.
+//! tests/python/test_arrow.py reads damaged files and what pyarrow wrote.
 
 use arrow_array::builder::{BinaryViewBuilder, ListBuilder, MapBuilder, StringBuilder, UInt8Builder};
 use arrow_array::{
@@ -16,7 +15,7 @@ use crate::tests::TempFolder;
 use crate::value::Value;
 use crate::Keys;
 
-/// Values of three rows; the second is missing where that can be.
+/// Values of three rows; the second is missing where the type allows it.
 fn columns() -> Vec<(&'static str, ArrayRef)> {
     let mut tags = ListBuilder::new(ListBuilder::new(StringBuilder::new()));
     let mut map = MapBuilder::new(None, StringBuilder::new(), UInt8Builder::new());
@@ -99,7 +98,7 @@ fn values_are_found_whatever_columns_lie_before_them() {
     let root = TempFolder::new();
     let count = columns().len();
     for turn in 0..count {
-        // Each column is the first, the last, and behind each other one.
+        // Each column comes first, last, and after each other one.
         let order: Vec<usize> = (0..count).map(|n| (n + turn) % count).collect();
         let path = written(&root, &order, turn % 2 == 0);
         for (source, wanted) in [

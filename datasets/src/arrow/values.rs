@@ -1,6 +1,4 @@
-//! In: types of Arrow, and arrays of them. Out: what kind of values a column has, and the values.
-//! Numbers, flags and text are as they are, and lists of them lists.
-//! Never: takes an array of another type.
+//! Maps Arrow types to column kinds, and Arrow arrays to values: numbers, bools, text and lists of them.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -16,19 +14,19 @@ use framespool::error::{Error, Result, Site};
 use crate::tabular::{Kind, Named};
 use crate::value::Value;
 
-/// All columns of a table.
+/// The top-level columns of a schema.
 pub fn top(schema: &Schema) -> Vec<Named> {
     schema.fields().iter().map(|field| Named::top(field.name(), kind(field.data_type()))).collect()
 }
 
-/// What a row has of a column of this type.
+/// The kind of the values of a column of this type.
 fn kind(of: &DataType) -> Kind {
     match of {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Kind::Bytes,
         DataType::Null | DataType::Boolean => Kind::Plain,
         number if number.is_integer() || number.is_floating() => Kind::Plain,
-        // Names that are written once.
+        // Values stored once and referred to by index.
         DataType::Dictionary(_, value) => match kind(value) {
             plain @ (Kind::Text | Kind::Plain) => plain,
             _ => Kind::Other,
@@ -40,7 +38,7 @@ fn kind(of: &DataType) -> Kind {
     }
 }
 
-/// The values of an array, or its type, where that is none of those that are read.
+/// The values of an array, or the first type in it that is not supported.
 pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
     let or_missing = |value: Option<Value>| value.unwrap_or(Value::Missing);
     macro_rules! each {
@@ -95,7 +93,7 @@ fn lists(rows: impl Iterator<Item = Option<ArrayRef>>) -> Result<Vec<Value>, Dat
     .collect()
 }
 
-/// What the library does, and what it says as an error of ours. It gives up on some damage by a panic.
+/// Calls the library and converts its errors. The library panics on some damage, which becomes an error too.
 pub fn guarded<T>(site: &Site, work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| Error::malformed(site, error.to_string())),

@@ -1,6 +1,4 @@
-//! In: templates and times as datasets have them. Out: paths and parts.
-//! Whole datasets are read in tests/python/test_lerobot.py.
-//! Never: needs LeRobot.
+//! Templates and times only; tests/python/test_lerobot.py reads whole datasets.
 
 use super::*;
 

@@ -1,6 +1,4 @@
-//! In: a value that is a `Datum` of Caffe, a message of Protocol Buffers.
-//! Out: where its encoded picture lies, and its label.
-//! Never: reads the picture.
+//! Parses a Caffe `Datum`, a Protocol Buffers message: the range of its encoded image, and its label.
 
 use framespool::error::Result;
 
@@ -8,14 +6,14 @@ use crate::blocks::Blocks;
 use crate::proto::{Fields, Stretch, Value};
 use crate::NO_LABEL;
 
-/// Numbers of a Datum's fields.
+/// Field numbers of a Datum.
 const DATA: u64 = 4;
 const LABEL: u64 = 5;
 const FLOATS: u64 = 6;
 const ENCODED: u64 = 7;
 
-/// First byte and length of the picture, and the label; or what is wrong with the Datum. What is no Datum at all is an error
-/// of the file.
+/// Offset and length of the image, and the label; or why the Datum cannot be used. A value that is not a
+/// valid Protocol Buffers message is the outer `Err`.
 #[allow(clippy::type_complexity)]
 pub fn datum(blocks: &mut Blocks, value: Stretch) -> Result<Result<(u64, u64, i64), String>> {
     let (mut data, mut label, mut floats, mut encoded) = (None, NO_LABEL, false, false);
@@ -23,7 +21,7 @@ pub fn datum(blocks: &mut Blocks, value: Stretch) -> Result<Result<(u64, u64, i6
     while let Some(field) = fields.next(blocks)? {
         match field {
             (DATA, Value::Bytes(stretch)) => data = Some(stretch),
-            // 32 bits with a sign, which are written as 64.
+            // An int32, which is encoded as a sign-extended 64-bit varint.
             (LABEL, Value::Number(number)) => label = i64::from(number as i32),
             (FLOATS, _) => floats = true,
             (ENCODED, Value::Number(flag)) => encoded = flag != 0,

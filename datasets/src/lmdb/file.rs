@@ -1,6 +1,6 @@
-//! In: a file in which LMDB keeps its pages. Out: the roots of its trees, and single pages.
-//! A page is taken for one only where it says the number that it lies at.
-//! Never: maps the file: what is missing or damaged is an error of one read, not the end of the process.
+//! Opens an LMDB file and reads its meta pages and single pages.
+//! A page is accepted only if it contains its own page number. The file is read and not mapped, so that
+//! missing data is an error of one read and does not crash the process.
 
 use std::path::Path;
 
@@ -9,38 +9,38 @@ use framespool::error::{Error, Result};
 use super::page::{little, Page};
 use crate::blocks::Blocks;
 
-/// First bytes of what a meta page says, and its version.
+/// The magic number of a meta page, and the format version.
 const MAGIC: u32 = 0xbeef_c0de;
 const VERSION: u32 = 1;
-/// Bytes in front of what a page says, where numbers of pages have 64 bits and where they have 32.
+/// Size of a page header with 64-bit page numbers, and with 32-bit ones.
 pub const PAGE_HEAD: usize = 16;
 const PAGE_HEAD_32: usize = 12;
 /// Bytes of a meta page that are read.
 const META: usize = 152;
-/// Bytes of what is said of a tree.
+/// Size of a tree record (`MDB_db`).
 pub const TREE: usize = 48;
-/// Flag of a meta page.
+/// Page flag of a meta page.
 const IS_META: u64 = 0x08;
-/// Deepest tree that LMDB makes.
+/// Maximum depth of a tree in LMDB.
 const DEEPEST: u16 = 32;
-/// The root of a tree that holds nothing.
+/// The root page number of an empty tree.
 const NO_PAGE: u64 = u64::MAX;
 
-/// What a file says of one of its trees.
+/// The record of a tree (`MDB_db`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     pub flags: u16,
-    /// Levels, the leaves' among them.
+    /// Number of levels, including the leaves.
     pub depth: u16,
-    /// Pages of branches and leaves.
+    /// Number of branch and leaf pages.
     pub pages: u64,
     pub entries: u64,
-    /// `None` where it holds nothing.
+    /// `None` for an empty tree.
     pub root: Option<u64>,
 }
 
 impl Tree {
-    /// What stands in 48 bytes; `end` is one past the last page in use.
+    /// Parses a tree record; `end` is one past the last page in use.
     pub fn parse(bytes: &[u8; TREE], end: u64) -> Result<Self, String> {
         let number = |at: usize| little(&bytes[at..at + 8]);
         let (flags, depth) = (little(&bytes[4..6]) as u16, little(&bytes[6..8]) as u16);
@@ -60,17 +60,17 @@ impl Tree {
     }
 }
 
-/// A file of pages.
+/// An open LMDB file.
 pub struct LmdbFile {
     pub blocks: Blocks,
     pub page_bytes: u64,
     /// One past the number of the last page in use.
     pub end: u64,
-    /// The tree without a name, in which those with names are listed.
+    /// The unnamed tree, which also lists the named trees.
     pub main: Tree,
 }
 
-/// What a meta page says.
+/// The contents of a meta page.
 struct Meta {
     page_bytes: u64,
     main: [u8; TREE],
@@ -80,7 +80,7 @@ struct Meta {
 
 impl LmdbFile {
     /// # Errors
-    /// `Malformed` for what LMDB did not write, `Unsupported` for what it wrote in another format, `Truncated`.
+    /// `Malformed` for a file that LMDB did not write, `Unsupported` for its other formats, `Truncated`.
     pub fn open(path: &Path) -> Result<Self> {
         let mut blocks = Blocks::open(path)?;
         let first = meta(&mut blocks, 0)?;
@@ -99,12 +99,12 @@ impl LmdbFile {
         Ok(Self { blocks, page_bytes: newer.page_bytes, end: newer.end, main })
     }
 
-    /// First byte of a page.
+    /// Offset of a page.
     pub fn place(&self, page: u64) -> u64 {
         page.saturating_mul(self.page_bytes)
     }
 
-    /// A page of a tree.
+    /// Reads a page of a tree.
     pub fn page(&mut self, number: u64) -> Result<Page> {
         let at = self.place(number);
         let page = Page::parse(self.blocks.get(at, self.page_bytes as usize)?);
@@ -116,7 +116,7 @@ impl LmdbFile {
     }
 }
 
-/// The meta page at a place.
+/// Reads the meta page at an offset.
 fn meta(blocks: &mut Blocks, at: u64) -> Result<Meta> {
     let bytes: [u8; META] = blocks.array(at)?;
     let number = |from: usize, len: usize| little(&bytes[from..from + len]);
@@ -140,7 +140,7 @@ fn meta(blocks: &mut Blocks, at: u64) -> Result<Meta> {
         );
         return Err(Error::Unsupported { site: blocks.site(at), what });
     }
-    // The tree of free pages is the first one; the size of pages stands where other trees have nothing.
+    // The record of the free-page tree comes first, and its unused padding field holds the page size.
     let page_bytes = number(40, 4);
     if !(512..=32768).contains(&page_bytes) || !page_bytes.is_power_of_two() || number(10, 2) & IS_META == 0 {
         return Err(blocks.damaged(at, format!("is no meta page of LMDB: pages of {page_bytes} bytes")));

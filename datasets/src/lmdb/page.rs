@@ -1,22 +1,22 @@
-//! In: the bytes of one page of a tree. Out: its nodes: keys with what they lead to.
-//! Layout: a head of 16 bytes, the places of the nodes in the order of their keys, free space, the nodes.
-//! Never: believes a place or a length that leads out of the page.
+//! Parses a branch or leaf page of an LMDB tree into its nodes: keys and what they refer to.
+//! Layout: a 16-byte header, the offsets of the nodes in key order, free space, the nodes.
+//! An offset or length that exceeds the page is an error.
 
 use super::file::{PAGE_HEAD, TREE};
 
-/// Flags of pages.
+/// Page flags.
 const BRANCH: u16 = 0x01;
 const LEAF: u16 = 0x02;
 const OVERFLOW: u16 = 0x04;
 const FIXED: u16 = 0x20;
-/// Flags of nodes.
+/// Node flags.
 const ON_PAGES: u16 = 0x01;
 const TREE_BELOW: u16 = 0x02;
 const DUPLICATES: u16 = 0x04;
-/// Bytes of a node before its key.
+/// Size of a node header, which precedes the key.
 const NODE_HEAD: usize = 8;
 
-/// What a page is.
+/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Branch,
@@ -29,19 +29,19 @@ pub struct Page {
     pub kind: Kind,
     bytes: Vec<u8>,
     nodes: usize,
-    /// Where nodes begin.
+    /// Start offset of the nodes.
     upper: usize,
 }
 
-/// What a key of a leaf leads to.
+/// What a key in a leaf refers to.
 pub enum Held {
-    /// A value, in the page itself: its first byte there, and how long it is.
+    /// A value in the page itself: its offset in the page, and its length.
     Here(usize, u64),
-    /// A value on pages of its own, from this one on.
+    /// A value on overflow pages: the first page number, and its length.
     OnPages(u64, u64),
-    /// A tree with a name.
+    /// The record of a named tree.
     Tree([u8; TREE]),
-    /// Several values.
+    /// Several values (`MDB_DUPSORT`).
     Several,
 }
 
@@ -61,12 +61,12 @@ impl Page {
         Ok(Self { number, kind, bytes: bytes.to_vec(), nodes: (lower - PAGE_HEAD) / 2, upper })
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes
     }
 
-    /// First byte of a node in the page, its key, and where that ends.
+    /// The offset of a node in the page, its key, and the end of the key.
     fn node(&self, number: usize) -> Result<(usize, &[u8], usize), String> {
         let place = PAGE_HEAD + 2 * number;
         let at = little(&self.bytes[place..place + 2]) as usize;
@@ -79,13 +79,13 @@ impl Page {
         Ok((at, key, end))
     }
 
-    /// The page below a node of a branch.
+    /// The child page of a node in a branch.
     pub fn below(&self, number: usize) -> Result<u64, String> {
         let (at, ..) = self.node(number)?;
         Ok(little(&self.bytes[at..at + 6]))
     }
 
-    /// Key of a leaf's node, and what it leads to.
+    /// The key of a node in a leaf, and what it refers to.
     pub fn entry(&self, number: usize) -> Result<(&[u8], Held), String> {
         let (at, key, begin) = self.node(number)?;
         let len = little(&self.bytes[at..at + 4]);
@@ -111,13 +111,14 @@ impl Page {
     }
 }
 
-/// Whether the head of a page says that it is the first of some that hold one value; and of how many.
+/// If the header is that of the overflow page `number`, the first one of a value: the number of its overflow
+/// pages.
 pub fn overflow(head: &[u8; PAGE_HEAD], number: u64) -> Option<u64> {
     let flags = little(&head[10..12]) as u16;
     (little(&head[..8]) == number && flags & OVERFLOW != 0).then(|| little(&head[12..16]))
 }
 
-/// A number of up to eight bytes, the lowest first.
+/// A little-endian number of up to eight bytes.
 pub fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }

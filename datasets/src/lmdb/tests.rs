@@ -1,6 +1,5 @@
-//! In: databases written here page by page, sound ones and such as LMDB would not write.
-//! Out: their values, or errors with the page's byte.
-//! Never: needs LMDB; tests/python/test_lmdb.py reads what LMDB itself wrote.
+//! Databases are written here page by page, both valid and damaged; tests/python/test_lmdb.py reads what LMDB
+//! wrote.
 
 use super::*;
 use crate::tests::TempFolder;
@@ -16,7 +15,7 @@ fn page(number: u64, flags: u16, lower: u16, upper: u16) -> Vec<u8> {
     bytes
 }
 
-/// A branch (pages below) or a leaf (values) with these keys.
+/// A branch (child pages) or a leaf (values) with these keys.
 fn tree_page(number: u64, nodes: &[(&str, Node)]) -> Vec<u8> {
     let leaf = !matches!(nodes.first(), Some((_, Node::Below(_))));
     let (mut bytes, mut upper) =
@@ -46,7 +45,7 @@ enum Node {
     Long(u64, u32),
 }
 
-/// A meta page: flags, levels, pages, entries and root of the main tree, the last page and the transaction.
+/// A meta page: flags, depth, pages, entries and root of the main tree, the last page and the transaction.
 fn meta(
     number: u64,
     depth: u16,
@@ -70,7 +69,7 @@ fn meta(
     bytes
 }
 
-/// A file of two levels: a branch on page 2 over these pages, which begin at 3.
+/// A file with two levels: a branch on page 2 over these pages, which begin at 3.
 fn file(below: &[(&str, Node)], pages: &[Vec<u8>], entries: u64) -> Vec<u8> {
     let last = 2 + pages.len() as u64;
     let mut bytes = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
@@ -112,7 +111,7 @@ fn values_lie_in_leaves_and_on_pages_of_their_own() {
         assert_eq!((last.offset, last.len, last.name.as_deref()), (5 * PAGE as u64 + 16, 600, Some("d")));
         assert_eq!(packed.entries.len(), 4);
     }
-    // The number of pages that follow is only looked at when it is asked for.
+    // The number of overflow pages is checked only on request.
     let mut short = bytes.clone();
     short[5 * PAGE + 12] = 1;
     assert!(read(&short, false, OnError::Raise).is_ok());
@@ -150,7 +149,7 @@ fn what_leads_astray_is_told_by_its_page_and_the_rest_is_read() {
 
 #[test]
 fn circles_end_and_what_is_used_twice_is_told() {
-    // Every node leads to the page above: without a bound this would be 30 levels of 20 pages each.
+    // Every node refers to the page above it: without a bound this would be 30 levels of 20 pages each.
     let names: Vec<String> = (0..20).map(|n| format!("{n:02}")).collect();
     let around: Vec<(&str, Node)> = names.iter().map(|name| (name.as_str(), Node::Below(2))).collect();
     let mut bytes = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
@@ -161,14 +160,14 @@ fn circles_end_and_what_is_used_twice_is_told() {
     let error = read(&bytes, false, OnError::Skip).unwrap_err().to_string();
     assert!(error.contains("nothing to load") && error.contains("(32 left out"), "{error}");
     assert!(begun.elapsed().as_secs() < 5);
-    // It may say that it has a million million pages: those count that are there.
+    // The file may claim 10^12 pages; the limit is the number of pages that it contains.
     let mut more = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
     more.extend(meta(1, 30, 1 << 40, 9, 2, 1 << 40, 2));
     more.extend(tree_page(2, &around));
     let error = read(&more, false, OnError::Skip).unwrap_err().to_string();
     assert!(error.contains("nothing to load") && error.contains("in circles"), "{error}");
     assert!(begun.elapsed().as_secs() < 5);
-    // Two values on the same pages, and fewer entries than are said to be there.
+    // Two values on the same pages, and fewer entries than the tree record claims.
     let twice = tree_page(4, &[("c", Node::Long(5, 600)), ("d", Node::Long(6, 100))]);
     let pages = [leaf(3, "a", "b"), twice, page(5, 4, 2, 0), vec![0; PAGE]];
     let below = [("", Node::Below(3)), ("c", Node::Below(4))];

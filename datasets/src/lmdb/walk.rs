@@ -1,6 +1,6 @@
-//! In: a tree of an LMDB file. Out: its keys in their order, and where the value of each lies.
-//! What is damaged is told with its page, and the pages beside it are read on, if the caller likes.
-//! Never: visits more pages than the file has, whatever leads where.
+//! Walks a tree of an LMDB file and returns its keys in order, with the byte range of each value.
+//! Errors name the damaged page, and the caller decides whether the walk continues with the other pages.
+//! Visits at most as many pages as the file has, even if pages refer to each other in a cycle.
 
 use std::cmp::Ordering;
 
@@ -10,28 +10,28 @@ use super::file::{LmdbFile, Tree, PAGE_HEAD, TREE};
 use super::page::{little, overflow, Held, Kind, Page};
 use crate::packed::Watch;
 
-/// Flags of trees.
+/// Tree flags.
 const REVERSE_KEYS: u16 = 0x02;
 const SEVERAL_VALUES: u16 = 0x04;
 const INTEGER_KEYS: u16 = 0x08;
 
-/// What a key has.
+/// What a key refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A value, in one piece.
+    /// A value, stored contiguously.
     Value { offset: u64, len: u64 },
-    /// It is the name of a tree.
+    /// The record of a named tree.
     Tree([u8; TREE]),
 }
 
-/// A key and what it has.
+/// A key and what it refers to.
 pub struct Item {
     pub key: Vec<u8>,
     pub found: Found,
 }
 
 impl Tree {
-    /// Whether keys are numbers of this machine's kind, which sort as such.
+    /// Whether keys are native integers, which sort by value.
     pub fn has_integer_keys(&self) -> bool {
         self.flags & INTEGER_KEYS != 0
     }
@@ -39,7 +39,7 @@ impl Tree {
     fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
         match self.flags {
             flags if flags & INTEGER_KEYS != 0 => one.len().cmp(&other.len()).then_with(|| {
-                one.iter().rev().cmp(other.iter().rev()) // the lowest byte first
+                one.iter().rev().cmp(other.iter().rev()) // little-endian: compare from the highest byte
             }),
             flags if flags & REVERSE_KEYS != 0 => one.iter().rev().cmp(other.iter().rev()),
             _ => one.cmp(other),
@@ -47,8 +47,9 @@ impl Tree {
     }
 }
 
-/// Reads the items of a tree; `check` holds the first page of values that have pages of their own against what leads
-/// there. `fail` decides what becomes of an error: if it has none, what the error does not concern is read on.
+/// Reads the items of a tree. `check` also compares the first overflow page of each long value with the node
+/// that refers to it. `fail` handles each error: if it returns `Ok`, the walk continues with what the error
+/// does not affect.
 pub fn walk(
     file: &mut LmdbFile,
     tree: &Tree,
@@ -63,14 +64,14 @@ pub fn walk(
         });
     }
     let Some(root) = tree.root else { return Ok(Vec::new()) };
-    // What is used by whom: pages of the tree, and those of long values. No page may be used twice.
+    // Page ranges in use, of the tree and of overflow values. No page may be used twice.
     let mut used: Vec<(u64, u64)> = Vec::new();
     let mut items: Vec<Item> = Vec::new();
     let mut intact = true;
-    // Pages that the file has: it may say that it has far more.
+    // Number of pages that the file contains; its meta page may claim far more.
     let there = file.end.min(file.blocks.len().div_ceil(file.page_bytes));
     let mut visits = 0;
-    // Branches from the root down, each with the node that is next. Leaves are all at the same depth.
+    // Branches from the root down, each with the index of its next node. All leaves are at the same depth.
     let mut path: Vec<(Page, usize)> = Vec::new();
     let mut next = Some(root);
     loop {
@@ -119,7 +120,7 @@ pub fn walk(
             }
         }
     }
-    // What was damaged was told; else the whole must be what is said of it.
+    // If damage was reported, totals cannot match; otherwise check them against the tree record.
     if intact {
         if items.len() as u64 != tree.entries {
             let reason = format!("a database of {} entries has {} here", tree.entries, items.len());
@@ -134,7 +135,7 @@ pub fn walk(
     Ok(items)
 }
 
-/// The items of a leaf; none where one of them is damaged.
+/// Appends the items of a leaf, or none if one of them is damaged.
 fn leaf_items(
     file: &mut LmdbFile,
     tree: &Tree,
@@ -179,7 +180,7 @@ fn leaf_items(
     read
 }
 
-/// Where a value on pages of its own lies, and how many these are.
+/// The offset of a value on overflow pages, and the number of these pages.
 fn on_pages(file: &mut LmdbFile, first: u64, len: u64, check: bool) -> Result<(u64, u64)> {
     let place = file.place(first);
     let offset = place.saturating_add(PAGE_HEAD as u64);
@@ -199,7 +200,7 @@ fn on_pages(file: &mut LmdbFile, first: u64, len: u64, check: bool) -> Result<(u
     Ok((offset, pages))
 }
 
-/// A key as a number, where the tree's keys are numbers.
+/// A key as an integer, for a tree with integer keys.
 pub fn integer(key: &[u8]) -> Option<u64> {
     (key.len() <= 8).then(|| little(key))
 }

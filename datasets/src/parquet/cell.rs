@@ -1,6 +1,6 @@
-//! In: a Parquet file, a column of byte strings and a row. Out: the bytes in it, which lie packed in a page with their neighbours.
-//! Pages that were unpacked are kept up to a budget, since neighbours are mostly wanted one after another.
-//! Never: keeps a file open, or takes a file that changed for what it was.
+//! Reads one cell of a byte-array column of a Parquet file, whose page has to be decoded.
+//! Decoded pages are cached up to a budget, since adjacent rows are usually read one after another.
+//! Holds no file open between reads, and detects a file that has changed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,35 +16,35 @@ use super::column::{number_of, Chunk};
 use super::file::{Disk, ParquetFile};
 use super::pages::PageAt;
 use crate::blocks::Blocks;
-use crate::tabular::MOST_ROWS;
+use crate::tabular::MAX_ROWS;
 
-/// Bytes of unpacked pages that are kept.
+/// Size limit of the cached pages, in bytes.
 const KEPT_BYTES: usize = 256 << 20;
 
-/// Files whose cells are wanted, and pages of them.
+/// The files whose cells are read, and their cached pages.
 #[derive(Default)]
 pub struct Tables {
     files: Mutex<HashMap<PathBuf, Arc<Table>>>,
     pages: Arc<Pages>,
 }
 
-/// A file, and what is known of it.
+/// A file and its cached metadata.
 struct Table {
     path: Arc<Path>,
     known: Mutex<Option<Arc<Known>>>,
     pages: Arc<Pages>,
 }
 
-/// A state of a file.
+/// The metadata of one version of a file.
 struct Known {
     identity: Identity,
     metadata: Arc<ParquetMetaData>,
-    /// By group and column.
+    /// By row group and column.
     chunks: Mutex<HashMap<(usize, usize), Arc<Chunk>>>,
 }
 
 impl Tables {
-    /// The bytes in a row of a column, by the path of its names.
+    /// An opener for the bytes in a row of a column, which is given as its path of names.
     pub fn cell(&self, file: &Path, column: Arc<str>, row: u64) -> Arc<dyn Opener> {
         let mut files = lock(&self.files);
         let table = files.entry(file.to_owned()).or_insert_with(|| {
@@ -55,7 +55,7 @@ impl Tables {
 }
 
 impl Table {
-    /// What is known of the file, if it is still as it was, and else what it says now.
+    /// The cached metadata if the file is unchanged, otherwise the metadata read again.
     fn state(&self, source: Arc<dyn ByteSource>) -> Result<(ParquetFile, Arc<Known>)> {
         let mut known = lock(&self.known);
         if let Some(known) = known.as_ref().filter(|known| known.identity == source.identity()) {
@@ -75,7 +75,7 @@ impl Known {
         if let Some(chunk) = lock(&self.chunks).get(&(group, column)) {
             return Ok(chunk.clone());
         }
-        // Of the file as it was opened: by its path it might be another one by now.
+        // Uses the file that is already open: the path may refer to another file by now.
         let mut blocks = Blocks::of(file.disk.0.clone());
         let chunk = Chunk::open(file, &mut blocks, group, column, &|| Ok(()))?;
         Ok(lock(&self.chunks).entry((group, column)).or_insert(Arc::new(chunk)).clone())
@@ -132,14 +132,15 @@ impl Opener for Cell {
     }
 }
 
-/// What stands for the first byte of a cell, which no other cell of its file has, nor anything that lies in it: rows are fewer
-/// than [`MOST_ROWS`], columns than a footer has bytes.
+/// A value that serves as the offset of a cell in its identity. It differs for all cells of a file, and from
+/// the offset of any range stored in the file: rows are fewer than [`MAX_ROWS`], and columns fewer than a
+/// footer has bytes.
 fn place_of(column: usize, row: u64) -> u64 {
-    const ROWS: u32 = 64 - MOST_ROWS.leading_zeros();
+    const ROWS: u32 = 64 - MAX_ROWS.leading_zeros();
     1 << 63 | (column as u64) << ROWS | row
 }
 
-/// Bytes as the crate holds them: a part of a page, which lives as long.
+/// Bytes as the crate stores them: a slice of a page, which it keeps alive.
 struct Held(ByteArray);
 
 impl AsRef<[u8]> for Held {
@@ -148,7 +149,8 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// The bytes of a cell. They are the same wherever they were unpacked to, and so is their index.
+/// The bytes of a cell. Their identity does not depend on where they are decoded to, and neither does their
+/// video index.
 struct Opened {
     bytes: MemorySource,
     identity: Identity,
@@ -172,13 +174,13 @@ impl ByteSource for Opened {
     }
 }
 
-/// Unpacked pages, the ones used last at the end.
+/// Decoded pages, the most recently used one last.
 #[derive(Default)]
 struct Pages(Mutex<Vec<(Key, Arc<Slot>)>>);
 
-/// State of a file, and first byte of a page.
+/// Identity of a file, and offset of a page.
 type Key = (Identity, u64);
-/// A page, once whoever came first has unpacked it.
+/// A page, once the first thread that needs it has decoded it.
 type Slot = Mutex<Option<Page>>;
 
 impl Pages {
@@ -204,12 +206,14 @@ impl Pages {
         Ok(page)
     }
 
-    /// Gives up the pages that were used first, all but the last one, until the rest is within the budget.
+    /// Drops the least recently used pages until the others are within the budget. The last page is always
+    /// kept.
     fn shrink(&self) {
         let mut kept = lock(&self.0);
         let mut bytes = 0;
         let fits = kept.iter().rev().take_while(|(_, slot)| {
-            // A page that is being unpacked is not known yet; whoever does it will count it.
+            // The size of a page that is being decoded is unknown; the thread that decodes it calls `shrink`
+            // afterwards.
             let more = slot.try_lock().ok().and_then(|page| page.as_ref().map(|page| page.buffer().len()));
             let first = bytes == 0;
             bytes += more.unwrap_or(0);

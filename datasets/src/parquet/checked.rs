@@ -1,6 +1,6 @@
-//! In: a column of a Parquet file. Out: its pages, unpacked by the crate, once they were held against what they say of themselves.
-//! The crate makes room for as many values as a page names, and for whatever comes out of gzip: here both have their bounds.
-//! Never: hands on a page whose bytes cannot hold the values that it is said to have.
+//! Wraps the crate's page reader and checks each decompressed page before its values are decoded.
+//! The crate allocates for as many values as a page header names, and gzip output of any size; here both are
+//! bounded.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -23,22 +23,22 @@ use parquet::schema::types::{ColumnDescPtr, Type};
 use super::delta::Lengths;
 use super::file::{Disk, ParquetFile};
 use super::pages::{Holds, PageAt, LARGEST_PAGE};
-use crate::tabular::MOST_ROWS;
+use crate::tabular::MAX_ROWS;
 
-/// How much LZ4 can grow at most.
+/// Maximum expansion factor of LZ4.
 const LZ4_GROWS: u64 = 255;
 
-/// The pages of a column, or of a part of one.
+/// The pages of a column, or some of them.
 pub struct Checked {
     pages: SerializedPageReader<Disk>,
     column: ColumnDescPtr,
-    /// How many bytes each page that is left is said to have, where gzip is undone here.
+    /// Uncompressed sizes of the remaining pages according to their headers, if gzip is decompressed here.
     gzip: Option<VecDeque<u64>>,
     site: Site,
 }
 
 impl Checked {
-    /// `pages`: what their heads say.
+    /// `pages` are the parsed page headers.
     pub fn open(
         file: &ParquetFile,
         chunk: &ColumnChunkMetaData,
@@ -53,7 +53,8 @@ impl Checked {
             plain = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
             read = &plain;
         }
-        // What LZ4 was before the format said how is unpacked without a bound; so much of it is within ours.
+        // The crate decompresses the old, framed LZ4 variant without a bound; pages this small stay within
+        // ours.
         let old = read_ones().all(|page| page.stored <= LARGEST_PAGE / LZ4_GROWS);
         let how = Arc::new(ReaderProperties::builder().set_backward_compatible_lz4(old).build());
         let disk = Arc::new(file.disk.clone());
@@ -107,11 +108,11 @@ impl PageReader for Checked {
     }
 }
 
-/// A group of rows, whose columns are read in this way.
+/// A row group whose columns are read through [`Checked`].
 pub struct Group<'a> {
     pub file: &'a ParquetFile,
     pub meta: &'a RowGroupMetaData,
-    /// What the heads of each column's pages say.
+    /// The page headers of each column.
     pub pages: Vec<Vec<PageAt>>,
 }
 
@@ -138,7 +139,7 @@ impl RowGroupReader for Group<'_> {
     }
 }
 
-/// A page whose bytes are as gzip made them, without that; there are to be at most so many.
+/// Decompresses a gzip page to at most `most` bytes.
 fn unzipped(mut page: Page, most: u64) -> Result<Page, String> {
     let unzip = |buf: Bytes, levels: u32| {
         let levels = levels as usize;
@@ -166,7 +167,7 @@ fn unzipped(mut page: Page, most: u64) -> Result<Page, String> {
     Ok(page)
 }
 
-/// An error where the crate would make room for more than the page's bytes can hold.
+/// Returns an error if the crate would allocate for more values than the bytes of the page can contain.
 fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     if let Page::DictionaryPage { buf, num_values, .. } = page {
         let least = match column.physical_type() {
@@ -186,8 +187,8 @@ fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
         return Ok(());
     }
     let count = u64::from(page.num_values());
-    if count > MOST_ROWS {
-        return Err(format!("{count} values, and at most {MOST_ROWS} are read"));
+    if count > MAX_ROWS {
+        return Err(format!("{count} values, and at most {MAX_ROWS} are read"));
     }
     let bytes = values(page, column)?;
     let mut before = Lengths { count, sum: 0, end: 0 };
@@ -203,7 +204,7 @@ fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     if lengths.sum > held {
         return Err(format!("values of {} bytes in {held}", lengths.sum));
     }
-    // What a value has of the one before it is in the page once, and is copied for each.
+    // The shared prefixes of DELTA_BYTE_ARRAY are stored once and copied for each value.
     let whole = before.sum + lengths.sum;
     if whole > LARGEST_PAGE {
         return Err(format!("values of {whole} bytes, and at most {LARGEST_PAGE} are read"));
@@ -211,7 +212,7 @@ fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     Ok(())
 }
 
-/// The bytes of a page behind its levels.
+/// The bytes of a page after its levels.
 fn values<'a>(page: &'a Page, column: &ColumnDescPtr) -> Result<&'a [u8], String> {
     let short = || "levels that go beyond its end".to_owned();
     match page {
@@ -229,7 +230,7 @@ fn values<'a>(page: &'a Page, column: &ColumnDescPtr) -> Result<&'a [u8], String
                             rest.split_off(..4).and_then(|len| len.try_into().ok()).ok_or_else(short)?;
                         u64::from(u32::from_le_bytes(len))
                     }
-                    // The only other one, bit by bit.
+                    // The only other encoding is BIT_PACKED.
                     _ => (u64::from(*num_values) * u64::from(16 - deepest.leading_zeros())).div_ceil(8),
                 };
                 rest = usize::try_from(len).ok().and_then(|len| rest.get(len..)).ok_or_else(short)?;

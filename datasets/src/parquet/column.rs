@@ -1,6 +1,5 @@
-//! In: an opened Parquet file, one of its columns, and the number of a row. Out: the page that has the row's value, and the value.
-//! The head of a column's pages are read once for each group of rows, when a row of it is wanted.
-//! Never: unpacks a page that is not wanted.
+//! Finds the page that contains a given row of a column, decodes it, and returns the row's value.
+//! The page headers of a column chunk are read once, when a row of its group is first needed.
 
 use framespool::error::{Error, Result};
 use parquet::column::page::{Page, PageMetadata, PageReader};
@@ -14,20 +13,20 @@ use super::pages::{pages, Holds, PageAt};
 use crate::blocks::Blocks;
 use crate::packed::Watch;
 
-/// Rows that are passed over at once.
+/// Number of rows that are skipped at a time.
 const STEP: usize = 4096;
 
-/// The pages of a column in a group of rows.
+/// The pages of a column in a row group.
 pub struct Chunk {
     pub meta: ColumnChunkMetaData,
-    /// Those that hold values, each with the number of its first row in the group.
+    /// Pages with values, each with the number of its first row in the group.
     pub values: Vec<(u64, PageAt)>,
     pub dictionary: Option<PageAt>,
 }
 
 impl Chunk {
     /// # Errors
-    /// `Malformed` where the pages do not have a value for each of the group's rows.
+    /// `Malformed` if the pages do not have exactly one value per row of the group.
     pub fn open(
         file: &ParquetFile,
         blocks: &mut Blocks,
@@ -58,18 +57,19 @@ impl Chunk {
         Ok(Self { meta, values, dictionary })
     }
 
-    /// The page that has a row of the group, and the number of the row in it.
+    /// The page that contains a row of the group, and the number of the row within the page.
     pub fn page_of(&self, row: u64) -> Option<(&PageAt, u64)> {
         let behind = self.values.partition_point(|(first, _)| *first <= row);
         let (first, page) = self.values.get(behind.checked_sub(1)?)?;
         Some((page, row - first))
     }
 
-    /// A page, unpacked.
+    /// Decompresses a page.
     pub fn unpack(&self, file: &ParquetFile, page: &PageAt) -> Result<Page> {
         let site = file.site(page.head);
         guarded(&site, || {
-            // The crate reads columns from their beginning; so it is told that the column is this page.
+            // The crate reads a column from its start, so it gets metadata of a column that consists of this
+            // page.
             let whole = page.data + page.stored - page.head;
             let only = ColumnChunkMetaData::builder(self.meta.column_descr_ptr())
                 .set_compression_codec(self.meta.compression_codec())
@@ -82,7 +82,7 @@ impl Chunk {
         })
     }
 
-    /// The value of a row of a page; `None` where it has none.
+    /// The value of a row in a page; `None` if it is missing.
     pub fn value(
         &self,
         file: &ParquetFile,
@@ -93,7 +93,7 @@ impl Chunk {
         guarded(&file.site(at.head), || {
             let pages = Box::new(Unpacked(unpacked.into_iter()));
             let mut reader = ColumnReaderImpl::<ByteArrayType>::new(self.meta.column_descr_ptr(), pages);
-            // In steps: what is passed over is unpacked all the same in some encodings, and kept for one step.
+            // In steps: some encodings decode skipped values too, and keep those of one step in memory.
             for first in (0..row).step_by(STEP) {
                 reader.skip_records(STEP.min((row - first) as usize))?;
             }
@@ -104,7 +104,7 @@ impl Chunk {
     }
 }
 
-/// Pages that were unpacked, as the crate wants them.
+/// Decompressed pages as a page reader for the crate.
 struct Unpacked(std::vec::IntoIter<Page>);
 
 impl Iterator for Unpacked {
@@ -134,7 +134,7 @@ impl PageReader for Unpacked {
     }
 }
 
-/// The number of the column that a path of names leads to.
+/// The index of the column with this path of names.
 pub fn number_of(file: &ParquetFile, path: &str) -> Result<usize> {
     let schema = file.metadata().file_metadata().schema_descr();
     let mut found = (0..schema.num_columns()).filter(|&number| schema.column(number).path().string() == path);

@@ -1,22 +1,22 @@
-//! In: bytes at which lengths begin in the encoding `DELTA_BINARY_PACKED`. Out: how many they are, what they add up to, where they end.
-//! Layout: a head, then blocks of differences bit by bit, each block in parts of one width.
-//! Never: keeps the lengths: a few bytes may stand for billions of them.
+//! Parses lengths in the encoding `DELTA_BINARY_PACKED`: how many there are, their sum, and where they end.
+//! Layout: a header, then blocks of bit-packed differences, each block in miniblocks with their own bit
+//! width. The lengths are not stored, since a few bytes may encode billions of them.
 
-/// Widest difference: lengths have 32 bits.
+/// Maximum bit width of a difference, since lengths have 32 bits.
 const WIDEST: u8 = 32;
 
-/// Lengths, as far as room for what they belong to depends on them.
+/// A summary of lengths, from which the memory of their values can be bounded.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lengths {
     pub count: u64,
-    /// Of all of them.
+    /// Sum of all lengths.
     pub sum: u64,
-    /// One past their last byte.
+    /// Offset of the first byte after the lengths.
     pub end: usize,
 }
 
 impl Lengths {
-    /// What stands at the beginning of these bytes: at most `most` lengths, none of them negative.
+    /// Parses the lengths at the start of `bytes`: at most `most`, none of them negative.
     pub fn read(bytes: &[u8], most: u64) -> Result<Self, String> {
         let mut rest = bytes;
         let short = || "lengths that end before all of them are there".to_owned();
@@ -41,7 +41,7 @@ impl Lengths {
             let widths = rest.split_off(..parts as usize).ok_or_else(short)?;
             for &width in widths {
                 if left == 0 {
-                    break; // widths of parts that are not there mean nothing
+                    break; // the widths of absent miniblocks have no meaning
                 }
                 if width > WIDEST {
                     return Err(format!("lengths that differ by {width} bits"));
@@ -65,12 +65,12 @@ fn positive(length: i32) -> Result<u64, String> {
     u64::try_from(length).map_err(|_| format!("a length of {length}"))
 }
 
-/// A number whose sign is its lowest bit.
+/// Decodes a zigzag-encoded number.
 fn zigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-/// A number of as many bytes as it needs: seven bits in each, the lowest first.
+/// A varint: seven bits per byte, the lowest first.
 pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -83,7 +83,7 @@ pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Numbers bit by bit, the lowest first.
+/// Reads bit-packed numbers, the lowest bit first.
 struct Bits<'a> {
     bytes: &'a [u8],
     held: u64,
@@ -108,7 +108,7 @@ impl Bits<'_> {
 mod tests {
     use super::*;
 
-    /// 128 to a block, four parts, this many lengths, the first of them 5.
+    /// A header: blocks of 128, four miniblocks, `count` lengths, the first of which is 5.
     fn head(count: u8) -> Vec<u8> {
         vec![0x80, 1, 4, count, 10]
     }
@@ -118,10 +118,12 @@ mod tests {
         let one = Lengths { count: 1, sum: 5, end: 5 };
         assert_eq!(Lengths::read(&[head(1), vec![9; 3]].concat(), 1), Ok(one));
         assert_eq!(Lengths::read(&head(0), 0), Ok(Lengths { count: 0, sum: 0, end: 5 }));
-        // Each one longer than the one before it: 5, 6, 7 in no bits at all; widths behind the last one mean nothing.
+        // Each one longer than the one before: 5, 6, 7 with bit width 0. The widths after the first have no
+        // meaning.
         let rising = [head(3), vec![2, 0, 40, 40, 40]].concat();
         assert_eq!(Lengths::read(&rising, 3), Ok(Lengths { count: 3, sum: 18, end: 10 }));
-        // Thirty-two differences of three bits, one less each (2, 0, 7 and zeros), then two of the next part in one bit.
+        // 32 differences of three bits, minus one each (2, 0, 7 and zeros), then two in a miniblock of one
+        // bit.
         let bits = [0b11_000_010, 0b1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0b11, 0, 0, 0];
         let mixed = [vec![0x80, 1, 4, 35, 0xc8, 1, 1, 3, 1, 0, 0], bits.to_vec()].concat();
         let mut lengths = vec![100u64, 101, 100, 106];

@@ -1,6 +1,5 @@
-//! In: a Parquet file. Out: what its footer says, as the `parquet` crate reads it, and errors with file and byte.
-//! The crate is asked for pages and rows only after their sizes were looked at; where it gives up, that is an error too.
-//! Never: believes a length beyond its cap or the file's end.
+//! Opens a Parquet file and parses its footer with the `parquet` crate.
+//! Every size is checked before the crate uses it, and a panic in the crate becomes an error.
 
 use std::io::BufReader;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -17,14 +16,14 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::blocks::Stream;
-use crate::tabular::MOST_ROWS;
+use crate::tabular::MAX_ROWS;
 
-/// The last bytes of a file: the footer's length, and these.
+/// The magic numbers at the end of a file, which follow the length of the footer.
 const MAGIC: [u8; 4] = *b"PAR1";
 const ENCRYPTED: [u8; 4] = *b"PARE";
 const TAIL: u64 = 8;
 
-/// A file that the crate reads from, with positioned reads, wherever it is.
+/// A source from which the crate reads, with positioned reads.
 #[derive(Clone)]
 pub struct Disk(pub Arc<dyn ByteSource>);
 
@@ -56,7 +55,7 @@ impl ChunkReader for Disk {
     }
 }
 
-/// A Parquet file that was opened, and what its footer says.
+/// An open Parquet file with its parsed footer.
 pub struct ParquetFile {
     pub disk: Disk,
     pub metadata: Arc<ParquetMetaData>,
@@ -64,12 +63,12 @@ pub struct ParquetFile {
 
 impl ParquetFile {
     /// # Errors
-    /// `Malformed`, `Truncated` or `Limit` with the byte, `Unsupported` for one that is encrypted.
+    /// `Malformed`, `Truncated` or `Limit` with the offset, `Unsupported` for an encrypted file.
     pub fn open(path: &Path) -> Result<Self> {
         Self::read(source::open(path)?)
     }
 
-    /// As [`Self::open`], of a file that is open.
+    /// Like [`Self::open`], for a source that is already open.
     pub fn read(source: Arc<dyn ByteSource>) -> Result<Self> {
         let disk = Disk(source.clone());
         let tail_at = source.len().saturating_sub(TAIL);
@@ -109,7 +108,7 @@ impl ParquetFile {
         self.disk.0.identity()
     }
 
-    /// A place in the file, for messages.
+    /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
         Site::file(self.disk.0.name()).with(Place::Byte(offset))
     }
@@ -124,7 +123,8 @@ impl ParquetFile {
                 let end = begin.checked_add(chunk.compressed_size());
                 let inside =
                     end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= self.disk.0.len());
-                // Asked before the crate is, which takes a negative number for a mistake of its own.
+                // Checked before the crate does, which treats a negative number as a bug of its own and
+                // panics.
                 if begin < 0 || chunk.compressed_size() < 0 || !inside {
                     let reason = format!(
                         "column '{}' is said to lie at {begin}, {} bytes long, in a file of {}",
@@ -136,10 +136,10 @@ impl ParquetFile {
                 }
             }
         }
-        Limits::check(site, "rows of a file", rows, MOST_ROWS).map(drop)
+        Limits::check(site, "rows of a file", rows, MAX_ROWS).map(drop)
     }
 
-    /// An error if a column is compressed in a way that this build does not undo.
+    /// Returns an error if a column uses a compression codec that this build does not support.
     pub fn check_codec(&self, chunk: &ColumnChunkMetaData) -> Result<()> {
         match chunk.compression() {
             Compression::UNCOMPRESSED
@@ -159,7 +159,7 @@ impl ParquetFile {
     }
 }
 
-/// What the crate does, and what it says as an error of ours. It gives up on some damage by a panic.
+/// Calls the crate and converts its errors. The crate panics on some damage, which becomes an error too.
 pub fn guarded<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| blame(site, error)),
@@ -167,7 +167,7 @@ pub fn guarded<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>
     }
 }
 
-/// An error of the crate as one of ours.
+/// Converts an error of the crate.
 fn blame(site: &Site, error: ParquetError) -> Error {
     match error {
         ParquetError::External(inner) => {

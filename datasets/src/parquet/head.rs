@@ -1,27 +1,28 @@
-//! In: a stretch of a file that begins with a struct in Thrift's compact protocol: the head of a page.
-//! Out: its numbers, and those of the structs right inside it; and where it ends.
-//! Never: reads what else it holds, or leaves the stretch.
+//! Parses a page header, a struct in Thrift's compact protocol: its numbers, those of the structs directly
+//! inside it, and where it ends. Other values are skipped. Nothing outside the given range is read.
 
 use framespool::error::Result;
 
 use crate::blocks::Blocks;
 use crate::proto::{Fields, Stretch};
 
-/// Structs, lists and maps inside each other.
+/// Maximum nesting depth of structs, lists and maps.
 const DEEPEST: u32 = 16;
-/// What a field is of that lies deeper than is asked for.
+/// Stands for the field number of structs that are nested deeper than callers need.
 const DEEPER: u64 = u64::MAX;
-/// Most numbers of a head, and the longest one: a page has a dozen, and statistics of some kilobytes.
-const MOST_NUMBERS: usize = 256;
+/// Maximum count of numbers in a header, and its maximum length. A page has a dozen, and kilobytes of
+/// statistics.
+const MAX_NUMBERS: usize = 256;
 const LONGEST: u64 = 16 << 20;
 
-/// Numbers of a struct by field, and by field of a struct in it; a flag is 0 or 1.
+/// The numbers of a struct by field, and those of its nested structs by field and inner field. A bool is 0 or
+/// 1.
 #[derive(Default)]
 pub struct Head {
     numbers: Vec<((u64, u64), i64)>,
-    /// Structs in it.
+    /// The fields that are structs.
     structs: Vec<u64>,
-    /// One past its last byte.
+    /// One past the last byte.
     pub end: u64,
 }
 
@@ -34,17 +35,17 @@ impl Head {
         Ok(Self { end, ..reader.head })
     }
 
-    /// The number of a field of the struct itself.
+    /// The number in a field of the struct itself.
     pub fn number(&self, field: u64) -> Option<i64> {
         self.inner(0, field)
     }
 
-    /// The number of a field of a struct in it.
+    /// The number in a field of a nested struct.
     pub fn inner(&self, outer: u64, field: u64) -> Option<i64> {
         self.numbers.iter().find(|(at, _)| *at == (outer, field)).map(|&(_, number)| number)
     }
 
-    /// Whether the field is a struct that is there.
+    /// Whether the field is present and a struct.
     pub fn has(&self, field: u64) -> bool {
         self.structs.contains(&field)
     }
@@ -57,7 +58,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Fields up to the end of a struct; `outer` is the field that the struct is, 0 for the one itself.
+    /// Reads fields up to the end of a struct; `outer` is the field that contains the struct, 0 for the
+    /// outermost.
     fn fields(&mut self, outer: u64, depth: u32) -> Result<()> {
         let mut last = 0i64;
         loop {
@@ -74,26 +76,27 @@ impl Reader<'_> {
                 .map_err(|_| self.blocks.damaged(begin, format!("a field with the number {last}")))?;
             let number = self.value(byte & 15, Some((outer, field)), depth)?;
             if let Some(number) = number.filter(|_| outer != DEEPER) {
-                // Whoever reads it otherwise would take the other one.
+                // Another reader might use the other value.
                 if self.head.inner(outer, field).is_some() {
                     return Err(self.blocks.damaged(begin, format!("field {field} is there twice")));
                 }
-                if self.head.numbers.len() == MOST_NUMBERS {
-                    return Err(self.blocks.damaged(begin, format!("more than {MOST_NUMBERS} numbers")));
+                if self.head.numbers.len() == MAX_NUMBERS {
+                    return Err(self.blocks.damaged(begin, format!("more than {MAX_NUMBERS} numbers")));
                 }
                 self.head.numbers.push(((outer, field), number));
             }
         }
     }
 
-    /// A value, if it is a number; anything else is passed over. `at`: the field that it is of, if it is of one.
+    /// Reads a value and returns it if it is a number. `at` is its field, `None` for elements of lists and
+    /// maps.
     fn value(&mut self, kind: u8, at: Option<(u64, u64)>, depth: u32) -> Result<Option<i64>> {
         let begin = self.bytes.place();
         if depth > DEEPEST {
             return Err(self.blocks.damaged(begin, "structs too deep inside each other"));
         }
         match (kind, at) {
-            // A flag of a field is its kind; one in a list has a byte.
+            // The type of a bool field is its value; a bool in a list has a byte.
             (1 | 2, Some(_)) => return Ok(Some(i64::from(kind == 1))),
             (1..=3, _) => return Ok(Some(i64::from(self.byte()?))),
             (4..=6, _) => return self.number().map(Some),
@@ -143,7 +146,7 @@ impl Reader<'_> {
         self.bytes.pass(self.blocks, self.bytes.place(), len).map(drop)
     }
 
-    /// A number with a sign, which is its lowest bit.
+    /// A zigzag-encoded varint.
     fn number(&mut self) -> Result<i64> {
         let number = self.bytes.number(self.blocks)?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))

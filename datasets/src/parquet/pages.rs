@@ -1,6 +1,5 @@
-//! In: the place of a column's pages in a Parquet file.
-//! Out: what the head of each page says: what it holds, and where.
-//! Never: reads a page, or believes sizes that go beyond the column or their cap.
+//! Reads the page headers of a column chunk: what each page contains, and where.
+//! Pages are not read. Sizes that exceed the chunk or a limit are errors.
 
 use framespool::error::Result;
 use framespool::limits::Limits;
@@ -10,31 +9,31 @@ use crate::blocks::Blocks;
 use crate::packed::Watch;
 use crate::proto::Stretch;
 
-/// Largest page, once it is unpacked: a page is unpacked whole, whatever is wanted of it.
+/// Maximum size of a decompressed page, since a page is always decompressed whole.
 pub const LARGEST_PAGE: u64 = 1 << 30;
-/// Most values of a dictionary: each has a place in memory before any is read.
-const MOST_DICTIONARY: u64 = 1 << 24;
-/// Fields of a head that are structs.
+/// Maximum number of values of a dictionary: memory is allocated for all of them before any is read.
+const MAX_DICTIONARY: u64 = 1 << 24;
+/// Fields of a page header that are structs.
 const VALUES: u64 = 5;
 const DICTIONARY: u64 = 7;
 const VALUES_2: u64 = 8;
 
-/// One page of a column.
+/// A page of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageAt {
-    /// First byte of its head.
+    /// Offset of its header.
     pub head: u64,
-    /// First byte behind that.
+    /// Offset of its data.
     pub data: u64,
-    /// Bytes of it in the file, without the head.
+    /// Size of its data in the file.
     pub stored: u64,
-    /// Bytes of it once it is unpacked, as its head says.
+    /// Size of its data after decompression, according to its header.
     pub unpacked: u64,
     pub holds: Holds,
 }
 
 impl PageAt {
-    /// How many values it has, missing ones among them.
+    /// Number of values, including missing ones.
     pub fn count(&self) -> u64 {
         match self.holds {
             Holds::Values { count, .. } => count,
@@ -43,30 +42,30 @@ impl PageAt {
     }
 }
 
-/// What a page holds.
+/// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     Dictionary,
-    /// Values in an encoding, after their levels.
+    /// Encoded values, preceded by their levels.
     Values {
         count: u64,
         encoding: i64,
         levels: Levels,
     },
-    /// What nobody asks for.
+    /// Contents that no caller needs.
     Other,
 }
 
-/// How the levels of a page are kept, which say where there is no value.
+/// How a page stores its levels, which mark missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Levels {
-    /// Behind their length, in this encoding.
+    /// Part of the page data, preceded by their length, in this encoding.
     Inside { encoding: i64 },
-    /// So many bytes of repetitions, then of definitions.
+    /// Before the page data: the sizes of repetition and of definition levels, in bytes.
     Ahead { repetitions: u64, definitions: u64 },
 }
 
-/// The pages that lie in a stretch, one after another.
+/// The consecutive pages in a range.
 pub fn pages(blocks: &mut Blocks, (begin, end): Stretch, go_on: Watch) -> Result<Vec<PageAt>> {
     let (mut at, mut found) = (begin, Vec::new());
     while at < end {
@@ -102,7 +101,7 @@ fn page(blocks: &mut Blocks, (at, end): Stretch) -> Result<PageAt> {
         Holds::Values { count: counted(VALUES_2)?, encoding: head.inner(VALUES_2, 4).unwrap_or(-1), levels }
     } else if head.has(DICTIONARY) {
         let count = counted(DICTIONARY)?;
-        Limits::check(&blocks.site(at), "values of a dictionary", count, MOST_DICTIONARY)?;
+        Limits::check(&blocks.site(at), "values of a dictionary", count, MAX_DICTIONARY)?;
         if count > unpacked {
             let reason = format!("a dictionary of {count} values in {unpacked} bytes");
             return Err(blocks.damaged(at, reason));

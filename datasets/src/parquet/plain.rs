@@ -1,6 +1,5 @@
-//! In: a page of byte strings that is neither compressed nor encoded. Out: where each of them lies in the file.
-//! Layout: levels, which say where a value is missing, then each value behind its length.
-//! Never: reads a value.
+//! Locates each value in a page of byte arrays that is neither compressed nor encoded, without reading the
+//! values. Layout: levels, which mark missing values, then the values, each preceded by its length.
 
 use framespool::error::Result;
 use framespool::limits::reserve;
@@ -10,17 +9,17 @@ use super::pages::{Holds, Levels, PageAt};
 use crate::blocks::Blocks;
 use crate::proto::Stretch;
 
-/// Encodings: values one after another; levels in runs.
+/// Encodings: plain values; levels as runs (RLE).
 pub const PLAIN: i64 = 0;
 const RUNS: i64 = 3;
-/// Longest stretch of levels: a byte for each value of a large page.
-const MOST_LEVELS: u64 = 1 << 26;
+/// Maximum size of levels: one byte for each value of a large page.
+const MAX_LEVELS: u64 = 1 << 26;
 
-/// First byte and length of each value, where there is one.
+/// Offset and length of each value, `None` where it is missing.
 pub type Places = Vec<Option<(u64, u64)>>;
 
-/// First byte and length of each value, `None` where there is none; or nothing where the page must be unpacked to know.
-/// `deepest` is the level of a value that is there.
+/// Offset and length of each value; `Ok(None)` if the page has to be decoded to find them. `deepest` is the
+/// definition level of a value that is present.
 pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option<Places>> {
     let Holds::Values { count, encoding: PLAIN, levels } = page.holds else { return Ok(None) };
     let end = page.data + page.stored;
@@ -38,7 +37,7 @@ pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option
             (Some((begin, end)), end)
         }
     };
-    if at > end || levels.is_some_and(|(begin, end)| end - begin > MOST_LEVELS) {
+    if at > end || levels.is_some_and(|(begin, end)| end - begin > MAX_LEVELS) {
         return Err(blocks.damaged(page.head, "a page whose levels go beyond its end"));
     }
     let there = match levels {
@@ -46,7 +45,8 @@ pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option
         None => vec![],
     };
     let mut found = Vec::new();
-    // A row without a value takes a bit of the file, or less.
+    // A row without a value may take a bit of the file or less, so the number of rows is not bounded by the
+    // file size.
     reserve(&blocks.site(page.head), &mut found, usize::try_from(count).unwrap_or(usize::MAX))?;
     for row in 0..count {
         if levels.is_some() && !there.get(row as usize).copied().unwrap_or(false) {
@@ -68,7 +68,7 @@ pub fn places(blocks: &mut Blocks, page: &PageAt, deepest: i16) -> Result<Option
     Ok(Some(found))
 }
 
-/// Four bytes as a number.
+/// A little-endian 32-bit number.
 fn number(blocks: &mut Blocks, (at, end): Stretch) -> Result<u32> {
     if end.saturating_sub(at) < 4 {
         return Err(blocks.damaged(at, "a page ends where a length is wanted"));
@@ -76,7 +76,7 @@ fn number(blocks: &mut Blocks, (at, end): Stretch) -> Result<u32> {
     Ok(u32::from_le_bytes(blocks.array(at)?))
 }
 
-/// Which of `count` levels are the deepest: runs of one level, and of levels bit by bit.
+/// Which of `count` levels equal `deepest`. Levels are runs of one level and bit-packed groups.
 fn runs(blocks: &mut Blocks, (begin, end): Stretch, deepest: i16, count: u64) -> Result<Vec<bool>> {
     let bytes = blocks.get(begin, (end - begin) as usize)?.to_vec();
     let width = 16 - deepest.leading_zeros();

@@ -1,6 +1,5 @@
-//! In: an opened Parquet file and the names of columns. Out: what each row says in them.
-//! Numbers, flags and text are as they are; dates, times and decimals are text, as they are written.
-//! Never: reads a column that was not asked for.
+//! Reads the values of selected columns of a Parquet file, row by row.
+//! Numbers, bools and text keep their types; dates, times and decimals become text.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::packed::Watch;
 use crate::tabular::Named;
 use crate::value::{shortened, Value};
 
-/// Calls `take` with the number of each row of a group and its values of these columns, in their order.
+/// Calls `take` with the number of each row of a group and its values of the wanted columns, in their order.
 pub fn read(
     file: &ParquetFile,
     blocks: &mut Blocks,
@@ -40,7 +39,7 @@ pub fn read(
             file.check_codec(chunk)?;
             let (from, len) = chunk.byte_range();
             begin = from;
-            *found = pages(blocks, (from, from + len), go_on)?; // for their sizes
+            *found = pages(blocks, (from, from + len), go_on)?; // checks their sizes
         }
     }
     let site = file.site(begin);
@@ -62,7 +61,7 @@ pub fn read(
     Ok(())
 }
 
-/// A group with those of its fields that paths lead to.
+/// The group with only those of its fields that the paths select.
 fn projected(group: &TypePtr, paths: &[&[String]]) -> parquet::errors::Result<TypePtr> {
     let mut kept = Vec::new();
     for field in fields(group) {
@@ -126,7 +125,7 @@ fn value(field: Field) -> Value {
     }
 }
 
-/// A key of a map.
+/// Converts a key of a map to text.
 fn shown(key: Value) -> String {
     match key {
         Value::Text(text) => text,

@@ -1,6 +1,5 @@
-//! In: the schema of a Parquet file. Out: its columns by their names, and what kind of values they have.
-//! What the library `datasets` writes beside it is read too.
-//! Never: looks at values.
+//! Lists the columns of a Parquet schema with the kinds of their values, and the class names written by
+//! `datasets`.
 
 use std::path::Path;
 
@@ -10,13 +9,13 @@ use parquet::schema::types::{Type, TypePtr};
 use super::file::ParquetFile;
 use crate::tabular::{names_in_features, Kind, Named, FEATURES};
 
-/// All columns of a file, as they are at the top.
+/// The top-level columns of a file.
 pub fn top(file: &ParquetFile) -> Vec<Named> {
     let root = file.metadata().file_metadata().schema_descr().root_schema_ptr();
     fields(&root).iter().map(|of| Named::top(of.name(), kind(of))).collect()
 }
 
-/// Fields of a group.
+/// The fields of a group.
 pub fn fields(kind: &Type) -> &[TypePtr] {
     match kind {
         Type::GroupType { fields, .. } => fields,
@@ -24,7 +23,7 @@ pub fn fields(kind: &Type) -> &[TypePtr] {
     }
 }
 
-/// What a row has of a column of this type.
+/// The kind of the values of a column of this type.
 fn kind(of: &Type) -> Kind {
     if !of.is_primitive() {
         return Kind::Group(fields(of).iter().map(|field| (field.name().to_owned(), kind(field))).collect());
@@ -39,14 +38,14 @@ fn kind(of: &Type) -> Kind {
     }
 }
 
-/// Whether byte strings are text.
+/// Whether a byte-array column is text.
 fn is_text(of: &Type) -> bool {
     let info = of.get_basic_info();
     matches!(info.logical_type_ref(), Some(LogicalType::String | LogicalType::Enum | LogicalType::Json))
         || matches!(info.converted_type(), ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON)
 }
 
-/// Whether whole numbers are just that, and no dates, times or decimals.
+/// Whether an integer column is plain numbers, and not dates, times or decimals.
 fn is_number(of: &Type) -> bool {
     let info = of.get_basic_info();
     !matches!(
@@ -66,7 +65,7 @@ fn is_number(of: &Type) -> bool {
     )
 }
 
-/// Names of the labels in a column, where the file says them as the library `datasets` does; else none.
+/// Names of the labels in a column, if the file has them in the form that the library `datasets` writes.
 pub fn class_names(path: &Path, label: &str) -> Vec<String> {
     let Ok(file) = ParquetFile::open(path) else { return Vec::new() };
     let said = file.metadata().file_metadata().key_value_metadata();

@@ -1,13 +1,12 @@
-//! In: heads, levels and pages as the format describes them, whole and damaged.
-//! Out: sizes and places, or errors with the byte.
-//! Never: needs a writer; tests/python/test_tables.py reads what pyarrow wrote.
+//! Headers, levels and pages are written here by the format's description; tests/python/test_tables.py reads
+//! what pyarrow wrote.
 
 use super::pages::{pages, Holds, Levels, PageAt};
 use super::plain::places;
 use super::*;
 use crate::tests::TempFolder;
 
-/// Blocks of a file with these bytes.
+/// The blocks of a file with these bytes.
 fn blocks(bytes: &[u8]) -> (TempFolder, Blocks) {
     let root = TempFolder::new();
     let blocks = Blocks::open(&root.write("a", bytes)).unwrap();
@@ -18,7 +17,8 @@ fn go_on() -> Result<()> {
     Ok(())
 }
 
-/// A head of a page of values: sizes below 64, so that each number is one byte; with statistics that are passed over.
+/// A header of a page of values. Sizes are below 64, so each number is one byte. Has statistics, which are
+/// skipped.
 fn head(stored: u8, count: u8) -> Vec<u8> {
     let number = |value: u8| value << 1;
     vec![
@@ -134,13 +134,13 @@ fn levels_say_where_a_value_is_missing() {
     assert_eq!(found(&[], 3, 0).unwrap(), all);
     assert_eq!(found(&[6, 1], 3, 1).unwrap(), all); // a run of three
     let holes = vec![None, there("one"), None, None, there(""), there("three")];
-    assert_eq!(found(&[3, 0b110010], 6, 1).unwrap(), holes); // eight levels bit by bit, of which six count
-                                                             // Two bits each: of a struct that is there the bytes may be missing.
+    assert_eq!(found(&[3, 0b110010], 6, 1).unwrap(), holes); // eight bit-packed levels, six of which count
+                                                             // Two bits: a struct may lack its bytes.
     assert_eq!(
         found(&[3, 0b10_00_01_10, 0b10], 5, 2).unwrap(),
         [there("one"), None, None, there(""), there("three")]
     );
-    let mixed = [2, 0, 3, 0b111, 0]; // one missing, then bit by bit
+    let mixed = [2, 0, 3, 0b111, 0]; // one missing, then bit-packed
     assert_eq!(found(&mixed, 4, 1).unwrap(), [None, there("one"), there(""), there("three")]);
 }
 

@@ -1,6 +1,5 @@
-//! In: a list of records: "key, tab, first byte" on each line.
-//! Out: these, in the order of the lines.
-//! Never: looks whether the records are there.
+//! Reads a RecordIO index file: lines of a key, a tab and the offset of a record, in the order of the lines.
+//! Does not check that the records exist.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -9,10 +8,10 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result, Site};
 
-/// Longest line that can be meant.
+/// Maximum length of a line.
 const LONGEST_LINE: usize = 256;
 
-/// A line.
+/// A line of the index file.
 #[derive(Debug)]
 pub struct Listed {
     pub key: u64,
@@ -22,7 +21,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// An error of the record, which may be the list's fault.
+    /// Adds the line of the index file to an error of the record, since the line may be wrong.
     pub fn blame(&self, error: Error) -> Error {
         match error {
             Error::Malformed { site, reason } => {
@@ -35,7 +34,7 @@ impl Listed {
 }
 
 /// # Errors
-/// `Argument` with the line; `NotFound` or `Io` for the list itself.
+/// `Argument` with the line; `NotFound` or `Io` for the index file itself.
 pub fn read(path: &Path) -> Result<Vec<Listed>> {
     let list: Arc<str> = path.to_string_lossy().into();
     let failed = |error| Error::io(&Site::file(&list), error);

@@ -1,28 +1,28 @@
-//! In: a place in a RecordIO file. Out: the record there: where its parts lie, and where the next one begins.
-//! A record has several parts where its data held the magic number, which stood between them.
-//! Never: reads a record's data.
+//! Parses the record at an offset of a RecordIO file: the ranges of its parts, and the next record's offset.
+//! A record has several parts if its data contains the magic number, which is not stored between the parts.
+//! Does not read the data of a record.
 
 use framespool::error::Result;
 
 use crate::blocks::Blocks;
 
-/// What every part begins with.
+/// The first bytes of every part.
 pub const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
-/// Parts and their filling end at a multiple of this.
+/// Parts are padded to a multiple of this.
 const STEP: u64 = 4;
 
 /// A record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub begin: u64,
-    /// First byte and length of each part's data.
+    /// Offset and length of the data of each part.
     pub parts: Vec<(u64, u64)>,
-    /// Where the next record begins.
+    /// Offset of the next record.
     pub end: u64,
 }
 
-/// Of which kind a part is.
+/// The position of a part within its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Whole,
@@ -33,7 +33,7 @@ enum Piece {
 
 impl Record {
     /// # Errors
-    /// `Malformed` or `Truncated`, with the byte.
+    /// `Malformed` or `Truncated`, with the offset.
     pub fn at(blocks: &mut Blocks, begin: u64) -> Result<Self> {
         let (mut at, mut parts) = (begin, Vec::new());
         loop {
@@ -73,13 +73,13 @@ impl Record {
     }
 }
 
-/// A packed picture's own header.
+/// The header of a packed image.
 pub struct Head {
-    /// The label, where there is one only.
+    /// The label, if there is exactly one.
     pub label: f32,
-    /// What the packer calls the picture by.
+    /// The number by which the writer identifies the image.
     pub id: u64,
-    /// How many labels stand behind the header instead.
+    /// Number of labels after the header; 0 if the label is in the header.
     count: u32,
 }
 
@@ -90,7 +90,7 @@ impl Head {
         Self { count, label, id: u64::from_le_bytes(id) }
     }
 
-    /// Bytes of the labels behind the header.
+    /// Number of bytes of the labels after the header.
     pub fn labels_bytes(&self) -> u64 {
         u64::from(self.count) * 4
     }

@@ -1,7 +1,3 @@
-//! In: RecordIO files written here from the format's description, whole and damaged.
-//! Out: their entries, or errors with file, record and byte.
-//! Never: needs MXNet.
-
 use super::*;
 use crate::tests::TempFolder;
 use framespool::error::Place;
@@ -12,7 +8,7 @@ fn part(kind: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// As the format's writer does it: data is taken apart where the magic number stands at a multiple of four.
+/// Writes a record like MXNet: data is split where the magic number occurs at a multiple of four.
 fn written(data: &[u8]) -> Vec<u8> {
     let cuts: Vec<usize> =
         (0..data.len() / 4 * 4).step_by(4).filter(|&at| data[at..at + 4] == record::MAGIC).collect();
@@ -75,7 +71,7 @@ fn a_list_says_which_records_and_in_which_order() {
     assert_eq!(found(&file, &packed), [(vec![3; 9], 3), (vec![1; 9], 1), (vec![4; 9], 4)]);
     let Stored::Member(first) = &packed.entries[0].stored else { panic!("lies in the file") };
     assert_eq!(first.name.as_deref(), Some("key 30"));
-    // A list of another file: its places are not where records begin, or behind the end.
+    // An index file of another file: its offsets are not those of records, or exceed the file.
     for wrong in [begins[1] + 4, begins[1] + 1, begins[5]] {
         let index = format!("1\t{}\n2\t{wrong}\n3\t{}\n", begins[0], begins[2]);
         let error = list(&file, Some(&index), OnError::Raise).unwrap_err();
@@ -99,7 +95,7 @@ fn data_that_holds_the_magic_number_is_whole_again() {
     for picture in [
         [&b"head"[..], &magic, b"tail"].concat(),
         [&magic[..], &magic, b"odd", &magic].concat(),
-        [&b"x"[..], &magic].concat(), // not at a multiple of four: left in place
+        [&b"x"[..], &magic].concat(), // not at a multiple of four: not split
         [&b"abcd"[..], &magic].concat(),
     ] {
         let file =
@@ -108,7 +104,7 @@ fn data_that_holds_the_magic_number_is_whole_again() {
         let packed = list(&file, None, OnError::Raise).unwrap();
         assert_eq!(found(&file, &packed), [(b"before".to_vec(), 1), (picture, 2), (b"z".to_vec(), 3)]);
     }
-    // In the header itself: one of the numbers that tell the picture is the magic number.
+    // In the image header: one of the numbers that identify the image is the magic number.
     let mut data = packed(5.0, b"picture");
     data[8..12].copy_from_slice(&magic);
     let file = written(&data);

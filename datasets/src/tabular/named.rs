@@ -1,23 +1,22 @@
-//! In: what a table says of its columns. Out: columns by their names, and what kind of values they have.
-//! A name may have dots of its own, or lead to a field of a group.
-//! Never: looks at values.
+//! Columns of a table, with their names and kinds, and how to find one by name.
+//! A name with dots refers to a column of that name, or else to a field of a group.
 
-/// What a row has of a column.
+/// What a column has for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// One text at most.
+    /// At most one text.
     Text,
-    /// One byte string at most, which is not text.
+    /// At most one byte string that is not text.
     Bytes,
-    /// One number or flag at most.
+    /// At most one number or bool.
     Plain,
-    /// Fields with names.
+    /// Named fields.
     Group(Vec<(String, Kind)>),
     /// Anything else.
     Other,
 }
 
-/// A column by its name: the names that lead to it, of groups inside groups.
+/// A column or nested field: its name, its path of names, and its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
     pub name: String,
@@ -26,17 +25,17 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// A column at the top.
+    /// A top-level column.
     pub fn top(name: &str, kind: Kind) -> Self {
         Self { name: name.to_owned(), path_names: vec![name.to_owned()], kind }
     }
 
-    /// The path, names with dots between them.
+    /// The path of names, joined by dots.
     pub fn path(&self) -> String {
         self.path_names.join(".")
     }
 
-    /// A field of it, where it is a group.
+    /// The field of this name, if the column is a group.
     pub fn field(&self, name: &str) -> Option<Named> {
         let Kind::Group(fields) = &self.kind else { return None };
         let kind = fields.iter().find(|(field, _)| field == name)?.1.clone();
@@ -44,28 +43,28 @@ impl Named {
         Some(Named { name: format!("{}.{name}", self.name), path_names, kind })
     }
 
-    /// Whether it is the other column, or a group that holds it.
+    /// Whether it is the other column, or a group that contains it.
     pub fn leads_to(&self, other: &Named) -> bool {
         other.path_names.starts_with(&self.path_names)
     }
 
-    /// Whether a row has one text of it at most.
+    /// Whether a row has at most one text.
     pub fn is_text(&self) -> bool {
         self.kind == Kind::Text
     }
 
-    /// Whether a row has one value of it at most, as numbers, flags or text.
+    /// Whether a row has at most one number, bool or text.
     pub fn is_plain(&self) -> bool {
         matches!(self.kind, Kind::Text | Kind::Plain)
     }
 
-    /// Whether a row has one byte string of it at most, which is not text.
+    /// Whether a row has at most one byte string that is not text.
     pub fn is_bytes(&self) -> bool {
         self.kind == Kind::Bytes
     }
 }
 
-/// The column of a name: one at the top, or, where the name has dots, a field of a group.
+/// Finds a column by name: a top-level one, or, if the name has dots, a field of a group.
 pub(crate) fn find(columns: &[Named], name: &str) -> Option<Named> {
     columns.iter().find(|column| column.name == name).cloned().or_else(|| {
         name.match_indices('.').find_map(|(dot, _)| {

@@ -1,28 +1,26 @@
-//! In: a block of 512 bytes.
-//! Out: what it says as a tar's header, once its checksum is right.
-//! Never: sizes anything by it.
+//! Parses a 512-byte tar header block after verifying its checksum.
 
-/// Everything in a tar begins at a multiple of this.
+/// Headers and contents in a tar are aligned to this many bytes.
 pub const BLOCK: u64 = 512;
 
-/// A tar's header.
+/// A tar header.
 pub struct Header {
-    /// With what stands before it in an archive of POSIX's format.
+    /// The name, with the prefix field of the POSIX format prepended.
     pub name: String,
-    /// Bytes that follow, for kinds that have any.
+    /// Number of content bytes, for the types that have contents.
     pub len: u64,
-    /// The letter of its kind.
+    /// The type flag.
     pub kind: u8,
-    /// The list of pieces of one of GNU's sparse members goes on in the next block.
+    /// The sparse map of a GNU sparse member continues in the next block.
     pub sparse_map_goes_on: bool,
 }
 
 impl Header {
-    /// What is wrong with it otherwise.
+    /// Parses a block; the error text describes what is wrong with it.
     pub fn parse(block: &[u8; BLOCK as usize]) -> Result<Self, String> {
         let claimed = number(&block[148..156]).ok_or("the header's checksum is not a number")?;
         let (unsigned, signed) = sums(block);
-        // Some old programs added the bytes up as signed numbers.
+        // Some old programs summed the bytes as signed numbers.
         if claimed != unsigned && i64::try_from(claimed) != Ok(signed) {
             return Err(format!("the header's checksum is {claimed}, but its bytes add up to {unsigned}"));
         }
@@ -31,7 +29,7 @@ impl Header {
             return Err(format!("the size in the header is {len} bytes"));
         }
         let mut name = super::name(&block[..100]);
-        // GNU's own format has other things where POSIX has the beginning of the name.
+        // The GNU format uses the bytes of the POSIX prefix field for other fields.
         let prefix = super::name(&block[345..500]);
         if block[257..263] == *b"ustar\0" && !prefix.is_empty() {
             name = format!("{prefix}/{name}");
@@ -40,11 +38,13 @@ impl Header {
     }
 }
 
-/// A number as headers have it: octal digits up to a space or NUL, or, where those are too few, bytes behind a set bit.
+/// A numeric field: octal digits up to a space or NUL, or big-endian binary if the top bit of the first byte
+/// is set.
 fn number(field: &[u8]) -> Option<u64> {
     match field {
         [first, rest @ ..] if first & 0x80 != 0 => {
-            // 0xff begins a negative number.
+            // A first byte of 0xff marks a negative number; with its top bit cleared it overflows, so it is
+            // rejected.
             let (first, rest) = (u64::from(first & 0x7f), rest.iter().map(|&byte| u64::from(byte)));
             std::iter::once(first)
                 .chain(rest)
@@ -62,7 +62,7 @@ fn number(field: &[u8]) -> Option<u64> {
     }
 }
 
-/// The sum of all bytes, taken as unsigned and as signed ones, with spaces in place of the checksum.
+/// The sums of all bytes, as unsigned and as signed bytes, with the checksum field taken as spaces.
 fn sums(block: &[u8]) -> (u64, i64) {
     let (before, behind) = (&block[..148], &block[156..]);
     before.iter().chain(&[b' '; 8]).chain(behind).fold((0, 0), |(unsigned, signed), &byte| {

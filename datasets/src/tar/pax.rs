@@ -1,22 +1,21 @@
-//! In: a pax header: records "length key=value", one after another.
-//! Out: what they say of the next member's name, size and holes.
-//! Never: lets a record end anywhere but where its length says.
+//! Parses pax extended headers: records `length key=value` that give the name, size and sparseness of a
+//! member. A record that does not end exactly where its length says is an error.
 
-/// What headers before a member's own say of it.
+/// What the extension headers before a member's own header specify.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Records {
-    /// Its size.
+    /// The size.
     pub len: Option<u64>,
-    /// Its holes were left out.
+    /// The member is stored as a sparse file.
     pub sparse: bool,
-    /// Its name, as GNU's format has it.
+    /// The name from a GNU long-name header.
     pub long_name: Option<String>,
     name: Option<String>,
     sparse_name: Option<String>,
 }
 
 impl Records {
-    /// Takes up a header; what is wrong with it otherwise.
+    /// Reads the records of a header; the error text describes what is wrong with them.
     pub fn read(&mut self, text: &[u8]) -> Result<(), String> {
         each(text, |key, value| {
             let given = || Some(String::from_utf8_lossy(value).into_owned()).filter(|text| !text.is_empty());
@@ -32,14 +31,14 @@ impl Records {
         })
     }
 
-    /// The name that counts, if any of them is given.
+    /// The name with the highest priority, if any is given.
     pub fn take_name(&mut self) -> Option<String> {
-        // What pax calls a sparse member is a name for programs that do not know of holes.
+        // For a sparse member, `path` is a placeholder for programs that do not support sparse files.
         self.sparse_name.take().or(self.name.take()).or(self.long_name.take())
     }
 }
 
-/// A header for all members behind it: of what is read here it must say nothing, since no program writes that.
+/// Checks a global header. It must not set the fields that are read here, since no known program writes that.
 pub fn check_global(text: &[u8]) -> Result<(), String> {
     each(text, |key, _| match key {
         b"path" | b"size" => {
@@ -63,7 +62,7 @@ fn each(text: &[u8], mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>) -
     Ok(())
 }
 
-/// Digits alone, up to 63 bits.
+/// Parses decimal digits only, up to 63 bits.
 fn decimal(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let number: u64 = std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()?;

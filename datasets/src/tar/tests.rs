@@ -1,12 +1,8 @@
-//! In: tars made here, byte by byte, and damaged.
-//! Out: what the reader makes of them: members with their places, or errors with theirs.
-//! Never: needs a tar program.
-
 use super::*;
 use crate::tests::TempFolder;
 use framespool::error::Place;
 
-/// A header of POSIX's format, with its checksum.
+/// A POSIX header with its checksum.
 pub(crate) fn header(name: &str, kind: u8, len: u64) -> Vec<u8> {
     let mut block = vec![0; 512];
     block[..name.len()].copy_from_slice(name.as_bytes());
@@ -17,7 +13,7 @@ pub(crate) fn header(name: &str, kind: u8, len: u64) -> Vec<u8> {
     sealed(block)
 }
 
-/// The block with a right checksum.
+/// The block with a correct checksum.
 fn sealed(mut block: Vec<u8>) -> Vec<u8> {
     block[148..156].fill(b' ');
     let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
@@ -25,7 +21,7 @@ fn sealed(mut block: Vec<u8>) -> Vec<u8> {
     block
 }
 
-/// Header, content and filling.
+/// Header, contents and padding.
 pub(crate) fn member(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = header(name, kind, content.len() as u64);
     bytes.extend(content);
@@ -79,7 +75,7 @@ fn whole(bytes: &[u8]) -> Listed {
     members
 }
 
-/// The byte that an error names, and its text.
+/// The offset that an error names, and its text.
 fn refused(bytes: &[u8]) -> (u64, String) {
     let error = list(bytes).1.unwrap_err();
     let place = error.site().map(|site| site.place.clone());
@@ -96,7 +92,7 @@ fn members_lie_where_they_are_said_to() {
         member("empty.txt", b'0', b""),
         member("c.webm", b'7', &[2; 512]),
         member("l.mp4", b'2', b""),
-        header("h.mp4", b'1', 700), // older programs tell the size of what it leads to
+        header("h.mp4", b'1', 700), // older programs give the size of the link target
         member("old/", 0, b""),
     ]);
     let file = |name: &str, offset, len| (name.to_owned(), offset, len, Kind::File);
@@ -125,7 +121,7 @@ fn long_names_of_every_kind_are_whole() {
         let (name, at, len, kind) = whole(&ended(&[bytes]))[0].clone();
         assert_eq!((name.as_str(), at, len, kind), (long.as_str(), offset, 3, Kind::File));
     }
-    // In GNU's own format that field holds times and pieces of sparse members.
+    // In the GNU format that field holds times and sparse-map entries.
     let mut gnu_own = header("a.mp4", b'0', 0);
     gnu_own[257..265].copy_from_slice(b"ustar  \0");
     gnu_own[345..348].copy_from_slice(b"123");
@@ -173,7 +169,7 @@ fn any_byte_of_a_header_that_is_flipped_is_noticed() {
         let (members, end) = list(&damaged);
         assert_eq!(members[0], expected[0]);
         match end {
-            // A leading zero of the checksum that becomes a space, and what stands behind its end.
+            // A leading zero of the checksum that becomes a space, and the bytes after its end.
             Ok(()) => assert!((1684..1692).contains(&at) && members == expected, "byte {at}"),
             Err(error) => assert!(error.to_string().contains("a.tar, byte 1536"), "{error}"),
         }
@@ -197,7 +193,7 @@ fn an_archive_that_is_cut_short_anywhere_is_truncated_and_its_beginning_is_whole
         assert!(expected.starts_with(&members));
         assert_eq!(members.len(), usize::from(len >= 512 + 600) + usize::from(len >= marks - 511), "{len}");
     }
-    // Without any end mark the last member may be missing; one block of it is enough.
+    // Without an end mark the last member may be missing; one zero block is enough.
     assert!(list(&sound[..marks]).1.is_err());
     assert_eq!(whole(&sound[..marks + 512]), expected);
     assert!(matches!(list(b"").1, Err(Error::Truncated { .. })));
@@ -213,7 +209,7 @@ fn sizes_that_lie_are_refused_before_they_count() {
     negative[124..136].fill(0xff);
     assert!(refused(&ended(&[sealed(negative)])).1.contains("not a number"));
     let root = TempFolder::new();
-    // A name of two megabytes, which are there.
+    // A name of two megabytes, all of which is in the file.
     let path = root.write("a.tar", ended(&[member("././@LongLink", b'L', &vec![b'n'; 2 << 20])]));
     let error = Tar::open(&path).unwrap().next().unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error}");

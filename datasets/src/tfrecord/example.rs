@@ -1,29 +1,28 @@
-//! In: a record that is a `tf.train.Example`, and the name of one of its features.
-//! Out: what the feature holds: where its bytes lie, or its integer.
-//! Never: looks at other features than by their names.
+//! Looks up a feature by name in a serialized `tf.train.Example`: the range of its bytes, or its integer.
 
 use framespool::error::Result;
 
 use crate::blocks::Blocks;
 use crate::proto::{Fields, Stretch, Value};
 
-/// What a feature holds.
+/// The value of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// The example has none of this name, or one that holds nothing.
+    /// The example has no feature of this name, or an empty one.
     Missing,
-    /// Strings of bytes, and where the last one lies.
+    /// Byte strings: how many, and the range of the last one.
     Bytes { count: u64, begin: u64, end: u64 },
-    /// Integers, and the last one.
+    /// Integers: how many, and the last one.
     Whole { count: u64, value: i64 },
     /// Floats.
     Real,
 }
 
-/// The feature of this name; of several, which writers do not make, the last one counts, as the format says.
+/// Returns the feature of this name. If there are several, which no known writer produces, the last one
+/// counts, as Protocol Buffers specifies for maps.
 ///
-/// In `Example` the features are field 1, in `SequenceExample` those of its context are; they are a map, so pairs of key
-/// (field 1) and value (field 2), each a field 1.
+/// In `Example`, field 1 is the features; in `SequenceExample`, field 1 is the context, which has the same
+/// type. Features are a map: each of its entries is a field 1 with a key (field 1) and a value (field 2).
 pub fn feature(blocks: &mut Blocks, record: Stretch, name: &str) -> Result<Feature> {
     let mut found = Feature::Missing;
     let mut example = Fields::of(record);
@@ -49,12 +48,12 @@ pub fn feature(blocks: &mut Blocks, record: Stretch, name: &str) -> Result<Featu
     Ok(found)
 }
 
-/// Whether a stretch holds this text.
+/// Whether a range contains this text.
 fn is(blocks: &mut Blocks, (begin, end): Stretch, text: &str) -> Result<bool> {
     Ok(end - begin == text.len() as u64 && blocks.get(begin, text.len())? == text.as_bytes())
 }
 
-/// What a feature holds: a list of bytes (field 1), of floats (2) or of integers (3).
+/// The value of a feature: a list of byte strings (field 1), of floats (2) or of integers (3).
 fn held(blocks: &mut Blocks, feature: Stretch) -> Result<Feature> {
     let mut found = Feature::Missing;
     let mut lists = Fields::of(feature);
@@ -84,7 +83,7 @@ fn held(blocks: &mut Blocks, feature: Stretch) -> Result<Feature> {
     Ok(found)
 }
 
-/// One integer more.
+/// Adds one integer.
 fn whole(found: Feature, number: u64) -> Feature {
     let before = if let Feature::Whole { count, .. } = found { count } else { 0 };
     Feature::Whole { count: before + 1, value: number as i64 }

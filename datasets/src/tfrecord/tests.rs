@@ -1,7 +1,3 @@
-//! In: records written here from the format's description, whole and damaged.
-//! Out: their entries, or errors with file, record and byte.
-//! Never: needs TensorFlow.
-
 use super::*;
 use crate::tests::TempFolder;
 
@@ -15,7 +11,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A field with a length.
+/// A length-delimited field.
 fn field(number: u64, content: &[u8]) -> Vec<u8> {
     [varint(number << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
 }
@@ -106,7 +102,8 @@ fn other_features_fields_and_writings_of_the_same_do_not_matter() {
             ("image/encoded", source.clone()),
             ("label", unpacked.clone()),
         ]),
-        // Features in two messages, which are one; unknown fields of each kind before, between and behind.
+        // Features in two messages, which are merged; unknown fields of each kind before, between and after
+        // them.
         [
             vec![9 << 3, 0x80, 1],
             example(&[("label", unpacked.clone())]),
@@ -165,12 +162,12 @@ fn every_flipped_bit_is_noticed_where_it_is_checked() {
         );
         let packed = list(&damaged, &wanted(true), OnError::Skip).unwrap();
         assert_eq!((packed.entries.len(), packed.left_out), (1, 1));
-        // Unchecked data never goes further than its own record.
+        // Without checksums, damaged data still affects only its own record.
         let unchecked = list(&damaged, &wanted(false), OnError::Skip).unwrap();
         assert_eq!(found(&damaged, &unchecked)[0], (b"first".to_vec(), 1));
         assert!(unchecked.entries.len() + unchecked.left_out as usize == 2);
     }
-    // Behind damage to data, records are found again.
+    // Records after damaged data are found.
     let mut damaged = [&file[..], &two].concat();
     damaged[begin + 20] ^= 1;
     let packed = list(&damaged, &wanted(true), OnError::Skip).unwrap();
@@ -183,7 +180,7 @@ fn a_file_that_is_cut_short_anywhere_is_truncated() {
     let file = [&one[..], &one].concat();
     for len in 1..file.len() {
         if len == one.len() {
-            continue; // a whole file of one record
+            continue; // a complete file of one record
         }
         let error = list(&file[..len], &wanted(len % 2 == 0), OnError::Raise).unwrap_err();
         assert!(matches!(error, Error::Truncated { .. }), "{len}: {error}");

@@ -1,7 +1,6 @@
-//! In: the list of a shard's members that DALI's `wds2idx` writes. Out: the members, without reading the shard.
-//! First a line `v1.2` and the number of samples; then for each sample, on one line, the extension, first byte, length and name
-//! of each of its members. Version 1.1 has no names.
-//! Never: believes a place outside the shard.
+//! Reads the index file that DALI's `wds2idx` writes for a shard, so that the shard need not be scanned.
+//! The first line is `v1.2` and the number of samples. Each further line is a sample: for each member
+//! extension, offset, length and name (version 1.1 has no names). Ranges outside the shard are rejected.
 
 use std::path::Path;
 
@@ -12,7 +11,7 @@ use crate::tar::{Kind, TarMember};
 use crate::text::for_each_line;
 use crate::value::shortened;
 
-/// The members that an index lists of a shard with so many bytes.
+/// The members that an index file lists for a shard of `shard_bytes` bytes.
 pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> {
     let (mut samples, mut said, mut named, mut found) = (0u64, None, true, Vec::new());
     for_each_line(index, false, |_, line| {
@@ -49,7 +48,7 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
                     shortened(&name)
                 ));
             }
-            // What is looked for is told by the extension: of the name the part before it is the sample's.
+            // Members are selected by extension, and the sample key is the part of the name before it.
             if !name.to_ascii_lowercase().ends_with(&format!(".{}", extension.to_ascii_lowercase())) {
                 return Err(format!(
                     "has '{}' with the extension '{}'; names with spaces cannot be listed",

@@ -1,7 +1,3 @@
-//! In: shards made here.
-//! Out: their entries, or errors with shard and key.
-//! Never: needs a tar program.
-
 use super::*;
 use crate::tar::tests::{ended, member};
 use crate::tests::TempFolder;
@@ -137,7 +133,7 @@ fn members_that_are_no_files_are_told_by_name() {
 #[test]
 fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
     let bytes = shard(&[("0.mp4", "v"), ("0.cls", "1"), ("1.mp4", "w"), ("1.cls", "2")]);
-    // In the header of 1.cls: 1.mp4 remains without a label.
+    // In the header of 1.cls, so 1.mp4 has no label.
     let mut damaged = bytes.clone();
     damaged[3 * 1024 + 5] ^= 1;
     let text = read(&damaged, &cls(), OnError::Raise).unwrap_err().to_string();
@@ -184,7 +180,7 @@ fn what_a_sample_says_besides_becomes_columns() {
     let columns: Vec<(&str, Vec<Value>)> =
         columns.iter().map(|column| (column.name.as_str(), column.values.clone())).collect();
     assert_eq!(columns, expected);
-    // Whether the same JSON holds the label changes nothing.
+    // It makes no difference whether the same JSON contains the label.
     let mut packed = read_with(&shard(&files[..2]), &json(&["fps"]), &["json"], OnError::Raise).unwrap();
     assert_eq!(listed(&packed), owned([("0.mp4", 25)]));
     assert_eq!(packed.take_columns().unwrap().len(), 3);
@@ -210,7 +206,7 @@ fn what_cannot_be_a_column_is_an_error_of_its_sample() {
     let latin = ended(&[member("1.mp4", b'0', b"v"), member("1.txt", b'0', b"\xe9")]);
     let error = read_with(&latin, &LabelIn::Nothing, &["txt"], OnError::Raise).unwrap_err();
     assert!(error.to_string().contains("1.txt is no UTF-8 text"), "{error}");
-    // Nobody looks at them otherwise.
+    // Such members are not read unless a column asks for them.
     assert!(read(&latin, &LabelIn::Nothing, OnError::Raise).is_ok());
 }
 
@@ -261,7 +257,7 @@ fn an_index_stands_for_the_walk_over_headers() {
         other => panic!("{other:?}"),
     };
     assert_eq!(place(&found), place(&walked));
-    // Without names, samples are called by their number.
+    // Without names, samples are numbered.
     let unnamed = listed_in(&index_of(&path, "v1.1")).unwrap();
     assert_eq!(listed(&unnamed), [("000000000.mp4".to_owned(), 3), ("000000001.mp4".to_owned(), 4)]);
     let sound = index_of(&path, "v1.2");

@@ -6,7 +6,7 @@
 #[allow(dead_code)]
 fn compile_shim(cuda: &std::path::Path, sanitized: bool) {
     for file in
-        ["args.h", "arithmetic.h", "block.h", "colour.h", "elements.h", "layout.h", "pixel_pass.cu", "resample.h"]
+        ["args.h", "arithmetic.h", "block.h", "color.h", "elements.h", "layout.h", "pixel_pass.cu", "resample.h"]
     {
         println!("cargo:rerun-if-changed={}", cuda.join(file).display());
     }

@@ -140,7 +140,7 @@ records! {
         zero: [i32; 3],
         bias: [i32; 3],
         fill: [i32; 3],
-        colour_shift: u32,
+        color_shift: u32,
         sheet_count: u32,
         component_count: u32,
         depth_bits: u32,

@@ -5,23 +5,23 @@
 use super::args::{self, bytes_of, PixelArgs};
 use super::tables::{longest, Blob, ALIGNMENT};
 use super::{check_aligned, DeviceFormat, DeviceFrame, DeviceSlot, Launch, TILE};
-use crate::colour::{Coefficients, FrameColours, Ink};
+use crate::color::{Coefficients, FrameColors, Ink};
 use crate::error::PassError;
 use crate::finish::{Channels, Finish};
 use crate::geometry::{Geometry, Interpolation, Place, Stage};
-use crate::pass::{PixelPass, Tables, MOST_HELD};
+use crate::pass::{PixelPass, Tables, MAX_HELD};
 use crate::tone::{Tone, MAPPED};
 use crate::view::Picture;
 use crate::weights::AxisTable;
 use crate::write::{Dtype, OutSlot};
 
 /// Most shared memory that a block uses for rows in the making: several blocks fit a multiprocessor, on every GPU.
-const MOST_HELD_BYTES: usize = 24 << 10;
+const MAX_HELD_BYTES: usize = 24 << 10;
 /// Bytes before the components in scratch memory: three sums of 64 bits.
 const SUMS_BYTES: usize = 32;
-/// Shared memory behind the rows: the colours of a tile, 16 bits each.
+/// Shared memory behind the rows: the colors of a tile, 16 bits each.
 const CODES_BYTES: u32 = 3 * TILE.0 * TILE.1 * 2;
-/// Shared memory of the second of two kernels: bias, fill and mean of three channels, and the colours.
+/// Shared memory of the second of two kernels: bias, fill and mean of three channels, and the colors.
 const FINISH_BYTES: u32 = 36 + CODES_BYTES;
 /// Least shared memory of the first: the components of a tile and their sums by row.
 const WINDOW_BYTES: u32 = 3 * TILE.0 * TILE.1 * 2 + 3 * TILE.1 * 4;
@@ -56,13 +56,13 @@ impl PixelPass {
     pub fn for_device(&self, format: &DeviceFormat) -> Result<DevicePass, PassError> {
         let picture = format.check()?;
         let tables = self.tables_of((format.width, format.height, picture.log2_chroma))?;
-        let key = (format.colour, format.depth_bits, picture.ink);
+        let key = (format.color, format.depth_bits, picture.ink);
         let tone = self.tone().map(|tone| Ok((tone, self.source_of(key)?))).transpose()?;
         let coefficients = self.coefficients_of(if tone.is_some() { MAPPED } else { key })?;
         let ink = coefficients.ink;
         let (geometry, finish) = (self.geometry(), self.finish());
         let held = matches!(geometry.place, Place::Warp(_)) || finish.needs_mean();
-        if held && tables.width * tables.height > MOST_HELD {
+        if held && tables.width * tables.height > MAX_HELD {
             return Err(PassError::WindowTooLarge { width: tables.width, height: tables.height });
         }
         let mut blob = Blob::default();
@@ -93,7 +93,7 @@ impl PixelPass {
             args.tone = tone_args(&mut blob, tone, &source.without_mean());
         }
         finish_args(&mut args, finish);
-        colour_args(&mut args, &coefficients);
+        color_args(&mut args, &coefficients);
         for channel in 0..3 {
             (args.wide_scale[channel], args.wide_bias[channel]) = self.writer().wide_scale_and_bias(channel);
         }
@@ -314,7 +314,7 @@ fn held_args(mut args: PixelArgs, tables: &Tables, stage: &Stage) -> PixelArgs {
     for sheet in &mut args.sheets[..args.sheet_count as usize] {
         let columns = if sheet.grid == 1 { &tables.chroma.columns } else { &tables.luma.columns };
         // Up to three samples before the first, so that words are read whole.
-        let most = (MOST_HELD_BYTES / (2 * TILE.1 as usize) - 3) / sheet.step as usize;
+        let most = (MAX_HELD_BYTES / (2 * TILE.1 as usize) - 3) / sheet.step as usize;
         let chunk = widest(columns, stage).min(most).max(1);
         sheet.chunk = chunk as u32;
         sheet.pitch = (chunk as u32 * sheet.step + 3).next_multiple_of(4);
@@ -375,7 +375,7 @@ pub(super) fn dtype_number(dtype: Dtype) -> u32 {
     }
 }
 
-fn tone_args(blob: &mut Blob, tone: &Tone, source: &FrameColours) -> args::Tone {
+fn tone_args(blob: &mut Blob, tone: &Tone, source: &FrameColors) -> args::Tone {
     args::Tone {
         light: blob.numbers(&tone.light),
         gain: blob.numbers(&tone.gain),
@@ -389,11 +389,11 @@ fn tone_args(blob: &mut Blob, tone: &Tone, source: &FrameColours) -> args::Tone 
     }
 }
 
-fn colour_args(args: &mut PixelArgs, coefficients: &Coefficients) {
-    let FrameColours { factors, zero, shift, bias, fill, .. } = coefficients.without_mean();
+fn color_args(args: &mut PixelArgs, coefficients: &Coefficients) {
+    let FrameColors { factors, zero, shift, bias, fill, .. } = coefficients.without_mean();
     args.factors = factors.map(|row| row.map(i32::from));
     args.zero = zero.map(i32::from);
-    args.colour_shift = shift;
+    args.color_shift = shift;
     args.wide = u32::from(coefficients.wide);
     (args.bias, args.fill) = (bias, fill);
     (args.bias_constant, args.bias_of_mean) = (coefficients.bias.constant, coefficients.bias.of_mean);

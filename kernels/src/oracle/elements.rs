@@ -1,4 +1,4 @@
-//! In: 8-bit or 16-bit colours of an output and a finish.
+//! In: 8-bit or 16-bit colors of an output and a finish.
 //! Out: the bytes of every element: steps 6 and 7 of CONTRACT.md.
 //! Never: uses a fused multiply-add, a half-precision library or a table.
 
@@ -11,7 +11,7 @@ pub fn elements(image: &Image, finish: &Finish) -> Vec<Vec<u8>> {
     each(image, finish, of_code)
 }
 
-/// The same of 16-bit colours.
+/// The same of 16-bit colors.
 pub fn wide_elements(image: &Image<u16>, finish: &Finish) -> Vec<Vec<u8>> {
     each(image, finish, of_wide)
 }
@@ -19,7 +19,7 @@ pub fn wide_elements(image: &Image<u16>, finish: &Finish) -> Vec<Vec<u8>> {
 fn each<Code: Copy>(
     image: &Image<Code>,
     finish: &Finish,
-    of_colour: impl Fn(&Finish, usize, Code) -> Vec<u8>,
+    of_color: impl Fn(&Finish, usize, Code) -> Vec<u8>,
 ) -> Vec<Vec<u8>> {
     let channels = match finish.channels {
         Channels::Three => 3,
@@ -29,7 +29,7 @@ fn each<Code: Copy>(
     for y in 0..image.height {
         for x in 0..image.width {
             for channel in 0..channels {
-                let mut element = of_colour(finish, channel, image.at(x, y)[channel]);
+                let mut element = of_color(finish, channel, image.at(x, y)[channel]);
                 for mask in finish.masks.iter().filter(|mask| covers(mask.area, x, y)) {
                     element = match mask.paint {
                         Paint::Code(codes) => of_code(finish, channel, codes[channel]),

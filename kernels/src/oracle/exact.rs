@@ -1,9 +1,9 @@
 //! In: a frame, a geometry and a finish.
-//! Out: the exact RGB of the frame (chroma repeated, rounded once to 8 bits); that resized, placed and recoloured in `f64`.
+//! Out: the exact RGB of the frame (chroma repeated, rounded once to 8 bits); that resized, placed and recolored in `f64`.
 //! Never: resamples YUV; this is the picture that users of torchvision would get.
 
 use super::{check, components, is_yuv, sample, Image};
-use crate::colour::{Matrix, Range};
+use crate::color::{Matrix, Range};
 use crate::error::PassError;
 use crate::finish::Finish;
 use crate::geometry::{Filter, Geometry, Interpolation, Place, POSITION_BITS};
@@ -18,7 +18,7 @@ pub fn full_size(frame: &FrameView<'_>) -> Result<Image, PassError> {
 fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     let depth = i32::from(frame.depth_bits);
     let scale = 2f64.powi(depth - 8);
-    let (black, luma_span, chroma_span) = match frame.colour.range {
+    let (black, luma_span, chroma_span) = match frame.color.range {
         Range::Limited => (16.0 * scale, 219.0 * scale, 224.0 * scale),
         Range::Full => (0.0, 2f64.powi(depth) - 1.0, 2f64.powi(depth) - 1.0),
     };
@@ -26,9 +26,9 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     let light = |component| (code(component) - black) / luma_span;
     let rgb = if is_yuv(frame) {
         let zero = 2f64.powi(depth - 1);
-        let span = if frame.colour.matrix == Matrix::YCgCo { luma_span } else { chroma_span };
+        let span = if frame.color.matrix == Matrix::YCgCo { luma_span } else { chroma_span };
         let (y, pb, pr) = (light(0), (code(1) - zero) / span, (code(2) - zero) / span);
-        match frame.colour.matrix.luma_weights() {
+        match frame.color.matrix.luma_weights() {
             Some((kr, kb)) => {
                 let r = y + 2.0 * (1.0 - kr) * pr;
                 let b = y + 2.0 * (1.0 - kb) * pb;
@@ -48,17 +48,17 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     rgb.map(|value| (value * 255.0).round().clamp(0.0, 255.0) as u8)
 }
 
-/// All of geometry and colours on [`full_size`], as torchvision and PIL would do it, but in `f64` and rounded once.
+/// All of geometry and colors on [`full_size`], as torchvision and PIL would do it, but in `f64` and rounded once.
 /// Masks, normalisation and dtype are left out.
 pub fn reference(frame: &FrameView<'_>, geometry: &Geometry, finish: &Finish) -> Result<Image, PassError> {
     check(frame, geometry, finish)?;
     let window = Resized::new(&full_size(frame)?.oriented(geometry.orientation), geometry);
     let mean = window.mean();
     let add = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|r| a[r] + b[r]);
-    let ground = add(finish.colour.offset, apply(&finish.colour.mean, mean));
+    let ground = add(finish.color.offset, apply(&finish.color.mean, mean));
     let fill = add(finish.fill.base, apply(&finish.fill.mean, mean));
     let at = |x: i64, y: i64| match window.at(x, y) {
-        Some(rgb) => add(apply(&finish.colour.matrix, rgb), ground),
+        Some(rgb) => add(apply(&finish.color.matrix, rgb), ground),
         None => fill,
     };
     let (width, height) = geometry.output_size();

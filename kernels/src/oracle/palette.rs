@@ -1,9 +1,9 @@
-//! In: what a frame's code values mean, and the changes of colour that a finish asks for.
-//! Out: step 5 of CONTRACT.md: components and cover to 8-bit colours, in 128 bits throughout.
+//! In: what a frame's code values mean, and the changes of color that a finish asks for.
+//! Out: step 5 of CONTRACT.md: components and cover to 8-bit colors, in 128 bits throughout.
 //! Never: keeps a coefficient in fewer bits than it needs.
 
 use super::{components, is_yuv};
-use crate::colour::{Matrix, Range};
+use crate::color::{Matrix, Range};
 use crate::error::PassError;
 use crate::finish::Finish;
 use crate::view::FrameView;
@@ -40,13 +40,13 @@ impl Palette {
     }
 
     fn of_base(base: &Matrix3, zero: [i64; 3], finish: &Finish) -> Result<Self, PassError> {
-        let a = product(&finish.colour.matrix, base);
+        let a = product(&finish.color.matrix, base);
         let small = |p: &u32| {
             a.iter().all(|row| row.iter().map(|v| (v * power(*p)).round().abs()).sum::<f64>() <= 32_767.0)
         };
         let Some(p) = (0..=13).rev().find(small) else {
             let gains = a.iter().map(|row| row.iter().map(|v| v.abs()).sum());
-            return Err(PassError::ColourTooStrong { gain: gains.fold(0.0, f64::max) });
+            return Err(PassError::ColorTooStrong { gain: gains.fold(0.0, f64::max) });
         };
         let ground = |constant: [f64; 3], mean: &Matrix3| Ground {
             constant: constant.map(|v| fixed(v, p + 7)),
@@ -56,18 +56,18 @@ impl Palette {
             zero,
             factors: a.map(|row| row.map(|v| fixed(v, p))),
             shift: p + 7,
-            bias: ground(finish.colour.offset, &finish.colour.mean),
+            bias: ground(finish.color.offset, &finish.color.mean),
             fill: ground(finish.fill.base, &finish.fill.mean),
         })
     }
 
-    pub fn colour(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u8; 3] {
+    pub fn color(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u8; 3] {
         self.value(values, cover, mean)
             .map(|value| ((value + (1 << (self.shift - 1))) >> self.shift).clamp(0, 255) as u8)
     }
 
-    /// 65535 where `colour` has 255.
-    pub fn wide_colour(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u16; 3] {
+    /// 65535 where `color` has 255.
+    pub fn wide_color(&self, values: [i64; 3], cover: i64, mean: [i64; 3]) -> [u16; 3] {
         self.value(values, cover, mean)
             .map(|value| ((value * 257 + (1 << (self.shift - 1))) >> self.shift).clamp(0, 65_535) as u16)
     }
@@ -92,7 +92,7 @@ fn power(p: u32) -> f64 {
     2f64.powi(p as i32)
 }
 
-/// Ties away from zero. Far beyond any number that means a colour it stops growing, so that 128 bits hold every sum.
+/// Ties away from zero. Far beyond any number that means a color it stops growing, so that 128 bits hold every sum.
 fn fixed(value: f64, p: u32) -> i128 {
     (value * power(p)).round().clamp(-1e30, 1e30) as i128
 }
@@ -111,14 +111,14 @@ fn product(a: &Matrix3, b: &Matrix3) -> Matrix3 {
 fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
     let codes = 2f64.powi(i32::from(frame.depth_bits));
     let full = 255.0 / 256.0 * codes / (codes - 1.0);
-    let (black, l, c) = match frame.colour.range {
+    let (black, l, c) = match frame.color.range {
         Range::Limited => (2048, 255.0 / 219.0, 255.0 / 224.0),
         Range::Full => (0, full, full),
     };
-    if is_yuv(frame) && frame.colour.matrix == Matrix::YCgCo {
+    if is_yuv(frame) && frame.color.matrix == Matrix::YCgCo {
         ([[l, -l, l], [l, l, 0.0], [l, -l, -l]], [black, 16_384, 16_384])
     } else if is_yuv(frame) {
-        let (kr, kb): (f64, f64) = match frame.colour.matrix {
+        let (kr, kb): (f64, f64) = match frame.color.matrix {
             Matrix::Bt601 => (0.299, 0.114),
             Matrix::Bt709 => (0.2126, 0.0722),
             Matrix::Bt2020Ncl => (0.2627, 0.0593),

@@ -10,25 +10,25 @@ use crate::geometry::{Filter, Geometry, Interpolation, Orientation, Place, Rect,
 use crate::tone::Tone;
 use crate::view::FrameView;
 
-/// The contract, naively. Its pixels are the 8-bit colours of the output in display order, before masks, dtype and layout.
+/// The contract, naively. Its pixels are the 8-bit colors of the output in display order, before masks, dtype and layout.
 pub fn twin(frame: &FrameView<'_>, geometry: &Geometry, finish: &Finish) -> Result<Image, PassError> {
-    each(frame, geometry, finish, |palette, values, cover, mean| palette.colour(values, cover, mean))
+    each(frame, geometry, finish, |palette, values, cover, mean| palette.color(values, cover, mean))
 }
 
-/// The same in 16-bit colours.
+/// The same in 16-bit colors.
 pub fn wide_twin(
     frame: &FrameView<'_>,
     geometry: &Geometry,
     finish: &Finish,
 ) -> Result<Image<u16>, PassError> {
-    each(frame, geometry, finish, |palette, values, cover, mean| palette.wide_colour(values, cover, mean))
+    each(frame, geometry, finish, |palette, values, cover, mean| palette.wide_color(values, cover, mean))
 }
 
 fn each<Code: Copy>(
     frame: &FrameView<'_>,
     geometry: &Geometry,
     finish: &Finish,
-    colour: impl Fn(&Palette, [i64; 3], i64, [i64; 3]) -> [Code; 3],
+    color: impl Fn(&Palette, [i64; 3], i64, [i64; 3]) -> [Code; 3],
 ) -> Result<Image<Code>, PassError> {
     check(frame, geometry, finish)?;
     let palette = Palette::new(frame, finish)?;
@@ -37,14 +37,14 @@ fn each<Code: Copy>(
         let (tone, plain) = (tone.tables()?, Finish::plain(finish.dtype));
         let source = Palette::new(frame, &plain)?;
         for values in &mut window.values {
-            *values = toned(&tone, source.wide_colour(*values, 1 << 14, [0; 3]));
+            *values = toned(&tone, source.wide_color(*values, 1 << 14, [0; 3]));
         }
     }
     let mean = window.mean();
     let (width, height) = geometry.output_size();
     Ok(Image::from_fn(width, height, |x, y| {
         let (values, cover) = placed(geometry, &window, palette.zero, (i64::from(x), i64::from(y)));
-        colour(&palette, values, cover, mean)
+        color(&palette, values, cover, mean)
     }))
 }
 

@@ -9,7 +9,7 @@ pub(super) mod block;
 
 use std::arch::x86_64::*;
 
-use crate::colour::{self, FrameColours};
+use crate::color::{self, FrameColors};
 use crate::finish::Channels;
 use crate::geometry::Placement;
 use crate::warp::{self, Line, Window};
@@ -62,10 +62,10 @@ struct Factors {
 impl Factors {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(colours: &FrameColours) -> Self {
-        let [luma, v_to_r, u_to_g, v_to_g, u_to_b] = colours.plain_factors();
+    fn new(colors: &FrameColors) -> Self {
+        let [luma, v_to_r, u_to_g, v_to_g, u_to_b] = colors.plain_factors();
         Self {
-            zero: _mm256_set1_epi16(colours.zero()[0]),
+            zero: _mm256_set1_epi16(colors.zero()[0]),
             luma: pair(luma, 0),
             v_to_r: pair(0, v_to_r),
             uv_to_g: pair(u_to_g, v_to_g),
@@ -75,14 +75,14 @@ impl Factors {
 }
 
 /// A row of 8-bit Y, U, V whose chroma is half as wide, straight to R, G, B: what blending, repeating and
-/// [`yuv_row`](crate::colour::yuv_row) give, without the rows between.
+/// [`yuv_row`](crate::color::yuv_row) give, without the rows between.
 #[target_feature(enable = "avx2")]
-pub(super) fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colours: &FrameColours) {
+pub(super) fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameColors) {
     let [r, g, b] = rgb;
     let [y, u, v] = yuv;
     let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 32 * 32;
-    let f = Factors::new(colours);
-    colour::full_row_from(whole, [&mut *r, &mut *g, &mut *b], yuv, colours);
+    let f = Factors::new(colors);
+    color::full_row_from(whole, [&mut *r, &mut *g, &mut *b], yuv, colors);
     for at in (0..whole).step_by(32) {
         let y = load_u8(y[at..][..32].try_into().expect("32 long"));
         let u16s: &[u8; 16] = u[at / 2..][..16].try_into().expect("16 long");
@@ -96,10 +96,10 @@ pub(super) fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colours: &FrameColo
 
 /// [`full_row`] straight to R, G, B side by side.
 #[target_feature(enable = "avx2")]
-pub(super) fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColours) {
+pub(super) fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameColors) {
     let [y, u, v] = yuv;
     let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 32 * 32;
-    let f = Factors::new(colours);
+    let f = Factors::new(colors);
     for at in (0..whole).step_by(32) {
         let y = load_u8(y[at..][..32].try_into().expect("32 long"));
         let u16s: &[u8; 16] = u[at / 2..][..16].try_into().expect("16 long");
@@ -107,7 +107,7 @@ pub(super) fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colours: &FrameColour
         let [red, green, blue] = full_group(y, u16s, v16s, &f);
         store_packed((&mut out[3 * at..][..96]).try_into().expect("96 long"), red, green, blue);
     }
-    colour::full_packed_from(whole, out, yuv, colours);
+    color::full_packed_from(whole, out, yuv, colors);
 }
 
 /// 32 pixels of [`full_row`].

@@ -1,4 +1,4 @@
-//! In: the random formats, geometries, colours, masks, dtypes and layouts of the tests of the CPU.
+//! In: the random formats, geometries, colors, masks, dtypes and layouts of the tests of the CPU.
 //! Out: the kernels equal the integer twin byte for byte, in gaps too.
 //! Never: allows a tolerance.
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::host::{run, UNTOUCHED};
 use crate::strategies::{canvased, formats, placed, warped, whole};
-use crate::strategies_finish::{colours, finishes, layouts};
+use crate::strategies_finish::{colors, finishes, layouts};
 use crate::support::{config, gray, noise, Format, Picture};
 
 /// The bytes of a slot of these strides, as the oracle has them.
@@ -81,9 +81,9 @@ proptest! {
     }
 
     #[test]
-    fn kernels_equal_the_integer_twin_in_other_colours_on_a_canvas(
+    fn kernels_equal_the_integer_twin_in_other_colors_on_a_canvas(
         (format, geometry) in formats().prop_flat_map(canvased),
-        finish in colours(),
+        finish in colors(),
         seed in any::<u64>(),
         lead in leads(),
     ) {
@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn kernels_equal_the_integer_twin_through_an_affine_map(
         (format, geometry) in formats().prop_flat_map(warped),
-        finish in colours(),
+        finish in colors(),
         plain in any::<bool>(),
         seed in any::<u64>(),
         lead in leads(),
@@ -163,8 +163,8 @@ fn kernels_equal_the_integer_twin_on_large_windows() {
     let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
     let picture =
         Picture::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
-    let contrast = ColourMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColourMap::linear([[0.2, 0.1, 0.3]; 3]) };
-    let finish = Finish { colour: contrast, ..Finish::plain(Dtype::U8) };
+    let contrast = ColorMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColorMap::linear([[0.2, 0.1, 0.3]; 3]) };
+    let finish = Finish { color: contrast, ..Finish::plain(Dtype::U8) };
     let (slow, fast) = (1 << (POSITION_BITS - 3), 3 << POSITION_BITS);
     let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
     let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
@@ -201,7 +201,7 @@ fn kernels_equal_the_integer_twin_where_fill_fades_in() {
     // One strong row leaves the others 7 bits of fraction: here rounding by cover shows.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
-    let finish = Finish { colour: ColourMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
+    let finish = Finish { color: ColorMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
     let to_x = [1 << (POSITION_BITS - 10), 0, 0];
     let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };
     let geometry = Geometry { place: Place::Warp(warp), ..Geometry::whole(1, 1) };

@@ -101,8 +101,8 @@ fn upload(frame: &FrameView<'_>, lead: usize) -> (DeviceFrame, Vec<Buffer>) {
             DevicePlanes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h }
         }
     };
-    let FrameView { width, height, depth_bits, shift, colour, .. } = *frame;
-    (DeviceFrame { width, height, depth_bits, shift, planes, colour }, buffers)
+    let FrameView { width, height, depth_bits, shift, color, .. } = *frame;
+    (DeviceFrame { width, height, depth_bits, shift, planes, color }, buffers)
 }
 
 /// Writes one frame into a slot of `bytes` bytes with these strides of channels, rows and columns, and gives its bytes.

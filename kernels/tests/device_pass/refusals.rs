@@ -65,10 +65,10 @@ fn format() -> DeviceFormat {
 
 fn frame(addresses: [u64; 3], strides: [usize; 3]) -> DeviceFrame {
     let plane = |n: usize| DevicePlane { address: addresses[n], stride_bytes: strides[n] };
-    let FrameOf { width, height, depth_bits, shift, colour, .. } = format();
+    let FrameOf { width, height, depth_bits, shift, color, .. } = format();
     let planes =
         DevicePlanes::Yuv { planes: [plane(0), plane(1), plane(2)], log2_chroma_w: 1, log2_chroma_h: 1 };
-    DeviceFrame { width, height, depth_bits, shift, planes, colour }
+    DeviceFrame { width, height, depth_bits, shift, planes, color }
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn frames_and_addresses_that_do_not_fit_are_refused() {
 
 #[test]
 fn scratch_must_be_aligned_and_sums_are_cleared_where_a_mean_is_taken() {
-    let mean = ColourMap { mean: [[0.1; 3]; 3], ..ColourMap::IDENTITY };
+    let mean = ColorMap { mean: [[0.1; 3]; 3], ..ColorMap::IDENTITY };
     let warp = Warp { size: (4, 4), to_x: [0; 3], to_y: [0; 3], interpolation: Interpolation::Nearest };
     let warped = Geometry { place: Place::Warp(warp), ..Geometry::whole(16, 8) };
     let slot = DeviceSlot { address: 0x8000, channel_stride: 1, row_stride: 48, column_stride: 3 };
     let good = frame([0x1000, 0x2000, 0x3000], [16, 8, 8]);
     let plain = Finish::plain(Dtype::U8);
     for (geometry, finish, cleared) in
-        [(Geometry::whole(16, 8), Finish { colour: mean, ..plain.clone() }, true), (warped, plain, false)]
+        [(Geometry::whole(16, 8), Finish { color: mean, ..plain.clone() }, true), (warped, plain, false)]
     {
         let pass = PixelPass::new(geometry, finish).unwrap().for_device(&format()).unwrap();
         assert_eq!(pass.scratch_bytes(), 32 + 3 * 16 * 8 * 2);
@@ -138,8 +138,8 @@ fn scratch_must_be_aligned_and_sums_are_cleared_where_a_mean_is_taken() {
 #[test]
 fn windows_too_large_to_be_held_are_refused() {
     let whole = Geometry::whole(65_535, 65_535);
-    let mean = ColourMap { mean: [[0.1; 3]; 3], ..ColourMap::IDENTITY };
-    let pass = PixelPass::new(whole, Finish { colour: mean, ..Finish::plain(Dtype::U8) }).unwrap();
+    let mean = ColorMap { mean: [[0.1; 3]; 3], ..ColorMap::IDENTITY };
+    let pass = PixelPass::new(whole, Finish { color: mean, ..Finish::plain(Dtype::U8) }).unwrap();
     let format = DeviceFormat { width: 65_535, height: 65_535, planes: PlanesOf::Gray(NoPlane), ..format() };
     let refused = pass.for_device(&format).map(|_| ());
     assert_eq!(refused, Err(PassError::WindowTooLarge { width: 65_535, height: 65_535 }));

@@ -18,7 +18,7 @@ pub fn calm_footage(format: Format, seed: u64) -> Picture {
 }
 
 fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
-    let (kr, kb) = match format.colour.matrix {
+    let (kr, kb) = match format.color.matrix {
         Matrix::Bt601 => (0.299, 0.114),
         Matrix::Bt709 => (0.2126, 0.0722),
         Matrix::Fcc => (0.3, 0.11),
@@ -26,7 +26,7 @@ fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
         _ => (0.2627, 0.0593),
     };
     let codes = 2f64.powi(i32::from(format.depth_bits));
-    let (black, luma_span, chroma_span) = match format.colour.range {
+    let (black, luma_span, chroma_span) = match format.color.range {
         Range::Limited => (codes / 16.0, codes * 219.0 / 256.0, codes * 224.0 / 256.0),
         Range::Full => (0.0, codes - 1.0, codes - 1.0),
     };
@@ -50,7 +50,7 @@ fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
             _ => codes / 2.0 + chroma_span * (red - y) / 2.0 / (1.0 - kr),
         };
         let value = match component {
-            _ if is_rgb || format.colour.matrix != Matrix::YCgCo => ordinary(component, y),
+            _ if is_rgb || format.color.matrix != Matrix::YCgCo => ordinary(component, y),
             0 => black + luma_span * (0.5 * green + 0.25 * (red + blue)),
             1 => codes / 2.0 + luma_span * (0.5 * green - 0.25 * (red + blue)),
             _ => codes / 2.0 + luma_span * 0.5 * (red - blue),
@@ -75,12 +75,12 @@ pub fn formats(width: u32, height: u32) -> Vec<Format> {
             for matrix in Matrix::ALL_YUV {
                 for range in [Range::Limited, Range::Full] {
                     for log2_chroma in [(1, 1), (1, 0), (0, 0), (2, 0)] {
-                        let colour = Colour { matrix, range };
+                        let color = Color { matrix, range };
                         all.push(Format {
                             arrangement,
                             depth_bits,
                             log2_chroma,
-                            colour,
+                            color,
                             padding_bytes: 2,
                             ..Format::i420(width, height)
                         });
@@ -127,11 +127,11 @@ fn full_size_is_within_1_on_all_8_bit_code_values() {
     for matrix in Matrix::ALL_YUV {
         for range in [Range::Limited, Range::Full] {
             for depth_bits in [8, 10, 12, 16] {
-                let colour = Colour { matrix, range };
+                let color = Color { matrix, range };
                 let format = Format {
                     log2_chroma: (0, 0),
                     depth_bits,
-                    colour,
+                    color,
                     padding_bytes: 0,
                     ..Format::i420(256, 128)
                 };

@@ -1,5 +1,5 @@
-//! In: footage that stays within RGB, through every filter, fractional crops, canvases, affine maps and colour maps.
-//! Out: at most 1 from the exact answer; with a colour map at most 1 and half its gain.
+//! In: footage that stays within RGB, through every filter, fractional crops, canvases, affine maps and color maps.
+//! Out: at most 1 from the exact answer; with a color map at most 1 and half its gain.
 //! Never: compares with the pass's own arithmetic.
 
 use framespool_kernels::*;
@@ -84,25 +84,25 @@ fn affine_maps_are_within_1_with_or_without_a_resize() {
 }
 
 #[test]
-fn colour_maps_are_within_1_and_half_their_gain() {
+fn color_maps_are_within_1_and_half_their_gain() {
     // The exact answer starts from 8 bits: the half unit lost there grows by the gain.
     let (width, height) = (97, 61);
     let gray = [[0.299, 0.587, 0.114]; 3];
     for (seed, format, picture) in pictures(width, height) {
         for strength in [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0] {
-            let scaled = ColourMap::IDENTITY.matrix.map(|row| row.map(|one| strength * one));
+            let scaled = ColorMap::IDENTITY.matrix.map(|row| row.map(|one| strength * one));
             let rest = gray.map(|row| row.map(|weight| (1.0 - strength) * weight));
-            let contrast = ColourMap { matrix: scaled, mean: rest, offset: [0.0; 3] };
+            let contrast = ColorMap { matrix: scaled, mean: rest, offset: [0.0; 3] };
             let saturation =
-                ColourMap::linear([0, 1, 2].map(|r| [0, 1, 2].map(|k| scaled[r][k] + rest[r][k])));
+                ColorMap::linear([0, 1, 2].map(|r| [0, 1, 2].map(|k| scaled[r][k] + rest[r][k])));
             let place = turned((width, height), (80, 70), 33.3 * seed as f64, 1.1, Interpolation::Bilinear);
-            for colour in [contrast, saturation, contrast.then(&saturation)] {
-                let rows = colour.matrix.iter().map(|row| row.iter().map(|v| v.abs()).sum::<f64>());
+            for color in [contrast, saturation, contrast.then(&saturation)] {
+                let rows = color.matrix.iter().map(|row| row.iter().map(|v| v.abs()).sum::<f64>());
                 let bound = 1.0 + rows.fold(0.0, f64::max) / 2.0;
                 for place in [Place::Whole, place] {
                     let geometry = Geometry { place, ..Geometry::whole(width, height) };
-                    let max = farthest(&picture, &geometry, &Finish { colour, ..filled() });
-                    assert!(f64::from(max) <= bound, "{max} {bound} {format:?} {colour:?} {geometry:?}");
+                    let max = farthest(&picture, &geometry, &Finish { color, ..filled() });
+                    assert!(f64::from(max) <= bound, "{max} {bound} {format:?} {color:?} {geometry:?}");
                 }
             }
         }

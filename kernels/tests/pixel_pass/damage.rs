@@ -72,10 +72,10 @@ pub fn damage_geometry(geometry: &mut Geometry, Damage { field, number, long, ..
 pub fn damage_finish(finish: &mut Finish, Damage { field, number, long, real }: Damage) {
     let (r, k) = (number as usize % 3, (long & 0xFF) as usize % 3);
     match field {
-        16 => finish.colour.matrix[r][k] = real,
-        17 => finish.colour.matrix = [[real, -real, real], [-real, real, -real], [real; 3]],
-        18 => finish.colour.mean[r][k] = real,
-        19 => finish.colour.offset[r] = real,
+        16 => finish.color.matrix[r][k] = real,
+        17 => finish.color.matrix = [[real, -real, real], [-real, real, -real], [real; 3]],
+        18 => finish.color.mean[r][k] = real,
+        19 => finish.color.offset[r] = real,
         20 => finish.fill.base[r] = real,
         21 => finish.fill.mean[r][k] = real,
         22 => finish.dtype = Dtype::U8,
@@ -112,7 +112,7 @@ pub fn damage_frame(frame: &mut FrameView<'_>, damage: Damage) {
         34 => frame.height = number,
         35 => frame.depth_bits = number as u8,
         36 => frame.shift = number as u8,
-        37 => frame.colour.matrix = Matrix::Rgb,
+        37 => frame.color.matrix = Matrix::Rgb,
         _ => {}
     }
     match &mut frame.planes {

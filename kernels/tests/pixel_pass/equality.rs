@@ -1,4 +1,4 @@
-//! In: random formats, geometries, colours, masks, dtypes and layouts.
+//! In: random formats, geometries, colors, masks, dtypes and layouts.
 //! Out: the pass equals the integer twin byte for byte on every backend.
 //! Never: allows a tolerance.
 
@@ -6,7 +6,7 @@ use framespool_kernels::*;
 use proptest::prelude::*;
 
 use crate::strategies::{canvased, formats, placed, warped, whole};
-use crate::strategies_finish::{colours, finishes, layouts};
+use crate::strategies_finish::{colors, finishes, layouts};
 use crate::support::{config, gray, noise, run_finished, Format, Picture};
 
 /// Same pixels, or the same refusal.
@@ -32,9 +32,9 @@ proptest! {
     }
 
     #[test]
-    fn every_backend_equals_the_integer_twin_in_other_colours_on_a_canvas(
+    fn every_backend_equals_the_integer_twin_in_other_colors_on_a_canvas(
         (format, geometry) in formats().prop_flat_map(canvased),
-        finish in colours(),
+        finish in colors(),
         seed in any::<u64>(),
     ) {
         equal(format, geometry, &finish, seed)?;
@@ -43,7 +43,7 @@ proptest! {
     #[test]
     fn every_backend_equals_the_integer_twin_through_an_affine_map(
         (format, geometry) in formats().prop_flat_map(warped),
-        finish in colours(),
+        finish in colors(),
         plain in any::<bool>(),
         seed in any::<u64>(),
     ) {
@@ -104,10 +104,10 @@ proptest! {
         before in formats().prop_flat_map(placed),
         (format, geometry) in formats().prop_flat_map(placed),
         other in formats(),
-        finishes in [colours(), colours()],
+        finishes in [colors(), colors()],
         seed in any::<u64>(),
     ) {
-        // The same size, but other planes, depth and colour.
+        // The same size, but other planes, depth and color.
         let other = Format { width: format.width, height: format.height, ..other };
         let mut scratch = Scratch::new();
         let mut run = |pass: &mut PixelPass, format: Format| {
@@ -177,8 +177,8 @@ fn every_backend_equals_the_integer_twin_on_large_windows() {
     let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
     let picture =
         Picture::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
-    let contrast = ColourMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColourMap::linear([[0.2, 0.1, 0.3]; 3]) };
-    let finish = Finish { colour: contrast, ..Finish::plain(Dtype::U8) };
+    let contrast = ColorMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColorMap::linear([[0.2, 0.1, 0.3]; 3]) };
+    let finish = Finish { color: contrast, ..Finish::plain(Dtype::U8) };
     let (slow, fast) = (1 << (POSITION_BITS - 3), 3 << POSITION_BITS);
     let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
     let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
@@ -196,7 +196,7 @@ fn every_backend_equals_the_integer_twin_where_fill_fades_in() {
     // One strong row leaves the others 7 bits of fraction: here rounding by cover shows. The pixel is left in steps of 1/1024.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
-    let finish = Finish { colour: ColourMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
+    let finish = Finish { color: ColorMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
     let picture = gray(1, 1, &[0]);
     let to_x = [1 << (POSITION_BITS - 10), 0, 0];
     let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };

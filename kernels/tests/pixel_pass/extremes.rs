@@ -7,26 +7,26 @@ use framespool_kernels::*;
 use crate::support::{gray, noise, run_finished, Arrangement, Format};
 
 #[test]
-fn a_colour_map_whose_product_with_the_source_matrix_overflows_is_refused() {
-    let colour = ColourMap::linear([[f64::MAX, -f64::MAX, 0.0]; 3]);
-    let finish = Finish { colour, ..Finish::plain(Dtype::U8) };
+fn a_color_map_whose_product_with_the_source_matrix_overflows_is_refused() {
+    let color = ColorMap::linear([[f64::MAX, -f64::MAX, 0.0]; 3]);
+    let finish = Finish { color, ..Finish::plain(Dtype::U8) };
     let picture = noise(Format { arrangement: Arrangement::Gray, ..Format::i420(4, 4) }, 1);
     let whole = Geometry::whole(4, 4);
     assert!(oracle::twin(&picture.view(), &whole, &finish).is_err());
     let got = run_finished(&picture.view(), &whole, &finish, Backend::detect());
-    assert!(matches!(got, Err(PassError::ColourTooStrong { .. } | PassError::BadColour { .. })), "{got:?}");
+    assert!(matches!(got, Err(PassError::ColorTooStrong { .. } | PassError::BadColor { .. })), "{got:?}");
 }
 
 #[test]
 fn numbers_beyond_a_million_are_refused() {
     for beyond in [1.1e6, 1e25, f64::INFINITY] {
-        let map = ColourMap { offset: [beyond; 3], ..ColourMap::IDENTITY };
+        let map = ColorMap { offset: [beyond; 3], ..ColorMap::IDENTITY };
         let fill = Fill { base: [0.0; 3], mean: [[-beyond; 3]; 3] };
         for finish in
-            [Finish { colour: map, ..Finish::plain(Dtype::U8) }, Finish { fill, ..Finish::plain(Dtype::U8) }]
+            [Finish { color: map, ..Finish::plain(Dtype::U8) }, Finish { fill, ..Finish::plain(Dtype::U8) }]
         {
             let refused = PixelPass::new(Geometry::whole(2, 2), finish).unwrap_err();
-            assert!(matches!(refused, PassError::BadColour { .. }), "{refused}");
+            assert!(matches!(refused, PassError::BadColor { .. }), "{refused}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! In: pictures small enough to read, recoloured, masked, in every dtype.
+//! In: pictures small enough to read, recolored, masked, in every dtype.
 //! Out: each claim about what follows after geometry, with its evidence in the body.
 //! Never: random.
 
@@ -9,17 +9,17 @@ use crate::support::{gray, noise, red_finished, Format, Picture};
 const LUMA: [f64; 3] = [0.299, 0.587, 0.114];
 
 fn identity_times(gain: f64) -> [[f64; 3]; 3] {
-    ColourMap::IDENTITY.matrix.map(|row| row.map(|one| one * gain))
+    ColorMap::IDENTITY.matrix.map(|row| row.map(|one| one * gain))
 }
 
-fn coloured(colour: ColourMap) -> Finish {
-    Finish { colour, ..Finish::plain(Dtype::U8) }
+fn colored(color: ColorMap) -> Finish {
+    Finish { color, ..Finish::plain(Dtype::U8) }
 }
 
 /// Contrast about the mean gray of the window.
 fn contrast(gain: f64) -> Finish {
     let mean = [LUMA.map(|weight| (1.0 - gain) * weight); 3];
-    coloured(ColourMap { matrix: identity_times(gain), mean, offset: [0.0; 3] })
+    colored(ColorMap { matrix: identity_times(gain), mean, offset: [0.0; 3] })
 }
 
 fn masked(masks: &[(Area, Paint)], dtype: Dtype) -> Finish {
@@ -67,18 +67,18 @@ fn the_mean_is_that_of_the_window_without_fill() {
 #[test]
 fn brightness_adds_and_inversion_mirrors() {
     let picture = gray(4, 1, &[0, 1, 100, 255]);
-    let run = |map: ColourMap| red_finished(&picture, Geometry::whole(4, 1), &coloured(map));
-    assert_eq!(run(ColourMap { offset: [10.0; 3], ..ColourMap::IDENTITY }), [10, 11, 110, 255]);
-    let inverse = ColourMap { offset: [255.0; 3], ..ColourMap::linear(identity_times(-1.0)) };
+    let run = |map: ColorMap| red_finished(&picture, Geometry::whole(4, 1), &colored(map));
+    assert_eq!(run(ColorMap { offset: [10.0; 3], ..ColorMap::IDENTITY }), [10, 11, 110, 255]);
+    let inverse = ColorMap { offset: [255.0; 3], ..ColorMap::linear(identity_times(-1.0)) };
     assert_eq!(run(inverse), [255, 254, 155, 0]);
 }
 
 #[test]
-fn colours_are_clamped_once_at_the_end() {
+fn colors_are_clamped_once_at_the_end() {
     // Doubled and halved again in one map: what was above 127 is not lost.
-    let twice = ColourMap::linear(identity_times(2.0));
-    let there_and_back = twice.then(&ColourMap::linear(identity_times(0.5)));
-    let got = red_finished(&gray(2, 1, &[100, 250]), Geometry::whole(2, 1), &coloured(there_and_back));
+    let twice = ColorMap::linear(identity_times(2.0));
+    let there_and_back = twice.then(&ColorMap::linear(identity_times(0.5)));
+    let got = red_finished(&gray(2, 1, &[100, 250]), Geometry::whole(2, 1), &colored(there_and_back));
     assert_eq!(got, [100, 250]);
 }
 
@@ -86,7 +86,7 @@ fn colours_are_clamped_once_at_the_end() {
 fn fill_is_final_unless_it_is_given_a_mean() {
     let place = Place::Canvas { size: (2, 1), x: 0, y: 0 };
     let geometry = Geometry { place, ..Geometry::whole(1, 1) };
-    let bright = coloured(ColourMap { offset: [50.0; 3], ..ColourMap::IDENTITY });
+    let bright = colored(ColorMap { offset: [50.0; 3], ..ColorMap::IDENTITY });
     let run = |fill| red_finished(&gray(1, 1, &[80]), geometry, &Finish { fill, ..bright.clone() });
     assert_eq!(run(Fill::constant([20.0; 3])), [130, 20]);
     assert_eq!(run(Fill { base: [1.0; 3], mean: [LUMA; 3] }), [130, 81]);
@@ -96,7 +96,7 @@ fn fill_is_final_unless_it_is_given_a_mean() {
 fn one_channel_is_the_first_of_three() {
     let picture = noise(Format::i420(9, 5), 2);
     for dtype in [Dtype::U8, Dtype::F16, Dtype::F32] {
-        let three = Finish { colour: ColourMap::linear([LUMA; 3]), ..Finish::plain(dtype) };
+        let three = Finish { color: ColorMap::linear([LUMA; 3]), ..Finish::plain(dtype) };
         let one = Finish { channels: Channels::One, ..three.clone() };
         let all = bytes(&picture, Geometry::whole(9, 5), &three);
         let firsts: Vec<u8> =

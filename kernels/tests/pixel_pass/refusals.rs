@@ -57,8 +57,8 @@ fn frames_of_unknown_kind_are_refused() {
     assert_eq!(empty, PassError::Empty { what: "frame", width: 0, height: 8 });
     let huge = error(&FrameView { height: u32::MAX, ..view }, whole, 384);
     assert_eq!(huge, PassError::TooLarge { what: "frame", width: 16, height: u32::MAX });
-    let rgb = Colour { matrix: Matrix::Rgb, range: Range::Full };
-    assert_eq!(error(&FrameView { colour: rgb, ..view }, whole, 384), PassError::MatrixNeedsRgbPlanes);
+    let rgb = Color { matrix: Matrix::Rgb, range: Range::Full };
+    assert_eq!(error(&FrameView { color: rgb, ..view }, whole, 384), PassError::MatrixNeedsRgbPlanes);
     let Planes::Yuv { planes, .. } = view.planes else { unreachable!() };
     let odd = Planes::Yuv { planes, log2_chroma_w: 3, log2_chroma_h: 0 };
     assert_eq!(
@@ -181,27 +181,27 @@ fn affine_maps_that_lead_too_far_are_refused() {
 }
 
 #[test]
-fn colours_that_are_not_numbers_are_refused() {
+fn colors_that_are_not_numbers_are_refused() {
     let whole = Geometry::whole(16, 8);
     let infinite = f64::INFINITY;
-    let mut map = ColourMap::IDENTITY;
+    let mut map = ColorMap::IDENTITY;
     map.mean[2][1] = infinite;
     let fill = Fill::constant([0.0, -infinite, 0.0]);
     for (finish, value) in
-        [(Finish { colour: map, ..plain() }, infinite), (Finish { fill, ..plain() }, -infinite)]
+        [(Finish { color: map, ..plain() }, infinite), (Finish { fill, ..plain() }, -infinite)]
     {
-        assert_eq!(refused(whole, finish), PassError::BadColour { value });
+        assert_eq!(refused(whole, finish), PassError::BadColor { value });
     }
-    let nan = ColourMap { offset: [f64::NAN; 3], ..ColourMap::IDENTITY };
-    assert!(matches!(refused(whole, Finish { colour: nan, ..plain() }), PassError::BadColour { .. }));
+    let nan = ColorMap { offset: [f64::NAN; 3], ..ColorMap::IDENTITY };
+    assert!(matches!(refused(whole, Finish { color: nan, ..plain() }), PassError::BadColor { .. }));
 }
 
 #[test]
-fn colour_maps_that_multiply_by_thousands_are_refused_once_the_frame_is_known() {
+fn color_maps_that_multiply_by_thousands_are_refused_once_the_frame_is_known() {
     let picture = picture();
     let run = |gain: f64| {
-        let colour = ColourMap::linear(ColourMap::IDENTITY.matrix.map(|row| row.map(|one| one * gain)));
-        let mut pass = PixelPass::new(Geometry::whole(16, 8), Finish { colour, ..plain() }).unwrap();
+        let color = ColorMap::linear(ColorMap::IDENTITY.matrix.map(|row| row.map(|one| one * gain)));
+        let mut pass = PixelPass::new(Geometry::whole(16, 8), Finish { color, ..plain() }).unwrap();
         let mut data = vec![7; 384];
         let done = pass.run(&picture.view(), &mut OutSlot::hwc(&mut data, 16), &mut Scratch::new());
         assert!(
@@ -211,7 +211,7 @@ fn colour_maps_that_multiply_by_thousands_are_refused_once_the_frame_is_known() 
         done
     };
     assert_eq!(run(9_000.0), Ok(()));
-    let Err(PassError::ColourTooStrong { gain }) = run(20_000.0) else { panic!("not refused") };
+    let Err(PassError::ColorTooStrong { gain }) = run(20_000.0) else { panic!("not refused") };
     assert!(gain > 20_000.0 && gain < 80_000.0);
 }
 

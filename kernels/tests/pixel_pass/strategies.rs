@@ -24,8 +24,8 @@ pub fn formats() -> BoxedStrategy<Format> {
             let depth_bits = if matches!(arrangement, Arrangement::PackedRgb(_)) { 8 } else { depth };
             let shift = if depth_bits == 8 { 0 } else { shift.min(16 - depth_bits) };
             let padding_bytes = if depth_bits == 8 { padding } else { padding & !1 };
-            let colour = Colour { matrix, range };
-            Format { width, height, arrangement, log2_chroma, depth_bits, shift, padding_bytes, colour }
+            let color = Color { matrix, range };
+            Format { width, height, arrangement, log2_chroma, depth_bits, shift, padding_bytes, color }
         })
         .boxed()
 }

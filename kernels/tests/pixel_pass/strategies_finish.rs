@@ -1,6 +1,6 @@
 //! In: nothing but chance.
-//! Out: what follows after geometry: colours, masks, dtypes, channels and layouts.
-//! Never: draws what is refused, except colour maps that are too strong.
+//! Out: what follows after geometry: colors, masks, dtypes, channels and layouts.
+//! Never: draws what is refused, except color maps that are too strong.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -13,8 +13,8 @@ fn numbers(least: f64, most: f64) -> BoxedStrategy<[f64; 3]> {
 
 const NONE: [[f64; 3]; 3] = [[0.0; 3]; 3];
 
-/// Colour maps and fills, some of them far stronger than anybody means.
-pub fn colours() -> BoxedStrategy<Finish> {
+/// Color maps and fills, some of them far stronger than anybody means.
+pub fn colors() -> BoxedStrategy<Finish> {
     let sizes = || prop_oneof![4 => Just(2.0), 1 => (0.0f64..4.0).prop_map(|e| 10f64.powf(e))];
     // Each row has its own size: one strong row makes the fractions of the others coarse.
     let row = || sizes().prop_flat_map(|size| numbers(-size, size));
@@ -22,8 +22,8 @@ pub fn colours() -> BoxedStrategy<Finish> {
     // Where a component is a code value these lie midway between two coefficients.
     let midway = || numbers(-16_384.0, 16_384.0).prop_map(|row| row.map(|v| v.round() / 16_384.0));
     let matrix = prop_oneof![
-        2 => Just(ColourMap::IDENTITY.matrix),
-        1 => (-2.0f64..4.0).prop_map(|v| ColourMap::IDENTITY.matrix.map(|row| row.map(|one| one * v))),
+        2 => Just(ColorMap::IDENTITY.matrix),
+        1 => (-2.0f64..4.0).prop_map(|v| ColorMap::IDENTITY.matrix.map(|row| row.map(|one| one * v))),
         1 => numbers(0.0, 1.0).prop_map(|row| [row; 3]),
         1 => [midway(), midway(), midway()],
         4 => any_matrix(),
@@ -39,7 +39,7 @@ pub fn colours() -> BoxedStrategy<Finish> {
     };
     (matrix, mean(), constant(), mean(), constant())
         .prop_map(|(matrix, mean, offset, fill_mean, base)| Finish {
-            colour: ColourMap { matrix, mean, offset },
+            color: ColorMap { matrix, mean, offset },
             fill: Fill { base, mean: fill_mean },
             ..Finish::plain(Dtype::U8)
         })
@@ -88,7 +88,7 @@ pub fn finishes(size: (u32, u32)) -> BoxedStrategy<Finish> {
     let std = [std.clone(), std.clone(), std];
     let mean = prop_oneof![[-2f32..2.0, -2f32..2.0, -2f32..2.0], Just([0.0; 3])];
     let normalize = prop::option::of((mean, std).prop_map(|(mean, std)| Normalize { mean, std }));
-    (colours(), dtype, channels, normalize, tones())
+    (colors(), dtype, channels, normalize, tones())
         .prop_flat_map(move |(finish, dtype, channels, normalize, tone)| {
             let normalize = normalize.filter(|_| !dtype.is_integer());
             masks(size, dtype).prop_map(move |masks| Finish {

@@ -24,7 +24,7 @@ pub struct Format {
     pub depth_bits: u8,
     pub shift: u8,
     pub padding_bytes: usize,
-    pub colour: Colour,
+    pub color: Color,
 }
 
 impl Format {
@@ -37,7 +37,7 @@ impl Format {
             depth_bits: 8,
             shift: 0,
             padding_bytes: 3,
-            colour: Colour { matrix: Matrix::Bt709, range: Range::Limited },
+            color: Color { matrix: Matrix::Bt709, range: Range::Limited },
         }
     }
 }
@@ -97,7 +97,7 @@ impl Picture {
     }
 
     pub fn view(&self) -> FrameView<'_> {
-        let Format { width, height, depth_bits, shift, colour, log2_chroma, .. } = self.format;
+        let Format { width, height, depth_bits, shift, color, log2_chroma, .. } = self.format;
         let plane = |index: usize| Plane { data: &self.planes[index].0, stride_bytes: self.planes[index].1 };
         let (log2_chroma_w, log2_chroma_h) = log2_chroma;
         let planes = match self.format.arrangement {
@@ -116,7 +116,7 @@ impl Picture {
                 Planes::PackedRgb { plane: plane(0), pixel_bytes, offsets: [1, 2, 3] }
             }
         };
-        FrameView { width, height, depth_bits, shift, planes, colour }
+        FrameView { width, height, depth_bits, shift, planes, color }
     }
 }
 
@@ -134,15 +134,15 @@ pub fn run_finished(
     Ok(Image { width, height, pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect() })
 }
 
-/// [`run_finished`] with the colours as they are.
+/// [`run_finished`] with the colors as they are.
 pub fn run_u8(frame: &FrameView<'_>, geometry: Geometry, backend: Backend) -> Image {
     run_finished(frame, &geometry, &Finish::plain(Dtype::U8), backend).unwrap()
 }
 
 /// A gray full-range picture whose pixels are listed.
 pub fn gray(width: u32, height: u32, values: &[u8]) -> Picture {
-    let colour = Colour { matrix: Matrix::Bt709, range: Range::Full };
-    let format = Format { arrangement: Arrangement::Gray, colour, ..Format::i420(width, height) };
+    let color = Color { matrix: Matrix::Bt709, range: Range::Full };
+    let format = Format { arrangement: Arrangement::Gray, color, ..Format::i420(width, height) };
     Picture::new(format, |_, column, row| u32::from(values[(row * width + column) as usize]))
 }
 
@@ -151,7 +151,7 @@ pub fn red(picture: &Picture, geometry: Geometry) -> Vec<u8> {
     red_finished(picture, geometry, &Finish::plain(Dtype::U8))
 }
 
-/// [`red`] in other colours.
+/// [`red`] in other colors.
 pub fn red_finished(picture: &Picture, geometry: Geometry, finish: &Finish) -> Vec<u8> {
     let image = run_finished(&picture.view(), &geometry, finish, Backend::detect()).unwrap();
     image.pixels.iter().map(|pixel| pixel[0]).collect()

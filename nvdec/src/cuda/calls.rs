@@ -1,6 +1,5 @@
-//! In: handles of the driver, addresses in device memory, bytes of the host.
-//! Out: one function per driver call, each with a `Result`.
-//! Never: owns anything, or makes a context current by itself: [`super::Device`] does.
+//! Wraps each driver call in a function that returns a `Result`.
+//! Owns nothing and does not make a context current; [`super::Device`] does.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
@@ -17,7 +16,8 @@ macro_rules! handle {
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub(super) struct $name($raw);
 
-        // SAFETY: an opaque number of the driver, whose API may be called from any thread; nothing is read through it here.
+        // SAFETY: an opaque handle of the driver, whose API may be called from any thread; it is not
+        // dereferenced here.
         unsafe impl Send for $name {}
         // SAFETY: as above.
         unsafe impl Sync for $name {}
@@ -25,9 +25,9 @@ macro_rules! handle {
 }
 
 handle! {
-    /// A context; those made here are primary ones and never released.
+    /// A context. Those retained here are primary contexts and never released.
     Context(CUcontext);
-    /// A stream, of ours or of somebody else.
+    /// A stream, created here or by other code.
     RawStream(CUstream);
     /// An event; destroyed once, by [`super::Event`].
     RawEvent(CUevent);
@@ -38,7 +38,7 @@ handle! {
 }
 
 impl RawStream {
-    /// A stream of somebody else, by its number; 1 and 2 are the two default ones.
+    /// A stream created by other code, by its handle; 1 and 2 are the two default streams.
     pub fn foreign(raw: u64) -> RawStream {
         RawStream(raw as usize as CUstream)
     }
@@ -56,7 +56,7 @@ pub(super) const PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES: c_int = 100;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 pub(super) const RELAXED: c_uint = 2;
 
-/// Sets what this thread's calls mean to work that is being captured into graphs, and gives back what it was.
+/// Sets how this thread's calls interact with stream captures in progress, and returns the previous mode.
 pub(super) fn exchange_capture_mode(driver: &Driver, mut mode: c_uint) -> Result<c_uint> {
     // SAFETY: the value outlives the call, which reads and replaces it.
     driver.check("cuThreadExchangeStreamCaptureMode", unsafe {
@@ -86,7 +86,7 @@ pub(super) fn device_count(driver: &Driver) -> Result<u32> {
 
 pub(super) fn device_get(driver: &Driver, ordinal: u32) -> Result<c_int> {
     let mut device = 0;
-    // SAFETY: the out-parameter outlives the call; a wrong ordinal is answered with a code.
+    // SAFETY: the out-parameter outlives the call; the driver returns an error code for a wrong ordinal.
     driver.check("cuDeviceGet", unsafe { (driver.table.device_get)(&mut device, ordinal as c_int) })?;
     Ok(device)
 }
@@ -94,7 +94,7 @@ pub(super) fn device_get(driver: &Driver, ordinal: u32) -> Result<c_int> {
 pub(super) fn device_name(driver: &Driver, device: c_int) -> Result<String> {
     let mut name = [0u8; 256];
     let start = name.as_mut_ptr().cast::<c_char>();
-    // SAFETY: at most the given length is written, one byte less than there is, so a NUL remains.
+    // SAFETY: at most the given length is written, one byte less than the buffer, so a NUL remains.
     driver.check("cuDeviceGetName", unsafe { (driver.table.device_name)(start, 255, device) })?;
     Ok(until_nul(&name))
 }
@@ -125,7 +125,7 @@ pub(super) fn device_attribute(driver: &Driver, attribute: c_int, device: c_int)
 
 pub(super) fn primary_context_retain(driver: &Driver, device: c_int) -> Result<Context> {
     let mut context = null_mut();
-    // SAFETY: the out-parameter outlives the call. The context is never released, so the handle stays good.
+    // SAFETY: the out-parameter outlives the call. The context is never released, so the handle stays valid.
     driver.check("cuDevicePrimaryCtxRetain", unsafe {
         (driver.table.primary_context_retain)(&mut context, device)
     })?;
@@ -139,18 +139,18 @@ pub(super) fn context_current(driver: &Driver) -> Result<Context> {
     Ok(Context(context))
 }
 
-/// Makes a context of ours current, or one (or none) that was current before.
+/// Makes current a context retained here, or a context (or none) that was current before.
 pub(super) fn context_set_current(driver: &Driver, context: Context) -> Result<()> {
-    // SAFETY: the context is a primary one that is never released, or what this thread had a moment ago.
+    // SAFETY: the context is a primary one that is never released, or was current on this thread just before.
     driver.check("cuCtxSetCurrent", unsafe { (driver.table.context_set_current)(context.0) })
 }
 
 pub(super) fn context_synchronize(driver: &Driver) -> Result<()> {
-    // SAFETY: acts on the current context, without arguments.
+    // SAFETY: acts on the current context and takes no arguments.
     driver.check("cuCtxSynchronize", unsafe { (driver.table.context_synchronize)() })
 }
 
-/// A stream that does not wait for the default one, of the lowest priority there is.
+/// Creates a stream that does not synchronize with the default stream, of the lowest priority available.
 pub(super) fn stream_create(driver: &Driver) -> Result<RawStream> {
     const NON_BLOCKING: c_uint = 1;
     let (mut least, mut greatest, mut stream) = (0, 0, null_mut());
@@ -175,7 +175,8 @@ pub(super) fn stream_synchronize(driver: &Driver, stream: RawStream) -> Result<(
 }
 
 pub(super) fn stream_wait(driver: &Driver, stream: RawStream, event: RawEvent) -> Result<()> {
-    // SAFETY: the caller holds the event's owner; the stream is ours and alive, or one that its owner vouches for in this call.
+    // SAFETY: the caller holds the event's owner; the stream is one of ours and alive, or a foreign one that
+    // the caller guarantees to be valid during this call.
     driver.check("cuStreamWaitEvent", unsafe { (driver.table.stream_wait_event)(stream.0, event.0, 0) })
 }
 
@@ -192,7 +193,7 @@ pub(super) fn event_record(driver: &Driver, event: RawEvent, stream: RawStream) 
     driver.check("cuEventRecord", unsafe { (driver.table.event_record)(event.0, stream.0) })
 }
 
-/// Whether everything before the event is over.
+/// Whether all work before the event is done.
 pub(super) fn event_done(driver: &Driver, event: RawEvent) -> Result<bool> {
     const NOT_READY: c_int = 600;
     // SAFETY: the caller holds the event's owner.
@@ -208,11 +209,11 @@ pub(super) fn event_synchronize(driver: &Driver, event: RawEvent) -> Result<()> 
 }
 
 pub(super) fn event_destroy(driver: &Driver, event: RawEvent) -> Result<()> {
-    // SAFETY: called from the Drop of the only owner. Waits on it that are still to come were enqueued and stay good.
+    // SAFETY: called from the Drop of the only owner. Waits that are already enqueued on it remain valid.
     driver.check("cuEventDestroy", unsafe { (driver.table.event_destroy)(event.0) })
 }
 
-/// Free and all memory of the current context's device, in bytes.
+/// Free and total memory of the current context's device, in bytes.
 pub(super) fn memory_info(driver: &Driver) -> Result<(u64, u64)> {
     let (mut free, mut total) = (0, 0);
     // SAFETY: both out-parameters outlive the call.
@@ -233,12 +234,13 @@ pub(super) fn memory_free(driver: &Driver, address: u64) -> Result<()> {
     driver.check("cuMemFree", unsafe { (driver.table.memory_free)(address) })
 }
 
-// Addresses of device memory are plain numbers in what follows: the driver checks copies and fills against its own allocations,
-// and the GPU faults (an error, not undefined behaviour of the host) where a kernel leaves them.
+// Below, addresses of device memory are plain numbers: the driver checks copies and fills against its own
+// allocations, and the GPU faults (an error, not undefined behavior of the host) if a kernel accesses other
+// memory.
 
 pub(super) fn copy_to_device(driver: &Driver, stream: RawStream, to: u64, from: &[u8]) -> Result<()> {
-    // SAFETY: `from` is readable for its length. It is pageable memory, which is staged before the call returns; where the
-    // device reads the host's pages itself, Stream::upload waits.
+    // SAFETY: `from` is readable for its length. It is pageable memory, which is staged before the call
+    // returns; where the device reads the host's pages itself, Stream::upload waits.
     driver.check("cuMemcpyHtoDAsync", unsafe {
         (driver.table.copy_to_device)(to, from.as_ptr().cast(), from.len(), stream.0)
     })
@@ -246,8 +248,8 @@ pub(super) fn copy_to_device(driver: &Driver, stream: RawStream, to: u64, from: 
 
 /// Copies to the host and waits: when this returns, nothing writes to `to` any more.
 pub(super) fn copy_to_host(driver: &Driver, stream: RawStream, to: &mut [u8], from: u64) -> Result<()> {
-    // SAFETY: `to` is writable for its length and borrowed until the stream has been waited for below; a wait that fails means
-    // a context that copies nothing any more.
+    // SAFETY: `to` is writable for its length and borrowed until the wait on the stream below; if that wait
+    // fails, the context is broken and performs no more copies.
     let copied = driver.check("cuMemcpyDtoHAsync", unsafe {
         (driver.table.copy_to_host)(to.as_mut_ptr().cast(), from, to.len(), stream.0)
     });
@@ -271,7 +273,7 @@ pub(super) fn fill(driver: &Driver, stream: RawStream, to: u64, byte: u8, bytes:
     driver.check("cuMemsetD8Async", unsafe { (driver.table.fill)(to, byte, bytes, stream.0) })
 }
 
-/// Loads PTX. A refusal carries the log of the compiler.
+/// Loads PTX. If the driver rejects it, the error contains the compiler's log.
 pub(super) fn module_load(driver: &Driver, ptx: &str) -> Result<RawModule> {
     const ERROR_LOG: c_int = 5; // CU_JIT_ERROR_LOG_BUFFER
     const ERROR_LOG_BYTES: c_int = 6; // CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
@@ -279,9 +281,10 @@ pub(super) fn module_load(driver: &Driver, ptx: &str) -> Result<RawModule> {
     let mut log = vec![0u8; 8192];
     let mut module = null_mut();
     let mut options = [ERROR_LOG, ERROR_LOG_BYTES];
-    // The size is passed in the place of a pointer, by the API's design; one byte is kept back for a NUL.
+    // The API passes the size as a pointer value; one byte is reserved for a NUL.
     let mut values = [log.as_mut_ptr().cast::<c_void>(), (log.len() - 1) as *mut c_void];
-    // SAFETY: the PTX ends with a NUL; the log is writable for the size given; options and values have two entries each.
+    // SAFETY: the PTX ends with a NUL; the log is writable for the given size; options and values have two
+    // entries each.
     let code = unsafe {
         (driver.table.module_load)(
             &mut module,
@@ -315,7 +318,7 @@ pub(super) fn module_function(driver: &Driver, module: RawModule, name: &CStr) -
     Ok(RawFunction(function))
 }
 
-/// Sixteen bytes that lie where a kernel's parameter of any type may lie.
+/// Sixteen bytes with the strictest alignment that a kernel parameter needs.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 struct Aligned([u8; 16]);
@@ -336,8 +339,9 @@ pub(super) fn launch(
     }
     let mut parameters = [copy.as_mut_ptr().cast::<c_void>()];
     let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
-    // SAFETY: the function is alive; its one parameter is read from `copy` within the call. That the bytes are the kernel's
-    // struct is the caller's word; a wrong one reads zeros of the padding or faults on the device, as any wrong address would.
+    // SAFETY: the function is alive; its one parameter is read from `copy` within the call. The caller
+    // guarantees that the bytes are the kernel's struct; a wrong struct reads zeros of the padding or faults
+    // on the device, as any wrong address would.
     let code = unsafe {
         let parameters = parameters.as_mut_ptr();
         let null = null::<*mut c_void>().cast_mut();

@@ -1,6 +1,5 @@
-//! In: a device's number.
-//! Out: its primary context, the one that torch, CuPy and JAX use too, and what can be made in it.
-//! Never: releases the context, or leaves it current on a thread that had another one.
+//! Opens a device's primary context, which is shared with torch, CuPy and JAX, and creates objects in it.
+//! The context is never released, and a thread that had another context current gets that one back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +10,8 @@ use super::driver::Driver;
 use super::{Event, Memory, Module, Stream};
 use crate::{Error, Result};
 
-/// One GPU and its primary context. There is one value per ordinal and process, and it lives as long as the process.
+/// One GPU and its primary context. There is one value per ordinal and process, which lives as long as the
+/// process.
 pub struct Device {
     driver: &'static Driver,
     context: Context,
@@ -25,10 +25,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens a device, or gives the one that was opened before.
-    ///
+    /// Opens a device, or returns the one that was opened before.
+    /// |
     /// # Errors
-    /// [`Error::NoDriver`] without a driver or a device of that number; [`Error::Forked`] in a forked child.
+    /// [`Error::NoDriver`] without a driver or a device of that ordinal; [`Error::Forked`] in a forked child.
     pub fn open(ordinal: u32) -> Result<Arc<Device>> {
         static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
         let driver = Driver::get()?;
@@ -54,7 +54,7 @@ impl Device {
             pci_bus_id: calls::device_pci_bus_id(driver, handle)?,
             driver_version: calls::driver_version(driver)?,
             compute_capability: (attribute(major)?, attribute(minor)?),
-            // Older drivers do not know the questions, and no such machine.
+            // Older drivers do not know these attributes, and do not run on machines that have the feature.
             reads_host_pages: [calls::PAGEABLE_MEMORY_ACCESS, calls::PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES]
                 .into_iter()
                 .any(|which| attribute(which).unwrap_or(0) != 0),
@@ -63,7 +63,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Its number among the visible ones.
+    /// Its ordinal among the visible devices.
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
@@ -78,29 +78,31 @@ impl Device {
         self.uuid
     }
 
-    /// Its place on the bus, such as "0000:3B:00.0".
+    /// Its PCI bus id, such as "0000:3B:00.0".
     pub fn pci_bus_id(&self) -> &str {
         &self.pci_bus_id
     }
 
-    /// The CUDA version of the driver, 12040 for 12.4.
+    /// The CUDA version of the driver, such as 12040 for 12.4.
     pub fn driver_version(&self) -> u32 {
         self.driver_version
     }
 
-    /// Major and minor compute capability, (9, 0) for Hopper.
+    /// Major and minor compute capability, such as (9, 0) for Hopper.
     pub fn compute_capability(&self) -> (u32, u32) {
         self.compute_capability
     }
 
-    /// Free and all memory, in bytes.
+    /// Free and total memory, in bytes.
     pub fn memory(&self) -> Result<(u64, u64)> {
         self.with_current(|| calls::memory_info(self.driver))
     }
 
-    /// Makes the context current on this thread, and leaves it so: for threads of our own, whose calls are then cheaper.
-    ///
-    /// The thread is relaxed too: a graph that another one captures meanwhile (`torch.cuda.graph`) is not spoilt by its calls.
+    /// Makes the context current on this thread permanently. Meant for our own threads, whose calls are then
+    /// cheaper.
+    /// |
+    /// Also sets the relaxed capture mode: this thread's calls do not invalidate a graph that another thread
+    /// is capturing (`torch.cuda.graph`).
     pub fn make_current(&self) -> Result<()> {
         self.driver.check_process()?;
         calls::exchange_capture_mode(self.driver, calls::RELAXED)?;
@@ -110,19 +112,20 @@ impl Device {
         }
     }
 
-    /// Runs `work` with the context current and the thread relaxed about captures, and gives the thread back what it had.
-    ///
-    /// The thread may be Python's: CUDA's runtime takes the current context for the current device, so one that stayed behind
-    /// would move the next tensor of torch to another GPU.
+    /// Runs `work` with the context current and the relaxed capture mode set, then restores the thread's
+    /// previous state.
+    /// |
+    /// The thread may be a Python thread: the CUDA runtime derives the current device from the current
+    /// context, so a context that remained current would move the next torch tensor to another GPU.
     pub fn with_current<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let _back = self.enter()?;
         work()
     }
 
-    /// As [`Device::with_current`], until the value is dropped.
+    /// Like [`Device::with_current`], until the value is dropped.
     pub(crate) fn enter(&self) -> Result<Entered> {
         self.driver.check_process()?;
-        // Asked each time: what this thread did last says nothing, since others change the current context too.
+        // Queried each time, because other code changes the current context too.
         let before = calls::context_current(self.driver)?;
         let before = (before != self.context).then_some(before);
         if before.is_some() {
@@ -134,15 +137,15 @@ impl Device {
         Ok(entered)
     }
 
-    /// A stream of our own: independent of the default one, of the lowest priority.
+    /// Creates a stream that is independent of the default stream and has the lowest priority.
     pub fn stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
         self.with_current(|| Ok(Arc::new(Stream::new(self.clone(), calls::stream_create(self.driver)?))))
     }
 
-    /// Memory of this device, not cleared. No bytes are one byte.
-    ///
+    /// Allocates uninitialized memory on this device. For 0 bytes, one byte is allocated.
+    /// |
     /// # Errors
-    /// [`Error::OutOfMemory`] where there is not enough.
+    /// [`Error::OutOfMemory`] if there is not enough.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Memory> {
         let address = self.with_current(|| calls::memory_allocate(self.driver, bytes.max(1)));
         let address = address.map_err(|error| match error {
@@ -154,25 +157,26 @@ impl Device {
         Ok(Memory::new(self.clone(), address, bytes))
     }
 
-    /// Kernels from PTX.
-    ///
+    /// Loads kernels from PTX.
+    /// |
     /// # Errors
     /// [`Error::Load`] with the compiler's log.
     pub fn load(self: &Arc<Self>, ptx: &str) -> Result<Arc<Module>> {
         self.with_current(|| Ok(Arc::new(Module::new(self.clone(), calls::module_load(self.driver, ptx)?))))
     }
 
-    /// Waits for everything on this device that this process has enqueued.
+    /// Waits for all work that this process has enqueued on this device.
     pub fn synchronize(&self) -> Result<()> {
         self.with_current(|| calls::context_synchronize(self.driver))
     }
 
-    /// Makes a stream of somebody else (1 and 2 are CUDA's two default ones) wait for an event, without waiting here.
+    /// Makes a stream of other code (1 and 2 are CUDA's two default streams) wait for an event, without
+    /// blocking here.
     pub fn wait_on_foreign(&self, raw: u64, event: &Event) -> Result<()> {
         self.with_current(|| calls::stream_wait(self.driver, RawStream::foreign(raw), event.raw()))
     }
 
-    /// An event after everything that a stream of somebody else was given so far.
+    /// Records an event after everything enqueued so far on a stream of other code.
     pub fn record_on_foreign(self: &Arc<Self>, raw: u64) -> Result<Event> {
         Event::record(self, RawStream::foreign(raw))
     }
@@ -181,13 +185,14 @@ impl Device {
         self.driver
     }
 
-    /// Whether the device reads pageable memory of the host by itself, so that copies from it may run late.
+    /// Whether the device reads pageable host memory directly, so that copies from it may read it after the
+    /// call.
     pub(super) fn reads_host_pages(&self) -> bool {
         self.reads_host_pages
     }
 
-    /// The place of destructors: runs `work` unless CUDA cannot be called any more, and keeps silent about failures, which a
-    /// destructor cannot report. A forked child calls nothing: the handles are its parent's.
+    /// For destructors: runs `work` unless CUDA can no longer be called, and ignores errors, which a
+    /// destructor cannot report. A forked child calls nothing, because the handles belong to its parent.
     pub(super) fn clean_up(&self, work: impl FnOnce(&Driver) -> Result<()>) {
         if let Ok(_back) = self.enter() {
             let _ = work(self.driver);
@@ -201,22 +206,23 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The context is current; the drop gives the thread back what it had.
+/// Guard during which the context is current; its drop restores the thread's previous state.
 pub(crate) struct Entered {
     driver: &'static Driver,
     before: Option<Context>,
-    /// How the thread took captures before, where that was otherwise.
+    /// The thread's previous capture mode, if it was different.
     mode: Option<u32>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(mode) = self.mode {
-            // It fails only where the driver is shutting down.
+            // Fails only if the driver is shutting down.
             let _ = calls::exchange_capture_mode(self.driver, mode);
         }
         if let Some(before) = self.before {
-            // It fails only where that context is gone meanwhile, or ours is lost: the next call says so.
+            // Fails only if that context was destroyed meanwhile, or ours is lost; the next call reports
+            // that.
             let _ = calls::context_set_current(self.driver, before);
         }
     }

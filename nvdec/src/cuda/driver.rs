@@ -1,6 +1,5 @@
-//! In: libcuda.so.1, opened at run time.
-//! Out: a table of its functions, complete or not there at all.
-//! Never: calls one of them but `cuInit` and the two that put errors into words.
+//! Opens libcuda.so.1 at run time and loads the complete table of functions, or fails.
+//! The only functions called here are `cuInit` and the two that describe error codes.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -12,8 +11,9 @@ use libloading::Library;
 use crate::error::{is_sticky, with_cause};
 use crate::{Error, Result};
 
-// Only cudarc's types are used, not its functions: those panic where the library or one of its symbols is missing, look for
-// `libcuda.so` (a toolkit's stub) before `libcuda.so.1`, and return a Rust enum, which must never hold the code of a newer driver.
+// Only cudarc's types are used, not its functions: those panic where the library or one of its symbols is
+// missing, look for `libcuda.so` (a toolkit's stub) before `libcuda.so.1`, and return a Rust enum, which must
+// never hold the code of a newer driver.
 macro_rules! table {
     ($($field:ident = $symbol:literal : fn($($argument:ty),*);)*) => {
         /// The functions of libcuda that this crate calls.
@@ -22,7 +22,8 @@ macro_rules! table {
         impl Table {
             fn load(library: &'static Library) -> Result<Table, String> {
                 Ok(Table { $($field: {
-                    // SAFETY: the type is that of the driver API's documentation for this symbol; the library is never closed.
+                    // SAFETY: the type is that of the driver API's documentation for this symbol; the library
+                    // is never closed.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol) };
                     *symbol.map_err(|error| format!("libcuda.so.1 lacks a function ({}); install a newer driver", with_cause(&error)))?
                 },)* })
@@ -72,14 +73,15 @@ table! {
     );
 }
 
-/// The driver, opened and started, and the process that did it.
+/// The driver, opened and initialized, and the process that did so.
 pub(crate) struct Driver {
     pub(super) table: Table,
     pid: u32,
 }
 
 impl Driver {
-    /// The driver of this process. It is opened and started once; what came of that stays.
+    /// Returns the driver of this process. It is opened and initialized once, and the result, also a failure,
+    /// is kept.
     pub fn get() -> Result<&'static Driver> {
         static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
         let driver = DRIVER.get_or_init(Driver::open).as_ref();
@@ -88,7 +90,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Refuses a process that was forked off after CUDA was started.
+    /// Fails in a process that was forked after CUDA was initialized.
     pub fn check_process(&self) -> Result<()> {
         match std::process::id() {
             child if child != self.pid => Err(Error::Forked { parent: self.pid, child }),
@@ -100,16 +102,16 @@ impl Driver {
         let mut reason = String::new();
         let names = ["libcuda.so.1", "libcuda.so"];
         let library = names.iter().find_map(|name| {
-            // SAFETY: the initialisers of NVIDIA's library are made to be run by dlopen at any time.
+            // SAFETY: the initializers of NVIDIA's library may be run by dlopen at any time.
             unsafe { Library::new(*name) }
                 .map_err(|error| reason = format!("{reason}{name}: {}. ", with_cause(&error)))
                 .ok()
         });
         let library = library.ok_or_else(|| reason.trim_end().trim_end_matches('.').to_owned())?;
-        // Never closed: the driver keeps threads and exit handlers of its own.
+        // Never closed: the driver has its own threads and exit handlers.
         let table = Table::load(Box::leak(Box::new(library)))?;
         let driver = Driver { table, pid: std::process::id() };
-        // SAFETY: cuInit takes a reserved zero and may be called from any thread, any number of times.
+        // SAFETY: cuInit takes a reserved zero, and may be called from any thread, any number of times.
         match unsafe { (driver.table.init)(0) } {
             0 => Ok(driver),
             code => Err(format!("cuInit answered {code} {}: {}", driver.name(code), driver.text(code))),
@@ -121,14 +123,15 @@ impl Driver {
         self.words(code, self.table.error_name)
     }
 
-    /// The driver's words for a code.
+    /// The driver's description of a code.
     pub fn text(&self, code: i32) -> String {
         self.words(code, self.table.error_string)
     }
 
     fn words(&self, code: i32, ask: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int) -> String {
         let mut text = std::ptr::null();
-        // SAFETY: both functions of this type take any number, and set the out-parameter to a static string or to null.
+        // SAFETY: both functions of this type accept any number, and set the out-parameter to a static string
+        // or to null.
         if unsafe { ask(code, &mut text) } != 0 || text.is_null() {
             return "(a code that this driver does not know)".to_owned();
         }
@@ -136,7 +139,7 @@ impl Driver {
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
-    /// An error unless `code` is 0. Memory that ran out is told apart by those calls that take some.
+    /// Returns an error unless `code` is 0. Callers that allocate add the details to an out-of-memory error.
     pub fn check(&self, call: &'static str, code: i32) -> Result<()> {
         if code == 0 {
             return Ok(());

@@ -1,6 +1,4 @@
-//! In: a place in a stream.
-//! Out: a mark that other streams, or the host, can wait for.
-//! Never: measures time.
+//! Wraps CUDA events: points in a stream that other streams or the host can wait for.
 
 use std::sync::Arc;
 
@@ -8,7 +6,7 @@ use super::calls::{self, RawEvent, RawStream};
 use super::Device;
 use crate::Result;
 
-/// A mark in a stream. Clones are the same mark.
+/// An event recorded in a stream. Clones share the event.
 #[derive(Clone)]
 pub struct Event(Arc<Inner>);
 
@@ -21,7 +19,7 @@ impl Event {
     pub(super) fn record(device: &Arc<Device>, stream: RawStream) -> Result<Event> {
         device.with_current(|| {
             let raw = calls::event_create(device.driver())?;
-            // Owned before it is recorded, so that a failure destroys it.
+            // Owned before it is recorded, so that it is destroyed if recording fails.
             let event = Event(Arc::new(Inner { device: device.clone(), raw }));
             calls::event_record(device.driver(), raw, stream)?;
             Ok(event)
@@ -32,12 +30,12 @@ impl Event {
         self.0.raw
     }
 
-    /// Whether everything before the mark is done.
+    /// Whether all work before the event is done.
     pub fn done(&self) -> Result<bool> {
         self.0.device.with_current(|| calls::event_done(self.0.device.driver(), self.0.raw))
     }
 
-    /// Waits here until everything before the mark is done.
+    /// Blocks until all work before the event is done.
     pub fn synchronize(&self) -> Result<()> {
         self.0.device.with_current(|| calls::event_synchronize(self.0.device.driver(), self.0.raw))
     }

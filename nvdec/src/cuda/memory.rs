@@ -1,6 +1,4 @@
-//! In: a number of bytes.
-//! Out: that much memory of a device, freed at the drop.
-//! Never: reads or writes it.
+//! Owns an allocation of device memory, which is freed when dropped.
 
 use std::sync::Arc;
 
@@ -19,22 +17,22 @@ impl Memory {
         Memory { device, address, bytes }
     }
 
-    /// The device that it lies on.
+    /// The device that it is allocated on.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// Where it begins, aligned to 256 bytes.
+    /// Its address, aligned to 256 bytes.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// How many bytes were asked for.
+    /// How many bytes were requested.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether no bytes were asked for.
+    /// Whether zero bytes were requested.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }

@@ -1,6 +1,4 @@
-//! In: kernels, loaded by a device.
-//! Out: functions to launch; they keep their module loaded.
-//! Never: knows what a kernel does.
+//! Wraps loaded modules and their kernels. A function keeps its module loaded.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use super::calls::{self, RawFunction, RawModule};
 use super::Device;
 use crate::{Error, Result};
 
-/// Loaded kernels.
+/// A loaded module.
 pub struct Module {
     device: Arc<Device>,
     raw: RawModule,
@@ -20,7 +18,7 @@ impl Module {
         Module { device, raw }
     }
 
-    /// The kernel of this name.
+    /// Returns the kernel of this name.
     pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
         let text = CString::new(name).map_err(|_| Error::Misuse("a kernel's name contains a NUL byte"))?;
         let raw = self.device.with_current(|| calls::module_function(self.device.driver(), self.raw, &text));
@@ -40,7 +38,7 @@ impl Drop for Module {
     }
 }
 
-/// One kernel.
+/// A kernel.
 #[derive(Clone)]
 pub struct Function {
     _module: Arc<Module>,

@@ -1,6 +1,5 @@
-//! In: work for a device.
-//! Out: a queue in which it runs in order, later.
-//! Never: waits for it, except where the name says so.
+//! Wraps CUDA streams: copies, fills and kernel launches that run asynchronously and in order.
+//! Only `synchronize`, `download` and some uploads block.
 
 use std::sync::Arc;
 
@@ -19,34 +18,34 @@ impl Stream {
         Stream { device, raw }
     }
 
-    /// The device that it belongs to.
+    /// Its device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// The driver's number for it, a `CUstream`.
+    /// The driver's handle for it, a `CUstream`.
     pub fn raw(&self) -> u64 {
         self.raw.number()
     }
 
-    /// An event after everything enqueued so far.
+    /// Records an event after everything enqueued so far.
     pub fn record(&self) -> Result<Event> {
         Event::record(&self.device, self.raw)
     }
 
-    /// Later work of this stream waits for the event; the caller does not.
+    /// Makes later work of this stream wait for the event, without blocking the caller.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.with_current(|| calls::stream_wait(self.device.driver(), self.raw, event.raw()))
     }
 
-    /// Waits here until everything enqueued so far is done.
+    /// Blocks until everything enqueued so far is done.
     pub fn synchronize(&self) -> Result<()> {
         self.device.with_current(|| calls::stream_synchronize(self.device.driver(), self.raw))
     }
 
-    /// Enqueues a copy to the device from ordinary (pageable) memory; `from` may be reused at return.
-    ///
-    /// Memory that CUDA pinned must not be given: the driver would read it later.
+    /// Enqueues a copy to the device from pageable host memory; `from` may be reused when this returns.
+    /// |
+    /// Must not be used with pinned memory, which the driver would read after the return.
     pub fn upload(&self, to: u64, from: &[u8]) -> Result<()> {
         if from.is_empty() {
             return Ok(());
@@ -60,7 +59,7 @@ impl Stream {
         })
     }
 
-    /// Copies to the host, after everything enqueued so far; the bytes are there at return.
+    /// Copies to the host after everything enqueued so far, and blocks until the copy is done.
     pub fn download(&self, to: &mut [u8], from: u64) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -76,7 +75,7 @@ impl Stream {
         self.device.with_current(|| calls::copy_on_device(self.device.driver(), self.raw, to, from, bytes))
     }
 
-    /// Enqueues filling memory with one byte.
+    /// Enqueues a fill of memory with one byte value.
     pub fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -84,7 +83,7 @@ impl Stream {
         self.device.with_current(|| calls::fill(self.device.driver(), self.raw, to, byte, bytes))
     }
 
-    /// Enqueues a kernel whose one parameter, by value, is a struct of the bytes `args`.
+    /// Enqueues a kernel whose only parameter, passed by value, is a struct with the bytes `args`.
     pub fn launch(
         &self,
         function: &Function,
@@ -101,7 +100,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // What is enqueued still runs.
+        // Work that is already enqueued still runs.
         self.device.clean_up(|driver| calls::stream_destroy(driver, self.raw));
     }
 }

@@ -19,7 +19,7 @@ pub enum Process {
 
 /// What the components mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColourModel {
+pub enum ColorModel {
     /// One component.
     Gray,
     /// Luma and two chroma components, BT.601 in full range.
@@ -44,7 +44,7 @@ pub struct Facts {
     /// Horizontal and vertical sampling factors of the first four.
     pub factors: [(u8, u8); 4],
     /// What the components mean.
-    pub colour: ColourModel,
+    pub color: ColorModel,
     /// The first scan has all components: for a sequential file, it is the only one.
     pub interleaved: bool,
     /// There are Huffman tables before the first scan.
@@ -141,7 +141,7 @@ impl Facts {
                     let scan = walk.segment()?;
                     let mut facts: Facts = frame.ok_or_else(|| bad(at, "a scan before the frame header"))?;
                     facts.interleaved = scan.first() == Some(&facts.components);
-                    facts.colour = colour(facts.components, ids, is_jfif, adobe);
+                    facts.color = color(facts.components, ids, is_jfif, adobe);
                     facts.has_tables = has_tables;
                     facts.has_end = has_end(&file[walk.at..]);
                     return Ok(facts);
@@ -198,7 +198,7 @@ fn frame_header(marker: u8, segment: &[u8], at: usize) -> Result<(Facts, [u8; 4]
         0xc2 => Process::Progressive,
         other => Process::Other(other),
     };
-    let colour = ColourModel::Other;
+    let color = ColorModel::Other;
     let facts = Facts {
         process,
         width,
@@ -206,7 +206,7 @@ fn frame_header(marker: u8, segment: &[u8], at: usize) -> Result<(Facts, [u8; 4]
         depth_bits,
         components,
         factors,
-        colour,
+        color,
         interleaved: false,
         has_tables: false,
         has_end: false,
@@ -215,15 +215,15 @@ fn frame_header(marker: u8, segment: &[u8], at: usize) -> Result<(Facts, [u8; 4]
 }
 
 /// By the rules that libjpeg made common: JFIF is YCbCr, Adobe's marker says, and else the components' names do.
-fn colour(components: u8, ids: [u8; 4], is_jfif: bool, adobe: Option<u8>) -> ColourModel {
+fn color(components: u8, ids: [u8; 4], is_jfif: bool, adobe: Option<u8>) -> ColorModel {
     match (components, adobe) {
-        (1, _) => ColourModel::Gray,
-        (3, _) if is_jfif => ColourModel::YCbCr,
-        (3, Some(0)) => ColourModel::Other,
-        (3, Some(_)) => ColourModel::YCbCr,
-        (3, None) if ids[..3] == *b"RGB" => ColourModel::Other,
-        (3, None) => ColourModel::YCbCr,
-        _ => ColourModel::Other,
+        (1, _) => ColorModel::Gray,
+        (3, _) if is_jfif => ColorModel::YCbCr,
+        (3, Some(0)) => ColorModel::Other,
+        (3, Some(_)) => ColorModel::YCbCr,
+        (3, None) if ids[..3] == *b"RGB" => ColorModel::Other,
+        (3, None) => ColorModel::YCbCr,
+        _ => ColorModel::Other,
     }
 }
 

@@ -2,7 +2,7 @@
 //! Out: whether nvJPEG may be given it, and where in one block of memory its planes go.
 //! Never: trusts one of the two alone: who writes the planes and who reads them must agree on their size.
 
-use super::facts::{ColourModel, Facts, Process};
+use super::facts::{ColorModel, Facts, Process};
 use super::sys::{subsampling, Image};
 use crate::{Error, Result};
 
@@ -56,9 +56,9 @@ pub fn suits(facts: &Facts) -> Result<(), String> {
     if depth != 8 {
         return Err(format!("nvJPEG decodes samples of 8 bits, and these have {depth}"));
     }
-    match facts.colour {
-        ColourModel::Gray | ColourModel::YCbCr => (),
-        ColourModel::Other => {
+    match facts.color {
+        ColorModel::Gray | ColorModel::YCbCr => (),
+        ColorModel::Other => {
             return Err(format!("nvJPEG is given gray and YCbCr files here, and this one has {components} components of another kind"))
         }
     }

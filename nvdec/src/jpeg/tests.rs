@@ -6,7 +6,7 @@ mod fake;
 
 use super::api::Backend::{self, GpuHybrid, Hardware, Hybrid};
 use super::decoder::Core;
-use super::facts::{ColourModel, Facts, Process};
+use super::facts::{ColorModel, Facts, Process};
 use super::layout::{suits, suits_hardware, Info, Layout};
 use super::sys::subsampling;
 use crate::{Error, Result};
@@ -77,12 +77,12 @@ fn a_header_is_read() {
     let facts = Header::new((33, 17), (2, 2)).facts();
     assert_eq!((facts.width, facts.height, facts.depth_bits, facts.components), (33, 17, 8, 3));
     assert_eq!(
-        (facts.process, facts.colour, facts.log2_chroma()),
-        (Process::Baseline, ColourModel::YCbCr, Some((1, 1)))
+        (facts.process, facts.color, facts.log2_chroma()),
+        (Process::Baseline, ColorModel::YCbCr, Some((1, 1)))
     );
     assert!(facts.interleaved && facts.has_tables && facts.has_end);
     let gray = Header::gray((9, 9)).facts();
-    assert_eq!((gray.colour, gray.log2_chroma(), gray.components), (ColourModel::Gray, Some((0, 0)), 1));
+    assert_eq!((gray.color, gray.log2_chroma(), gray.components), (ColorModel::Gray, Some((0, 0)), 1));
     let other =
         Header { sof: 0xc2, tables: false, end: false, in_scan: Some(1), ..Header::new((8, 8), (1, 2)) }
             .facts();
@@ -93,18 +93,18 @@ fn a_header_is_read() {
 }
 
 #[test]
-fn colour_is_told_as_libjpeg_tells_it() {
+fn color_is_told_as_libjpeg_tells_it() {
     let adobe = |transform: u8| (0xee, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let jfif = (0xe0, b"JFIF\0\x01\x02\0\0\x01\0\x01\0\0".to_vec());
-    let with = |extra: Vec<(u8, Vec<u8>)>| Header { extra, ..Header::new((8, 8), (1, 1)) }.facts().colour;
-    assert_eq!(with(vec![]), ColourModel::YCbCr);
-    assert_eq!(with(vec![adobe(0)]), ColourModel::Other);
-    assert_eq!(with(vec![adobe(1)]), ColourModel::YCbCr);
-    assert_eq!(with(vec![jfif, adobe(0)]), ColourModel::YCbCr);
+    let with = |extra: Vec<(u8, Vec<u8>)>| Header { extra, ..Header::new((8, 8), (1, 1)) }.facts().color;
+    assert_eq!(with(vec![]), ColorModel::YCbCr);
+    assert_eq!(with(vec![adobe(0)]), ColorModel::Other);
+    assert_eq!(with(vec![adobe(1)]), ColorModel::YCbCr);
+    assert_eq!(with(vec![jfif, adobe(0)]), ColorModel::YCbCr);
     let named = Header { components: b"RGB".map(|id| (id, 1, 1)).to_vec(), ..Header::new((8, 8), (1, 1)) };
-    assert_eq!(named.facts().colour, ColourModel::Other);
+    assert_eq!(named.facts().color, ColorModel::Other);
     let four = Header { components: vec![(1, 1, 1); 4], ..Header::new((8, 8), (1, 1)) };
-    assert_eq!(four.facts().colour, ColourModel::Other);
+    assert_eq!(four.facts().color, ColorModel::Other);
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! In: the shape of a decoder.
-//! Out: the driver's decoder of that shape, which is destroyed at the drop.
-//! Never: scales, crops or deinterlaces: pictures come out as they were coded.
+//! Wraps a decoder of the driver, which is destroyed when dropped.
+//! It never scales, crops or deinterlaces: pictures are output as they were coded.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -12,22 +11,22 @@ use crate::cuda::{Device, Event, Stream};
 use crate::sys;
 use crate::{Error, Result};
 
-/// Makes decoders for a device.
+/// Creates decoders for a device.
 pub(crate) struct Maker {
     cuvid: &'static Cuvid,
     device: Arc<Device>,
 }
 
-/// A decoder of the driver. One thread at a time, any thread.
+/// A decoder of the driver. It may be used from any thread, but by one thread at a time.
 pub(crate) struct Decoder {
     cuvid: &'static Cuvid,
     device: Arc<Device>,
     raw: RawDecoder,
-    /// After the last reader of its pictures, while nobody uses it.
+    /// Recorded after the last reader of its pictures, while it is unused.
     last_use: Option<Event>,
-    /// Where its pictures are read, while somebody does.
+    /// The stream on which its pictures are read, while it is in use.
     reader: Option<Arc<Stream>>,
-    /// The picture that is mapped.
+    /// Address of the mapped picture.
     mapped: Option<u64>,
 }
 
@@ -43,8 +42,8 @@ impl Make for Maker {
     fn create(&self, shape: &Shape) -> Result<Decoder> {
         let format = &shape.format;
         let ((width, height), (max_width, max_height)) = (format.coded_size, shape.max_size);
-        // Source and target are the whole coded picture: what is shown of it is our kernels' business, so that it cannot go stale
-        // here. Sizes are below 32768, as format.rs saw to.
+        // Source and target are the whole coded picture. The display region is applied by our kernels, so the
+        // decoder holds no crop that could become outdated. Sizes are below 32768, as format.rs checked.
         let (right, bottom) = (width as i16, height as i16);
         let mut info = sys::CUVIDDECODECREATEINFO {
             ulWidth: width.into(),
@@ -67,7 +66,8 @@ impl Make for Maker {
         (info.target_rect.right, info.target_rect.bottom) = (right, bottom);
         let raw = self.device.with_current(|| self.cuvid.create_decoder(&mut info));
         let raw = raw.map_err(|error| match error {
-            // What the capabilities promise is not always kept; 801 is CUDA_ERROR_NOT_SUPPORTED.
+            // The driver does not always support what the capabilities report; 801 is
+            // CUDA_ERROR_NOT_SUPPORTED.
             Error::Call { code: 801, .. } => {
                 Error::Unsupported { reason: format!("the driver makes no decoder for {}", shape.name()) }
             }
@@ -104,7 +104,7 @@ impl Make for Maker {
 }
 
 impl Decoder {
-    /// Its pictures will be read on `stream`, after those of its last user.
+    /// Begins a use: its pictures will be read on `stream`, after the readers of its previous user.
     pub fn adopt(&mut self, stream: &Arc<Stream>) -> Result<()> {
         self.reader = Some(stream.clone());
         match self.last_use.take() {
@@ -113,7 +113,7 @@ impl Decoder {
         }
     }
 
-    /// Ends a use: the last reader of its pictures is enqueued.
+    /// Ends a use. The last reader of its pictures must be enqueued already.
     pub fn release(&mut self) -> Result<()> {
         if let Some(stream) = &self.reader {
             self.last_use = Some(stream.record()?);
@@ -123,15 +123,15 @@ impl Decoder {
     }
 
     /// Enqueues a picture for decoding.
-    ///
+    /// |
     /// # Safety
-    /// `picture` is what the parser gave to the decode callback that is under way.
+    /// `picture` must be what the parser passed to the decode callback that is running.
     pub unsafe fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
         // SAFETY: by this function's contract.
         unsafe { self.cuvid.decode_picture(self.raw, picture) }
     }
 
-    /// Waits until a picture is decoded and enqueues on `stream` its conversion. Gives address and pitch.
+    /// Waits until a picture is decoded, and enqueues its conversion on `stream`. Returns address and pitch.
     pub fn map(&mut self, index: i32, how: &MapHow, stream: &Stream) -> Result<(u64, usize)> {
         let mut parameters = sys::CUVIDPROCPARAMS {
             progressive_frame: how.progressive.into(),
@@ -145,7 +145,7 @@ impl Decoder {
         Ok((address, pitch_bytes))
     }
 
-    /// Ends a mapping; readers are enqueued on the stream that the picture was mapped for.
+    /// Ends a mapping; its readers must be enqueued on the stream that the picture was mapped for.
     pub fn unmap(&mut self, address: u64) -> Result<()> {
         self.cuvid.unmap_frame(self.raw, address)?;
         self.mapped = None;
@@ -156,7 +156,7 @@ impl Decoder {
         self.cuvid.decode_status(self.raw, index)
     }
 
-    /// Waits here for the last reader.
+    /// Blocks until the last reader is done.
     fn settle(&mut self) -> Result<()> {
         if let Some(event) = self.last_use.take() {
             event.synchronize()?;
@@ -165,7 +165,7 @@ impl Decoder {
     }
 }
 
-/// What a mapping must know of a picture.
+/// What a mapping needs to know about a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MapHow {
     pub progressive: bool,
@@ -175,7 +175,7 @@ pub(crate) struct MapHow {
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // A forked child calls nothing; other failures cannot be told to anybody here.
+        // A forked child calls nothing; other errors cannot be reported from a destructor.
         if let Ok(_entered) = self.device.enter() {
             let _ = self.settle();
             if let Some(address) = self.mapped {

@@ -1,22 +1,22 @@
-//! In: what a stream needs of a decoder.
-//! Out: the decoder to make for it, what it weighs, and whether one that is there will do.
-//! Never: makes one.
+//! Computes the decoder configuration that a stream needs, its memory, and whether an existing decoder fits.
 
 use crate::caps::Caps;
 use crate::format::StreamFormat;
 
-/// Surfaces beyond the stream's own need, so that pictures may wait to be mapped.
+/// Surfaces in addition to what the stream needs, for pictures that wait to be mapped.
 const SPARE_SURFACES: u32 = 4;
-/// What is assumed where the parser does not say how many surfaces a stream needs.
+/// Assumed where the parser does not report how many surfaces a stream needs.
 const UNKNOWN_MIN_SURFACES: u32 = 20;
-/// More are refused by the driver.
-const MOST_SURFACES: u32 = 32;
-/// Pictures that may be mapped at a time: with two, the next one does not wait for the readers of the one before.
+/// The driver's maximum.
+const MAX_SURFACES: u32 = 32;
+/// How many pictures may be mapped at a time. With two, the next picture does not wait for the readers of the
+/// previous one.
 pub(crate) const OUTPUT_SURFACES: u32 = 2;
-/// A decoder's own buffers: motion vectors, bitstream. Estimated.
+/// Estimated size of a decoder's internal buffers (motion vectors, bitstream).
 const FIXED_BYTES: u64 = 32 << 20;
 
-/// Sizes that decoders are made for, so that one serves streams of many sizes. Each also stands on its side.
+/// Maximum sizes that decoders are created for, so that one decoder can serve streams of many sizes. Each is
+/// also used with width and height swapped.
 const BUCKETS: [(u32, u32); 8] = [
     (480, 288),
     (640, 480),
@@ -28,35 +28,36 @@ const BUCKETS: [(u32, u32); 8] = [
     (8192, 4352),
 ];
 
-/// A decoder as it is set up.
+/// The configuration of a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// The stream that it is set up for.
+    /// The stream that it is configured for.
     pub format: StreamFormat,
-    /// The largest picture that it may be reconfigured for.
+    /// The largest picture size that it can be reconfigured for.
     pub max_size: (u32, u32),
     /// How many pictures it holds.
     pub surfaces: u32,
 }
 
-/// What is to be done with a decoder so that it serves a stream.
+/// What must be done with a decoder before it can serve a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// Nothing.
+    /// Nothing: it fits as it is.
     Keep,
-    /// Other sizes are to be set.
+    /// It must be reconfigured for another size.
     Reconfigure,
-    /// It cannot serve it.
+    /// It cannot serve the stream.
     Recreate,
 }
 
 /// How many pictures a decoder must hold for a stream.
 pub(crate) fn surfaces_for(min_surfaces: u32) -> u32 {
     let min = if min_surfaces == 0 { UNKNOWN_MIN_SURFACES } else { min_surfaces };
-    (min + SPARE_SURFACES).min(MOST_SURFACES)
+    (min + SPARE_SURFACES).min(MAX_SURFACES)
 }
 
-/// The largest picture of a decoder that is made for a stream: a size that others share, as far as the GPU goes.
+/// The maximum picture size of a decoder for a stream: the smallest bucket that holds the stream and that the
+/// GPU supports, or else the stream's own size.
 pub(crate) fn bucket(size: (u32, u32), caps: &Caps) -> (u32, u32) {
     let (width, height) = size;
     let sides = BUCKETS.into_iter().flat_map(|(long, short)| [(long, short), (short, long)]);
@@ -65,13 +66,13 @@ pub(crate) fn bucket(size: (u32, u32), caps: &Caps) -> (u32, u32) {
 }
 
 impl Shape {
-    /// The decoder to make for a stream.
+    /// The configuration of a new decoder for a stream.
     pub fn of(format: &StreamFormat, caps: &Caps) -> Shape {
         let surfaces = surfaces_for(format.min_surfaces);
         Shape { format: *format, max_size: bucket(format.coded_size, caps), surfaces }
     }
 
-    /// Whether a decoder of this shape serves a stream.
+    /// Whether a decoder with this configuration can serve a stream.
     pub fn fit(&self, want: &StreamFormat) -> Fit {
         let have = &self.format;
         let same_kind =
@@ -90,7 +91,7 @@ impl Shape {
         }
     }
 
-    /// What it weighs on the device, estimated.
+    /// Estimated device memory of the decoder.
     pub fn bytes(&self) -> u64 {
         let picture = |(width, height): (u32, u32)| {
             let pixels = u64::from(width.next_multiple_of(64)) * u64::from(height.next_multiple_of(32));
@@ -99,7 +100,7 @@ impl Shape {
         FIXED_BYTES + picture(self.max_size) * u64::from(self.surfaces + OUTPUT_SURFACES)
     }
 
-    /// "H.264 4:2:0 8 bit, 1920x1088, 12 pictures".
+    /// A description such as "H.264 4:2:0 8 bit, up to 1920x1088, 12 pictures".
     pub fn name(&self) -> String {
         let (width, height) = self.max_size;
         format!("{}, up to {width}x{height}, {} pictures", self.format.name(), self.surfaces)
@@ -167,7 +168,7 @@ mod tests {
     fn weight_grows_with_size_depth_and_pictures() {
         let bytes = |format: StreamFormat| Shape::of(&format, &CAPS).bytes();
         let full_hd = bytes(stream((1920, 1088), 4));
-        // Ten pictures of 3.1 MB and the fixed part.
+        // Ten pictures of 3.1 MB, plus the fixed part.
         assert_eq!(full_hd, FIXED_BYTES + 1920 * 1088 * 3 / 2 * 10);
         assert_eq!(
             bytes(StreamFormat { depth_bits: 10, ..stream((1920, 1088), 4) }) - FIXED_BYTES,

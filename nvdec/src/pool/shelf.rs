@@ -1,6 +1,6 @@
-//! In: decoders that nobody uses at the moment.
-//! Out: one that fits, by keeping, reconfiguring or making; the longest unused ones go when memory is short.
-//! Never: makes, changes or destroys a decoder while others wait for the lock.
+//! Keeps idle decoders, finds one that fits a stream, and evicts the least recently used ones if memory is
+//! short.
+//! The lock is not held while a decoder is created, reconfigured or destroyed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,22 @@ use super::PoolCounts;
 use crate::format::StreamFormat;
 use crate::{Error, Result};
 
-/// Who makes decoders. A decoder is destroyed by its drop.
+/// Creates decoders. A decoder is destroyed when dropped.
 pub(crate) trait Make {
     type Decoder: Send;
     fn create(&self, shape: &Shape) -> Result<Self::Decoder>;
-    /// Sets another coded size, within what the decoder was made for.
+    /// Sets another coded size, within the maximum that the decoder was created for.
     fn reconfigure(&self, decoder: &mut Self::Decoder, shape: &Shape) -> Result<()>;
 }
 
-/// A decoder, how it is set up, and its share of the memory that the pool counts.
+/// A decoder, its configuration, and its share of the memory that the pool counts.
 pub(crate) struct Pooled<D> {
     pub decoder: D,
     pub shape: Shape,
     share: Share,
 }
 
-/// Counted as long as it lives, wherever the decoder is.
+/// Memory that is counted until this is dropped, wherever the decoder is.
 struct Share {
     bytes: u64,
     all: Arc<AtomicU64>,
@@ -37,7 +37,7 @@ impl Drop for Share {
     }
 }
 
-/// How a decoder came to serve a stream.
+/// How a decoder was obtained for a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Reused,
@@ -54,7 +54,7 @@ pub(crate) struct Shelf<M: Make> {
 }
 
 struct Inner<D> {
-    /// Longest unused first.
+    /// Least recently used first.
     idle: Vec<Pooled<D>>,
     counts: PoolCounts,
 }
@@ -70,7 +70,7 @@ impl<M: Make> Shelf<M> {
         }
     }
 
-    /// A decoder for a stream; `shape` is the one to make where none fits.
+    /// Returns a decoder for a stream; `shape` is the one to create if none fits.
     pub fn take(&self, want: &StreamFormat, shape: Shape) -> Result<(Pooled<M::Decoder>, Origin)> {
         let found = self.find(want, &shape);
         if let Some(mut pooled) = found {
@@ -81,14 +81,14 @@ impl<M: Make> Shelf<M> {
             match self.reconfigure(&mut pooled, want) {
                 Ok(()) => return Ok((pooled, Origin::Reconfigured)),
                 Err(error) if error.is_lost() => return Err(error),
-                // One that cannot be changed is no loss: another is made.
+                // A decoder that cannot be reconfigured is dropped, and another one is created.
                 Err(_) => drop(pooled),
             }
         }
         Ok((self.create(shape)?, Origin::Created))
     }
 
-    /// Sets a decoder up for another stream that it fits.
+    /// Reconfigures a decoder for another stream that it fits.
     pub fn reconfigure(&self, pooled: &mut Pooled<M::Decoder>, want: &StreamFormat) -> Result<()> {
         let shape = Shape { format: *want, ..pooled.shape };
         self.make.reconfigure(&mut pooled.decoder, &shape)?;
@@ -97,7 +97,8 @@ impl<M: Make> Shelf<M> {
         Ok(())
     }
 
-    /// Gives a sound decoder back. The longest unused ones go if all of them weigh too much.
+    /// Returns a valid decoder to the pool. If the pool exceeds its limit, the least recently used decoders
+    /// are destroyed.
     pub fn put(&self, pooled: Pooled<M::Decoder>) {
         self.lock().idle.push(pooled);
         drop(self.evict_down_to(self.limit_bytes.load(Ordering::Relaxed)));
@@ -108,7 +109,7 @@ impl<M: Make> Shelf<M> {
         drop(self.evict_down_to(bytes));
     }
 
-    /// Destroys all decoders that nobody uses; answers how many.
+    /// Destroys all idle decoders; returns how many there were.
     pub fn clear(&self) -> usize {
         self.evict_down_to(0).len()
     }
@@ -119,7 +120,8 @@ impl<M: Make> Shelf<M> {
         PoolCounts { idle, bytes, ..inner.counts }
     }
 
-    /// The last used of those that need nothing, else of those that need another size set and were made for as much.
+    /// The most recently used idle decoder that fits unchanged, or else the most recently used one that can
+    /// be reconfigured and has the same maximum size.
     fn find(&self, want: &StreamFormat, shape: &Shape) -> Option<Pooled<M::Decoder>> {
         let mut inner = self.lock();
         let kept = inner.idle.iter().rposition(|pooled| pooled.shape.fit(want) == Fit::Keep);
@@ -135,7 +137,7 @@ impl<M: Make> Shelf<M> {
         let bytes = shape.bytes();
         drop(self.evict_down_to(self.limit_bytes.load(Ordering::Relaxed).saturating_sub(bytes)));
         let decoder = match self.make.create(&shape) {
-            // What lies idle here may be just what is missing.
+            // Idle decoders may occupy the memory that is missing.
             Err(error) if error.is_out_of_memory() && self.clear() > 0 => self.make.create(&shape),
             other => other,
         };
@@ -150,7 +152,8 @@ impl<M: Make> Shelf<M> {
         Ok(Pooled { decoder, shape, share: Share { bytes, all: self.bytes.clone() } })
     }
 
-    /// Takes out the longest unused decoders until all weigh at most `bytes`, or none is idle. The caller's drop destroys them.
+    /// Removes the least recently used idle decoders until the total is at most `bytes`, or none is idle.
+    /// They are destroyed when the caller drops them.
     #[must_use]
     fn evict_down_to(&self, bytes: u64) -> Vec<Pooled<M::Decoder>> {
         let mut inner = self.lock();

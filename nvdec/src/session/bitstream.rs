@@ -1,16 +1,16 @@
-//! In: an access unit in Annex B.
-//! Out: how many pictures (frames or fields) begin in it.
-//! Never: reads more than the first bits of each slice.
+//! Counts the pictures (frames or fields) that begin in an Annex B access unit.
+//! Of each slice, only the first bits after the NAL unit header are read.
 
 use crate::format::Codec;
 
-/// How many pictures begin in a unit: slices that cover the picture's first block. Wrong only for streams with redundant slices,
-/// whose pictures then fail to match their units, which is noticed.
+/// How many pictures begin in a unit, counted as slices that cover the first block of a picture. The count is
+/// wrong only for streams with redundant slices, whose pictures then fail to match their units, which is
+/// reported.
 pub(super) fn pictures(codec: Codec, data: &[u8]) -> u32 {
     let begins = |nal: &[u8]| match (codec, nal) {
-        // Slices of types 1, 2 and 5; first_mb_in_slice is 0 where its first bit is set.
+        // NAL units of types 1, 2 and 5. first_mb_in_slice is 0 if its first bit is set.
         (Codec::H264, [header, first, ..]) => matches!(header & 0x1f, 1 | 2 | 5) && first & 0x80 != 0,
-        // VCL units of the base layer; first_slice_segment_in_pic_flag is the first bit.
+        // VCL NAL units of the base layer. first_slice_segment_in_pic_flag is the first bit.
         (Codec::Hevc, [header, layer, first, ..]) => {
             header >> 1 & 0x3f < 32 && header & 1 == 0 && layer >> 3 == 0 && first & 0x80 != 0
         }
@@ -19,7 +19,7 @@ pub(super) fn pictures(codec: Codec, data: &[u8]) -> u32 {
     nals(data).filter(|nal| begins(nal)).count() as u32
 }
 
-/// What follows each start code, up to the end of the data.
+/// For each start code, the data that follows it, up to the end of the unit.
 fn nals(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut from = 0;
     std::iter::from_fn(move || {

@@ -1,6 +1,4 @@
-//! In: what a run asks of a GPU.
-//! Out: calls of the driver, with decoders out of the pool.
-//! Never: waits for the stream.
+//! Implements [`Backend`] with the driver and decoders from the pool. Never waits for the stream.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -15,7 +13,7 @@ use crate::pool::DecoderPool;
 use crate::sys;
 use crate::Result;
 
-/// The GPU: a pool of decoders, and the stream on which pictures are converted and read.
+/// The GPU backend: a pool of decoders, and the stream on which pictures are converted and read.
 pub(crate) struct Hardware {
     pub pool: Arc<DecoderPool>,
     pub stream: Arc<Stream>,
@@ -31,7 +29,8 @@ impl Backend for Hardware {
     }
 
     fn put(&mut self, mut pooled: Self::Decoder) {
-        // Without the mark the next user could overtake this one's readers: then the decoder goes.
+        // Without the recorded event the next user could overtake this user's readers, so the decoder is
+        // dropped.
         if pooled.decoder.release().is_ok() {
             self.pool.put(pooled);
         }
@@ -50,7 +49,8 @@ impl Backend for Hardware {
     }
 
     fn decode(&mut self, pooled: &mut Self::Decoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
-        // SAFETY: a run calls this only from within its decode callback, with the picture that the parser brought.
+        // SAFETY: a run calls this only from within its decode callback, with the picture that the parser
+        // passed to it.
         unsafe { pooled.decoder.decode(picture) }
     }
 

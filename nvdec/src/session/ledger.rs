@@ -1,6 +1,5 @@
-//! In: units as they are fed, and the parser's callbacks in the order in which they come.
-//! Out: which unit a picture belongs to, whether it is to be decoded, whether it is to be handed on.
-//! Never: calls anything. Where the books do not balance, it says so instead of guessing.
+//! Matches the parser's callbacks to the units that were fed, and decides what is decoded and delivered.
+//! An inconsistency is reported as an error; nothing is guessed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +8,10 @@ use super::Unit;
 use crate::format::{Codec, Facts};
 use crate::{Error, Result};
 
-/// The place of a unit in its run.
+/// Index of a unit in its run.
 pub(super) type Key = usize;
 
-/// A unit, without its bytes.
+/// A unit without its bytes.
 struct Entry {
     id: u32,
     order: i64,
@@ -21,55 +20,55 @@ struct Entry {
     handed_on: bool,
 }
 
-/// A unit of which pictures are to come to the decode callback.
+/// A unit whose pictures have not all reached the decode callback yet.
 struct Expected {
     key: Key,
     pictures: u32,
 }
 
-/// What is known of the picture in one of the decoder's surfaces.
+/// State of the picture in one of the decoder's surfaces.
 #[derive(Clone)]
 pub(super) struct Slot {
-    /// The unit of its first field or frame, and that of a second field that came in a unit of its own.
+    /// The unit of its first field or its frame, and the unit of a second field that came in a separate unit.
     owners: [Option<Key>; 2],
     /// Whether it was given to the decoder.
     pub submitted: bool,
-    /// Whether both fields were seen, or a frame.
+    /// Whether it is a frame or both fields were seen.
     complete: bool,
     displayed: bool,
-    /// Its place among the submitted ones.
+    /// Its sequence number among the submitted pictures.
     pub number: u64,
-    /// Whether the decoder was asked how it went.
+    /// Whether its decode status was queried.
     pub checked: bool,
-    /// The sequence that it belongs to.
+    /// The sequence parameters that it was coded with.
     pub facts: Arc<Facts>,
 }
 
-/// What the decode callback is to do.
+/// What the decode callback must do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Decode,
     Skip,
 }
 
-/// The books of one run.
+/// Bookkeeping for one run.
 pub(super) struct Ledger {
     codec: Codec,
     entries: Vec<Entry>,
     expected: VecDeque<Expected>,
-    /// Units that show pictures, for codecs that show in coding order: one place per picture.
+    /// Units that display pictures, for codecs that display in coding order: one entry per picture.
     showing: VecDeque<Key>,
-    /// How many pictures were still to be shown after a whole picture was fed, once that is known.
+    /// How many pictures were still undisplayed after a whole picture was fed, once that is known.
     lag: Option<usize>,
     any_shown: bool,
     slots: Vec<Option<Slot>>,
     last_index: Option<i32>,
     submitted: u64,
-    /// The unit that is being fed.
+    /// The unit being fed.
     current: Option<Key>,
-    /// Whether every picture of the unit before was called back while it was fed.
+    /// Whether all pictures of the previous unit were reported while it was fed.
     previous_whole: bool,
-    /// Displays of pictures that no unit is known to own; nobody wants them.
+    /// Displayed pictures that belong to no known unit, and are therefore not wanted.
     pub strangers: u64,
 }
 
@@ -91,7 +90,8 @@ impl Ledger {
         }
     }
 
-    /// A unit is about to be fed, in which so many pictures begin (of no interest for codecs that show in coding order).
+    /// Registers a unit that is about to be fed, in which `pictures` pictures begin (unused for codecs that
+    /// display in coding order).
     pub fn unit_begins(&mut self, unit: &Unit<'_>, pictures: u32) -> Result<()> {
         if unit.wanted && !unit.decode {
             return Err(Error::Misuse("a unit whose picture is wanted must be decoded"));
@@ -100,9 +100,9 @@ impl Ledger {
         let Unit { id, order, wanted, mut decode, whole_picture, .. } = *unit;
         decode |= match self.codec {
             Codec::H264 | Codec::Hevc => false,
-            // What is called back now must be this unit's, and nothing of the one before.
+            // A callback that comes now must belong to this unit and not to the previous one.
             Codec::Av1 => !whole_picture || !self.previous_whole,
-            // They carry state from every picture to the next: none may be left out.
+            // They carry state from every picture to the next, so no picture may be skipped.
             Codec::Vp8 | Codec::Vp9 => true,
         };
         self.entries.push(Entry { id, order, wanted, decode, handed_on: false });
@@ -117,13 +117,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// The unit was fed: its callbacks have come, or will not come before the next unit's.
+    /// Registers that the unit was fed: its callbacks have come, or come only while the next unit is fed.
     pub fn unit_ends(&mut self, whole_picture: bool) -> Result<()> {
         let key = self.current.take();
         self.previous_whole = whole_picture;
         if self.codec.reorders() {
-            // A whole picture is called back at once, and any other picture when the next one begins. What is still expected of
-            // earlier units was dropped by the parser: later pictures must not be taken for theirs.
+            // A whole picture is reported while its unit is fed, and any other picture when the next one
+            // begins. Pictures of earlier units that are still expected were dropped by the parser; without
+            // this, later pictures would be matched to those units.
             let last = self.expected.back().map(|expected| expected.key);
             if whole_picture {
                 self.expected.clear();
@@ -148,7 +149,7 @@ impl Ledger {
         }
     }
 
-    /// The slot of a surface.
+    /// The state of a surface.
     pub fn slot(&self, index: i32) -> Option<&Slot> {
         usize::try_from(index).ok().and_then(|index| self.slots.get(index)).and_then(Option::as_ref)
     }
@@ -157,7 +158,8 @@ impl Ledger {
         usize::try_from(index).ok().and_then(|index| self.slots.get_mut(index)).and_then(Option::as_mut)
     }
 
-    /// The decode callback: the surface `index` is about to hold a new picture, or gets its second field.
+    /// Handles the decode callback: the surface `index` is about to receive a new picture, or its second
+    /// field.
     pub fn picture(
         &mut self,
         index: i32,
@@ -212,7 +214,7 @@ impl Ledger {
         }
     }
 
-    /// The picture in this surface was given to the decoder.
+    /// Registers that the picture in this surface was submitted to the decoder.
     pub fn picture_submitted(&mut self, index: i32) {
         self.submitted += 1;
         let number = self.submitted;
@@ -221,7 +223,7 @@ impl Ledger {
         }
     }
 
-    /// The display callback: answers the unit for which the picture is to be handed on, if it is.
+    /// Handles the display callback; returns the unit for which the picture is to be delivered, if any.
     pub fn shown(&mut self, index: i32, timestamp: i64) -> Result<Option<Key>> {
         self.any_shown = true;
         let key = match self.codec.reorders() {
@@ -236,16 +238,16 @@ impl Ledger {
         let id = entry.id;
         let refuse = |what: &str| Err(mismatch(format!("the picture of unit {id} is shown, but {what}")));
         let owners = match self.slot(index) {
-            // Mapping what was not decoded gives whatever the surface held before.
+            // Mapping a surface whose picture was not decoded returns its previous content.
             Some(slot) if !slot.submitted => return refuse("was not decoded"),
-            // What stands for the field that is missing is not defined.
+            // The content of the missing field is undefined.
             Some(slot) if !slot.complete => return refuse("has one field only"),
             Some(slot) => slot.owners,
             None => return refuse("its surface holds no picture"),
         };
         self.entries[key].handed_on = true;
         if self.codec.reorders() {
-            // Two fields are one picture, whoever asked for it.
+            // Two fields are one picture, which is delivered once, whichever of their units wanted it.
             owners.into_iter().flatten().for_each(|owner| self.entries[owner].handed_on = true);
         }
         Ok(Some(key))
@@ -253,7 +255,7 @@ impl Ledger {
 
     fn owner_of_shown(&mut self, index: i32, timestamp: i64) -> Result<Option<Key>> {
         let Some(slot) = self.slot_mut(index) else {
-            // A picture that the parser made up, or one from before a change of the sequence.
+            // A picture that the parser synthesized, or one from before a sequence change.
             self.strangers += 1;
             return Ok(None);
         };
@@ -299,7 +301,8 @@ impl Ledger {
         self.entries[key].id
     }
 
-    /// Submitted pictures of which the decoder was not asked yet how they went, up to the one of this number. They count as asked.
+    /// Submitted pictures up to sequence number `up_to` whose decode status was not queried yet. Marks them
+    /// as queried.
     pub fn take_unchecked(&mut self, up_to: u64) -> Vec<(i32, u32)> {
         let entries = &self.entries;
         let mut found = Vec::new();
@@ -313,7 +316,7 @@ impl Ledger {
         found
     }
 
-    /// As [`Ledger::take_unchecked`], for the picture in a surface that is about to get another one.
+    /// Like [`Ledger::take_unchecked`], for the picture in a surface that is about to be reused.
     pub fn take_unchecked_at(&mut self, index: i32) -> Option<u32> {
         let slot = self.slot_mut(index)?;
         if !slot.submitted || std::mem::replace(&mut slot.checked, true) {
@@ -323,17 +326,20 @@ impl Ledger {
         Some(owner.map_or(u32::MAX, |key| self.entries[key].id))
     }
 
-    /// Another decoder: nothing is in its surfaces.
+    /// Clears the state of all surfaces, because the decoder was replaced or reconfigured.
     pub fn forget_surfaces(&mut self) {
         self.slots.clear();
     }
 
-    /// Whether pictures were given to the decoder since the run began.
+    /// Whether any picture was submitted to the decoder since the run began.
     pub fn has_submitted(&self) -> bool {
         self.submitted > 0
     }
 
-    /// The end: every wanted picture was handed on, or this says which was not.
+    /// Checks at the end that every wanted picture was delivered.
+    /// |
+    /// # Errors
+    /// [`Error::Missing`] with the first unit whose picture was not delivered.
     pub fn balance(&self) -> Result<()> {
         let mut owed = self.entries.iter().filter(|entry| entry.wanted && !entry.handed_on);
         match owed.next() {

@@ -1,6 +1,5 @@
-//! In: units, and what the parser calls back about them.
-//! Out: decoded pictures, mapped one at a time, for those units whose picture is wanted.
-//! Never: maps a picture that nobody wants, or after its surface was given away.
+//! Runs one decoding pass: submits pictures, and maps and delivers those that are wanted.
+//! Never maps a picture that is not wanted, or one whose surface was already reused.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -19,46 +18,47 @@ use crate::pool::shelf::Origin;
 use crate::sys;
 use crate::{Error, Result};
 
-/// Shown pictures that wait to be mapped: mapping waits for the engine, so the engine is given these to work on meanwhile.
+/// How many displayed pictures may wait to be mapped. Mapping blocks until the picture is decoded, so this
+/// lag keeps the engine busy.
 const MAP_LAG: usize = 3;
 
-/// A picture's status while the engine works on it.
+/// Decode status of a picture that is still being decoded.
 const IN_PROGRESS: u32 = 1;
-/// How often, and for how long, it is asked for again: a picture takes some milliseconds.
+/// Interval and time limit for polling the decode status; decoding a picture takes a few milliseconds.
 const LOOK_UP: Duration = Duration::from_micros(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a run needs of a GPU. The hardware is one; scripts of tests are another.
+/// The GPU operations that a run needs. Implemented by the hardware, and by a scripted fake in tests.
 pub(crate) trait Backend {
-    /// Destroyed by its drop.
+    /// Destroyed when dropped.
     type Decoder;
-    /// A decoder that is set up for this stream.
+    /// Returns a decoder that is set up for this stream.
     fn take(&mut self, facts: &Facts) -> Result<(Self::Decoder, Origin)>;
-    /// Gives a sound decoder back.
+    /// Returns a valid decoder to the pool.
     fn put(&mut self, decoder: Self::Decoder);
-    /// What must be done with a decoder for this stream.
+    /// What must be done with a decoder before it can serve this stream.
     fn fit(&self, decoder: &Self::Decoder, facts: &Facts) -> Fit;
     fn reconfigure(&mut self, decoder: &mut Self::Decoder, facts: &Facts) -> Result<()>;
-    /// How many pictures a decoder holds.
+    /// How many pictures a decoder can hold.
     fn surfaces(&self, decoder: &Self::Decoder) -> u32;
-    /// Only within the decode callback that brought the picture.
+    /// May be called only within the decode callback that delivered the picture.
     fn decode(&mut self, decoder: &mut Self::Decoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()>;
-    /// Address and pitch of the picture, converted.
+    /// Returns address and pitch of the converted picture.
     fn map(&mut self, decoder: &mut Self::Decoder, index: i32, how: &MapHow) -> Result<(u64, usize)>;
     fn unmap(&mut self, decoder: &mut Self::Decoder, address: u64) -> Result<()>;
-    /// How decoding went: 8 and 9 are damage.
+    /// Returns the decode status; 8 and 9 mean damage.
     fn status(&mut self, decoder: &mut Self::Decoder, index: i32) -> Result<u32>;
 }
 
-/// Whoever takes pictures; breaking ends the run.
+/// The consumer of pictures; `Break` ends the run.
 pub(crate) type Each<'a> = dyn FnMut(u32, &Surface) -> ControlFlow<()> + 'a;
 
 /// Why a run ends early.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// Something went wrong here; the decoder is not to be trusted.
+    /// An error; the decoder must not be reused.
     Error(Error),
-    /// Whoever takes the pictures had enough.
+    /// The consumer stopped the run.
     Taker,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Packet<'a> {
     pub timestamp: i64,
 }
 
-/// A shown picture that is wanted and not mapped yet.
+/// A displayed picture that is wanted and not mapped yet.
 struct Pending {
     index: i32,
     key: Key,
@@ -90,7 +90,7 @@ pub(crate) struct Run<B: Backend> {
     decoder: Option<B::Decoder>,
     ledger: Ledger,
     pending: VecDeque<Pending>,
-    /// What a callback ended with: the driver may not pass it on.
+    /// Why a callback failed. Kept here because the driver does not necessarily report a callback's failure.
     halt: Option<Halt>,
     pub counts: Counts,
 }
@@ -109,7 +109,7 @@ impl<B: Backend> Run<B> {
         }
     }
 
-    /// Parameter sets, before the first unit.
+    /// Parses the parameter sets, before the first unit.
     pub fn headers(
         &mut self,
         data: &[u8],
@@ -119,7 +119,7 @@ impl<B: Backend> Run<B> {
         self.parse(packet, &mut |_, _| ControlFlow::Continue(()), parse)
     }
 
-    /// One unit. Pictures that are due are handed on.
+    /// Parses one unit and delivers the pictures that are ready.
     pub fn feed(
         &mut self,
         unit: &Unit<'_>,
@@ -144,7 +144,7 @@ impl<B: Backend> Run<B> {
         Ok(())
     }
 
-    /// The end of the stream: everything that is owed comes, or the error says what does not.
+    /// Ends the stream and delivers all remaining pictures. Fails if a wanted picture is missing.
     pub fn finish(
         &mut self,
         each: &mut Each<'_>,
@@ -155,7 +155,7 @@ impl<B: Backend> Run<B> {
         Ok(self.ledger.balance()?)
     }
 
-    /// The end, if the decoder is sound: it goes back.
+    /// Ends the run and returns the decoder, which must be valid, to the pool.
     pub fn release(mut self) {
         if let Some(decoder) = self.decoder.take() {
             self.backend.put(decoder);
@@ -169,7 +169,7 @@ impl<B: Backend> Run<B> {
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
     ) -> Result<(), Halt> {
         let result = parse(packet, &mut Calls { run: self, each });
-        // Ours first: the driver's code for it, if it has one, says less.
+        // An error from our callbacks has priority: the driver's code, if it returns one, is less specific.
         match self.halt.take() {
             Some(halt) => Err(halt),
             None => Ok(result?),
@@ -186,13 +186,13 @@ impl<B: Backend> Run<B> {
         Ok(self.backend.surfaces(decoder))
     }
 
-    /// Sees to it that the decoder is made for a new or changed sequence.
+    /// Prepares the decoder for a new or changed sequence.
     fn set_up(&mut self, facts: &Facts, each: &mut Each<'_>) -> Result<(), Halt> {
         let fit = self.decoder.as_ref().map(|decoder| self.backend.fit(decoder, facts));
         if fit == Some(Fit::Keep) {
             return Ok(());
         }
-        // What the sequence before still owes, before its surfaces go.
+        // Delivers the pending pictures of the previous sequence before their surfaces are lost.
         self.hand_on_all(each)?;
         if let (Some(Fit::Reconfigure), Some(decoder)) = (fit, &mut self.decoder) {
             match self.backend.reconfigure(decoder, facts) {
@@ -203,13 +203,14 @@ impl<B: Backend> Run<B> {
                     }
                     return Ok(());
                 }
-                // Another one is made, unless its pictures are still referred to.
+                // With H.264 and HEVC another decoder is created. With other codecs, later pictures may still
+                // refer to pictures in this one.
                 Err(error) if error.is_lost() || !self.codec.reorders() => return Err(error.into()),
                 Err(_) => self.decoder = None,
             }
         }
         if !self.codec.reorders() && self.ledger.has_submitted() {
-            // Its pictures may refer to those in the decoder that would go.
+            // Its pictures may refer to pictures in the decoder that would be replaced.
             let (width, height) = facts.format.coded_size;
             let name = self.codec.name();
             let reason = format!("{name} pictures grow to {width}x{height} within the stream");
@@ -233,7 +234,8 @@ impl<B: Backend> Run<B> {
         let index = picture.CurrPicIdx;
         let second_field = picture.second_field != 0;
         let facts = self.facts.clone().ok_or(NO_SEQUENCE)?;
-        // The surface may be given to a new picture while the one in it waits to be mapped: now is the last time.
+        // The surface may be reused for a new picture while its current one still waits to be mapped, so that
+        // one is mapped now.
         if let Some(last) = self.pending.iter().rposition(|pending| pending.index == index) {
             self.counts.guarded += 1;
             for _ in 0..=last {
@@ -282,7 +284,7 @@ impl<B: Backend> Run<B> {
         Ok(())
     }
 
-    /// Maps the picture that was shown first, gives it away, and unmaps it: its readers are enqueued by then.
+    /// Maps the oldest pending picture, passes it to `each`, and unmaps it; its readers are enqueued by then.
     fn hand_on_first(&mut self, each: &mut Each<'_>) -> Result<(), Halt> {
         let Some(Pending { index, key, how }) = self.pending.pop_front() else { return Ok(()) };
         let id = self.ledger.id(key);
@@ -290,7 +292,7 @@ impl<B: Backend> Run<B> {
         let (facts, number) = (slot.facts.clone(), slot.number);
         let size_now = self.facts.as_ref().map(|facts| facts.format.coded_size);
         if size_now != Some(facts.format.coded_size) {
-            // Reconfigured meanwhile, the decoder would scale it.
+            // The decoder has been reconfigured since then and would scale the picture.
             let reason = format!("unit {id} shows a picture again that was coded at another size");
             return Err(Error::Unsupported { reason }.into());
         }
@@ -298,9 +300,11 @@ impl<B: Backend> Run<B> {
         let (address, pitch_bytes) = self.backend.map(decoder, index, &how)?;
         self.counts.mapped += 1;
         let surface = Surface::new(address, pitch_bytes, &facts);
-        // A panic of the taker goes on, but not with a picture mapped: decoders must not be destroyed like that.
+        // A panic of the consumer is propagated after unmapping: a decoder must not be destroyed with a
+        // mapped picture.
         let taken = catch_unwind(AssertUnwindSafe(|| {
-            // The engine works in decode order: with this picture, all before it are done too, and any damage is known.
+            // The engine decodes in submission order: all pictures up to this one are done, and their status
+            // is final.
             for (index, id) in self.ledger.take_unchecked(number) {
                 self.check(index, id)?;
             }
@@ -317,7 +321,7 @@ impl<B: Backend> Run<B> {
         }
     }
 
-    /// Refuses a run in which the picture in a surface is known to be damaged: what follows may refer to it.
+    /// Fails if the picture in a surface is damaged, because later pictures may refer to it.
     fn check(&mut self, index: i32, id: u32) -> Result<(), Halt> {
         // Other codecs' engines do not report damage.
         if !self.codec.reorders() {
@@ -328,7 +332,7 @@ impl<B: Backend> Run<B> {
         loop {
             match self.backend.status(decoder, index)? {
                 status @ (8 | 9) => return Err(Error::Damaged { id, status }.into()),
-                // What comes of it is not known yet, and cannot be asked once the surface is another picture's.
+                // The result is not known yet, and cannot be queried once the surface is reused.
                 IN_PROGRESS if asked.elapsed() < PATIENCE => std::thread::sleep(LOOK_UP),
                 IN_PROGRESS => {
                     let reason = format!("unit {id} is still being decoded after {PATIENCE:?}");
@@ -340,17 +344,18 @@ impl<B: Backend> Run<B> {
     }
 }
 
-/// Pictures without a sequence before them: the driver never calls back like that.
+/// A picture came before any sequence; the driver never calls back in this order.
 const NO_SEQUENCE: Error = Error::Misuse("the video parser brought a picture before any sequence");
 
-/// A run and its taker, as the parser's callbacks see them.
+/// A run and its consumer, as the target of the parser's callbacks.
 struct Calls<'r, 'e, B: Backend> {
     run: &'r mut Run<B>,
     each: &'r mut Each<'e>,
 }
 
 impl<B: Backend> Calls<'_, '_, B> {
-    /// Runs a callback unless an earlier one failed, and keeps the failure: the driver may return success nevertheless.
+    /// Runs a callback unless an earlier one failed, and stores its failure: the driver may return success
+    /// nevertheless.
     fn guard(&mut self, call: impl FnOnce(&mut Run<B>, &mut Each<'_>) -> Result<u32, Halt>) -> c_int {
         if self.run.halt.is_some() {
             return 0;

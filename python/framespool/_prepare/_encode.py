@@ -20,7 +20,7 @@ from framespool.sampling import windows
 #: Bytes of frames that are handed over at a time, about; and of those made ahead.
 _AT_A_TIME = 8 << 20
 _AHEAD = 128 << 20
-_MOST_FRAMES = 32
+_MAX_FRAMES = 32
 #: Frames a second for the encoder where the video does not tell.
 _RATE = Fraction(25)
 
@@ -51,7 +51,7 @@ def encode(
     if not frames:
         raise DecodeError(f"{name}: there are no frames to encode; leave it out")
     clock = clock_of(video, frames)
-    colour = video._video.colour()[:3]
+    color = video._video.color()[:3]
     size = options.size_of(info)
     seconds = Fraction(clock.end - clock.times[0], clock.scale)
     rate = Fraction(frames / seconds).limit_denominator(1001) if seconds > 0 else _RATE
@@ -60,7 +60,7 @@ def encode(
     aspect = info.sample_aspect
     if aspect is not None and info.rotation % 180:
         aspect = aspect[::-1]  # it is that of the stored picture, and what comes is turned
-    asked = _program.command(program, options, size, (rate.numerator, rate.denominator), colour, aspect, threads, raw)
+    asked = _program.command(program, options, size, (rate.numerator, rate.denominator), color, aspect, threads, raw)
     with _program.Encoding(asked, name, stop) as encoding:
         for data in _frames(source, info, options, size, frames, threads, index, stream):
             encoding.write(data)
@@ -94,7 +94,7 @@ def _frames(
 ) -> Iterator[memoryview]:
     """RGB of the frames, one after another, some at a time."""
     each = size[0] * size[1] * 3
-    some = max(1, min(_MOST_FRAMES, _AT_A_TIME // each, frames))
+    some = max(1, min(_MAX_FRAMES, _AT_A_TIME // each, frames))
     loader = ClipLoader(
         [Part(source, start_frame=0, end_frame=frames)],
         windows(sequence_length=some, step=some, pad_mode="edge"),

@@ -19,7 +19,7 @@ from framespool.errors import InternalError
 
 #: Boxes that hold nothing but boxes, on the way to the tables.
 _CONTAINERS = frozenset((b"moov", b"trak", b"mdia", b"minf", b"stbl"))
-_MOST_32 = 2**32 - 1
+_MAX_32 = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def retime(source: str, target: str, clock: Clock) -> None:
         head, moov = (_bytes(file, *parts[kind]) for kind in (b"ftyp", b"moov"))
         begin, end = parts[b"mdat"]
         # The tables' length does not depend on the offsets in them, so a first try tells where the media will lie.
-        is_large = end + 2 * len(moov) > _MOST_32
+        is_large = end + 2 * len(moov) > _MAX_32
         made = _Editor(source, moov, clock, 0, is_large).made
         made = _Editor(source, moov, clock, len(head) + len(made) - begin, is_large).made
         out.write(head + made)
@@ -124,7 +124,7 @@ class _Editor:
         #: An edit list cannot begin before 0; then the frames' own times do, which the second version may.
         self._is_early = first < 0
         self._offsets = [offset + (first if self._is_early else self._delay) for offset in offsets]
-        if max(self._deltas) > _MOST_32 or max(map(abs, self._offsets)) >= 2**31:
+        if max(self._deltas) > _MAX_32 or max(map(abs, self._offsets)) >= 2**31:
             raise InternalError(f"{name}: two frames are farther apart than MP4 can say with {clock.scale} ticks/s")
         self.made = self._edit(b"moov", moov[8:])
 

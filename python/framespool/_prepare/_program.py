@@ -69,20 +69,20 @@ def command(
     options: Options,
     size: tuple[int, int],
     rate: tuple[int, int],
-    colour: tuple[int, int, int],
+    color: tuple[int, int, int],
     aspect: tuple[int, int] | None,
     threads: int,
     target: str,
 ) -> list[str]:
-    """The command that encodes RGB of this size from its standard input. ``colour``: primaries, transfer and matrix of
+    """The command that encodes RGB of this size from its standard input. ``color``: primaries, transfer and matrix of
     the source, as H.273 numbers them. ``rate``: frames a second, by which the encoder spreads bits."""
     width, height = size
-    matrix = _MATRICES.get(colour[2], "smpte170m")
+    matrix = _MATRICES.get(color[2], "smpte170m")
     # Chroma of two by two pixels is their mean: what was repeated to make RGB comes out as it was.
     scale = f"scale=flags=area+accurate_rnd+full_chroma_inp:in_range=pc:out_range=tv:out_color_matrix={_scaler(matrix)}"
     tags = f"setparams=range=tv:colorspace={matrix}"
     named = ["-color_range", "tv", "-colorspace", matrix]
-    for name, value in zip(("color_primaries", "color_trc"), colour[:2], strict=True):
+    for name, value in zip(("color_primaries", "color_trc"), color[:2], strict=True):
         if value != _UNSAID:
             tags += f":{name}={value}"
             named += [f"-{name}", str(value)]

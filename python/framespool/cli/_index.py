@@ -17,7 +17,7 @@ from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError
 
 #: Names printed of each kind of complaint; --json has them all.
-_MOST_NAMES = 20
+_MAX_NAMES = 20
 
 _DESCRIPTION = """\
 Indexes videos, so that loaders find them indexed: which packets make frames, where
@@ -134,7 +134,7 @@ def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 def named(what: str, names: list[str]) -> None:
     """Complaints, each on a line of stderr, the first ones of many."""
-    for name in names[:_MOST_NAMES]:
+    for name in names[:_MAX_NAMES]:
         print(f"{what}: {name}", file=sys.stderr)
-    if len(names) > _MOST_NAMES:
-        print(f"{what}: {len(names) - _MOST_NAMES} more; --json names them all", file=sys.stderr)
+    if len(names) > _MAX_NAMES:
+        print(f"{what}: {len(names) - _MAX_NAMES} more; --json names them all", file=sys.stderr)

@@ -22,7 +22,7 @@ _EXTENSIONS = (*_framespool.video_extensions, *_framespool.picture_extensions)
 #: Files that are listed at a time, at least: most of it is waiting for the disk.
 _THREADS = 8
 #: Most files that a pattern may stand for.
-_MOST_FILES = 1_000_000
+_MAX_FILES = 1_000_000
 
 
 def webdataset(
@@ -190,10 +190,10 @@ def _files(name: str, paths: _Paths) -> list[str]:
             raise ArgumentError(f"{name} must be strings, got {path!r}")
         # A file of that very name is meant itself.
         plain = "{" not in path or (not is_url(path) and os.path.exists(path))
-        found = [path] if plain else itertools.islice(_expanded(path), _MOST_FILES + 1)
+        found = [path] if plain else itertools.islice(_expanded(path), _MAX_FILES + 1)
         files.extend(found)
-        if len(files) > _MOST_FILES:
-            raise ArgumentError(f"{name} must be at most {_MOST_FILES} files, more with {path!r}")
+        if len(files) > _MAX_FILES:
+            raise ArgumentError(f"{name} must be at most {_MAX_FILES} files, more with {path!r}")
     if not files:
         raise ArgumentError(f"{name} must name at least one file, got {paths!r}")
     return files

@@ -18,7 +18,7 @@ from framespool.ray._worker import Task, Worker
 _log = logging.getLogger("framespool.ray")
 
 #: Workers of a place that may be lost one after another before they said a word; then it stays empty.
-_MOST_LOSSES = 3
+_MAX_LOSSES = 3
 #: Seconds that a worker may take to come before others make its batches meanwhile.
 _PATIENCE = 10.0
 #: Calls that are answered while a batch is being made.
@@ -196,10 +196,10 @@ class Crew:
         why = f"on Ray node {hand.node or 'not yet known'}: {first_lines(error)}"
         _log.warning("a worker was lost %s", why)
         self.num_lost += 1
-        self.told_of_losses = [*self.told_of_losses, why][-_MOST_LOSSES:]
+        self.told_of_losses = [*self.told_of_losses, why][-_MAX_LOSSES:]
         self._losses[hand.place] += not hand.is_there
         _kill(self._ray, hand)
-        gone = self._losses[hand.place] >= _MOST_LOSSES
+        gone = self._losses[hand.place] >= _MAX_LOSSES
         self.hands[hand.place] = None if gone else self._hire(hand.place)
 
     def reasons(self) -> str:
@@ -232,7 +232,7 @@ class Crew:
             try:
                 answers.append((calls[call], self._ray.get(call)))
             except self._ray.exceptions.RayError:
-                continue  # the next ticket finds out
+                continue  # the next clip request finds out
         return answers
 
     def tell_all(self, method: str, *arguments: Any) -> None:

@@ -11,11 +11,11 @@ from framespool._check import device_number, flag, number, whole
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
 from framespool.ray._crew import Crew, Terms
-from framespool.ray._spool import Spool
+from framespool.ray._remote_engine import RemoteEngine
 
 
 class _Distributed:
-    """What both loaders have in common: their spools are made here."""
+    """What both loaders have in common: their loaders are made here."""
 
     _crew: Crew | None = None
     _terms: Terms | None = None
@@ -68,23 +68,23 @@ class _Distributed:
             # Ray's promise of CPUs is not one that a process could ask the operating system for.
             keywords["num_threads"] = max(1, int(terms.num_cpus))
 
-    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Spool:
+    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         if self._terms is None:
-            return _framespool.Spool(dataset._for_engine(), rule, steps, settings)
+            return _framespool.Loader(dataset._for_engine(), rule, steps, settings)
         if self._crew is None:
             self._crew = Crew(self._terms)
         try:
-            spool = Spool(self._crew, dataset, rule, steps, settings, self._in_flight, self._copy)
+            native = RemoteEngine(self._crew, dataset, rule, steps, settings, self._in_flight, self._copy)
         except BaseException:
             self.close()
             raise
-        return cast(_framespool.Spool, spool)
+        return cast(_framespool.Loader, native)
 
     def close(self) -> None:
         """Ends the workers, or the work of a local loader. The loader delivers nothing after that."""
         if self._crew is not None:
             self._crew.close()
-        elif hasattr(self, "_spool"):
+        elif hasattr(self, "_native"):
             self._rest()  # type: ignore[attr-defined]
 
     def __enter__(self) -> Any:

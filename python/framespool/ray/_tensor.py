@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 # Of each length: one batch at the consumer's, one being copied, one more that training code held on to.
-_MOST_FREE = 4
+_MAX_FREE = 4
 # Smaller arrays are cheap to make.
 _LEAST_BYTES = 1 << 16
 
@@ -146,7 +146,7 @@ class Shelf:
         block = self._free(array.nbytes)
         if block is None:
             block = np.empty(array.nbytes, np.uint8)
-            self._blocks = [*self._blocks, block][-_MOST_FREE:]
+            self._blocks = [*self._blocks, block][-_MAX_FREE:]
         # Whoever holds a view holds the block, as its base.
         own = block.view(array.dtype).reshape(array.shape)
         np.copyto(own, array)

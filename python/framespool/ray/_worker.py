@@ -1,4 +1,4 @@
-"""What runs on the cluster: batches made for tickets, one after another."""
+"""What runs on the cluster: batches made for clip requests, one after another."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from framespool.ray._errors import the_ray
 MADE, FAILED, DROPPED = "made", "failed", "dropped"
 
 
-#: What a worker keeps a spool for: task, turn, and whether it makes batches alone.
+#: What a worker keeps a native for: task, turn, and whether it makes batches alone.
 Key = tuple[int, int, bool]
 
 
 @dataclass
 class Task:
-    """What a spool must be given to be made on a worker, apart from its turn among the others."""
+    """What a native must be given to be made on a worker, apart from its turn among the others."""
 
     #: From where relative paths are meant.
     folder: str
@@ -34,20 +34,20 @@ class Task:
     settings: dict[str, Any]
     turns: int
 
-    def spool(self, turn: int, alone: bool) -> _framespool.Spool:
-        """The spool that makes the batches ``turn``, ``turn + turns``, … of the rank; ``alone``: nothing of a batch
+    def native(self, turn: int, alone: bool) -> _framespool.Loader:
+        """The native that makes the batches ``turn``, ``turn + turns``, … of the rank; ``alone``: nothing of a batch
         before it is asked for."""
         settings = {**self.settings, "order": {**self.settings["order"], "worker_id": turn, "num_workers": self.turns}}
         if alone:
             settings |= {"prefetch": 0, "look_ahead": 0, "memory_budget": 0}
-        return _framespool.Spool(self.dataset._for_engine(), self.rule, self.steps, settings)
+        return _framespool.Loader(self.dataset._for_engine(), self.rule, self.steps, settings)
 
 
 class _Seat:
-    """A spool, and where it is."""
+    """A native, and where it is."""
 
-    def __init__(self, spool: _framespool.Spool) -> None:
-        self.spool = spool
+    def __init__(self, native: _framespool.Loader) -> None:
+        self.native = native
         # Pass, epoch, and the batch that the pass makes next.
         self.pass_ = -1
         self.at = (-1, -1)
@@ -55,12 +55,12 @@ class _Seat:
 
     def make(self, epoch: int, batch: int) -> dict[str, Any]:
         if self.at != (epoch, batch):
-            self.pass_ = self.spool.begin(epoch, batch)
+            self.pass_ = self.native.begin(epoch, batch)
         self.at = (-1, -1)
         try:
-            made = self.spool.next_batch(self.pass_)
+            made = self.native.next_batch(self.pass_)
         finally:
-            after = self.spool.next_number(self.pass_)
+            after = self.native.next_number(self.pass_)
             if after is not None:
                 self.at = (epoch, after)
         if made is None:
@@ -69,10 +69,10 @@ class _Seat:
 
 
 class Worker:
-    """One process of the cluster, which makes batches for tickets: (task, turn, epoch, batch).
+    """One process of the cluster, which makes batches for clip requests: (task, turn, epoch, batch).
 
-    Any worker can make any batch, whatever it made before. For tickets that follow each other it goes on where it was,
-    and what was decoded ahead is used; any other ticket begins a pass at that batch.
+    Any worker can make any batch, whatever it made before. For requests that follow each other it goes on where it
+    was, and what was decoded ahead is used; any other request begins a pass at that batch.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Worker:
         #: As they were sent, until one is begun.
         self._tasks: list[Task | bytes] = []
         self._seats: dict[Key, _Seat] = {}
-        #: By task: tickets of passes before this one are wanted no more.
+        #: By task: clip requests of passes before this one are wanted no more.
         self._dropped: dict[int, int] = {}
 
     def where(self) -> dict[str, Any]:
@@ -102,14 +102,14 @@ class Worker:
     def facts(self, number: int, turn: int) -> tuple[str, Any, Any]:
         """Clips of the dataset, and batches of this turn."""
         try:
-            spool = self._seat((number, turn, False)).spool
-            return MADE, (spool.num_clips, len(spool)), None
+            native = self._seat((number, turn, False)).native
+            return MADE, (native.num_clips, len(native)), None
         except Exception as error:
             return self._failed(error)
 
     def make(self, key: Key, epoch: int, batch: int, pass_: int) -> tuple[str, Any, Any]:
         """Batch ``batch`` among those of a turn: the arrays by name; or the error that takes its place. With what is
-        told of the spool so far."""
+        told of the native so far."""
         if pass_ < self._dropped.get(key[0], 0):
             return DROPPED, None, None
         try:
@@ -124,7 +124,7 @@ class Worker:
     def explain(self, number: int, turn: int, epoch: int, clip: int, frame: int) -> tuple[str, Any, Any]:
         """What is decided about a clip."""
         try:
-            return MADE, self._seat((number, turn, False)).spool.explain(epoch, clip, frame), None
+            return MADE, self._seat((number, turn, False)).native.explain(epoch, clip, frame), None
         except Exception as error:
             return self._failed(error)
 
@@ -132,7 +132,7 @@ class Worker:
         """Ends what is under way on a task."""
         for key, seat in self._seats.items():
             if key[0] == number:
-                seat.spool.rest()
+                seat.native.rest()
                 seat.at = (-1, -1)
 
     def leave(self, number: int, turn: int) -> None:
@@ -141,16 +141,16 @@ class Worker:
             self._seats.pop((number, turn, alone), None)
 
     def tell(self) -> dict[Key, tuple[Any, Any, int]]:
-        """Counts and failures of each spool, and the clips that it knows of."""
+        """Counts and failures of each native, and the clips that it knows of."""
         return {
-            key: (seat.spool.stats(), self._failures(seat), seat.spool.num_clips)
+            key: (seat.native.stats(), self._failures(seat), seat.native.num_clips)
             for key, seat in list(self._seats.items())
         }
 
     def _seat(self, key: Key) -> _Seat:
         number, turn, alone = key
         if key not in self._seats:
-            self._seats[key] = _Seat(self._task(number).spool(turn, alone))
+            self._seats[key] = _Seat(self._task(number).native(turn, alone))
         return self._seats[key]
 
     def _task(self, number: int) -> Task:
@@ -170,17 +170,17 @@ class Worker:
         return task
 
     def _told(self, seat: _Seat) -> tuple[Any, Any, int]:
-        stats = seat.spool.stats()
+        stats = seat.native.stats()
         news = (stats["errors"], stats["videos_failed"], stats["clips_skipped"], stats["clips_replaced"])
         # Failures are told again only when there are new ones: the list may be long.
         failures = None if news == seat.told else self._failures(seat)
         seat.told = news
-        return stats, failures, seat.spool.num_clips
+        return stats, failures, seat.native.num_clips
 
     def _failures(self, seat: _Seat) -> list[Any]:
         return [
             (video, path, kind, self._here(message), clips)
-            for video, path, kind, message, clips in seat.spool.failures()
+            for video, path, kind, message, clips in seat.native.failures()
         ]
 
     def _here(self, message: str) -> str:

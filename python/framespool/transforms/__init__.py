@@ -18,7 +18,7 @@ One pass differs from one step after another in this:
   without fill; a crop after a rotation does not count;
 - a change of hue is linear in R, G, B (see :class:`ColorJitter`).
 
-Some lists need more than one pass and are refused: two different fills; a change of colours between two steps that
+Some lists need more than one pass and are refused: two different fills; a change of colors between two steps that
 fill; a step that makes the picture larger, or turns it again, after a rotation that cut its corners off; anything but
 ``Normalize`` behind what covers pixels (``RandomErasing``, ``Cutout``, ``GridMask``); and anything but these behind
 ``Normalize``. What is painted over covered pixels is in code values 0 to 255 before ``Normalize``, in units of the
@@ -34,7 +34,7 @@ a ``torch.Tensor`` if it is a ``torch.nn.Module``, else as a :class:`framespool.
 """
 
 from framespool.transforms._apply import apply, explain
-from framespool.transforms._colour import (
+from framespool.transforms._color import (
     AssumeColor,
     ColorJitter,
     ColorTwist,

@@ -58,7 +58,7 @@ def apply(
     PyTorch tensors on the CPU, :class:`framespool.Tensor` and anything with Python's buffer protocol will do.
 
     ``masks``: labels of the pixels of ``array``, uint8, (T, H, W) or (H, W), or a list of such. They are moved exactly
-    as ``array`` is, each pixel taking the label of the nearest one; colours, masks and ``Normalize`` pass them by, and
+    as ``array`` is, each pixel taking the label of the nearest one; colors, masks and ``Normalize`` pass them by, and
     ``mask_fill`` is the label where there is no picture. The result is then ``(frames, masks)``, a list if it was one.
 
     ``seed``, ``epoch``, ``clip``: random numbers are those that a loader with this seed draws for this clip in this

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framespool._check import several
 from framespool.errors import ArgumentError
-from framespool.transforms import _colour, _covers, _geometry
+from framespool.transforms import _color, _covers, _geometry
 from framespool.transforms._words import Transform
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 #: All there are: a subclass of a user's own means nothing to the engine.
-_OURS = {getattr(module, name) for module in (_geometry, _colour, _covers) for name in module.__all__}
+_OURS = {getattr(module, name) for module in (_geometry, _color, _covers) for name in module.__all__}
 
 
 def split(

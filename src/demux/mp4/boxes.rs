@@ -1,6 +1,5 @@
-//! In: MP4 bytes.
-//! Out: boxes, found one after another; `moov` in memory, `moof` boxes by their place.
-//! Never: follows a size beyond the bytes that are there.
+//! Finds the boxes of an MP4 file; reads `moov` and the `moof` boxes into memory.
+//! Never follows a size beyond the end of the data.
 
 use crate::error::{Result, Site};
 use crate::limits::{resize, Limits};
@@ -11,7 +10,7 @@ pub(super) struct Boxes {
     pub moov: Vec<u8>,
     /// Offset and bytes of each `moof` box, header included.
     pub moofs: Vec<(u64, Vec<u8>)>,
-    /// There are boxes outside `moov` from which libavformat may make streams.
+    /// Whether there are boxes outside `moov` from which libavformat may create streams.
     pub has_outer_metadata: bool,
 }
 
@@ -21,14 +20,14 @@ const KNOWN_FIRST: [&[u8; 4]; 14] = [
 ];
 
 impl Boxes {
-    /// `None` if this is no MP4, has no `moov`, or holds something only libavformat should judge.
+    /// `None` if this is not an MP4 file, has no `moov`, or has boxes that are left to libavformat.
     pub fn scan(source: &dyn ByteSource, site: &Site, limits: &Limits) -> Result<Option<Self>> {
         let (mut at, len) = (0u64, source.len());
         let mut moov = None;
         let mut moofs = Vec::new();
         let mut header_bytes = 0u64;
         let mut has_outer_metadata = false;
-        // A box may claim to end where numbers do.
+        // A box may claim to end at the largest integer.
         while at.checked_add(8).is_some_and(|head| head <= len) {
             let mut head = [0u8; 16];
             let got = source.read_at(at, &mut head)?;
@@ -64,7 +63,7 @@ impl Boxes {
     }
 }
 
-/// Kind, header length and total length (0: up to the end) of a box.
+/// Type, header length and total length (0: up to the end) of a box.
 fn header(bytes: &[u8]) -> Option<([u8; 4], u64, u64)> {
     let size = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
     let kind: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
@@ -74,7 +73,7 @@ fn header(bytes: &[u8]) -> Option<([u8; 4], u64, u64)> {
     }
 }
 
-/// The boxes inside `body`, in order; a box that claims more than there is is cut to what there is.
+/// The boxes inside `body`, in order; a box that claims more bytes than there are is truncated.
 pub(super) fn children(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let (kind, header, size) = header(body)?;
@@ -89,7 +88,7 @@ pub(super) fn children(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])
     })
 }
 
-/// The first box of a kind inside `body`.
+/// The first box of type `kind` inside `body`.
 pub(super) fn find<'a>(body: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
     children(body).find(|(k, _)| k == kind).map(|(_, inner)| inner)
 }

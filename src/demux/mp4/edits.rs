@@ -1,6 +1,5 @@
-//! In: an edit list and samples in media time.
-//! Out: packets in presentation time, hidden ones marked.
-//! Never: handles more than one delay and one cut; libavformat decides the rest.
+//! Applies an edit list: converts samples from media time to presentation time, and marks hidden packets.
+//! Supports one start delay and one cut; other lists are left to libavformat.
 
 use mp4_atom::{Atom, Elst};
 
@@ -8,7 +7,7 @@ use super::Sample;
 use crate::demux::PacketFact;
 use crate::units::TimeBase;
 
-/// A start delay and one visible stretch of the media.
+/// A start delay and one visible range of the media.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Edits {
     /// Added to every media time.
@@ -19,7 +18,7 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// `None` where the list is beyond this reader.
+    /// `None` for lists that are not supported.
     pub fn parse(elst: Option<&[u8]>, movie_scale: u32, media_scale: u32, fragmented: bool) -> Option<Self> {
         let mut this = Self { shift: 0, from: i64::MIN, to: i64::MAX };
         let Some(mut body) = elst else { return Some(this) };
@@ -35,7 +34,8 @@ impl Edits {
                 Some(start) => {
                     let start = i64::try_from(start).ok()?;
                     this.shift = this.shift.checked_sub(start)?;
-                    // Fragments come after the list was written, so it cannot say what of them to hide.
+                    // Fragments are written after the list, so it cannot define which of their samples are
+                    // hidden.
                     if !fragmented {
                         this.from = start;
                         if length > 0 {
@@ -49,8 +49,8 @@ impl Edits {
         Some(this)
     }
 
-    /// Packets in presentation time. Where the cut falls inside a frame's time, that frame is hidden and the first
-    /// visible one moves up to the start, as libavformat has it.
+    /// Converts samples to packets in presentation time. Where the cut falls within a frame's duration, that
+    /// frame is hidden and the first visible one moves to the start, as in libavformat.
     pub fn apply(&self, samples: Vec<Sample>) -> Vec<PacketFact> {
         let visible = |s: &&Sample| s.cts >= self.from && s.cts < self.to;
         let late = match samples.iter().filter(visible).map(|s| s.cts).min() {

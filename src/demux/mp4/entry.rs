@@ -1,18 +1,17 @@
-//! In: the `stsd` box.
-//! Out: codec parameters of its single video entry.
-//! Never: parses the codec configuration; the decoder does.
+//! Reads codec parameters from the single video entry of an `stsd` box.
+//! The codec configuration is copied unparsed for the decoder.
 
 use super::be32;
 use super::boxes::{children, find};
 use crate::error::{Result, Site};
 use crate::ffmpeg::demuxer::codec_id;
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColourTags};
+use crate::media::{Codec, CodecKind, CodecParams, ColorTags};
 
 /// Length of a `VisualSampleEntry` before its child boxes (ISO/IEC 14496-12 12.1.3).
 const FIXED: usize = 78;
 
-/// The only entry of the table, if it is a picture's; `None` if there are several.
+/// The only entry of the table, if it is long enough for a video entry; `None` if there are several.
 fn only_entry(stsd: &[u8]) -> Option<([u8; 4], &[u8])> {
     if be32(stsd, 4)? != 1 {
         return None;
@@ -20,7 +19,7 @@ fn only_entry(stsd: &[u8]) -> Option<([u8; 4], &[u8])> {
     children(stsd.get(8..)?).next().filter(|(_, body)| body.len() >= FIXED)
 }
 
-/// The codec of an entry's kind, by FFmpeg's name: of those that are read here.
+/// FFmpeg's name of an entry's codec; `None` for codecs that are not read here.
 pub(super) fn video_codec(kind: &[u8; 4]) -> Option<&'static str> {
     Some(match kind {
         b"avc1" | b"avc3" => "h264",
@@ -33,7 +32,7 @@ pub(super) fn video_codec(kind: &[u8; 4]) -> Option<&'static str> {
     })
 }
 
-/// Whether the table's only entry is of a codec that is read here.
+/// Whether the table's only entry has a codec that is read here.
 pub(super) fn is_read(stsd: &[u8]) -> bool {
     only_entry(stsd).is_some_and(|(kind, _)| video_codec(&kind).is_some())
 }
@@ -69,7 +68,7 @@ pub(super) fn codec_params(site: &Site, stsd: &[u8], limits: &Limits) -> Result<
         width,
         height,
         bits_per_coded_sample: i32::from(u16::from_be_bytes([body[74], body[75]])),
-        colour: colour(inner),
+        color: color(inner),
         reorder: None,
     }))
 }
@@ -81,11 +80,11 @@ pub(super) fn pixel_aspect(stsd: &[u8]) -> Option<(u32, u32)> {
     Some((be32(pasp, 0)?, be32(pasp, 4)?)).filter(|p| p.0 > 0 && p.1 > 0)
 }
 
-fn colour(inner: &[u8]) -> ColourTags {
+fn color(inner: &[u8]) -> ColorTags {
     colr(inner).or_else(|| vpcc(inner)).unwrap_or_default()
 }
 
-fn colr(inner: &[u8]) -> Option<ColourTags> {
+fn colr(inner: &[u8]) -> Option<ColorTags> {
     let body = find(inner, b"colr")?;
     let tag = |at: usize| {
         Some(u8::try_from(u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?)).unwrap_or(2))
@@ -94,7 +93,7 @@ fn colr(inner: &[u8]) -> Option<ColourTags> {
     if kind != b"nclx" && kind != b"nclc" {
         return None;
     }
-    Some(ColourTags {
+    Some(ColorTags {
         primaries: tag(4)?,
         transfer: tag(6)?,
         matrix: tag(8)?,
@@ -102,9 +101,9 @@ fn colr(inner: &[u8]) -> Option<ColourTags> {
     })
 }
 
-fn vpcc(inner: &[u8]) -> Option<ColourTags> {
+fn vpcc(inner: &[u8]) -> Option<ColorTags> {
     let body = find(inner, b"vpcC")?;
-    Some(ColourTags {
+    Some(ColorTags {
         full_range: Some(body.get(6)? & 1 != 0),
         primaries: *body.get(7)?,
         transfer: *body.get(8)?,
@@ -126,7 +125,7 @@ fn mpeg4_config(esds: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// `DecoderConfigDescriptor` of an `esds` box (ISO/IEC 14496-1 7.2.6), which begins with the kind of object.
+/// `DecoderConfigDescriptor` of an `esds` box (ISO/IEC 14496-1 7.2.6), which begins with the object type.
 pub(super) fn decoder_config(esds: &[u8]) -> Option<&[u8]> {
     let mut rest = esds.get(4..)?;
     let (tag, mut body) = descriptor(&mut rest)?;
@@ -149,7 +148,7 @@ pub(super) fn decoder_config(esds: &[u8]) -> Option<&[u8]> {
     (tag == 4).then_some(config)
 }
 
-/// Tag and body of the next descriptor; `rest` moves past it.
+/// Tag and body of the next descriptor; advances `rest` past it.
 fn descriptor<'a>(rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let tag = *rest.first()?;
     let (mut len, mut at) = (0usize, 1);

@@ -1,6 +1,4 @@
-//! In: `moof` boxes.
-//! Out: their samples of one track, appended in file order.
-//! Never: reads `mdat`.
+//! Appends the samples of one track from `moof` boxes in file order, without reading `mdat`.
 
 use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun, TrunSamples};
 
@@ -9,11 +7,11 @@ use super::{be32, Movie, Sample};
 use crate::error::{Result, Site};
 use crate::limits::{reserve, Limits};
 
-/// ISO/IEC 14496-12 8.8.3.1.
+/// Sample flags of ISO/IEC 14496-12 8.8.3.1.
 const NON_SYNC: u32 = 0x0001_0000;
 const DEPENDS_ON_OTHERS: u32 = 0x0100_0000;
 
-/// The number of samples that all runs of a fragment claim to have.
+/// Number of samples that all runs of a fragment claim to have.
 pub(super) fn claimed(moof: &[u8]) -> u64 {
     let Some((_, body)) = children(moof).next() else { return 0 };
     let trafs = children(body).filter(|(kind, _)| kind == b"traf");
@@ -24,7 +22,7 @@ fn runs(traf: &[u8]) -> impl Iterator<Item = &[u8]> {
     children(traf).filter(|(kind, _)| kind == b"trun").map(|(_, body)| body)
 }
 
-/// `false` where libavformat should judge.
+/// Appends the samples of all fragments. `false` where the file is left to libavformat.
 pub(super) fn append(
     samples: &mut Vec<Sample>,
     site: &Site,
@@ -36,7 +34,7 @@ pub(super) fn append(
     let Some(trex) = movie.trex.iter().find(|t| t.track_id == track_id) else { return Ok(false) };
     let mut next_dts = samples.last().map_or(0, |s| s.dts + s.duration);
     for (at, moof) in &top.moofs {
-        // Where data goes on if a run does not say: after the previous run of this fragment.
+        // Data offset of a run that has none: the end of the previous run of this fragment.
         let mut implicit = *at;
         let Some((_, body)) = children(moof).next() else { return Ok(false) };
         for (_, traf) in children(body).filter(|(kind, _)| kind == b"traf") {
@@ -60,7 +58,7 @@ pub(super) fn append(
                     next_dts = dts;
                 }
             }
-            // Foreign tracks are walked too: their runs move the implicit base.
+            // Other tracks are walked too: their runs move the implicit base.
             let default =
                 if mine { Some(trex) } else { movie.trex.iter().find(|t| t.track_id == run.tfhd.track_id) };
             let Some(default) = default else { return Ok(false) };
@@ -80,11 +78,12 @@ struct Fragment {
 }
 
 impl Fragment {
-    /// Whether the runs have no more entries than may be taken into memory; those whose samples are all alike have none.
+    /// Checks that the runs list no more entries than the limit allows; runs whose samples are all alike list
+    /// none.
     fn check(traf: &[u8], site: &Site, limits: &Limits) -> Result<()> {
         const ENTRIES: u32 = 0xf00;
         let listed = runs(traf).filter(|trun| be32(trun, 0).is_some_and(|flags| flags & ENTRIES != 0));
-        // Entries that the box is too short for are refused when they are read, and take no memory until then.
+        // Entries beyond the end of the box are rejected when they are parsed, and take no memory before.
         let entries = listed.map(|trun| u64::from(be32(trun, 4).unwrap_or(0)).min(trun.len() as u64 / 4));
         Limits::check(site, "number of samples", entries.sum(), limits.packets).map(|_| ())
     }
@@ -102,7 +101,7 @@ impl Fragment {
         Some(Self { tfhd, tfdt, truns })
     }
 
-    /// Returns where the data of these runs ends.
+    /// Appends the samples of these runs to `out`, if given; returns the offset at which their data ends.
     fn walk(
         &self,
         base: u64,
@@ -134,7 +133,7 @@ impl Fragment {
                     offset,
                     size,
                     dts: *next_dts,
-                    // As in the table: signed, whatever the version says.
+                    // Signed in every version, as in `ctts`.
                     cts: next_dts.checked_add(i64::from(entry.cts.unwrap_or(0) as i32))?,
                     duration,
                     key: flags & (NON_SYNC | DEPENDS_ON_OTHERS) == 0,
@@ -146,8 +145,8 @@ impl Fragment {
         Some(offset)
     }
 
-    /// Bytes of a run of which nothing else is wanted. Where its samples are all alike they are not gone through: a run of
-    /// twenty bytes may claim four thousand million of them, and nothing bounds those of other tracks.
+    /// Number of bytes of a run of another track. Samples that are all alike are not iterated: a run of
+    /// twenty bytes may claim four billion of them, and no limit applies to other tracks.
     fn bytes_of(&self, trun: &Trun, default: &Trex) -> Option<u64> {
         let alike = u64::from(self.tfhd.default_sample_size.unwrap_or(default.default_sample_size));
         match &trun.samples {
@@ -163,7 +162,7 @@ impl Fragment {
 mod tests {
     use super::*;
 
-    /// Gone through one by one, these would take hours.
+    /// Iterating over these samples would take hours.
     #[test]
     fn runs_of_other_tracks_are_not_gone_through() {
         let tfhd = Tfhd { track_id: 2, default_sample_size: Some(3), ..Tfhd::default() };

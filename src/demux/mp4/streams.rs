@@ -1,6 +1,5 @@
-//! In: the boxes of an MP4.
-//! Out: its streams, numbered and named as libavformat does, where boxes alone tell them.
-//! Never: guesses: a file with anything unusual in it is left to libavformat (`None`).
+//! Lists the streams of an MP4 file from its boxes, numbered and named as libavformat does.
+//! Returns `None` for a file with anything unusual, which is left to libavformat.
 
 use super::be32;
 use super::boxes::{children, find, Boxes};
@@ -10,10 +9,10 @@ use crate::media::{StreamKind, StreamSummary};
 /// Length of an `AudioSampleEntry` before its child boxes (ISO/IEC 14496-12 12.2.3).
 const AUDIO_FIXED: usize = 28;
 
-/// Each stream with its track's number; libavformat makes a stream of every track, in the order of the file.
+/// Each stream with its track ID; libavformat creates one stream per track, in file order.
 pub(super) fn list(top: &Boxes) -> Option<Vec<(StreamSummary, u32)>> {
     let moov = &top.moov[..];
-    // Cover art becomes streams, wherever it stands among them.
+    // libavformat creates streams for cover art, at any index.
     let may_hold_pictures = |(kind, body): ([u8; 4], &[u8])| {
         [b"udta", b"meta"].contains(&&kind) && body.windows(4).any(|four| four == b"covr")
     };
@@ -25,7 +24,7 @@ pub(super) fn list(top: &Boxes) -> Option<Vec<(StreamSummary, u32)>> {
 }
 
 fn stream(trak: &[u8]) -> Option<(StreamSummary, u32)> {
-    // Tracks of chapters are pictures or texts of another kind.
+    // The chapter tracks that it refers to are images or texts that libavformat treats differently.
     if find(trak, b"tref").is_some_and(|tref| find(tref, b"chap").is_some()) {
         return None;
     }
@@ -54,7 +53,7 @@ fn stream(trak: &[u8]) -> Option<(StreamSummary, u32)> {
     Some((StreamSummary { kind, codec: codec.into(), width, height, num_frames, is_default }, id))
 }
 
-/// FFmpeg's name of the common codecs.
+/// FFmpeg's names of the common audio codecs.
 fn audio_codec(format: &[u8; 4], body: &[u8]) -> Option<&'static str> {
     Some(match format {
         b"mp4a" => match entry::decoder_config(find(body.get(AUDIO_FIXED..)?, b"esds")?)?.first()? {

@@ -1,7 +1,6 @@
-//! In: the `stbl` box.
-//! Out: one record per sample: where, how long, when, key or not.
-//! Never: more samples than `stsz` sizes, nor a guess where tables contradict each other (`None` instead). Tables are read where
-//! they lie: the only memory that their numbers ask for is that of the samples.
+//! Expands the sample tables of an `stbl` box into one record per sample: offset, size, times and sync flag.
+//! Returns `None` where tables contradict each other. Tables are not copied: their counts allocate memory
+//! only for samples.
 
 use super::be32;
 use super::boxes::find;
@@ -19,12 +18,12 @@ pub(super) struct Sample {
     pub key: bool,
 }
 
-/// The entries of a table, of `N` numbers of 32 bits each.
+/// The entries of a table, each of `N` 32-bit numbers.
 #[derive(Clone, Copy)]
 struct Table<'a, const N: usize>(&'a [[[u8; 4]; N]]);
 
 impl<'a, const N: usize> Table<'a, N> {
-    /// The entries behind version, flags and count; `None` if the box is shorter than they are.
+    /// The entries after version, flags and count; `None` if the box is too short for its count.
     fn parse(body: &'a [u8]) -> Option<Self> {
         let count = be32(body, 4)? as usize;
         let (numbers, _) = body.get(8..)?.as_chunks::<4>();
@@ -45,7 +44,7 @@ fn table<'a, const N: usize>(stbl: &'a [u8], kind: &[u8; 4]) -> Option<Option<Ta
     }
 }
 
-/// All samples of a track, in decode order. `Ok(None)`: let libavformat judge.
+/// All samples of a track, in decode order. `Ok(None)`: left to libavformat.
 pub(super) fn samples(stbl: &[u8], site: &Site, limits: &Limits) -> Result<Option<Vec<Sample>>> {
     let Some(sizes) = Sizes::parse(stbl) else { return Ok(None) };
     let count = Limits::check(site, "number of samples", sizes.len().into(), limits.packets)? as usize;
@@ -54,10 +53,10 @@ pub(super) fn samples(stbl: &[u8], site: &Site, limits: &Limits) -> Result<Optio
     Ok(expand(stbl, &sizes, &mut samples).map(|()| samples))
 }
 
-/// The number of samples that a track claims to have, where a reader takes memory for each of them.
+/// Number of samples that a track claims to have, as far as a reader allocates memory for each of them.
 pub(super) fn claimed(stbl: &[u8]) -> u64 {
     let count = find(stbl, b"stsz").or(find(stbl, b"stz2")).and_then(|sizes| be32(sizes, 8)).unwrap_or(0);
-    // Sound without compression: a sample is a number, and libavformat keeps whole chunks.
+    // Uncompressed audio: each sample is one number, and libavformat stores whole chunks.
     let times = table::<2>(stbl, b"stts").flatten();
     let is_raw = times.is_some_and(|times| times.0.len() == 1 && times.iter().all(|[_, delta]| delta == 1));
     if is_raw {
@@ -79,7 +78,7 @@ impl<'a> Sizes<'a> {
         if size > 0 {
             return Some(Self::All { count, size });
         }
-        // Its count stands one number further back than in other tables.
+        // Its count is stored 4 bytes later than in other tables.
         Table::parse(body.get(4..)?).map(Self::Each)
     }
 
@@ -98,7 +97,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// Fills `out`, which has room for all samples.
+/// Fills `out`, which has capacity for all samples.
 fn expand(stbl: &[u8], sizes: &Sizes<'_>, out: &mut Vec<Sample>) -> Option<()> {
     let count = sizes.len() as usize;
     let stts = table::<2>(stbl, b"stts")??;
@@ -112,7 +111,8 @@ fn expand(stbl: &[u8], sizes: &Sizes<'_>, out: &mut Vec<Sample>) -> Option<()> {
         long.into_iter().flat_map(Table::iter).map(|[high, low]| u64::from(high) << 32 | u64::from(low));
     let mut deltas = stts.iter().flat_map(|[count, delta]| std::iter::repeat_n(delta, count as usize));
     let mut shifts = ctts.into_iter().flat_map(Table::iter).flat_map(|[count, shift]| {
-        // Version 0 says unsigned, but writers put negative numbers there; every reader takes them as signed.
+        // Version 0 is specified as unsigned, but writers store negative numbers; every reader takes them as
+        // signed.
         std::iter::repeat_n(i64::from(shift as i32), count as usize)
     });
     let mut keys = stss.map(|t| t.iter().map(|[number]| number as usize).peekable());
@@ -139,7 +139,8 @@ fn expand(stbl: &[u8], sizes: &Sizes<'_>, out: &mut Vec<Sample>) -> Option<()> {
                     keys.next_if(|&k| k == number + 1).is_some()
                 }
             };
-            // Beyond 31 bits it is a negative number or damage, which libavformat mends in ways of its own.
+            // A value beyond 31 bits is a negative number or damage, which libavformat corrects by rules of
+            // its own.
             let delta = i64::from(i32::try_from(deltas.next()?).ok()?);
             let size = sizes.get(number);
             let cts = dts.checked_add(shifts.next().unwrap_or(0))?;

@@ -1,41 +1,40 @@
-//! In: HEVC parameter sets. Out: what slice headers need of them to be read up to their references.
-//! ITU-T H.265 7.3.2.2, 7.3.2.3, 7.3.4, 7.3.7.
-//! Never: keeps what describes pixels.
+//! Parses the fields of HEVC parameter sets that are needed to read slice headers up to their references
+//! (ITU-T H.265 7.3.2.2, 7.3.2.3, 7.3.4, 7.3.7).
 
 use std::collections::BTreeMap;
 
 use crate::index::nal::Bits;
 use crate::index::params::sequence_number;
 
-/// A short-term reference picture set: distances in order counts, the nearest before first, then the nearest after;
-/// and whether the picture itself may refer to each.
+/// A short-term reference picture set: distances in picture order count, first those before in order of
+/// distance, then those after; and whether the picture itself may refer to each.
 pub(in crate::index) type ReferenceSet = Vec<(i32, bool)>;
 
-/// Most pictures that a set can hold (7.4.8, A.4.2).
-const MOST: u32 = 16;
+/// Maximum number of pictures in a set (7.4.8, A.4.2).
+const MAX: u32 = 16;
 
-/// All parameter sets seen.
+/// All parameter sets seen so far.
 #[derive(Debug, Default)]
 pub(in crate::index) struct Sets {
     sequences: BTreeMap<u32, Sequence>,
     pictures: BTreeMap<u32, Picture>,
 }
 
-/// Of a sequence parameter set.
+/// Fields of a sequence parameter set.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::index) struct Sequence {
     pub separate_planes: bool,
-    /// Columns on the left or rows at the top are left out.
+    /// It has a crop offset on the left or top.
     pub crops_its_begin: bool,
-    /// Bits of an order count in a slice.
+    /// Number of bits of the order count in a slice header.
     pub order_bits: u32,
     pub reference_sets: Vec<ReferenceSet>,
     pub long_term: bool,
-    /// It lists some that slices may name by number.
+    /// It lists long-term pictures that slices may select by index.
     pub long_term_listed: bool,
 }
 
-/// Of a picture parameter set.
+/// Fields of a picture parameter set.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::index) struct Picture {
     sequence: u32,
@@ -44,7 +43,7 @@ pub(in crate::index) struct Picture {
 }
 
 impl Sets {
-    /// Takes note of a unit. What cannot be read is unknown from then on.
+    /// Records a NAL unit. A set that cannot be parsed is unknown from then on.
     pub fn note(&mut self, unit: &[u8]) {
         let Some((head, body)) = unit.split_at_checked(2) else { return };
         match head[0] >> 1 & 63 {
@@ -69,12 +68,12 @@ impl Sets {
         }
     }
 
-    /// Whether a known sequence leaves out columns on the left or rows at the top.
+    /// Whether a known SPS has a crop offset on the left or top.
     pub fn crops_its_begin(&self) -> bool {
         self.sequences.values().any(|s| s.crops_its_begin)
     }
 
-    /// The sets that a slice with this `slice_pic_parameter_set_id` goes by.
+    /// Returns the sets that a slice with this `slice_pic_parameter_set_id` refers to.
     pub fn of(&self, number: u32) -> Option<(&Sequence, &Picture)> {
         let picture = self.pictures.get(&number)?;
         Some((self.sequences.get(&picture.sequence)?, picture))
@@ -87,7 +86,7 @@ fn picture(bits: &mut Bits) -> Option<Picture> {
     Some(Picture { sequence, output_flag: bits.bit()? == 1, extra_bits: bits.take(3)? })
 }
 
-/// From behind `sps_seq_parameter_set_id` on, of a sequence with `layers + 1` temporal layers.
+/// Parses an SPS after `sps_seq_parameter_set_id`, for a sequence with `layers + 1` temporal layers.
 fn sequence(bits: &mut Bits, layers: u32) -> Option<Sequence> {
     let separate_planes = bits.ue()? == 3 && bits.bit()? == 1;
     numbers(bits, 2)?; // size
@@ -134,7 +133,7 @@ fn sequence(bits: &mut Bits, layers: u32) -> Option<Sequence> {
     })
 }
 
-/// Steps over `n` Exp-Golomb numbers.
+/// Skips `n` Exp-Golomb numbers.
 fn numbers(bits: &mut Bits, n: u32) -> Option<()> {
     (0..n).try_for_each(|_| bits.ue().map(drop))
 }
@@ -143,7 +142,7 @@ fn scaling_lists(bits: &mut Bits) -> Option<()> {
     for size in 0..4u32 {
         for _ in 0..if size == 3 { 2 } else { 6 } {
             if bits.bit()? == 0 {
-                bits.ue()?; // as another one
+                bits.ue()?; // copied from another list
             } else {
                 let level = u32::from(size > 1);
                 numbers(bits, level + (1 << (4 + 2 * size)).min(64))?;
@@ -153,7 +152,7 @@ fn scaling_lists(bits: &mut Bits) -> Option<()> {
     Some(())
 }
 
-/// `st_ref_pic_set`, the next after those `known`, or a slice's own.
+/// Parses `st_ref_pic_set`: the one after those `known`, or a slice's own.
 pub(in crate::index) fn reference_set(
     bits: &mut Bits,
     known: &[ReferenceSet],
@@ -163,7 +162,7 @@ pub(in crate::index) fn reference_set(
         return predicted_set(bits, known, in_slice);
     }
     let (before, after) = (bits.ue()?, bits.ue()?);
-    if before > MOST || after > MOST {
+    if before > MAX || after > MAX {
         return None;
     }
     let mut out = Vec::new();
@@ -174,10 +173,10 @@ pub(in crate::index) fn reference_set(
             out.push((sign * distance, bits.bit()? == 1));
         }
     }
-    (out.len() <= MOST as usize).then_some(out)
+    (out.len() <= MAX as usize).then_some(out)
 }
 
-/// A set that is another one moved (7-61, 7-62).
+/// Parses a set that is predicted from another one (7-61, 7-62).
 fn predicted_set(bits: &mut Bits, known: &[ReferenceSet], in_slice: bool) -> Option<ReferenceSet> {
     let back = if in_slice { bits.ue()?.checked_add(1)? as usize } else { 1 };
     let from = &known[known.len().checked_sub(back)?];
@@ -194,7 +193,7 @@ fn predicted_set(bits: &mut Bits, known: &[ReferenceSet], in_slice: bool) -> Opt
         }
     }
     out.sort_by_key(|&(distance, _)| (distance > 0, distance.unsigned_abs()));
-    (out.len() <= MOST as usize).then_some(out)
+    (out.len() <= MAX as usize).then_some(out)
 }
 
 #[cfg(test)]
@@ -225,11 +224,12 @@ mod tests {
     #[test]
     fn a_set_may_be_another_one_moved() {
         let first = set(true, &[(1, true), (3, true)], &[(2, true)]);
-        // Moved by -1: -2, -4, 1 and -1 itself; of these -4 is kept for others only, 1 is dropped.
+        // Shifted by -1: -2, -4, 1 and -1 itself; of these -4 is kept for other pictures only, 1 is dropped.
         let moved = ["1 1", &ue(0), "1", "0 1", "0 0", "1"].concat();
         let expected = vec![(-1, true), (-2, true), (-4, false)];
         assert_eq!(read(&[&first, &moved]).expect("read")[1], expected);
-        // Moved by 1, what falls on the picture itself is gone. In a slice, from the set before the last.
+        // Shifted by 1, an entry at the picture itself is dropped. In a slice, predicted from the set before
+        // the last.
         let known = [vec![(-1, true), (-3, true)], vec![]];
         let data = bits(&["1", &ue(1), "0", &ue(0), "1 1 1"].concat());
         assert_eq!(reference_set(&mut Bits::new(&data), &known, true), Some(vec![(-2, true), (1, true)]));

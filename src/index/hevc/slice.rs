@@ -1,20 +1,18 @@
-//! In: the first slice segment of an HEVC picture. Out: its order count and which pictures it may refer to.
-//! ITU-T H.265 7.3.6.1.
-//! Never: reads beyond the references.
+//! Parses HEVC slice segment headers (ITU-T H.265 7.3.6.1) up to the picture order count and the references.
 
 use super::sets::{reference_set, ReferenceSet, Sets};
 use crate::index::nal::Bits;
 
-/// What the head of a slice says.
+/// Fields of a slice segment header.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::index) struct Head {
-    /// Bits of its order count, and those of them that are sent.
+    /// Number of bits of the transmitted order count (`slice_pic_order_cnt_lsb`), which is in `order`.
     pub order_bits: u32,
     pub order: u32,
     pub references: ReferenceSet,
-    /// It refers to long-term pictures, too.
+    /// It also refers to long-term pictures.
     pub long_term: bool,
-    /// Pictures that are not shown yet shall be dropped (random access points only).
+    /// `no_output_of_prior_pics_flag`: pictures not yet shown are dropped (random access points only).
     pub drops_prior: bool,
 }
 
@@ -23,7 +21,8 @@ pub(in crate::index) fn is_idr(kind: u8) -> bool {
     kind == 19 || kind == 20
 }
 
-/// Reads the head of a picture's first slice. `None` if it goes by sets that are not known or is damaged.
+/// Parses the header of a picture's first slice. Returns `None` if it is damaged or refers to unknown
+/// parameter sets.
 pub(in crate::index) fn head(unit: &[u8], sets: &Sets) -> Option<Head> {
     let kind = unit.first()? >> 1 & 63;
     let mut bits = Bits::new(unit.get(2..)?);

@@ -1,13 +1,13 @@
-//! In: AV1 temporal units. Out: which earlier ones each depends on, through the eight reference slots.
-//! A packet is one picture here, whatever number of frames it holds.
-//! Never: understands several spatial layers, or a sequence that changes.
+//! Finds the earlier AV1 temporal units that each one depends on, through the eight reference slots.
+//! A packet counts as one picture here, even if it holds several frames.
+//! Several spatial layers and sequence changes are not supported.
 
 use super::Picture;
 use crate::index::av1::{configured, kind, obus, Frame, Sequence};
 
 pub(super) struct Reader {
     sequence: Option<(Vec<u8>, Sequence)>,
-    /// Which packet filled each slot, and whether with a key frame.
+    /// Index of the packet that filled each slot, and whether with a key frame.
     slots: [Option<(usize, bool)>; 8],
 }
 
@@ -22,7 +22,7 @@ impl Reader {
         this
     }
 
-    /// `None` if the packet is not understood: nothing after it can be followed.
+    /// Returns `None` if the packet is not understood; then no later packet can be followed either.
     pub fn picture(&mut self, place: usize, data: &[u8]) -> Option<Picture> {
         let mut picture = Picture::default();
         let mut frames = 0;
@@ -39,7 +39,7 @@ impl Reader {
                     frames += 1;
                 }
                 kind::TILES | kind::HEADER_AGAIN if frames > 0 => {}
-                // Metadata touches no picture.
+                // Metadata does not affect decoding.
                 kind::DELIMITER | kind::METADATA | kind::PADDING => {}
                 _ => return None,
             }
@@ -53,7 +53,7 @@ impl Reader {
         if self.sequence.as_ref().is_some_and(|(known, _)| known == header) {
             return Some(());
         }
-        // A decoder forgets everything when the sequence changes.
+        // A decoder discards all state when the sequence changes.
         if place > 0 {
             return None;
         }
@@ -110,7 +110,7 @@ mod tests {
             inter(1 << 1, 0),
             inter(1 << 2, 1),
             frame(false, 0, [0, 0, 0, 0, 2, 0, 0]),
-            inter(1 << 1, 0), // slot 1 is another picture from here on
+            inter(1 << 1, 0), // slot 1 holds another picture from here on
             inter(0, 1),
         ];
         assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_frame_shown_again_needs_its_slot_and_a_key_frame_shown_again_fills_all() {
-        let hidden_key = unit(6, &[0b0000_1000, 0b0000_0001, 0b0000_0100, 0]); // kept in slot 2
+        let hidden_key = unit(6, &[0b0000_1000, 0b0000_0001, 0b0000_0100, 0]); // fills slot 2
         let packets = [key(), inter(1 << 1, 0), again(1), hidden_key, again(2), inter(0, 7)];
         assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
         assert_eq!(needed(&packets, 4), Some(vec![0, 3, 4]));

@@ -1,6 +1,6 @@
-//! In: HEVC packets. Out: which earlier pictures each one's reference picture set names (ITU-T H.265 8.3.1, 8.3.2).
-//! The whole set counts, also what is only kept for later pictures: libavcodec asks for all of it.
-//! Never: follows long-term references, or goes on behind an end of sequence or a broken link.
+//! Finds the pictures in the reference picture set of each HEVC picture (ITU-T H.265 8.3.1, 8.3.2).
+//! This includes pictures kept only for later ones, because libavcodec requires the whole set.
+//! Long-term references, broken links and end of sequence NAL units are not followed.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use crate::index::nal::Framing;
 use crate::index::params::{listed_units, ParameterSets};
 use crate::media::CodecKind;
 
-/// Where a picture stands in the derivation of order counts.
+/// Role of a picture in the derivation of picture order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     order: i64,
-    /// Counts repeat after so many, as far as slices tell them.
+    /// Number of distinct order counts that slice headers can transmit.
     range: i64,
     /// Later counts are derived from this one.
     anchors: bool,
-    /// It is derived from none.
+    /// It is not derived from an earlier count.
     resets: bool,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Reader {
     framing: Framing,
     sets: Sets,
     changes: Option<ParameterSets>,
-    /// Places of the pictures since the last IDR picture, by order count.
+    /// Indices of the pictures since the last IDR picture, by order count.
     places: HashMap<i64, usize>,
-    /// Order count from which the next is derived.
+    /// Order count from which the next one is derived.
     anchor: i64,
 }
 
@@ -43,7 +43,7 @@ impl Reader {
         Self { framing, sets, changes, places: HashMap::new(), anchor: 0 }
     }
 
-    /// `None` if the packet is not understood: nothing after it can be followed.
+    /// Returns `None` if the packet is not understood; then no later packet can be followed either.
     pub fn picture(&mut self, place: usize, data: &[u8]) -> Option<Picture> {
         let access = Access::of(self.framing, data);
         let slice = access.slice.filter(|_| access.plain)?;
@@ -59,19 +59,19 @@ impl Reader {
         match access.kind {
             0..=9 | 19..=21 => {}
             16..=18 if begins => {}
-            _ => return None, // a broken link in the middle, or a reserved type
+            _ => return None, // a broken link after the first packet, or a reserved type
         }
         let head = head(slice, &self.sets)?;
         let (idr, range) = (is_idr(access.kind), 1i64 << head.order_bits);
         if head.drops_prior && !begins {
-            return None; // what is shown hangs on when the decoder hands it out
+            return None; // which pictures are shown depends on when the decoder outputs them
         }
         if idr {
             self.places.clear();
         }
         let resets = idr || begins;
         let order = if resets { head.order.into() } else { derive(self.anchor, head.order.into(), range) };
-        // 8.3.1: neither sub-layer non-reference nor leading pictures.
+        // 8.3.1: sub-layer non-reference pictures and leading pictures are not anchors.
         let leads = (6..=9).contains(&access.kind);
         let anchors = access.temporal == 0 && !leads && !(access.kind < 16 && access.kind.is_multiple_of(2));
         if anchors {
@@ -86,18 +86,18 @@ impl Reader {
         for &(distance, used) in head.references.iter().filter(|_| !begins) {
             match self.places.get(&(order + i64::from(distance))) {
                 Some(&at) => picture.refers.push(at),
-                // What is only kept for others may be missing (8.3.2).
+                // Pictures kept only for others may be missing (8.3.2).
                 None => picture.unsound |= used,
             }
         }
         if self.places.insert(order, place).is_some() {
-            return None; // two pictures of one order
+            return None; // two pictures with the same order count
         }
         Some(picture)
     }
 }
 
-/// 8.3.1: the count that ends in `sent` and is nearest to `anchor`.
+/// 8.3.1: the count nearest to `anchor` whose transmitted bits equal `sent`.
 fn derive(anchor: i64, sent: i64, range: i64) -> i64 {
     let low = anchor.rem_euclid(range);
     let high = anchor - low;
@@ -110,10 +110,10 @@ fn derive(anchor: i64, sent: i64, range: i64) -> i64 {
     }
 }
 
-/// Pictures that must be decoded, too, since without them a decoder would count wrong.
+/// Pictures that must also be decoded, because a decoder would derive wrong order counts without them.
 pub(super) fn lost_counts(pictures: &[Picture], needed: &[bool]) -> Vec<usize> {
     let mut missing = Vec::new();
-    // As the decoder has it, and as it should be: the last picture from which counts are derived.
+    // The count of the last anchor that the decoder sees, and the index of the last anchor in the stream.
     let (mut decoded, mut last) = (0, 0);
     for (place, picture) in pictures.iter().enumerate() {
         let Some(count) = picture.count else { continue };
@@ -144,7 +144,8 @@ mod tests {
     const IDR: u8 = 19;
     const CRA: u8 = 21;
 
-    /// A picture that refers to those of the orders `used`, and keeps those of the orders `kept`.
+    /// A picture that refers to the pictures with order counts `used`, and keeps those with order counts
+    /// `kept`.
     fn picture(kind: u8, order: i32, used: &[i32], kept: &[i32]) -> Vec<u8> {
         let mut all: Vec<(i32, bool)> = used.iter().map(|&o| (o - order, true)).collect();
         all.extend(kept.iter().map(|&o| (o - order, false)));
@@ -206,13 +207,13 @@ mod tests {
 
     #[test]
     fn pictures_that_keep_the_count_are_decoded_where_the_gap_would_be_too_wide() {
-        // Counts are sent with four bits; each picture refers to the first and keeps nothing else.
+        // Counts are transmitted with four bits; each picture refers to the first and keeps nothing else.
         let mut packets = vec![picture(IDR, 0, &[], &[])];
         packets.extend((1..=5).map(|n| picture(1, 4 * n, &[0], &[])));
         assert_eq!(needed(&packets, 2), Some(vec![0, 2]));
         assert_eq!(needed(&packets, 3), Some(vec![0, 2, 3]), "12 could as well be -4");
         assert_eq!(needed(&packets, 5), Some(vec![0, 2, 3, 4, 5]));
-        // Pictures that nothing is derived from do not help.
+        // Pictures that are not anchors do not help.
         packets[2] = picture(0, 8, &[0], &[]);
         assert_eq!(needed(&packets, 3), Some(vec![0, 1, 3]));
     }

@@ -1,6 +1,6 @@
-//! In: AV1 temporal units. Out: whether any of their frames is kept for later ones (`refresh_frame_flags`).
-//! Everything that outlives a frame lies in the eight reference slots: a frame that fills none leaves no trace.
-//! Never: calls a packet with anything but plain frames droppable.
+//! Finds AV1 temporal units none of whose frames is kept for later ones (`refresh_frame_flags`).
+//! The reference slots hold all state that outlives a frame: one that fills none has no lasting effect.
+//! A packet that holds anything unusual besides frames is never disposable.
 
 use super::Role;
 use crate::index::av1::{configured, kind, obus, Frame, Sequence};
@@ -19,7 +19,7 @@ impl Reader {
     pub fn role(&mut self, data: &[u8]) -> Option<Role> {
         let (mut frames, mut kept, mut usual) = (0, false, true);
         let Some(units) = obus(data) else {
-            self.sequence = None; // what was cut may have been a new one
+            self.sequence = None; // the truncated unit may have been a new sequence header
             return None;
         };
         for unit in units {
@@ -32,11 +32,11 @@ impl Reader {
                     frames += 1;
                     let layers = unit.layers.unwrap_or_default();
                     kept |= match self.sequence.as_ref()?.frame(unit.payload, layers)? {
-                        Frame::Again { .. } => true, // if it is a key frame, all slots are filled
+                        Frame::Again { .. } => true, // a key frame would fill all slots
                         Frame::New { fills, .. } => fills != 0,
                     };
                 }
-                // Metadata touches no picture.
+                // Metadata does not affect decoding.
                 kind::DELIMITER | kind::TILES | kind::METADATA | kind::HEADER_AGAIN | kind::PADDING => {}
                 _ => usual = false,
             }

@@ -1,6 +1,6 @@
-//! In: H.264 packets. Out: which of them hold one non-reference frame and nothing else that lasts.
-//! `nal_ref_idc` 0 moves neither frame numbers nor picture order counts nor the reference lists (H.264 7.4.3, 8.2).
-//! Never: calls a field droppable, nor anything of a stream whose output order libavcodec has to guess.
+//! Finds H.264 packets that hold exactly one non-reference frame and nothing that affects later packets.
+//! `nal_ref_idc` 0 affects no frame number, picture order count or reference list (H.264 7.4.3, 8.2).
+//! Fields, and streams whose output order libavcodec has to guess, have no disposable pictures.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,28 @@ use crate::index::look::sei_messages;
 use crate::index::nal::{unescaped, units, Bits, Framing};
 use crate::index::params::listed_units;
 
-/// What is needed of a sequence parameter set.
+/// Fields of a sequence parameter set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sequence {
     frame_num_bits: u32,
     separate_planes: bool,
     frames_only: bool,
-    /// Columns on the left or rows at the top are left out.
+    /// It has a crop offset on the left or top.
     crops_its_begin: bool,
-    /// Frames may be missing from this stream already; what a decoder makes up for them depends on what it has seen.
+    /// `gaps_in_frame_num_value_allowed_flag`: frames may already be missing, and how a decoder conceals them
+    /// depends on the pictures it has decoded.
     gaps: bool,
-    /// The order of output is the order of decoding, or the stream says how far it strays from it. Where it does not,
-    /// libavcodec learns the distance from the pictures it sees, and would show too early if it saw fewer.
+    /// Output order equals decode order, or the stream declares its reorder depth. Otherwise libavcodec
+    /// infers the depth from the pictures it decodes, and would output too early if some were omitted.
     order_declared: bool,
 }
 
 pub(super) struct Reader {
     framing: Framing,
     sequences: BTreeMap<u32, Sequence>,
-    /// Picture parameter set → sequence parameter set.
+    /// Picture parameter set id → sequence parameter set id.
     pictures: BTreeMap<u32, u32>,
-    /// Decoders are told how many pictures to hold back, whatever the stream says.
+    /// Decoders are given the reorder depth, regardless of what the stream declares.
     order_known: bool,
 }
 
@@ -47,12 +48,12 @@ impl Reader {
         self.sequences.is_empty() || self.sequences.values().any(|s| self.allows_drops(s))
     }
 
-    /// Whether all known sequences, of which there is at least one, say how far output strays from decoding.
+    /// Whether there is at least one known sequence and all of them declare their reorder depth.
     pub fn declares_order(&self) -> bool {
         !self.sequences.is_empty() && self.sequences.values().all(|s| s.order_declared)
     }
 
-    /// Whether all known sequences, of which there is at least one, consist of frames.
+    /// Whether there is at least one known sequence and all of them consist of frames.
     pub fn declares_frames_only(&self) -> bool {
         !self.sequences.is_empty() && self.sequences.values().all(|s| s.frames_only)
     }
@@ -63,7 +64,7 @@ impl Reader {
 
     pub fn role(&mut self, data: &[u8]) -> Option<Role> {
         let units = units(self.framing, data);
-        // Sets first: a slice may name one that comes in its own packet.
+        // Parameter sets first: a slice may refer to one in its own packet.
         let sets = units.iter().filter(|unit| self.note(unit)).count();
         if sets > 0 {
             return None;
@@ -74,7 +75,7 @@ impl Reader {
                 1 => {
                     references += u32::from(unit[0] >> 5 & 3 != 0);
                     let first_mb = self.first_mb_of_frame(unit)?;
-                    // Slices in order, from the first macroblock on: one picture, and its beginning is there.
+                    // Slices in order, starting at macroblock 0: exactly one picture, with its beginning.
                     if next_mb.map_or(first_mb != 0, |least| first_mb < least) {
                         return None;
                     }
@@ -89,7 +90,7 @@ impl Reader {
         Some(if references > 0 { Role::Reference { layer: 0 } } else { Role::Leaf { layer: 0 } })
     }
 
-    /// First macroblock of a slice, if it belongs to a frame of a stream that allows drops.
+    /// First macroblock of a slice, if it belongs to a frame of a stream that allows omitting pictures.
     fn first_mb_of_frame(&self, unit: &[u8]) -> Option<u32> {
         let mut bits = Bits::new(unit.get(1..)?);
         let first_mb = bits.ue()?;
@@ -108,13 +109,13 @@ impl Reader {
         Some(first_mb)
     }
 
-    /// Takes note of a parameter set; whether it is one.
+    /// Records a NAL unit if it is a parameter set; returns whether it is one.
     fn note(&mut self, unit: &[u8]) -> bool {
         match unit.first().map(|b| b & 31) {
             Some(7) => {
                 match sequence(&unit[1..]) {
                     Some((number, sequence)) => drop(self.sequences.insert(number, sequence)),
-                    None => self.sequences.clear(), // which one it replaces is not known
+                    None => self.sequences.clear(), // which set it replaces is unknown
                 }
                 true
             }
@@ -131,19 +132,19 @@ impl Reader {
     }
 }
 
-/// Whether a unit is a sequence parameter set that leaves out columns on the left or rows at the top.
+/// Whether a NAL unit is an SPS with a crop offset on the left or top.
 pub(super) fn set_crops_its_begin(unit: &[u8]) -> bool {
     let is_set = unit.first().is_some_and(|head| head & 31 == 7);
     is_set && sequence(&unit[1..]).is_some_and(|(_, sequence)| sequence.crops_its_begin)
 }
 
-/// Whether an SEI message speaks of later pictures too: a recovery point, from which on libavcodec shows pictures.
-/// (It forgets all others with their packet.)
+/// Whether an SEI message affects later pictures: a recovery point, from which libavcodec outputs pictures.
+/// libavcodec discards all other messages with their packet.
 fn lasts(unit: &[u8]) -> bool {
     sei_messages(&unescaped(unit)).iter().any(|(kind, _)| *kind == 6)
 }
 
-/// Number and content of a sequence parameter set (H.264 7.3.2.1.1, E.1.1).
+/// Parses the id and the fields of a sequence parameter set (H.264 7.3.2.1.1, E.1.1).
 fn sequence(body: &[u8]) -> Option<(u32, Sequence)> {
     const WITH_CHROMA: [u32; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
     let mut bits = Bits::new(body);
@@ -171,7 +172,7 @@ fn sequence(body: &[u8]) -> Option<(u32, Sequence)> {
         0 => drop(bits.ue()?),
         1 => {
             bits.bit()?;
-            bits.ue()?; // signed numbers are as long as unsigned ones
+            bits.ue()?; // signed numbers have the same length as unsigned ones
             bits.ue()?;
             for _ in 0..bits.ue()?.min(255) {
                 bits.ue()?;
@@ -214,7 +215,7 @@ fn scaling_list(bits: &mut Bits, size: u32) -> Option<()> {
     Some(())
 }
 
-/// `bitstream_restriction_flag` of the VUI parameters.
+/// Reads `bitstream_restriction_flag` of the VUI parameters.
 fn declares_order(bits: &mut Bits) -> Option<bool> {
     const EXTENDED_ASPECT: u32 = 255;
     if bits.bit()? == 1 && bits.take(8)? == EXTENDED_ASPECT {
@@ -263,19 +264,20 @@ mod tests {
     use super::super::by_hand::{bits, ue};
     use super::*;
 
-    /// What a sequence parameter set says here.
+    /// Fields of the sequence parameter set in these tests.
     #[derive(Clone, Copy)]
     struct Says {
         frames_only: bool,
         gaps: bool,
         order_declared: bool,
-        /// The flag, and left, right, top, bottom behind it.
+        /// The cropping flag, followed by left, right, top and bottom.
         crop: &'static str,
     }
 
     const PLAIN: Says = Says { frames_only: true, gaps: false, order_declared: true, crop: "0" };
 
-    /// High profile, with a scaling list, order type 0, 64x64, and VUI parameters with timing and a buffer model.
+    /// High profile with a scaling list, order type 0, 64x64, and VUI parameters with timing and HRD
+    /// parameters.
     fn sequence_set(says: Says) -> Vec<u8> {
         let chroma = ["010 1 1 0 1", "1", &ue(3), &"1".repeat(15), "0000000"].concat();
         let size = [ue(0), ue(0), ue(2), ue(4), u8::from(says.gaps).to_string(), ue(3), ue(3)].concat();
@@ -301,7 +303,7 @@ mod tests {
         out
     }
 
-    /// A slice of a non-reference picture (`first_mb`, type 1, picture set 0, frame number 1 of four bits, …).
+    /// A slice of a non-reference picture (`first_mb`, type 1, PPS id 0, frame number 1 in four bits, …).
     fn slice(first_mb: u32, head: u8, field: bool) -> Vec<u8> {
         let field = if field { "11" } else { "01" };
         let body = bits(&[&ue(first_mb), &ue(1), &ue(0), "0001", field, "11111111"].concat());
@@ -385,7 +387,7 @@ mod tests {
         assert_eq!(reader.role(&slice(0, 0x01, false)), None);
         assert_eq!(reader.role(&sequence_set(PLAIN)), None);
         assert_eq!(reader.role(&slice(0, 0x01, false)), LEAF);
-        // A set that cannot be read may have replaced the one in force.
+        // A set that cannot be parsed may have replaced the one in force.
         assert_eq!(reader.role(&[0, 0, 1, 0x67, 100]), None);
         assert_eq!(reader.role(&slice(0, 0x01, false)), None);
     }

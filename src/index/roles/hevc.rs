@@ -1,18 +1,18 @@
-//! In: HEVC packets. Out: the temporal layer of each, and whether its layer refers to it (H.265 7.4.2.2).
-//! Sub-layer non-reference pictures carry even numbers below 16, and order counts are not derived from them (8.3.1).
-//! Never: calls a random access point, or a packet with more than one picture or layer, droppable.
+//! Finds HEVC packets' temporal layers, and whether pictures of the same layer may refer to them (7.4.2.2).
+//! H.265: sub-layer non-reference pictures have even types below 16 and anchor no order counts (8.3.1).
+//! Random access points, and packets with more than one picture or layer, are never disposable.
 
 use super::Role;
 use crate::index::hevc::Access;
 use crate::index::nal::Framing;
 use crate::index::params::listed_units;
 
-/// NAL unit types from here on are random access points.
+/// NAL unit types from this one on are random access points.
 const RANDOM_ACCESS: u8 = 16;
 
 pub(super) struct Reader {
     framing: Framing,
-    /// Of all sequence parameter sets seen; `None` before the first.
+    /// Maximum over all sequence parameter sets seen; `None` before the first.
     highest_layer: Option<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Reader {
         Some(if access.kind.is_multiple_of(2) { Role::Leaf { layer } } else { Role::Reference { layer } })
     }
 
-    /// Takes note of `sps_max_sub_layers_minus1` of the base layer.
+    /// Records `sps_max_sub_layers_minus1` of the base layer.
     fn note(&mut self, unit: &[u8]) {
         const SEQUENCE: u8 = 33;
         if let &[first, second, set, ..] = unit {
@@ -59,10 +59,10 @@ mod tests {
     use super::*;
     use Role::{Leaf, Reference};
 
-    /// Two temporal layers: sps_max_sub_layers_minus1 is 1.
+    /// SPS with two temporal layers: sps_max_sub_layers_minus1 is 1.
     const SEQUENCE: [u8; 6] = [0, 0, 1, 66, 1, 0b0000_0011];
 
-    /// A packet of units: (type, layer, temporal id, first byte of the payload).
+    /// A packet of NAL units: (type, layer, temporal id, first byte of the payload).
     fn packet(units: &[(u8, u8, u8, u8)]) -> Vec<u8> {
         let unit = |&(kind, layer, temporal, body): &(u8, u8, u8, u8)| {
             [0, 0, 1, kind << 1 | layer >> 5, layer << 3 | (temporal + 1), body, 0x80]
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(leaf([1, 3, 0x10, 0x20, 0x30, 0x80]), Some(Leaf { layer: 0 })); // picture timing
         assert_eq!(leaf([19, 3, 0x10, 0x20, 0x30, 0x80]), None);
-        assert_eq!(leaf([4, 3, 0xb5, 0x58, 0x90, 0x80]), None); // AV1's film grain
+        assert_eq!(leaf([4, 3, 0xb5, 0x58, 0x90, 0x80]), None); // AV1 film grain
         assert_eq!(leaf([4, 3, 0xb5, 0x00, 0x3c, 0x80]), Some(Leaf { layer: 0 }));
         // HDR10+
     }

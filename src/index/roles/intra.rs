@@ -1,11 +1,11 @@
-//! In: packets of codecs without prediction in time. Out: whether a decoder keeps anything of them.
-//! Only codecs whose libavcodec decoder is known to start afresh with every packet are named.
-//! Never: trusts "intra only" by itself: FFV1 carries its coder's state on, MJPEG its tables, raw video a palette.
+//! Determines for codecs without temporal prediction whether their decoder keeps state between packets.
+//! Lists only codecs whose libavcodec decoder is known to reset with every packet. Intra-only is not
+//! sufficient: FFV1 keeps its coder state, MJPEG its tables, raw video a palette.
 
 use super::Role;
 use crate::media::CodecParams;
 
-/// Whether every packet of a stream can be decoded without the others.
+/// Whether every packet of a stream can be decoded independently.
 pub(in crate::index) fn stands_alone(params: &CodecParams) -> bool {
     match params.codec.name.as_str() {
         "prores" | "dnxhd" | "v210" | "utvideo" | "jpeg2000" => true,
@@ -14,10 +14,10 @@ pub(in crate::index) fn stands_alone(params: &CodecParams) -> bool {
     }
 }
 
-/// MJPEG: pictures that bring no quantiser tables use those of a picture before them.
+/// MJPEG: pictures without quantizer tables use those of an earlier picture.
 #[derive(Default)]
 pub(super) struct Jpeg {
-    /// Whether pictures bring Huffman tables, or all go by the usual ones.
+    /// Whether pictures contain Huffman tables, or all use the default ones.
     own_codes: Option<bool>,
     uneven: bool,
 }
@@ -30,14 +30,15 @@ impl Jpeg {
     }
 }
 
-/// MJPEG in the order of the stream: which pictures can be decoded without those before them.
+/// MJPEG in decode order: which pictures can be decoded without earlier ones.
 #[derive(Default)]
 pub(in crate::index) struct JpegTables {
     brought_codes: bool,
 }
 
 impl JpegTables {
-    /// Whether a picture brings all tables that it needs: the usual Huffman tables are everybody's until one brings its own.
+    /// Whether a picture contains all tables that it needs: it may rely on the default Huffman tables until a
+    /// picture contains its own.
     pub fn stand_alone(&mut self, data: &[u8]) -> bool {
         let Some((quantisers, codes)) = tables(data) else { return true };
         let alone = quantisers && (codes || !self.brought_codes);
@@ -46,7 +47,7 @@ impl JpegTables {
     }
 }
 
-/// Whether quantiser and Huffman tables come before the first scan (ITU-T T.81 B.2).
+/// Whether quantizer and Huffman tables precede the first scan (ITU-T T.81 B.2).
 fn tables(data: &[u8]) -> Option<(bool, bool)> {
     const IMAGE: [u8; 2] = [0xff, 0xd8];
     const HUFFMAN: u8 = 0xc4;

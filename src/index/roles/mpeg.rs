@@ -1,6 +1,6 @@
-//! In: MPEG-1 and MPEG-2 packets. Out: which of them hold one B picture, as a frame, and nothing else that lasts.
-//! B pictures are never referred to; only quantiser matrices sent with one would stay in force.
-//! Never: reads MPEG-4 part 2, where several pictures share a packet and the clock of one hangs on another.
+//! Finds MPEG-1/2 packets that hold one B picture, coded as a frame, and nothing that affects later packets.
+//! B pictures are never references; only quantizer matrices sent with one would stay in force.
+//! MPEG-4 part 2 is excluded: a packet may hold several pictures, whose times depend on each other.
 
 use super::Role;
 use crate::index::nal::Bits;
@@ -36,7 +36,7 @@ pub(super) fn role(mpeg2: bool, data: &[u8]) -> Option<Role> {
                     }
                     described = true;
                 }
-                // Display and copyright say nothing about pixels; matrices and scalability do.
+                // Display and copyright extensions do not affect decoding; matrices and scalability do.
                 4 | 7 => {}
                 _ => return None,
             },
@@ -54,7 +54,7 @@ mod tests {
     use super::super::by_hand::bits;
     use super::*;
 
-    /// A picture header of a kind (1 I, 2 P, 3 B), a coding extension, and a slice.
+    /// A picture header of the given type (1 I, 2 P, 3 B), a coding extension and a slice.
     fn picture(kind: u8, structure: u8) -> Vec<u8> {
         let head = bits(&format!("0000000001 {kind:03b} 1111111111111111 000"));
         let extension = bits(&format!("1000 1111111111111111 00 {structure:02b} 000000000"));

@@ -1,6 +1,6 @@
-//! In: numbers, bytes and text. Out: one string of bytes, and the same things back.
-//! Numbers take as few bytes as they need: seven bits in each, the least significant first.
-//! Never: reads past the end, or believes a length before it has seen that so many bytes are there.
+//! Serializes numbers (LEB128: seven bits per byte, the least significant first), byte strings and text.
+//! Reading never passes the end of the input; a length is checked against the remaining bytes before it is
+//! used.
 
 /// Appends a number.
 pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
@@ -11,23 +11,23 @@ pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that [`put_number`] takes for a number.
+/// Number of bytes that [`put_number`] writes for a number.
 pub fn number_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// Appends a number that may be negative.
+/// Appends a signed number.
 pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_number(out, fold(value));
 }
 
-/// Appends bytes with their length.
+/// Appends bytes, preceded by their length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Small numbers of either sign become small numbers: 0, -1, 1, -2, … are 0, 1, 2, 3, …
+/// Zigzag encoding: 0, -1, 1, -2, … become 0, 1, 2, 3, …
 pub fn fold(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
@@ -37,48 +37,48 @@ pub fn unfold(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Takes things off the front; `None` where they are not there.
+/// Reads values in sequence; returns `None` where the input ends or is invalid.
 #[derive(Clone)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// From the beginning.
+    /// Starts at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// What has not been taken yet.
+    /// The bytes not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(first)
     }
 
-    /// So many bytes.
+    /// Reads `len` bytes.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    /// Eight bytes as a number, the least significant first.
+    /// Reads a little-endian 64-bit number.
     pub fn fixed(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A number written by [`put_number`].
+    /// Reads a number written by [`put_number`].
     pub fn number(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {
-                return None; // beyond 64 bits
+                return None; // exceeds 64 bits
             }
             value |= bits << shift;
             if byte < 0x80 {
@@ -88,23 +88,23 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A number written by [`put_number`], if it fits.
+    /// Reads a number written by [`put_number`]; `None` if it exceeds 32 bits.
     pub fn small(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// A number written by [`put_signed`].
+    /// Reads a number written by [`put_signed`].
     pub fn signed(&mut self) -> Option<i64> {
         self.number().map(unfold)
     }
 
-    /// Bytes written by [`put_bytes`], at most so many.
+    /// Reads bytes written by [`put_bytes`]; `None` if there are more than `most`.
     pub fn bytes(&mut self, most: u64) -> Option<&'a [u8]> {
         let len = self.number().filter(|&len| len <= most)?;
         self.take(usize::try_from(len).ok()?)
     }
 
-    /// Text written by [`put_bytes`], at most so many bytes of it.
+    /// Reads text written by [`put_bytes`]; `None` if it has more than `most` bytes.
     pub fn text(&mut self, most: u64) -> Option<&'a str> {
         std::str::from_utf8(self.bytes(most)?).ok()
     }

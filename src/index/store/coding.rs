@@ -1,7 +1,6 @@
-//! In: a video's index. Out: bytes, a few per packet, and the same index back.
-//! This is the one place that knows how an index is written down. Who changes it, or adds a field to [`VideoIndex`], raises
-//! [`FORMAT`]: entries of another format are built again.
-//! Never: returns an index that later code could trip over; whatever is used to index with is checked here.
+//! Encodes a video index in a few bytes per packet and decodes it; decoding checks every value used as an
+//! index.
+//! Any change to the encoding or to the fields of [`VideoIndex`] requires a new [`FORMAT`].
 
 use super::bytes::{put_bytes, put_number, put_signed, Reader};
 use super::column;
@@ -9,20 +8,23 @@ use crate::error::Site;
 use crate::ffmpeg::demuxer::codec_id;
 use crate::index::{FrameRecord, PacketRecord, VideoIndex};
 use crate::limits::{check_room_for_index, Limits};
-use crate::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, StreamKind, StreamSummary, Turn};
+use crate::media::{
+    Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo, StreamKind, StreamSummary,
+};
 use crate::units::{DecodeIndex, TimeBase};
 
-/// Raised whenever indices are written down differently, or whenever `build` finds something else in the same file: what
-/// was stored before is then built again. `tests/engine/index_store.rs` compares indices of real files with recorded ones.
+/// Must be incremented whenever the encoding changes or `build` returns a different index for the same file:
+/// entries of another format are rebuilt. `tests/engine/index_store.rs` compares indices of real files with
+/// recorded ones.
 pub const FORMAT: u8 = 5;
 
-/// Pictures that a decoder may be told to hold back.
-const MOST_REORDERED: u8 = 16;
+/// Maximum reorder depth of a decoder.
+const MAX_REORDERED: u8 = 16;
 
-/// Names of containers and codecs are not longer.
+/// Maximum length of a container or codec name.
 const NAME_BYTES: u64 = 256;
 
-/// Writes an index down; `None` for one that would not come back the same.
+/// Encodes an index; `None` for one that would not decode to the same value.
 pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     let is_sound = starts(&index.packets).eq(index.starts.iter().copied())
         && (index.direct || index.packets.iter().all(|p| p.offset == 0));
@@ -45,7 +47,7 @@ pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Reads an index; `None` where this is not one.
+/// Decodes an index; `None` if it is invalid.
 pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
     let reader = &mut Reader::new(bytes);
     let container = reader.text(NAME_BYTES)?.to_owned();
@@ -88,16 +90,16 @@ fn starts(packets: &[PacketRecord]) -> impl Iterator<Item = u32> + '_ {
 fn put_stream(out: &mut Vec<u8>, info: &StreamInfo) {
     let params = &info.params;
     put_number(out, info.stream.into());
-    // By name: libavcodec may number codecs anew in its next major version.
+    // By name, because libavcodec may renumber codecs in its next major version.
     put_bytes(out, params.codec.name.as_bytes());
     for number in [params.tag, params.width, params.height, info.time_base.num(), info.time_base.den()] {
         put_number(out, number.into());
     }
     put_bytes(out, &params.extradata);
     put_signed(out, params.bits_per_coded_sample.into());
-    // 0 is "not said".
+    // 0 means that the depth is unknown.
     put_number(out, params.reorder.map_or(0, |depth| u64::from(depth) + 1));
-    let ColourTags { primaries, transfer, matrix, full_range } = params.colour;
+    let ColorTags { primaries, transfer, matrix, full_range } = params.color;
     out.extend([primaries, transfer, matrix, full_range.map_or(2, u8::from)]);
     out.push(u8::from(info.turn.mirror) << 2 | info.turn.quarter_turns_cw & 3);
     for ratio in [info.sample_aspect, info.frame_rate] {
@@ -122,9 +124,9 @@ fn stream(reader: &mut Reader<'_>, limits: &Limits) -> Option<StreamInfo> {
     let bits_per_coded_sample = i32::try_from(reader.signed()?).ok()?;
     let reorder = match reader.small()? {
         0 => None,
-        said => Some(u8::try_from(said - 1).ok().filter(|&depth| depth <= MOST_REORDERED)?),
+        said => Some(u8::try_from(said - 1).ok().filter(|&depth| depth <= MAX_REORDERED)?),
     };
-    let colour = ColourTags {
+    let color = ColorTags {
         primaries: reader.byte()?,
         transfer: reader.byte()?,
         matrix: reader.byte()?,
@@ -136,14 +138,14 @@ fn stream(reader: &mut Reader<'_>, limits: &Limits) -> Option<StreamInfo> {
         },
     };
     let turn = reader.byte().filter(|&turn| turn < 8)?;
-    let turn = Turn { mirror: turn & 4 != 0, quarter_turns_cw: turn & 3 };
+    let turn = DisplayOrientation { mirror: turn & 4 != 0, quarter_turns_cw: turn & 3 };
     let mut ratio = || match reader.byte()? {
         0 => Some(None),
         1 => Some(Some((reader.small()?, reader.small()?))),
         _ => None,
     };
     let (sample_aspect, frame_rate) = (ratio()?, ratio()?);
-    let params = CodecParams { codec, tag, extradata, width, height, bits_per_coded_sample, colour, reorder };
+    let params = CodecParams { codec, tag, extradata, width, height, bits_per_coded_sample, color, reorder };
     Some(StreamInfo { stream, params, time_base, turn, sample_aspect, frame_rate })
 }
 
@@ -155,7 +157,7 @@ fn put_summaries(out: &mut Vec<u8>, streams: &[StreamSummary]) {
         for number in [stream.width, stream.height] {
             put_number(out, number.into());
         }
-        // 0 is "not stated".
+        // 0 means that the number is unknown.
         put_number(out, stream.num_frames.unwrap_or(0));
     }
 }
@@ -202,7 +204,8 @@ fn packets(reader: &mut Reader<'_>, direct: bool, site: &Site, limits: &Limits) 
     let mut packets = Vec::with_capacity(count);
     let mut end = 0u64;
     for n in 0..count {
-        // A packet that is too large is an error when it is read, and the others are none: as before the index was kept.
+        // A packet that is too large causes an error only when it is read, and does not affect the others, as
+        // without a cache.
         let size = u32::try_from(sizes[n]).ok()?;
         let offset = if direct { end.wrapping_add(gaps[n] as u64) } else { 0 };
         end = offset.checked_add(size.into()).filter(|&end| end <= i64::MAX as u64)?;
@@ -216,7 +219,7 @@ fn put_frames(out: &mut Vec<u8>, index: &VideoIndex) {
     put_number(out, index.frames.len() as u64);
     put_signed(out, index.end_pts);
     column::put(out, &index.frames.iter().map(|f| f.packet.0.into()).collect::<Vec<_>>());
-    // Most often the very number that frames are ordered by.
+    // Usually equal to the value that defines the presentation order.
     let behind =
         |f: &FrameRecord| f.pts.wrapping_sub(index.packets.get(f.packet.at()).map_or(0, |p| p.order));
     column::put(out, &index.frames.iter().map(behind).collect::<Vec<_>>());
@@ -235,7 +238,7 @@ fn frames(reader: &mut Reader<'_>, packets: &[PacketRecord]) -> Option<(Vec<Fram
         }
         frames.push(FrameRecord { packet, pts });
     }
-    // Durations are differences of these.
+    // Durations are computed as differences of these.
     let length = end_pts.checked_sub(frames[0].pts)?;
     (length >= 0 && end_pts >= frames[count - 1].pts).then_some((frames, end_pts))
 }

@@ -1,12 +1,11 @@
-//! In: one property of all packets or frames, as a list of numbers. Out: few bytes, and the same list back.
-//! Ticks have a common step, times grow evenly, flags repeat: numbers are counted in their step from the least one, as they
-//! are, as differences, or as differences of those, with or without runs, whichever is shortest.
-//! Never: makes room for more numbers than it was told to expect.
+//! Compresses one property of all packets or frames: offsets from the minimum, in units of their common
+//! divisor, are stored as values, first differences or second differences, with or without run lengths,
+//! whichever is shortest.
 
 use super::bytes::{fold, number_len, put_number, put_signed, unfold, Reader};
 
-/// With runs, a number `e` is written as `2 e`, and `n` more of the same as `2 n + 1`. This one, which would be a run
-/// of none, stands in front of numbers too large to be doubled.
+/// In run-length form a number `e` is written as `2 e`, and `n` repetitions of it as `2 n + 1`. This token, a
+/// run of length zero, precedes numbers too large to be doubled.
 const LARGE: u64 = 1;
 
 /// Appends a list.
@@ -17,7 +16,7 @@ pub fn put(out: &mut Vec<u8>, values: &[i64]) {
     for &u in &steps {
         step = common(step, u);
         if step == 1 {
-            break; // dividing is most of the work here
+            break; // most of the time here is spent on division
         }
     }
     let step = step.max(1);
@@ -39,14 +38,14 @@ pub fn put(out: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-/// A list of `count` numbers.
+/// Reads a list of `count` numbers.
 pub fn get(reader: &mut Reader<'_>, count: usize) -> Option<Vec<i64>> {
     if count == 0 {
         return Some(Vec::new());
     }
     let (least, step) = (reader.signed()?, reader.number()?);
     let way = reader.byte().filter(|&way| way < 6)?;
-    // One byte may stand for very many numbers, so `count` alone must not size anything yet.
+    // One byte may encode very many numbers, so `count` alone must not determine an allocation here.
     let mut values = Vec::with_capacity(count.min(1 << 16));
     let mut undo = Undo { depth: way >> 1, last: 0, slope: 0 };
     let mut value = |e: u64| least.wrapping_add(undo.next(e).wrapping_mul(step) as i64);
@@ -70,7 +69,7 @@ pub fn get(reader: &mut Reader<'_>, count: usize) -> Option<Vec<i64>> {
     Some(values)
 }
 
-/// The numbers themselves, their differences, or the differences of these.
+/// Values, their differences, or the differences of these.
 fn residues(steps: &[u64], depth: u8) -> impl Iterator<Item = u64> + '_ {
     let (mut last, mut slope) = (0u64, 0u64);
     steps.iter().map(move |&at| {
@@ -85,7 +84,7 @@ fn residues(steps: &[u64], depth: u8) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-/// Bytes that numbers take, plain and in runs.
+/// Encoded length in bytes without and with run lengths.
 fn lengths(residues: impl Iterator<Item = u64>) -> [usize; 2] {
     let (mut plain, mut runs) = (0, 0);
     let (mut same, mut run) = (0, 0u64);
@@ -130,7 +129,7 @@ fn put_runs(out: &mut Vec<u8>, residues: impl Iterator<Item = u64>) {
     end_run(out, &mut run);
 }
 
-/// Sums up what was written as differences.
+/// Reconstructs values from differences.
 struct Undo {
     depth: u8,
     last: u64,

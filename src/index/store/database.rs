@@ -1,8 +1,6 @@
-//! In: entries by number. Out: the same from an SQLite file that many processes share.
-//! A rollback journal, not a write-ahead log: the latter needs memory shared by mapping a file, which network file systems do
-//! not have, and which ends the process if the file is cut short. A reader takes a lock for some microseconds.
-//! SQLite's locks are the process's: nothing else in it (Python's sqlite3, say) may open and close the file meanwhile.
-//! Never: believes what it reads; values are sealed, see `entry`.
+//! Stores entries by number in an SQLite file that processes share. Values are not trusted, see `entry`.
+//! SQLite's locks belong to the process: other code in it (such as Python's sqlite3) must not open and close
+//! the file meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,23 +9,24 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Result, TransactionBehavior};
 
-/// How long a reader waits for a writer before it goes without: building most indices takes less.
+/// How long a reader waits for a writer before the entry counts as missing: building most indices takes less
+/// time.
 const READ_PATIENCE: Duration = Duration::from_millis(250);
-/// How long a writer waits for others.
+/// How long a writer waits for other processes.
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What may be done with a database.
+/// Permitted use of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Look up only; the database must exist.
+    /// Read entries only; the database must exist.
     Read,
-    /// Look up and keep what is new; the database is made if need be.
+    /// Read and write entries; the database is created if it does not exist.
     Write,
 }
 
-/// A connection that looks up.
+/// Opens a connection for reading.
 pub fn reader(file: &Path, access: Access) -> Result<Connection> {
-    // With leave to write, since it may be a reader who finds, and undoes, what a killed writer left half done.
+    // Opened for writing if permitted: a reader may have to roll back the transaction of a killed writer.
     let flags = match access {
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
         Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -38,13 +37,13 @@ pub fn reader(file: &Path, access: Access) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that writes; makes the file and the table.
+/// Opens a connection for writing; creates the file and the table.
 pub fn writer(file: &Path) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags)?;
     if connection.is_readonly("main")? {
-        // SQLite opens for reading what it may not write, and would say so only when the first entry is put in.
+        // SQLite falls back to read-only access and would report it only at the first insertion.
         return Err(rusqlite::Error::SqliteFailure(
             rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY),
             None,
@@ -56,7 +55,7 @@ pub fn writer(file: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// What a damaged file could ask for is refused.
+/// Sets options that limit what a damaged or malicious file can do.
 fn guard(connection: &Connection) -> Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -66,17 +65,20 @@ fn guard(connection: &Connection) -> Result<()> {
 fn lay_out(connection: &Connection) -> Result<()> {
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // A rollback journal instead of a write-ahead log: the latter needs shared memory in a mapped file, which
+    // network file systems do not support and which crashes the process if the file is truncated. A reader
+    // holds its lock only for microseconds.
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     connection.execute_batch("CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, value BLOB NOT NULL)")
 }
 
-/// Looks an entry up and shows it to `visit`.
+/// Looks up an entry and passes it to `visit`.
 pub fn get<T>(connection: &Connection, id: i64, visit: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
     let mut statement = connection.prepare_cached("SELECT value FROM entry WHERE id = ?1")?;
     statement.query_row([id], |row| Ok(visit(row.get_ref(0)?.as_blob()?))).optional()
 }
 
-/// Shows all entries to `visit`, which may end it by `false`.
+/// Passes all entries to `visit` until it returns `false`.
 pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) -> Result<()> {
     let mut statement = connection.prepare("SELECT id, value FROM entry")?;
     let mut rows = statement.query([])?;
@@ -88,8 +90,8 @@ pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) 
     Ok(())
 }
 
-/// Puts entries in, in place of those of the same numbers: all of them or none. In a damaged tree they may go to a place
-/// where nobody looks for them: that is found out, too.
+/// Inserts or replaces entries, all of them or none. A damaged B-tree may store them where lookups do not
+/// find them, so each one is read back.
 pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
@@ -109,7 +111,7 @@ pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>) -> Res
     transaction.commit()
 }
 
-/// Takes entries out.
+/// Removes entries.
 pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in ids {
@@ -118,8 +120,9 @@ pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
     transaction.commit()
 }
 
-/// Empties a damaged database in place, under SQLite's own locks, so that others who have it open see an empty one. Nothing
-/// happens if it turns out to be sound: another process was here first. Returns whether it was emptied.
+/// Empties a damaged database in place under SQLite's own locks, so that other processes that have it open
+/// see an empty one. Does nothing if the database is valid, because another process was first. Returns
+/// whether it was emptied.
 pub fn reset(file: &Path) -> Result<bool> {
     let connection = Connection::open_with_flags(
         file,
@@ -144,7 +147,8 @@ fn is_sound(connection: &Connection) -> bool {
         && get(connection, 0, |_| ()).is_ok()
 }
 
-/// Whether an error says that the file is damaged, rather than that the machine, a lock or a permission is in the way.
+/// Whether an error means that the file is damaged, rather than a failure of the machine, a lock or a
+/// permission.
 pub fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
@@ -158,7 +162,7 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
             | ErrorCode::Unknown => true,
             _ => false,
         },
-        // The table is not as it was laid out.
+        // The table does not have the expected columns.
         rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::InvalidColumnIndex(_)
         | rusqlite::Error::SqlInputError { .. }
@@ -169,13 +173,13 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Whether an error says that this process may not write.
+/// Whether an error means that this process lacks write permission.
 pub fn is_denied(error: &rusqlite::Error) -> bool {
     use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
     matches!(error.sqlite_error_code(), Some(ReadOnly | CannotOpen | PermissionDenied))
 }
 
-/// Whether an error only says that others were busy for too long.
+/// Whether an error only means that other connections were busy for too long.
 pub fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

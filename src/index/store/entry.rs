@@ -1,6 +1,5 @@
-//! In: a source's path and identity, and its index as bytes. Out: one sealed entry, and whether an entry is good for a source.
-//! A checksum covers all of it, the key too: what a damaged database returns under a key is that key's index or nothing.
-//! Never: decodes an index.
+//! Defines a cache entry (key, file state, fingerprint, encoded index) and when it is valid for a source.
+//! A checksum also covers the key, so that a damaged database returns the right entry or none.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,28 +11,29 @@ use super::coding::FORMAT;
 use crate::error::Result;
 use crate::source::{ByteSource, Identity};
 
-/// Bytes at either end of a file that its fingerprint is made of.
+/// Number of bytes at each end of a file that its fingerprint covers.
 const PRINT_BYTES: u64 = 4096;
-/// Longest key that is kept.
+/// Maximum length of a key.
 const KEY_BYTES: u64 = 1 << 16;
-/// Behind the path in a key where a stream was asked for: no path holds it, and no URL.
+/// Separates the path from the stream index in a key; neither paths nor URLs contain it.
 const STREAM: u8 = 0;
 
-/// Which state of a file an index belongs to. Device and inode are not part: the former differs between machines that share
-/// a file system, the latter is given to the next file when one is deleted.
+/// State of a file to which an index belongs. Device and inode are not included: device numbers differ
+/// between machines that share a file system, and inodes are reused after deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Length in bytes.
     pub len: u64,
-    /// When the content was written, nanoseconds since 1970; can be set by anybody.
+    /// Modification time, nanoseconds since 1970; any user can set it.
     pub mtime_ns: i64,
-    /// When anything about the file was changed; cannot.
+    /// Change time of the inode, nanoseconds since 1970; users cannot set it.
     pub ctime_ns: i64,
 }
 
 impl Stamp {
-    /// `None` for what is not a whole file. A file on a server is told by its tag: there are no times, so that a number of it takes
-    /// the place of one, and no tick that would have to pass. One without a tag could change unnoticed.
+    /// Returns `None` for a source that is not a whole file. A remote file is identified by its tag: a hash
+    /// of it replaces the modification time, and no clock tick has to pass. A remote file without a tag could
+    /// change unnoticed, so it has no stamp.
     pub fn of(identity: &Identity) -> Option<Self> {
         if let Identity::Remote { len, tag, start: 0, .. } = identity {
             return (!tag.is_empty()).then(|| Self {
@@ -46,8 +46,9 @@ impl Stamp {
         Some(Self { len, mtime_ns: i64::try_from(mtime_ns).ok()?, ctime_ns: i64::try_from(ctime_ns).ok()? })
     }
 
-    /// How long it takes, from a moment on, until another change to the file would show in its time: file systems tick every
-    /// few milliseconds, some (whose times are whole seconds) every two seconds. `None` if it would show already.
+    /// Returns how long after a given moment another change to the file might still leave its change time
+    /// unchanged: file systems update times every few milliseconds, those with whole-second times every two
+    /// seconds. Returns `None` if a change would already be visible.
     pub fn settles_in(&self, moment_ns: i64) -> Option<Duration> {
         let tick_ns = if self.ctime_ns % 1_000_000_000 == 0 { 2_000_000_000 } else { 20_000_000 };
         let left_ns = tick_ns - moment_ns.saturating_sub(self.ctime_ns).max(0);
@@ -55,25 +56,25 @@ impl Stamp {
     }
 }
 
-/// An index as bytes, with what says whose it is.
+/// An encoded index with its key and the state of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it is kept under, see [`key_of`].
+    /// Key of the entry, see [`key_of`].
     pub key: &'a [u8],
-    /// State of the file that was read.
+    /// State of the file that was indexed.
     pub stamp: Stamp,
     /// When reading began, nanoseconds since 1970.
     pub read_ns: i64,
     /// See [`fingerprint`].
     pub print: u64,
-    /// FFmpeg whose libavformat read the file; empty if it was read without.
+    /// Version of the FFmpeg whose libavformat read the file; empty if libavformat was not used.
     pub ffmpeg: &'a str,
-    /// The index, see `coding`.
+    /// The encoded index, see `coding`.
     pub index: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
-    /// As bytes.
+    /// Encodes the entry.
     pub fn seal(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         out.extend([0; 8]);
@@ -90,7 +91,7 @@ impl<'a> Entry<'a> {
         out
     }
 
-    /// The entry in these bytes; `None` if they are damaged or of another format.
+    /// Decodes an entry; `None` if it is damaged or has another format.
     pub fn unseal(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         if reader.byte()? != FORMAT || reader.fixed()? != xxh3_64(reader.rest()) {
@@ -106,10 +107,11 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// Whether this is the index of the file as `source` finds it.
+    /// Whether this entry is valid for the current state of `source`.
     ///
-    /// Equal length and time of writing, but changed at another time: the file was renamed or given to somebody, or it is a copy
-    /// that kept its times, or another file was given them. The fingerprint tells these apart.
+    /// If length and modification time are equal but the change time differs, the file was renamed, changed
+    /// owner, is a copy with preserved times, or is another file that was given these times. The fingerprint
+    /// distinguishes these cases.
     pub fn fits(&self, stamp: &Stamp, source: &dyn ByteSource) -> bool {
         (self.stamp.len, self.stamp.mtime_ns) == (stamp.len, stamp.mtime_ns)
             && self.stamp.settles_in(self.read_ns).is_none()
@@ -119,13 +121,13 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Number of an entry in the database.
+/// Primary key of an entry in the database.
 pub fn id_of(key: &[u8]) -> i64 {
     xxh3_64(key) as i64
 }
 
-/// Tells contents apart without reading them whole: length, beginning and end, where containers keep their tables.
-/// A server's tag tells as much, without a request for the end.
+/// Hashes a file's length, beginning and end, where containers store their tables, to identify its content
+/// without reading all of it. For a remote file the tag suffices, without a request for the end.
 pub fn fingerprint(source: &dyn ByteSource) -> Result<u64> {
     if let Identity::Remote { tag, .. } = source.identity() {
         return Ok(xxh3_64(tag.as_bytes()));
@@ -140,8 +142,8 @@ pub fn fingerprint(source: &dyn ByteSource) -> Result<u64> {
     Ok(hash.digest())
 }
 
-/// What an index is kept under: the absolute path; for a URL the URL, without its secrets. Then the stream, if one was asked for:
-/// the indices of several streams of a file are kept side by side.
+/// Returns the key of an index: the absolute path, or the URL without its secrets, then the stream if one was
+/// requested, so that indices of several streams of a file are cached separately.
 pub fn key_of(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Vec<u8>> {
     let mut key = match source.identity() {
         Identity::Remote { url, .. } => url.as_bytes().to_vec(),
@@ -154,12 +156,12 @@ pub fn key_of(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Opti
     Some(key)
 }
 
-/// The path or URL of a key.
+/// Returns the path or URL in a key.
 pub fn path_of(key: &[u8]) -> &[u8] {
     key.split(|&byte| byte == STREAM).next().unwrap_or(key)
 }
 
-/// Nanoseconds since 1970.
+/// Converts a time to nanoseconds since 1970.
 pub fn since_1970(time: SystemTime) -> i64 {
     let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
     time.duration_since(UNIX_EPOCH).map_or_else(|before| -ns(before.duration()), ns)
@@ -221,7 +223,7 @@ mod tests {
     fn another_length_time_or_ffmpeg_does_not_fit_and_a_later_change_only_with_the_same_ends() {
         let (same, other) = (MemorySource::new("m", b"abc"), MemorySource::new("m", b"abd"));
         let (entry, stamp) = (entry(), entry().stamp);
-        assert!(entry.fits(&stamp, &other)); // not looked at
+        assert!(entry.fits(&stamp, &other)); // the content is not compared
         assert!(!entry.fits(&Stamp { len: 4, ..stamp }, &same));
         assert!(!entry.fits(&Stamp { mtime_ns: 1, ..stamp }, &same));
         assert!(entry.fits(&Stamp { ctime_ns: 1, ..stamp }, &same));

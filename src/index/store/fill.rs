@@ -1,6 +1,5 @@
-//! In: videos. Out: a store that has their indices, or the word that what it has is right.
-//! Named threads take one video after the other; the caller's thread watches.
-//! Never: stops at a bad file.
+//! Fills the index cache for a list of videos, or checks the cached indices, on named threads.
+//! A file that cannot be indexed is reported and does not stop the others.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -14,30 +13,30 @@ use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::source::{calling, name_of, open, ByteSource};
 
-/// How often the caller's thread looks up.
+/// Interval at which the caller's thread checks the progress.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// How far it is.
+/// Progress of [`Store::fill`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Videos dealt with.
+    /// Videos processed.
     pub done: usize,
-    /// Of these, the ones that failed.
+    /// Videos processed that failed.
     pub failed: usize,
     /// All videos.
     pub total: usize,
 }
 
-/// What was found and done.
+/// Result of [`Store::fill`].
 #[derive(Debug, Default)]
 pub struct Filled {
-    /// Videos whose index was there (and right, if that was checked).
+    /// Videos whose index was cached (and correct, if that was checked).
     pub found: u64,
-    /// Videos whose index was built and put in.
+    /// Videos whose index was built and cached.
     pub built: u64,
-    /// Frames of all these.
+    /// Total number of frames of these videos.
     pub frames: u64,
-    /// Videos whose stored index was another than the one built now, which took its place.
+    /// Videos whose cached index differed from the one built now, which replaced it.
     pub wrong: Vec<PathBuf>,
     /// Videos that cannot be indexed.
     pub failed: Vec<(PathBuf, Error)>,
@@ -50,21 +49,21 @@ enum Outcome {
 }
 
 impl Store {
-    /// Sees to it that the indices of `paths`, of stream `stream` or the best one of each, are stored. With `check`, the database is looked through first, and indices that
-    /// are stored are built once more and compared.
-    /// `watch` is called now and then, and stops it by an error; what was built until then is kept.
+    /// Ensures that the indices of `paths`, for stream `stream` or the best one of each, are cached. With
+    /// `check`, the database is verified first, and cached indices are built again and compared. `interrupt`
+    /// is called regularly; an error from it stops the work, and the indices built until then stay cached.
     pub fn fill(
         &self,
         paths: &[PathBuf],
         stream: Option<u32>,
         threads: u32,
         check: bool,
-        watch: &dyn Fn(&Progress) -> Result<()>,
+        interrupt: &dyn Fn(&Progress) -> Result<()>,
     ) -> Result<Filled> {
         if let Some(writer) = self.writer.as_ref().filter(|_| check) {
             writer.repair(true);
             while !self.flush(LOOK_UP) {
-                watch(&Progress { total: paths.len(), ..Progress::default() })?;
+                interrupt(&Progress { total: paths.len(), ..Progress::default() })?;
             }
         }
         let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -117,17 +116,17 @@ impl Store {
                 }
             }
             while progress().done < paths.len() {
-                if let Err(reason) = watch(&progress()) {
+                if let Err(reason) = interrupt(&progress()) {
                     stop.store(true, Ordering::Relaxed);
                     next.store(paths.len(), Ordering::Relaxed);
                     return Err(reason);
                 }
                 std::thread::sleep(LOOK_UP.min(Duration::from_millis(2 + progress().done as u64)));
             }
-            watch(&progress())
+            interrupt(&progress())
         })?;
         let mut filled = filled.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Threads finish in any order; reports have one.
+        // Threads finish in any order; the reports are sorted.
         filled.wrong.sort();
         filled.failed.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(filled)
@@ -156,7 +155,7 @@ impl Store {
         Ok((outcome, index.num_frames()))
     }
 
-    /// Takes out the entries of files below `root` that do not exist any more; returns how many.
+    /// Removes the entries of files below `root` that no longer exist; returns their number.
     pub fn prune(&self, root: &Path) -> Result<u64> {
         use std::os::unix::ffi::OsStrExt;
         let root = std::path::absolute(root)
@@ -183,7 +182,8 @@ impl Store {
     }
 }
 
-/// Opens a file, and waits until its last change lies so far back that its index will be believed: see `Entry::is_young`.
+/// Opens a file and waits until its last change is old enough for its index to be trusted: see
+/// [`Stamp::settles_in`].
 fn open_settled(path: &Path) -> Result<(Arc<dyn ByteSource>, SystemTime)> {
     let mut tries = 0;
     loop {
@@ -192,7 +192,7 @@ fn open_settled(path: &Path) -> Result<(Arc<dyn ByteSource>, SystemTime)> {
         let young =
             Stamp::of(&source.identity()).and_then(|stamp| stamp.settles_in(entry::since_1970(since)));
         match young.filter(|_| tries < 3) {
-            // Opened anew: it may have changed meanwhile.
+            // Opened again, because it may have changed in the meantime.
             Some(wait) => std::thread::sleep(wait),
             None => return Ok((source, since)),
         }

@@ -1,6 +1,4 @@
-//! In: bytes as they could stand in the database. Out: what the store makes of them, for tests/fuzz.
-//! Public for that crate only, and no part of what this library promises.
-//! Never: opens a database.
+//! Exposes the encoding of cache entries to tests/fuzz without a database. Not part of the public API.
 
 use super::coding;
 use super::entry::{Entry, Stamp};
@@ -8,23 +6,24 @@ use crate::error::Site;
 use crate::index::VideoIndex;
 use crate::limits::Limits;
 
-/// An index, written down; `None` for one that is not stored.
+/// Encodes an index; `None` for one that cannot be cached.
 pub fn written(index: &VideoIndex) -> Option<Vec<u8>> {
     coding::encode(index)
 }
 
-/// An index that was written down; its name is "stored".
+/// Decodes an index, which is named "stored".
 pub fn read(bytes: &[u8], limits: &Limits) -> Option<VideoIndex> {
     coding::decode(bytes, Site::file(&"stored".into()), limits)
 }
 
-/// An index's bytes as an entry of the database.
+/// Wraps an encoded index in a database entry.
 pub fn sealed(index: &[u8]) -> Vec<u8> {
     let stamp = Stamp { len: 7, mtime_ns: 8, ctime_ns: 9 };
     Entry { key: b"/a.mp4", stamp, read_ns: 10, print: 11, ffmpeg: "9.0.1", index }.seal()
 }
 
-/// An entry read and sealed again; with `believed`, its checksum counts as right. `None` where it is none.
+/// Decodes an entry and encodes it again; with `believed`, its checksum is corrected first. `None` if it is
+/// invalid.
 pub fn resealed(bytes: &[u8], believed: bool) -> Option<Vec<u8>> {
     let mut bytes = bytes.to_vec();
     if believed {

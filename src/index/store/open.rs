@@ -1,6 +1,5 @@
-//! In: a folder. Out: the store in it: one per process, shared by all who open the same folder.
-//! Also: where the store is unless a user says otherwise.
-//! Never: leaves a damaged database as it is, if it may write.
+//! Opens the index cache in a folder, once per process and folder, and defines the default folder.
+//! A damaged database is emptied when it is opened for writing.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,18 +12,18 @@ use super::writer::{Trouble, Writer};
 use super::Store;
 use crate::error::{Error, Result, Site};
 
-/// Name of the database in its folder.
+/// Name of the database file in its folder.
 const FILE: &str = "framespool-index.sqlite3";
 
-/// How often opening is tried again, and after which pause.
+/// Number of further attempts to open, and the pause between them.
 const TRIES: u32 = 25;
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// Stores of this process that are in use.
+/// Caches of this process that are in use.
 static OPEN: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
 
-/// Where indices are kept unless told otherwise: `FRAMESPOOL_INDEX`, else a folder in the user's cache. `None` if that variable
-/// says "off", or if there is no such folder.
+/// Returns the default folder of the cache: `FRAMESPOOL_INDEX`, else a folder in the user's cache directory.
+/// Returns `None` if that variable is "off" or if there is no such directory.
 pub fn default_place() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(place) = folder("FRAMESPOOL_INDEX") {
@@ -35,8 +34,9 @@ pub fn default_place() -> Option<PathBuf> {
 }
 
 impl Store {
-    /// The store in folder `place`. With [`Access::Write`] the folder is made if it does not exist; if it can only be read, the
-    /// store is opened all the same, and [`Store::trouble`] says that nothing new is kept.
+    /// Opens the cache in folder `place`. With [`Access::Write`] the folder is created if it does not exist;
+    /// if it is not writable, the cache is opened for reading and [`Store::trouble`] reports that new indices
+    /// are not cached.
     pub fn open(place: &Path, access: Access) -> Result<Arc<Self>> {
         let refuse = |reason: &str| {
             let site = Site::file(&place.to_string_lossy().into());
@@ -48,7 +48,7 @@ impl Store {
                  use the spawn or forkserver start method, or index=False",
             );
         };
-        // Somebody may remove the folder between the steps of opening: what is made again a moment later is as good.
+        // Another process may remove the folder between the steps of opening; creating it again is harmless.
         for _ in 0..TRIES {
             match Self::open_once(place, access) {
                 Err(_) if access == Access::Write => std::thread::sleep(PAUSE),
@@ -86,7 +86,7 @@ impl Store {
                 Ok(connection) => {
                     Some(Writer::start(file.clone(), connection, trouble.clone()).map_err(|e| of(&file, e))?)
                 }
-                // Perhaps it can be read all the same: that is seen below.
+                // It may still be readable, which is checked below.
                 Err(error) if database::is_denied(&error) => {
                     let what = file.display();
                     trouble
@@ -114,7 +114,7 @@ impl Store {
     }
 }
 
-/// A connection that writes, to a database that is emptied first if it is damaged.
+/// Opens a connection for writing; a damaged database is emptied first.
 fn writer(file: &Path, trouble: &Trouble) -> rusqlite::Result<rusqlite::Connection> {
     let sound = |connection: rusqlite::Connection| database::get(&connection, 0, |_| ()).map(|_| connection);
     match database::writer(file).and_then(sound) {

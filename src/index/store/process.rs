@@ -1,16 +1,15 @@
-//! In: threads about to use the database, and forks. Out: leave to go on, in the process that may.
-//! SQLite's connections and file locks belong to the process that opened them. A child made by fork() opens its own, which is
-//! sound only if no thread of the parent was inside SQLite at that moment: its locks would stay taken in the child for ever.
-//! Never: waits.
+//! Tracks the use of SQLite across fork(): connections and file locks belong to the process that opened them.
+//! A forked child may open connections of its own only if no thread of its parent was inside SQLite at the
+//! fork; otherwise SQLite's mutexes would stay locked in the child forever. Nothing here blocks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Process that opened the stores; 0 before the first one.
+/// Process that opened the caches; 0 before the first one.
 static OWNER: AtomicU32 = AtomicU32::new(0);
-/// Threads inside the database or the list of stores. A child gets the number of its parent at the moment of the fork.
+/// Number of threads inside SQLite or the list of caches. A child inherits its parent's number at the fork.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
-/// Held while the database is used.
+/// Guard held while the database is used.
 pub struct Inside(());
 
 impl Drop for Inside {
@@ -19,7 +18,7 @@ impl Drop for Inside {
     }
 }
 
-/// Leave to use a store made in process `made_in`: `None` in its children.
+/// Enters a cache that process `made_in` opened; returns `None` in its children.
 pub fn enter(made_in: u32) -> Option<Inside> {
     (made_in == std::process::id()).then(|| {
         INSIDE.fetch_add(1, Ordering::SeqCst);
@@ -27,12 +26,13 @@ pub fn enter(made_in: u32) -> Option<Inside> {
     })
 }
 
-/// Leave to open stores in this process: `None` in a child that was forked while a thread of its parent was inside.
+/// Enters to open caches in this process; returns `None` in a child forked while a thread of its parent was
+/// inside.
 pub fn enter_to_open() -> Option<Inside> {
     let this = std::process::id();
     let owner = OWNER.load(Ordering::SeqCst);
     if owner != this {
-        // Another thread of this child may have passed here in between.
+        // Another thread of this child may have become the owner in between.
         if INSIDE.load(Ordering::SeqCst) > 0 && OWNER.load(Ordering::SeqCst) != this {
             return None;
         }

@@ -1,6 +1,6 @@
-//! In: entries, or lines of JSON. Out: lines of JSON, or entries: so that indices can travel with a dataset.
-//! Paths are relative to a root, files are known by length and fingerprint; times and inodes stay at home.
-//! Never: takes in an index for a file that is not there or not the same, or for one outside the root.
+//! Exports and imports cached indices as lines of JSON, so that they can be distributed with a dataset.
+//! Paths are relative to a root; files are identified by length and fingerprint, not by times or inodes.
+//! An import rejects indices of files that are missing, differ or are outside the root.
 
 use std::io::{BufRead, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -19,32 +19,33 @@ use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::source::{name_of, ByteSource, FileSource};
 
-/// Longest line that is read; the index of a day of video takes less.
+/// Maximum length of a line; the index of a day of video takes less.
 const LINE_BYTES: u64 = 1 << 28;
 
-/// What became of an export or import.
+/// Result of an export or import.
 #[derive(Debug, Default)]
 pub struct Travelled {
-    /// Entries written, or taken in.
+    /// Number of entries exported or imported.
     pub entries: u64,
-    /// What was not, and why.
+    /// Videos that were skipped, and why.
     pub left: Vec<(PathBuf, String)>,
 }
 
 impl Store {
-    /// Writes the stored indices of `paths`, of stream `stream` or the best one of each, all of which lie below `root`, as lines of JSON.
+    /// Exports the cached indices of `paths`, for stream `stream` or the best one of each, all below `root`,
+    /// as lines of JSON.
     pub fn export(
         &self,
         root: &Path,
         paths: &[PathBuf],
         stream: Option<u32>,
         out: &mut dyn Write,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Travelled> {
         let mut done = Travelled::default();
         let root = absolute(root)?;
         for path in paths {
-            watch()?;
+            interrupt()?;
             match self.line(&root, path, stream) {
                 Ok(line) => {
                     let failed = |e| Error::io(&Site::file(&"the export".into()), e);
@@ -81,19 +82,20 @@ impl Store {
         }))
     }
 
-    /// Takes in the lines that [`Store::export`] wrote, for the files below `root`; `name` is what messages call them.
+    /// Imports lines written by [`Store::export`] for the files below `root`; `name` identifies the input in
+    /// error messages.
     pub fn import(
         &self,
         root: &Path,
         lines: &mut dyn BufRead,
         name: &str,
-        watch: &dyn Fn() -> Result<()>,
+        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Travelled> {
         let mut done = Travelled::default();
         let site = Site::file(&name.into());
         let mut line = Vec::new();
         for number in 1u64.. {
-            watch()?;
+            interrupt()?;
             line.clear();
             let got = lines.take(LINE_BYTES).read_until(b'\n', &mut line).map_err(|e| Error::io(&site, e))?;
             if got == 0 {
@@ -167,7 +169,7 @@ impl Store {
     }
 }
 
-/// Covers all that is believed but the path: files may be moved.
+/// Covers everything that is trusted except the path, because files may be moved.
 fn checksum(len: u64, print: u64, stream: Option<u32>, ffmpeg: &str, index: &[u8]) -> u64 {
     let mut hash = Xxh3::new();
     hash.update(&len.to_le_bytes());

@@ -1,6 +1,6 @@
-//! In: indices to keep, from any thread. Out: commits of many at once, by one named thread.
-//! The queue is bounded: what does not fit within a moment is not kept, since it can be built again.
-//! Never: lets a failure to write reach those who decode; it is remembered, see [`Trouble`].
+//! Writes new indices to the database on one named thread, many per transaction.
+//! The queue is bounded: an index that does not fit within a short time is not cached.
+//! Errors are recorded in [`Trouble`] and never returned to the decoding threads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,46 +16,46 @@ use super::entry::{id_of, Entry, Stamp};
 use super::{coding, database, process};
 use crate::index::VideoIndex;
 
-/// Indices that may wait, and that one commit takes.
+/// Capacity of the queue, and maximum number of indices per transaction.
 const WAITING: usize = 256;
-/// How long those who build indices wait for a place in the queue: less than a batch takes to be written.
+/// How long threads that build indices wait while the queue is full: less than writing a batch takes.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a commit waits for company: it costs the disk the same for one as for many.
+/// How long a transaction waits for more indices: its cost on disk is the same for one as for many.
 const LINGER: Duration = Duration::from_millis(20);
-/// Resets of a damaged database before it is left alone: something damages it again and again.
-const MOST_RESETS: u32 = 3;
-/// Looks at a database that turn out to be needless; each reads all of it.
-const MOST_LOOKS: u32 = 16;
+/// Number of resets after which a damaged database is left as it is, because something keeps damaging it.
+const MAX_RESETS: u32 = 3;
+/// Maximum number of checks that find no damage; each reads the whole database.
+const MAX_LOOKS: u32 = 16;
 
-/// What went wrong in the background.
+/// Errors that occurred in the background.
 #[derive(Debug, Default)]
 pub struct Trouble(Mutex<(Option<String>, u64)>);
 
 impl Trouble {
-    /// Remembers the latest trouble, and how many indices were not kept because of it.
+    /// Records the latest error, and how many indices were not cached because of it.
     pub fn note(&self, what: String, lost: usize) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *known = (Some(what), known.1 + lost as u64);
     }
 
-    /// Counts indices that were not kept.
+    /// Counts indices that were not cached.
     pub fn lose(&self, lost: usize) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1 += lost as u64;
     }
 
-    /// The latest trouble, and the number of indices not kept.
+    /// Returns the latest error and the number of indices not cached.
     pub fn read(&self) -> (Option<String>, u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// An index to keep.
+/// An index to be cached.
 pub struct New {
-    /// What it is kept under, see [`super::entry::key_of`].
+    /// Key of the entry, see [`super::entry::key_of`].
     pub key: Vec<u8>,
-    /// State of the file that was read.
+    /// State of the file that was indexed.
     pub stamp: Stamp,
-    /// When reading began.
+    /// When reading began, nanoseconds since 1970.
     pub read_ns: i64,
     /// See [`super::entry::fingerprint`].
     pub print: u64,
@@ -63,7 +63,7 @@ pub struct New {
     pub index: Arc<VideoIndex>,
 }
 
-/// The FFmpeg whose libavformat an index comes from; empty if the sample tables sufficed.
+/// Version of the FFmpeg whose libavformat an index comes from; empty if the sample tables sufficed.
 pub fn maker(index: &VideoIndex) -> String {
     if index.container == crate::demux::mp4::CONTAINER {
         String::new()
@@ -90,17 +90,17 @@ impl New {
 enum Message {
     Keep(Box<New>),
     Remove(Vec<i64>),
-    /// A reader found the file damaged.
+    /// A reader found that the file is damaged.
     Repair,
-    /// Answered when everything before it is written.
+    /// Answered when everything queued before it is written.
     Flush(Sender<()>),
 }
 
-/// The thread and its queue.
+/// The writer thread and its queue.
 pub struct Writer {
     queue: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
-    /// Waiting was in vain: nobody waits again before the queue has moved.
+    /// The last wait timed out: later calls do not wait until an index was queued again.
     stuck: AtomicBool,
 }
 
@@ -114,7 +114,8 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread), stuck: AtomicBool::new(false) })
     }
 
-    /// Queues an index; `wait`: as long as it takes, otherwise for a moment at most. Returns whether it is queued.
+    /// Queues an index, waiting without limit if `wait` is set and for a short time otherwise. Returns
+    /// whether it was queued.
     pub fn keep(&self, new: New, wait: bool) -> bool {
         let Some(queue) = &self.queue else { return false };
         let message = Message::Keep(Box::new(new));
@@ -132,18 +133,19 @@ impl Writer {
         let _ = self.queue.as_ref().map(|queue| queue.send(Message::Remove(ids)));
     }
 
-    /// Has the database looked through, and emptied if it is damaged; `wait`: even if the queue is full.
+    /// Queues a check of the database, which empties it if it is damaged; with `wait`, also if the queue is
+    /// full.
     pub fn repair(&self, wait: bool) {
         let Some(queue) = &self.queue else { return };
         if wait {
             let _ = queue.send(Message::Repair);
         } else {
-            // If there is no place, the writer is at work and will find the damage by itself.
+            // If the queue is full, the writer is active and will find the damage itself.
             let _ = queue.try_send(Message::Repair);
         }
     }
 
-    /// Waits until everything queued is written, at most so long; returns whether it is.
+    /// Waits up to `at_most` until everything queued is written; returns whether it is.
     pub fn flush(&self, at_most: Duration) -> bool {
         let Some(queue) = &self.queue else { return true };
         let (done, wait) = bounded(1);
@@ -154,7 +156,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.queue = None; // the thread writes what is queued, and ends
+        self.queue = None; // the thread writes what is queued, then ends
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -190,7 +192,7 @@ impl Work {
                     }
                     let sealed: Vec<_> = batch.iter().filter_map(New::seal).collect();
                     self.trouble.lose(batch.len() - sealed.len());
-                    let sealed: BTreeMap<_, _> = sealed.into_iter().collect(); // the latest of each
+                    let sealed: BTreeMap<_, _> = sealed.into_iter().collect(); // the latest of each key
                     self.write(sealed.len(), &|connection| database::put(connection, &sealed));
                 }
                 Message::Remove(ids) => self.write(0, &|connection| database::remove(connection, &ids)),
@@ -201,7 +203,7 @@ impl Work {
                 next = messages.recv().ok();
             }
         }
-        // Closing the connection is using SQLite, too.
+        // Closing the connection also uses SQLite.
         let inside = process::enter(self.made_in);
         drop(self);
         drop(inside);
@@ -214,7 +216,7 @@ impl Work {
             drop(inside);
             match done {
                 Ok(()) => return,
-                Err(error) if database::is_damage(&error) && self.resets < MOST_RESETS => self.repair(),
+                Err(error) if database::is_damage(&error) && self.resets < MAX_RESETS => self.repair(),
                 Err(error) => {
                     return self.trouble.note(format!("{}: {error}", self.file.display()), entries);
                 }
@@ -225,7 +227,7 @@ impl Work {
     }
 
     fn repair(&mut self) {
-        if self.resets == MOST_RESETS || self.looks == MOST_LOOKS {
+        if self.resets == MAX_RESETS || self.looks == MAX_LOOKS {
             return;
         }
         let Some(_inside) = process::enter(self.made_in) else { return };
@@ -236,14 +238,14 @@ impl Work {
                 let what = format!("{file}: was damaged and has been emptied; videos are indexed again");
                 self.trouble.note(what, 0);
             }
-            // Another process, or an earlier message, was here first.
+            // Another process or an earlier message has already repaired it.
             Ok(false) => self.looks += 1,
             Err(error) => {
                 self.looks += 1;
                 self.trouble.note(format!("{file}: damaged, and not to be emptied: {error}"), 0);
             }
         }
-        // What the old connection remembers of the file may be what is wrong.
+        // The old connection's cached state of the file may be invalid.
         match database::writer(&self.file) {
             Ok(connection) => self.connection = connection,
             Err(error) => self.trouble.note(format!("{file}: {error}"), 0),

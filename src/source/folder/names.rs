@@ -1,21 +1,20 @@
-//! In: a pattern, or what stands in a folder.
-//! Out: the names of its frames, in order.
-//! Never: looks at what is in a file.
+//! Lists the names of a folder's frames in order, from a pattern or from the directory entries.
+//! Does not read the files.
 
 use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{too_many, FrameFolder, MOST, PICTURE_EXTENSIONS};
+use super::{too_many, FrameFolder, MAX, PICTURE_EXTENSIONS};
 use crate::error::{Error, Result, Site};
 
-/// Names by number, made as they are asked for; who asks stops at the first that is missing.
+/// Names by number, generated lazily; the caller stops at the first missing file.
 pub(super) fn numbered(frames: &FrameFolder, pattern: &str) -> Result<impl Iterator<Item = OsString>> {
     let (before, width, after) = split(pattern)?;
     let first = frames.first;
     let last = match frames.count {
         Some(0) => return Err(Error::Argument("a folder of frames with count=0; give at least 1".into())),
-        Some(count) if count > MOST => return Err(too_many(&format!("{count} frames in a folder"))),
+        Some(count) if count > MAX => return Err(too_many(&format!("{count} frames in a folder"))),
         Some(count) => first.checked_add(count - 1).ok_or_else(|| {
             let most = u32::MAX;
             Error::Argument(format!(
@@ -28,7 +27,7 @@ pub(super) fn numbered(frames: &FrameFolder, pattern: &str) -> Result<impl Itera
     Ok((first..=last).map(move |number| format!("{before}{number:0width$}{after}").into()))
 }
 
-/// What stands before the number, its width, and what stands after it.
+/// Splits a pattern into the text before the number, the width of the number, and the text after it.
 fn split(pattern: &str) -> Result<(&str, usize, &str)> {
     let wrong = |why: &str| {
         Error::Argument(format!(
@@ -58,13 +57,13 @@ fn split(pattern: &str) -> Result<(&str, usize, &str)> {
     let digits = if width.is_empty() { Some(0) } else { width.parse().ok().filter(|&w| w <= 20) };
     let digits = digits.ok_or_else(|| wrong("; the width is at most 20"))?;
     if !width.is_empty() && !width.starts_with('0') {
-        // It would stand for spaces in front of the number, which nobody has in names.
+        // It would pad numbers with spaces, which file names do not have.
         return Err(wrong(&format!("; write {{:0{width}}} or %0{width}d for numbers of {width} digits")));
     }
     Ok((before, digits, after))
 }
 
-/// Names of all pictures of a folder, in order. Folders, and names that begin with a dot, are no pictures.
+/// Names of all images of a folder, in order. Directories and names that begin with a dot are left out.
 pub(super) fn listed(frames: &FrameFolder, site: &Site) -> Result<Vec<OsString>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&frames.folder).map_err(|e| Error::io(site, e))? {
@@ -75,7 +74,7 @@ pub(super) fn listed(frames: &FrameFolder, site: &Site) -> Result<Vec<OsString>>
         if !picture || name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        // What cannot be looked at is kept: it is an error that names it if its turn comes.
+        // Entries whose type cannot be read are kept: opening such a frame returns an error that names it.
         let kind = match entry.file_type() {
             Ok(kind) if kind.is_symlink() => std::fs::metadata(entry.path()).map(|meta| meta.file_type()),
             kind => kind,
@@ -90,7 +89,7 @@ pub(super) fn listed(frames: &FrameFolder, site: &Site) -> Result<Vec<OsString>>
     Ok(files.into_iter().skip(skip).take(many).collect())
 }
 
-/// A name that is compared with its numbers as numbers: `img_9` before `img_10`.
+/// A name that compares the numbers inside it by value: `img_9` before `img_10`.
 #[derive(PartialEq, Eq)]
 struct Natural(Vec<u8>);
 
@@ -103,7 +102,7 @@ impl Ord for Natural {
             if m > 0 && n > 0 {
                 let value = |s: &[u8]| s.iter().skip_while(|&&c| c == b'0').copied().collect::<Vec<u8>>();
                 let (x, y) = (value(&a[..m]), value(&b[..n]));
-                // Of two numbers without leading zeros the longer one is the larger one.
+                // Of two numbers without leading zeros, the one with more digits is larger.
                 match x.len().cmp(&y.len()).then_with(|| x.cmp(&y)) {
                     Ordering::Equal => (a, b) = (&a[m..], &b[n..]),
                     unequal => return unequal,
@@ -111,7 +110,7 @@ impl Ord for Natural {
             } else {
                 match (a.split_first(), b.split_first()) {
                     (Some((x, c)), Some((y, d))) if x == y => (a, b) = (c, d),
-                    // Names that differ in leading zeros only are told apart by them.
+                    // Names that differ only in leading zeros are compared byte by byte.
                     (None, None) => return self.0.cmp(&other.0),
                     (x, y) => return x.map(|x| x.0).cmp(&y.map(|y| y.0)),
                 }

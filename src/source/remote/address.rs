@@ -1,6 +1,5 @@
-//! In: a URL as somebody wrote it.
-//! Out: where its bytes are had, and what it may be called where others read: without passwords, without what a query holds.
-//! Never: asks the network.
+//! Parses URLs into addresses, and derives names and cache keys without passwords and query content.
+//! Makes no network requests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,48 +11,50 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{Error, Result, Site};
 use crate::source::name_of;
 
-/// Bytes of a URL; servers take fewer.
+/// Maximum length of a URL in bytes; servers accept less.
 const LONGEST: usize = 32 << 10;
 
-/// Where the bytes of a URL are.
+/// Where the bytes of a URL are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// A file of a web server.
+    /// A file on a web server.
     Web {
-        /// Without name and password.
+        /// Without user name and password.
         url: Url,
-        /// Made of them.
+        /// Made from user name and password.
         authorization: Option<HeaderValue>,
     },
     /// An object in a bucket.
     Bucket {
-        /// Its bucket.
+        /// Name of the bucket.
         bucket: String,
-        /// Its key, as it is.
+        /// Key of the object, verbatim.
         key: String,
     },
 }
 
-/// A URL that was understood.
+/// A parsed URL.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
-    /// Where.
+    /// Where its bytes are stored.
     pub address: Address,
     /// For messages: no password, and `?…` for any query.
     pub name: Arc<str>,
-    /// Tells it from other URLs, on disk too: no password, and a number for any query.
+    /// Distinguishes it from other URLs, on disk too: no password, and a hash for any query.
     pub key: Arc<str>,
-    /// Who is asked: host and port, or a bucket.
+    /// The server that is asked: host and port, or a bucket.
     pub host: Arc<str>,
-    /// Tells who asks, in this process: a number for name and password, 0 for nobody.
+    /// Distinguishes accounts within this process: a hash of user name and password, 0 without them.
     pub account: u64,
 }
 
 impl Named {
+    /// Parses a URL.
+    ///
     /// # Errors
-    /// `Argument` for what is no URL, `Unsupported` for one of a kind that is not read.
+    /// `Argument` for invalid URLs, `Unsupported` for other schemes.
     pub fn parse(text: &str) -> Result<Self> {
-        // What cannot be taken apart may hold a password anywhere: only its beginning is repeated.
+        // Text that cannot be parsed may contain a password anywhere, so messages repeat only the scheme.
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         let name = name_of(Path::new(text));
         let wrong = |why: &str| Error::Argument(format!("{scheme}://…: {why}"));
@@ -66,7 +67,7 @@ impl Named {
                 let authorization = take_authorization(&mut url);
                 url.set_fragment(None);
                 let mut key = url.clone();
-                // Two queries are two files; but what is in them is nobody's business.
+                // Different queries are different files; the hash keeps their content secret.
                 let number = url.query().map(|query| format!("{:016x}", xxh3_64(query.as_bytes())));
                 key.set_query(number.as_deref());
                 let account = authorization.as_ref().map_or(0, |value| xxh3_64(value.as_bytes()));
@@ -98,7 +99,7 @@ impl Named {
         }
     }
 
-    /// A text of somebody else's, without what this URL keeps secret, should it be in there.
+    /// Removes the query of this URL, which may be secret, from a message of another library.
     pub fn scrub(&self, text: &str) -> String {
         let Address::Web { url, .. } = &self.address else { return text.into() };
         match url.query().filter(|query| !query.is_empty()) {
@@ -108,7 +109,7 @@ impl Named {
     }
 }
 
-/// Takes name and password out of a URL; they become what a header says.
+/// Removes user name and password from a URL and returns them as a header value.
 fn take_authorization(url: &mut Url) -> Option<HeaderValue> {
     use base64::Engine;
     let password = url.password().map(decoded);
@@ -116,7 +117,7 @@ fn take_authorization(url: &mut Url) -> Option<HeaderValue> {
     if user.is_empty() && password.is_none() {
         return None;
     }
-    // Both fail only for URLs without a host, which http has.
+    // Both fail only for URLs without a host; http URLs always have one.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     let pair = [user, password.unwrap_or_default()].join(&b':');
@@ -126,7 +127,7 @@ fn take_authorization(url: &mut Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Bytes for which a URL writes `%xx`.
+/// Decodes `%xx` escapes.
 fn decoded(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, tail @ ..] = rest {

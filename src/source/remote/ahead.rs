@@ -1,21 +1,21 @@
-//! In: where somebody reads, one read after another.
-//! Out: how much more than asked for is worth fetching with it.
-//! Never: reads ahead of somebody who jumps about.
+//! Decides how much to read ahead, from the sequence of reads of one reader.
+//! Sequential reads get a growing window, random access none.
 
 use std::ops::Range;
 
 use super::cache::BLOCK;
 
-/// Bytes ahead of a reader who goes through the file.
-const MOST: u64 = 8 << 20;
-/// A step forward that still counts as reading on: boxes and clusters that are passed by.
+/// Maximum number of bytes to read ahead of a sequential reader.
+const MAX: u64 = 8 << 20;
+/// Maximum step forward that still counts as sequential: boxes and clusters that are skipped.
 const STEP: u64 = 256 << 10;
-/// How far behind its foremost place a reader may look again without being taken for one who jumps.
+/// How far behind its foremost offset a reader may read again without counting as random access.
 const BACK: u64 = 16 << 20;
-/// A read this near to the end of a file is fetched up to the end: tables and tails are there, and more of them will be read.
+/// A read this close to the end of a file is extended to the end: tables are stored there, and more of them
+/// will be read.
 const TAIL: u64 = 256 << 10;
 
-/// What is known of one reader.
+/// State of one reader.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     /// End of the foremost read since the last jump.
@@ -25,7 +25,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Takes note of a read; returns the bytes that should be here or on their way, which it begins.
+    /// Records a read; returns the bytes to fetch, which begin with it.
     pub fn read(&mut self, read: &Range<u64>, len: u64) -> Range<u64> {
         if read.start > self.foremost.saturating_add(STEP) || read.start.saturating_add(BACK) < self.foremost
         {
@@ -33,9 +33,9 @@ impl Ahead {
         } else if read.end > self.foremost {
             let passed = read.end - self.foremost;
             self.foremost = read.end;
-            // Doubled by each block, not by each read: small reads are no sign of many to come.
+            // Doubled for each block, not for each read: small reads do not indicate sequential access.
             if passed >= BLOCK || read.end % BLOCK < passed {
-                self.window = (self.window * 2).clamp(BLOCK, MOST);
+                self.window = (self.window * 2).clamp(BLOCK, MAX);
             }
         }
         let end = match len - read.end.min(len) {
@@ -61,10 +61,10 @@ mod tests {
             let read = n * BLOCK..(n + 1) * BLOCK;
             beyond.push(ahead.read(&read, GIB).end - read.end);
         }
-        assert!(beyond.is_sorted() && beyond[0] <= BLOCK && beyond[11] == MOST, "{beyond:?}");
-        // Looking back a little changes nothing.
+        assert!(beyond.is_sorted() && beyond[0] <= BLOCK && beyond[11] == MAX, "{beyond:?}");
+        // A small step back changes nothing.
         assert_eq!(ahead.read(&(5 * BLOCK..5 * BLOCK + 9), GIB), 5 * BLOCK..5 * BLOCK + 9);
-        assert_eq!(ahead.read(&(12 * BLOCK..13 * BLOCK), GIB).end, 13 * BLOCK + MOST);
+        assert_eq!(ahead.read(&(12 * BLOCK..13 * BLOCK), GIB).end, 13 * BLOCK + MAX);
         assert_eq!(ahead.read(&(GIB / 2..GIB / 2 + 16), GIB), GIB / 2..GIB / 2 + 16);
         assert_eq!(ahead.read(&(100..116), GIB), 100..116);
     }

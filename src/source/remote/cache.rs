@@ -1,6 +1,5 @@
-//! In: which blocks of which files are wanted, and blocks that came.
-//! Out: what is to be fetched, in as few pieces as is sensible; blocks that are kept, the least used given up first.
-//! Never: fetches, waits, or keeps more bytes than its budget.
+//! Caches blocks of remote files, and groups missing blocks into as few requests as is sensible.
+//! Keeps at most its budget of bytes, evicting the least recently used block first; makes no requests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -11,14 +10,15 @@ use bytes::Bytes;
 
 use crate::error::Result;
 
-/// Bytes of a block: what is fetched beyond what is wanted is half of it at either end, and all of it where only the head of a key packet
-/// is. Requests are joined across blocks, so that larger ones would save none.
+/// Bytes of a block. On average half a block is fetched in vain at either end of a range, and most of one
+/// where only the first bytes of a keyframe are read. Requests are joined across blocks, so larger blocks
+/// would save none.
 pub(super) const BLOCK: u64 = 64 << 10;
-/// Blocks of the longest piece that is fetched by one request: long enough that the time to the first byte counts little, short
-/// enough that several connections share a long run.
+/// Blocks of the longest piece that one request fetches: long enough that the time to the first byte matters
+/// little, short enough that a long range is spread over several connections.
 pub(super) const PIECE: u64 = (4 << 20) / BLOCK;
 
-/// Numbers of the blocks that hold these bytes.
+/// Indices of the blocks that hold these bytes.
 pub(super) fn blocks_of(bytes: &Range<u64>) -> Range<u64> {
     match bytes.is_empty() {
         true => 0..0,
@@ -26,12 +26,12 @@ pub(super) fn blocks_of(bytes: &Range<u64>) -> Range<u64> {
     }
 }
 
-/// Neighbouring blocks that one request fetches.
+/// Adjacent blocks that one request fetches.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Of this file.
+    /// Number of the file.
     pub file: u64,
-    /// Their numbers.
+    /// Indices of the blocks.
     pub blocks: Range<u64>,
     outcome: Mutex<Option<Result<Bytes>>>,
     told: Condvar,
@@ -42,12 +42,12 @@ impl Piece {
         Arc::new(Self { file, blocks, outcome: Mutex::new(None), told: Condvar::new() })
     }
 
-    /// First byte.
+    /// Offset of the first byte.
     pub fn start(&self) -> u64 {
         self.blocks.start * BLOCK
     }
 
-    /// What came of it, once it is there; waits so long for it.
+    /// Waits up to `at_most` for the result; `None` if it is not there by then.
     pub fn wait(&self, at_most: Duration) -> Option<Result<Bytes>> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.told.wait_timeout_while(outcome, at_most, |outcome| outcome.is_none());
@@ -67,13 +67,13 @@ enum Slot {
     Coming(Arc<Piece>),
 }
 
-/// A block as a reader finds it.
+/// Result of a block lookup.
 pub(super) enum Found {
     /// Its bytes.
     Here(Bytes),
-    /// Being fetched, with others.
+    /// Being fetched as a part of this piece.
     Coming(Arc<Piece>),
-    /// Not known.
+    /// Neither cached nor being fetched.
     Missing,
 }
 
@@ -85,19 +85,19 @@ struct Blocks {
     bytes: u64,
 }
 
-/// Blocks of files.
+/// A cache of blocks of files.
 pub(super) struct Cache {
     budget: u64,
     blocks: Mutex<Blocks>,
 }
 
 impl Cache {
-    /// Keeps so many bytes.
+    /// A cache that keeps up to `budget` bytes.
     pub fn new(budget: u64) -> Self {
         Self { budget, blocks: Mutex::default() }
     }
 
-    /// Bytes that it may keep.
+    /// Number of bytes that it may keep.
     pub fn budget(&self) -> u64 {
         self.budget
     }
@@ -106,7 +106,7 @@ impl Cache {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One block, which from now on is the one that was used last.
+    /// Looks up one block, and makes it the most recently used one.
     pub fn find(&self, file: u64, block: u64) -> Found {
         let blocks = &mut *self.lock();
         match blocks.slots.get_mut(&(file, block)) {
@@ -122,13 +122,13 @@ impl Cache {
         }
     }
 
-    /// Whether a block is neither here nor coming.
+    /// Whether a block is neither cached nor being fetched.
     pub fn lacks(&self, file: u64, block: u64) -> bool {
         !self.lock().slots.contains_key(&(file, block))
     }
 
-    /// Marks what is missing of these blocks as coming. The pieces are the caller's to fetch, and to [`settle`](Self::settle).
-    /// Pieces reach across up to `gap` blocks that nobody asked for.
+    /// Marks what is missing of these blocks as being fetched. The caller must fetch the returned pieces and
+    /// [`settle`](Self::settle) them. A piece spans gaps of up to `gap` blocks that were not requested.
     pub fn claim(&self, file: u64, wanted: &[Range<u64>], gap: u64) -> Vec<Arc<Piece>> {
         let blocks = &mut *self.lock();
         let mut pieces: Vec<Range<u64>> = Vec::new();
@@ -151,7 +151,8 @@ impl Cache {
         pieces
     }
 
-    /// A piece was fetched, or was not: its blocks are kept, and who waits for it is told.
+    /// Ends the fetch of a piece: caches its blocks, unless it failed, and notifies the threads that wait for
+    /// it.
     pub fn settle(&self, piece: &Arc<Piece>, outcome: Result<Bytes>) {
         {
             let blocks = &mut *self.lock();
@@ -164,7 +165,7 @@ impl Cache {
                 let Ok(bytes) = &outcome else { continue };
                 let from = (at as u64 * BLOCK).min(bytes.len() as u64) as usize;
                 let to = bytes.len().min(from + BLOCK as usize);
-                // Its own memory: a slice would hold on to the whole piece when its neighbours have been given up.
+                // A copy: a slice would keep the whole piece in memory after its other blocks are evicted.
                 blocks.keep(key, Bytes::copy_from_slice(&bytes[from..to]));
             }
             blocks.shrink(self.budget);
@@ -172,7 +173,7 @@ impl Cache {
         piece.tell(outcome);
     }
 
-    /// Bytes that are kept.
+    /// Number of bytes that are kept.
     #[cfg(test)]
     fn bytes(&self) -> u64 {
         self.lock().bytes
@@ -238,7 +239,7 @@ mod tests {
         for (file, block) in [(1, 0), (1, 2), (2, 9)] {
             assert!(matches!(cache.find(file, block), Found::Here(_)), "{file} {block}");
         }
-        // A piece beyond the budget reaches those who wait for it all the same.
+        // A piece larger than the budget still reaches the threads that wait for it.
         let piece = cache.claim(3, &[0..8], 0).remove(0);
         cache.settle(&piece, Ok(vec![3; 8 * BLOCK as usize].into()));
         assert_eq!(piece.wait(Duration::ZERO).unwrap().unwrap().len() as u64, 8 * BLOCK);

@@ -1,6 +1,5 @@
-//! In: a range of bytes of a file on a server.
-//! Out: exactly these bytes, of the file as it was when it was opened, however often it takes to ask; or an error that says why not.
-//! Never: waits without an end, hands out a mixture of two files, or says a secret aloud.
+//! Fetches a range of bytes of one version of a remote file, with retries and time limits.
+//! Returns exactly these bytes or an error; never mixes versions, and puts no secrets into errors.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,64 +16,66 @@ use super::store::{root_cause, Seen, Store, Tallies};
 use crate::error::{Error, Place, Result, Site};
 use crate::source::caller::RemoteCounts;
 
-/// Requests for one range without progress, the first one included.
+/// Attempts for one range without progress, including the first one.
 const ATTEMPTS: u32 = 5;
-/// After so much time without progress no further attempt is made; waiting for a slot is not counted.
+/// Time without progress after which no further attempt is made; waiting for a request slot does not count.
 const TOTAL: Duration = Duration::from_secs(30);
-/// Until the first byte of an answer, and between its parts.
+/// Time limit for the first byte of a response, and between its parts.
 const SILENCE: Duration = Duration::from_secs(10);
-/// So many bytes are progress: attempts and time are counted anew. Fewer would let a server that trickles go on for ever.
+/// Number of bytes that count as progress and reset attempts and time. With fewer, a server that sends very
+/// slowly could prolong a fetch without end.
 const PROGRESS: usize = 64 << 10;
-/// An attempt may last so long, and a second more for each so many bytes that were promised.
+/// Time limit of an attempt, plus one second per `SLOWEST` bytes of the response.
 const ATTEMPT: Duration = Duration::from_secs(30);
 const SLOWEST: u64 = 64 << 10;
-/// Before the second attempt; doubled for each one after.
+/// Pause before the second attempt; doubled for each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// A state of a file, as its server tells it.
+/// A version of a file, as its server reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     /// Length in bytes.
     pub len: u64,
-    /// ETag, else the time of the last change; empty if the server says neither.
+    /// ETag, or the time of the last modification; empty if the server sends neither.
     pub tag: Arc<str>,
 }
 
-/// What is asked for.
+/// A request for a range of bytes.
 pub(super) struct Ask {
     pub named: Arc<Named>,
     pub store: Store,
     pub range: Range<u64>,
-    /// The state that the bytes must be of; `None` where nothing is known yet, and the file may be shorter than the range.
+    /// The version that the bytes must have; `None` where it is not known yet, and the file may be shorter
+    /// than the range.
     pub version: Option<Version>,
-    /// Nothing but "it is still as it was" is wanted, if it is.
+    /// If the file still has this version, `Unchanged` is returned instead of bytes.
     pub unless: Option<Version>,
     pub tallies: Tallies,
 }
 
-/// What came.
+/// A successful response.
 pub(super) enum Answer {
-    /// The bytes, and the file's state.
+    /// The bytes, and the file's version.
     Came(Bytes, Version),
-    /// It is as it was.
+    /// The file still has the version of `unless`.
     Unchanged,
 }
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 enum Fault {
-    /// Another attempt may do better.
+    /// Another attempt may succeed, after at least this time.
     Passing(String, Duration),
     Lasting(Error),
 }
 
 impl Ask {
-    /// Asks until the bytes are there, or it is of no use.
+    /// Repeats the request until the bytes are complete, or another attempt is pointless.
     pub async fn answer(&self, slots: &Semaphore) -> Result<Answer> {
         let mut state = State { got: BytesMut::new(), version: self.version.clone(), last: None };
         let (mut pause, mut attempt, mut spent, mut held) = (FIRST_PAUSE, 0, Duration::ZERO, 0);
         loop {
-            // Never closed.
+            // The semaphore is never closed.
             let slot = slots.acquire().await;
             let begun = Instant::now();
             let tried = self.attempt(&mut state).await;
@@ -106,7 +107,8 @@ impl Ask {
         }
     }
 
-    /// One request and no more, for tests/fuzz: what came, or why not and whether it would be asked again.
+    /// Makes one request without retries, for tests/fuzz: returns the response, or the error and whether it
+    /// would be retried.
     pub async fn once(&self) -> Result<Option<(Bytes, Version)>, (String, bool)> {
         let mut state = State { got: BytesMut::new(), version: self.version.clone(), last: None };
         match self.attempt(&mut state).await {
@@ -116,7 +118,8 @@ impl Ask {
         }
     }
 
-    /// One request; what it brings is kept in `state`, so that the next one need not ask for it again.
+    /// Makes one request; the bytes received are kept in `state`, so that the next attempt does not request
+    /// them again.
     async fn attempt(&self, state: &mut State) -> Result<Option<Version>, Fault> {
         let seen = Seen::new(&self.tallies);
         let start = self.range.start + state.got.len() as u64;
@@ -145,7 +148,7 @@ impl Ask {
         state.version = Some(version.clone());
         let promised = result.range.end - result.range.start;
         let whole = state.got.len() as u64 + promised;
-        // No more than was asked for is promised: the store checked it against the file's length.
+        // At most the requested length: the store checked it against the file's length.
         state.got.reserve(promised as usize);
         let mut parts = result.into_stream();
         let (begun, most) = (Instant::now(), ATTEMPT + Duration::from_secs(promised / SLOWEST));
@@ -153,7 +156,7 @@ impl Ask {
             let left = most.saturating_sub(begun.elapsed());
             let part = match timeout(SILENCE.min(left), parts.next()).await {
                 Ok(Some(Ok(part))) => part,
-                // What comes, or does not, behind the last byte is of no interest.
+                // Anything after the last byte is ignored, including an error.
                 _ if state.got.len() as u64 == whole => break,
                 Ok(Some(Err(error))) => {
                     return Err(Fault::Passing(
@@ -186,13 +189,13 @@ impl Ask {
         }
     }
 
-    /// What an answer without bytes means.
+    /// Interprets a response without bytes.
     fn refused(&self, seen: &Seen, start: u64, error: object_store::Error) -> Result<Option<Version>, Fault> {
         let lasting = |text: &str| Err(Fault::Lasting(self.failed(text)));
         let first = start == 0 && self.version.is_none();
         match (seen.status(), &error) {
             (Some(304), _) => Ok(None),
-            // An empty file has no byte 0, which servers say in two ways.
+            // An empty file has no byte 0; servers answer with 416, or with 200 and no bytes.
             (Some(416), _) if first && !seen.has_bytes() => Ok(Some(Version { len: 0, tag: "".into() })),
             (Some(200), _) if first && seen.length() == 0 => Ok(Some(Version { len: 0, tag: "".into() })),
             (Some(416), _) if first => lasting(
@@ -265,7 +268,7 @@ impl Ask {
 struct State {
     got: BytesMut,
     version: Option<Version>,
-    /// When the last byte came.
+    /// When the last byte arrived.
     last: Option<Instant>,
 }
 
@@ -277,12 +280,12 @@ fn version_of(meta: &object_store::ObjectMeta) -> Version {
     Version { len: meta.size, tag: meta.e_tag.clone().unwrap_or_else(modified).into() }
 }
 
-/// Whether a tag is one that a server would know again.
+/// Whether a tag is an ETag, which a server accepts for comparison.
 fn is_etag(tag: &str) -> bool {
     tag.ends_with('"')
 }
 
-/// The code in S3's answer, such as " (SlowDown)".
+/// The error code in S3's response, such as " (SlowDown)".
 fn code_of(error: &object_store::Error) -> String {
     let text = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source())
         .map(ToString::to_string)
@@ -294,7 +297,7 @@ fn code_of(error: &object_store::Error) -> String {
     code.filter(|(code, _)| is_word(code)).map_or_else(String::new, |(code, _)| format!(" ({code})"))
 }
 
-/// Half of it to all of it, so that those who failed together do not ask again together.
+/// Half of the pause to all of it, so that requests that failed together are not repeated together.
 fn jittered(pause: Duration) -> Duration {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
     pause.mul_f64(0.5 + f64::from(nanos / 1000 % 1000) / 2000.0)

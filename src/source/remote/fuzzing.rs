@@ -1,6 +1,5 @@
-//! In: URLs, and what a server answers. Out: what this module makes of them, one request at a time, for tests/fuzz.
-//! Public for that crate only, and no part of what this library promises.
-//! Never: asks twice: the pauses between attempts are not what is looked at.
+//! Exposes URL parsing and response handling to tests/fuzz, one request at a time and without retries.
+//! Public for that crate only, and not part of the stable interface.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::source::caller::Tally;
 
 static TALLY: Tally = Tally::new();
 
-/// What a URL is called in messages and on disk, and who is asked.
+/// Name of a URL in messages, its key on disk, and the server that is asked.
 ///
 /// # Errors
 /// Those of opening it.
@@ -23,7 +22,7 @@ pub fn named(url: &str) -> Result<[Arc<str>; 3]> {
     Ok([named.name, named.key, named.host])
 }
 
-/// Where a URL leads, without a request; the same as opening it, up to the first one.
+/// Creates the store of a URL without a request, as opening it does before the first request.
 ///
 /// # Errors
 /// Those of opening it.
@@ -31,16 +30,18 @@ pub fn store(url: &str) -> Result<()> {
     Store::open(&net()?.client, &Named::parse(url)?.address).map(drop)
 }
 
-/// A state of a file: its length and its tag.
+/// A version of a file: its length and its tag.
 pub type State = (u64, Arc<str>);
 
-/// The bytes that came, with the file's state; `None` for "as it was"; or why not, and whether it would be asked again.
+/// The received bytes with the file's version; `None` for "not modified"; or the error message, and whether
+/// the request would be repeated.
 pub type Came = std::result::Result<Option<(Vec<u8>, State)>, (String, bool)>;
 
-/// Asks for a range of a file once. `known` is the state that it must have, `unless` one of which nothing is wanted.
+/// Requests a range of a file once. `known` is the version that it must have, `unless` a version of which no
+/// bytes are needed.
 ///
 /// # Errors
-/// Where it cannot be asked at all.
+/// Those of parsing the URL and creating its store.
 pub fn ask(url: &str, range: Range<u64>, known: Option<State>, unless: Option<State>) -> Result<Came> {
     let net = net()?;
     let named = Arc::new(Named::parse(url)?);

@@ -1,6 +1,5 @@
-//! In: a process. Out: its one runtime, client, cache of blocks and list of known files; made when first needed, anew after a fork.
-//! Threads of a runtime do not survive fork(), and its locks may be held by some of them: a child leaves its parent's alone.
-//! Never: ends before the process does.
+//! Holds the runtime, client, block cache and list of known files of a process, created when first needed.
+//! A forked child creates its own: threads do not survive fork(), and may have held locks when it happened.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,19 +16,21 @@ use super::fetch::Version;
 use super::store::{client, Store};
 use crate::error::{Error, Result};
 
-/// Requests at a time to one host, so that one that stalls does not hold up others: enough for some lanes with several pieces each, few enough to bound memory.
+/// Concurrent requests per host, so that one that stalls does not delay others: enough for several workers
+/// with several pieces each, few enough to bound memory.
 const REQUESTS: usize = 24;
-/// Bytes of files that are kept, unless the environment says otherwise.
+/// Default budget of the block cache in bytes.
 const CACHE_BYTES: u64 = 256 << 20;
-/// The variable by which it does.
+/// Environment variable that sets the budget.
 const CACHE_VARIABLE: &str = "FRAMESPOOL_REMOTE_CACHE";
-/// Files that are remembered. Beyond, all are forgotten, which costs a request for each one that is met again.
-const MOST_KNOWN: usize = 1 << 18;
+/// Maximum number of remembered files. Beyond it all are forgotten, which costs one request per file when it
+/// is opened again.
+const MAX_KNOWN: usize = 1 << 18;
 
-/// Hosts beyond which those whom nobody asks are forgotten.
-const MOST_HOSTS: usize = 1 << 10;
+/// Number of hosts at which those without pending requests are forgotten.
+const MAX_HOSTS: usize = 1 << 10;
 
-/// What a process has for reading by URL.
+/// State of a process for reading by URL.
 pub(super) struct Net {
     pub runtime: Runtime,
     pub client: reqwest::Client,
@@ -39,20 +40,20 @@ pub(super) struct Net {
     ids: AtomicU64,
 }
 
-/// A file that was asked for before.
+/// A file that was requested before.
 pub(super) struct Known {
-    /// Its number in the cache; another state of the file has another one.
+    /// Its number in the cache; another version of the file has another number.
     pub id: u64,
     pub version: Version,
     pub store: Store,
-    /// When its server last said that it is so.
+    /// When its server last confirmed the version.
     pub seen: Mutex<Instant>,
 }
 
-/// A URL's key, and who asks: a server may show each of them another file.
+/// A URL's key and the account: a server may return another file to each account.
 type Asked = (Arc<str>, u64);
 
-/// What is known of one URL, if anything is; one thread at a time finds out.
+/// What is known of one URL, if anything; the lock lets one thread at a time request it.
 type Acquaintance = Arc<Mutex<Option<Arc<Known>>>>;
 
 struct Node {
@@ -61,15 +62,16 @@ struct Node {
     next: OnceBox<Node>,
 }
 
-/// The net of the first process, and behind it those of children of children.
+/// The state of the first process, followed by those of its forked descendants.
 ///
-/// Nobody waits here for somebody else: a thread that is making one while another forks is not there in the child to finish it.
+/// No thread waits here for another one: a thread that creates a state while another one forks does not exist
+/// in the child to finish it.
 static FIRST: OnceBox<Node> = OnceBox::new();
 
-/// This process's own.
+/// The state of this process.
 ///
 /// # Errors
-/// `Argument` where threads or the client cannot be had, or the budget is no number.
+/// `Argument` where threads or the client cannot be created, or the budget is not a number.
 pub(super) fn net() -> Result<&'static Net> {
     let process = std::process::id();
     let mut place = &FIRST;
@@ -79,7 +81,7 @@ pub(super) fn net() -> Result<&'static Net> {
                 return node.net.as_ref().map_err(|reason| Error::Argument(reason.clone()));
             }
             Some(node) => place = &node.next,
-            // Another thread may be doing the same; one of them is used.
+            // Another thread may do the same; only one of the states is used.
             None => {
                 if let Err(spare) = place.set(Box::new(Node::new())) {
                     spare.give_up();
@@ -94,7 +96,7 @@ impl Node {
         Self { process: std::process::id(), net: Net::new(), next: OnceBox::new() }
     }
 
-    /// Ends what nobody used, without waiting.
+    /// Shuts down an unused state, without waiting.
     fn give_up(self) {
         if let Ok(net) = self.net {
             net.runtime.shutdown_background();
@@ -113,7 +115,7 @@ impl Net {
         let number = AtomicU64::new(0);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            .thread_name_fn(move || format!("spool-net-{}", number.fetch_add(1, Relaxed)))
+            .thread_name_fn(move || format!("fsp-net-{}", number.fetch_add(1, Relaxed)))
             .enable_all()
             .build()
             .map_err(|error| {
@@ -129,38 +131,38 @@ impl Net {
         })
     }
 
-    /// What is known of a URL: a place that one thread at a time fills.
+    /// The entry of a URL, which one thread at a time fills.
     pub fn known(&self, named: &Named) -> Acquaintance {
         let asked = (named.key.clone(), named.account);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_KNOWN && !known.contains_key(&asked) {
+        if known.len() >= MAX_KNOWN && !known.contains_key(&asked) {
             known.clear();
         }
         known.entry(asked).or_default().clone()
     }
 
-    /// What was known of a URL is not so: the next who opens it asks.
+    /// Forgets a URL: the next open asks the server.
     pub fn forget(&self, named: &Named) {
         let asked = (named.key.clone(), named.account);
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&asked);
     }
 
-    /// Leave to ask a host, for so many at a time.
+    /// The semaphore that limits concurrent requests to a host.
     pub fn slots(&self, host: &Arc<str>) -> Arc<Semaphore> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= MOST_HOSTS {
+        if slots.len() >= MAX_HOSTS {
             slots.retain(|_, slots| Arc::strong_count(slots) > 1);
         }
         slots.entry(host.clone()).or_insert_with(|| Arc::new(Semaphore::new(REQUESTS))).clone()
     }
 
-    /// A number for a file.
+    /// A new number for a file.
     pub fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Relaxed)
     }
 }
 
-/// `268435456`, `256MiB`, `1 GiB`.
+/// Parses `268435456`, `256MiB` or `1 GiB`.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

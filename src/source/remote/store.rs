@@ -1,6 +1,5 @@
-//! In: an address.
-//! Out: what answers range requests for it, through one client for all, which notes what servers say.
-//! Never: repeats a request, or decides what an answer means.
+//! Creates object stores for range requests, all through one client that records response metadata.
+//! Neither repeats requests nor interprets responses.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +17,10 @@ use super::address::Address;
 use crate::error::{Error, Result, Site};
 use crate::source::caller::{RemoteCounts, Tally};
 
-/// Until a connection stands.
+/// Time limit for a connection to be established.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Environment variables any of which says that S3 is asked with credentials. Without one, buckets are asked as anybody.
+/// Environment variables that indicate S3 credentials. Without any of them, buckets are read anonymously.
 const CREDENTIALS: [&str; 4] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -29,7 +28,7 @@ const CREDENTIALS: [&str; 4] = [
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 ];
 
-/// What answers for one file.
+/// The object store and path of one file.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     pub objects: Arc<dyn ObjectStore>,
@@ -38,14 +37,15 @@ pub(super) struct Store {
 
 /// The client that all files share, with its connections.
 pub(super) fn client() -> Result<reqwest::Client, String> {
-    // One provider of cryptography for the process; a second call finds the first one's, which is the same.
+    // One provider of cryptography per process; a second call fails because the same one is already
+    // installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .connect_timeout(CONNECT)
         .pool_idle_timeout(Duration::from_secs(30))
-        // Over HTTP/2 all ranges of a server would share one connection and its window.
+        // With HTTP/2 all ranges of a server would share one connection and its flow control window.
         .http1_only()
-        // A signed URL would be told to whom it leads.
+        // Otherwise a signed URL would be sent to the targets of its redirections.
         .referer(false)
         .user_agent(concat!("framespool/", env!("CARGO_PKG_VERSION")))
         .build()
@@ -53,8 +53,11 @@ pub(super) fn client() -> Result<reqwest::Client, String> {
 }
 
 impl Store {
+    /// Creates the store of an address, without a request.
+    ///
     /// # Errors
-    /// `Argument` where the environment's settings for S3 make no sense.
+    /// `Argument` where the environment's settings for S3 are invalid, `Unsupported` for keys that would be
+    /// changed.
     pub fn open(client: &reqwest::Client, address: &Address) -> Result<Self> {
         let once = RetryConfig {
             backoff: BackoffConfig::default(),
@@ -72,14 +75,14 @@ impl Store {
                     .with_retry(once)
                     .build();
                 let objects = store.map_err(|error| Error::Argument(root_cause(&error)))?;
-                // The whole URL is the store's, so that it is asked for as it was written.
+                // The store's base is the whole URL, so that it is requested exactly as written.
                 Ok(Self { objects: Arc::new(objects), path: ObjectPath::default() })
             }
             Address::Bucket { bucket, key } => {
                 let wrong = |error: &dyn std::error::Error| {
                     Error::Argument(format!("s3://{bucket}/{key}: {}; correct it", root_cause(error)))
                 };
-                // One that is asked for by another key than the file's would be another file.
+                // A key that `ObjectPath` normalizes would name another object.
                 let path = ObjectPath::parse(key).ok().filter(|path| path.as_ref() == key).ok_or_else(|| {
                     let what = "a key with an empty part (`//`, a slash at an end), `.` or `..`, or a control character; copy the object to another key";
                     Error::Unsupported { site: Site::file(&format!("s3://{bucket}/{key}").into()), what: what.into() }
@@ -102,7 +105,7 @@ impl Store {
     }
 }
 
-/// An S3 without TLS must have been asked for: credentials protect requests, not what comes back.
+/// Plain http for S3 must be allowed explicitly: credentials protect requests, but not responses.
 fn check_endpoint() -> Result<()> {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
@@ -118,25 +121,25 @@ fn check_endpoint() -> Result<()> {
     }
 }
 
-/// What a server said to one request; travels with it.
+/// Metadata of the response to one request; attached to the request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen(Arc<Told>);
 
 #[derive(Debug, Default)]
 struct Told {
     counted_at: Option<Tallies>,
-    /// 0: nothing.
+    /// HTTP status; 0: no response.
     status: AtomicU16,
-    /// Seconds that it asks to wait; 0: nothing said.
+    /// Seconds to wait before the next request; 0: not sent.
     retry_after: AtomicU64,
-    /// Length of the answer; `u64::MAX`: nothing said.
+    /// Length of the response; `u64::MAX`: not sent.
     length: AtomicU64,
-    /// Whether it says that there are bytes, in an answer without them: `Content-Range: bytes */1234`.
+    /// Whether a response without bytes states that the file has some: `Content-Range: bytes */1234`.
     has_bytes: AtomicBool,
     region: Mutex<Option<String>>,
 }
 
-/// Where the traffic of one fetch is counted.
+/// Traffic counters of one fetch: those of the process, and those of the caller if there are any.
 #[derive(Clone, Debug)]
 pub(super) struct Tallies(pub &'static Tally, pub Option<Arc<Tally>>);
 
@@ -170,7 +173,7 @@ impl Seen {
         self.0.has_bytes.load(Relaxed)
     }
 
-    /// Where the bucket is, if it is not where it was asked for.
+    /// Region of the bucket, if the response names it.
     pub fn region(&self) -> Option<String> {
         self.0.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -194,7 +197,7 @@ impl Seen {
     }
 }
 
-/// The shared client, with what one file's requests carry.
+/// The shared client, with the authorization of one file.
 #[derive(Clone, Debug)]
 struct Service {
     client: reqwest::Client,
@@ -204,7 +207,7 @@ struct Service {
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        // Requests for credentials carry none.
+        // Requests for credentials carry no `Seen`.
         let seen = request.extensions().get::<Seen>().cloned();
         if let Some(value) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
@@ -229,7 +232,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// What was behind an error in the end: the outer ones repeat URLs.
+/// Innermost cause of an error: the outer ones repeat URLs.
 pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

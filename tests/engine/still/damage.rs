@@ -1,6 +1,5 @@
-//! In: files that were cut off, changed, or made to cost too much.
-//! Out: proof that each ends in a picture or an error that names it, and in the same one every time.
-//! Never: lets a panic or a hang pass.
+//! Tests image files that are truncated, changed, or made expensive to decode: each ends in an image or in an
+//! error that names the file, always the same one, without a panic or a hang.
 
 use super::*;
 
@@ -8,14 +7,14 @@ use super::*;
 fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
     let mut kept = StillDecoder::new();
     for File { name, bytes } in small_files() {
-        // Up to the last byte without which something is missing: the end marker, or the end of a PNG's last IDAT.
+        // Cuts up to the last byte that is needed: the end marker, or the end of a PNG's last IDAT.
         let end = if bytes.starts_with(&[0xff, 0xd8]) {
             bytes.windows(2).rposition(|two| two == [0xff, 0xd9]).unwrap() + 1
         } else {
             let idat = bytes.windows(4).rposition(|four| four == b"IDAT").unwrap();
             idat + 7 + u32::from_be_bytes(bytes[idat - 4..idat].try_into().unwrap()) as usize
         };
-        // Every 97th byte; of long files some hundred.
+        // Cuts at every 97th byte; in long files at a few hundred positions.
         for cut in (0..end).step_by(97 * (end / 20_000).max(1)).chain([end - 1, end]) {
             let file = File::new(&name, bytes[..cut].to_vec());
             let begun = Instant::now();
@@ -29,7 +28,7 @@ fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
     }
 }
 
-/// SplitMix64: a sequence that never changes.
+/// SplitMix64, a pseudorandom generator with a fixed sequence.
 struct Sequence(u64);
 
 impl Sequence {
@@ -49,7 +48,7 @@ fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
     for File { name, bytes } in small_files() {
         for round in 0..150 {
             let mut file = File::new(&name, bytes.clone());
-            // Half of the damage goes where numbers size things.
+            // Half of the damage hits the headers, where numbers determine sizes.
             let reach = if round % 2 == 0 { bytes.len().min(700) } else { bytes.len() };
             for _ in 0..1 + sequence.below(6) {
                 let at = sequence.below(reach);
@@ -78,7 +77,7 @@ fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
 fn a_harmless_complaint_does_not_hide_damage_that_follows() {
     let mut file = File::of(&named("images/odd/grey_128x128.jpg"));
     let want = file.outcome(&mut StillDecoder::new(), EXACT);
-    // Bytes behind the first segment that belong to none: libjpeg warns, and goes on.
+    // Bytes after the first segment that belong to no segment: libjpeg warns, and continues.
     let at = 4 + usize::from(file.bytes[5]);
     file.bytes.splice(at..at, [1, 2, 3]);
     assert_eq!(file.outcome(&mut StillDecoder::new(), EXACT), want);
@@ -96,7 +95,7 @@ fn what_would_cost_too_much_is_refused_before_it_does() {
     let limits = |picture_samples| Limits { picture_samples, ..Limits::default() };
     assert!(header(&source, &limits(samples)).is_ok());
     assert!(matches!(header(&source, &limits(samples - 1)), Err(Error::Limit { .. })));
-    // A scan that comes two hundred times, each as cheap to store as it likes and a whole pass to decode.
+    // A scan repeated two hundred times: each repetition adds few bytes, and a whole pass of decoding.
     let scans: Vec<usize> = (0..file.bytes.len() - 1)
         .filter(|at| file.bytes[*at] == 0xff && file.bytes[at + 1] == 0xda)
         .collect();
@@ -106,7 +105,7 @@ fn what_would_cost_too_much_is_refused_before_it_does() {
     }
     let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
     assert!(outcome.contains("number of scans is 101"), "{outcome}");
-    // A PNG that says it is 65535 x 65535.
+    // A PNG whose header states 65535 x 65535 pixels.
     let (mut bytes, _) = pngs::encoded(png::ColorType::Grayscale, png::BitDepth::One, 8, 8);
     bytes[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
     let error = File::new("bomb.png", bytes).header().unwrap_err();

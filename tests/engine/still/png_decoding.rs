@@ -1,4 +1,4 @@
-//! PNG files of every kind, made here, and damaged ones.
+//! Tests PNG files of every kind, made here, and damaged ones.
 
 use super::*;
 
@@ -9,24 +9,24 @@ const SHORT_PALETTE: [u8; 18] = [0, 0, 0, 6, 80, 76, 84, 69, 1, 2, 3, 4, 5, 6, 1
 fn pngs_of_every_kind_give_their_values() {
     let mut decoder = StillDecoder::new();
     let mut kinds = 0;
-    for (colours, bits) in pngs::combinations() {
+    for (colors, bits) in pngs::combinations() {
         for (width, height) in [(1, 1), (3, 2), (7, 9), (8, 8), (33, 17)] {
-            let plain = pngs::encoded(colours, bits, width, height);
-            let interlaced = pngs::interlaced(colours, bits, width, height, &[]);
+            let plain = pngs::encoded(colors, bits, width, height);
+            let interlaced = pngs::interlaced(colors, bits, width, height, &[]);
             for ((bytes, values), coding) in
                 [(plain, Coding::Deflate), (interlaced, Coding::DeflateInterlaced)]
             {
-                // A decoder's memory is never clean: here every bit of it is set.
+                // A decoder's memory contains the previous image; here all its bits are set.
                 File::new("white.png", pngs::white(width, height)).decode(&mut decoder, EXACT).unwrap();
                 let file = File::new("made.png", bytes);
                 assert_eq!(file.header().unwrap().coding, coding);
                 let view =
-                    file.decode(&mut decoder, EXACT).unwrap_or_else(|e| panic!("{colours:?} {bits:?}: {e}"));
+                    file.decode(&mut decoder, EXACT).unwrap_or_else(|e| panic!("{colors:?} {bits:?}: {e}"));
                 assert_eq!((view.width, view.height), (width, height));
                 assert_eq!(view.depth_bits, if bits == png::BitDepth::Sixteen { 16 } else { 8 });
                 let samples = samples(&view);
-                let want = wanted(colours, bits, &values);
-                assert!(samples == want, "{colours:?} {bits:?} {width}x{height} {coding:?}");
+                let want = wanted(colors, bits, &values);
+                assert!(samples == want, "{colors:?} {bits:?} {width}x{height} {coding:?}");
                 painted(&view, (width, height), 1, (width, height));
                 kinds += 1;
             }
@@ -35,23 +35,24 @@ fn pngs_of_every_kind_give_their_values() {
     assert_eq!(kinds, 15 * 5 * 2);
 }
 
-/// What `samples` must give for these values: without alpha, 16 bits as planes of little-endian words.
-fn wanted(colours: png::ColorType, bits: png::BitDepth, values: &[u16]) -> Vec<u8> {
+/// Returns the samples that decoding must return for these values: without alpha, 16 bits as planes of
+/// little-endian words.
+fn wanted(colors: png::ColorType, bits: png::BitDepth, values: &[u16]) -> Vec<u8> {
     use png::{BitDepth, ColorType};
-    let pixels = values.chunks(colours.samples());
-    if colours == ColorType::Indexed {
+    let pixels = values.chunks(colors.samples());
+    if colors == ColorType::Indexed {
         let palette = pngs::palette(1 << bits as usize);
         return values.iter().flat_map(|index| palette[usize::from(*index)]).collect();
     }
-    let colour = match colours {
+    let color = match colors {
         ColorType::Grayscale | ColorType::GrayscaleAlpha => 1,
         _ => 3,
     };
     match bits {
         BitDepth::Sixteen => {
-            (0..colour).flat_map(|c| pixels.clone().flat_map(move |pixel| pixel[c].to_le_bytes())).collect()
+            (0..color).flat_map(|c| pixels.clone().flat_map(move |pixel| pixel[c].to_le_bytes())).collect()
         }
-        BitDepth::Eight => pixels.flat_map(|pixel| pixel[..colour].iter().map(|v| *v as u8)).collect(),
+        BitDepth::Eight => pixels.flat_map(|pixel| pixel[..color].iter().map(|v| *v as u8)).collect(),
         _ => values.iter().map(|v| (u32::from(*v) * 255 / ((1 << bits as u32) - 1)) as u8).collect(),
     }
 }
@@ -64,18 +65,18 @@ fn a_png_may_say_how_it_is_turned_and_damage_in_it_is_an_error() {
         File::new("made.png", pngs::interlaced(ColorType::Rgb, BitDepth::Eight, 9, 5, chunks).0)
     };
     assert_eq!(made(&[(b"eXIf", exif)]).header().unwrap().turn, turn_of(5));
-    assert_eq!(made(&[(b"tEXt", exif)]).header().unwrap().turn, Turn::default());
+    assert_eq!(made(&[(b"tEXt", exif)]).header().unwrap().turn, DisplayOrientation::default());
     let mut file = made(&[]);
     let at = file.bytes.windows(4).position(|four| four == b"IDAT").unwrap() + 20;
     file.bytes[at] ^= 1;
     let error = file.outcome(&mut StillDecoder::new(), EXACT);
     assert!(error.contains("PNG decoder says") && error.contains("skip or replace the file"), "{error}");
-    // Apple's variant has a chunk before the first.
+    // Apple's variant has a CgBI chunk before IHDR.
     let mut apple = made(&[]).bytes;
     apple.splice(8..8, *b"\0\0\0\x04CgBI\x50\0\x20\x02\x2b\xd5\xb3\x7f");
     let error = File::new("apple.png", apple).header().unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // A pixel beyond the palette.
+    // A pixel whose index exceeds the palette.
     let (mut bytes, _) = pngs::encoded(ColorType::Indexed, BitDepth::Four, 9, 9);
     let at = bytes.windows(4).position(|four| four == b"PLTE").unwrap();
     let crc = at + 4 + 48;

@@ -1,10 +1,9 @@
-//! In: a colour type, a bit depth, a size.
-//! Out: a PNG of it, row by row by the `png` crate or interlaced by plain code, and the values that it holds.
-//! Never: a picture that two ways of reading it wrong would show alike: every value differs from its neighbours.
+//! Makes PNGs of a given color type, bit depth and size, by the `png` crate or interlaced by plain code.
+//! Returns their values too. Neighboring values differ, so that a wrong order of samples changes the image.
 
 use png::{BitDepth, ColorType};
 
-/// Every combination that there is.
+/// Returns every combination of color type and bit depth that PNG allows.
 pub fn combinations() -> Vec<(ColorType, BitDepth)> {
     use BitDepth::*;
     use ColorType::*;
@@ -15,20 +14,20 @@ pub fn combinations() -> Vec<(ColorType, BitDepth)> {
     all
 }
 
-/// Palette of `n` entries.
+/// Returns a palette of `n` entries.
 pub fn palette(n: usize) -> Vec<[u8; 3]> {
     (0..n).map(|i| [(i * 37) as u8, (255 - i * 11 % 256) as u8, (i * i) as u8]).collect()
 }
 
-/// Values of all channels, pixel by pixel.
-pub fn values(colours: ColorType, bits: BitDepth, width: u32, height: u32) -> Vec<u16> {
+/// Returns the values of all channels, pixel by pixel.
+pub fn values(colors: ColorType, bits: BitDepth, width: u32, height: u32) -> Vec<u16> {
     let most = (1u32 << bits as u32) - 1;
-    (0..width * height * colours.samples() as u32)
+    (0..width * height * colors.samples() as u32)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 11 & most) as u16)
         .collect()
 }
 
-/// Values packed as PNG does: rows begin on whole bytes.
+/// Packs values as PNG does: each row begins on a byte boundary.
 fn packed(values: &[u16], bits: BitDepth, row: usize) -> Vec<Vec<u8>> {
     let bits = bits as usize;
     values
@@ -49,26 +48,26 @@ fn packed(values: &[u16], bits: BitDepth, row: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A PNG by the `png` crate, and its values.
-pub fn encoded(colours: ColorType, bits: BitDepth, width: u32, height: u32) -> (Vec<u8>, Vec<u16>) {
-    let values = values(colours, bits, width, height);
+/// Returns a PNG made by the `png` crate, and its values.
+pub fn encoded(colors: ColorType, bits: BitDepth, width: u32, height: u32) -> (Vec<u8>, Vec<u16>) {
+    let values = values(colors, bits, width, height);
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
-    encoder.set_color(colours);
+    encoder.set_color(colors);
     encoder.set_depth(bits);
     encoder.set_filter(png::Filter::Adaptive);
-    if colours == ColorType::Indexed {
+    if colors == ColorType::Indexed {
         encoder.set_palette(palette(1 << bits as usize).concat());
         encoder.set_trns(vec![0, 128]);
     }
     let mut writer = encoder.write_header().unwrap();
-    let row = width as usize * colours.samples();
+    let row = width as usize * colors.samples();
     writer.write_image_data(&packed(&values, bits, row).concat()).unwrap();
     writer.finish().unwrap();
     (file, values)
 }
 
-/// A picture of nothing but set bits.
+/// Returns a PNG in which all bits of all samples are set.
 pub fn white(width: u32, height: u32) -> Vec<u8> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -80,17 +79,17 @@ pub fn white(width: u32, height: u32) -> Vec<u8> {
     file
 }
 
-/// As [`encoded`], interlaced, with more chunks before the picture.
+/// Like [`encoded`], but interlaced, with additional chunks before the image data.
 pub fn interlaced(
-    colours: ColorType,
+    colors: ColorType,
     bits: BitDepth,
     width: u32,
     height: u32,
     chunks: &[(&[u8; 4], &[u8])],
 ) -> (Vec<u8>, Vec<u16>) {
-    let values = values(colours, bits, width, height);
-    let channels = colours.samples();
-    // Adam7: first column, first row, and their distances, of each pass.
+    let values = values(colors, bits, width, height);
+    let channels = colors.samples();
+    // Adam7: first column, first row, column step and row step of each pass.
     let passes =
         [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)];
     let mut rows = Vec::new();
@@ -110,11 +109,11 @@ pub fn interlaced(
         }
     }
     let mut ihdr = [width.to_be_bytes(), height.to_be_bytes()].concat();
-    ihdr.extend([bits as u8, colours as u8, 0, 0, 1]);
+    ihdr.extend([bits as u8, colors as u8, 0, 0, 1]);
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     chunk(&mut file, b"IHDR", &ihdr);
     chunks.iter().for_each(|(name, content)| chunk(&mut file, name, content));
-    if colours == ColorType::Indexed {
+    if colors == ColorType::Indexed {
         chunk(&mut file, b"PLTE", &palette(1 << bits as usize).concat());
     }
     chunk(&mut file, b"IDAT", &stored(&rows));
@@ -136,7 +135,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, step)
 }
 
-/// zlib's format without compression.
+/// Returns a zlib stream of uncompressed blocks.
 fn stored(bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0x78, 0x01];
     let mut blocks = bytes.chunks(65535).peekable();

@@ -1,12 +1,12 @@
-//! In: the images, and the rows of them that a pass reads.
-//! Out: proof that decoding those alone makes the same pixels, turned or not, at every size, and that a cut file stays an error.
-//! Never: trusts rows that were not asked for: they hold what an earlier picture left.
+//! Tests that decoding only the rows that a pixel pass reads gives the same pixels, in any orientation and at
+//! every size. Rows that were not requested contain data of an earlier image; a truncated file is still an
+//! error.
 
 use framespool_kernels::{Filter, Interpolation, Orientation, Place, Warp};
 
 use super::*;
 
-/// Parts of a picture of this size as stored, each wanted as a training step would want it.
+/// Returns crops of an image of this stored size, like those of training transforms.
 fn parts((width, height): (u32, u32)) -> Vec<Geometry> {
     let upright = Orientation { mirror: false, quarter_turns_cw: 0 };
     let part = |x: u32, y: u32, w: u32, h: u32, to: (u32, u32)| Geometry {
@@ -25,9 +25,9 @@ fn parts((width, height): (u32, u32)) -> Vec<Geometry> {
         Geometry { filter: Filter::Nearest, ..part(0, h / 2, w, h / 3, (9, 9)) },
         Geometry { filter: Filter::Bilinear, ..part(w / 5, h / 5, w / 2, h / 2, (60, 50)) },
         Geometry { flip_vertical: true, flip_horizontal: true, ..part(0, 0, w / 2, h / 2, (14, 15)) },
-        // The middle of the resized picture, as an evaluation takes it.
+        // A center crop of the resized image, as for evaluation.
         Geometry { window: Rect { x: 8, y: 9, width: 24, height: 20 }, ..part(0, 0, w, h, (40, 40)) },
-        // As it is, one row and one column in.
+        // Without resizing, offset by one row and one column.
         part(1.min(w - 1), 1.min(h - 1), w / 2, h / 2, ((w / 2).max(1), (h / 2).max(1))),
     ];
     let slant = Warp {
@@ -37,7 +37,7 @@ fn parts((width, height): (u32, u32)) -> Vec<Geometry> {
         interpolation: Interpolation::Bilinear,
     };
     all.push(Geometry { place: Place::Warp(slant), ..part(0, h / 4, w, h / 4, (24, 24)) });
-    // Turned: the crop is of the turned picture.
+    // Other orientations: the crop is in coordinates of the oriented image.
     for (mirror, quarter_turns_cw) in [(true, 0), (false, 1), (true, 1), (false, 2), (false, 3)] {
         let (w, h) = if quarter_turns_cw % 2 == 1 { (h, w) } else { (w, h) };
         let orientation = Orientation { mirror, quarter_turns_cw };
@@ -56,7 +56,8 @@ fn run(pass: &mut PixelPass, view: &FrameView<'_>) -> Vec<u8> {
 #[test]
 fn rows_that_a_pass_does_not_read_change_nothing() {
     let entries = sound();
-    // What the decoder's memory holds where it decodes nothing: alternately the one and the other.
+    // Two decoders whose memory contains data of other images in the rows that are not decoded, used
+    // alternately.
     let mut soiled = [StillDecoder::new(), StillDecoder::new()];
     let mut passes = 0;
     let mut spared = 0;
@@ -68,7 +69,7 @@ fn rows_that_a_pass_does_not_read_change_nothing() {
             let (width, height) = header.shrunk(shrink);
             let mut fresh = StillDecoder::new();
             let whole = file.decode(&mut fresh, ask).unwrap();
-            // All parts of the whole picture, and some of the smaller ones.
+            // All crops of the whole image, and some of the shrunk ones.
             let step = if shrink == Shrink::Whole { 1 } else { 4 };
             for (m, geometry) in parts((width, height)).into_iter().enumerate().skip(n % step).step_by(step) {
                 let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).expect("a plain pass");
@@ -115,7 +116,7 @@ fn a_cut_file_is_an_error_and_damage_below_the_rows_is_not_looked_for() {
             let outcome = cut_off.outcome(&mut decoder, top);
             assert!(outcome.contains(&file.name), "{} cut to {cut} of {end} bytes: decoded", file.name);
         }
-        // The end marker is found however much stands behind it, as libjpeg finds it.
+        // The end marker is found regardless of how many bytes follow it, as libjpeg finds it.
         let mut longer = file.bytes[..end + 2].to_vec();
         longer.extend([0xff; 100]);
         assert!(File::new(&file.name, longer).decode(&mut decoder, top).is_ok(), "{}", file.name);

@@ -12,7 +12,7 @@ use cap::Cap;
 
 use crate::Target;
 
-/// Counts what Rust asks for, and refuses what is beyond the bound of the target: then the process ends.
+/// DecodeStats what Rust asks for, and refuses what is beyond the bound of the target: then the process ends.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 

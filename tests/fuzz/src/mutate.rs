@@ -2,7 +2,7 @@
 //! Out: the input with a few changes of the kinds that files suffer and that people make on purpose.
 //! Never: the same changes for another number, or others for the same.
 
-use framespool::order::rng::Rng;
+use framespool::batch_sampler::rng::Rng;
 
 /// Numbers at which sizes and counts turn.
 const EDGES: [u64; 14] = [
@@ -101,13 +101,13 @@ fn put_number(input: &mut [u8], at: usize, number: u64, rng: &mut Rng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framespool::order::rng::Key;
+    use framespool::batch_sampler::rng::Key;
 
     #[test]
     fn changes_are_a_function_of_their_number() {
         let made = |clip| {
             let mut input = vec![7; 100];
-            let mut rng = Key { seed: 1, epoch: 0, clip, visit: 0 }.rng(0);
+            let mut rng = Key { seed: 1, epoch: 0, clip, occurrence: 0 }.rng(0);
             mutate(&mut input, &[vec![1, 2, 3]], 1000, &mut rng);
             input
         };

@@ -18,7 +18,7 @@ from framespool import gpu
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "benches" / "gpu"
 BUNDLER = ROOT / "scripts" / "gpu_bundle.sh"
-MOST_BYTES = 60_000_000
+MAX_BYTES = 60_000_000
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def bundled(folder: Path, wheel_bytes: int, corpus: Path | None) -> tuple[Path, 
         env=os.environ | {"FRAMESPOOL_CORPUS": str(corpus or "")},
     )
     assert made.returncode == 0, made.stderr
-    assert tar.stat().st_size <= MOST_BYTES
+    assert tar.stat().st_size <= MAX_BYTES
     subprocess.run(["tar", "-xf", str(tar), "-C", str(folder)], check=True)
     return folder / "framespool-gpu", made.stderr
 
@@ -155,7 +155,7 @@ def test_a_bundle_takes_the_clips_of_the_corpus_for_which_there_is_room(
     os.truncate(corpus / first, 9_000_000)
     (corpus / "manifest.json").write_text(json.dumps({"files": [{"path": name} for name in (first, *others)]}))
     taken = sum(file.stat().st_size for file in media.resolve().rglob("*") if file.is_file())
-    bundle, said = bundled(tmp_path, MOST_BYTES - taken - 8_000_000, corpus)
+    bundle, said = bundled(tmp_path, MAX_BYTES - taken - 8_000_000, corpus)
     assert [line for line in said.splitlines() if "left out" in line] == [
         f"gpu-bundle: left out, no room: corpus/{first}"
     ]

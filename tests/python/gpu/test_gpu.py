@@ -45,13 +45,17 @@ def test_frames_of_a_video_are_the_same(path, decoder):
 
 def test_batches_are_the_same_wherever_they_land_and_whoever_decodes(short_clips):
     expected = batches(loader(short_clips))
-    for more in [{"device": "cuda"}, {"device": "cuda:0", "decoder": "nvdec", "nvdec_lanes": 2}, {"decoder": "nvdec"}]:
+    for more in [
+        {"device": "cuda"},
+        {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": 2},
+        {"decoder": "nvdec"},
+    ]:
         made = loader(short_clips, **more)
         got = batches(made)
         assert [g[:2] for g in got] == [e[:2] for e in expected], more
         assert {g[2] for g in got} == {"cuda:0" if "device" in more else "cpu"}
         stats = made.stats()
-        assert stats["nvdec_lanes"] > 0 and stats["pictures_decoded_by_gpu"] > 0 and not stats["left_to_cpu"]
+        assert stats["nvdec_threads"] > 0 and stats["pictures_decoded_by_gpu"] > 0 and not stats["cpu_fallbacks"]
 
 
 def test_what_nvdec_does_not_decode_exactly_is_left_to_the_cpu_and_told(videos):
@@ -62,7 +66,7 @@ def test_what_nvdec_does_not_decode_exactly_is_left_to_the_cpu_and_told(videos):
     expected = batches(fsp.ClipLoader(files, rule, batch_size=2, transforms=size, num_threads=1))
     made = fsp.ClipLoader(files, rule, batch_size=2, transforms=size, device="cuda:0", decoder="nvdec")
     assert [b[:2] for b in batches(made)] == [e[:2] for e in expected]
-    assert any("to the bit" in reason for reason in made.stats()["left_to_cpu"])
+    assert any("to the bit" in reason for reason in made.stats()["cpu_fallbacks"])
 
 
 def test_a_tensor_on_a_gpu_is_handed_over_by_the_rules(path):
@@ -189,7 +193,7 @@ else:
     rule = fsp.sampling.uniform(sequence_length=4)
     loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device="cuda:0", decoder={decoder!r})
     assert [b.frames.device for b in loader] == ["cuda:0"]
-    print("frames", *loader.stats()["left_to_cpu"])
+    print("frames", *loader.stats()["cpu_fallbacks"])
 """
     more = {"LD_LIBRARY_PATH": str(tmp_path)}
     done = subprocess.run(

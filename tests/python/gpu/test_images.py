@@ -54,7 +54,7 @@ def test_nvjpegs_batches_are_near_the_cpus_and_always_the_same(photos):
     made = nvjpeg(photos, num_threads=2)
     got, same = epoch(made)
     stats = made.stats()
-    assert same == ids and stats["pictures_decoded_by_gpu"] == len(photos) and not stats["left_to_cpu"]
+    assert same == ids and stats["pictures_decoded_by_gpu"] == len(photos) and not stats["cpu_fallbacks"]
     difference = np.abs(got.astype(int) - expected)
     assert difference.mean() < 0.6 and difference.max() <= 24
     for threads in (1, 3):
@@ -71,7 +71,7 @@ def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(pictures, photos):
     got, _ = epoch(made)
     expected, _ = epoch(loader(files, transforms=size, shuffle=False))
     assert np.abs(got.astype(int) - expected).mean() < 1
-    left = made.stats()["left_to_cpu"]
+    left = made.stats()["cpu_fallbacks"]
     assert left and made.stats()["pictures_decoded_by_gpu"] >= 1
     assert sum(left.values()) + made.stats()["pictures_decoded_by_gpu"] == len(files)
     # With pixels asked for to the byte the CPU decodes, without a word.

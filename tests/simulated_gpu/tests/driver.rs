@@ -298,18 +298,18 @@ fn control_reset_counts() {
 fn every_seed_keeps_the_order_that_events_give() {
     let _alone = alone("");
     context();
-    let lanes: Vec<usize> = (0..4).map(|_| stream()).collect();
+    let workers: Vec<usize> = (0..4).map(|_| stream()).collect();
     for seed in 0..60u64 {
         common::control::<extern "C" fn(u64)>("simulated_gpu_set_seed")(seed);
         let a = allocate(400);
         let e = event();
         for step in 0..40usize {
-            let (mine, next) = (lanes[step % 4], lanes[(step + 1) % 4]);
+            let (mine, next) = (workers[step % 4], workers[(step + 1) % 4]);
             fill(a + step * 10, step as u8, 400 - step * 10, mine);
             record(e, mine);
             wait(next, e);
         }
-        let got = download(a, 400, lanes[0]);
+        let got = download(a, 400, workers[0]);
         assert!(
             got.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at / 10),
             "seed {seed}: {got:?}"

@@ -1,6 +1,6 @@
-//! In: small tables that the crate writes, and such whose pages say of themselves what is not so.
-//! Out: values, or errors before room is made for what is not there.
-//! Never: needs another writer; tests/python/test_tables.py reads what pyarrow wrote.
+//! Small tables are written by the crate, then their page headers are changed to false claims.
+//! Reading must fail before memory is allocated for them. tests/python/test_tables.py reads what pyarrow
+//! wrote.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ enum Cells<'a> {
     Bytes(Vec<&'a [u8]>),
     Integers(Vec<i64>),
     Numbers(Vec<f64>),
-    /// In one row all of them.
+    /// All of them in one row.
     OneList(Vec<&'a [u8]>),
 }
 
@@ -70,7 +70,7 @@ fn list(files: &[PathBuf], source: &str) -> Result<(Packed, Vec<String>)> {
     parquet(files, &how(source), OnError::Raise, 1, &|| Ok(()))
 }
 
-/// What lists a table with these bytes, and what opens its first cell, say.
+/// The errors of listing a table with these bytes, and of opening its first cell.
 fn reason(bytes: &[u8], source: &str) -> String {
     let root = TempFolder::new();
     let path = root.write("a.parquet", bytes);
@@ -87,7 +87,7 @@ fn cell(path: &Path, column: &str, row: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes with some of them, which must be there, written over.
+/// The bytes with one sequence, which must occur, overwritten by another.
 fn patched(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
     [&bytes[..at], to, &bytes[at + from.len()..]].concat()
@@ -126,14 +126,14 @@ fn all_encodings_and_compressions_are_read() {
 #[test]
 fn a_page_of_lengths_has_no_more_of_them_than_values() {
     let cells = [Cells::Bytes(vec![b"ab"; 300])];
-    // 300 lengths in blocks of 128 and four parts, the first of them 2: and as many as a number of five bytes says.
+    // 300 lengths in blocks of 128 with four miniblocks, the first one 2; below, the count becomes 16383.
     let head = [0x80, 1, 4, 0xac, 2, 4];
     for encoding in [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY] {
         for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
             let sound = table(schema, plain().set_encoding(encoding), &cells);
             assert_eq!(reason(&sound, source), "");
             let at = match encoding {
-                Encoding::DELTA_BYTE_ARRAY => [0x80, 1, 4, 0xac, 2, 0], // nothing before the first one
+                Encoding::DELTA_BYTE_ARRAY => [0x80, 1, 4, 0xac, 2, 0], // no prefix for the first one
                 _ => head,
             };
             let lie = patched(&sound, &at[..5], &[0x80, 1, 4, 0xff, 0x7f]);
@@ -154,11 +154,12 @@ fn a_dictionary_has_no_more_values_than_bytes() {
     for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
         let sound = table(schema, WriterProperties::builder(), &cells);
         assert_eq!(reason(&sound, source), "");
-        // The head's last field, 7, is a struct: two values, plain, not sorted; here it says 60.
+        // The last field of the header, 7, is a struct: two values, plain, not sorted; here the count becomes
+        // 60.
         let lie = patched(&sound, &[0x4c, 0x15, 4], &[0x4c, 0x15, 120]);
         let text = reason(&lie, source);
         assert!(text.contains("a dictionary of 60 values in 15 bytes"), "{text}");
-        // As few as there are bytes, but each has four of them for its length.
+        // The count does not exceed the number of bytes, but each value takes four for its length.
         let text = reason(&patched(&sound, &[0x4c, 0x15, 4], &[0x4c, 0x15, 8]), source);
         assert!(text.contains("a page with a dictionary of 4 values in 15 bytes"), "{text}");
     }
@@ -199,7 +200,7 @@ fn gzip_is_undone_up_to_a_bound() {
 
 #[test]
 fn gzip_gives_no_more_than_the_head_says() {
-    // The head of the first page: its kind, and 50 values of 4 + 2 bytes, which make 300.
+    // The header of the first page: its type, and 50 values of 4 + 2 bytes, which make 300.
     let cells = [Cells::Bytes(vec![b"ab"; 50])];
     for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
         let sound = table(schema, plain().set_compression(Compression::GZIP(Default::default())), &cells);

@@ -8,7 +8,7 @@ What differs:
   :meth:`~VideoReader.seek` to anything but a key frame, ``next()`` and ``reader[i]`` can give frames of other numbers;
   in MPEG-TS files it never gives the frames before the second key frame; open GOPs shift its key frames; files with
   edit lists have frames that are never shown; times in AVI files with B-frames are minus some billion years.
-- Pixels: framespool converts colours by the exact formula with the stream's own matrix and range, where decord has
+- Pixels: framespool converts colors by the exact formula with the stream's own matrix and range, where decord has
   swscale's tables and defaults. ``width`` and ``height`` resize as torchvision does, bilinear with antialiasing, where
   decord has swscale's filter. Pictures that the file mirrors are mirrored.
 - ``get_frame_timestamp``: a frame stays until the next one appears, for variable frame rates too. As in decord the

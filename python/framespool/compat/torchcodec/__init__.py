@@ -8,7 +8,7 @@ What differs:
 - Frame *i* is the *i*-th shown, in any order of asking. torchcodec gives the frame before it, or the same one over and
   over, for random access in AVI files with B-frames, some WMV and VP9 files, and MPEG-TS files, whose frames before the
   second key frame it never gives.
-- Pixels: framespool converts colours by the exact formula with the stream's own matrix and range; values differ by a
+- Pixels: framespool converts colors by the exact formula with the stream's own matrix and range; values differ by a
   few levels. ``Resize`` is antialiased in both.
 - Durations: frame *i* stays until frame *i* + 1 appears, for variable frame rates too. The ``rotation`` of a mirrored
   video may have the other sign: framespool mirrors first, then turns.

@@ -173,7 +173,7 @@ class VideoDecoder:
                 video.frames([self._places[0]])
             except Error as reason:
                 raise RuntimeError(str(reason)) from reason
-            reason_of_gpu = video._video.left_to_cpu()
+            reason_of_gpu = video._video.cpu_fallback()
             status.status_known, status._is_fallback = True, reason_of_gpu is not None
             status._reason = reason_of_gpu or ""
         return status

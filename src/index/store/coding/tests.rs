@@ -1,6 +1,4 @@
-//! In: made-up indices and damaged bytes. Out: proof that an index comes back as it was, or not at all.
-//! Real ones are tried in tests/engine/index_store.rs, over the test media.
-//! Never: touches a file.
+//! Tests with generated indices and damaged bytes; tests/engine/index_store.rs covers indices of real files.
 
 use proptest::prelude::*;
 
@@ -31,11 +29,11 @@ prop_compose! {
 
 prop_compose! {
     fn any_stream()(
-        numbers: [u32; 4], extradata: Vec<u8>, bits: i32, reorder: Option<u8>, colour: [u8; 3], full_range: Option<bool>,
+        numbers: [u32; 4], extradata: Vec<u8>, bits: i32, reorder: Option<u8>, color: [u8; 3], full_range: Option<bool>,
         mirror: bool, quarter_turns_cw in 0..4u8, base in (1u32.., 1u32..),
         sample_aspect: Option<(u32, u32)>, frame_rate: Option<(u32, u32)>
     ) -> StreamInfo {
-        let [primaries, transfer, matrix] = colour;
+        let [primaries, transfer, matrix] = color;
         let codec = Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
         let params = CodecParams {
             codec,
@@ -44,11 +42,11 @@ prop_compose! {
             width: numbers[1] % 16_384,
             height: numbers[2] % 16_384,
             bits_per_coded_sample: bits,
-            colour: ColourTags { primaries, transfer, matrix, full_range },
+            color: ColorTags { primaries, transfer, matrix, full_range },
             reorder: reorder.map(|depth| depth % 17),
         };
         let time_base = TimeBase::new(base.0, base.1).unwrap();
-        let turn = Turn { mirror, quarter_turns_cw };
+        let turn = DisplayOrientation { mirror, quarter_turns_cw };
         StreamInfo { stream: numbers[3], params, time_base, turn, sample_aspect, frame_rate }
     }
 }

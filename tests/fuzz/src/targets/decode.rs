@@ -2,11 +2,11 @@
 //! Out: frames, the same each time and for each way to ask; or errors.
 //! Never: judges a frame of a damaged file by what it shows.
 
-use framespool::order::rng::Key;
-use framespool::pixels::transform::{Size, Target as Aim, Transform};
-use framespool::pixels::{Dtype, Filter, Layout, Recipe};
+use framespool::batch_sampler::rng::Key;
+use framespool::transforms::transform::{Size, Target as Aim, Transform};
+use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool::video::{GrowingCanvas, Video, Workbench};
+use framespool::video::{ClipDecoder, LazyClipOutput, Video};
 
 use super::index::indexed;
 use super::{sound, Target, MIB, USUAL};
@@ -24,7 +24,7 @@ pub const DECODE: Target = Target {
     ..USUAL
 };
 
-const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, visit: 0 };
+const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
 /// Frames that are asked for at most.
 const SOME: u32 = 12;
 
@@ -47,11 +47,11 @@ fn run(input: &[u8]) {
 fn made(video: &Video, frames: &[DisplayIndex]) -> Option<Vec<u8>> {
     let aim = Aim::Exact(Size { height: 16, width: 16 });
     let resize = Transform::Resize { target: aim, filter: Filter::Triangle };
-    let recipe = Recipe::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a plain recipe");
-    let mut canvas = GrowingCanvas::default();
-    let mut bench = Workbench::new(recipe);
+    let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a plain recipe");
+    let mut canvas = LazyClipOutput::default();
+    let mut bench = ClipDecoder::new(pipeline);
     sound(bench.make(&mut video.reader(), frames, KEY, &mut canvas, &|| Ok(()))).ok()?;
-    let (slab, shape) = canvas.into_clip().expect("no GPU is asked").expect("something was painted");
+    let (buffer, shape) = canvas.into_clip().expect("no GPU is asked").expect("something was painted");
     assert_eq!(shape.frames, frames.len());
-    Some(slab.bytes().expect("memory of the host")[..shape.bytes().expect("small")].to_vec())
+    Some(buffer.bytes().expect("memory of the host")[..shape.bytes().expect("small")].to_vec())
 }

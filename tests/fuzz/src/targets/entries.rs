@@ -2,9 +2,9 @@
 //! Out: no table, or one of which every entry can be asked for, and that is sent on as it came.
 //! Never: opens what an entry names.
 
-use framespool::sampling::footage::Extent;
+use framespool::clip_sampler::video_timing::Extent;
+use framespool::loader::entries::{Entries, EntriesBuilder, Flat, Item};
 use framespool::source::{Member, Place};
-use framespool::spool::entries::{Entries, EntriesBuilder, Flat, Item};
 
 use super::{Target, USUAL};
 use crate::seeds::Seeds;

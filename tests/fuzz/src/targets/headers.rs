@@ -8,7 +8,7 @@ use framespool::index::links::Links;
 use framespool::index::look::Looker;
 use framespool::index::roles::Roles;
 use framespool::index::VideoIndex;
-use framespool::media::{Codec, CodecKind, CodecParams, ColourTags, StreamInfo, Turn};
+use framespool::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo};
 use framespool::units::TimeBase;
 
 use super::index::indices;
@@ -78,7 +78,7 @@ fn taken_apart(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
         width: 16,
         height: 16,
         bits_per_coded_sample: if options & 1 == 1 { 8 } else { 24 },
-        colour: ColourTags::default(),
+        color: ColorTags::default(),
         reorder: (options & 2 == 2).then_some(reorder),
     };
     (params, pieces)
@@ -128,7 +128,7 @@ fn nothing_but(params: CodecParams) -> VideoIndex {
             stream: 0,
             params,
             time_base: TimeBase::new(1, 25).expect("not zero"),
-            turn: Turn::default(),
+            turn: DisplayOrientation::default(),
             sample_aspect: None,
             frame_rate: None,
         },

@@ -66,7 +66,7 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("fuzzed", input.to_vec()));
     // A file of this length has no more packets than bytes, and is not read over and over.
     let steps = Cell::new(0);
-    let watch = || {
+    let interrupt = || {
         steps.set(steps.get() + 1);
         if steps.get() > 2_000_000 {
             Err(Error::Interrupted)
@@ -74,9 +74,9 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
             Ok(())
         }
     };
-    let index = sound(build(&source, &limits(), &watch)).ok()?;
+    let index = sound(build(&source, &limits(), &interrupt)).ok()?;
     check(&index);
-    let again = build(&source, &limits(), &watch);
+    let again = build(&source, &limits(), &interrupt);
     assert_eq!(
         again.as_ref().ok(),
         Some(&index),
@@ -122,7 +122,7 @@ pub fn check(index: &VideoIndex) {
             );
         }
     }
-    let runs = plan::runs(index, &some);
+    let runs = plan::plan_decode_ranges(index, &some);
     assert!(runs.is_sorted_by_key(|run| run.start));
     assert!(runs.iter().all(|run| run.wanted.iter().all(|at| (run.start..=run.end).contains(at))));
     let wanted: usize = runs.iter().map(|run| run.wanted.len()).sum();

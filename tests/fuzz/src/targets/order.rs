@@ -2,7 +2,7 @@
 //! Out: batches that hold what their lengths say, every clip once over all ranks; or a refusal.
 //! Never: asks for more than some thousand clips of a batch: its size is the user's own number.
 
-use framespool::order::{Kind, LastBatch, Mix, Order, OrderConfig, Shuffle};
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, LastBatch, Mix, Shuffle};
 
 use super::{sound, Target, MIB, USUAL};
 use crate::case::Case;
@@ -33,7 +33,7 @@ fn run(input: &[u8]) {
     if listed && (1 << 20..=u64::from(u32::MAX)).contains(&config.num_clips) {
         return;
     }
-    let Ok(order) = sound(Order::new(config.clone())) else { return };
+    let Ok(order) = sound(BatchSampler::new(config.clone())) else { return };
     let (batches, slots) = (order.len_batches(), order.len_slots());
     assert!(u128::from(slots) <= u128::from(batches) * u128::from(config.batch_size));
     assert!(order.batch(0, batches).is_empty() && order.batch(1, u64::MAX).is_empty());
@@ -65,8 +65,8 @@ fn run(input: &[u8]) {
     let mut seen = vec![0u32; config.num_clips as usize];
     for shard_id in 0..config.num_shards {
         for worker_id in 0..config.num_workers {
-            let other =
-                Order::new(OrderConfig { shard_id, worker_id, ..config.clone() }).expect("another rank");
+            let other = BatchSampler::new(BatchSamplerConfig { shard_id, worker_id, ..config.clone() })
+                .expect("another rank");
             assert!(
                 worker_id != config.worker_id || other.len_batches() == batches,
                 "ranks of other lengths"
@@ -82,7 +82,7 @@ fn run(input: &[u8]) {
     assert!(!all || seen.iter().all(|&times| times == 1), "a clip that never comes: {seen:?}");
 }
 
-fn config(case: &mut Case<'_>) -> OrderConfig {
+fn config(case: &mut Case<'_>) -> BatchSamplerConfig {
     let sizes = case.maybe(|case| case.some(6, Case::long));
     let mix = sizes.map(|sizes| Mix {
         weights: if case.flag() {
@@ -99,7 +99,7 @@ fn config(case: &mut Case<'_>) -> OrderConfig {
     let sum = whole.map(|mix| mix.sizes.iter().fold(0u64, |sum, &size| sum.saturating_add(size)));
     let num_shards = case.count();
     let num_workers = case.count();
-    OrderConfig {
+    BatchSamplerConfig {
         num_clips: sum.unwrap_or_else(|| case.long()),
         kind: if mix.is_some() {
             Kind::Framespool

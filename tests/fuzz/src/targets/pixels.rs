@@ -1,15 +1,17 @@
 //! In: the numbers of transforms, and a small picture.
 //! Out: pixels, the same each time, in a clip of the size that was told before; or a refusal.
-//! Never: judges what the pixels are; tests/engine/colour.rs and the kernels' oracle do.
+//! Never: judges what the pixels are; tests/engine/color.rs and the kernels' oracle do.
 
+use framespool::batch_sampler::rng::Key;
 use framespool::error::Site;
-use framespool::media::Turn;
-use framespool::order::rng::Key;
-use framespool::pixels::transform::{
-    Affine, Cover, Flip, Padding, Size, Span, Step, Target as Aim, Transform,
+use framespool::media::DisplayOrientation;
+use framespool::transforms::transform::{
+    Affine, EraseFill, Flip, Padding, Size, Step, Target as Aim, Transform, UniformRange,
 };
-use framespool::pixels::{explain, Dtype, Filter, Layout, Normalize, Painter, Recipe};
-use framespool_kernels::{Colour, FrameView, Interpolation, Matrix, Plane, Planes, Range};
+use framespool::transforms::{
+    explain, Dtype, Filter, Layout, Normalize, TransformExecutor, TransformPipeline,
+};
+use framespool_kernels::{Color, FrameView, Interpolation, Matrix, Plane, Planes, Range};
 
 use super::{sound, Target, MIB, USUAL};
 use crate::case::Case;
@@ -36,38 +38,38 @@ const FILTERS: [Filter; 3] = [Filter::Triangle, Filter::Bilinear, Filter::Neares
 
 fn run(input: &[u8]) {
     let mut case = Case::new(input);
-    let Some((recipe, size, turn)) = asked(&mut case) else { return };
-    let key = Key { seed: case.long(), epoch: 0, clip: case.long(), visit: 0 };
-    let recipe = match case.below(4) {
-        0 => recipe.for_labels(case.byte()),
-        1 => recipe.as_codes().map_or(recipe, |(codes, _)| codes),
-        _ => recipe,
+    let Some((pipeline, size, turn)) = asked(&mut case) else { return };
+    let key = Key { seed: case.long(), epoch: 0, clip: case.long(), occurrence: 0 };
+    let pipeline = match case.below(4) {
+        0 => pipeline.for_labels(case.byte()),
+        1 => pipeline.as_codes().map_or(pipeline, |(codes, _)| codes),
+        _ => pipeline,
     };
-    let mut painter = Painter::new(recipe.clone());
-    painter.begin(key);
-    let told = sound(explain(&recipe, size, turn, key, 0));
-    let Ok(made) = sound(painter.size_of(size, turn)) else { return };
+    let mut executor = TransformExecutor::new(pipeline.clone());
+    executor.begin(key);
+    let told = sound(explain(&pipeline, size, turn, key, 0));
+    let Ok(made) = sound(executor.size_of(size, turn)) else { return };
     assert!(told.is_ok(), "a size, but no explanation: {:?}", told.err());
     assert!(
-        recipe.fixed_size().is_none_or(|fixed| fixed == made),
+        pipeline.fixed_size().is_none_or(|fixed| fixed == made),
         "{:?} was promised, {made:?} is",
-        recipe.fixed_size()
+        pipeline.fixed_size()
     );
-    let shape = painter.shape(2, made);
+    let shape = executor.shape(2, made);
     let Some(bytes) = shape.bytes().filter(|&bytes| bytes <= SMALL) else { return };
-    assert_eq!(shape.dims().iter().product::<usize>() * recipe.dtype.bytes(), bytes);
+    assert_eq!(shape.dims().iter().product::<usize>() * pipeline.dtype.bytes(), bytes);
     let planes = picture(size);
     let view = view(size, &planes);
     let site = Site::file(&"fuzzed".into());
-    let paint = |painter: &mut Painter, filling: u8| {
+    let paint = |executor: &mut TransformExecutor, filling: u8| {
         let mut clip = vec![filling; bytes];
         for t in 0..2 {
-            sound(painter.paint_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
+            sound(executor.paint_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
         }
         Ok::<_, framespool::Error>(clip)
     };
-    let first = paint(&mut painter, 0);
-    let mut fresh = Painter::new(recipe);
+    let first = paint(&mut executor, 0);
+    let mut fresh = TransformExecutor::new(pipeline);
     fresh.begin(key);
     // Over other bytes: whatever is not painted shows.
     match (first, paint(&mut fresh, 0xff)) {
@@ -77,13 +79,13 @@ fn run(input: &[u8]) {
 }
 
 /// A recipe, and a picture's size and turn.
-fn asked(case: &mut Case<'_>) -> Option<(Recipe, (u32, u32), Turn)> {
+fn asked(case: &mut Case<'_>) -> Option<(TransformPipeline, (u32, u32), DisplayOrientation)> {
     let dtype = case.one_of(&[Dtype::U8, Dtype::F32, Dtype::F16, Dtype::BF16]);
     let layout = case.one_of(&[Layout::Nthwc, Layout::Ntchw, Layout::Ncthw]);
     let size = (1 + u32::from(case.byte() % 70), 1 + u32::from(case.byte() % 70));
-    let turn = Turn { mirror: case.flag(), quarter_turns_cw: case.byte() % 4 };
+    let turn = DisplayOrientation { mirror: case.flag(), quarter_turns_cw: case.byte() % 4 };
     let steps = case.some(4, |case| Step { transform: transform(case), per_frame: case.flag() });
-    Some((sound(Recipe::new(steps, dtype, layout)).ok()?, size, turn))
+    Some((sound(TransformPipeline::new(steps, dtype, layout)).ok()?, size, turn))
 }
 
 fn picture((width, height): (u32, u32)) -> [Vec<u8>; 3] {
@@ -105,15 +107,15 @@ fn view((width, height): (u32, u32), [y, u, v]: &[Vec<u8>; 3]) -> FrameView<'_> 
             log2_chroma_w: 1,
             log2_chroma_h: 1,
         },
-        colour: Colour { matrix: Matrix::Bt709, range: Range::Limited },
+        color: Color { matrix: Matrix::Bt709, range: Range::Limited },
     }
 }
 
 /// Longest side that the constructors of Python's classes let through; what they refuse does not come here.
-const MOST_SIDE: u32 = 65535;
+const MAX_SIDE: u32 = 65535;
 
 fn side(c: &mut Case<'_>, least: u32) -> u32 {
-    c.count().clamp(least, MOST_SIDE)
+    c.count().clamp(least, MAX_SIDE)
 }
 
 fn size(c: &mut Case<'_>) -> Size {
@@ -130,21 +132,21 @@ fn within(c: &mut Case<'_>, least: f64, most: f64) -> f64 {
     }
 }
 
-fn span(c: &mut Case<'_>, least: f64, most: f64) -> Span {
+fn span(c: &mut Case<'_>, least: f64, most: f64) -> UniformRange {
     let (one, other) = (within(c, least, most), within(c, least, most));
-    Span::new(one.min(other), one.max(other))
+    UniformRange::new(one.min(other), one.max(other))
 }
 
 /// Above 0, and whatever is finite.
-fn positive(c: &mut Case<'_>) -> Span {
+fn positive(c: &mut Case<'_>) -> UniformRange {
     span(c, 5e-324, f64::MAX)
 }
 
-fn factor(c: &mut Case<'_>) -> Span {
+fn factor(c: &mut Case<'_>) -> UniformRange {
     span(c, 0.0, 20.0)
 }
 
-fn angle(c: &mut Case<'_>) -> Span {
+fn angle(c: &mut Case<'_>) -> UniformRange {
     span(c, -1e6, 1e6)
 }
 
@@ -167,17 +169,17 @@ fn padding(c: &mut Case<'_>) -> Padding {
     Padding { left: side(c, 0), top: side(c, 0), right: side(c, 0), bottom: side(c, 0) }
 }
 
-fn cover(c: &mut Case<'_>) -> Cover {
+fn cover(c: &mut Case<'_>) -> EraseFill {
     match c.flag() {
-        true => Cover::Noise,
-        false => Cover::Value(three(c, f64::MIN, f64::MAX)),
+        true => EraseFill::Noise,
+        false => EraseFill::Value(three(c, f64::MIN, f64::MAX)),
     }
 }
 
 fn transform(c: &mut Case<'_>) -> Transform {
     let filter = c.one_of(&FILTERS);
     match c.below(20) {
-        0 => Transform::AssumeColour {
+        0 => Transform::AssumeColor {
             matrix: c.maybe(|c| {
                 c.one_of(&[
                     Matrix::Bt601,
@@ -235,7 +237,7 @@ fn transform(c: &mut Case<'_>) -> Transform {
         },
         17 => Transform::Cutout { size: size(c), count: side(c, 1).min(100), p: part(c), cover: cover(c) },
         18 => Transform::GridMask {
-            tile: span(c, 1.0, MOST_SIDE.into()),
+            tile: span(c, 1.0, MAX_SIDE.into()),
             ratio: span(c, 0.0, 1.0),
             degrees: angle(c),
             shift: (angle(c), angle(c)),
@@ -253,13 +255,13 @@ fn transform(c: &mut Case<'_>) -> Transform {
 }
 
 fn affine(c: &mut Case<'_>) -> Transform {
-    let far = f64::from(MOST_SIDE) * 1e9;
+    let far = f64::from(MAX_SIDE) * 1e9;
     let affine = Affine {
         degrees: angle(c),
         translate: (part(c), part(c)),
-        scale: if c.flag() { Span::only(1.0) } else { span(c, 1e-3, 1e3) },
-        shear_x: if c.flag() { Span::only(0.0) } else { angle(c) },
-        shear_y: if c.flag() { Span::only(0.0) } else { angle(c) },
+        scale: if c.flag() { UniformRange::only(1.0) } else { span(c, 1e-3, 1e3) },
+        shear_x: if c.flag() { UniformRange::only(0.0) } else { angle(c) },
+        shear_y: if c.flag() { UniformRange::only(0.0) } else { angle(c) },
         center: c.maybe(|c| (within(c, -far, far), within(c, -far, far))),
         expand: c.flag(),
         interpolation: c.one_of(&[Interpolation::Nearest, Interpolation::Bilinear]),

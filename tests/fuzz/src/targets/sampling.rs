@@ -4,9 +4,9 @@
 
 mod rules;
 
-use framespool::order::rng::{purpose, Key};
-use framespool::sampling::footage::{Steady, Timed};
-use framespool::sampling::{Footage, Sampling};
+use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
+use framespool::clip_sampler::{Sampling, VideoTiming};
 
 use super::{sound, Target, MIB, USUAL};
 use crate::case::Case;
@@ -38,26 +38,26 @@ fn run(input: &[u8]) {
     check(&rule, &*video, &mut case);
 }
 
-fn video(case: &mut Case<'_>) -> Option<Box<dyn Footage>> {
+fn video(case: &mut Case<'_>) -> Option<Box<dyn VideoTiming>> {
     let num_frames = match case.below(8) {
         0..5 => case.byte().into(),
         5 | 6 => case.count(),
         _ => 0,
     };
     match case.below(3) {
-        0 => Some(Box::new(Steady { num_frames, fps: case.number() })),
-        1 => Some(Box::new(Steady { num_frames, fps: 25.0 })),
+        0 => Some(Box::new(ConstantFrameRate { num_frames, fps: case.number() })),
+        1 => Some(Box::new(ConstantFrameRate { num_frames, fps: 25.0 })),
         _ => {
             let mut begins = case.some(40, Case::number);
             begins.sort_by(f64::total_cmp);
             let end = begins.last().map_or(0.0, |last| last + case.number().abs());
-            let timed = sound(Timed::new(begins, end)).ok()?;
+            let timed = sound(FrameTimestamps::new(begins, end)).ok()?;
             Some(Box::new(timed))
         }
     }
 }
 
-fn check(rule: &Sampling, video: &dyn Footage, case: &mut Case<'_>) {
+fn check(rule: &Sampling, video: &dyn VideoTiming, case: &mut Case<'_>) {
     let (frames, clips) = (video.num_frames(), rule.clips_in(video));
     assert!(frames > 0 || clips == 0, "{rule:?}: {clips} clips of no frames");
     assert!(rule.clips_each().is_none_or(|each| frames == 0 || each == clips), "{rule:?} {frames}: {clips}");
@@ -65,9 +65,9 @@ fn check(rule: &Sampling, video: &dyn Footage, case: &mut Case<'_>) {
     if length > LONG || u64::from(frames).max(length) > 1 << 24 {
         return;
     }
-    let key = |clip| Key { seed: case_seed(clips), epoch: 0, clip, visit: 0 };
+    let key = |clip| Key { seed: case_seed(clips), epoch: 0, clip, occurrence: 0 };
     let drawn = |clip: u64| {
-        let clip_key = if rule.draws_together() { 0 } else { clip };
+        let clip_key = if rule.shares_rng_per_video() { 0 } else { clip };
         rule.clip(video, clip, &mut key(clip_key).rng(purpose::SAMPLING))
     };
     assert!(sound(drawn(clips)).is_err(), "{rule:?}: a clip behind the last of {clips}");

@@ -30,7 +30,7 @@ pub const STILL: Target = Target {
     ..USUAL
 };
 
-const MOST_PIXELS: u64 = 1 << 18;
+const MAX_PIXELS: u64 = 1 << 18;
 
 fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
     let pictures = seeds.pictures(24 << 10, 60);
@@ -55,13 +55,13 @@ fn written() -> Vec<Vec<u8>> {
         (ColorType::Rgba, BitDepth::Eight, 32),
         (ColorType::Indexed, BitDepth::Four, 4),
     ];
-    let one = |(colour, depth, bits): (ColorType, BitDepth, usize)| {
+    let one = |(color, depth, bits): (ColorType, BitDepth, usize)| {
         let (width, height) = (13usize, 9usize);
         let mut out = Vec::new();
         let mut encoder = png::Encoder::new(&mut out, width as u32, height as u32);
-        encoder.set_color(colour);
+        encoder.set_color(color);
         encoder.set_depth(depth);
-        if colour == ColorType::Indexed {
+        if color == ColorType::Indexed {
             encoder.set_palette((0..48).map(|n| n * 5).collect::<Vec<u8>>());
         }
         let mut writer = encoder.write_header().expect("a header");
@@ -79,11 +79,11 @@ thread_local! {
 }
 
 fn picture(bytes: &[u8], option: u8, rows: u8) {
-    let limits = Limits { picture_samples: MOST_PIXELS, ..Limits::default() };
+    let limits = Limits { picture_samples: MAX_PIXELS, ..Limits::default() };
     let source = MemorySource::new("fuzzed", bytes.to_vec());
     let Ok(facts) = sound(header(&source, &limits)) else { return };
     assert_eq!(sniff(bytes), Some(facts.format));
-    assert!(facts.width > 0 && u64::from(facts.width) * u64::from(facts.height) <= MOST_PIXELS);
+    assert!(facts.width > 0 && u64::from(facts.width) * u64::from(facts.height) <= MAX_PIXELS);
     if let Some(seen) = Facts::read(bytes).ok().filter(|_| facts.format == Format::Jpeg) {
         assert_eq!(
             (seen.width, seen.height),

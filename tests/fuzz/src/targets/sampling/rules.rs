@@ -4,20 +4,27 @@
 
 use std::sync::Arc;
 
-use framespool::sampling::presets::{
+use framespool::clip_sampler::presets::{
     cosmos_curate, dali, hf, internvideo2, lerobot, mmaction2, pytorchvideo, qwen_vl, slowfast, torchcodec,
     torchvision, tsn, videomae, vjepa2, Seconds,
 };
-use framespool::sampling::{
-    Delta, Dense, Group, Listed, Pad, Random, Rule, Sampling, SegmentMode, Segments, Short, Spacing, Uniform,
-    Windows,
+use framespool::clip_sampler::{
+    ClipSampler, Delta, Dense, ExplicitFrames, Group, Pad, PaddingPolicy, Random, Sampling, SegmentMode,
+    Segments, Spacing, Uniform, Windows,
 };
 use framespool::Result;
 
 use crate::case::Case;
 
-const SHORTS: [Short; 7] =
-    [Short::Repeat, Short::Loop, Short::Wrap, Short::Clamp, Short::Blank, Short::Drop, Short::Error];
+const SHORTS: [PaddingPolicy; 7] = [
+    PaddingPolicy::Repeat,
+    PaddingPolicy::Loop,
+    PaddingPolicy::Wrap,
+    PaddingPolicy::Clamp,
+    PaddingPolicy::Blank,
+    PaddingPolicy::Drop,
+    PaddingPolicy::Error,
+];
 const PADS: [Pad; 5] = [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001];
 const MODES: [videomae::Mode; 3] = [videomae::Mode::Train, videomae::Mode::Validation, videomae::Mode::Test];
 const VERSIONS: [videomae::Version; 2] = [videomae::Version::One, videomae::Version::Two];
@@ -34,7 +41,7 @@ pub fn rule(case: &mut Case<'_>) -> Result<Sampling> {
     }
 }
 
-fn made<R: Rule + 'static>(rule: Result<R>) -> Result<Sampling> {
+fn made<R: ClipSampler + 'static>(rule: Result<R>) -> Result<Sampling> {
     rule.map(|rule| Arc::new(rule) as Sampling)
 }
 
@@ -63,8 +70,8 @@ fn own(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
         6 => made(Uniform::new(c.count(), spacing(c)?, c.count(), short)),
         7 => made(Dense::new((c.count(), c.count()), c.count(), c.count(), c.maybe(Case::count), short)),
         8 => made(Delta::new(c.some(9, Case::number), c.number(), c.count())),
-        _ if c.flag() => made(Listed::frames(c.some(4, |c| c.some(6, Case::signed)), short)),
-        _ => made(Listed::seconds(c.some(4, |c| c.some(6, Case::number)), short)),
+        _ if c.flag() => made(ExplicitFrames::frames(c.some(4, |c| c.some(6, Case::signed)), short)),
+        _ => made(ExplicitFrames::seconds(c.some(4, |c| c.some(6, Case::number)), short)),
     }
 }
 

@@ -1,0 +1,190 @@
+"""Transforms that change colors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from framespool._check import choice, flag, number
+from framespool.errors import ArgumentError
+from framespool.transforms._words import Transform, about, as_channels, as_factor, as_probability, as_range
+
+if TYPE_CHECKING:
+    from framespool._framespool import Step
+
+__all__ = [
+    "AssumeColor",
+    "ColorJitter",
+    "ColorTwist",
+    "Grayscale",
+    "Normalize",
+    "RandomGrayscale",
+    "ToneMap",
+]
+
+
+@dataclass(frozen=True, init=False)
+class ColorJitter(Transform):
+    """Change brightness, contrast, saturation and hue by random amounts, in a random order.
+
+    ``brightness``, ``contrast``, ``saturation``: ``(low, high)`` of a factor, not negative; a number b means
+    ``(max(0, 1 - b), 1 + b)``. ``hue``: ``(low, high)`` of a shift as a part of the full circle, -0.5 to 0.5; a number
+    h means ``(-h, h)``. 0 or ``None`` leaves alone.
+
+    Hue is turned about the gray axis of R, G, B: equal to torchvision's shift in HSV at multiples of 120 degrees, and
+    between them as near to it as a linear map can be. They differ the more, the more saturated a color is: over all
+    colors by 5 code values in the mean for a shift of 0.02, by 11 for 0.05 and by 17 for 0.1. Values are not clamped
+    between the four.
+    """
+
+    brightness: tuple[float, float] | None
+    contrast: tuple[float, float] | None
+    saturation: tuple[float, float] | None
+    hue: tuple[float, float] | None
+    per_frame: bool
+
+    def __init__(
+        self,
+        brightness: float | Sequence[float] | None = 0,
+        contrast: float | Sequence[float] | None = 0,
+        saturation: float | Sequence[float] | None = 0,
+        hue: float | Sequence[float] | None = 0,
+        *,
+        per_frame: bool = False,
+    ) -> None:
+        shift = (0.0, 0.0) if hue is None else about("ColorJitter: hue", hue, 0.0, least=-0.5, most=0.5)
+        self._set(
+            brightness=as_factor("ColorJitter: brightness", brightness),
+            contrast=as_factor("ColorJitter: contrast", contrast),
+            saturation=as_factor("ColorJitter: saturation", saturation),
+            hue=None if shift == (0.0, 0.0) else shift,
+            per_frame=flag("ColorJitter: per_frame", per_frame),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class ColorTwist(Transform):
+    """Turn hue, then change saturation, contrast and brightness: DALI's ``color_twist``.
+
+    ``brightness``, ``contrast``, ``saturation``: a factor, 0 to 20, or ``(low, high)`` to draw from. ``hue``:
+    degrees, or ``(low, high)``. Hue and saturation act in YIQ, contrast about 128. Unlike DALI, a part of the
+    list: values are clamped at its end.
+    """
+
+    brightness: tuple[float, float]
+    contrast: tuple[float, float]
+    saturation: tuple[float, float]
+    hue: tuple[float, float]
+    per_frame: bool
+
+    def __init__(
+        self,
+        brightness: float | Sequence[float] = 1,
+        contrast: float | Sequence[float] = 1,
+        saturation: float | Sequence[float] = 1,
+        hue: float | Sequence[float] = 0,
+        *,
+        per_frame: bool = False,
+    ) -> None:
+        self._set(
+            brightness=as_range("ColorTwist: brightness", brightness, least=0, most=20),
+            contrast=as_range("ColorTwist: contrast", contrast, least=0, most=20),
+            saturation=as_range("ColorTwist: saturation", saturation, least=0, most=20),
+            hue=as_range("ColorTwist: hue", hue, least=-1e6, most=1e6),
+            per_frame=flag("ColorTwist: per_frame", per_frame),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class RandomGrayscale(Transform):
+    """Make the picture gray, in three equal channels, with probability ``p``."""
+
+    p: float
+    per_frame: bool
+
+    def __init__(self, p: float = 0.1, *, per_frame: bool = False) -> None:
+        self._set(p=as_probability("RandomGrayscale", p), per_frame=flag("RandomGrayscale: per_frame", per_frame))
+
+
+@dataclass(frozen=True, init=False)
+class Grayscale(Transform):
+    """Make the picture gray, in three equal channels; torchvision's default would be one channel."""
+
+    def __init__(self, num_output_channels: Literal[3] = 3) -> None:
+        if num_output_channels != 3:
+            raise ArgumentError(
+                f"Grayscale: num_output_channels must be 3, got {num_output_channels!r}; take one channel of the result"
+            )
+
+    def _step(self) -> Step:
+        return RandomGrayscale(1)._step()
+
+
+@dataclass(frozen=True, init=False)
+class AssumeColor(Transform):
+    """What the stream's code values mean, whatever the stream says itself; ``None`` leaves it to the stream.
+
+    ``matrix``: how YUV becomes RGB, by the names of ITU-T H.273. ``range``: ``"limited"`` has black at 16 and white at
+    235 (of 8 bits), ``"full"`` uses all values. JPEG files that are decoded with ``exact=True`` are RGB already, which
+    no ``matrix`` changes.
+    """
+
+    matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None
+    range: Literal["limited", "full"] | None
+
+    def __init__(
+        self,
+        matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None = None,
+        range: Literal["limited", "full"] | None = None,
+    ) -> None:
+        if matrix is not None:
+            choice("AssumeColor: matrix", matrix, ("bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"))
+        if range is not None:
+            choice("AssumeColor: range", range, ("limited", "full"))
+        self._set(matrix=matrix, range=range)
+
+
+@dataclass(frozen=True, init=False)
+class ToneMap(Transform):
+    """Map video of high dynamic range (PQ or HLG) to BT.709 colors of standard dynamic range.
+
+    The operator is the EETF of ITU-R BT.2390 (section 5.4.1, from black to black) on luminance, R, G and B being
+    multiplied alike (its "YRGB"): luminance below a knee stays as it is, and what lies between it and ``source_peak``
+    is bent to end at ``target_peak``. PQ is light of the display (SMPTE ST 2084); HLG gets the OOTF of ITU-R BT.2100
+    for a display of ``source_peak``. Colors are then converted to the primaries of BT.709 and clipped, and encoded by
+    the inverse of BT.1886 (a power of 1/2.4). Samples are resized before, as the video stores them.
+
+    ``target_peak``: luminance in cd/m2 that becomes white (255); 203 is the reference white of ITU-R BT.2408.
+    ``source_peak``: luminance in cd/m2 of the brightest that is kept apart. Both from 10 to 10000. Metadata of the
+    video (mastering display, content light level) is not looked at: every frame of every video is mapped alike.
+
+    Video that is not PQ or HLG, pictures and arrays stay as they are. Changes of color must come after it. Primaries
+    are the stream's, BT.2020 where it does not state them; those whose white is not D65 are an
+    :class:`~framespool.UnsupportedError`. Float results keep more than 8 bits.
+    """
+
+    target_peak: float
+    source_peak: float
+
+    def __init__(self, target_peak: float = 203.0, source_peak: float = 1000.0) -> None:
+        self._set(
+            target_peak=number("ToneMap: target_peak", target_peak, least=10, most=10000),
+            source_peak=number("ToneMap: source_peak", source_peak, least=10, most=10000),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class Normalize(Transform):
+    """``(value / 255 - mean) / std`` for each channel; needs a float dtype.
+
+    ``mean``, ``std``: three numbers each, or one for all channels, for values in 0..1.
+    """
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+        self._set(mean=as_channels("Normalize: mean", mean), std=as_channels("Normalize: std", std))
+        if 0.0 in self.std:
+            raise ArgumentError(f"Normalize: std must not be 0, got {std!r}")

@@ -1,0 +1,94 @@
+//! Lets engine threads call Python functions safely: the interpreter waits for running calls before it exits.
+//! Also passes the exception of a call to the code that requested it on the same thread.
+//! No lock is held while a thread waits for the interpreter.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// The interval at which the interpreter's exit checks whether all calls have ended.
+const LOOK_UP: Duration = Duration::from_millis(5);
+
+/// Permission to call Python, until it is dropped. The interpreter's exit waits for it.
+pub struct Leave(());
+
+impl Leave {
+    /// Returns `None` once the interpreter is about to exit: a thread that waits for the GIL then never
+    /// returns.
+    pub fn get() -> Option<Self> {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        let leave = Self(());
+        (!CLOSED.load(Ordering::SeqCst)).then_some(leave)
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Makes the interpreter's exit wait for running calls and prevent new ones.
+pub fn end_with_interpreter(py: Python<'_>) -> PyResult<()> {
+    /// The process that registered last: a forked child registers for itself. The GIL is held here, so no
+    /// other thread registers at the same time.
+    static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    let own = std::process::id();
+    if REGISTERED.load(Ordering::SeqCst) == own {
+        return Ok(());
+    }
+    let close = wrap_pyfunction!(close_calls, py)?;
+    py.import("atexit")?.call_method1("register", (close, own))?;
+    if REGISTERED.swap(own, Ordering::SeqCst) != 0 {
+        // Calls that ran at the fork are on threads that this child does not have.
+        RUNNING.store(0, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+#[pyfunction]
+fn close_calls(py: Python<'_>, made_in: u32) -> PyResult<()> {
+    if std::process::id() != made_in {
+        return Ok(()); // a forked child has none of the threads
+    }
+    CLOSED.store(true, Ordering::SeqCst);
+    while RUNNING.load(Ordering::SeqCst) > 0 {
+        py.detach(|| std::thread::sleep(LOOK_UP));
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+thread_local! {
+    /// The exception of the last call on this thread; the outer `None` if no code requested it.
+    static RAISED: RefCell<Option<Option<PyErr>>> = const { RefCell::new(None) };
+}
+
+/// Records the exception of a call, for [`with_cause`] on the same thread.
+pub fn note(raised: PyErr) {
+    RAISED.with_borrow_mut(|slot| {
+        if let Some(slot) = slot {
+            *slot = Some(raised);
+        }
+    });
+}
+
+/// Runs `work`, which may call Python functions on this thread. If `work` fails, its exception gets the last
+/// exception that such a function raised as its cause.
+pub fn with_cause<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let outer = RAISED.replace(Some(None));
+    let result = work();
+    let raised = RAISED.replace(outer).flatten();
+    match (result, raised) {
+        (Err(error), Some(raised)) => {
+            error.set_cause(py, Some(raised));
+            Err(error)
+        }
+        (result, _) => result,
+    }
+}

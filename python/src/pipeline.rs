@@ -1,0 +1,377 @@
+//! Converts transforms, dtype and layout from the Python package to the engine's transform pipeline.
+//! It sets no defaults: the Python package passes all arguments and validates a user's values first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use framespool::error::Site;
+use framespool::transforms::transform::{
+    Affine, EraseFill, Flip, Padding, Size, Step as EngineStep, Target, Transform, UniformRange,
+};
+use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
+use framespool::{Error, Result};
+use framespool_kernels::{Filter, Interpolation, Matrix, Range, MAX_SIDE};
+use pyo3::prelude::*;
+
+use crate::errors::to_python;
+
+/// One transform: its name, its arguments, and whether its random parameters are drawn for each frame
+/// separately.
+pub type Step = (String, BTreeMap<String, Value>, bool);
+
+/// An argument of a transform.
+#[derive(Clone, Debug, PartialEq, FromPyObject)]
+pub enum Value {
+    Number(f64),
+    Word(String),
+    Numbers(Vec<f64>),
+}
+
+/// Returns the pipeline for a list of transforms.
+pub fn pipeline(
+    py: Python<'_>,
+    transforms: &[Step],
+    dtype: &str,
+    layout: &str,
+) -> PyResult<TransformPipeline> {
+    build(transforms, dtype, layout).map_err(|error| to_python(py, &error))
+}
+
+fn build(transforms: &[Step], dtype: &str, layout: &str) -> Result<TransformPipeline> {
+    let dtype = match dtype {
+        "uint8" => Dtype::U8,
+        "uint16" => Dtype::U16,
+        "float16" => Dtype::F16,
+        "bfloat16" => Dtype::BF16,
+        "float32" => Dtype::F32,
+        other => {
+            let known = "\"uint8\", \"uint16\", \"float16\", \"bfloat16\" or \"float32\"";
+            return Err(Error::Argument(format!("dtype must be {known}, got {other:?}")));
+        }
+    };
+    let layout = match layout {
+        "NTHWC" => Layout::Nthwc,
+        "NTCHW" => Layout::Ntchw,
+        "NCTHW" => Layout::Ncthw,
+        other => {
+            return Err(Error::Argument(format!(
+                "layout must be \"NTHWC\", \"NTCHW\" or \"NCTHW\", got {other:?}"
+            )))
+        }
+    };
+    TransformPipeline::new(steps(transforms)?, dtype, layout)
+}
+
+/// Converts transforms to the engine's.
+pub fn steps(transforms: &[Step]) -> Result<Vec<EngineStep>> {
+    transforms.iter().map(step).collect()
+}
+
+fn step((name, arguments, per_frame): &Step) -> Result<EngineStep> {
+    let left = arguments.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let mut a = Arguments { transform: name, left };
+    let transform = transform(&mut a)?;
+    a.none_left()?;
+    Ok(EngineStep { transform, per_frame: *per_frame })
+}
+
+fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
+    Ok(match a.transform {
+        "AssumeColor" => Transform::AssumeColor { matrix: a.matrix()?, range: a.range()? },
+        "ToneMap" => {
+            let ([target_peak], [source_peak]) = (a.numbers("target_peak")?, a.numbers("source_peak")?);
+            Transform::ToneMap { source_peak, target_peak }
+        }
+        "Resize" => Transform::Resize { target: a.target()?, filter: a.filter()? },
+        "CenterCrop" => Transform::CenterCrop(a.size()?),
+        "RandomCrop" => Transform::RandomCrop {
+            size: a.size()?,
+            padding: a.padding()?,
+            pad_if_needed: a.flag("pad_if_needed")?,
+            fill: a.fill()?,
+        },
+        "RandomResizedCrop" => Transform::RandomResizedCrop {
+            size: a.size()?,
+            scale: a.span("scale")?,
+            ratio: a.span("ratio")?,
+            filter: a.filter()?,
+        },
+        "FiveCrop" => Transform::FiveCrop(a.size()?),
+        "ThreeCrop" => Transform::ThreeCrop(a.size()?),
+        "RandomHorizontalFlip" => Transform::RandomFlip { flip: Flip::Horizontal, p: a.probability()? },
+        "RandomVerticalFlip" => Transform::RandomFlip { flip: Flip::Vertical, p: a.probability()? },
+        "RandomRotation" => Transform::RandomAffine {
+            affine: Affine {
+                degrees: a.span("degrees")?,
+                translate: (0.0, 0.0),
+                scale: UniformRange::only(1.0),
+                shear_x: UniformRange::only(0.0),
+                shear_y: UniformRange::only(0.0),
+                center: a.centre()?,
+                expand: a.flag("expand")?,
+                interpolation: a.interpolation()?,
+                fill: a.fill()?,
+            },
+            rotation: true,
+        },
+        "RandomAffine" => {
+            let [x_low, x_high, y_low, y_high] = a.numbers("shear")?;
+            Transform::RandomAffine {
+                affine: Affine {
+                    degrees: a.span("degrees")?,
+                    translate: a.numbers("translate").map(|[x, y]| (x, y))?,
+                    scale: a.span("scale")?,
+                    shear_x: a.ordered("shear", x_low, x_high)?,
+                    shear_y: a.ordered("shear", y_low, y_high)?,
+                    center: a.centre()?,
+                    expand: false,
+                    interpolation: a.interpolation()?,
+                    fill: a.fill()?,
+                },
+                rotation: false,
+            }
+        }
+        "Pad" => Transform::Pad { padding: a.padding()?, fill: a.fill()? },
+        "Letterbox" => Transform::Letterbox { size: a.size()?, filter: a.filter()?, fill: a.fill()? },
+        "ColorJitter" => Transform::ColorJitter {
+            brightness: a.optional("brightness", Arguments::span)?,
+            contrast: a.optional("contrast", Arguments::span)?,
+            saturation: a.optional("saturation", Arguments::span)?,
+            hue: a.optional("hue", Arguments::span)?,
+        },
+        "ColorTwist" => Transform::ColorTwist {
+            brightness: a.span("brightness")?,
+            contrast: a.span("contrast")?,
+            saturation: a.span("saturation")?,
+            hue: a.span("hue")?,
+        },
+        "RandomGrayscale" => Transform::RandomGrayscale { p: a.probability()? },
+        "RandomErasing" => Transform::RandomErasing {
+            p: a.probability()?,
+            scale: a.span("scale")?,
+            ratio: a.span("ratio")?,
+            cover: a.cover("value")?,
+            count: a.count()?,
+        },
+        "Cutout" => Transform::Cutout {
+            size: a.size()?,
+            count: a.count()?,
+            p: a.probability()?,
+            cover: a.cover("fill")?,
+        },
+        "GridMask" => Transform::GridMask {
+            tile: a.span("tile")?,
+            ratio: a.span("ratio")?,
+            degrees: a.span("degrees")?,
+            shift: (a.span("shift_x")?, a.span("shift_y")?),
+            p: a.probability()?,
+            cover: a.cover("fill")?,
+        },
+        "Normalize" => Transform::Normalize(Normalize {
+            mean: a.numbers("mean")?.map(|v: f64| v as f32),
+            std: a.numbers("std")?.map(|v: f64| v as f32),
+        }),
+        _ => return Err(a.bug("unknown transform")),
+    })
+}
+
+/// The arguments of one transform that have not been read yet.
+struct Arguments<'a> {
+    transform: &'a str,
+    left: BTreeMap<&'a str, &'a Value>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Returns an internal error: the Python package and this module disagree, which is never a user's
+    /// mistake.
+    fn bug(&self, reason: impl Into<String>) -> Error {
+        let site = Site::file(&Arc::from(format!("transform {}", self.transform)));
+        Error::Internal { site, reason: reason.into() }
+    }
+
+    fn wrong(&self, name: &str, expected: &str, got: impl std::fmt::Debug) -> Error {
+        Error::Argument(format!("{}: {name} must be {expected}, got {got:?}", self.transform))
+    }
+
+    fn none_left(&self) -> Result<()> {
+        match self.left.keys().next() {
+            Some(name) => Err(self.bug(format!("unknown argument {name}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Result<&'a Value> {
+        let found = self.left.remove(name);
+        found.ok_or_else(|| self.bug(format!("argument {name} is missing")))
+    }
+
+    /// Reads an argument; `None` if it was not given.
+    fn optional<'n, T>(
+        &mut self,
+        name: &'n str,
+        read: impl Fn(&mut Self, &'n str) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if !self.left.contains_key(name) {
+            return Ok(None);
+        }
+        read(self, name).map(Some)
+    }
+
+    fn list(&mut self, name: &str) -> Result<Vec<f64>> {
+        let numbers = match self.take(name)? {
+            Value::Number(number) => vec![*number],
+            Value::Numbers(numbers) => numbers.clone(),
+            Value::Word(word) => {
+                let reason = format!("argument {name} is {word:?} instead of numbers");
+                return Err(self.bug(reason));
+            }
+        };
+        match numbers.iter().find(|n| !n.is_finite()) {
+            Some(number) => Err(self.wrong(name, "finite", number)),
+            None => Ok(numbers),
+        }
+    }
+
+    fn numbers<const N: usize>(&mut self, name: &str) -> Result<[f64; N]> {
+        let numbers = self.list(name)?;
+        numbers.try_into().map_err(|other: Vec<f64>| {
+            self.bug(format!("argument {name} has {} numbers, not {N}", other.len()))
+        })
+    }
+
+    fn word(&mut self, name: &str) -> Result<String> {
+        match self.take(name)?.clone() {
+            Value::Word(word) => Ok(word),
+            other => Err(self.bug(format!("argument {name} is {other:?} instead of a word"))),
+        }
+    }
+
+    fn whole(&self, name: &str, least: u32, number: f64) -> Result<u32> {
+        if number.fract() == 0.0 && (f64::from(least)..=f64::from(MAX_SIDE)).contains(&number) {
+            return Ok(number as u32);
+        }
+        Err(self.wrong(name, &format!("a whole number from {least} to {MAX_SIDE}"), number))
+    }
+
+    fn flag(&mut self, name: &str) -> Result<bool> {
+        match self.numbers(name)? {
+            [0.0] => Ok(false),
+            [1.0] => Ok(true),
+            [other] => Err(self.bug(format!("argument {name} is {other} instead of 0 or 1"))),
+        }
+    }
+
+    fn ordered(&self, name: &str, low: f64, high: f64) -> Result<UniformRange> {
+        if low > high {
+            return Err(self.wrong(name, "(low, high) with low <= high", (low, high)));
+        }
+        Ok(UniformRange::new(low, high))
+    }
+
+    fn span(&mut self, name: &str) -> Result<UniformRange> {
+        let [low, high] = self.numbers(name)?;
+        self.ordered(name, low, high)
+    }
+
+    fn probability(&mut self) -> Result<f64> {
+        match self.numbers("p")? {
+            [p] if (0.0..=1.0).contains(&p) => Ok(p),
+            [p] => Err(self.wrong("p", "from 0 to 1", p)),
+        }
+    }
+
+    fn count(&mut self) -> Result<u32> {
+        let [count] = self.numbers("count")?;
+        self.whole("count", 1, count)
+    }
+
+    fn size(&mut self) -> Result<Size> {
+        let [height, width] = self.numbers("size")?;
+        Ok(Size { height: self.whole("size", 1, height)?, width: self.whole("size", 1, width)? })
+    }
+
+    fn target(&mut self) -> Result<Target> {
+        let side = self.word("side")?;
+        let longest = self.optional("max_size", Self::numbers::<1>)?;
+        let longest = longest.map(|[most]| self.whole("max_size", 1, most)).transpose()?;
+        let sides = self.list("size")?;
+        let sides = sides.iter().map(|&n| self.whole("size", 1, n)).collect::<Result<Vec<_>>>()?;
+        match (side.as_str(), &sides[..], longest) {
+            ("shorter", &[height, width], None) => Ok(Target::Exact(Size { height, width })),
+            ("shorter", &[size], longest) => Ok(Target::Shorter { size, longest }),
+            ("longer", &[size], None) => Ok(Target::Longer(size)),
+            other => Err(self.bug(format!("no such target: {other:?}"))),
+        }
+    }
+
+    fn padding(&mut self) -> Result<Padding> {
+        let sides: [f64; 4] = self.numbers("padding")?;
+        let side = |n: usize| self.whole("padding", 0, sides[n]);
+        Ok(Padding { left: side(0)?, top: side(1)?, right: side(2)?, bottom: side(3)? })
+    }
+
+    fn fill(&mut self) -> Result<[f64; 3]> {
+        let fill: [f64; 3] = self.numbers("fill")?;
+        match fill.iter().find(|v| !(0.0..=255.0).contains(*v)) {
+            Some(value) => Err(self.wrong("fill", "from 0 to 255", value)),
+            None => Ok(fill),
+        }
+    }
+
+    /// Reads a fill value. Its valid range depends on its position among the transforms, so the pipeline
+    /// checks the range.
+    fn cover(&mut self, name: &str) -> Result<EraseFill> {
+        match self.left.get(name) {
+            Some(Value::Word(_)) => match self.word(name)?.as_str() {
+                "random" => Ok(EraseFill::Noise),
+                other => Err(self.bug(format!("argument {name} is {other:?} instead of \"random\""))),
+            },
+            _ => self.numbers(name).map(EraseFill::Value),
+        }
+    }
+
+    fn centre(&mut self) -> Result<Option<(f64, f64)>> {
+        Ok(self.optional("center", Self::numbers::<2>)?.map(|[x, y]| (x, y)))
+    }
+
+    fn interpolation(&mut self) -> Result<Interpolation> {
+        match self.word("interpolation")?.as_str() {
+            "nearest" => Ok(Interpolation::Nearest),
+            "bilinear" => Ok(Interpolation::Bilinear),
+            other => Err(self.bug(format!("no such interpolation: {other:?}"))),
+        }
+    }
+
+    fn filter(&mut self) -> Result<Filter> {
+        let antialias = self.flag("antialias")?;
+        Ok(match self.interpolation()? {
+            Interpolation::Nearest => Filter::Nearest,
+            Interpolation::Bilinear if antialias => Filter::Triangle,
+            Interpolation::Bilinear => Filter::Bilinear,
+        })
+    }
+
+    fn matrix(&mut self) -> Result<Option<Matrix>> {
+        let word = self.optional("matrix", Self::word)?;
+        Ok(match word.as_deref() {
+            None => None,
+            Some("bt601") => Some(Matrix::Bt601),
+            Some("bt709") => Some(Matrix::Bt709),
+            Some("bt2020") => Some(Matrix::Bt2020Ncl),
+            Some("fcc") => Some(Matrix::Fcc),
+            Some("smpte240m") => Some(Matrix::Smpte240m),
+            Some("ycgco") => Some(Matrix::YCgCo),
+            Some(other) => return Err(self.bug(format!("no such matrix: {other:?}"))),
+        })
+    }
+
+    fn range(&mut self) -> Result<Option<Range>> {
+        let word = self.optional("range", Self::word)?;
+        Ok(match word.as_deref() {
+            None => None,
+            Some("limited") => Some(Range::Limited),
+            Some("full") => Some(Range::Full),
+            Some(other) => return Err(self.bug(format!("no such range: {other:?}"))),
+        })
+    }
+}

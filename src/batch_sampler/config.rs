@@ -1,0 +1,189 @@
+//! Configuration of a batch sampler and its validation.
+//! Each rejected combination gives an error that says what to change.
+
+use super::dali::reader::MAX_CLIPS;
+use super::mix::Mix;
+use crate::error::{Error, Result};
+
+/// Whose clip order to produce.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// The order of this library, with random access to any batch of any epoch.
+    #[default]
+    Framespool,
+    /// The order of PyTorch's `DistributedSampler` and `DataLoader`; see [`super::torch`].
+    Torch,
+    /// The order of DALI's readers; see [`super::dali`].
+    Dali,
+}
+
+/// How the clips are shuffled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shuffle {
+    /// Not shuffled: dataset order.
+    #[default]
+    Off,
+    /// A local shuffle that differs in every epoch and moves each clip a limited distance; see
+    /// [`super::buffer_shuffle`].
+    Buffer {
+        /// Size of the shuffle buffer, in clips.
+        initial_fill: u32,
+    },
+    /// A permutation of all clips that differs in every epoch and is the same on all ranks.
+    Full,
+}
+
+/// How to handle the last batch; see [`super::shard`] for the exact rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LastBatch {
+    /// The last batch may be shorter.
+    #[default]
+    Partial,
+    /// Only full batches: the remaining clips, fewer than `batch_size * num_shards`, are skipped in this
+    /// epoch.
+    Drop,
+    /// The last batch is filled to `batch_size` with clips from the beginning of the order.
+    Fill,
+}
+
+/// The parameters of a batch sampler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchSamplerConfig {
+    /// Number of clips of the whole dataset.
+    pub num_clips: u64,
+    /// Whose clip order to produce.
+    pub kind: Kind,
+    /// How to shuffle.
+    pub shuffle: Shuffle,
+    /// Seed of the shuffle.
+    pub seed: u64,
+    /// Index of this rank.
+    pub shard_id: u32,
+    /// Number of ranks.
+    pub num_shards: u32,
+    /// Whether each rank reads only its own shard of the dataset; with [`Kind::Dali`], the same shard in all
+    /// epochs.
+    pub stick_to_shard: bool,
+    /// Index of this worker of the rank.
+    pub worker_id: u32,
+    /// Number of workers of each rank. Worker `w` delivers the rank's batches `w`, `w + num_workers`, and so
+    /// on, so that taking one batch from each worker in turn gives the order of a single worker.
+    pub num_workers: u32,
+    /// Clips per batch of one rank.
+    pub batch_size: u32,
+    /// How to handle the last batch.
+    pub last_batch: LastBatch,
+    /// Datasets to mix by weight.
+    pub mix: Option<Mix>,
+}
+
+impl Default for BatchSamplerConfig {
+    /// No clips, no shuffling, one rank, one worker, batches of one clip.
+    fn default() -> Self {
+        Self {
+            num_clips: 0,
+            kind: Kind::default(),
+            shuffle: Shuffle::default(),
+            seed: 0,
+            shard_id: 0,
+            num_shards: 1,
+            stick_to_shard: false,
+            worker_id: 0,
+            num_workers: 1,
+            batch_size: 1,
+            last_batch: LastBatch::default(),
+            mix: None,
+        }
+    }
+}
+
+impl BatchSamplerConfig {
+    /// Rejects configurations that no batch sampler supports.
+    pub(super) fn check(&self) -> Result<()> {
+        self.check_numbers()?;
+        self.check_company()
+    }
+
+    fn check_numbers(&self) -> Result<()> {
+        let &Self { shard_id, num_shards, worker_id, num_workers, .. } = self;
+        if self.batch_size == 0 {
+            return refuse("batch_size must be at least 1, got 0; it counts the clips of one batch");
+        }
+        if num_shards == 0 {
+            return refuse("num_shards must be at least 1, got 0; use 1 when there is one rank");
+        }
+        if shard_id >= num_shards {
+            return refuse(format!(
+                "shard_id must be below num_shards={num_shards}, got {shard_id}; ranks count from 0"
+            ));
+        }
+        if num_workers == 0 {
+            return refuse("num_workers must be at least 1, got 0; use 1 when one worker makes all batches");
+        }
+        if worker_id >= num_workers {
+            return refuse(format!(
+                "worker_id must be below num_workers={num_workers}, got {worker_id}; workers count from 0"
+            ));
+        }
+        if self.shuffle == (Shuffle::Buffer { initial_fill: 0 }) {
+            return refuse(
+                "initial_fill must be at least 1, got 0; it counts the clips that are shuffled among themselves",
+            );
+        }
+        Ok(())
+    }
+
+    fn check_company(&self) -> Result<()> {
+        let &Self { num_clips, kind, shuffle, num_shards, stick_to_shard, .. } = self;
+        let buffer = matches!(shuffle, Shuffle::Buffer { .. });
+        if kind == Kind::Torch && buffer {
+            return refuse(
+                "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"; DistributedSampler knows no other",
+            );
+        }
+        if kind == Kind::Torch && stick_to_shard {
+            return refuse(
+                "stick_to_shard must be False with order=\"torch\", got True; DistributedSampler deals clips out one by one",
+            );
+        }
+        if kind == Kind::Dali && shuffle == Shuffle::Full {
+            return refuse(
+                "shuffle must be \"buffer\" or False with order=\"dali\", got \"full\"; use \"buffer\" with the reader's initial_fill",
+            );
+        }
+        if (stick_to_shard || kind == Kind::Dali) && num_clips < u64::from(num_shards) {
+            let why = if kind == Kind::Dali { "order=\"dali\"" } else { "stick_to_shard" };
+            return refuse(format!(
+                "num_clips must be at least num_shards={num_shards} with {why}, got {num_clips}; every rank needs a clip of its own, use fewer ranks"
+            ));
+        }
+        let most = match kind {
+            Kind::Torch if shuffle != Shuffle::Off => u64::from(u32::MAX),
+            Kind::Dali if shuffle != Shuffle::Off => u64::from(MAX_CLIPS),
+            _ => u64::MAX,
+        };
+        if num_clips > most {
+            let order = if kind == Kind::Dali { "dali" } else { "torch" };
+            return refuse(format!(
+                "num_clips must be at most {most} with order=\"{order}\", got {num_clips}; order=\"framespool\" takes more"
+            ));
+        }
+        let Some(mix) = &self.mix else { return Ok(()) };
+        if kind != Kind::Framespool {
+            return refuse("order must be \"framespool\" with a mix; the others know no weights");
+        }
+        if shuffle != Shuffle::Full {
+            return refuse("shuffle must be \"full\" with a mix; each of its datasets is shuffled fully");
+        }
+        if stick_to_shard {
+            return refuse(
+                "stick_to_shard must be False with a mix, got True; all ranks draw from all datasets",
+            );
+        }
+        mix.check(num_clips)
+    }
+}
+
+pub(super) fn refuse<T>(text: impl Into<String>) -> Result<T> {
+    Err(Error::Argument(text.into()))
+}

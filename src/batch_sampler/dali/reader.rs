@@ -1,0 +1,295 @@
+//! Replays the ring buffer of DALI's shuffling reader to find the clip at a position of an epoch.
+//! The replay only moves forward; an earlier position restarts it.
+
+use std::ops::Range;
+
+use super::super::config::refuse;
+use super::libstdcxx_random::{shuffle, MinStd};
+use super::Shards;
+use crate::error::Result;
+
+/// Maximum number of samples of a reader. With one more, all of them in the ring buffer, the range would
+/// exceed that of its random numbers.
+pub const MAX_CLIPS: u32 = i32::MAX as u32 - 2;
+
+/// The seed of the initial shuffle of all samples, the same for all readers (`kDaliDataloaderSeed`).
+const LIST_SEED: u32 = 524_287;
+
+/// `random_shuffle=True` of DALI's `Loader` (dali/operators/reader/loader/loader.h), release 2.4.
+///
+/// All samples are shuffled once, identically for every seed. The samples of a shard then pass through a ring
+/// buffer of `initial_fill` entries: each step picks a random entry and replaces it by the next sample. When
+/// a shard runs out of samples, DALI fills the ring buffer with samples of later epochs but picks only among
+/// those of the current epoch, so the later samples keep their order: an epoch depends on earlier epochs only
+/// through the state of the random number generator.
+#[derive(Debug)]
+pub struct DaliReaderReplay {
+    shards: Shards,
+    seed: u64,
+    list: Vec<u32>,
+    /// Length of the ring buffer, at most the number of samples of a shard.
+    ring: u32,
+}
+
+/// The state of a [`DaliReaderReplay`]: the next epoch and position to deliver.
+#[derive(Debug)]
+pub struct Cursor {
+    epoch: u64,
+    place: u64,
+    random: MinStd,
+    /// State of the generator at the beginning of the epoch.
+    begun: MinStd,
+    /// Samples that are waiting; sample `n` of the epoch enters at index `n % ring.len()`.
+    ring: Vec<u32>,
+    last: u32,
+}
+
+impl DaliReaderReplay {
+    /// The reader of these shards, with at most [`MAX_CLIPS`] clips.
+    pub fn new(shards: Shards, seed: u64, initial_fill: u32) -> Result<Self> {
+        let num_clips = shards.num_clips().min(u64::from(MAX_CLIPS)) as u32;
+        // A ring buffer larger than the shard gives the same order.
+        let ring = shards.longest().min(u64::from(initial_fill)).max(1) as u32;
+        let mut list = Vec::new();
+        if list.try_reserve_exact(num_clips as usize).is_err() {
+            return refuse(format!(
+                "num_clips must fit into memory with order=\"dali\", which takes 4 bytes for each, got {num_clips}; order=\"framespool\" takes none"
+            ));
+        }
+        list.extend(0..num_clips);
+        shuffle(&mut list, LIST_SEED);
+        Ok(Self { shards, seed, list, ring })
+    }
+
+    /// The beginning of epoch 0.
+    pub fn begin(&self) -> Cursor {
+        let random = MinStd::from_seed_seq(self.seed);
+        let mut cursor = Cursor { epoch: 0, place: 0, random, begun: random, ring: Vec::new(), last: 0 };
+        self.fill(&mut cursor);
+        cursor
+    }
+
+    /// Number of samples of the shard that is read in an epoch.
+    pub fn len(&self, epoch: u64) -> u64 {
+        self.shard(epoch).len() as u64
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The clips at a range of positions of an epoch, without those past [`Self::len`]. Leaves the cursor
+    /// behind the range.
+    pub fn read(&self, cursor: &mut Cursor, epoch: u64, places: Range<u64>) -> Vec<u32> {
+        let samples = self.shard(epoch);
+        let mut places = places.start..places.end.min(samples.len() as u64);
+        let mut clips = Vec::with_capacity(places.end.saturating_sub(places.start) as usize);
+        // Each batch of padding requests the last clip again.
+        if !places.is_empty() && (cursor.epoch, cursor.place) == (epoch, places.start + 1) {
+            clips.push(cursor.last);
+            places.start += 1;
+        }
+        if !places.is_empty() {
+            self.go(cursor, epoch, places.start);
+        }
+        clips.extend(places.map(|_| cursor.step(samples)));
+        clips
+    }
+
+    fn go(&self, cursor: &mut Cursor, epoch: u64, place: u64) {
+        if epoch < cursor.epoch {
+            *cursor = self.begin();
+        }
+        while cursor.epoch < epoch {
+            self.pass(cursor);
+        }
+        if place < cursor.place {
+            cursor.random = cursor.begun;
+            self.fill(cursor);
+        }
+        let samples = self.shard(epoch);
+        while cursor.place < place {
+            cursor.step(samples);
+        }
+    }
+
+    fn shard(&self, epoch: u64) -> &[u32] {
+        let places = self.shards.read_in(epoch);
+        self.list.get(places.start as usize..places.end as usize).unwrap_or(&[])
+    }
+
+    /// Puts the first samples of the cursor's epoch into its ring buffer.
+    fn fill(&self, cursor: &mut Cursor) {
+        let samples = self.shard(cursor.epoch);
+        cursor.place = 0;
+        cursor.ring.clear();
+        cursor.ring.extend(samples.iter().take(self.ring as usize));
+    }
+
+    /// Moves to the next epoch: for the rest of the current one, only generates the random numbers.
+    fn pass(&self, cursor: &mut Cursor) {
+        let left = self.len(cursor.epoch) - cursor.place;
+        for left in (1..=left).rev() {
+            cursor.random.below(left.min(u64::from(self.ring)) as u32);
+        }
+        cursor.epoch += 1;
+        cursor.begun = cursor.random;
+        self.fill(cursor);
+    }
+}
+
+impl Cursor {
+    /// Picks one of the waiting samples in the ring buffer and replaces it by the next sample of the shard,
+    /// if there is one.
+    fn step(&mut self, samples: &[u32]) -> u32 {
+        let (place, ring) = (self.place as usize, self.ring.len());
+        let waiting = (samples.len() - place).min(ring);
+        let oldest = place % ring;
+        let picked = oldest + self.random.below(waiting as u32) as usize;
+        self.ring.swap(oldest, if picked < ring { picked } else { picked - ring });
+        self.last = self.ring[oldest];
+        if let Some(&next) = samples.get(place + ring) {
+            self.ring[oldest] = next;
+        }
+        self.place += 1;
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::super::super::BatchSamplerConfig;
+    use super::*;
+
+    /// A direct model of the reader for comparison: one ring buffer over the endless stream of all epochs,
+    /// and for each epoch in progress a window of counters from which samples may be picked.
+    struct Twin {
+        list: Vec<u32>,
+        config: BatchSamplerConfig,
+        ring: Vec<u32>,
+        windows: VecDeque<Range<usize>>,
+        random: MinStd,
+        shard: u32,
+        read: usize,
+    }
+
+    impl Twin {
+        fn new(config: &BatchSamplerConfig, initial_fill: u32) -> Self {
+            let mut list: Vec<u32> = (0..config.num_clips as u32).collect();
+            shuffle(&mut list, LIST_SEED);
+            let random = MinStd::from_seed_seq(config.seed);
+            let windows: VecDeque<Range<usize>> = std::iter::once(0..0).collect();
+            let mut twin = Self {
+                list,
+                config: config.clone(),
+                ring: vec![],
+                windows,
+                random,
+                shard: config.shard_id,
+                read: 0,
+            };
+            for _ in 0..initial_fill {
+                let sample = twin.next_of_stream();
+                twin.ring.push(sample);
+                twin.windows.back_mut().unwrap().end += 1;
+            }
+            twin
+        }
+
+        fn next_of_stream(&mut self) -> u32 {
+            let (n, shards) = (self.list.len(), self.config.num_shards as usize);
+            let begin = |shard: u32| n * shard as usize / shards;
+            if begin(self.shard) + self.read == begin(self.shard + 1) {
+                self.shard =
+                    if self.config.stick_to_shard { self.shard } else { (self.shard + 1) % shards as u32 };
+                self.read = 0;
+                let end = self.windows.back().unwrap().end;
+                self.windows.push_back(end..end);
+            }
+            self.read += 1;
+            self.list[begin(self.shard) + self.read - 1]
+        }
+
+        fn read_one(&mut self) -> u32 {
+            if self.windows[0].is_empty() {
+                self.windows.pop_front();
+            }
+            let picked = self.windows[0].start + self.random.below(self.windows[0].len() as u32) as usize;
+            let (fill, oldest) = (self.ring.len(), self.windows[0].start);
+            self.ring.swap(picked % fill, oldest % fill);
+            let out = self.ring[oldest % fill];
+            self.ring[oldest % fill] = self.next_of_stream();
+            self.windows[0].start += 1;
+            self.windows.back_mut().unwrap().end += 1;
+            out
+        }
+    }
+
+    fn configs() -> impl Iterator<Item = (BatchSamplerConfig, u32)> {
+        let shards = [(1, 0), (2, 1), (3, 0), (3, 2), (7, 4)];
+        let all = [7, 10, 23, 100, 1001].into_iter().flat_map(move |n| {
+            shards.into_iter().flat_map(move |s| {
+                [1, 2, 4, 9, 64, 1024]
+                    .into_iter()
+                    .flat_map(move |f| [false, true].map(move |stick| (n, s, f, stick)))
+            })
+        });
+        all.map(|(num_clips, (num_shards, shard_id), fill, stick_to_shard)| {
+            let seed = num_clips + u64::from(fill);
+            let config = BatchSamplerConfig {
+                num_clips,
+                num_shards,
+                shard_id,
+                stick_to_shard,
+                seed,
+                ..BatchSamplerConfig::default()
+            };
+            (config, fill)
+        })
+    }
+
+    #[test]
+    fn an_epoch_by_itself_is_what_the_endless_ring_delivers() {
+        for (config, fill) in configs() {
+            let reader = DaliReaderReplay::new(Shards::new(&config), config.seed, fill).unwrap();
+            let (mut cursor, mut twin) = (reader.begin(), Twin::new(&config, fill));
+            for epoch in 0..5 {
+                let expected: Vec<u32> = (0..reader.len(epoch)).map(|_| twin.read_one()).collect();
+                assert_eq!(
+                    reader.read(&mut cursor, epoch, 0..u64::MAX),
+                    expected,
+                    "{config:?}, {fill}, {epoch}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn wherever_the_cursor_was_a_place_has_its_clip() {
+        for (config, fill) in configs().filter(|(c, _)| c.num_clips > 20) {
+            let reader = DaliReaderReplay::new(Shards::new(&config), config.seed, fill).unwrap();
+            let whole: Vec<_> = (0..4).map(|e| reader.read(&mut reader.begin(), e, 0..u64::MAX)).collect();
+            let mut cursor = reader.begin();
+            for (epoch, begin, end) in [
+                (0, 2, 5),
+                (0, 5, 6),
+                (0, 5, 6),
+                (0, 0, 3),
+                (2, 1, 4),
+                (2, 3, 9),
+                (1, 0, 1),
+                (3, 8, 2),
+                (3, 0, 99),
+                (0, 1, 2),
+            ] {
+                let places = begin.min(whole[epoch].len())..end.min(whole[epoch].len());
+                let expected = whole[epoch].get(places.clone()).unwrap_or(&[]);
+                let found = reader.read(&mut cursor, epoch as u64, places.start as u64..places.end as u64);
+                assert_eq!(found, expected, "{config:?}, {fill}, {epoch}, {places:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Mixes several datasets by weight: maps a position in the epoch to a clip.
+//! [`WeightedInterleave`] selects the dataset and the draw, keyed permutations select the clip. Memory does
+//! not grow with the epoch.
+
+pub mod interleave;
+
+use super::config::refuse;
+use super::permutation::Permutation;
+use super::rng::{purpose, Key};
+use crate::error::Result;
+
+use interleave::{Turns, WeightedInterleave};
+
+/// Several datasets, concatenated in the numbering of clips, from which an epoch is sampled by weight.
+///
+/// The share of each dataset in the clips of an epoch follows its weight (see [`WeightedInterleave`]).
+/// Without replacement, all clips of a dataset are delivered in a random order before any of them repeats;
+/// each further pass uses a new random order. With replacement every draw is independent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mix {
+    /// Number of clips of each dataset, in the order of the concatenation.
+    pub sizes: Vec<u64>,
+    /// Share of each dataset in the epoch, in any unit.
+    pub weights: Vec<f64>,
+    /// Whether a clip may repeat before all other clips of its dataset were delivered.
+    pub replacement: bool,
+    /// Clips per epoch; by default the number of clips of all datasets.
+    pub epoch_clips: Option<u64>,
+}
+
+impl Mix {
+    /// Clips per epoch.
+    pub fn places(&self) -> u64 {
+        self.epoch_clips.unwrap_or_else(|| self.sizes.iter().fold(0, |sum, &size| sum.saturating_add(size)))
+    }
+
+    pub(super) fn check(&self, num_clips: u64) -> Result<()> {
+        let (sizes, weights) = (&self.sizes, &self.weights);
+        if sizes.is_empty() {
+            return refuse(
+                "mix must have at least one dataset, got no sizes; leave mix out for a plain order",
+            );
+        }
+        if sizes.len() != weights.len() || u32::try_from(sizes.len()).is_err() {
+            return refuse(format!(
+                "weights must be one for each dataset, got {} for {} sizes; give as many",
+                weights.len(),
+                sizes.len()
+            ));
+        }
+        if let Some(empty) = sizes.iter().position(|&size| size == 0) {
+            return refuse(format!(
+                "sizes must be at least 1, got 0 for dataset {empty}; leave empty datasets out"
+            ));
+        }
+        let sum = sizes.iter().try_fold(0_u64, |sum, &size| sum.checked_add(size));
+        if sum != Some(num_clips) {
+            let sum = sum.map_or_else(|| "more than 2^64".to_owned(), |sum| sum.to_string());
+            return refuse(format!(
+                "sizes must add up to num_clips={num_clips}, got {sum}; give all datasets"
+            ));
+        }
+        if self.epoch_clips == Some(0) {
+            return refuse("epoch_clips must be at least 1, got 0; leave it out for the number of all clips");
+        }
+        WeightedInterleave::new(weights, self.places()).map(drop)
+    }
+}
+
+/// A [`Mix`] prepared for lookups.
+#[derive(Clone, Debug)]
+pub(super) struct Mixed {
+    datasets: Vec<Dataset>,
+    quotas: WeightedInterleave,
+    replacement: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Dataset {
+    first: u64,
+    size: u64,
+}
+
+impl Mixed {
+    pub fn new(mix: &Mix) -> Result<Self> {
+        let mut end = 0_u64;
+        let datasets = mix.sizes.iter().map(|&size| {
+            let first = end;
+            end = end.saturating_add(size);
+            Dataset { first, size }
+        });
+        let datasets = datasets.collect();
+        Ok(Self {
+            datasets,
+            quotas: WeightedInterleave::new(&mix.weights, mix.places())?,
+            replacement: mix.replacement,
+        })
+    }
+
+    pub fn epoch(&self, seed: u64, epoch: u64) -> Draws<'_> {
+        Draws {
+            mixed: self,
+            key: Key { seed, epoch, clip: 0, occurrence: 0 },
+            turns: self.quotas.turns(seed, epoch),
+        }
+    }
+}
+
+/// The clips of one epoch of a mix.
+#[derive(Debug)]
+pub(super) struct Draws<'a> {
+    mixed: &'a Mixed,
+    key: Key,
+    turns: Turns<'a>,
+}
+
+impl Draws<'_> {
+    /// The clip at a position and its occurrence in this epoch, counted from 0; positions past the end wrap
+    /// around.
+    pub fn clip(&mut self, place: u64) -> (u64, u32) {
+        let turn = self.turns.at(place);
+        let Dataset { first, size } = self.mixed.datasets[turn.dataset];
+        let occurrence = turn.dataset as u32;
+        if self.mixed.replacement {
+            let key = Key { clip: turn.draw, occurrence, ..self.key };
+            return (first + key.rng(purpose::MIX_DRAW).below(size), turn.draw as u32);
+        }
+        let (pass, at) = (turn.draw / size, turn.draw % size);
+        let key = Key { clip: pass, occurrence, ..self.key };
+        (first + Permutation::keyed(key, purpose::MIX_PASS, size).get(at), pass as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mix(sizes: &[u64], weights: &[f64], replacement: bool, epoch_clips: Option<u64>) -> Mix {
+        Mix { sizes: sizes.to_vec(), weights: weights.to_vec(), replacement, epoch_clips }
+    }
+
+    fn list(mix: &Mix, seed: u64, epoch: u64) -> Vec<(u64, u32)> {
+        mix.check(mix.sizes.iter().sum()).unwrap();
+        let mixed = Mixed::new(mix).unwrap();
+        let mut draws = mixed.epoch(seed, epoch);
+        (0..mix.places()).map(|place| draws.clip(place)).collect()
+    }
+
+    // Expected values computed by an independent Python implementation with exact fractions.
+    #[rustfmt::skip]
+    const GOLDEN: [(u64, u32); 16] = [
+        (6, 0), (3, 0), (9, 0), (0, 1), (8, 0), (9, 1), (0, 0), (4, 0),
+        (5, 0), (5, 1), (1, 0), (8, 1), (2, 0), (7, 1), (7, 0), (6, 1),
+    ];
+    const GOLDEN_REPLACEMENT: [(u64, u32); 10] =
+        [(4, 4), (5, 3), (0, 2), (3, 0), (1, 1), (5, 2), (2, 0), (8, 0), (7, 1), (8, 1)];
+    #[rustfmt::skip]
+    const GOLDEN_LONG: [(usize, (u64, u32)); 6] = [
+        (0, (2263, 0)), (1023, (1475, 0)), (1024, (357, 0)), (2499, (579, 0)), (2500, (642, 1)), (4999, (551, 1)),
+    ];
+
+    #[test]
+    fn the_order_never_changes_between_releases() {
+        let (sizes, weights) = ([3, 5, 2], [1.0, 2.0, 1.0]);
+        assert_eq!(list(&mix(&sizes, &weights, false, Some(16)), 5, 1), GOLDEN);
+        assert_eq!(list(&mix(&sizes, &weights, true, None), 5, 1), GOLDEN_REPLACEMENT);
+        let long = list(&mix(&[700, 300, 2000], &[0.335, 0.1, 0.565], false, Some(5000)), 5, 2);
+        assert!(GOLDEN_LONG.iter().all(|&(at, clip)| long[at] == clip));
+    }
+
+    #[test]
+    fn no_clip_comes_again_before_its_dataset_is_passed() {
+        for (sizes, weights, length) in [
+            (&[3, 50, 7][..], &[1.0, 1.0, 1.0][..], 400),
+            (&[1, 2000], &[0.999, 0.001], 5000),
+            (&[40], &[0.1], 130),
+            (&[5, 5, 5, 5], &[1e-6, 1.0, 3.0, 1e6], 2000),
+        ] {
+            for epoch in 0..3 {
+                let order = list(&mix(sizes, weights, false, Some(length)), 1, epoch);
+                let mut counts = vec![0u32; sizes.iter().sum::<u64>() as usize];
+                let mut pairs = order.clone();
+                order.iter().for_each(|&(clip, _)| counts[clip as usize] += 1);
+                pairs.sort_unstable();
+                pairs.dedup();
+                assert_eq!(pairs.len() as u64, length, "a clip comes twice in the same pass");
+                let mut first = 0;
+                for &size in sizes {
+                    // All passes but the last are complete: the counts of a dataset's clips differ by at most
+                    // one, and a clip that occurs `n` times occurs in the passes 0 to `n - 1`.
+                    let of = &counts[first..first + size as usize];
+                    assert!(of.iter().max().unwrap() - of.iter().min().unwrap() <= 1, "{of:?}");
+                    first += size as usize;
+                }
+                for (clip, occurrence) in pairs {
+                    assert!(occurrence < counts[clip as usize]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weighted_by_their_sizes_all_clips_come_exactly_once() {
+        for sizes in [&[1, 1][..], &[7], &[3, 5, 2], &[1000, 1, 10], &[123_457, 3, 99_991]] {
+            let weights: Vec<f64> = sizes.iter().map(|&size| size as f64 * 0.1).collect();
+            for epoch in 0..20 {
+                let mut clips: Vec<u64> = list(&mix(sizes, &weights, false, None), 3, epoch)
+                    .iter()
+                    .map(|&(clip, _)| clip)
+                    .collect();
+                clips.sort_unstable();
+                assert!(clips.iter().copied().eq(0..sizes.iter().sum()), "{sizes:?}");
+                if clips.len() > 10_000 && epoch == 2 {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn with_replacement_clips_are_equally_likely_and_epochs_differ() {
+        let replaced = mix(&[4, 6], &[1.0, 1.0], true, Some(40_000));
+        let order = list(&replaced, 8, 0);
+        let mut counts = [0u32; 10];
+        order.iter().for_each(|&(clip, _)| counts[clip as usize] += 1);
+        // 20,000 draws over 4 and over 6 clips; the standard deviations are 61 and 53, and the limit is five
+        // of them.
+        assert!(counts[..4].iter().all(|c| c.abs_diff(5000) < 307), "{counts:?}");
+        assert!(counts[4..].iter().all(|c| c.abs_diff(3333) < 264), "{counts:?}");
+        let mut pairs = order.clone();
+        pairs.sort_unstable();
+        pairs.dedup();
+        assert_eq!(pairs.len(), order.len(), "a draw's number comes twice");
+        assert_ne!(order, list(&replaced, 8, 1));
+        assert_eq!(order, list(&replaced, 8, 0));
+    }
+
+    #[test]
+    fn a_wrong_mix_is_repeated_back() {
+        let half = f64::MIN_POSITIVE;
+        for (mix, part) in [
+            (mix(&[], &[], false, None), "at least one dataset"),
+            (mix(&[4, 6], &[1.0], false, None), "weights must be one for each dataset, got 1 for 2 sizes"),
+            (mix(&[10, 0], &[1.0, 1.0], false, None), "sizes must be at least 1, got 0 for dataset 1"),
+            (mix(&[4, 5], &[1.0, 1.0], false, None), "sizes must add up to num_clips=10, got 9"),
+            (mix(&[u64::MAX, 11], &[1.0, 1.0], false, None), "got more than 2^64"),
+            (mix(&[4, 6], &[1.0, 0.0], false, None), "weights must be finite and greater than 0, got 0"),
+            (mix(&[4, 6], &[1.0, f64::NAN], false, None), "got NaN"),
+            (mix(&[4, 6], &[1.0, f64::INFINITY], false, None), "got inf"),
+            (mix(&[4, 6], &[1.0, half], false, None), "weights must be at least 2^-40 of their sum"),
+            (mix(&[4, 6], &[1.0, 1.0], false, Some(0)), "epoch_clips must be at least 1, got 0"),
+        ] {
+            let text = mix.check(10).unwrap_err().to_string();
+            assert!(text.contains(part), "{text}");
+        }
+        mix(&[4, 6], &[f64::MAX, f64::MAX], false, None).check(10).unwrap();
+    }
+}

@@ -1,0 +1,91 @@
+//! Maps a position in an epoch to a clip of a dataset range under the chosen shuffle.
+//! Any position has random access; lookups at consecutive positions share cached blocks.
+
+use std::ops::Range;
+
+use super::buffer_shuffle::BufferShuffle;
+use super::permutation::Permutation;
+use super::rng::{purpose, Key};
+use super::Shuffle;
+
+/// The order of a range of the dataset in one epoch.
+#[derive(Clone, Debug)]
+pub struct ShuffledIndex {
+    clips: Range<u64>,
+    way: Way,
+}
+
+#[derive(Clone, Debug)]
+enum Way {
+    AsIs,
+    Within(Box<BufferShuffle>),
+    Anywhere(Permutation),
+}
+
+impl ShuffledIndex {
+    /// The order of `clips` under a key whose `clip` must be 0.
+    pub fn new(shuffle: Shuffle, key: Key, clips: Range<u64>) -> Self {
+        let n = clips.end.saturating_sub(clips.start);
+        let anywhere = || Way::Anywhere(Permutation::keyed(key, purpose::ORDER, n));
+        let way = match shuffle {
+            Shuffle::Off | Shuffle::Buffer { initial_fill: 0 | 1 } => Way::AsIs,
+            Shuffle::Buffer { initial_fill } => BufferShuffle::new(key, n, initial_fill)
+                .map_or_else(anywhere, |local| Way::Within(Box::new(local))),
+            Shuffle::Full => anywhere(),
+        };
+        Self { clips, way }
+    }
+
+    /// The clip at a position; positions past the end wrap around.
+    pub fn clip(&mut self, place: u64) -> u64 {
+        let place = place % self.clips.end.saturating_sub(self.clips.start).max(1);
+        self.clips.start
+            + match &mut self.way {
+                Way::AsIs => place,
+                Way::Within(local) => local.get(place),
+                Way::Anywhere(permutation) => permutation.get(place),
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key { seed: 3, epoch: 1, clip: 0, occurrence: 0 };
+
+    fn list(shuffle: Shuffle, clips: Range<u64>) -> Vec<u64> {
+        let n = clips.end - clips.start;
+        let mut places = ShuffledIndex::new(shuffle, KEY, clips);
+        (0..n).map(|place| places.clip(place)).collect()
+    }
+
+    fn buffer(initial_fill: u32) -> Shuffle {
+        Shuffle::Buffer { initial_fill }
+    }
+
+    #[test]
+    fn a_buffer_of_one_shuffles_nothing_and_one_of_all_clips_is_a_full_shuffle() {
+        assert_eq!(list(buffer(1), 0..9), list(Shuffle::Off, 0..9));
+        for fill in [9, 10, u32::MAX] {
+            assert_eq!(list(buffer(fill), 0..9), list(Shuffle::Full, 0..9));
+        }
+        assert_ne!(list(buffer(8), 0..9), list(Shuffle::Full, 0..9));
+    }
+
+    #[test]
+    fn a_stretch_keeps_to_its_clips_and_begins_anew_past_its_end() {
+        for shuffle in [Shuffle::Off, buffer(3), Shuffle::Full] {
+            let order = list(shuffle, 5..12);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (5..12).collect::<Vec<_>>());
+            let mut places = ShuffledIndex::new(shuffle, KEY, 5..12);
+            assert_eq!(
+                (7..21).map(|at| places.clip(at)).collect::<Vec<_>>(),
+                [&order[..], &order[..]].concat()
+            );
+        }
+        assert_eq!(ShuffledIndex::new(Shuffle::Full, KEY, 0..0).clip(4), 0);
+    }
+}

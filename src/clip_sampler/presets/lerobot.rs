@@ -1,0 +1,115 @@
+//! Reproduces LeRobot's `delta_timestamps`: one clip at each frame; a frame beyond the tolerance is an error.
+//! Formulas: huggingface/lerobot, `datasets/feature_utils.py` (`check_delta_timestamps`,
+//! `get_delta_indices`), `dataset_reader.py`, `video_utils.py` (`decode_video_frames_torchcodec`).
+
+use super::common::{known_fps, positive};
+use super::numpy_compat::round;
+use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
+use crate::error::{Error, Result};
+
+/// Maximum number of frames of a clip: each one is compared with all others.
+const MAX_DELTAS: usize = 4096;
+
+/// Frames at given time offsets from each frame of a video (an episode).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeltaTimestamps {
+    delta_timestamps: Vec<f64>,
+    fps: Option<f64>,
+    tolerance_s: f64,
+}
+
+impl DeltaTimestamps {
+    /// `delta_timestamps`: seconds from the anchor frame of the clip. `fps`: the dataset's rate; `None`: the
+    /// video's average rate. `tolerance_s`: the maximum deviation of a frame or an offset from the grid of
+    /// that rate.
+    pub fn new(delta_timestamps: Vec<f64>, fps: Option<f64>, tolerance_s: f64) -> Result<Self> {
+        if delta_timestamps.is_empty() || delta_timestamps.len() > MAX_DELTAS {
+            return Err(Error::Argument(format!(
+                "delta_timestamps must have from 1 to {MAX_DELTAS} entries, got {}; use [0.0] for the frame itself",
+                delta_timestamps.len()
+            )));
+        }
+        if let Some(far) = delta_timestamps.iter().find(|delta| !(-1e6..=1e6).contains(*delta)) {
+            return Err(Error::Argument(format!(
+                "delta_timestamps must be from -1000000 to 1000000, got {far}; they are seconds from the clip's frame"
+            )));
+        }
+        if !(tolerance_s.is_finite() && tolerance_s >= 0.0) {
+            return Err(Error::Argument(format!(
+                "tolerance_s must be at least 0, got {tolerance_s}; the default is 0.0001"
+            )));
+        }
+        let rule = Self { delta_timestamps, fps, tolerance_s };
+        if let Some(fps) = fps {
+            positive("fps", fps)?;
+            rule.delta_indices(fps)?;
+        }
+        Ok(rule)
+    }
+
+    /// The time offsets in frames.
+    fn delta_indices(&self, fps: f64) -> Result<Vec<i64>> {
+        let index = |&delta: &f64| {
+            let at = delta * fps;
+            match (at - round(at)).abs() / fps <= self.tolerance_s {
+                true => Ok(round(at) as i64),
+                false => Err(Error::Argument(format!(
+                    "delta_timestamps must be multiples of 1/{fps} second to within tolerance_s, got {delta}; move it, or raise tolerance_s"
+                ))),
+            }
+        };
+        self.delta_timestamps.iter().map(index).collect()
+    }
+}
+
+impl ClipSampler for DeltaTimestamps {
+    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+        u64::from(video.num_frames())
+    }
+
+    fn sequence_length(&self) -> Option<u32> {
+        Some(self.delta_timestamps.len() as u32)
+    }
+
+    fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+        known_clip(number, self.clips_in(video), video)?;
+        let average_fps = known_fps("lerobot", video)?;
+        let fps = self.fps.unwrap_or(average_fps);
+        let last = i64::from(video.num_frames()) - 1;
+        let wanted: Vec<i64> =
+            self.delta_indices(fps)?.into_iter().map(|delta| (number as i64).saturating_add(delta)).collect();
+        let mask = wanted.iter().map(|at| (0..=last).contains(at)).collect();
+        // Timestamps of the file, as in the original: an episode may begin in the middle of a file.
+        let begin = video.begins_at(0);
+        let first = round(begin * average_fps);
+        let times: Vec<f64> = wanted.iter().map(|&at| begin + at.clamp(0, last) as f64 / fps).collect();
+        let loaded = times.iter().map(|time| {
+            let at = round(time * average_fps) - first;
+            let frame = (0.0..=last as f64).contains(&at).then_some(at as u32);
+            frame.map(|frame| (frame, video.begins_at(frame))).ok_or_else(|| beyond(*time, video))
+        });
+        let loaded: Vec<(u32, f64)> = loaded.collect::<Result<_>>()?;
+        let nearest = |&time: &f64| {
+            let distance = |(_, begins): &&(u32, f64)| (begins - time).abs();
+            // The first of equally near frames, as argmin returns.
+            let near = loaded.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+            near.filter(|near| distance(near) <= self.tolerance_s)
+                .map(|near| near.0)
+                .ok_or_else(|| beyond(time, video))
+        };
+        Ok(ClipIndices { indices: times.iter().map(nearest).collect::<Result<_>>()?, mask })
+    }
+
+    fn needs(&self) -> String {
+        "1 frame".to_owned()
+    }
+}
+
+fn beyond(time: f64, video: &dyn VideoTiming) -> Error {
+    Error::Argument(format!(
+        "no frame appears within tolerance_s of {time} seconds in a video of {} frames; its frames are not at the \
+         dataset's rate: set fps, raise tolerance_s, or leave it out",
+        video.num_frames()
+    ))
+}

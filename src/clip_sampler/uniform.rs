@@ -1,0 +1,120 @@
+//! Clips at evenly spread starts, for evaluation; uses no random numbers.
+//! The first clip starts with the video and the last one ends with it; a single clip is in the middle.
+
+use super::clip_spec::{ClipSpec, Spacing};
+use super::common::{at_least_one, known_clip};
+use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
+use crate::error::Result;
+
+/// Views of a video: `clips_per_video` clips spread evenly from its beginning to its end.
+///
+/// With starts 0 to *L* (all frames at which a whole clip fits), clip *c* of *C* starts at *c·L / (C − 1)*,
+/// rounded to the nearest, halves up: `floor((2·c·L + C − 1) / (2·(C − 1)))`. A single clip starts at
+/// `floor(L / 2)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Uniform {
+    grid: ClipSpec,
+    clips_per_video: u32,
+    short: PaddingPolicy,
+}
+
+impl Uniform {
+    /// Checks the arguments.
+    pub fn new(
+        sequence_length: u32,
+        spacing: impl Into<Spacing>,
+        clips_per_video: u32,
+        short: PaddingPolicy,
+    ) -> Result<Self> {
+        let grid = ClipSpec::new(sequence_length, spacing)?;
+        at_least_one("clips_per_video", clips_per_video, "use 1 for the middle of each video")?;
+        Ok(Self { grid, clips_per_video, short })
+    }
+}
+
+/// Number `number` of `count` numbers that are spread evenly from 0 to `last`.
+pub(super) fn spread(last: u64, number: u64, count: u64) -> u64 {
+    let [last, number, gaps] = [last, number, count.saturating_sub(1)].map(u128::from);
+    match gaps {
+        0 => (last / 2) as u64,
+        _ => ((2 * number * last + gaps) / (2 * gaps)) as u64, // at most `last`
+    }
+}
+
+impl ClipSampler for Uniform {
+    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+        self.short.clips(video, u64::from(self.clips_per_video), || self.grid.starts(video) > 0)
+    }
+
+    fn clips_each(&self) -> Option<u64> {
+        self.short.clips_each(u64::from(self.clips_per_video))
+    }
+
+    fn sequence_length(&self) -> Option<u32> {
+        Some(self.grid.sequence_length())
+    }
+
+    fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+        known_clip(number, self.clips_in(video), video)?;
+        let last = self.grid.starts(video).saturating_sub(1);
+        let start = spread(last, number, u64::from(self.clips_per_video));
+        self.grid.clip(video, start as u32, self.short, rng) // below the number of frames
+    }
+
+    fn pads_with_zeros(&self) -> bool {
+        self.short == PaddingPolicy::Blank
+    }
+
+    fn needs(&self) -> String {
+        self.short.needs(self.grid.needs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{video, Script};
+    use super::super::video_timing::FrameTimestamps;
+    use super::*;
+
+    fn starts(frames: u32, length: u32, stride: u32, clips: u32) -> Vec<u32> {
+        let rule = Uniform::new(length, stride, clips, PaddingPolicy::Repeat).unwrap();
+        let start = |c| rule.clip(&video(frames), c, &mut Script(&[])).unwrap().indices[0];
+        (0..rule.clips_in(&video(frames))).map(start).collect()
+    }
+
+    #[test]
+    fn views_reach_from_the_first_start_to_the_last() {
+        assert_eq!(starts(100, 4, 3, 3), [0, 45, 90]); // L = 90
+        assert_eq!(starts(17, 8, 1, 4), [0, 3, 6, 9]);
+        assert_eq!(starts(14, 8, 1, 5), [0, 2, 3, 5, 6]); // 1.5 and 4.5 round up
+        assert_eq!(starts(8, 8, 1, 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_single_view_lies_in_the_middle() {
+        assert_eq!(
+            (starts(11, 4, 1, 1), starts(10, 4, 1, 1), starts(4, 4, 1, 1)),
+            (vec![3], vec![3], vec![0])
+        );
+    }
+
+    #[test]
+    fn views_by_the_second_keep_to_real_times() {
+        let times = vec![0.0, 0.5, 0.6, 0.7, 0.8, 2.0, 2.5];
+        let video = FrameTimestamps::new(times, 3.0).unwrap();
+        // Two frames one second apart: they fit at starts 0 to 4 (0.8 + 1 s); from frame 5 the second would
+        // be at the end, 3 s.
+        let rule = Uniform::new(2, Spacing::Fps(1.0), 3, PaddingPolicy::Repeat).unwrap();
+        let views = [0, 1, 2].map(|c| rule.clip(&video, c, &mut Script(&[])).unwrap().indices);
+        assert_eq!(views, [[0, 4], [2, 4], [4, 4]]);
+    }
+
+    #[test]
+    fn the_largest_numbers_spread_without_overflow() {
+        let most = u64::from(u32::MAX);
+        assert_eq!(
+            (spread(most, most - 1, most), spread(most, 0, most), spread(most, 1, 3)),
+            (most, 0, most / 2 + 1)
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Reads the wanted image files of a decode range in which each packet is one file, and delivers them still
+//! encoded.
+//! The transforms determine how much of each image is decoded. Unwanted files are not read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use framespool_kernels::FrameView;
+
+use super::{DecodeStats, DecodeTimes, Step};
+use crate::demux::read::PacketReader;
+use crate::error::{Result, Site};
+use crate::index::VideoIndex;
+use crate::limits::Limits;
+use crate::plan::DecodeRange;
+use crate::source::{ByteSource, Identity};
+use crate::still::{self, Ask, Header, StillDecoder};
+use crate::units::DecodeIndex;
+
+/// Largest file buffer that is kept for the next file.
+const KEPT_BYTES: usize = 16 << 20;
+
+/// A file that has been read. Its header is parsed again, since the file may have changed since it was
+/// indexed, and since each frame of a folder has its own header.
+struct Held<'a> {
+    name: &'a Arc<str>,
+    bytes: &'a [u8],
+}
+
+impl ByteSource for Held<'_> {
+    fn name(&self) -> &Arc<str> {
+        self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let behind = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default();
+        let read = behind.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&behind[..read]);
+        Ok(read)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::Memory(self.bytes.as_ptr() as usize, self.bytes.len())
+    }
+}
+
+/// An image file in memory, with its decoder.
+pub struct EncodedImage<'a> {
+    site: Site,
+    header: Header,
+    bytes: &'a [u8],
+    decoder: &'a mut StillDecoder,
+    decoding: &'a mut Duration,
+}
+
+impl EncodedImage<'_> {
+    /// (width, height) as stored.
+    pub fn size(&self) -> (u32, u32) {
+        (self.header.width, self.header.height)
+    }
+
+    /// The parsed header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// Decodes the exact pixels, as rows of R, G, B without padding. Returns `false` if the decoder does not
+    /// output such rows, or not as many bytes as `rgb` holds.
+    ///
+    /// # Errors
+    /// Any error from [`StillDecoder::decode_into`].
+    pub fn decode_into(&mut self, rgb: &mut [u8]) -> Result<bool> {
+        let begun = Instant::now();
+        let decoded = self.decoder.decode_into(&self.site, &self.header, self.bytes, rgb);
+        *self.decoding += begun.elapsed();
+        decoded
+    }
+
+    /// Decodes the pixels.
+    ///
+    /// # Errors
+    /// Any error from [`StillDecoder::decode`].
+    pub fn decode(&mut self, ask: Ask) -> Result<FrameView<'_>> {
+        let begun = Instant::now();
+        let decoded = self.decoder.decode(&self.site, &self.header, self.bytes, ask);
+        *self.decoding += begun.elapsed();
+        decoded
+    }
+}
+
+/// Reads image files and reuses their decoder. One user at a time.
+#[derive(Default)]
+pub struct ImageReader {
+    decoder: StillDecoder,
+    file: Vec<u8>,
+    /// The decode range in progress, and how many of its images have been delivered.
+    run: Option<(Arc<VideoIndex>, DecodeRange, usize)>,
+    limits: Limits,
+    /// Work done so far.
+    pub counts: DecodeStats,
+    /// Time spent so far.
+    pub times: DecodeTimes,
+}
+
+impl ImageReader {
+    /// Begins a decode range; a range in progress is abandoned.
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) {
+        self.counts.runs += 1;
+        self.run = Some((index.clone(), run, 0));
+    }
+
+    /// Processes one image of the decode range. After an error, and after [`Step::Done`], the range is over.
+    ///
+    /// # Errors
+    /// Any error from reading or `each`.
+    pub fn step(
+        &mut self,
+        reader: &mut PacketReader,
+        interrupt: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(DecodeIndex, EncodedImage<'_>) -> Result<()>,
+    ) -> Result<Step> {
+        let Some((index, run, done)) = self.run.take() else { return Ok(Step::Done) };
+        let Some(&at) = run.wanted.get(done) else { return Ok(Step::Done) };
+        interrupt()?;
+        let begun = Instant::now();
+        if self.file.capacity() > KEPT_BYTES {
+            self.file = Vec::new();
+        }
+        reader.fetch(at, &mut self.file)?;
+        let site = reader.site_of_file(at);
+        let header = still::header(&Held { name: &site.file, bytes: &self.file }, &self.limits)?;
+        let have = Instant::now();
+        self.times.reading += have - begun;
+        self.counts.pictures_decoded += 1;
+        let mut decoding = Duration::ZERO;
+        let picture = EncodedImage {
+            site,
+            header,
+            bytes: &self.file,
+            decoder: &mut self.decoder,
+            decoding: &mut decoding,
+        };
+        let painted = each(at, picture);
+        self.times.decoding += decoding;
+        self.times.transforming += have.elapsed().saturating_sub(decoding);
+        painted?;
+        self.counts.pictures_delivered += 1;
+        if done + 1 == run.wanted.len() {
+            return Ok(Step::Done);
+        }
+        self.run = Some((index, run, done + 1));
+        Ok(Step::More)
+    }
+
+    /// Abandons the decode range in progress, if any.
+    pub fn stop(&mut self) {
+        self.run = None;
+    }
+}

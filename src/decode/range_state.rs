@@ -1,0 +1,376 @@
+//! Tracks one decode range: which packets the decoder can skip, which frames are trusted, and the final
+//! result.
+//! A picture is skipped only if headers prove that no wanted picture depends on it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::skip_analysis::SkipMap;
+use super::DecodeStats;
+use crate::demux::read::PacketReader;
+use crate::error::{Error, Result};
+use crate::ffmpeg::{Decoder, Frame, Packet, Received};
+use crate::index::params::replaces_sets;
+use crate::index::roles::{Role, Roles};
+use crate::index::VideoIndex;
+use crate::media::CodecKind;
+use crate::plan::DecodeRange;
+use crate::units::DecodeIndex;
+
+/// Largest distance in packets from a start to a failure that may mean that the start is not a random access
+/// point: the maximum number of leading pictures.
+const LEADING: u32 = 16;
+
+/// Earlier starts that one decode range tries. In a file that is damaged throughout, each of them fails.
+const MAX_EARLIER_STARTS: u32 = 4;
+
+/// State of one decode range.
+pub(super) struct RangeState {
+    pub index: Arc<VideoIndex>,
+    run: DecodeRange,
+    next: u32,
+    /// The packet sent to the decoder last.
+    last_sent: DecodeIndex,
+    /// Wanted and not yet delivered, in ascending order.
+    missing: Vec<DecodeIndex>,
+    /// How often the decoder failed to return a frame.
+    refusals: u32,
+    /// First packet whose picture cannot be trusted, and why.
+    damage: Option<(DecodeIndex, Error)>,
+    indexed_by_time: bool,
+    /// Presentation order of the first packet. Leading pictures of the random access point may refer to
+    /// pictures before it: they are sent because the decoder counts them, but their frames are discarded, and
+    /// their errors say nothing about other pictures.
+    start_order: i64,
+    /// The range begins at the first random access point of the stream: its leading pictures that are indexed
+    /// as frames can be decoded.
+    at_first_start: bool,
+    /// The range begins at a closed random access point: no later picture refers to a picture before it.
+    closed: bool,
+    /// First damaged packet of the failed attempt.
+    failed_at: Option<DecodeIndex>,
+    /// How many more earlier starts may be tried.
+    earlier_starts_left: u32,
+    /// Result of reading the whole range ahead; if present, `roles` and `layers` are not consulted.
+    ahead: Option<SkipMap>,
+    /// Parses headers; `None` if every picture is to be decoded.
+    roles: Option<Roles>,
+    /// For each wanted packet, the highest temporal layer among it and the wanted packets after it; empty if
+    /// the stream has only one layer.
+    layers: Vec<u8>,
+    /// Pictures were skipped.
+    spared: bool,
+    /// The decoder has several threads: a logged error is not necessarily about the packet sent last.
+    threaded: bool,
+}
+
+impl RangeState {
+    pub fn new(index: Arc<VideoIndex>, run: DecodeRange, sparing: bool, threaded: bool) -> Self {
+        // A parameter set that changes inside the stream may change with a picture that is skipped.
+        let roles = (sparing && !index.changes_parameters)
+            .then(|| Roles::new(&index.info.params))
+            .filter(Roles::can_drop);
+        Self {
+            next: run.start.0,
+            last_sent: run.start,
+            missing: run.wanted.clone(),
+            refusals: 0,
+            damage: None,
+            indexed_by_time: index.info.params.codec.kind == CodecKind::Vp9,
+            start_order: index.packets[run.start.at()].order,
+            at_first_start: index.starts.first() == Some(&run.start.0),
+            closed: index.packets[run.start.at()].is_closed_start(),
+            failed_at: None,
+            earlier_starts_left: MAX_EARLIER_STARTS,
+            ahead: None,
+            roles,
+            layers: Vec::new(),
+            spared: false,
+            threaded,
+            index,
+            run,
+        }
+    }
+
+    /// Restarts the range so that every picture is decoded, on one thread, for the frames that are still
+    /// missing. Returns false if the failed attempt did so already.
+    pub fn retry_without_skipping(&mut self) -> bool {
+        if !(self.spared || self.threaded) || self.missing.is_empty() {
+            return false;
+        }
+        self.run.wanted.clone_from(&self.missing);
+        let run = DecodeRange { end: self.last_needed(), ..self.run.clone() };
+        *self = Self::new(self.index.clone(), run, false, false);
+        true
+    }
+
+    /// Restarts at the previous random access point, after an attempt that failed near its start: the packet
+    /// taken for a random access point may not be one. Only if every picture was decoded on one thread, so
+    /// that the failed packet is known. Returns false if there is no earlier random access point, if
+    /// `MAX_EARLIER_STARTS` have been tried, or if the failure is too far after this one to be caused by it.
+    pub fn retry_from_earlier_start(&mut self) -> bool {
+        let Some(failed) = self.failed_at else { return false };
+        let starts = &self.index.starts;
+        let own = starts.partition_point(|&start| start < self.run.start.0);
+        let Some(&before) = own.checked_sub(1).and_then(|own| starts.get(own)) else { return false };
+        let of_next = starts.get(own + 1).is_some_and(|&next| next <= failed.0);
+        if self.spared
+            || self.threaded
+            || self.earlier_starts_left == 0
+            || self.missing.is_empty()
+            || of_next
+            || failed.0 - self.run.start.0 > LEADING
+        {
+            return false;
+        }
+        let run =
+            DecodeRange { start: DecodeIndex(before), end: self.last_needed(), wanted: self.missing.clone() };
+        let earlier_starts_left = self.earlier_starts_left - 1;
+        *self = Self { earlier_starts_left, ..Self::new(self.index.clone(), run, false, false) };
+        true
+    }
+
+    fn last_needed(&self) -> DecodeIndex {
+        self.missing.iter().map(|&at| self.index.last_part_of(at)).max().unwrap_or(self.run.end)
+    }
+
+    /// Returns the next packet to process; `None` at the end of the range.
+    pub fn next(&mut self) -> Option<DecodeIndex> {
+        let at = DecodeIndex(self.next);
+        (at <= self.run.end).then(|| {
+            self.next += 1;
+            at
+        })
+    }
+
+    /// Reads packet `at`.
+    ///
+    /// # Errors
+    /// Any error from reading; `Decode` for a packet that must not be decoded at its position.
+    pub fn read(
+        &self,
+        at: DecodeIndex,
+        reader: &mut PacketReader,
+        packet: &mut Packet,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let last = self.ahead.as_ref().map_or(self.run.end, |ahead| ahead.fetch_to(&self.index, at));
+        reader.read_towards(at, at == self.run.start, last, packet, interrupt)?;
+        self.misplaced_set(at, packet.data()).map_or(Ok(()), Err)
+    }
+
+    /// Determines what the wanted pictures depend on, before the first packet if the whole range can be read
+    /// ahead.
+    ///
+    /// # Errors
+    /// Any error from `interrupt`.
+    pub fn look_ahead(
+        &mut self,
+        at: DecodeIndex,
+        reader: &mut PacketReader,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        if at == self.run.start && self.roles.is_some() {
+            self.ahead = SkipMap::look(&self.index, &self.run, reader, interrupt)?;
+        }
+        if self.ahead.is_none() {
+            self.look_at_layers(reader, interrupt);
+        }
+        Ok(())
+    }
+
+    /// In a stream with temporal layers, determines the highest layer that the wanted pictures need: pictures
+    /// of higher layers can be skipped.
+    fn look_at_layers(&mut self, reader: &mut PacketReader, interrupt: &dyn Fn() -> Result<()>) {
+        let Some(roles) = self.roles.as_mut().filter(|r| r.highest_layer() > 0) else { return };
+        if !self.layers.is_empty() || !self.index.direct {
+            return;
+        }
+        let mut packet = Packet::new();
+        for &at in &self.run.wanted {
+            // A packet that cannot be read is reported as an error when it is processed.
+            let role = reader.read(at, false, &mut packet, interrupt).map(|()| roles.role(packet.data()));
+            self.layers.push(match role {
+                Ok(Role::Reference { layer } | Role::Leaf { layer }) => layer,
+                Ok(Role::Needed) | Err(_) => roles.highest_layer(),
+            });
+        }
+        for i in (1..self.layers.len()).rev() {
+            self.layers[i - 1] = self.layers[i - 1].max(self.layers[i]);
+        }
+    }
+
+    /// Whether packet `at` need not even be read.
+    pub fn can_skip_read(&mut self, at: DecodeIndex) -> bool {
+        let over = self.ahead.as_ref().is_some_and(|ahead| ahead.can_skip_decode(at));
+        self.spared |= over;
+        over
+    }
+
+    /// Whether packet `at`, which has been read, need not be sent to the decoder.
+    pub fn can_skip_decode(&mut self, at: DecodeIndex, data: &[u8]) -> bool {
+        let Some(roles) = self.roles.as_mut().filter(|_| self.ahead.is_none()) else { return false };
+        let role = roles.role(data);
+        let record = &self.index.packets[at.at()];
+        if record.is_start() || record.is_part() || self.run.wanted.binary_search(&at).is_ok() {
+            return false;
+        }
+        // Packets sent from here on are wanted, or of a layer on which a wanted picture may depend.
+        let later = self.run.wanted.partition_point(|&w| w < at);
+        let highest = self.layers.get(later).copied().unwrap_or(roles.highest_layer());
+        let spared = match role {
+            Role::Leaf { layer } => layer >= highest,
+            Role::Reference { layer } => layer > highest,
+            Role::Needed => false,
+        };
+        self.spared |= spared;
+        spared
+    }
+
+    /// Whether packet `at` is a leading picture of the random access point, which may not decode correctly
+    /// from there.
+    pub fn is_leading(&self, at: DecodeIndex) -> bool {
+        let packet = &self.index.packets[at.at()];
+        packet.order < self.start_order && !self.closed && !(self.at_first_start && packet.is_frame())
+    }
+
+    /// The wanted packets that are not yet delivered, in ascending order.
+    pub fn missing(&self) -> &[DecodeIndex] {
+        &self.missing
+    }
+
+    /// Whether packet `at` is wanted and not yet delivered.
+    pub fn wants(&self, at: DecodeIndex) -> bool {
+        self.missing.binary_search(&at).is_ok()
+    }
+
+    /// Removes packet `at` from the missing packets; returns whether it was missing.
+    pub fn take(&mut self, at: DecodeIndex) -> bool {
+        self.missing.binary_search(&at).map(|place| self.missing.remove(place)).is_ok()
+    }
+
+    /// The last packet of the decode range.
+    pub fn last(&self) -> DecodeIndex {
+        self.run.end
+    }
+
+    /// Why no picture from packet `at` on can be trusted, if the container shows that data is missing.
+    pub fn barrier(&self, at: DecodeIndex) -> Option<Error> {
+        let packet = &self.index.packets[at.at()];
+        let reason = if packet.is_corrupt() {
+            "a part of the packet is missing from the file"
+        } else if packet.is_after_gap() && at != self.run.start {
+            "packets before it are missing from the file"
+        } else {
+            return None;
+        };
+        let site = self.index.site_of_packet(at);
+        (!self.is_leading(at)).then(|| Error::Decode { site, reason: reason.to_owned() })
+    }
+
+    /// Records a packet that could not be read.
+    pub fn mark_truncated(&mut self, at: DecodeIndex, error: Error) {
+        self.damage = Some((at, error));
+    }
+
+    /// Why packet `at` cannot be decoded: it carries a parameter set at a position that the format does not
+    /// allow. Decoding that starts after it would not have the parameter set and would produce different
+    /// frames.
+    fn misplaced_set(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
+        let found = !self.index.changes_parameters && replaces_sets(&self.index.info.params, data);
+        found.then(|| Error::Decode {
+            site: self.index.site_of_packet(at),
+            reason: "the sample replaces a parameter set of its sample entry, which avc1 and hvc1 forbid; a copy of the file \
+                     with the tag avc3 or hev1 can be read"
+                .to_owned(),
+        })
+    }
+
+    /// Records a packet that was sent to the decoder, and the reason if the decoder rejected it.
+    pub fn sent(&mut self, at: DecodeIndex, refused: Option<&str>) {
+        self.last_sent = at;
+        if let Some(reason) = refused {
+            self.note_logged_error(reason);
+        }
+    }
+
+    /// Records an error that the decoder reported for the packet sent last.
+    fn note_logged_error(&mut self, reason: &str) {
+        if self.threaded {
+            self.mark_corrupt(self.run.start, reason); // no frame received from now on can be trusted
+        } else if !self.is_leading(self.last_sent) {
+            self.mark_corrupt(self.last_sent, reason);
+        }
+    }
+
+    pub fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    fn mark_corrupt(&mut self, at: DecodeIndex, reason: &str) {
+        if self.damage.as_ref().is_none_or(|(first, _)| at < *first) {
+            let site = self.index.site_of_packet(at);
+            self.damage = Some((at, Error::Decode { site, reason: reason.to_owned() }));
+        }
+    }
+
+    /// Delivers the frames that the decoder has ready. Returns the time spent in `each`.
+    pub fn collect(
+        &mut self,
+        decoder: &mut Decoder,
+        frame: &mut Frame,
+        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+        counts: &mut DecodeStats,
+    ) -> Result<Duration> {
+        let mut transforming = Duration::ZERO;
+        loop {
+            let received = decoder.receive(frame);
+            // Some decoders (HEVC) process a packet only when a frame is requested, and report its errors
+            // then.
+            if let Some(reason) = decoder.logged_error() {
+                self.note_logged_error(&reason);
+            }
+            match received {
+                Ok(Received::NeedsInput | Received::End) => return Ok(transforming),
+                Ok(Received::Frame) => {}
+                Err(reason) => {
+                    let at = self.missing.first().copied().unwrap_or(self.run.end);
+                    self.mark_corrupt(at, &reason);
+                    self.refusals += 1;
+                    if self.refusals > 64 {
+                        return Ok(transforming); // a decoder that fails forever must not block forever
+                    }
+                    continue;
+                }
+            }
+            let Some(packet_index) = frame.packet_index(self.indexed_by_time) else { continue };
+            if let Some(reason) = frame.damage().filter(|_| !self.is_leading(packet_index)) {
+                self.mark_corrupt(packet_index, reason);
+            }
+            let trusted = self.damage.as_ref().is_none_or(|(first, _)| packet_index < *first);
+            if let Some(place) = self.missing.iter().position(|&w| w == packet_index).filter(|_| trusted) {
+                self.missing.remove(place);
+                counts.pictures_delivered += 1;
+                let begun = Instant::now();
+                each(packet_index, frame)?;
+                transforming += begun.elapsed();
+            }
+        }
+    }
+
+    /// Returns `Ok` if all wanted frames have been delivered, and otherwise the reason why not.
+    pub fn finish(&mut self) -> Result<()> {
+        match (self.missing.first(), self.damage.take()) {
+            (None, _) => Ok(()),
+            (Some(_), Some((at, error))) => {
+                self.failed_at = Some(at);
+                Err(error)
+            }
+            (Some(&at), None) => Err(Error::Decode {
+                site: self.index.site_of_packet(at),
+                reason: "the decoder gave no picture for it".into(),
+            })
+            .inspect_err(|_| self.failed_at = Some(at)),
+        }
+    }
+}

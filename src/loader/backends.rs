@@ -1,0 +1,209 @@
+//! Opens the output device and provides hardware decoders, as many as the device has room for.
+//! What the GPU cannot decode falls back to the CPU, and the reason is counted; it fails no clip.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use framespool_nvdec::{caps, jpeg};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::stats::StatsCollector;
+use crate::error::{Error, Result};
+use crate::gpu::Gpu;
+use crate::media::CodecParams;
+use crate::video::{AnyDecoder, NvdecDecoder};
+
+/// The decoder backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DecoderBackend {
+    /// The GPU that holds the batches, together with the CPU; only the CPU if batches are in host memory.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The GPU, with fallback to the CPU for what the GPU cannot decode.
+    Nvdec,
+    /// For image files: nvJPEG, with fallback to the CPU for what nvJPEG cannot decode.
+    Nvjpeg,
+}
+
+/// Workers per NVDEC engine: one decodes while others wait for frames to be mapped, or for bytes to be read.
+const WORKERS_PER_ENGINE: u32 = 3;
+
+/// Maximum number of GPU workers: more than the engines of any GPU can use.
+const MAX_WORKERS: u32 = 64;
+
+/// Estimated device memory of one GPU worker: a decoder for 1080p with its surfaces.
+const WORKER_BYTES: u64 = 160 << 20;
+
+/// Maximum number of streams that are remembered as not decodable by the GPU.
+const MAX_REFUSED: usize = 1 << 16;
+
+/// The output device and the hardware decoders.
+#[derive(Default)]
+pub(super) struct DecoderBackends {
+    /// The GPU whose memory holds the batches.
+    pub output_device: Option<Arc<Gpu>>,
+    sessions: Option<Sessions>,
+}
+
+struct Sessions {
+    gpu: Arc<Gpu>,
+    workers: u32,
+    /// Each session holds a clone, so that a session dropped with its task is no longer counted.
+    permits: Arc<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Idle sessions, most recently used last.
+    #[expect(clippy::vec_box, reason = "moved between threads")]
+    free: Vec<Box<NvdecDecoder>>,
+    /// Limit on the number of sessions, set when the device had no room for another.
+    most: Option<usize>,
+    /// Streams that the GPU cannot decode.
+    refused: HashSet<u64>,
+}
+
+fn stream_key(params: &CodecParams) -> u64 {
+    xxh3_64(&params.extradata)
+        ^ (u64::from(params.codec.id) << 32)
+        ^ (u64::from(params.width) << 16)
+        ^ u64::from(params.height)
+}
+
+impl DecoderBackends {
+    /// Opens the requested devices and decoders.
+    ///
+    /// # Errors
+    /// `Gpu` if the requested device, or a decoder requested by name, cannot be used.
+    pub fn open(
+        device: Option<u32>,
+        choice: DecoderBackend,
+        workers: Option<u32>,
+        stats: &StatsCollector,
+    ) -> Result<Self> {
+        let output_device = device.map(Gpu::open).transpose()?;
+        let decoding = match (choice, &output_device) {
+            (DecoderBackend::Cpu, _) | (DecoderBackend::Auto, None) => {
+                return Ok(Self { output_device, sessions: None })
+            }
+            (DecoderBackend::Nvjpeg, None) => {
+                return Err(Error::Argument(
+                    "decoder=\"nvjpeg\" decodes into a GPU's memory; give device=\"cuda:0\" with it".into(),
+                ))
+            }
+            (DecoderBackend::Nvjpeg, Some(_)) => {
+                jpeg::available()?;
+                return Ok(Self { output_device, sessions: None });
+            }
+            (_, Some(gpu)) => gpu.clone(),
+            (DecoderBackend::Nvdec, None) => Gpu::open(0)?,
+        };
+        match Sessions::open(decoding, workers) {
+            Ok(sessions) => Ok(Self { output_device, sessions: Some(sessions) }),
+            Err(error) if choice == DecoderBackend::Auto => {
+                stats.record_cpu_fallback(&error.to_string());
+                Ok(Self { output_device, sessions: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The GPU, if one is used.
+    pub fn gpu(&self) -> Option<&Arc<Gpu>> {
+        self.output_device.as_ref().or(self.sessions.as_ref().map(|s| &s.gpu))
+    }
+
+    /// Number of threads that decode on the GPU.
+    pub fn workers(&self) -> u32 {
+        self.sessions.as_ref().map_or(0, |s| s.workers)
+    }
+
+    /// Returns a session for a stream; `None` if the GPU is known not to decode the stream, or has no room
+    /// for a session.
+    pub fn decoder(&self, params: &CodecParams, stats: &StatsCollector) -> Option<AnyDecoder> {
+        let sessions = self.sessions.as_ref()?;
+        let mut state = sessions.lock();
+        if state.refused.contains(&stream_key(params)) {
+            return None;
+        }
+        if let Some(worker) = state.free.pop() {
+            return Some(AnyDecoder::Hardware(worker));
+        }
+        if state.most.is_some_and(|most| sessions.live() >= most) {
+            return None;
+        }
+        let permit = sessions.permits.clone();
+        drop(state); // the driver call is slow: not under the lock
+        match NvdecDecoder::new(&sessions.gpu) {
+            Ok(worker) => Some(AnyDecoder::Hardware(Box::new(worker.with_permit(permit)))),
+            Err(error) => {
+                drop(permit);
+                sessions.lock().most = Some(sessions.live());
+                stats.record_cpu_fallback(&error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Returns a session to the idle ones.
+    pub fn keep(&self, worker: Box<NvdecDecoder>) {
+        let Some(sessions) = &self.sessions else { return };
+        let mut state = sessions.lock();
+        if state.free.len() < sessions.workers as usize {
+            state.free.push(worker);
+        } else {
+            drop(state); // closing is slow: not under the lock
+            drop(worker);
+        }
+    }
+
+    /// Records that a stream, or a part of it, falls back to the CPU.
+    pub fn record_cpu_fallback(&self, params: &CodecParams, error: &Error, stats: &StatsCollector) {
+        let reason = match error {
+            // `Unsupported`: the GPU cannot decode the stream. `Internal`: it confused frames of the stream.
+            Error::Unsupported { what: reason, .. } | Error::Internal { reason, .. } => {
+                if let Some(sessions) = &self.sessions {
+                    let mut state = sessions.lock();
+                    if state.refused.len() < MAX_REFUSED {
+                        state.refused.insert(stream_key(params));
+                    }
+                }
+                reason.clone()
+            }
+            Error::Decode { reason, .. } => reason.clone(),
+            other => other.to_string(),
+        };
+        stats.record_cpu_fallback(&reason);
+    }
+
+    /// Drops all idle sessions.
+    pub fn close(&self) {
+        if let Some(sessions) = &self.sessions {
+            let free = std::mem::take(&mut sessions.lock().free);
+            drop(free);
+        }
+    }
+}
+
+impl Sessions {
+    fn open(gpu: Arc<Gpu>, workers: Option<u32>) -> Result<Self> {
+        let engines = caps::engines(gpu.device())?;
+        let (free_bytes, _) = gpu.device().memory()?;
+        let fitting_workers = u32::try_from(free_bytes / 2 / WORKER_BYTES).unwrap_or(MAX_WORKERS);
+        let workers =
+            workers.unwrap_or((engines * WORKERS_PER_ENGINE).min(fitting_workers)).clamp(1, MAX_WORKERS);
+        Ok(Self { gpu, workers, permits: Arc::new(()), state: Mutex::default() })
+    }
+
+    /// Number of existing sessions.
+    fn live(&self) -> usize {
+        Arc::strong_count(&self.permits) - 1
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,434 @@
+//! Opens the videos of the dataset and maps clip numbers to videos.
+//! Indices stay in memory within a byte budget and are rebuilt after eviction. Few file handles are kept,
+//! because a dataset has more files than a process may open.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::entries::Entries;
+use super::stats::StatsCollector;
+use super::{Mixture, OnError};
+use crate::batch_sampler::rng::{purpose, Key};
+use crate::batch_sampler::Mix;
+use crate::clip_sampler::video_timing::{Extent, Part};
+use crate::clip_sampler::{ClipIndices, Sampling, VideoTiming};
+use crate::demux::read::PacketReader;
+use crate::error::{Error, Result, Site};
+use crate::index::store::{index_of, Store};
+use crate::index::{still, VideoIndex};
+use crate::limits::Limits;
+use crate::source::{calling, ByteSource, FolderSource, Identity, Place};
+use crate::video::Video;
+
+/// Number of frames and of clips of an item.
+type Length = (u32, u64);
+
+/// Maximum bytes of indices kept in memory: about 20 000 ten-second clips.
+const INDEX_BUDGET: usize = 256 << 20;
+
+/// Maximum number of idle open demuxers: each holds a file handle and a buffer.
+const READERS: usize = 16;
+
+/// The dataset's videos.
+pub struct VideoCatalog {
+    entries: Arc<Entries>,
+    /// For each item, the first item of the same file, if items are parts of files: their clips may share
+    /// decoding.
+    files: Option<Vec<u32>>,
+    sampling: Sampling,
+    /// Whether the files are images, not videos.
+    of_pictures: bool,
+    /// Index of the stream to read in each file; `None` selects the best stream of each file.
+    stream: Option<u32>,
+    /// Number of clips up to and including each video; `None` if each video yields the same number.
+    clips_up_to: Option<Vec<u64>>,
+    clips_each: u64,
+    longest: u32,
+    kept: Mutex<IndexLru>,
+    /// Idle readers, most recently used last.
+    readers: Mutex<Vec<PacketReader>>,
+    store: Option<Arc<Store>>,
+}
+
+/// The index of a video, and the identity of the file for which it was built.
+#[derive(Clone)]
+struct CachedIndex {
+    identity: Identity,
+    index: Arc<VideoIndex>,
+    /// The list of files, if the video is a folder of frames: listing them takes longer than reading a clip.
+    folder: Option<Arc<FolderSource>>,
+}
+
+impl CachedIndex {
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.folder.as_ref().map_or(0, |folder| folder.memory_bytes())
+    }
+}
+
+#[derive(Default)]
+struct IndexLru {
+    indices: HashMap<u32, CachedIndex>,
+    oldest_first: VecDeque<u32>,
+    bytes: usize,
+}
+
+impl VideoCatalog {
+    pub(super) fn new(
+        entries: Arc<Entries>,
+        sampling: Sampling,
+        of_pictures: bool,
+        stream: Option<u32>,
+        store: Option<Arc<Store>>,
+    ) -> Self {
+        let clips_each = sampling.clips_each().unwrap_or(0);
+        let files = entries.shared_files();
+        let kept = Mutex::default();
+        let readers = Mutex::default();
+        Self {
+            entries,
+            files,
+            sampling,
+            of_pictures,
+            stream,
+            clips_up_to: None,
+            clips_each,
+            longest: 0,
+            kept,
+            readers,
+            store,
+        }
+    }
+
+    /// Determines the number of clips; indexes all videos if necessary.
+    pub(super) fn count_clips(
+        mut self,
+        threads: u32,
+        on_error: OnError,
+        stats: &StatsCollector,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
+        if self.clips_each > 0 {
+            return Ok(self);
+        }
+        let next = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+        let lengths: Vec<Mutex<Option<Result<Length>>>> =
+            (0..self.entries.len()).map(|_| Mutex::new(None)).collect();
+        let counted = std::thread::scope(|scope| {
+            for worker in 0..threads {
+                let work = || loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(slot) = lengths.get(at) else { return };
+                    let open = || -> Result<Length> {
+                        let video = self.open(at as u32, stats, &stopped)?;
+                        let part = self.part(at as u32, video.index());
+                        Ok((part.num_frames(), self.sampling.clips_in(&part)))
+                    };
+                    let length = catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
+                        Err(Error::Internal {
+                            site: self.site(at as u32),
+                            reason: "a panic while indexing".into(),
+                        })
+                    });
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(length);
+                    done.fetch_add(1, Ordering::Release);
+                };
+                let flag = stop.clone();
+                let wanted =
+                    move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                let work = move || {
+                    let _calling = calling(wanted, Some(stats.remote()));
+                    work();
+                };
+                let name = format!("fsp-count-clips-{worker}");
+                if std::thread::Builder::new().name(name).spawn_scoped(scope, work).is_err() && worker == 0 {
+                    return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+                }
+            }
+            while done.load(Ordering::Acquire) < lengths.len() {
+                if let Err(reason) = interrupt() {
+                    stop.store(true, Ordering::Relaxed);
+                    next.store(lengths.len(), Ordering::Relaxed);
+                    return Err(reason);
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(())
+        });
+        counted?;
+        let mut total = 0u64;
+        let mut clips_up_to = Vec::with_capacity(lengths.len());
+        for (item, length) in (0..).zip(lengths) {
+            let length = length.into_inner().unwrap_or_else(PoisonError::into_inner);
+            match length.unwrap_or(Ok((0, 0))) {
+                Ok((frames, clips)) => {
+                    self.longest = self.longest.max(frames);
+                    total += clips;
+                }
+                Err(error) if on_error == OnError::Raise || !error.blames_file() => return Err(error),
+                Err(error) => {
+                    stats.failure(item, &error, false);
+                    stats.add(|s| s.videos_failed += 1);
+                }
+            }
+            clips_up_to.push(total);
+        }
+        self.clips_up_to = Some(clips_up_to);
+        Ok(self)
+    }
+
+    /// Number of clips in the whole dataset.
+    pub fn num_clips(&self) -> u64 {
+        match &self.clips_up_to {
+            Some(up_to) => up_to.last().copied().unwrap_or(0),
+            None => self.clips_each * self.entries.len() as u64,
+        }
+    }
+
+    /// Converts a mixture by items into a mix by the number of clips in each dataset.
+    pub(super) fn mix(&self, mixture: &Mixture) -> Result<Mix> {
+        let mut items = 0;
+        let mut before = 0;
+        let mut sizes = Vec::with_capacity(mixture.items.len());
+        for &more in &mixture.items {
+            items += u64::from(more);
+            let up_to = match &self.clips_up_to {
+                Some(up_to) => items.checked_sub(1).map_or(Some(0), |last| up_to.get(last as usize).copied()),
+                None => Some(self.clips_each * items),
+            };
+            let Some(up_to) = up_to.filter(|_| items <= self.entries.len() as u64) else { break };
+            if up_to == before {
+                return Err(Error::Argument(format!(
+                    "dataset {} of the mix yields no clip; leave it out, or use a sampling that its videos are long enough for",
+                    sizes.len()
+                )));
+            }
+            sizes.push(up_to - before);
+            before = up_to;
+        }
+        if items != self.entries.len() as u64 {
+            let have = self.entries.len();
+            return Err(Error::Argument(format!(
+                "the parts of a mix must be all {have} videos, got {items}"
+            )));
+        }
+        let Mixture { weights, replacement, epoch_clips, .. } = mixture.clone();
+        Ok(Mix { sizes, weights, replacement, epoch_clips })
+    }
+
+    /// The video of a clip number, and the number of the clip within the video.
+    pub fn locate(&self, clip: u64) -> (u32, u64) {
+        match &self.clips_up_to {
+            Some(up_to) => {
+                let video = up_to.partition_point(|&end| end <= clip);
+                let before = video.checked_sub(1).map_or(0, |v| up_to[v]);
+                (video as u32, clip - before)
+            }
+            None => ((clip / self.clips_each) as u32, clip % self.clips_each),
+        }
+    }
+
+    /// Number of frames of the longest video that [`Self::count_clips`] indexed.
+    pub(super) fn longest(&self) -> u32 {
+        self.longest
+    }
+
+    /// The site of a video for error messages.
+    pub(super) fn site(&self, video: u32) -> Site {
+        Site::file(&self.entries.place(video as usize).name())
+    }
+
+    /// The item that identifies an item's file: clips of items with the same result may share decoding.
+    pub(super) fn file_of(&self, item: u32) -> u32 {
+        self.files.as_ref().map_or(item, |files| files[item as usize])
+    }
+
+    fn part(&self, item: u32, index: &Arc<VideoIndex>) -> Part {
+        Part::new(index.clone(), self.entries.extent(item as usize))
+    }
+
+    /// The frames of clip `key.clip`, as display indices of its video.
+    ///
+    /// # Errors
+    /// `Clip` if the video yields no such clip, or the clip sampler requests frames that it does not have.
+    pub(super) fn sample(&self, index: &Arc<VideoIndex>, key: Key) -> Result<ClipIndices> {
+        let (item, number) = self.locate(key.clip);
+        let part = self.part(item, index);
+        if part.num_frames() == 0 {
+            let reason = match self.entries.extent(item as usize) {
+                Extent::Whole => "the video has no frames; leave it out".to_owned(),
+                extent => format!(
+                    "the part {extent} holds no frame of the video, which has {} and ends at {:.3} s; correct it or leave it out",
+                    index.num_frames(),
+                    index.end_seconds()
+                ),
+            };
+            return Err(Error::Argument(reason).of_video(&index.site));
+        }
+        let owner =
+            if self.sampling.shares_rng_per_video() { Key { clip: key.clip - number, ..key } } else { key };
+        let drawn = self.sampling.clip(&part, number, &mut owner.rng(purpose::SAMPLING));
+        let mut sample = drawn.map_err(|e| e.of_video(&index.site))?;
+        let frames = part.num_frames();
+        let wrong = match sample.indices.iter().find(|&&i| i >= frames) {
+            Some(beyond) => Some(format!("the sampling asks for frame {beyond} of {frames}")),
+            None if sample.indices.is_empty() => Some("the sampling gives a clip without frames".to_owned()),
+            None => None,
+        };
+        if let Some(reason) = wrong {
+            return Err(Error::Argument(reason).of_video(&index.site));
+        }
+        sample.indices.iter_mut().for_each(|i| *i = part.in_video(*i).0);
+        Ok(sample)
+    }
+
+    /// Label of a video.
+    pub fn label(&self, video: u32) -> i64 {
+        self.entries.label(video as usize)
+    }
+
+    /// Returns a packet reader for a video. If only libavformat can read the container, reuses a reader that
+    /// is already open, if there is one.
+    pub(super) fn reader(&self, video: &Video) -> PacketReader {
+        if !video.index().direct {
+            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = readers.iter().rposition(|r| Arc::ptr_eq(r.index(), video.index())) {
+                return readers.remove(at);
+            }
+        }
+        video.reader()
+    }
+
+    /// Keeps a reader with an open demuxer for the next use of its video.
+    pub(super) fn keep_reader(&self, reader: PacketReader) {
+        if reader.index().direct {
+            return; // opening it again costs nothing
+        }
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.push(reader);
+        if readers.len() > READERS {
+            let oldest = readers.remove(0);
+            drop(readers); // closing is slow: not under the lock
+            drop(oldest);
+        }
+    }
+
+    /// Opens a video with the index in memory, or else the stored one, or else a newly built one. If the
+    /// process may not open more files, closes the idle readers and waits a limited time for other files to
+    /// be closed.
+    ///
+    /// # Errors
+    /// The errors of opening and indexing, and those that `interrupt` returns.
+    pub fn open(
+        &self,
+        item: u32,
+        stats: &StatsCollector,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Video> {
+        const PAUSE: Duration = Duration::from_millis(20);
+        const TRIES: u32 = 50;
+        for _ in 0..TRIES {
+            match self.open_once(item, stats, interrupt) {
+                Err(error) if error.is_out_of_descriptors() => {}
+                result => return result,
+            }
+            let idle = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(idle);
+            interrupt()?;
+            std::thread::sleep(PAUSE);
+        }
+        self.open_once(item, stats, interrupt)
+    }
+
+    fn open_once(
+        &self,
+        item: u32,
+        stats: &StatsCollector,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Video> {
+        let video = self.file_of(item);
+        let mut folder = None;
+        let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
+        let place = self.entries.place(video as usize);
+        let source: Arc<dyn ByteSource> = match &place {
+            Place::Frames(frames) => {
+                if let Some(CachedIndex { index, folder: Some(folder), .. }) = known() {
+                    if folder.is_current() {
+                        return Ok(Video::with_index(folder, index));
+                    }
+                }
+                folder.insert(Arc::new(FolderSource::open(frames)?)).clone()
+            }
+            other => other.open()?,
+        };
+        if self.of_pictures && folder.is_none() {
+            // Reading the header of an image is faster than a search in a table of indices, and there may be
+            // millions of images.
+            let index = still::of_file(&*source, &Limits::default())?;
+            return Ok(Video::with_index(source, Arc::new(index)));
+        }
+        let identity = source.identity();
+        if let Some(known) = known().filter(|known| known.identity == identity) {
+            let again = Video::with_index(source, known.index.clone());
+            if folder.is_some() {
+                // The folder changed, but its content is the same: the new file list is used from now on.
+                self.keep(video, CachedIndex { folder, ..known });
+            }
+            return Ok(again);
+        }
+        let opened = match &place {
+            Place::Path(path) => {
+                let (index, stored) = index_of(self.store.as_deref(), path, &source, self.stream, interrupt)?;
+                stats.add(|s| *if stored { &mut s.index_hits } else { &mut s.videos_indexed } += 1);
+                Video::with_index(source, index)
+            }
+            Place::Frames(frames) => {
+                let folder = folder.as_ref().expect("opened above");
+                let index = still::of_folder(folder, frames.fps, &Limits::default())?;
+                index.check_stream(self.stream)?;
+                stats.add(|s| s.videos_indexed += 1);
+                Video::with_index(source, Arc::new(index))
+            }
+            // Stored indices are keyed by the path and the state of a whole file, which archive members
+            // share.
+            Place::Member(_) | Place::Memory(_) | Place::Opened(_) => {
+                let opened = Video::open_stream(source, self.stream, interrupt)?;
+                stats.add(|s| s.videos_indexed += 1);
+                opened
+            }
+        };
+        self.keep(video, CachedIndex { identity, index: opened.index().clone(), folder });
+        Ok(opened)
+    }
+
+    fn keep(&self, video: u32, known: CachedIndex) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(video, known);
+    }
+}
+
+impl IndexLru {
+    fn keep(&mut self, video: u32, known: CachedIndex) {
+        let bytes = known.memory_bytes();
+        if let Some(old) = self.indices.remove(&video) {
+            self.bytes -= old.memory_bytes();
+            self.oldest_first.retain(|&v| v != video);
+        }
+        if bytes > INDEX_BUDGET {
+            return;
+        }
+        while self.bytes + bytes > INDEX_BUDGET {
+            let Some(oldest) = self.oldest_first.pop_front() else { break };
+            if let Some(old) = self.indices.remove(&oldest) {
+                self.bytes -= old.memory_bytes();
+            }
+        }
+        self.bytes += bytes;
+        self.indices.insert(video, known);
+        self.oldest_first.push_back(video);
+    }
+}

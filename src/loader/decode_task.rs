@@ -1,0 +1,476 @@
+//! Decodes one video and writes its frames into several requested clips.
+//! Each frame of a decode range is decoded once for all clips, each clip is delivered as soon as it is
+//! complete, and a task can be suspended between any two packets.
+
+mod frames;
+mod plan;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::budget::MemoryReservation;
+use super::lookahead::SequenceNumber;
+use super::scheduler::{ClipData, ClipRequest, Scheduler};
+use super::stats::StatsCollector;
+use super::ClipMetadata;
+use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::SampledClip;
+use crate::decode::{DecodeStats, DecodeTimes, Step};
+use crate::demux::read::PacketReader;
+use crate::error::{Error, Result};
+use crate::index::VideoIndex;
+use crate::plan::DecodeRange;
+use crate::transforms::{ClipShape, TransformExecutor};
+use crate::units::DecodeIndex;
+use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
+
+pub(super) use frames::{blank, SlotOutput};
+pub(super) use plan::{metadata, plan, Planned, Rules};
+
+/// The transform executors of one worker.
+pub(super) struct TransformExecutors {
+    /// Writes clips in the output format.
+    pub batch: TransformExecutor,
+    /// Writes cached clips, if these have another format than the output.
+    pub kept: Option<TransformExecutor>,
+    /// Whether frames of more than 8 bits have been decoded: cached clips may then need the memory of output
+    /// elements instead of 8-bit codes.
+    pub met_deep: bool,
+    /// Whether the worker decodes on the GPU.
+    pub by_gpu: bool,
+}
+
+/// Where the frames of a clip are written.
+pub(super) enum ClipDestination {
+    /// Into its clip slot of the batch buffer.
+    BatchSlot(SlotOutput),
+    /// Into a buffer of its own, for the clip cache or for a batch of clips that differ in shape.
+    Cache(LazyClipOutput, Option<MemoryReservation>),
+}
+
+impl ClipDestination {
+    /// # Errors
+    /// `Argument` if the clip is larger than its reservation: its frames do not have the size that the
+    /// container states.
+    fn check_room(&self, shape: &ClipShape) -> Result<()> {
+        match self {
+            ClipDestination::Cache(_, Some(kept))
+                if shape.bytes().is_none_or(|b| b as u64 > kept.bytes()) =>
+            {
+                Err(Error::Argument("larger than what was reserved for it".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn output(&mut self) -> &mut dyn ClipOutput {
+        match self {
+            ClipDestination::BatchSlot(output) => output,
+            ClipDestination::Cache(output, _) => output,
+        }
+    }
+}
+
+/// A clip that is being made.
+pub(super) struct Clip {
+    pub seq: SequenceNumber,
+    pub slot: SampledClip,
+    pub due: bool,
+    pub key: Key,
+    pub metadata: ClipMetadata,
+    pub destination: ClipDestination,
+    shape: Option<ClipShape>,
+    /// Number of frames that are not written yet.
+    missing: usize,
+    /// Packets that its frames are decoded from.
+    packets: Vec<DecodeIndex>,
+}
+
+impl Clip {
+    fn into_request(self) -> ClipRequest {
+        let buffer_slot = match self.destination {
+            ClipDestination::BatchSlot(output) => Some(output.buffer_slot),
+            ClipDestination::Cache(..) => None,
+        };
+        ClipRequest { seq: self.seq, slot: self.slot, buffer_slot, due: self.due }
+    }
+}
+
+/// The outcome of running a task.
+pub(super) enum Progress {
+    /// No decode range is left.
+    Done,
+    /// Another clip request has an earlier deadline.
+    Preempted,
+}
+
+/// Decodes clips of one video; holds the decoder and its position.
+pub(super) struct DecodeTask {
+    iteration: u64,
+    epoch: u64,
+    index: Arc<VideoIndex>,
+    reader: PacketReader,
+    /// The reader's byte count when it was last added to the statistics.
+    bytes_counted: u64,
+    decoder: Option<AnyDecoder>,
+    /// Decode ranges that have not begun, earliest deadline first.
+    runs: VecDeque<DecodeRange>,
+    /// The decode range that the decoder is in.
+    current: Option<DecodeRange>,
+    clips: Vec<Option<Clip>>,
+    /// For each packet, the frames that it yields: (clip, position in the clip).
+    wanted: HashMap<DecodeIndex, Vec<(usize, usize)>>,
+    /// Whether frames past the end of the video are filled with zeros.
+    blank: bool,
+    /// Reservation for its decoder's memory while the task is suspended.
+    pub suspended: Option<MemoryReservation>,
+}
+
+/// Counts of the work since they were last added to the statistics.
+#[derive(Default)]
+pub(super) struct WorkCounts {
+    pub counts: DecodeStats,
+    pub times: DecodeTimes,
+    pub bytes_read: u64,
+    /// Of the decoded frames, those that the GPU decoded.
+    pub decoded_by_gpu: u64,
+}
+
+impl DecodeTask {
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The smallest sequence number among its unfinished clips.
+    pub fn due(&self) -> SequenceNumber {
+        self.clips.iter().flatten().map(|c| c.seq).min().unwrap_or(SequenceNumber::MAX)
+    }
+
+    /// (iteration, sequence number, clip) of each unfinished clip.
+    pub fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
+        self.clips.iter().flatten().map(|c| (self.iteration, c.seq, c.slot.clip)).collect()
+    }
+
+    /// Returns the reader once the task is done.
+    pub fn into_reader(self) -> PacketReader {
+        self.reader
+    }
+
+    /// Returns all unfinished clips as clip requests, for use when the task cannot continue.
+    pub fn into_requests(self) -> Vec<ClipRequest> {
+        self.clips.into_iter().flatten().map(Clip::into_request).collect()
+    }
+
+    /// Estimates the memory of a decoder for this video: its reference frames and the frames that wait for
+    /// output.
+    pub fn decoder_bytes(&self) -> usize {
+        const PICTURES: usize = 20;
+        let params = &self.index.info.params;
+        params.width as usize * params.height as usize * 2 * PICTURES
+    }
+
+    /// Decodes until the task is done, or until a clip request with an earlier deadline is available and
+    /// `can_suspend` returns true.
+    pub fn run(
+        &mut self,
+        executors: &mut TransformExecutors,
+        scheduler: &Scheduler,
+        stats: &StatsCollector,
+    ) -> Result<Progress> {
+        self.bytes_counted = self.reader.bytes_read();
+        let mut work = WorkCounts::default();
+        let progress = self.run_inner(executors, scheduler, stats, &mut work);
+        self.count(&mut work, executors, stats);
+        if !matches!(progress, Ok(Progress::Preempted)) {
+            self.decoder.take().into_iter().for_each(|d| scheduler.keep_decoder(d));
+        }
+        progress
+    }
+
+    /// Adds the work done since the last call to the statistics.
+    fn count(&mut self, work: &mut WorkCounts, executors: &mut TransformExecutors, stats: &StatsCollector) {
+        let read = self.reader.bytes_read();
+        work.bytes_read += read.saturating_sub(self.bytes_counted);
+        self.bytes_counted = read;
+        if let Some(decoder) = &mut self.decoder {
+            work.take(decoder);
+        }
+        let report = executors.batch.take_report();
+        work.decoded_by_gpu += report.decoded;
+        report.cpu_fallbacks.iter().for_each(|reason| stats.record_cpu_fallback(reason));
+        stats.work(&std::mem::take(work));
+    }
+
+    fn run_inner(
+        &mut self,
+        executors: &mut TransformExecutors,
+        scheduler: &Scheduler,
+        stats: &StatsCollector,
+        work: &mut WorkCounts,
+    ) -> Result<Progress> {
+        let iteration = self.iteration;
+        let interrupt = || scheduler.check(iteration);
+        let mut due = self.due();
+        loop {
+            interrupt()?;
+            if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
+                if self.current.is_none() {
+                    if let Some(mut decoder) = self.decoder.take() {
+                        work.take(&mut decoder);
+                        scheduler.keep_decoder(decoder);
+                    }
+                }
+                return Ok(Progress::Preempted);
+            }
+            if self.current.is_none() {
+                match self.next_range(scheduler, stats, executors.by_gpu) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Progress::Done),
+                    Err(error) => {
+                        self.fail_range(error, scheduler)?;
+                        due = self.due();
+                        continue;
+                    }
+                }
+            }
+            let Self { decoder, reader, index, clips, wanted, .. } = self;
+            let decoder = decoder.as_mut().expect("given when the run began");
+            let mut written = Vec::new();
+            let step = decoder.step(reader, &interrupt, &mut |packet, mut picture| {
+                written.extend(frames::apply_transforms(
+                    executors,
+                    index,
+                    clips,
+                    &wanted[&packet],
+                    &mut picture,
+                ));
+                Ok(())
+            });
+            let finished = self.record_frames(written, executors, scheduler, stats, work);
+            match step {
+                Ok(Step::More) => {}
+                Ok(Step::Done) => self.current = None,
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => {
+                    if let Err(error) = self.fall_back_to_cpu(error, scheduler, stats, work) {
+                        self.fail_range(error, scheduler)?;
+                    }
+                }
+            }
+            if self.current.is_none() {
+                self.deliver_finished(executors, scheduler, stats, work);
+            }
+            if finished || self.current.is_none() {
+                due = self.due();
+            }
+        }
+    }
+
+    /// Returns whether the task can be suspended. Suspended tasks hold open files, so their number is
+    /// limited. A task suspended within a decode range also holds a decoder, whose memory must fit into the
+    /// budget.
+    fn can_suspend(&mut self, scheduler: &Scheduler) -> bool {
+        if !scheduler.can_suspend_another() {
+            return false;
+        }
+        if self.current.is_none() || self.suspended.is_some() {
+            return true;
+        }
+        self.suspended = scheduler.budget.reserve(self.decoder_bytes());
+        self.suspended.is_some()
+    }
+
+    /// Begins the next decode range that an unfinished clip needs. Returns false if there is none.
+    fn next_range(&mut self, scheduler: &Scheduler, stats: &StatsCollector, by_gpu: bool) -> Result<bool> {
+        while let Some(mut run) = self.runs.pop_front() {
+            let (clips, wanted) = (&self.clips, &self.wanted);
+            let takers = |at: &DecodeIndex| wanted[at].iter().map(|w| w.0).filter(|&c| clips[c].is_some());
+            run.wanted.retain(|at| takers(at).next().is_some());
+            let Some(&last) = run.wanted.last() else { continue };
+            let mut clips: Vec<usize> = run.wanted.iter().flat_map(takers).collect();
+            clips.sort_unstable();
+            clips.dedup();
+            if clips.len() > 1 {
+                stats.add(|s| s.gops_shared += 1);
+            }
+            let ends = run.wanted.iter().map(|&at| self.index.last_part_of(at)).max();
+            run.end = ends.unwrap_or(last);
+            let index = &self.index;
+            let decoder = self.decoder.get_or_insert_with(|| scheduler.decoder(&index.info.params, by_gpu));
+            self.current = Some(run.clone());
+            match decoder.begin(index, run.clone()) {
+                Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
+                    if decoder.is_hardware() =>
+                {
+                    scheduler.backends.record_cpu_fallback(&index.info.params, &error, stats);
+                    self.decoder.take().into_iter().for_each(|d| scheduler.keep_decoder(d));
+                    self.decoder.insert(scheduler.decoder(&index.info.params, false)).begin(index, run)?;
+                }
+                begun => begun?,
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Falls back to the CPU for the rest of a decode range that the GPU could not decode. Returns any other
+    /// error.
+    fn fall_back_to_cpu(
+        &mut self,
+        error: Error,
+        scheduler: &Scheduler,
+        stats: &StatsCollector,
+        work: &mut WorkCounts,
+    ) -> Result<()> {
+        let params = &self.index.info.params;
+        let left = self.decoder.as_ref().and_then(|decoder| decoder.remaining_for_cpu(&error));
+        let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
+        if left.is_some() || (by_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. })) {
+            scheduler.backends.record_cpu_fallback(params, &error, stats);
+        }
+        if by_gpu && matches!(error, Error::Internal { .. }) {
+            // The GPU decoder confused frames of this stream, so the remaining decode ranges do not use it
+            // either.
+            if let Some(mut decoder) = self.decoder.take() {
+                work.take(&mut decoder);
+                scheduler.keep_decoder(decoder);
+            }
+        }
+        let (Some(left), Some(run)) = (left, &mut self.current) else { return Err(error) };
+        if let Some(mut decoder) = self.decoder.take() {
+            work.take(&mut decoder);
+            scheduler.keep_decoder(decoder);
+        }
+        *run = DecodeRange::remaining(run, left, &self.index);
+        self.decoder.insert(scheduler.decoder(params, false)).begin(&self.index, run.clone())
+    }
+
+    /// Handles an error in the current decode range. Unfinished clips with frames in the range are requeued
+    /// to be made alone, so that their outcome does not depend on the clips that shared the range, and no
+    /// batch waits for them forever.
+    fn fail_range(&mut self, error: Error, scheduler: &Scheduler) -> Result<()> {
+        if matches!(error, Error::Interrupted) {
+            return Err(error);
+        }
+        let Some(run) = self.current.take() else { return Err(error) };
+        let mut failed = Vec::new();
+        for clip in &mut self.clips {
+            let owes = |c: &Clip| c.packets.iter().any(|at| run.wanted.binary_search(at).is_ok());
+            if let Some(clip) = clip.take_if(|c| owes(c)) {
+                failed.push(clip.into_request());
+            }
+        }
+        scheduler.requeue(self.iteration, failed, true);
+        Ok(())
+    }
+
+    /// Counts the written frames and delivers complete clips. Returns whether a clip became complete or
+    /// failed.
+    fn record_frames(
+        &mut self,
+        written: Vec<(usize, Result<()>)>,
+        executors: &mut TransformExecutors,
+        scheduler: &Scheduler,
+        stats: &StatsCollector,
+        work: &mut WorkCounts,
+    ) -> bool {
+        let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
+        let verifies_at_end = self.decoder.as_ref().is_some_and(AnyDecoder::verifies_at_end);
+        let mut changed = false;
+        let mut complete = Vec::new();
+        for (number, result) in written {
+            let slot = &mut self.clips[number];
+            let Some(clip) = slot else { continue };
+            if let Err(error) = result {
+                if by_gpu && matches!(error, Error::Unsupported { .. }) {
+                    scheduler.backends.record_cpu_fallback(&self.index.info.params, &error, stats);
+                }
+                let failed = slot.take().map(Clip::into_request);
+                scheduler.requeue(self.iteration, failed.into_iter().collect(), true);
+                changed = true;
+                continue;
+            }
+            clip.missing -= 1;
+            if clip.missing == 0 && !verifies_at_end {
+                changed = true;
+                complete.push(number);
+            }
+        }
+        self.finish(complete, executors, scheduler, stats, work);
+        changed
+    }
+
+    /// Delivers the complete clips that waited for the end of the decode range.
+    fn deliver_finished(
+        &mut self,
+        executors: &mut TransformExecutors,
+        scheduler: &Scheduler,
+        stats: &StatsCollector,
+        work: &mut WorkCounts,
+    ) {
+        let is_whole = |&at: &usize| self.clips[at].as_ref().is_some_and(|clip| clip.missing == 0);
+        let complete = (0..self.clips.len()).filter(is_whole).collect();
+        self.finish(complete, executors, scheduler, stats, work);
+    }
+
+    /// Delivers complete clips. Updates the statistics first, because they must include a batch's work by the
+    /// time the batch can be taken.
+    fn finish(
+        &mut self,
+        complete: Vec<usize>,
+        executors: &mut TransformExecutors,
+        scheduler: &Scheduler,
+        stats: &StatsCollector,
+        work: &mut WorkCounts,
+    ) {
+        if !complete.is_empty() {
+            self.count(work, executors, stats);
+        }
+        for at in complete {
+            if let Some(clip) = self.clips[at].take() {
+                finish(clip, self.blank, self.iteration, executors, scheduler);
+            }
+        }
+    }
+}
+
+impl WorkCounts {
+    fn take(&mut self, decoder: &mut AnyDecoder) {
+        let (counts, times) = decoder.take_work();
+        self.decoded_by_gpu += if decoder.is_hardware() { counts.pictures_decoded } else { 0 };
+        self.counts += counts;
+        self.times += times;
+    }
+}
+
+/// Delivers one complete clip.
+fn finish(
+    mut clip: Clip,
+    blanks: bool,
+    iteration: u64,
+    executors: &mut TransformExecutors,
+    scheduler: &Scheduler,
+) {
+    let seq = clip.seq;
+    let mask = &clip.metadata.mask;
+    let blanked = if blanks { blank(clip.destination.output(), mask, &mut executors.batch) } else { Ok(()) };
+    let pixels = blanked.and_then(|()| match clip.destination {
+        ClipDestination::BatchSlot(mut output) => {
+            let settled = output.buffer_slot.settle();
+            drop(output); // before the report: the batch buffer freezes only without live slots
+            settled.map(|()| Some(ClipData::InBatch))
+        }
+        ClipDestination::Cache(output, reserved) => {
+            Ok(output.into_clip()?.map(|(buffer, shape)| ClipData::Owned(buffer, shape, reserved)))
+        }
+    });
+    match pixels {
+        Ok(Some(pixels)) => scheduler.complete_clip(iteration, seq, clip.metadata, pixels),
+        Ok(None) => {} // a clip without frames: the clip sampler yields none
+        Err(error) => scheduler.fail_clip(iteration, seq, error),
+    }
+}

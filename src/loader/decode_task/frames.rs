@@ -1,0 +1,173 @@
+//! Applies the transforms to a decoded frame and writes the result into each clip that contains the frame.
+//! Also fills padding frames with zeros.
+
+use super::{Clip, ClipDestination, TransformExecutors};
+use crate::batch::{ClipSlot, OutputMut};
+use crate::error::{Error, Result};
+use crate::index::VideoIndex;
+use crate::transforms::{ClipShape, InputFrame, TransformExecutor};
+use crate::units::DisplayIndex;
+use crate::video::ClipOutput;
+
+/// With at most this many clips for one frame, each pair is compared to find clips that need the same pixels.
+const FEW: usize = 8;
+
+/// Writes one frame into all clips that contain it; the transforms run once for clips that need the same
+/// pixels. Returns the result for each clip.
+pub(super) fn apply_transforms(
+    executors: &mut TransformExecutors,
+    index: &VideoIndex,
+    clips: &mut [Option<Clip>],
+    takers: &[(usize, usize)],
+    picture: &mut InputFrame<'_>,
+) -> Vec<(usize, Result<()>)> {
+    let turn = index.info.turn;
+    let size = picture.size();
+    let mut done: Vec<(usize, usize)> = Vec::new();
+    let mut results = Vec::with_capacity(takers.len());
+    // 8-bit codes cannot hold the floating-point result of a frame with more than 8 bits: such clips are
+    // cached in the output format.
+    let deep = executors.kept.is_some() && picture.is_deep();
+    executors.met_deep |= deep;
+    for &(number, t) in takers {
+        let Some(clip) = &mut clips[number] else { continue };
+        let key = clip.key;
+        let waits = matches!(clip.destination, ClipDestination::Cache(..));
+        let executor = match &mut executors.kept {
+            Some(kept) if waits && !deep => kept,
+            _ => &mut executors.batch,
+        };
+        let mut transform_frame = |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
+            executor.begin(key);
+            let shape = match clip.shape {
+                Some(shape) => shape,
+                None => {
+                    let size =
+                        executor.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
+                    *clip.shape.insert(executor.shape(clip.metadata.indices.len(), size))
+                }
+            };
+            check_form(&shape, executor)?;
+            clip.destination.check_room(&shape)?;
+            let site = index.site_of(DisplayIndex(clip.metadata.indices[t] as u32));
+            let target = clip.destination.output().target(&shape)?;
+            executor.paint(&site, picture, turn, &shape, target, t)
+        };
+        let shape = clip.shape;
+        let few = takers.len() <= FEW;
+        let mut same = |&&(other, u): &&(usize, usize)| {
+            let in_same_form = |c: &&Clip| matches!(c.destination, ClipDestination::Cache(..)) == waits;
+            // The first frame of a clip determines its shape. If the frame size changes later, the transforms
+            // report the error.
+            let in_same_shape = |c: &&Clip| {
+                c.shape.is_some_and(|other| shape.is_none_or(|s| with_frames(other, s.frames) == s))
+            };
+            let other = clips[other].as_ref().filter(in_same_form).filter(in_same_shape).map(|c| c.key);
+            // A comparison of random parameters requires compiling the transforms, which costs too much for
+            // each pair of many clips.
+            let worth_it = |other| few || other == key || !executor.pipeline().is_random();
+            let other = other.filter(|&other| worth_it(other));
+            other.is_some_and(|other| executor.same_params(size, turn, (other, u), (key, t)).unwrap_or(false))
+        };
+        let copied = match done.iter().find(&mut same).copied() {
+            Some(from) => copy(clips, from, (number, t)),
+            None => Ok(false),
+        };
+        let result = match copied {
+            Ok(false) => transform_frame(executor, clips[number].as_mut().expect("just seen")),
+            copied => copied.map(|_| ()),
+        };
+        if result.is_ok() {
+            done.push((number, t));
+        }
+        results.push((number, result));
+    }
+    results
+}
+
+/// Copies frame `t` of one clip to frame `u` of another. Returns false if they are on a device, where running
+/// the transforms again costs no more than a copy.
+fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, usize)) -> Result<bool> {
+    if from == to {
+        let clip = clips[to].as_mut().expect("has painted it");
+        let shape = clip.shape.expect("has painted it");
+        let OutputMut::Host(bytes) = clip.destination.output().target(&shape)? else { return Ok(false) };
+        for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
+            bytes.copy_within(a..a + len, b);
+        }
+        return Ok(true);
+    }
+    let [Some(from), Some(to)] = clips.get_disjoint_mut([from, to]).expect("two different clips") else {
+        return Ok(true); // one of them failed
+    };
+    let shape = from.shape.expect("has painted it");
+    // Clips of one video may differ in length: only the shape of a frame is shared.
+    let own = with_frames(shape, to.metadata.indices.len());
+    to.destination.check_room(&own)?;
+    let OutputMut::Host(source) = from.destination.output().target(&shape)? else { return Ok(false) };
+    to.shape = Some(own);
+    let OutputMut::Host(target) = to.destination.output().target(&own)? else { return Ok(false) };
+    for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(own.frame_stretches(u)) {
+        target[b..b + len].copy_from_slice(&source[a..a + len]);
+    }
+    Ok(true)
+}
+
+/// Rejects a cached clip of which only some frames have more than 8 bits: it cannot be cached in one format.
+fn check_form(shape: &ClipShape, executor: &TransformExecutor) -> Result<()> {
+    if shape.dtype == executor.pipeline().dtype {
+        return Ok(());
+    }
+    Err(Error::Argument("its pictures differ in depth".into()))
+}
+
+/// The shape of a clip with this number of frames, otherwise equal to `shape`.
+fn with_frames(shape: ClipShape, frames: usize) -> ClipShape {
+    ClipShape { frames, ..shape }
+}
+
+/// Fills the frames that are not real with zeros.
+///
+/// # Errors
+/// `Gpu` if the clip is on a device that does not accept the command.
+pub(in crate::loader) fn blank(
+    output: &mut dyn ClipOutput,
+    mask: &[bool],
+    executor: &mut TransformExecutor,
+) -> Result<()> {
+    let Some(shape) = output.shape().filter(|_| mask.iter().any(|&real| !real)) else { return Ok(()) };
+    let blanks = (0..mask.len()).filter(|&t| !mask[t]).flat_map(|t| shape.frame_stretches(t));
+    match output.target(&shape)? {
+        OutputMut::Host(bytes) => blanks.for_each(|(start, len)| bytes[start..start + len].fill(0)),
+        OutputMut::Device(mut spot) => {
+            let stream = executor.cuda()?.stream().clone();
+            spot.begin(&stream)?;
+            for (start, len) in blanks {
+                stream.fill(spot.address + start as u64, 0, len)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a clip into its clip slot of a batch in which all clips have the same shape.
+pub(in crate::loader) struct SlotOutput {
+    pub buffer_slot: ClipSlot,
+    pub shape: ClipShape,
+}
+
+impl ClipOutput for SlotOutput {
+    fn target(&mut self, shape: &ClipShape) -> Result<OutputMut<'_>> {
+        if *shape != self.shape {
+            return Err(Error::Argument(format!(
+                "a clip came out as {}x{} where the transforms promise {}x{}",
+                shape.width, shape.height, self.shape.width, self.shape.height
+            )));
+        }
+        Ok(self.buffer_slot.target())
+    }
+
+    fn shape(&self) -> Option<ClipShape> {
+        Some(self.shape)
+    }
+}

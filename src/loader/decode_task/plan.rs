@@ -1,0 +1,322 @@
+//! Plans a decode task: selects the clip requests of one video that can share decoding, and their decode
+//! ranges.
+//! A clip that is not due joins a task only if the memory budget has room for it.
+
+use std::collections::HashMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+
+use super::super::catalog::VideoCatalog;
+use super::super::scheduler::{ClipRequest, Scheduler, VideoRequests};
+use super::super::stats::StatsCollector;
+use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput};
+use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::SampledClip;
+use crate::clip_sampler::ClipIndices;
+use crate::index::VideoIndex;
+use crate::plan::{plan_decode_ranges, DecodeRange};
+use crate::transforms::{ClipShape, TransformExecutor};
+use crate::units::{DecodeIndex, DisplayIndex};
+use crate::video::LazyClipOutput;
+
+/// Maximum number of packets that one task decodes: overlapping clips could otherwise chain a whole film
+/// together.
+const MAX_PICTURES_PER_TASK: u64 = 4096;
+
+/// Parameters that are the same for all tasks.
+pub(in super::super) struct Rules<'a> {
+    pub catalog: &'a VideoCatalog,
+    pub seed: u64,
+    /// Whether frames past the end of the video are filled with zeros.
+    pub pads_with_zeros: bool,
+    /// The shape of all clips, if they have the same shape.
+    pub shape: Option<ClipShape>,
+    /// The shape of all cached clips, if they have the same shape.
+    pub kept_shape: Option<ClipShape>,
+}
+
+/// The plan for a group of clip requests.
+pub(in super::super) struct Planned {
+    pub task: Option<Box<DecodeTask>>,
+    /// Requests that are not worth making now.
+    pub returned: Vec<ClipRequest>,
+    /// Requests that cannot be planned. They are made alone, which reports the error.
+    pub alone: Vec<ClipRequest>,
+}
+
+/// A clip request whose frames are known.
+struct ResolvedRequest {
+    request: ClipRequest,
+    key: Key,
+    sample: ClipIndices,
+    frames: Vec<DisplayIndex>,
+    spans: Vec<(DecodeIndex, DecodeIndex)>,
+}
+
+/// Plans one task for a video. The task makes the first request and all due requests that overlap its decode
+/// ranges; other overlapping requests as far as the budget allows.
+pub(in super::super) fn plan(
+    group: VideoRequests,
+    rules: &Rules<'_>,
+    executor: &mut TransformExecutor,
+    scheduler: &Scheduler,
+    stats: &StatsCollector,
+    interrupt: &dyn Fn() -> Result<()>,
+) -> Result<Planned> {
+    let VideoRequests { iteration, epoch, video, requests, .. } = group;
+    let mut planned = Planned { task: None, returned: Vec::new(), alone: Vec::new() };
+    let opened = match catch_unwind(AssertUnwindSafe(|| rules.catalog.open(video, stats, interrupt))) {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
+        // Making each clip alone reports the error.
+        Ok(Err(_)) | Err(_) => {
+            let (due, later) = requests.into_iter().partition(|t| t.due);
+            (planned.alone, planned.returned) = (due, later);
+            return Ok(planned);
+        }
+    };
+    let index = opened.index().clone();
+    let mut choice = TaskBuilder {
+        rules,
+        index: &index,
+        scheduler,
+        reach: PacketRangeSet::default(),
+        chosen: Vec::new(),
+        full: false,
+    };
+    let mut elsewhere = Vec::new();
+    for request in requests {
+        if choice.full && !request.due {
+            planned.returned.push(request);
+            continue;
+        }
+        match resolve(rules, &index, epoch, request) {
+            Ok(resolve) => elsewhere.extend(choice.take(resolve, executor)),
+            Err(request) if request.due => planned.alone.push(request),
+            Err(request) => planned.returned.push(request),
+        }
+    }
+    // The added clips extend the decode ranges, so that further clips may overlap them.
+    loop {
+        let before = choice.chosen.len();
+        elsewhere = elsewhere.into_iter().filter_map(|resolve| choice.take(resolve, executor)).collect();
+        if choice.chosen.len() == before {
+            break;
+        }
+    }
+    planned.returned.extend(elsewhere.into_iter().map(|w| w.request));
+    let chosen = choice.chosen;
+    if chosen.is_empty() {
+        return Ok(planned);
+    }
+    let mut clips = Vec::with_capacity(chosen.len());
+    let mut wanted: HashMap<DecodeIndex, Vec<(usize, usize)>> = HashMap::new();
+    let mut all = Vec::new();
+    for (number, (resolve, reserved)) in chosen.into_iter().enumerate() {
+        for (t, frame) in resolve.frames.iter().enumerate() {
+            wanted.entry(index.frames[frame.at()].packet).or_default().push((number, t));
+        }
+        all.extend_from_slice(&resolve.frames);
+        clips.push(Some(resolve.into_clip(rules, &index, scheduler, reserved)));
+    }
+    let urgency = |run: &DecodeRange| {
+        let takers = run.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
+        takers.filter_map(|c| clips[c].as_ref()).map(|c| c.seq).min()
+    };
+    let mut runs: Vec<DecodeRange> = plan_decode_ranges(&index, &all);
+    runs.sort_by_key(|run| (urgency(run), run.start));
+    planned.task = Some(Box::new(DecodeTask {
+        iteration,
+        epoch,
+        reader: rules.catalog.reader(&opened),
+        bytes_counted: 0,
+        index,
+        decoder: None,
+        runs: runs.into(),
+        current: None,
+        clips,
+        wanted,
+        blank: rules.pads_with_zeros,
+        suspended: None,
+    }));
+    Ok(planned)
+}
+
+/// Collects the clips of one task.
+struct TaskBuilder<'a> {
+    rules: &'a Rules<'a>,
+    index: &'a Arc<VideoIndex>,
+    scheduler: &'a Scheduler,
+    reach: PacketRangeSet,
+    chosen: Vec<(ResolvedRequest, Option<MemoryReservation>)>,
+    /// The budget is exhausted. Later requests get no memory either, because all cached clips are due before
+    /// them.
+    full: bool,
+}
+
+impl TaskBuilder<'_> {
+    /// Adds a clip to the task if it overlaps the decode ranges and its memory can be reserved; otherwise
+    /// returns it.
+    fn take(
+        &mut self,
+        resolve: ResolvedRequest,
+        executor: &mut TransformExecutor,
+    ) -> Option<ResolvedRequest> {
+        let near =
+            self.reach.touches(&resolve.spans) && self.reach.with(&resolve.spans) <= MAX_PICTURES_PER_TASK;
+        if !near && !self.chosen.is_empty() {
+            return Some(resolve);
+        }
+        let mut reserved = None;
+        if !resolve.request.due {
+            if self.full {
+                return Some(resolve);
+            }
+            let Some(bytes) = clip_bytes(self.rules, self.index, executor, &resolve) else {
+                return Some(resolve);
+            };
+            reserved = self.scheduler.reserve(bytes, resolve.request.seq);
+            if reserved.is_none() {
+                self.full = true;
+                return Some(resolve);
+            }
+        }
+        self.reach.add(&resolve.spans);
+        self.chosen.push((resolve, reserved));
+        None
+    }
+}
+
+/// Builds the metadata of a clip.
+pub(in super::super) fn metadata(
+    index: &VideoIndex,
+    catalog: &VideoCatalog,
+    slot: SampledClip,
+    clip_id: u64,
+    sample: ClipIndices,
+) -> ClipMetadata {
+    let (video, view_id) = catalog.locate(clip_id);
+    let seconds = |&i: &u32| index.pts_seconds(DisplayIndex(i));
+    ClipMetadata {
+        clip_id,
+        requested_id: slot.clip,
+        video_id: video,
+        view_id,
+        label: catalog.label(video),
+        pts_seconds: sample.indices.iter().map(seconds).collect(),
+        indices: sample.indices.into_iter().map(i64::from).collect(),
+        mask: sample.mask,
+        size: index.info.shown_size(),
+        padding: slot.padding,
+    }
+}
+
+fn resolve(
+    rules: &Rules<'_>,
+    index: &Arc<VideoIndex>,
+    epoch: u64,
+    request: ClipRequest,
+) -> Result<ResolvedRequest, ClipRequest> {
+    let SampledClip { clip, occurrence, .. } = request.slot;
+    let key = Key { seed: rules.seed, epoch, clip, occurrence };
+    // A panic also affects only this clip: the clips planned with it must not be lost.
+    let sampled = catch_unwind(AssertUnwindSafe(|| rules.catalog.sample(index, key)));
+    let Ok(Ok(sample)) = sampled else { return Err(request) };
+    let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
+    let spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();
+    Ok(ResolvedRequest { request, key, sample, frames, spans })
+}
+
+impl ResolvedRequest {
+    fn into_clip(
+        self,
+        rules: &Rules<'_>,
+        index: &VideoIndex,
+        scheduler: &Scheduler,
+        reserved: Option<MemoryReservation>,
+    ) -> Clip {
+        let ClipRequest { seq, slot, buffer_slot, due } = self.request;
+        let destination = match buffer_slot.zip(rules.shape) {
+            Some((buffer_slot, shape)) => ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape }),
+            None => ClipDestination::Cache(LazyClipOutput::of(scheduler.waiting.clone()), reserved),
+        };
+        let mut packets: Vec<_> = self.frames.iter().map(|f| index.frames[f.at()].packet).collect();
+        packets.sort_unstable();
+        packets.dedup();
+        let missing = self.frames.len();
+        let metadata = metadata(index, rules.catalog, slot, slot.clip, self.sample);
+        Clip { seq, slot, due, key: self.key, metadata, destination, shape: None, missing, packets }
+    }
+}
+
+/// The number of bytes that a clip takes; `None` if it is unknown.
+fn clip_bytes(
+    rules: &Rules<'_>,
+    index: &VideoIndex,
+    executor: &mut TransformExecutor,
+    resolve: &ResolvedRequest,
+) -> Option<usize> {
+    if let Some(shape) = rules.kept_shape {
+        return shape.bytes();
+    }
+    executor.begin(resolve.key);
+    let params = &index.info.params;
+    let size = executor.size_of((params.width, params.height), index.info.turn).ok()?;
+    executor.shape(resolve.frames.len(), size).bytes()
+}
+
+/// The packet ranges that the task decodes anyway: disjoint and ascending.
+#[derive(Default)]
+struct PacketRangeSet {
+    spans: Vec<(DecodeIndex, DecodeIndex)>,
+}
+
+impl PacketRangeSet {
+    /// Whether any of these spans overlaps the set.
+    fn touches(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> bool {
+        spans.iter().any(|&(start, end)| {
+            let at = self.spans.partition_point(|s| s.1 < start);
+            self.spans.get(at).is_some_and(|s| s.0 <= end)
+        })
+    }
+
+    /// The number of packets in the set if these spans were added.
+    fn with(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> u64 {
+        let mut sum = PacketRangeSet { spans: self.spans.clone() };
+        sum.add(spans);
+        sum.spans.iter().map(|(start, end)| u64::from(end.0 - start.0) + 1).sum()
+    }
+
+    fn add(&mut self, spans: &[(DecodeIndex, DecodeIndex)]) {
+        self.spans.extend_from_slice(spans);
+        self.spans.sort_unstable();
+        self.spans.dedup_by(|next, kept| {
+            let joined = next.0 <= kept.1;
+            if joined {
+                kept.1 = kept.1.max(next.1);
+            }
+            joined
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(pairs: &[(u32, u32)]) -> Vec<(DecodeIndex, DecodeIndex)> {
+        pairs.iter().map(|&(a, b)| (DecodeIndex(a), DecodeIndex(b))).collect()
+    }
+
+    #[test]
+    fn what_is_passed_anyway_is_told_from_what_is_not() {
+        let mut reach = PacketRangeSet::default();
+        reach.add(&spans(&[(100, 149), (0, 20), (10, 30)]));
+        assert_eq!(reach.spans, spans(&[(0, 30), (100, 149)]));
+        assert!(reach.touches(&spans(&[(30, 40)])) && reach.touches(&spans(&[(50, 60), (149, 200)])));
+        assert!(!reach.touches(&spans(&[(31, 99)])));
+        assert_eq!((reach.with(&spans(&[(20, 40)])), reach.with(&[])), (91, 81));
+        reach.add(&spans(&[(25, 120)]));
+        assert_eq!(reach.spans, spans(&[(0, 149)]));
+    }
+}

@@ -1,0 +1,289 @@
+//! Delivers the batches of one pass over the dataset, complete and in order.
+//! At most `prefetch` + 1 batches are open at a time.
+
+use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::catalog::VideoCatalog;
+use super::scheduler::{ClipRequest, PendingBatch, Scheduler};
+use super::single_clip::SingleClipDecoder;
+use super::stats::StatsCollector;
+use super::{Batch, BatchData, LoaderConfig, OnError};
+use crate::batch::{BatchBuffer, Pool};
+use crate::batch_sampler::{BatchSampler, SampledClip};
+use crate::error::{Error, Result};
+use crate::transforms::ClipShape;
+
+/// Interval at which a waiting consumer calls `interrupt`.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// One pass over the dataset.
+pub(super) struct Epoch {
+    iteration: u64,
+    epoch: u64,
+    /// The next batch whose clip requests become visible.
+    next_seen: u64,
+    /// The next batch to be delivered, or replaced by an error.
+    next_delivered: u64,
+    /// Number of clips in each batch that is visible but not open.
+    sizes: VecDeque<usize>,
+    /// The number and the error of a batch whose clips were all skipped, if the caller interrupted the
+    /// decoding of its replacement clip. The next call delivers it, before `next_delivered`.
+    pending_replacement: Option<(u64, Error)>,
+    /// Limit on open batches, set by the memory that was available.
+    max_open_batches: usize,
+    pool: Arc<Pool>,
+}
+
+/// The parts of the loader that an epoch uses.
+pub(super) struct EpochContext<'a> {
+    pub config: &'a Arc<LoaderConfig>,
+    pub order: &'a BatchSampler,
+    pub catalog: &'a Arc<VideoCatalog>,
+    pub scheduler: &'a Scheduler,
+    pub stats: &'a Arc<StatsCollector>,
+}
+
+impl Epoch {
+    pub fn new(iteration: u64, (epoch, first_batch): (u64, u64), pool: Arc<Pool>) -> Self {
+        Self {
+            iteration,
+            epoch,
+            next_seen: first_batch,
+            next_delivered: first_batch,
+            sizes: VecDeque::new(),
+            pending_replacement: None,
+            max_open_batches: usize::MAX,
+            pool,
+        }
+    }
+
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    pub fn next_delivered(&self) -> u64 {
+        self.pending_replacement.as_ref().map_or(self.next_delivered, |(number, _)| *number)
+    }
+
+    pub fn next_batch(
+        &mut self,
+        with: &EpochContext<'_>,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Batch>> {
+        interrupt()?;
+        let batch = match self.pending_replacement.take() {
+            Some((number, error)) => self.replacement_or_retry(number, error, with, interrupt)?,
+            None => match self.next_whole(with, interrupt)? {
+                None => return Ok(None),
+                Some((_, Assembled::Batch(batch))) => batch,
+                Some((number, Assembled::Nothing(error))) => {
+                    self.replacement_or_retry(number, error, with, interrupt)?
+                }
+            },
+        };
+        with.stats.add(|s| {
+            s.batches += 1;
+            s.clips += batch.clips.len() as u64;
+            s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
+        });
+        Ok(Some(batch))
+    }
+
+    /// Waits until the next batch is complete. Returns `None` after the last one.
+    fn next_whole(
+        &mut self,
+        with: &EpochContext<'_>,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<(u64, Assembled)>> {
+        self.look_ahead(with);
+        let opened = self.open(with, with.config.prefetch as usize + 1);
+        if with.scheduler.open_batches() == 0 {
+            // If there is no memory for a batch, the batch is not lost: the next call tries again.
+            return opened.map(|()| None);
+        }
+        let begun = Instant::now();
+        let front = loop {
+            if let Some(front) = with.scheduler.take_whole(POLL_INTERVAL) {
+                break front;
+            }
+            interrupt()?;
+        };
+        with.stats.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
+        let number = self.next_delivered;
+        self.next_delivered += 1;
+        // Gives the workers further requests while the caller uses this batch.
+        self.look_ahead(with);
+        // A failed allocation is left to the next call, so that this batch is not lost.
+        let _ = self.open(with, with.config.prefetch as usize);
+        Ok(Some((number, assemble(front, with)?)))
+    }
+
+    /// Calls [`Self::make_replacement`]. If the caller interrupts it, the next call makes the replacement.
+    fn replacement_or_retry(
+        &mut self,
+        number: u64,
+        error: Error,
+        with: &EpochContext<'_>,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Batch> {
+        let made = self.make_replacement(number, error.clone(), with, interrupt);
+        if matches!(made, Err(Error::Interrupted)) {
+            self.pending_replacement = Some((number, error));
+        }
+        made
+    }
+
+    /// Makes the replacement of a batch whose clips were all skipped: one clip that is marked as padding, so
+    /// that all ranks deliver the same number of batches and none is empty.
+    fn make_replacement(
+        &self,
+        number: u64,
+        error: Error,
+        with: &EpochContext<'_>,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Batch> {
+        let Some(&first) = with.order.batch(self.epoch, number).first() else { return Err(error) };
+        let slot = SampledClip { padding: true, ..first };
+        let mut single_clip =
+            SingleClipDecoder::new(with.config, with.catalog, with.stats, &with.scheduler.backends);
+        let mut request = ClipRequest { seq: 0, slot, buffer_slot: None, due: true };
+        let attempt = || single_clip.make_replacement(self.epoch, &mut request, error, interrupt);
+        // As in a worker, a panic becomes an error, here of the whole batch.
+        let made = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
+            let site = with.catalog.site(with.catalog.locate(slot.clip).0);
+            Err(Error::Internal { site, reason: "a panic while another clip was made in its place".into() })
+        });
+        single_clip.count_work();
+        let (metadata, data) = made?;
+        let even = with.config.clip_shape().is_some();
+        let data = match data {
+            Some((buffer, shape)) if even => BatchData::Dense(buffer, shape),
+            own => BatchData::Ragged(own.into_iter().collect()),
+        };
+        Ok(Batch { data, clips: vec![metadata] })
+    }
+
+    /// Makes the clip requests of later batches visible.
+    fn look_ahead(&mut self, with: &EpochContext<'_>) {
+        let enough = u64::from(with.config.look_ahead);
+        let mut ahead = with.scheduler.ahead();
+        while ahead < enough {
+            let Some(clips) = self.enqueue_next_batch(with) else { break };
+            ahead += clips as u64;
+        }
+    }
+
+    /// Makes the clip requests of one more batch visible. Returns their number.
+    fn enqueue_next_batch(&mut self, with: &EpochContext<'_>) -> Option<usize> {
+        if self.next_seen >= with.order.len_batches() {
+            return None;
+        }
+        let slots = with.order.batch(self.epoch, self.next_seen);
+        let clips = slots.len();
+        self.next_seen += 1;
+        self.sizes.push_back(clips);
+        with.scheduler.supply(
+            slots.into_iter().map(|slot| (slot, with.catalog.file_of(with.catalog.locate(slot.clip).0))),
+        );
+        Some(clips)
+    }
+
+    /// Opens batches until `most` are open, or as many as memory was available for in this pass.
+    fn open(&mut self, with: &EpochContext<'_>, most: usize) -> Result<()> {
+        let opened = self.open_all(with, most.min(self.max_open_batches));
+        if opened.is_err() {
+            // Not retried for every batch: a failed allocation has a cost, such as the closing of idle
+            // decoders, which each retry would repeat.
+            self.max_open_batches = with.scheduler.open_batches().max(1);
+        }
+        opened
+    }
+
+    fn open_all(&mut self, with: &EpochContext<'_>, most: usize) -> Result<()> {
+        while with.scheduler.open_batches() < most {
+            let next = self.sizes.front().copied().or_else(|| self.enqueue_next_batch(with));
+            let Some(clips) = next else { break };
+            let memory = match with.config.clip_shape() {
+                None => None,
+                Some(shape) => {
+                    let too_large = || {
+                        Error::Argument(format!(
+                            "a batch of {clips} clips of {shape} does not fit into memory; use a smaller batch or smaller frames"
+                        ))
+                    };
+                    let bytes = shape.bytes().ok_or_else(too_large)?;
+                    Some(BatchBuffer::allocate(&self.pool, clips, bytes).map_err(|error| match error {
+                        Error::Argument(_) => too_large(),
+                        other => other,
+                    })?)
+                }
+            };
+            self.sizes.pop_front();
+            with.scheduler.open(clips, memory);
+        }
+        Ok(())
+    }
+}
+
+enum Assembled {
+    Batch(Batch),
+    /// Every clip was skipped; this is the error of the first one.
+    Nothing(Error),
+}
+
+fn assemble(open: PendingBatch, with: &EpochContext<'_>) -> Result<Assembled> {
+    let mut kept = Vec::new();
+    let mut metadata = Vec::new();
+    let mut ragged = Vec::new();
+    let mut skipped = None;
+    for (place, clip) in open.clips.into_iter().enumerate() {
+        match clip.expect("no clip is missing") {
+            Ok((clip, own)) => {
+                kept.push(place);
+                metadata.push(clip);
+                ragged.extend(own);
+            }
+            Err(error) if with.config.on_error == OnError::Skip && error.blames_file() => {
+                with.stats.add(|s| s.clips_skipped += 1);
+                skipped.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(error) = skipped.filter(|_| metadata.is_empty()) {
+        return Ok(Assembled::Nothing(error));
+    }
+    let data = match open.memory.zip(with.config.clip_shape()) {
+        None => BatchData::Ragged(ragged),
+        Some((builder, shape)) => {
+            let buffer = builder.freeze().ok().expect("workers drop their part before they report");
+            BatchData::Dense(close_gaps(buffer, &shape, &kept)?, shape)
+        }
+    };
+    Ok(Assembled::Batch(Batch { data, clips: metadata }))
+}
+
+/// Moves the remaining clips together in the batch buffer, over the gaps of skipped clips.
+fn close_gaps(mut buffer: BatchBuffer, shape: &ClipShape, kept: &[usize]) -> Result<BatchBuffer> {
+    let clip_bytes = shape.bytes().unwrap_or(0);
+    let moves: Vec<_> = kept.iter().enumerate().filter(|(to, &from)| *to != from).collect();
+    if let Some(device) = buffer.device().filter(|_| !moves.is_empty()).cloned() {
+        let stream = device.stream()?;
+        buffer.modify_on_stream(&stream, |address, stream| {
+            // Source and destination are at least one clip apart, so they do not overlap.
+            moves.iter().try_for_each(|(to, &from)| {
+                let at = |clip: usize| address + (clip * clip_bytes) as u64;
+                Ok(stream.copy(at(*to), at(from), clip_bytes)?)
+            })
+        })?;
+    } else if let Some(bytes) = buffer.bytes_mut() {
+        for (to, &from) in moves {
+            bytes.copy_within(from * clip_bytes..(from + 1) * clip_bytes, to * clip_bytes);
+        }
+    }
+    buffer.truncate(kept.len() * clip_bytes);
+    Ok(buffer)
+}

@@ -1,0 +1,170 @@
+//! Holds the visible clip requests in delivery order, with their states and grouped by video.
+//! The `scheduler` decides which request is processed next.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use super::budget::MemoryReservation;
+use super::ClipMetadata;
+use crate::batch::{BatchBuffer, ClipSlot};
+use crate::batch_sampler::SampledClip;
+use crate::transforms::ClipShape;
+
+/// Position of a clip request in the delivery order of one pass, from 0.
+pub(super) type SequenceNumber = u64;
+
+/// Maximum number of requests of one video that are considered for a task: enough for any budget, few enough
+/// to plan quickly.
+const MAX_REQUESTS_PER_TASK: usize = 4096;
+
+/// A clip in the clip cache: finished before its turn.
+pub(super) struct CachedClip {
+    pub metadata: ClipMetadata,
+    pub buffer: BatchBuffer,
+    pub shape: ClipShape,
+    /// Its memory reservation, released on drop; `None` for a clip of an open batch.
+    #[expect(dead_code, reason = "held for its Drop")]
+    pub reserved: Option<MemoryReservation>,
+}
+
+/// The state of a clip request.
+pub(super) enum RequestState {
+    /// No worker processes it.
+    Pending,
+    /// A worker processes it, or its task is suspended.
+    InProgress,
+    /// Made, and cached until its batch is opened or its bytes are copied into the batch buffer.
+    Cached(Box<CachedClip>),
+    /// Delivered to its batch.
+    Done,
+}
+
+/// One clip request.
+pub(super) struct RequestEntry {
+    pub slot: SampledClip,
+    pub video: u32,
+    /// Whether the clip is made alone, and only once it is due, because making it together with others
+    /// failed.
+    pub alone: bool,
+    pub state: RequestState,
+    /// Its clip slot in the batch buffer, once its batch is open.
+    pub buffer_slot: Option<ClipSlot>,
+}
+
+/// The window of visible clip requests.
+#[derive(Default)]
+pub(super) struct LookaheadWindow {
+    first: SequenceNumber,
+    entries: VecDeque<RequestEntry>,
+    by_video: HashMap<u32, VecDeque<SequenceNumber>>,
+    /// Cached clips of batches that are not open; these can be evicted.
+    cached: BTreeSet<SequenceNumber>,
+}
+
+impl LookaheadWindow {
+    #[cfg(test)]
+    pub fn first(&self) -> SequenceNumber {
+        self.first
+    }
+
+    /// Sequence number just after the last request.
+    pub fn end(&self) -> SequenceNumber {
+        self.first + self.entries.len() as u64
+    }
+
+    pub fn push(&mut self, slot: SampledClip, video: u32) {
+        let seq = self.end();
+        self.by_video.entry(video).or_default().push_back(seq);
+        self.entries.push_back(RequestEntry {
+            slot,
+            video,
+            alone: false,
+            state: RequestState::Pending,
+            buffer_slot: None,
+        });
+    }
+
+    /// Removes the first request.
+    pub fn pop(&mut self) {
+        let Some(entry) = self.entries.pop_front() else { return };
+        self.cached.remove(&self.first);
+        if let Some(places) = self.by_video.get_mut(&entry.video) {
+            places.pop_front();
+            if places.is_empty() {
+                self.by_video.remove(&entry.video);
+            }
+        }
+        self.first += 1;
+    }
+
+    pub fn get(&mut self, at: SequenceNumber) -> Option<&mut RequestEntry> {
+        let place = usize::try_from(at.checked_sub(self.first)?).ok()?;
+        self.entries.get_mut(place)
+    }
+
+    /// Requests before `end` in order.
+    pub fn until(&self, end: SequenceNumber) -> impl Iterator<Item = (SequenceNumber, &RequestEntry)> {
+        (self.first..end.min(self.end())).zip(&self.entries)
+    }
+
+    /// Pending requests of a video that may share decoding, earliest deadline first.
+    pub fn pending_for_video(&self, video: u32) -> Vec<SequenceNumber> {
+        let waits = |at: &SequenceNumber| {
+            let entry = &self.entries[(at - self.first) as usize];
+            matches!(entry.state, RequestState::Pending) && !entry.alone
+        };
+        let places = self.by_video.get(&video).into_iter().flatten().copied();
+        places.filter(waits).take(MAX_REQUESTS_PER_TASK).collect()
+    }
+
+    /// Caches a clip for a batch that is not open.
+    pub fn cache(&mut self, at: SequenceNumber, clip: CachedClip) {
+        if let Some(entry) = self.get(at) {
+            entry.state = RequestState::Cached(Box::new(clip));
+            self.cached.insert(at);
+        }
+    }
+
+    /// Protects a cached clip from eviction, because its batch is now open.
+    pub fn pin(&mut self, at: SequenceNumber) {
+        self.cached.remove(&at);
+    }
+
+    /// Evicts the cached clip that is due last, if it is due after `due`. Returns whether a clip was evicted.
+    pub fn evict_due_after(&mut self, due: SequenceNumber) -> bool {
+        let Some(&last) = self.cached.last().filter(|&&at| at > due) else { return false };
+        self.cached.remove(&last);
+        if let Some(entry) = self.get(last) {
+            entry.state = RequestState::Pending;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookahead(videos: &[u32]) -> LookaheadWindow {
+        let mut lookahead = LookaheadWindow::default();
+        videos
+            .iter()
+            .for_each(|&v| lookahead.push(SampledClip { clip: 0, occurrence: 0, padding: false }, v));
+        lookahead
+    }
+
+    #[test]
+    fn siblings_are_those_that_wait_in_order_also_after_the_first_left() {
+        let mut lookahead = lookahead(&[7, 8, 7, 7, 8, 7]);
+        assert_eq!(lookahead.pending_for_video(7), [0, 2, 3, 5]);
+        lookahead.get(2).unwrap().state = RequestState::InProgress;
+        lookahead.get(3).unwrap().alone = true;
+        lookahead.pop();
+        lookahead.pop();
+        assert_eq!(
+            (lookahead.pending_for_video(7), lookahead.pending_for_video(8), lookahead.pending_for_video(9)),
+            (vec![5], vec![4], vec![])
+        );
+        assert_eq!((lookahead.first(), lookahead.end()), (2, 6));
+        assert!(lookahead.get(1).is_none() && lookahead.get(6).is_none());
+    }
+}

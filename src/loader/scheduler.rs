@@ -1,0 +1,482 @@
+//! Schedules clip requests among the worker threads.
+//! Workers always take the clip request with the earliest deadline that is available, together with the
+//! requests of the same video that can share its decoding.
+
+mod decoder_pool;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::backends::DecoderBackends;
+use super::budget::{MemoryBudget, MemoryReservation};
+use super::decode_task::DecodeTask;
+use super::lookahead::{CachedClip, LookaheadWindow, RequestState, SequenceNumber};
+use super::stats::StatsCollector;
+use super::{ClipMetadata, LoaderConfig, Outcome};
+use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, Pool};
+use crate::batch_sampler::SampledClip;
+use crate::decode::{FrameDecoder, ImageReader};
+use crate::error::{Error, Result};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::transforms::ClipShape;
+
+/// Maximum number of suspended tasks, unless there are many workers: each holds an open file and possibly a
+/// decoder.
+const MAX_SUSPENDED: usize = 8;
+
+/// Free device memory blocks kept for further cached clips, because allocating device memory stalls the whole
+/// device.
+const WAITING_KEPT: usize = 64;
+
+/// Value of `earliest_deadline` if no due request is available.
+const NOTHING: SequenceNumber = SequenceNumber::MAX;
+
+/// A clip request that a worker processes.
+pub(super) struct ClipRequest {
+    pub seq: SequenceNumber,
+    pub slot: SampledClip,
+    /// Its clip slot in the batch buffer, if its batch is open and all clips have the same shape.
+    pub buffer_slot: Option<ClipSlot>,
+    /// Whether its batch is open. A due clip is always made, whatever it costs.
+    pub due: bool,
+}
+
+/// Clip requests of one video, earliest deadline first.
+pub(super) struct VideoRequests {
+    pub iteration: u64,
+    pub epoch: u64,
+    pub video: u32,
+    pub requests: Vec<ClipRequest>,
+    /// Whether an attempt to make the clip together with others, or on the GPU, failed.
+    pub alone: bool,
+}
+
+/// One unit of work for a worker.
+pub(super) enum Work {
+    /// Plan a decode task and run it.
+    Decode(VideoRequests),
+    /// Resume a suspended decode task.
+    Resume(Box<DecodeTask>),
+    /// Copy a cached clip into its batch buffer.
+    CopyCached { iteration: u64, seq: SequenceNumber, cached: Box<CachedClip>, buffer_slot: ClipSlot },
+}
+
+impl Work {
+    /// (iteration, sequence number, clip) of each clip request in this work.
+    pub fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
+        match self {
+            Work::Decode(g) => g.requests.iter().map(|t| (g.iteration, t.seq, t.slot.clip)).collect(),
+            Work::Resume(task) => task.requests(),
+            Work::CopyCached { iteration, seq, cached, .. } => {
+                vec![(*iteration, *seq, cached.metadata.clip_id)]
+            }
+        }
+    }
+}
+
+/// Location of the pixels of a finished clip.
+pub(super) enum ClipData {
+    /// In the batch buffer.
+    InBatch,
+    /// In a buffer of their own.
+    Owned(BatchBuffer, ClipShape, Option<MemoryReservation>),
+}
+
+/// A batch that is being filled.
+pub(super) struct PendingBatch {
+    first: SequenceNumber,
+    pub memory: Option<BufferBuilder>,
+    pub clips: Vec<Option<Outcome>>,
+    missing: usize,
+}
+
+struct Pass {
+    iteration: u64,
+    epoch: u64,
+    lookahead: LookaheadWindow,
+    open: VecDeque<PendingBatch>,
+    /// Sequence number just after the last open batch.
+    open_end: SequenceNumber,
+    /// Whether workers ignore the requests of batches that are not open.
+    lookahead_disabled: bool,
+    /// Whether all clips have the same shape, so that each batch has one batch buffer.
+    even: bool,
+}
+
+#[derive(Default)]
+struct SchedulerState {
+    closed: bool,
+    pass: Option<Pass>,
+    /// Suspended decode tasks.
+    #[expect(clippy::vec_box, reason = "moved between threads")]
+    suspended: Vec<Box<DecodeTask>>,
+    /// Idle decoders, most recently used last.
+    decoders: Vec<FrameDecoder>,
+    /// Idle decoders for image files.
+    #[expect(clippy::vec_box, reason = "moved between threads")]
+    stills: Vec<Box<ImageReader>>,
+}
+
+/// The state that the workers and the consumer share.
+pub(super) struct Scheduler {
+    state: Mutex<SchedulerState>,
+    /// Signals workers that work may be available.
+    work: Condvar,
+    /// Signals the consumer that the first open batch may be complete.
+    complete: Condvar,
+    /// Sequence number of the earliest due request that a worker can take; workers read it between packets.
+    earliest_deadline: AtomicU64,
+    /// Passes up to and including this number have ended.
+    forgotten: AtomicU64,
+    pub budget: Arc<MemoryBudget>,
+    pub backends: Arc<DecoderBackends>,
+    /// Pool of the buffers of clips outside batch buffers; it keeps free blocks only on a device.
+    pub waiting: Arc<Pool>,
+    stats: Arc<StatsCollector>,
+    threads: usize,
+    /// Threads per decoder.
+    frame_threads: u32,
+    /// Whether workers ignore the requests of batches that are not open.
+    lookahead_disabled: bool,
+}
+
+impl Scheduler {
+    pub fn new(config: &LoaderConfig, backends: Arc<DecoderBackends>, stats: Arc<StatsCollector>) -> Self {
+        let output_device = backends.output_device.as_ref().map(|gpu| gpu.device().clone());
+        Self {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            complete: Condvar::new(),
+            earliest_deadline: AtomicU64::new(NOTHING),
+            forgotten: AtomicU64::new(0),
+            budget: MemoryBudget::new(config.memory_budget),
+            waiting: Pool::on(output_device.clone(), if output_device.is_some() { WAITING_KEPT } else { 0 }),
+            stats,
+            threads: (config.threads + backends.workers()) as usize,
+            backends,
+            frame_threads: config.frame_threads(),
+            lookahead_disabled: config.look_ahead == 0,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SchedulerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Recomputes the earliest deadline and wakes the waiting threads that it concerns. Call it after every
+    /// change.
+    fn notify(&self, state: &SchedulerState) {
+        let earliest_deadline = state.earliest_request().map_or(NOTHING, |(seq, _)| seq);
+        self.earliest_deadline.store(earliest_deadline, Ordering::Release);
+        if earliest_deadline != NOTHING || !state.suspended.is_empty() {
+            self.work.notify_all();
+        }
+        if state.pass.as_ref().and_then(|p| p.open.front()).is_some_and(|b| b.missing == 0) {
+            self.complete.notify_all();
+        }
+    }
+
+    // ---- methods for the consumer
+
+    /// Begins a pass and drops the work of earlier passes.
+    pub fn begin(&self, iteration: u64, epoch: u64, even: bool) {
+        let mut state = self.lock();
+        let pass = Pass {
+            iteration,
+            epoch,
+            lookahead: LookaheadWindow::default(),
+            open: VecDeque::new(),
+            open_end: 0,
+            even,
+            lookahead_disabled: self.lookahead_disabled,
+        };
+        state.pass = Some(pass);
+        state.suspended.clear();
+        self.forgotten.fetch_max(iteration - 1, Ordering::AcqRel);
+        self.notify(&state);
+    }
+
+    /// Ends the current pass.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        if let Some(pass) = state.pass.take() {
+            self.forgotten.fetch_max(pass.iteration, Ordering::AcqRel);
+        }
+        state.suspended.clear();
+        self.notify(&state);
+    }
+
+    /// Closes the scheduler: [`Self::next`] returns `None` from then on, so that the workers exit.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.pass = None;
+        state.suspended.clear();
+        state.decoders.clear();
+        state.stills.clear();
+        self.backends.close();
+        self.forgotten.store(u64::MAX, Ordering::Release);
+        self.work.notify_all();
+        self.complete.notify_all();
+    }
+
+    /// # Errors
+    /// `Interrupted` once the pass has ended, because its clips are no longer needed.
+    pub fn check(&self, iteration: u64) -> Result<()> {
+        match self.forgotten.load(Ordering::Acquire) >= iteration {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    /// Number of visible clip requests after the open batches.
+    pub fn ahead(&self) -> u64 {
+        self.lock().pass.as_ref().map_or(0, |p| p.lookahead.end() - p.open_end)
+    }
+
+    /// Adds clip requests to the lookahead window.
+    pub fn supply(&self, requests: impl Iterator<Item = (SampledClip, u32)>) {
+        if let Some(pass) = &mut self.lock().pass {
+            requests.for_each(|(slot, video)| pass.lookahead.push(slot, video));
+        }
+    }
+
+    /// Opens the next batch, which consists of the first `clips` requests that are in no batch yet. They
+    /// become due.
+    pub fn open(&self, clips: usize, memory: Option<(BufferBuilder, Vec<ClipSlot>)>) {
+        let mut guard = self.lock();
+        let Some(pass) = &mut guard.pass else { return };
+        let first = pass.open_end;
+        pass.open_end += clips as u64;
+        let (memory, slots) = memory.map_or((None, Vec::new()), |(builder, slots)| (Some(builder), slots));
+        let outcomes = (0..clips).map(|_| None).collect();
+        pass.open.push_back(PendingBatch { first, memory, clips: outcomes, missing: clips });
+        let mut slots = slots.into_iter();
+        for seq in first..pass.open_end {
+            pass.lookahead.pin(seq);
+            let buffer_slot = slots.next();
+            let Some(entry) = pass.lookahead.get(seq) else { continue };
+            entry.buffer_slot = buffer_slot;
+            if !pass.even && matches!(entry.state, RequestState::Cached(_)) {
+                if let RequestState::Cached(cached) = std::mem::replace(&mut entry.state, RequestState::Done)
+                {
+                    pass.put(seq, Ok((cached.metadata, Some((cached.buffer, cached.shape)))));
+                    self.stats.add(|s| s.clip_cache_hits += 1);
+                }
+            }
+        }
+        self.notify(&guard);
+    }
+
+    /// Number of open batches that the consumer has not taken yet.
+    pub fn open_batches(&self) -> usize {
+        self.lock().pass.as_ref().map_or(0, |p| p.open.len())
+    }
+
+    /// Takes the first open batch if it is complete within `timeout`.
+    pub fn take_whole(&self, timeout: Duration) -> Option<PendingBatch> {
+        let is_whole = |state: &SchedulerState| {
+            state.pass.as_ref().and_then(|p| p.open.front()).is_some_and(|front| front.missing == 0)
+        };
+        let mut state = self.lock();
+        if !is_whole(&state) {
+            let waited = self.complete.wait_timeout(state, timeout);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if !is_whole(&state) {
+            return None;
+        }
+        let pass = state.pass.as_mut()?;
+        let batch = pass.open.pop_front()?;
+        batch.clips.iter().for_each(|_| pass.lookahead.pop());
+        Some(batch)
+    }
+
+    // ---- methods for the workers
+
+    /// Sequence number of the earliest due request that a worker can take.
+    pub fn earliest_deadline(&self) -> SequenceNumber {
+        self.earliest_deadline.load(Ordering::Acquire)
+    }
+
+    /// Waits for work; `None` once the loader is closed.
+    pub fn next(&self) -> Option<Work> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(job) = state.choose() {
+                self.notify(&state);
+                return Some(job);
+            }
+            let blocked = state.pass.as_ref().is_some_and(Pass::waits_for_consumer);
+            let begun = Instant::now();
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.stats.idle(begun.elapsed(), blocked);
+        }
+    }
+
+    /// Whether one more task may be suspended.
+    pub fn can_suspend_another(&self) -> bool {
+        self.lock().suspended.len() < MAX_SUSPENDED.max(2 * self.threads)
+    }
+
+    /// Reserves bytes of the memory budget for the clip at sequence number `due`. If necessary, evicts cached
+    /// clips that are due later.
+    pub fn reserve(&self, bytes: usize, due: SequenceNumber) -> Option<MemoryReservation> {
+        if bytes as u64 > self.budget.bytes() {
+            return None; // no eviction frees enough
+        }
+        loop {
+            if let Some(reserved) = self.budget.reserve(bytes) {
+                return Some(reserved);
+            }
+            let mut state = self.lock();
+            if !state.pass.as_mut()?.lookahead.evict_due_after(due) {
+                return None;
+            }
+            self.stats.add(|s| s.clips_evicted += 1);
+        }
+    }
+
+    /// Records a finished clip.
+    pub fn complete_clip(&self, iteration: u64, seq: SequenceNumber, metadata: ClipMetadata, data: ClipData) {
+        self.update(iteration, |pass| match data {
+            ClipData::InBatch => pass.put(seq, Ok((metadata, None))),
+            ClipData::Owned(buffer, shape, _) if !pass.even && seq < pass.open_end => {
+                pass.put(seq, Ok((metadata, Some((buffer, shape)))));
+            }
+            ClipData::Owned(buffer, shape, reserved) => {
+                pass.lookahead.cache(seq, CachedClip { metadata, buffer, shape, reserved });
+                if seq < pass.open_end {
+                    pass.lookahead.pin(seq);
+                }
+            }
+        });
+    }
+
+    /// Records that a clip cannot be made. A clip that is not due is tried again, alone, once it is due.
+    pub fn fail_clip(&self, iteration: u64, seq: SequenceNumber, error: Error) {
+        self.update(iteration, |pass| {
+            let due = seq < pass.open_end;
+            let Some(entry) = pass.lookahead.get(seq) else { return };
+            match entry.state {
+                RequestState::InProgress if due => pass.put(seq, Err(error)),
+                RequestState::InProgress => (entry.state, entry.alone) = (RequestState::Pending, true),
+                _ => {}
+            }
+        });
+    }
+
+    /// Requeues clip requests that a worker did not process. `alone`: making them together with others
+    /// failed.
+    pub fn requeue(&self, iteration: u64, requests: Vec<ClipRequest>, alone: bool) {
+        if requests.is_empty() {
+            return;
+        }
+        self.update(iteration, |pass| {
+            for request in requests {
+                if let Some(entry) = pass.lookahead.get(request.seq) {
+                    entry.state = RequestState::Pending;
+                    entry.alone |= alone;
+                    entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
+                }
+            }
+        });
+    }
+
+    fn update(&self, iteration: u64, change: impl FnOnce(&mut Pass)) {
+        let mut state = self.lock();
+        if let Some(pass) = state.pass.as_mut().filter(|p| p.iteration == iteration) {
+            change(pass);
+            self.notify(&state);
+        }
+    }
+
+    /// Suspends a task until a worker resumes it.
+    pub fn suspend(&self, task: Box<DecodeTask>) {
+        let mut state = self.lock();
+        if state.pass.as_ref().is_some_and(|p| p.iteration == task.iteration()) {
+            state.suspended.push(task);
+            self.notify(&state);
+        }
+    }
+}
+
+impl SchedulerState {
+    /// The earliest request of an open batch that a worker can take, and the index of the suspended task that
+    /// contains it, if any.
+    fn earliest_request(&self) -> Option<(SequenceNumber, Option<usize>)> {
+        let pass = self.pass.as_ref()?;
+        let ready = |(_, e): &(SequenceNumber, &super::lookahead::RequestEntry)| {
+            matches!(e.state, RequestState::Pending | RequestState::Cached(_))
+        };
+        let waiting = pass.lookahead.until(pass.open_end).find(ready).map(|(seq, _)| (seq, None));
+        let suspended = self.suspended.iter().enumerate().map(|(i, e)| (e.due(), Some(i)));
+        let suspended = suspended.filter(|(due, _)| *due < pass.open_end).min();
+        waiting.into_iter().chain(suspended).min()
+    }
+
+    fn choose(&mut self) -> Option<Work> {
+        let Some((seq, suspended)) = self.earliest_request() else {
+            // No request is due: resume the suspended task with the earliest deadline.
+            let next = self.suspended.iter().enumerate().min_by_key(|(_, e)| e.due()).map(|(i, _)| i)?;
+            return Some(Work::Resume(self.suspended.swap_remove(next)));
+        };
+        if let Some(at) = suspended {
+            return Some(Work::Resume(self.suspended.swap_remove(at)));
+        }
+        let pass = self.pass.as_mut()?;
+        let (iteration, epoch, open_end) = (pass.iteration, pass.epoch, pass.open_end);
+        let entry = pass.lookahead.get(seq)?;
+        if matches!(entry.state, RequestState::Cached(_)) {
+            let buffer_slot = entry.buffer_slot.take()?;
+            let RequestState::Cached(cached) = std::mem::replace(&mut entry.state, RequestState::InProgress)
+            else {
+                return None;
+            };
+            return Some(Work::CopyCached { iteration, seq, cached, buffer_slot });
+        }
+        let (video, alone) = (entry.video, entry.alone);
+        let mut seqs = if alone { vec![seq] } else { pass.lookahead.pending_for_video(video) };
+        if pass.lookahead_disabled {
+            // The requests of a batch become visible shortly before the batch is opened. Without lookahead, a
+            // worker must not take them that early.
+            seqs.retain(|&sibling| sibling < open_end);
+        }
+        let take = |seq: SequenceNumber| {
+            let entry = pass.lookahead.get(seq)?;
+            entry.state = RequestState::InProgress;
+            let buffer_slot = entry.buffer_slot.take();
+            Some(ClipRequest { seq, slot: entry.slot, buffer_slot, due: seq < open_end })
+        };
+        let requests = seqs.into_iter().filter_map(take).collect();
+        Some(Work::Decode(VideoRequests { iteration, epoch, video, requests, alone }))
+    }
+}
+
+impl Pass {
+    /// Stores a clip, or the error that prevented it, in its open batch.
+    fn put(&mut self, seq: SequenceNumber, outcome: Outcome) {
+        if let Some(entry) = self.lookahead.get(seq) {
+            entry.state = RequestState::Done;
+            entry.buffer_slot = None;
+        }
+        let batch = self.open.iter_mut().rfind(|b| b.first <= seq);
+        if let Some(batch) = batch {
+            let place = batch.clips.get_mut((seq - batch.first) as usize);
+            if let Some(place) = place.filter(|p| p.is_none()) {
+                *place = Some(outcome);
+                batch.missing -= 1;
+            }
+        }
+    }
+
+    /// Whether the workers would have more work if the consumer took the complete first batch.
+    fn waits_for_consumer(&self) -> bool {
+        self.lookahead.end() > self.open_end && self.open.front().is_some_and(|b| b.missing == 0)
+    }
+}

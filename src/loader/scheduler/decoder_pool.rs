@@ -1,0 +1,50 @@
+//! Provides decoders to workers, and reuses the decoders that they return.
+//! A surplus software decoder is closed without holding the scheduler's lock.
+
+use super::Scheduler;
+use crate::decode::FrameDecoder;
+use crate::media::{CodecKind, CodecParams};
+use crate::video::AnyDecoder;
+
+impl Scheduler {
+    /// Returns a decoder, if possible an idle one that fits these parameters. With `by_gpu`, returns a
+    /// hardware decoder if one is available for this stream.
+    pub fn decoder(&self, params: &CodecParams, by_gpu: bool) -> AnyDecoder {
+        let by_gpu = by_gpu && params.codec.kind != CodecKind::Still;
+        if let Some(decoder) = by_gpu.then(|| self.backends.decoder(params, &self.stats)).flatten() {
+            return decoder;
+        }
+        let mut state = self.lock();
+        if params.codec.kind == CodecKind::Still {
+            return AnyDecoder::Still(state.stills.pop().unwrap_or_default());
+        }
+        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.fits(params)) {
+            Some(at) => state.decoders.remove(at),
+            None => FrameDecoder::with_threads(self.frame_threads),
+        })
+    }
+
+    /// Keeps a decoder for a later video with the same parameters; at most as many as there are workers.
+    pub fn keep_decoder(&self, mut decoder: AnyDecoder) {
+        decoder.stop();
+        let decoder = match decoder {
+            AnyDecoder::Software(decoder) => decoder,
+            AnyDecoder::Hardware(worker) => return self.backends.keep(worker),
+            AnyDecoder::Still(reader) => {
+                let mut state = self.lock();
+                if !state.closed && state.stills.len() < self.threads {
+                    state.stills.push(reader);
+                }
+                return;
+            }
+        };
+        let mut state = self.lock();
+        if !state.closed {
+            state.decoders.push(decoder);
+            let surplus = state.decoders.len().saturating_sub(self.threads);
+            let old: Vec<_> = state.decoders.drain(..surplus).collect();
+            drop(state);
+            drop(old); // closing a decoder is slow: not under the lock
+        }
+    }
+}

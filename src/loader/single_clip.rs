@@ -1,0 +1,161 @@
+//! Makes one clip without sharing its decoding with others, or a replacement according to `OnError`.
+//! A replacement clip depends only on (seed, epoch, clip, occurrence), not on the order of work.
+
+use std::sync::Arc;
+
+use super::backends::DecoderBackends;
+use super::catalog::VideoCatalog;
+use super::decode_task::{blank, metadata, SlotOutput, WorkCounts};
+use super::scheduler::ClipRequest;
+use super::stats::StatsCollector;
+use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
+use crate::batch::{BatchBuffer, ClipSlot};
+use crate::batch_sampler::rng::{purpose, Key};
+use crate::batch_sampler::SampledClip;
+use crate::error::{Error, Result};
+use crate::transforms::{ClipShape, TransformExecutor};
+use crate::units::DisplayIndex;
+use crate::video::{ClipDecoder, ClipOutput};
+
+/// Maximum number of replacements tried for one clip before its error is raised.
+const ATTEMPTS: usize = 64;
+
+/// The metadata of a clip, and its pixels unless they are already in the batch buffer.
+pub(super) type MadeClip = (ClipMetadata, Option<(BatchBuffer, ClipShape)>);
+
+/// Makes clips one at a time.
+pub(super) struct SingleClipDecoder {
+    clip_decoder: ClipDecoder,
+    /// Fills padding frames on a device.
+    padding_executor: TransformExecutor,
+    config: Arc<LoaderConfig>,
+    catalog: Arc<VideoCatalog>,
+    stats: Arc<StatsCollector>,
+}
+
+impl SingleClipDecoder {
+    pub fn new(
+        config: &Arc<LoaderConfig>,
+        catalog: &Arc<VideoCatalog>,
+        stats: &Arc<StatsCollector>,
+        backends: &DecoderBackends,
+    ) -> Self {
+        let clip_decoder =
+            ClipDecoder::on(config.pipeline.clone(), config.frame_threads(), backends.output_device.clone());
+        Self {
+            padding_executor: TransformExecutor::on(config.pipeline.clone(), backends.output_device.clone()),
+            clip_decoder: if config.gpu.decoder == DecoderBackend::Nvjpeg {
+                clip_decoder.by_nvjpeg()
+            } else {
+                clip_decoder
+            },
+            config: config.clone(),
+            catalog: catalog.clone(),
+            stats: stats.clone(),
+        }
+    }
+
+    /// Adds the work done since the last call to the statistics.
+    pub fn count_work(&mut self) {
+        let (counts, times) = self.clip_decoder.take_work();
+        let report = self.clip_decoder.take_report();
+        self.stats.work(&WorkCounts {
+            counts,
+            times,
+            bytes_read: std::mem::take(&mut self.clip_decoder.bytes_read),
+            decoded_by_gpu: report.decoded,
+        });
+        report.cpu_fallbacks.iter().for_each(|reason| self.stats.record_cpu_fallback(reason));
+    }
+
+    /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`.
+    pub fn make(
+        &mut self,
+        epoch: u64,
+        request: &mut ClipRequest,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<MadeClip> {
+        match self.attempt(epoch, request, request.slot.clip, interrupt) {
+            Err(error) if error.blames_file() && self.config.on_error == OnError::Replace => {
+                let made = self.make_replacement(epoch, request, error, interrupt)?;
+                self.stats.add(|s| s.clips_replaced += 1);
+                Ok(made)
+            }
+            done => done,
+        }
+    }
+
+    /// Makes another clip for this request, whose own clip failed with `error`. If no other clip can be made,
+    /// returns the last error.
+    pub fn make_replacement(
+        &mut self,
+        epoch: u64,
+        request: &mut ClipRequest,
+        mut error: Error,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<MadeClip> {
+        let SampledClip { clip, occurrence, .. } = request.slot;
+        let mut others =
+            Key { seed: self.config.order.seed, epoch, clip, occurrence }.rng(purpose::REPLACEMENT);
+        for _ in 0..ATTEMPTS {
+            let other = others.below(self.catalog.num_clips());
+            match self.attempt(epoch, request, other, interrupt) {
+                Err(another) if another.blames_file() => error = another,
+                done => return done,
+            }
+        }
+        Err(error)
+    }
+
+    fn attempt(
+        &mut self,
+        epoch: u64,
+        request: &mut ClipRequest,
+        clip: u64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<MadeClip> {
+        let made = self.make_clip(epoch, request, clip, interrupt);
+        if let Err(error) = &made {
+            if error.blames_file() {
+                self.stats.failure(self.catalog.locate(clip).0, error, true);
+            }
+        }
+        made
+    }
+
+    fn make_clip(
+        &mut self,
+        epoch: u64,
+        request: &mut ClipRequest,
+        clip: u64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<MadeClip> {
+        interrupt()?;
+        let begun = std::time::Instant::now();
+        let video = self.catalog.open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
+        let index = video.index().clone();
+        let key = Key { seed: self.config.order.seed, epoch, clip, occurrence: request.slot.occurrence };
+        let sample = self.catalog.sample(&index, key)?;
+        let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
+        self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
+        let mut growing = self.clip_decoder.output();
+        let buffer_slot = request.buffer_slot.take().zip(self.config.clip_shape());
+        let mut fixed = buffer_slot.map(|(buffer_slot, shape)| SlotOutput { buffer_slot, shape });
+        let output: &mut dyn ClipOutput = match &mut fixed {
+            Some(fixed) => fixed,
+            None => &mut growing,
+        };
+        let mut reader = self.catalog.reader(&video);
+        let mut made = self.clip_decoder.make(&mut reader, &frames, key, output, interrupt);
+        if made.is_ok() {
+            self.catalog.keep_reader(reader);
+            if self.config.sampling.pads_with_zeros() {
+                made = blank(output, &sample.mask, &mut self.padding_executor);
+            }
+        }
+        request.buffer_slot = fixed.map(|f| f.buffer_slot);
+        made?;
+        request.buffer_slot.as_mut().map_or(Ok(()), ClipSlot::settle)?;
+        Ok((metadata(&index, &self.catalog, request.slot, clip, sample), growing.into_clip()?))
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs the worker threads, which take work from the scheduler and make clips.
+//! A panic in a worker becomes an error of the affected clips.
+
+use std::any::Any;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::backends::{DecoderBackend, DecoderBackends};
+use super::catalog::VideoCatalog;
+use super::decode_task::{self, DecodeTask, Planned, Progress, Rules, TransformExecutors};
+use super::lookahead::CachedClip;
+use super::scheduler::{ClipData, ClipRequest, Scheduler, VideoRequests, Work};
+use super::single_clip::SingleClipDecoder;
+use super::stats::StatsCollector;
+use super::LoaderConfig;
+use crate::batch::{ClipSlot, OutputMut};
+use crate::error::{Error, Result};
+use crate::source::{calling, Calling};
+use crate::sync::thread::{self, Builder, JoinHandle};
+use crate::transforms::{ClipShape, DeviceExpand, Expand, TransformExecutor};
+
+/// All workers.
+pub(super) struct WorkerPool {
+    pub scheduler: Arc<Scheduler>,
+    threads: Vec<JoinHandle<()>>,
+    made_in: u32,
+}
+
+impl WorkerPool {
+    pub fn start(
+        config: &Arc<LoaderConfig>,
+        catalog: Arc<VideoCatalog>,
+        stats: Arc<StatsCollector>,
+    ) -> Result<Self> {
+        let gpu = config.gpu;
+        let backends = Arc::new(DecoderBackends::open(gpu.device, gpu.decoder, gpu.nvdec_threads, &stats)?);
+        stats.add(|s| s.nvdec_threads = backends.workers());
+        let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stats.clone()));
+        let mut workers =
+            Self { scheduler: scheduler.clone(), threads: Vec::new(), made_in: std::process::id() };
+        // CPU workers run beside GPU workers unless the configuration excludes them.
+        let by_cpu = if gpu.decoder == DecoderBackend::Nvdec { 0 } else { config.threads };
+        for n in 0..by_cpu + backends.workers() {
+            let by_gpu = n < backends.workers();
+            let worker = Worker {
+                // Separate from the executor of `single_clip`, so that a clip made alone does not replace the
+                // transforms compiled for a task.
+                executors: executors(config, &backends, by_gpu),
+                by_gpu,
+                backends: backends.clone(),
+                expand: config.kept_as().map(|(_, expand)| expand),
+                expand_on_device: config.kept_as().map(|(_, expand)| expand.for_device()),
+                single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends),
+                shape: config.clip_shape(),
+                kept_shape: config.kept_as().map_or(config.clip_shape(), |(pipeline, _)| {
+                    config.clip_shape().map(|shape| ClipShape { dtype: pipeline.dtype, ..shape })
+                }),
+                config: config.clone(),
+                catalog: catalog.clone(),
+                stats: stats.clone(),
+                scheduler: scheduler.clone(),
+            };
+            let thread = Builder::new()
+                .name(format!("fsp-{}-{n}", if by_gpu { "nvdec" } else { "worker" }))
+                .spawn(move || worker.work());
+            workers.threads.push(thread.map_err(|e| {
+                let threads = by_cpu + backends.workers();
+                Error::Argument(format!("thread {n} of {threads} cannot be started: {e}; use fewer"))
+            })?);
+        }
+        Ok(workers)
+    }
+}
+
+impl Drop for WorkerPool {
+    fn drop(&mut self) {
+        if std::process::id() != self.made_in {
+            // A forked child process has the handles but not the threads: joining them would never return.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
+        self.scheduler.close();
+        let own = thread::current().id();
+        for thread in self.threads.drain(..) {
+            // If a worker's own work drops the loader, that worker is not joined; it exits when this work is
+            // done.
+            if thread.thread().id() != own {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+struct Worker {
+    executors: TransformExecutors,
+    /// Whether this worker decodes on the GPU.
+    by_gpu: bool,
+    backends: Arc<DecoderBackends>,
+    /// Expands clips cached as 8-bit codes into output elements.
+    expand: Option<Expand>,
+    expand_on_device: Option<DeviceExpand>,
+    single_clip: SingleClipDecoder,
+    shape: Option<ClipShape>,
+    kept_shape: Option<ClipShape>,
+    config: Arc<LoaderConfig>,
+    catalog: Arc<VideoCatalog>,
+    stats: Arc<StatsCollector>,
+    scheduler: Arc<Scheduler>,
+}
+
+fn executors(config: &LoaderConfig, backends: &DecoderBackends, by_gpu: bool) -> TransformExecutors {
+    let by_nvjpeg = config.gpu.decoder == DecoderBackend::Nvjpeg;
+    let executor = |pipeline| {
+        let executor = TransformExecutor::on(pipeline, backends.output_device.clone());
+        if by_nvjpeg {
+            executor.by_nvjpeg()
+        } else {
+            executor
+        }
+    };
+    let kept = config.kept_as().map(|(pipeline, _)| executor(pipeline));
+    TransformExecutors { batch: executor(config.pipeline.clone()), kept, met_deep: false, by_gpu }
+}
+
+impl Worker {
+    fn work(mut self) {
+        if let Some(gpu) = self.backends.gpu() {
+            // Makes the CUDA context current for the thread, so that calls need not switch it. If this fails,
+            // those calls report the error.
+            let _ = gpu.device().make_current();
+        }
+        while let Some(job) = self.scheduler.next() {
+            let begun = Instant::now();
+            let in_flight = job.requests();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.do_job(job))) {
+                self.executors = executors(&self.config, &self.backends, self.by_gpu);
+                self.single_clip =
+                    SingleClipDecoder::new(&self.config, &self.catalog, &self.stats, &self.backends);
+                for (iteration, seq, clip) in in_flight {
+                    self.scheduler.fail_clip(iteration, seq, self.internal(clip, &*panic));
+                }
+            }
+            self.stats.busy(begun.elapsed());
+        }
+    }
+
+    /// Registers the pass as the caller of sources on this thread, so that sources that wait for a server
+    /// stop once the pass has ended.
+    fn calling(&self, iteration: u64) -> Calling {
+        let scheduler = self.scheduler.clone();
+        calling(move || scheduler.check(iteration), Some(self.stats.remote()))
+    }
+
+    fn do_job(&mut self, job: Work) {
+        match job {
+            Work::CopyCached { iteration, seq, cached, buffer_slot } => {
+                self.place(iteration, seq, *cached, buffer_slot)
+            }
+            Work::Decode(group) => {
+                let _calling = self.calling(group.iteration);
+                self.start(group);
+            }
+            Work::Resume(mut task) => {
+                let _calling = self.calling(task.iteration());
+                task.suspended = None;
+                self.go_on(task);
+            }
+        }
+    }
+
+    fn internal(&self, clip: u64, panic: &(dyn Any + Send)) -> Error {
+        let said = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let reason = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Error::Internal { site: self.catalog.site(self.catalog.locate(clip).0), reason }
+    }
+
+    /// Copies a cached clip into its batch buffer.
+    fn place(&mut self, iteration: u64, seq: u64, cached: CachedClip, mut buffer_slot: ClipSlot) {
+        let placed = self.place_bytes(&cached, &mut buffer_slot);
+        drop(buffer_slot); // before the report: the batch buffer freezes only without live slots
+        match placed {
+            Ok(()) => {
+                self.stats.add(|s| s.clip_cache_hits += 1);
+                self.scheduler.complete_clip(iteration, seq, cached.metadata, ClipData::InBatch);
+            }
+            Err(error) => self.scheduler.fail_clip(iteration, seq, error),
+        }
+    }
+
+    fn place_bytes(&mut self, cached: &CachedClip, buffer_slot: &mut ClipSlot) -> Result<()> {
+        let kept = cached.buffer.len();
+        let misfit = || Error::Internal {
+            site: self.catalog.site(cached.metadata.video_id),
+            reason: format!("a clip of {kept} bytes was kept for a place of another size"),
+        };
+        let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
+        let (have, need) = (bytes_of(self.kept_shape), bytes_of(self.shape));
+        match (buffer_slot.target(), cached.buffer.bytes()) {
+            // The clip was cached in the output format, for example because its frames have more than 8 bits.
+            (OutputMut::Host(bytes), Some(kept)) if kept.len() == bytes.len() => bytes.copy_from_slice(kept),
+            (OutputMut::Host(bytes), Some(kept)) if have == Some(kept.len()) && need == Some(bytes.len()) => {
+                match (&self.expand, self.shape) {
+                    (Some(expand), Some(shape)) => shape.expand(expand, kept, bytes),
+                    _ => bytes.copy_from_slice(kept),
+                }
+            }
+            (OutputMut::Device(mut spot), None) if have == Some(kept) && need == Some(spot.len) => {
+                let cuda = self.executors.batch.cuda()?;
+                let stream = cuda.stream().clone();
+                spot.begin(&stream)?;
+                cached.buffer.written().iter().try_for_each(|event| stream.wait(event))?;
+                match (&self.expand_on_device, self.shape) {
+                    (Some(expand), Some(shape)) => {
+                        cuda.expand(expand, &shape, cached.buffer.address(), spot.address)?;
+                    }
+                    _ => stream.copy(spot.address, cached.buffer.address(), kept)?,
+                }
+                cached.buffer.add_reader_event(stream.record()?);
+            }
+            _ => return Err(misfit()),
+        }
+        buffer_slot.settle()
+    }
+
+    /// Plans a decode task for the clip requests of one video and runs it.
+    fn start(&mut self, group: VideoRequests) {
+        let (iteration, epoch) = (group.iteration, group.epoch);
+        if group.requests.len() == 1 && group.requests[0].due && (group.alone || !self.by_gpu) {
+            // No other clip shares the decoding: make the clip without a task.
+            return group.requests.into_iter().for_each(|t| self.make_alone(iteration, epoch, t));
+        }
+        let rules = Rules {
+            catalog: &self.catalog,
+            seed: self.config.order.seed,
+            pads_with_zeros: self.config.sampling.pads_with_zeros(),
+            shape: self.shape,
+            kept_shape: if self.executors.met_deep { self.shape } else { self.kept_shape },
+        };
+        let scheduler = self.scheduler.clone();
+        let interrupt = || scheduler.check(iteration);
+        let executor = &mut self.executors.batch;
+        let begun = Instant::now();
+        let planned = decode_task::plan(group, &rules, executor, &scheduler, &self.stats, &interrupt);
+        self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
+        let Ok(Planned { task, returned, alone }) = planned else { return };
+        scheduler.requeue(iteration, returned, false);
+        for request in alone {
+            self.make_alone(iteration, epoch, request);
+        }
+        if let Some(task) = task {
+            self.go_on(task);
+        }
+    }
+
+    fn go_on(&mut self, mut task: Box<DecodeTask>) {
+        let (iteration, epoch) = (task.iteration(), task.epoch());
+        let tools = &mut self.executors;
+        let advanced = catch_unwind(AssertUnwindSafe(|| task.run(tools, &self.scheduler, &self.stats)));
+        let left = match advanced {
+            Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),
+            Ok(Ok(Progress::Done)) => return self.catalog.keep_reader(task.into_reader()),
+            Ok(Err(Error::Interrupted)) => return,
+            // Making each clip alone reports the error.
+            Ok(Err(_)) | Err(_) => {
+                self.executors = executors(&self.config, &self.backends, self.by_gpu);
+                task.into_requests()
+            }
+        };
+        let (due, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|t| t.due);
+        self.scheduler.requeue(iteration, later, true);
+        due.into_iter().for_each(|t| self.make_alone(iteration, epoch, t));
+    }
+
+    /// Makes one clip without sharing its decoding, or its replacement.
+    fn make_alone(&mut self, iteration: u64, epoch: u64, mut request: ClipRequest) {
+        let scheduler = self.scheduler.clone();
+        let interrupt = || scheduler.check(iteration);
+        let made = catch_unwind(AssertUnwindSafe(|| self.single_clip.make(epoch, &mut request, &interrupt)));
+        self.single_clip.count_work();
+        let ClipRequest { seq, slot, buffer_slot, .. } = request;
+        drop(buffer_slot); // before the report: the batch buffer freezes only without live slots
+        match made {
+            Ok(Ok((metadata, None))) => {
+                self.scheduler.complete_clip(iteration, seq, metadata, ClipData::InBatch)
+            }
+            Ok(Ok((metadata, Some((buffer, shape))))) => {
+                self.scheduler.complete_clip(iteration, seq, metadata, ClipData::Owned(buffer, shape, None));
+            }
+            Ok(Err(error)) => self.scheduler.fail_clip(iteration, seq, error),
+            Err(panic) => {
+                self.single_clip =
+                    SingleClipDecoder::new(&self.config, &self.catalog, &self.stats, &self.backends);
+                self.scheduler.fail_clip(iteration, seq, self.internal(slot.clip, &*panic));
+            }
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Compiles the requested transforms and applies them to decoded frames, into a clip slot of a batch buffer.
+//! Formats, orientations, transforms and random draws become one pass, which the `kernels` crate executes.
+
+mod color_matrix;
+mod compile;
+mod cuda_executor;
+mod dct_scale;
+mod executor;
+pub mod frame_view;
+mod geometry_builder;
+mod hdr;
+mod nvdec_frame;
+mod nvjpeg;
+mod params;
+mod shape;
+pub mod transform;
+
+pub use compile::SampledParams;
+pub use cuda_executor::CudaExecutor;
+pub use executor::{explain, InputFrame, TransformExecutor};
+pub use framespool_kernels::{Channels, DeviceExpand, Dtype, Expand, Filter, Normalize};
+pub use hdr::take_hdr_warning;
+pub use nvjpeg::JpegReport;
+pub use shape::{ClipShape, Layout};
+
+use crate::error::{Error, Result};
+use frame_view::ColorOverride;
+use framespool_kernels::ToneMap;
+use transform::{EraseFill, Step, Target, Transform};
+
+/// What to make of each frame. Validated once, on construction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransformPipeline {
+    steps: Vec<Step>,
+    normalize: Option<Normalize>,
+    assumed: ColorOverride,
+    /// Peak luminance in cd/m2 of the source and of the target, if tone mapping is enabled.
+    tone: Option<(f64, f64)>,
+    channels: Channels,
+    /// The frame is a label map, with this label outside of it.
+    label_fill: Option<u8>,
+    /// Image files are decoded completely, to the RGB that their own decoder outputs.
+    exact: bool,
+    /// HDR video may be converted as if it were SDR, without a warning.
+    ignores_hdr: bool,
+    /// Length of the view dimension of the result; 0 if it has none.
+    views: usize,
+    /// Element type of the result.
+    pub dtype: Dtype,
+    /// Order of dimensions of the result.
+    pub layout: Layout,
+}
+
+impl TransformPipeline {
+    /// # Errors
+    /// `Argument` if the steps cannot be applied in this order in one pass (geometry or color after a mask or
+    /// `Normalize`), for two transforms that make views, and for a `Normalize` without a float dtype or with
+    /// a zero std.
+    pub fn new<S: Into<Step>>(steps: Vec<S>, dtype: Dtype, layout: Layout) -> Result<Self> {
+        let steps: Vec<Step> = steps.into_iter().map(S::into).collect();
+        if steps.len() > compile::MAX_STEPS {
+            let (count, most) = (steps.len(), compile::MAX_STEPS);
+            return Err(Error::Argument(format!("{count} transforms; at most {most} are possible")));
+        }
+        let mut pipeline = Self {
+            steps: Vec::new(),
+            normalize: None,
+            assumed: ColorOverride::default(),
+            tone: None,
+            channels: Channels::Three,
+            label_fill: None,
+            exact: false,
+            ignores_hdr: false,
+            views: 0,
+            dtype,
+            layout,
+        };
+        let mut mask = None;
+        let mut colored = None;
+        let mut outside = Outside::default();
+        for step in &steps {
+            pipeline.take(&step.transform, mask)?;
+            if matches!(step.transform, Transform::ToneMap { .. }) {
+                if let Some(name) = colored {
+                    return Err(Error::Argument(format!(
+                        "ToneMap follows {name}, which changes colors; put {name} after it"
+                    )));
+                }
+            }
+            if step.transform.changes_colors() {
+                colored = Some(step.transform.name());
+            }
+            outside.take(&step.transform)?;
+            if step.transform.is_mask() {
+                mask = Some(step.transform.name());
+            }
+        }
+        pipeline.steps = steps;
+        let grows = |s: &Step| matches!(&s.transform, Transform::RandomAffine { affine, .. } if affine.expand && s.per_frame);
+        if pipeline.steps.iter().any(grows) && pipeline.fixed_size().is_none() {
+            return Err(Error::Argument(
+                "RandomRotation(expand=True, per_frame=True) makes frames of different sizes; put Resize((height, width)) after it".into(),
+            ));
+        }
+        Ok(pipeline)
+    }
+
+    /// Returns the same geometry, with the same random draws, for a label map: one channel of `u8`,
+    /// nearest-neighbor sampling, no color transforms, no masks, and `fill` outside of the frame.
+    pub fn for_labels(&self, fill: u8) -> Self {
+        let label_fill = Some(fill);
+        let assumed = ColorOverride::default(); // applies to colors; labels have none
+        let plain = Self {
+            normalize: None,
+            tone: None,
+            channels: Channels::One,
+            dtype: Dtype::U8,
+            ignores_hdr: true,
+            ..self.clone()
+        };
+        Self { label_fill, assumed, ..plain }
+    }
+
+    /// Decodes image files completely, to the RGB that their decoder outputs, as other libraries do, instead
+    /// of only as much of their planes as the result needs.
+    pub fn exactly(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
+    /// `ignore`: HDR video is converted on purpose as if it were SDR, without a warning.
+    pub fn ignoring_hdr(self, ignore: bool) -> Self {
+        Self { ignores_hdr: ignore, ..self }
+    }
+
+    /// Returns the pipeline that outputs the same pixels as 8-bit codes, which take half or a quarter of the
+    /// memory, and the `Expand` that converts codes to elements. `None` if the elements are not a function of
+    /// the codes (masks, 16-bit results), or not larger than the codes. For frames of more than 8 bits, the
+    /// elements contain more than the codes: such clips cannot be kept as codes.
+    pub fn as_codes(&self) -> Option<(Self, Expand)> {
+        // The output of tone mapping has more than 8 bits.
+        if self.dtype.is_integer()
+            || self.tone.is_some()
+            || self.steps.iter().any(|step| step.transform.is_mask())
+        {
+            return None;
+        }
+        let expand = Expand::new(self.dtype, self.normalize).ok()?;
+        Some((Self { normalize: None, dtype: Dtype::U8, ..self.clone() }, expand))
+    }
+
+    /// Checks and records a transform; `mask` names an earlier one that covers pixels.
+    fn take(&mut self, transform: &Transform, mask: Option<&str>) -> Result<()> {
+        let name = transform.name();
+        match transform {
+            Transform::Normalize(n) => {
+                if self.normalize.is_some() {
+                    return Err(Error::Argument(
+                        "two Normalize in one list; give one, with both in it".into(),
+                    ));
+                }
+                if self.dtype.is_integer() {
+                    let name = if self.dtype == Dtype::U8 { "uint8" } else { "uint16" };
+                    return Err(Error::Argument(format!(
+                        "Normalize(mean={:?}, std={:?}) needs a float dtype, got \"{name}\"; use dtype=\"float32\"",
+                        n.mean, n.std
+                    )));
+                }
+                let finite = n.std.iter().chain(&n.mean).all(|v| v.is_finite());
+                if !finite || n.std.iter().any(|&v| v <= 0.0) {
+                    return Err(Error::Argument(format!(
+                        "Normalize(mean={:?}, std={:?}): values must be finite and std above 0",
+                        n.mean, n.std
+                    )));
+                }
+                self.normalize = Some(*n);
+            }
+            Transform::AssumeColor { matrix, range } => {
+                self.assumed = ColorOverride { matrix: *matrix, range: *range }
+            }
+            Transform::ToneMap { source_peak, target_peak } => {
+                if self.tone.is_some() {
+                    return Err(Error::Argument("two ToneMap in one list; give one".into()));
+                }
+                let (least, most) = ToneMap::PEAKS;
+                for (name, peak) in [("source_peak", *source_peak), ("target_peak", *target_peak)] {
+                    if !(least..=most).contains(&peak) {
+                        return Err(Error::Argument(format!(
+                            "ToneMap: {name} must be from {least} to {most} cd/m2, got {peak}"
+                        )));
+                    }
+                }
+                self.tone = Some((*source_peak, *target_peak));
+            }
+            _ if transform.is_mask() => {
+                let codes = 0.0..=255.0;
+                if let Some(EraseFill::Value(value)) = transform.cover().filter(|_| self.normalize.is_none())
+                {
+                    if !value.iter().all(|v| codes.contains(v)) {
+                        return Err(Error::Argument(format!(
+                            "{name} covers with {value:?}; before Normalize values are codes from 0 to 255"
+                        )));
+                    }
+                }
+            }
+            _ if self.normalize.is_some() => {
+                return Err(Error::Argument(format!("{name} follows Normalize; put Normalize after it")));
+            }
+            _ => {
+                if let Some(mask) = mask {
+                    return Err(Error::Argument(format!(
+                        "{name} follows {mask}, which covers pixels; put {mask} after it"
+                    )));
+                }
+            }
+        }
+        if transform.views() > 1 {
+            if self.views > 0 {
+                return Err(Error::Argument(format!(
+                    "{name} makes views of views; give one of FiveCrop and ThreeCrop"
+                )));
+            }
+            self.views = transform.views();
+        }
+        Ok(())
+    }
+
+    /// Whether different clips get different random parameters.
+    pub fn is_random(&self) -> bool {
+        self.steps.iter().any(|step| step.transform.is_random())
+    }
+
+    /// Whether the RGB bytes of an upright frame are the result without any change.
+    fn is_plain(&self) -> bool {
+        let bytes =
+            self.dtype == Dtype::U8 && self.layout == Layout::Nthwc && self.channels == Channels::Three;
+        bytes && self.steps.is_empty()
+    }
+
+    fn is_per_frame(&self) -> bool {
+        self.steps.iter().any(|step| step.per_frame && step.transform.is_random())
+    }
+
+    /// # Errors
+    /// `Argument` for a clip with too many frames for random parameters of their own.
+    pub fn check_frames(&self, frames: usize) -> Result<()> {
+        if self.is_per_frame() && frames > compile::MAX_FRAMES {
+            let most = compile::MAX_FRAMES;
+            return Err(Error::Argument(format!(
+                "per_frame=True for clips of {frames} frames; at most {most} are possible"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The shape of a clip of `frames` frames of this (width, height).
+    pub fn shape(&self, frames: usize, (width, height): (u32, u32)) -> ClipShape {
+        let Self { dtype, layout, channels, views, .. } = *self;
+        ClipShape { views, frames, width: width as usize, height: height as usize, channels, layout, dtype }
+    }
+
+    /// (width, height) of the result if it is the same for every input frame.
+    pub fn fixed_size(&self) -> Option<(u32, u32)> {
+        let mut fixed: Option<(u32, u32)> = None;
+        for step in &self.steps {
+            fixed = match &step.transform {
+                Transform::Resize { target: Target::Exact(size), .. }
+                | Transform::CenterCrop(size)
+                | Transform::RandomCrop { size, .. }
+                | Transform::RandomResizedCrop { size, .. }
+                | Transform::FiveCrop(size)
+                | Transform::ThreeCrop(size)
+                | Transform::Letterbox { size, .. } => Some((size.width, size.height)),
+                Transform::Resize { .. } => None,
+                // A rotation of a square by 90 degrees would keep its size, but angles are random.
+                Transform::RandomAffine { affine, .. } if affine.expand => None,
+                Transform::Pad { padding, .. } => fixed.and_then(|(w, h)| {
+                    let side =
+                        |length: u32, before: u32, after: u32| length.checked_add(before)?.checked_add(after);
+                    side(w, padding.left, padding.right).zip(side(h, padding.top, padding.bottom))
+                }),
+                _ => fixed,
+            };
+        }
+        fixed
+    }
+}
+
+/// What the steps so far did to the area outside of the frame.
+#[derive(Default)]
+struct Outside<'a> {
+    filled: Option<(&'a str, [f64; 3])>,
+    /// A color transform after a step that fills.
+    recolored: Option<&'a str>,
+    /// A transform that cuts corners off.
+    cut: Option<&'a str>,
+}
+
+impl<'a> Outside<'a> {
+    /// # Errors
+    /// `Argument` for a step that one pass cannot apply after the earlier ones, whatever parameters are
+    /// drawn.
+    fn take(&mut self, transform: &'a Transform) -> Result<()> {
+        let name = transform.name();
+        let colors = Transform::changes_colors(transform);
+        if colors && self.filled.is_some() {
+            self.recolored = Some(name);
+        }
+        let Some(fill) = transform.fill() else { return Ok(()) };
+        if let Some((other, before)) = self.filled {
+            if before != fill {
+                return Err(Error::Argument(format!(
+                    "{other} fills with {before:?} and {name} with {fill:?}; one pass has one fill: give both the same"
+                )));
+            }
+            if let Some(colors) = self.recolored {
+                return Err(Error::Argument(format!(
+                    "{colors} changes the color that {other} filled with, and {name} fills again; put {colors} after {name}"
+                )));
+            }
+        }
+        if let Some(cut) = self.cut {
+            return Err(Error::Argument(format!(
+                "{name} follows {cut}, which cuts corners off: they would show again; put {name} before {cut}, use expand=True, \
+                 or do both in one RandomAffine"
+            )));
+        }
+        // A frame that was padded before may keep its corners; what it loses is checked when the parameters
+        // are drawn.
+        if matches!(transform, Transform::RandomAffine { affine, .. } if !affine.expand)
+            && self.filled.is_none()
+        {
+            self.cut = Some(name);
+        }
+        self.filled = Some((name, fill));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transform::{Flip, Size};
+
+    fn pipeline(transforms: Vec<Transform>, dtype: Dtype) -> Result<TransformPipeline> {
+        TransformPipeline::new(transforms, dtype, Layout::Nthwc)
+    }
+
+    fn normalize() -> Transform {
+        Transform::Normalize(Normalize { mean: [0.5; 3], std: [0.5; 3] })
+    }
+
+    fn cutout() -> Transform {
+        let size = Size { height: 8, width: 8 };
+        Transform::Cutout { size, count: 1, p: 1.0, cover: EraseFill::Value([0.0; 3]) }
+    }
+
+    fn flip() -> Transform {
+        Transform::RandomFlip { flip: Flip::Horizontal, p: 0.5 }
+    }
+
+    #[test]
+    fn what_cannot_be_done_in_one_pass_is_refused() {
+        assert!(pipeline(vec![normalize()], Dtype::U8).is_err());
+        assert!(pipeline(vec![normalize(), flip()], Dtype::F32).is_err());
+        assert!(pipeline(vec![cutout(), flip()], Dtype::F32).is_err());
+        assert!(pipeline(vec![flip(), cutout(), normalize(), cutout()], Dtype::F32).is_ok());
+        let three = || Transform::ThreeCrop(Size { height: 4, width: 4 });
+        assert!(pipeline(vec![three(), three()], Dtype::U8).is_err());
+    }
+
+    #[test]
+    fn one_pass_has_one_fill_and_one_turn() {
+        let pad = |fill: f64| {
+            let padding = transform::Padding { left: 1, ..Default::default() };
+            Transform::Pad { padding, fill: [fill; 3] }
+        };
+        let turn = || {
+            let only = transform::UniformRange::only;
+            let affine = transform::Affine {
+                degrees: transform::UniformRange::new(-9.0, 9.0),
+                translate: (0.0, 0.0),
+                scale: only(1.0),
+                shear_x: only(0.0),
+                shear_y: only(0.0),
+                center: None,
+                expand: false,
+                interpolation: framespool_kernels::Interpolation::Nearest,
+                fill: [0.0; 3],
+            };
+            Transform::RandomAffine { affine, rotation: true }
+        };
+        let gray = || Transform::RandomGrayscale { p: 1.0 };
+        let refused = |steps| pipeline(steps, Dtype::U8).unwrap_err().to_string();
+        assert!(refused(vec![pad(9.0), pad(8.0)]).contains("give both the same"));
+        assert!(refused(vec![pad(0.0), gray(), turn()]).contains("put RandomGrayscale after RandomRotation"));
+        assert!(refused(vec![turn(), pad(0.0)]).contains("put Pad before RandomRotation"));
+        assert!(refused(vec![turn(), turn()]).contains("one RandomAffine"));
+        assert!(pipeline(vec![gray(), pad(0.0), turn(), gray()], Dtype::U8).is_ok());
+    }
+
+    #[test]
+    fn a_size_is_fixed_from_the_last_transform_that_fixes_it() {
+        let crop = || Transform::CenterCrop(Size { height: 4, width: 6 });
+        assert_eq!(pipeline(vec![flip()], Dtype::U8).unwrap().fixed_size(), None);
+        assert_eq!(pipeline(vec![crop(), flip()], Dtype::U8).unwrap().fixed_size(), Some((6, 4)));
+        let padding = transform::Padding { left: 1, top: 2, right: 3, bottom: 4 };
+        let pad = Transform::Pad { padding, fill: [0.0; 3] };
+        assert_eq!(pipeline(vec![crop(), pad], Dtype::U8).unwrap().fixed_size(), Some((10, 10)));
+    }
+
+    #[test]
+    fn different_clips_draw_differently_and_the_same_clip_the_same() {
+        use crate::batch_sampler::rng::Key;
+        use crate::media::DisplayOrientation;
+        let jitter = Transform::RandomAffine {
+            affine: transform::Affine {
+                degrees: transform::UniformRange::new(-10.0, 10.0),
+                translate: (0.1, 0.1),
+                scale: transform::UniformRange::only(1.0),
+                shear_x: transform::UniformRange::only(0.0),
+                shear_y: transform::UniformRange::only(0.0),
+                center: None,
+                expand: false,
+                interpolation: framespool_kernels::Interpolation::Bilinear,
+                fill: [0.0; 3],
+            },
+            rotation: false,
+        };
+        let steps = |per_frame| vec![Step { transform: jitter.clone(), per_frame }];
+        let key = Key { seed: 1, epoch: 2, clip: 3, occurrence: 0 };
+        let drawn = |per_frame, key, t| {
+            let pipeline = TransformPipeline::new(steps(per_frame), Dtype::U8, Layout::Nthwc).unwrap();
+            explain(&pipeline, (100, 50), DisplayOrientation::default(), key, t).unwrap()
+        };
+        assert_eq!(drawn(false, key, 0), drawn(false, key, 7));
+        assert_ne!(drawn(true, key, 0), drawn(true, key, 7));
+        assert_eq!(drawn(true, key, 0), drawn(false, key, 0));
+        assert_ne!(drawn(false, key, 0), drawn(false, Key { clip: 4, ..key }, 0));
+        assert_ne!(drawn(false, key, 0), drawn(false, Key { epoch: 3, ..key }, 0));
+    }
+}

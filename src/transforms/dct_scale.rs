@@ -1,0 +1,109 @@
+//! Determines how much smaller an image decoder may decode an image, and maps the geometry to the smaller
+//! image.
+//! No detail that the result could show is lost: a resize by a factor of `MARGIN` or more remains.
+
+use framespool_kernels::{Filter, Geometry, Rect, MAX_SIDE};
+
+use crate::still::Shrink;
+
+/// The decoded image is at least this many times as large as the result, so that the antialiased resize
+/// determines the detail.
+const MARGIN: u64 = 2;
+
+/// Returns the smallest decoded size that suffices for all of these.
+pub(super) fn enough<'a>(geometries: impl Iterator<Item = &'a Geometry> + Clone) -> Shrink {
+    let serves =
+        |shrink: &Shrink| geometries.clone().all(|geometry| leaves_enough(geometry, shrink.divisor()));
+    [Shrink::Eighth, Shrink::Quarter, Shrink::Half].into_iter().find(serves).unwrap_or(Shrink::Whole)
+}
+
+fn leaves_enough(geometry: &Geometry, factor: u32) -> bool {
+    // The other filters sample single pixels, which a smaller image does not contain.
+    let averages = geometry.filter == Filter::Triangle;
+    let fits = |source: u32, grid: u32, result: u32| {
+        u64::from(source) >= MARGIN * u64::from(factor) * u64::from(grid) * u64::from(result)
+    };
+    averages
+        && fits(geometry.crop.width, geometry.grid.0, geometry.resized.0)
+        && fits(geometry.crop.height, geometry.grid.1, geometry.resized.1)
+        && in_smaller(geometry, (1, 1), factor).is_some()
+}
+
+/// Returns the same part of an image of this stored size in the image that is smaller by `factor`. `None` if
+/// its numbers do not fit.
+///
+/// The smaller image begins where the image does and ends at or after its end, in the middle of a pixel. Seen
+/// from the opposite side, as in a mirrored or rotated image, it begins before the image.
+pub(super) fn in_smaller(geometry: &Geometry, stored: (u32, u32), factor: u32) -> Option<Geometry> {
+    let (mirror, turns) = (geometry.orientation.mirror, geometry.orientation.quarter_turns_cw % 4);
+    let (from_right, from_bottom) = match turns {
+        0 => (mirror, false),
+        1 => (true, mirror),
+        2 => (!mirror, true),
+        _ => (false, !mirror),
+    };
+    let (across, down) = if turns % 2 == 1 { (stored.1, stored.0) } else { stored };
+    let excess = |side: u32| side.div_ceil(factor) * factor - side;
+    let moved = |start: u32, side: u32, grid: u32, reversed: bool| {
+        let before = if reversed { excess(side).checked_mul(grid)? } else { 0 };
+        start.checked_add(before)
+    };
+    let Rect { x, y, width, height } = geometry.crop;
+    let (grid_x, grid_y) = geometry.grid;
+    let finer = |grid: u32| grid.checked_mul(factor).filter(|&grid| grid <= MAX_SIDE);
+    Some(Geometry {
+        crop: Rect {
+            x: moved(x, across, grid_x, from_right)?,
+            y: moved(y, down, grid_y, from_bottom)?,
+            width,
+            height,
+        },
+        grid: (finer(grid_x)?, finer(grid_y)?),
+        ..*geometry
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framespool_kernels::Orientation;
+
+    fn resize(source: (u32, u32), to: (u32, u32)) -> Geometry {
+        let all = Rect::sized(to.0, to.1);
+        Geometry { crop: Rect::sized(source.0, source.1), resized: to, window: all, ..Geometry::whole(1, 1) }
+    }
+
+    #[test]
+    fn a_picture_stays_twice_as_large_as_the_result() {
+        let shrink = |source, to| enough([resize(source, to)].iter());
+        assert_eq!(shrink((1280, 854), (224, 224)), Shrink::Whole);
+        assert_eq!(shrink((1280, 896), (224, 224)), Shrink::Half);
+        assert_eq!(shrink((4000, 3000), (224, 224)), Shrink::Quarter);
+        assert_eq!(shrink((4000, 3584), (224, 224)), Shrink::Eighth);
+        assert_eq!(shrink((640, 480), (640, 480)), Shrink::Whole);
+        let nearest = Geometry { filter: Filter::Nearest, ..resize((4000, 4000), (10, 10)) };
+        assert_eq!(enough([nearest].iter()), Shrink::Whole);
+        // The decoded size must suffice for all views.
+        let both = [resize((4000, 4000), (100, 100)), resize((1000, 1000), (100, 100))];
+        assert_eq!(enough(both.iter()), Shrink::Quarter);
+    }
+
+    #[test]
+    fn seen_from_the_other_side_it_begins_before_the_picture() {
+        let stored = (101, 50); // halves: 51, with 1 of excess; 25, with none
+        let turned = |mirror, quarter_turns_cw| {
+            let orientation = Orientation { mirror, quarter_turns_cw };
+            let geometry = Geometry { orientation, ..resize((10, 10), (2, 2)) };
+            let crop = in_smaller(&geometry, stored, 2).unwrap().crop;
+            (crop.x, crop.y)
+        };
+        assert_eq!(turned(false, 0), (0, 0));
+        assert_eq!(turned(true, 0), (1, 0));
+        assert_eq!(turned(false, 1), (0, 0));
+        assert_eq!(turned(true, 1), (0, 1));
+        assert_eq!(turned(false, 2), (1, 0));
+        assert_eq!(turned(true, 2), (0, 0));
+        assert_eq!(turned(false, 3), (0, 1));
+        assert_eq!(turned(true, 3), (0, 0));
+    }
+}

@@ -1,0 +1,283 @@
+//! Computes sizes, crops, affine maps and grids as torchvision and DALI do, and composes maps and crops.
+//! The functions do not depend on a transform pipeline or on earlier steps.
+
+use framespool_kernels::{Grid, Rect, MAX_SIDE};
+
+use super::transform::{Target, UniformRange};
+use crate::batch_sampler::rng::Rng;
+use crate::error::{Error, Result};
+
+/// An affine map between frames whose pixels are unit squares: (x, y) maps to (a x + b y + c, d x + e y + f).
+pub(super) type Map = [[f64; 3]; 2];
+
+/// Half of `spare`, rounded half to even, as torchvision's `center_crop` does.
+pub(super) fn centre(spare: u32) -> u32 {
+    spare / 2 + u32::from(spare % 4 == 3)
+}
+
+/// (width, height) of a frame of this size after a resize.
+pub(super) fn resized(target: Target, (width, height): (u32, u32)) -> Result<(u32, u32)> {
+    let follow =
+        |size: u32, side: u32, base: u32| ((u64::from(size) * u64::from(side)) / u64::from(base)).max(1);
+    let (w, h) = match target {
+        Target::Exact(size) => (u64::from(size.width), u64::from(size.height)),
+        Target::Longer(size) if width >= height => (u64::from(size), follow(size, height, width)),
+        Target::Longer(size) => (follow(size, width, height), u64::from(size)),
+        Target::Shorter { size, longest } => {
+            let (short, long) = (width.min(height), width.max(height));
+            let (mut new_short, mut new_long) = (u64::from(size), follow(size, long, short));
+            if let Some(longest) = longest.map(u64::from).filter(|&longest| new_long > longest) {
+                (new_short, new_long) = ((longest * new_short / new_long).max(1), longest);
+            }
+            if width <= height {
+                (new_short, new_long)
+            } else {
+                (new_long, new_short)
+            }
+        }
+    };
+    let side = |v: u64| u32::try_from(v).ok().filter(|&v| v <= MAX_SIDE);
+    side(w).zip(side(h)).ok_or_else(|| {
+        Error::Argument(format!(
+            "Resize makes {w}x{h} of a picture of {width}x{height}: a side may be at most {} pixels; use max_size",
+            MAX_SIDE
+        ))
+    })
+}
+
+pub(super) fn uniform(span: UniformRange, rng: &mut Rng) -> f64 {
+    span.low + (span.high - span.low) * rng.unit_f64()
+}
+
+pub(super) fn log_uniform(span: UniformRange, rng: &mut Rng) -> f64 {
+    uniform(UniformRange::new(span.low.ln(), span.high.ln()), rng).exp()
+}
+
+/// torchvision's `RandomResizedCrop.get_params`: ten tries, then the center crop with the nearest allowed
+/// ratio.
+pub(super) fn part_of(
+    (width, height): (u32, u32),
+    scale: UniformRange,
+    ratio: UniformRange,
+    rng: &mut Rng,
+) -> Rect {
+    let area = f64::from(width) * f64::from(height);
+    for _ in 0..10 {
+        let target = area * uniform(scale, rng);
+        let aspect = log_uniform(ratio, rng);
+        let w = (target * aspect).sqrt().round_ties_even();
+        let h = (target / aspect).sqrt().round_ties_even();
+        if (1.0..=f64::from(width)).contains(&w) && (1.0..=f64::from(height)).contains(&h) {
+            let (w, h) = (w as u32, h as u32);
+            let y = rng.below(u64::from(height - h) + 1) as u32;
+            let x = rng.below(u64::from(width - w) + 1) as u32;
+            return Rect { x, y, width: w, height: h };
+        }
+    }
+    let own = f64::from(width) / f64::from(height);
+    let (w, h) = if own < ratio.low {
+        (width, (f64::from(width) / ratio.low).round_ties_even() as u32)
+    } else if own > ratio.high {
+        ((f64::from(height) * ratio.high).round_ties_even() as u32, height)
+    } else {
+        (width, height)
+    };
+    let (w, h) = (w.clamp(1, width), h.clamp(1, height));
+    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+}
+
+/// The map from the new frame back to the old one, for shear, scale and rotation (clockwise as displayed)
+/// about a center, then a translation: torchvision's `_get_inverse_affine_matrix`.
+pub(super) fn inverse_affine(
+    degrees: f64,
+    scale: f64,
+    (shear_x, shear_y): (f64, f64),
+    (shift_x, shift_y): (f64, f64),
+    (centre_x, centre_y): (f64, f64),
+) -> Map {
+    let (turn, sx, sy) = (degrees.to_radians(), shear_x.to_radians(), shear_y.to_radians());
+    let a = (turn - sy).cos() / sy.cos();
+    let b = -(turn - sy).cos() * sx.tan() / sy.cos() - turn.sin();
+    let c = (turn - sy).sin() / sy.cos();
+    let d = -(turn - sy).sin() * sx.tan() / sy.cos() + turn.cos();
+    // The forward map is scale * [a b; c d], with determinant scale^2.
+    [[d, -b, centre_x], [-c, a, centre_y]].map(|[p, q, centre]| {
+        let (p, q) = (p / scale, q / scale);
+        [p, q, centre - p * (centre_x + shift_x) - q * (centre_y + shift_y)]
+    })
+}
+
+/// Width and height that hold the whole frame after a rotation by the inverse of `back`. As in torchvision,
+/// the position of either side is rounded outward.
+pub(super) fn expanded(back: &Map, (width, height): (f64, f64)) -> (u32, u32) {
+    let [[p, q, _], [r, s, _]] = *back;
+    let determinant = p * s - q * r;
+    // Half the extent of the corners about the center, in the forward direction.
+    let reach = |a: f64, b: f64| ((a * width).abs() + (b * height).abs()) / 2.0;
+    // First truncated to four digits, as in torchvision, so that right angles do not enlarge the frame by
+    // rounding. torchvision computes this in `f32`, which hides the last digits of values next to a whole
+    // number.
+    let cut = |place: f64| (place * 1e4 + 1e-6).trunc() / 1e4;
+    let side = |length: f64, reach: f64| {
+        let (first, end) = (cut(length / 2.0 - reach).floor(), cut(length / 2.0 + reach).ceil());
+        (end - first).clamp(1.0, f64::from(MAX_SIDE)) as u32
+    };
+    (
+        side(width, reach(s / determinant, q / determinant)),
+        side(height, reach(r / determinant, p / determinant)),
+    )
+}
+
+/// DALI's `grid_mask`, with shifts in tiles: pixel (x, y) is covered where both
+/// `(x cos - y sin) / tile - shift_x` and `(x sin + y cos) / tile - shift_y` have a fraction below `ratio`.
+/// Phases are in units of 2^-32 tile.
+pub(super) fn grid(tile: f64, ratio: f64, degrees: f64, (shift_x, shift_y): (f64, f64)) -> Grid {
+    let (sin, cos) = degrees.to_radians().sin_cos();
+    let turn = 4_294_967_296.0;
+    // Steps and phases wrap around, so only their fractions matter.
+    let phase = |tiles: f64| (tiles.rem_euclid(1.0) * turn).round() as u64 as u32;
+    // Steps are rounded, and 65535 of them across and down are off by up to 2^16. This offset makes a pixel
+    // whose phase should be whole, or exactly at the ratio, count as such.
+    let exact = 1 << 17;
+    Grid {
+        step_x: [phase(cos / tile), phase(-sin / tile)],
+        step_y: [phase(sin / tile), phase(cos / tile)],
+        start: [phase(-shift_x).wrapping_add(exact), phase(-shift_y).wrapping_add(exact)],
+        limit: (ratio.clamp(0.0, 1.0) * turn).round() as u64,
+    }
+}
+
+/// The map that applies `second`, and then `first` to its result.
+pub(super) fn after(first: &Map, second: &Map) -> Map {
+    first.map(|[a, b, c]| {
+        let column = |k: usize| a * second[0][k] + b * second[1][k];
+        [column(0), column(1), column(2) + c]
+    })
+}
+
+/// The part of `0..length` that a range from `start` with length `stretch` covers: (start, length).
+pub(super) fn part(start: i64, stretch: u32, length: u32) -> Option<(u32, u32)> {
+    let first = start.max(0);
+    let end = (start + i64::from(stretch)).min(i64::from(length));
+    (first < end).then(|| (first as u32, (end - first) as u32))
+}
+
+/// The window (`start`, `length`) of a crop that is resized to `resized`, as a crop in a grid that is as fine
+/// as necessary: (start, length, grid).
+pub(super) fn finer(
+    crop_start: u32,
+    crop: u32,
+    grid: u32,
+    resized: u32,
+    start: u32,
+    length: u32,
+) -> (u32, u32, u32) {
+    if (start, length) == (0, resized) {
+        return (crop_start, crop, grid);
+    }
+    let wide = u128::from;
+    let (x, width, units) = (
+        wide(crop_start) * wide(resized) + wide(start) * wide(crop),
+        wide(length) * wide(crop),
+        wide(grid) * wide(resized),
+    );
+    let common = gcd(gcd(x, width), units);
+    let (x, width, units) = (x / common, width / common, units / common);
+    if units <= wide(MAX_SIDE) {
+        return (x as u32, width as u32, units as u32);
+    }
+    // The grid would be finer than 1/65535 of a pixel: the ends move to the nearest position in that grid.
+    let most = wide(MAX_SIDE);
+    let rounded = |v: u128| (v * most + units / 2) / units;
+    let (from, to) = (rounded(x), rounded(x + width));
+    (from as u32, (to - from).max(1) as u32, MAX_SIDE)
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 {
+        a.max(1)
+    } else {
+        gcd(b, a % b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch_sampler::rng::Key;
+
+    const KEY: Key = Key { seed: 3, epoch: 1, clip: 4, occurrence: 0 };
+
+    #[test]
+    fn sizes_are_torchvisions() {
+        let shorter = |size, longest| Target::Shorter { size, longest };
+        assert_eq!(resized(shorter(256, None), (1920, 1080)).unwrap(), (455, 256)); // int(256 * 1920 / 1080)
+        assert_eq!(resized(shorter(90, None), (1080, 1920)).unwrap(), (90, 160));
+        assert_eq!(resized(shorter(256, Some(300)), (1920, 1080)).unwrap(), (300, 168)); // int(300 * 256 / 455)
+        assert_eq!(resized(Target::Longer(224), (1920, 1080)).unwrap(), (224, 126));
+        assert_eq!((centre(3), centre(5), centre(231), centre(32)), (2, 2, 116, 16));
+        // round(1.5), round(2.5), ...
+    }
+
+    #[test]
+    fn a_random_part_has_the_area_and_shape_asked_for() {
+        let mut rng = KEY.rng(0);
+        let (scale, ratio) = (UniformRange::new(0.08, 1.0), UniformRange::new(0.75, 4.0 / 3.0));
+        let mut areas = Vec::new();
+        for _ in 0..2000 {
+            let part = part_of((400, 300), scale, ratio, &mut rng);
+            assert!(part.x + part.width <= 400 && part.y + part.height <= 300);
+            let (w, h) = (f64::from(part.width), f64::from(part.height));
+            assert!((0.7..1.4).contains(&(w / h)), "{part:?}");
+            areas.push(w * h / 120_000.0);
+        }
+        let mean = areas.iter().sum::<f64>() / 2000.0;
+        assert!(areas.iter().all(|a| (0.075..=1.0).contains(a)) && (0.42..0.45).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_found_is_the_middle() {
+        let part =
+            part_of((1000, 10), UniformRange::only(1.0), UniformRange::new(0.75, 4.0 / 3.0), &mut KEY.rng(0));
+        assert_eq!(part, Rect { x: 493, y: 0, width: 13, height: 10 });
+    }
+
+    #[test]
+    fn a_quarter_turn_takes_the_right_column_to_the_top() {
+        // Counterclockwise by 90 degrees: the top left of the new frame was the top right of the old one.
+        let back = inverse_affine(-90.0, 1.0, (0.0, 0.0), (0.0, 0.0), (50.0, 50.0));
+        let at = |x: f64, y: f64| back.map(|[a, b, c]| (a * x + b * y + c).round());
+        assert_eq!(at(0.0, 0.0), [100.0, 0.0]);
+        assert_eq!(expanded(&back, (100.0, 40.0)), (40, 100));
+        // torchvision's sizes.
+        let size = |degrees: f64| {
+            expanded(&inverse_affine(-degrees, 1.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)), (320.0, 240.0))
+        };
+        assert_eq!((size(0.5), size(-200.0)), ((324, 244), (384, 336)));
+    }
+
+    #[test]
+    fn a_grid_covers_ratio_squared_of_the_picture() {
+        let g = grid(20.0, 0.5, 30.0, (0.3, 0.7));
+        let masked = (0..400u32).flat_map(|y| (0..400u32).map(move |x| (x, y))).filter(|&(x, y)| {
+            let phase = |step: [u32; 2], start: u32| {
+                start.wrapping_add(step[0].wrapping_mul(x)).wrapping_add(step[1].wrapping_mul(y))
+            };
+            u64::from(phase(g.step_x, g.start[0])) < g.limit
+                && u64::from(phase(g.step_y, g.start[1])) < g.limit
+        });
+        let share = masked.count() as f64 / 160_000.0;
+        assert!((share - 0.25).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn squares_of_a_straight_grid_are_whole_pixels() {
+        for tile in [3u32, 7, 40, 100] {
+            let g = grid(f64::from(tile), 1.0 / f64::from(tile), 0.0, (0.0, 0.0));
+            for x in 0..65_536u32 {
+                let phase = g.start[0].wrapping_add(g.step_x[0].wrapping_mul(x));
+                assert_eq!(u64::from(phase) < g.limit, x % tile == 0, "{tile} {x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Defines the transforms that a user can request, with torchvision's semantics.
+//! Parameters given as a range are drawn uniformly; equal ends mean a constant.
+
+use framespool_kernels::{Filter, Interpolation, Matrix, Normalize, Range};
+
+/// The range of numbers from which one is drawn uniformly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UniformRange {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl UniformRange {
+    /// Always this number.
+    pub const fn only(value: f64) -> Self {
+        Self { low: value, high: value }
+    }
+
+    /// Between these numbers.
+    pub const fn new(low: f64, high: f64) -> Self {
+        Self { low, high }
+    }
+
+    /// Whether the number is random.
+    pub fn is_random(&self) -> bool {
+        self.low != self.high
+    }
+}
+
+/// A size in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+/// Target size of a resize.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The shorter side becomes `size` pixels, the longer one `size * longer / shorter`, truncated to an
+    /// integer. If that is more than `longest`, the longer side becomes `longest`, and the shorter one
+    /// follows.
+    Shorter {
+        /// Pixels.
+        size: u32,
+        /// Maximum length of the longer side in pixels.
+        longest: Option<u32>,
+    },
+    /// The longer side becomes this many pixels, the shorter one in proportion.
+    Longer(u32),
+    /// Exactly this size.
+    Exact(Size),
+}
+
+/// Pixels added at each side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Padding {
+    /// Columns on the left.
+    pub left: u32,
+    /// Rows at the top.
+    pub top: u32,
+    /// Columns on the right.
+    pub right: u32,
+    /// Rows at the bottom.
+    pub bottom: u32,
+}
+
+/// An axis to mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flip {
+    /// Swaps left and right.
+    Horizontal,
+    /// Swaps top and bottom.
+    Vertical,
+}
+
+/// Parameters of an affine map, applied about the center: shear, scale, rotation, translation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Affine {
+    /// Rotation in degrees, clockwise as displayed.
+    pub degrees: UniformRange,
+    /// Largest translation as a fraction of width and height.
+    pub translate: (f64, f64),
+    /// Magnification.
+    pub scale: UniformRange,
+    /// Shear parallel to the x axis in degrees.
+    pub shear_x: UniformRange,
+    /// Shear parallel to the y axis in degrees.
+    pub shear_y: UniformRange,
+    /// Column and row of the center of the map; the center of the frame if `None`.
+    pub center: Option<(f64, f64)>,
+    /// Enlarges the frame so that all of it stays visible. Only without translation, shear and `center`.
+    pub expand: bool,
+    /// Interpolation between pixels.
+    pub interpolation: Interpolation,
+    /// R, G, B from 0 to 255 for the area outside of the frame.
+    pub fill: [f64; 3],
+}
+
+/// What covers masked pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EraseFill {
+    /// R, G, B: code values 0 to 255 before `Normalize`, elements of the result after it.
+    Value([f64; 3]),
+    /// Noise.
+    Noise,
+}
+
+/// One transform of a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transform {
+    /// Overrides what the code values of the stream mean, whatever it states itself.
+    AssumeColor {
+        /// Matrix from YUV to RGB; the stream's if `None`.
+        matrix: Option<Matrix>,
+        /// Code values of black and white; the stream's if `None`.
+        range: Option<Range>,
+    },
+    /// Converts HDR video to SDR video; other frames are not changed.
+    ToneMap {
+        /// Luminance in cd/m2 of the brightest value of the source.
+        source_peak: f64,
+        /// Luminance in cd/m2 that becomes white.
+        target_peak: f64,
+    },
+    /// Resizes the frame.
+    Resize {
+        /// The new size.
+        target: Target,
+        /// The resampling kernel.
+        filter: Filter,
+    },
+    /// Crops the center; adds black where the frame is smaller.
+    CenterCrop(Size),
+    /// Crops at a random position.
+    RandomCrop {
+        /// Size of the crop.
+        size: Size,
+        /// Padding that is added before.
+        padding: Padding,
+        /// Pads where the frame is smaller than `size`; otherwise that is an error.
+        pad_if_needed: bool,
+        /// R, G, B of the padding.
+        fill: [f64; 3],
+    },
+    /// Crops a part of random area and aspect ratio, and resizes it.
+    RandomResizedCrop {
+        /// Size after the resize.
+        size: Size,
+        /// Fraction of the frame's area.
+        scale: UniformRange,
+        /// Width over height, drawn uniformly in its logarithm.
+        ratio: UniformRange,
+        /// The resampling kernel.
+        filter: Filter,
+    },
+    /// Five views: corners (top left, top right, bottom left, bottom right) and center.
+    FiveCrop(Size),
+    /// Three views along the longer side: start, center, end.
+    ThreeCrop(Size),
+    /// Mirrors with probability `p`.
+    RandomFlip {
+        /// The axis.
+        flip: Flip,
+        /// Probability.
+        p: f64,
+    },
+    /// Rotation, scale, shear, translation. With `rotation`, `degrees` is counterclockwise, and the name is
+    /// `RandomRotation`.
+    RandomAffine {
+        /// The parameters.
+        affine: Affine,
+        /// A rotation only, as torchvision's `RandomRotation`.
+        rotation: bool,
+    },
+    /// Adds pixels on the sides.
+    Pad {
+        /// Number of pixels on each side.
+        padding: Padding,
+        /// R, G, B.
+        fill: [f64; 3],
+    },
+    /// Resizes to fit inside a size, and pads evenly to it.
+    Letterbox {
+        /// Size of the result.
+        size: Size,
+        /// The resampling kernel.
+        filter: Filter,
+        /// R, G, B.
+        fill: [f64; 3],
+    },
+    /// Brightness, contrast (about the mean gray of each frame), saturation and hue in random order:
+    /// torchvision's.
+    ColorJitter {
+        /// Factor.
+        brightness: Option<UniformRange>,
+        /// Factor.
+        contrast: Option<UniformRange>,
+        /// Factor.
+        saturation: Option<UniformRange>,
+        /// Fraction of the full circle.
+        hue: Option<UniformRange>,
+    },
+    /// Hue, saturation, contrast (about 128), brightness, in this order: DALI's.
+    ColorTwist {
+        /// Factor.
+        brightness: UniformRange,
+        /// Factor.
+        contrast: UniformRange,
+        /// Factor.
+        saturation: UniformRange,
+        /// Degrees.
+        hue: UniformRange,
+    },
+    /// Converts to gray with probability `p`.
+    RandomGrayscale {
+        /// Probability.
+        p: f64,
+    },
+    /// Covers rectangles of random area and aspect ratio: torchvision's, with a count.
+    RandomErasing {
+        /// Probability that anything is covered.
+        p: f64,
+        /// Fraction of the frame's area.
+        scale: UniformRange,
+        /// Height over width, drawn uniformly in its logarithm.
+        ratio: UniformRange,
+        /// What covers them.
+        cover: EraseFill,
+        /// Number of rectangles.
+        count: u32,
+    },
+    /// Covers rectangles of one size with random centers; they may extend beyond the edge.
+    Cutout {
+        /// Size of each rectangle.
+        size: Size,
+        /// Number of rectangles.
+        count: u32,
+        /// Probability that anything is covered.
+        p: f64,
+        /// What covers them.
+        cover: EraseFill,
+    },
+    /// Covers the squares of a grid: DALI's `grid_mask`.
+    GridMask {
+        /// Distance from square to square in pixels.
+        tile: UniformRange,
+        /// Side of a square, as a fraction of `tile`.
+        ratio: UniformRange,
+        /// Rotation of the grid in degrees.
+        degrees: UniformRange,
+        /// Shift of the grid along its own axes, as a fraction of `tile`.
+        shift: (UniformRange, UniformRange),
+        /// Probability that anything is covered.
+        p: f64,
+        /// What covers the squares.
+        cover: EraseFill,
+    },
+    /// `(value / 255 - mean) / std` per channel; needs a float dtype.
+    Normalize(Normalize),
+}
+
+/// A transform and how often its parameters are drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The transform.
+    pub transform: Transform,
+    /// Draws the parameters for each frame, instead of once per clip.
+    pub per_frame: bool,
+}
+
+impl From<Transform> for Step {
+    fn from(transform: Transform) -> Self {
+        Self { transform, per_frame: false }
+    }
+}
+
+impl Transform {
+    /// Its name in Python.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::AssumeColor { .. } => "AssumeColor",
+            Self::ToneMap { .. } => "ToneMap",
+            Self::Resize { .. } => "Resize",
+            Self::CenterCrop(_) => "CenterCrop",
+            Self::RandomCrop { .. } => "RandomCrop",
+            Self::RandomResizedCrop { .. } => "RandomResizedCrop",
+            Self::FiveCrop(_) => "FiveCrop",
+            Self::ThreeCrop(_) => "ThreeCrop",
+            Self::RandomFlip { flip: Flip::Horizontal, .. } => "RandomHorizontalFlip",
+            Self::RandomFlip { flip: Flip::Vertical, .. } => "RandomVerticalFlip",
+            Self::RandomAffine { rotation: true, .. } => "RandomRotation",
+            Self::RandomAffine { rotation: false, .. } => "RandomAffine",
+            Self::Pad { .. } => "Pad",
+            Self::Letterbox { .. } => "Letterbox",
+            Self::ColorJitter { .. } => "ColorJitter",
+            Self::ColorTwist { .. } => "ColorTwist",
+            Self::RandomGrayscale { .. } => "RandomGrayscale",
+            Self::RandomErasing { .. } => "RandomErasing",
+            Self::Cutout { .. } => "Cutout",
+            Self::GridMask { .. } => "GridMask",
+            Self::Normalize(_) => "Normalize",
+        }
+    }
+
+    /// Number of views that it makes.
+    pub fn views(&self) -> usize {
+        match self {
+            Self::FiveCrop(_) => 5,
+            Self::ThreeCrop(_) => 3,
+            _ => 1,
+        }
+    }
+
+    /// Whether its parameters depend on the clip.
+    pub fn is_random(&self) -> bool {
+        let chance = |p: f64| p > 0.0 && p < 1.0;
+        match self {
+            Self::RandomFlip { p, .. } | Self::RandomGrayscale { p } => chance(*p),
+            Self::RandomCrop { .. }
+            | Self::RandomResizedCrop { .. }
+            | Self::RandomAffine { .. }
+            | Self::ColorJitter { .. }
+            | Self::ColorTwist { .. }
+            | Self::RandomErasing { .. }
+            | Self::Cutout { .. }
+            | Self::GridMask { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it changes colors.
+    pub fn changes_colors(&self) -> bool {
+        matches!(self, Self::ColorJitter { .. } | Self::ColorTwist { .. } | Self::RandomGrayscale { .. })
+    }
+
+    /// The fill color of a transform that takes one and may add area to the frame.
+    pub fn fill(&self) -> Option<[f64; 3]> {
+        match self {
+            Self::Pad { fill, .. } | Self::Letterbox { fill, .. } => Some(*fill),
+            Self::RandomAffine { affine, .. } => Some(affine.fill),
+            Self::RandomCrop { fill, padding, pad_if_needed, .. } => {
+                (*pad_if_needed || *padding != Padding::default()).then_some(*fill)
+            }
+            _ => None,
+        }
+    }
+
+    /// What covers the pixels, if it covers any.
+    pub fn cover(&self) -> Option<EraseFill> {
+        match self {
+            Self::RandomErasing { cover, .. } | Self::Cutout { cover, .. } | Self::GridMask { cover, .. } => {
+                Some(*cover)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it covers pixels.
+    pub fn is_mask(&self) -> bool {
+        self.cover().is_some()
+    }
+}

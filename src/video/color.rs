@@ -1,0 +1,31 @@
+//! Reads the color description of a video from its first decoded frame.
+
+use super::Video;
+use crate::decode::FrameDecoder;
+use crate::error::Result;
+use crate::media::{CodecKind, ColorTags};
+use crate::plan;
+use crate::units::DisplayIndex;
+
+impl Video {
+    /// Returns the color description of the stream or, if the stream has none, of the container. Decodes the
+    /// first frame, since most streams state it nowhere else. For image files and videos without frames,
+    /// returns the description from the index.
+    ///
+    /// # Errors
+    /// Any error from decoding or `interrupt`.
+    pub fn color(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<ColorTags> {
+        let mut tags = self.index.info.params.color;
+        if self.index.frames.is_empty() || self.index.info.params.codec.kind == CodecKind::Still {
+            return Ok(tags);
+        }
+        let mut reader = self.reader();
+        for run in plan::plan_decode_ranges(&self.index, &[DisplayIndex(0)]) {
+            FrameDecoder::new().run(&mut reader, &run, interrupt, |_, frame| {
+                tags = frame.color();
+                Ok(())
+            })?;
+        }
+        Ok(tags)
+    }
+}

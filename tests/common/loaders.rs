@@ -1,0 +1,150 @@
+//! Builds small loaders over the test media, and summarizes their batches as lines that tests compare.
+
+use std::sync::Arc;
+
+use framespool::batch::BatchBuffer;
+use framespool::batch_sampler::{BatchSamplerConfig, LastBatch, Shuffle};
+use framespool::clip_sampler::video_timing::Extent;
+use framespool::clip_sampler::Sampling;
+use framespool::loader::entries::Item;
+use framespool::loader::stats::Stats;
+use framespool::loader::{BatchData, Loader, LoaderConfig, OnError};
+use framespool::source::Place;
+use framespool::transforms::transform::{Flip, Padding, Size, Target, Transform, UniformRange};
+use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline};
+use framespool::{Error, Result};
+use md5::{Digest, Md5};
+
+/// Returns at most two small videos of each codec, container and condition: about thirty, some of them
+/// damaged.
+pub fn items() -> Vec<Item> {
+    let mut seen: Vec<(String, String, bool)> = Vec::new();
+    let mut items = Vec::new();
+    for entry in super::videos() {
+        if entry.damage_is_unreported() {
+            continue;
+        }
+        let small = entry.facts["width"].as_u64().is_some_and(|w| w <= 720);
+        let frames = entry.facts["frames_decoded"].as_u64().unwrap_or(0);
+        let kind = (entry.codec().to_owned(), entry.facts["container"].to_string(), entry.is_corrupt());
+        if small && (20..=160).contains(&frames) && seen.iter().filter(|&k| *k == kind).count() < 2 {
+            seen.push(kind);
+            let label = items.len() as i64;
+            items.push(Item {
+                place: Place::Path(entry.root.join(&entry.path)),
+                label,
+                extent: Extent::Whole,
+            });
+        }
+    }
+    items
+}
+
+pub fn config(
+    items: &[Item],
+    sampling: &Sampling,
+    pipeline: &TransformPipeline,
+    on_error: OnError,
+) -> LoaderConfig {
+    LoaderConfig {
+        of_pictures: false,
+        stream: None,
+        entries: Arc::new(items.to_vec().into()),
+        sampling: sampling.clone(),
+        order: BatchSamplerConfig {
+            batch_size: 5,
+            shuffle: Shuffle::Full,
+            seed: 11,
+            last_batch: LastBatch::Fill,
+            ..BatchSamplerConfig::default()
+        },
+        mixture: None,
+        on_error,
+        pipeline: pipeline.clone(),
+        threads: 1,
+        prefetch: 0,
+        memory_budget: 0,
+        look_ahead: 0,
+        index: None,
+        gpu: framespool::loader::GpuConfig::default(),
+    }
+}
+
+fn fetched(buffer: &BatchBuffer) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; buffer.len()];
+    buffer.copy_to_host(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns one line per batch: its clip numbers and a hash of its contents, or its error.
+pub fn deliver(config: LoaderConfig) -> (Vec<String>, Stats) {
+    try_deliver(config, &|| Ok(())).expect("delivers")
+}
+
+/// The same, but returns an error if starting the loader or copying from a device fails.
+pub fn try_deliver(config: LoaderConfig, interrupt: &dyn Fn() -> Result<()>) -> Result<(Vec<String>, Stats)> {
+    asked_on(config, interrupt, false)
+}
+
+/// The same; with `asks_on`, the caller requests the next batch even after an interrupt.
+#[allow(dead_code)]
+pub fn asked_on(
+    config: LoaderConfig,
+    interrupt: &dyn Fn() -> Result<()>,
+    asks_on: bool,
+) -> Result<(Vec<String>, Stats)> {
+    let mut loader = Loader::start(config, interrupt)?;
+    let pass = loader.begin(2, 0)?;
+    let mut lines = Vec::new();
+    loop {
+        match loader.next_batch(pass, interrupt) {
+            Ok(None) => return Ok((lines, loader.counter()())),
+            Err(Error::Interrupted) if asks_on => {}
+            Err(error @ (Error::Gpu { .. } | Error::Interrupted)) => return Err(error),
+            Err(error) => lines.push(error.to_string()),
+            Ok(Some(batch)) => {
+                let mut md5 = Md5::new();
+                match &batch.data {
+                    BatchData::Dense(buffer, _) => md5.update(fetched(buffer)?),
+                    BatchData::Ragged(clips) => {
+                        for (buffer, _) in clips {
+                            md5.update(fetched(buffer)?);
+                        }
+                    }
+                }
+                let ids: Vec<u64> = batch.clips.iter().map(|c| c.clip_id).collect();
+                md5.update(format!("{:?}", batch.clips));
+                lines.push(format!("{ids:?} {:02x?}", md5.finalize()));
+            }
+        }
+    }
+}
+
+pub fn resized_crop() -> TransformPipeline {
+    let crop = Transform::RandomResizedCrop {
+        size: Size { height: 40, width: 48 },
+        scale: UniformRange::new(0.1, 1.0),
+        ratio: UniformRange::new(0.75, 1.25),
+        filter: Filter::Triangle,
+    };
+    let flip = Transform::RandomFlip { flip: Flip::Horizontal, p: 0.5 };
+    TransformPipeline::new(vec![crop, flip], Dtype::U8, Layout::Ncthw).expect("a recipe")
+}
+
+/// A pipeline to a normalized dtype: its clips are cached before normalization, as 8-bit codes.
+pub fn normalized(layout: Layout, dtype: Dtype) -> TransformPipeline {
+    let crop = Transform::RandomCrop {
+        size: Size { height: 24, width: 28 },
+        padding: Padding { left: 3, ..Padding::default() },
+        pad_if_needed: true,
+        fill: [9.0; 3],
+    };
+    let normalize = Transform::Normalize(Normalize { mean: [0.3, 0.4, 0.5], std: [0.2, 0.3, 0.4] });
+    TransformPipeline::new(vec![crop, normalize], dtype, layout).expect("a recipe")
+}
+
+pub fn shorter_side() -> TransformPipeline {
+    let resize =
+        Transform::Resize { target: Target::Shorter { size: 32, longest: None }, filter: Filter::Triangle };
+    TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
+}

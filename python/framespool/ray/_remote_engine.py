@@ -238,8 +238,8 @@ class RemoteEngine:
         if request.lost >= _MAX_LOSSES:
             raise WorkerError(
                 f"batch {request.batch} of epoch {self._epoch} was given up: what made it was lost {request.lost} "
-                f"times, the last time on Ray node {request.hand.node}: {first_lines(error)}. Where memory ran out, ask "
-                "for fewer num_threads, a smaller batch_size, prefetch or in_flight"
+                f"times, the last time on Ray node {request.hand.node}: {first_lines(error)}. Where memory ran out, "
+                "ask for fewer num_threads, a smaller batch_size, prefetch or in_flight"
             ) from error
         if only_it:
             # The worker is there, and so are its other batches.

@@ -436,7 +436,15 @@ def test_a_slow_worker_does_not_change_the_order(cluster, few):
         assert digests(loader) == expected
 
 
-def test_ctrl_c_is_heard_while_waiting_and_costs_no_batch(cluster, few):
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler, whatever another library has set in this process."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_is_heard_while_waiting_and_costs_no_batch(cluster, few, ctrl_c):
     def frames(info, rng):
         time.sleep(3)
         return [0]

@@ -8,7 +8,7 @@ mod many;
 mod probe;
 mod stream;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, OutputMut, Pool};
@@ -297,7 +297,26 @@ impl ClipDecoder {
             None => Some(run),
         };
         let Some(run) = left else { return Ok(()) };
-        decoder.run(reader, &run, interrupt, |packet, frame| each(executor, packet, &mut Decoded::Cpu(frame)))
+        let index = reader.index().clone();
+        let mut missing: BTreeSet<DecodeIndex> = run.wanted.iter().copied().collect();
+        let done = decoder.run(reader, &run, interrupt, |packet, frame| {
+            missing.remove(&packet);
+            each(executor, packet, &mut Decoded::Cpu(frame))
+        });
+        if !matches!(done, Err(Error::Decode { .. })) || run.wanted.len() == 1 {
+            return done;
+        }
+        // A frame that does not depend on the damaged picture is delivered when it is requested alone. Decode
+        // each missing frame alone, so that a frame is delivered or refused however it is requested.
+        let frames = index.frames.iter().enumerate().filter(|(_, frame)| missing.contains(&frame.packet));
+        for (number, _) in frames {
+            for run in plan::plan_decode_ranges(&index, &[DisplayIndex(number as u32)]) {
+                decoder.run(reader, &run, interrupt, |packet, frame| {
+                    each(executor, packet, &mut Decoded::Cpu(frame))
+                })?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use framespool::source::{ByteSource, MemorySource};
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool::video::{ClipDecoder, LazyClipOutput, Video};
+use framespool::video::{ClipDecoder, FrameStream, LazyClipOutput, Video};
 
 const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
 
@@ -282,4 +282,65 @@ fn a_lost_page_of_an_ogg_file_is_noticed() {
         nothing_wrong_comes_out(path, (2..2 + count).flat_map(|n| [without(n), changed(n)].into_iter()));
     // Most of the other pages precede a keyframe.
     assert!(noticed > count / 2, "{noticed} of {}", 2 * count);
+}
+
+/// The packets of an IVF file, header of the file first.
+fn ivf_packets(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut packets = vec![&bytes[..32]];
+    let mut at = 32;
+    while at < bytes.len() {
+        let end = at + 12 + u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
+        packets.push(&bytes[at..end]);
+        at = end;
+    }
+    packets
+}
+
+#[test]
+fn a_frame_is_delivered_or_refused_however_it_is_requested() {
+    let entry = named("video/codecs/av1_film_grain.ivf");
+    let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+    let packets = ivf_packets(&intact);
+    let mut behind_damage = 0;
+    let pipeline =
+        || TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("valid");
+    for n in 1..packets.len() - 1 {
+        let mut swapped = packets.clone();
+        swapped.swap(n, n + 1);
+        let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", swapped.concat()));
+        let Ok(video) = Video::open(source, &|| Ok(())) else { continue };
+        let mut clip_decoder = ClipDecoder::new(pipeline());
+        let mut decode = |frames: &[DisplayIndex]| {
+            let mut output = LazyClipOutput::default();
+            clip_decoder.make(&mut video.reader(), frames, KEY, &mut output, &|| Ok(())).map(|()| {
+                output
+                    .into_clip()
+                    .expect("on the CPU")
+                    .expect("not empty")
+                    .0
+                    .bytes()
+                    .expect("on the host")
+                    .to_vec()
+            })
+        };
+        let all: Vec<DisplayIndex> = (0..video.index().num_frames()).map(DisplayIndex).collect();
+        let alone: Vec<Option<Vec<u8>>> = all.iter().map(|&frame| decode(&[frame]).ok()).collect();
+        let good: Vec<DisplayIndex> = all.iter().copied().filter(|f| alone[f.at()].is_some()).collect();
+        if good.is_empty() {
+            continue;
+        }
+        let together = decode(&good).expect("each of them comes alone");
+        let one_by_one: Vec<u8> = good.iter().flat_map(|f| alone[f.at()].clone().expect("good")).collect();
+        assert!(together == one_by_one, "packets {n} and {} swapped", n + 1);
+
+        let mut stream = FrameStream::start(&video, ClipDecoder::new(pipeline())).expect("a thread");
+        let mut delivered = 0;
+        while let Ok(Some(_)) = stream.next(&|| Ok(())) {
+            delivered += 1;
+        }
+        let first_refused = alone.iter().position(Option::is_none).unwrap_or(all.len());
+        assert_eq!(delivered, first_refused, "packets {n} and {} swapped", n + 1);
+        behind_damage += good.iter().filter(|f| f.at() > first_refused).count();
+    }
+    assert!(behind_damage > 0, "no swap leaves a frame decodable behind a damaged one");
 }

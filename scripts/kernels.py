@@ -208,7 +208,7 @@ def nvjpeg():
     )
     # The features of all tests, so that nothing is compiled again.
     test = ["cargo", "test", "--workspace", "--features", "framespool-kernels/shim"]
-    test += ["--test", "nvjpeg_header", "--test", "nvjpeg_reader"]
+    test += ["--test", "nvjpeg_header", "--test", "nvjpeg_header_parser"]
     sys.exit(subprocess.run([*test, "--", "--ignored"], cwd=ROOT, env=environment).returncode)
 
 

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 source scripts/env.sh
 
 if [ "${FRAMESPOOL_GPU:-simulated}" = simulated ]; then
-  folder=$(tests/simulated_gpu/folder.sh)
+  folder=$(tests/simulated_gpu/build.sh)
   # For what runs, not for what builds it: compilers are not to meet a simulated driver.
   export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="env LD_LIBRARY_PATH=$folder"
   python=(env "LD_LIBRARY_PATH=$folder" python)

@@ -32,12 +32,12 @@ pub struct Gpu {
 
 /// Number of GPUs; 0 without a driver.
 pub fn count() -> u32 {
-    cuda::count().unwrap_or(0)
+    cuda::device_count().unwrap_or(0)
 }
 
 /// Why no GPU is available, if none is.
 pub fn why_none() -> Option<String> {
-    cuda::count().err().map(|e| e.to_string())
+    cuda::device_count().err().map(|e| e.to_string())
 }
 
 impl Gpu {
@@ -53,7 +53,7 @@ impl Gpu {
         if let Some(gpu) = open.get(&ordinal) {
             return Ok(gpu.clone());
         }
-        let module = device.load(kernels::PTX)?;
+        let module = device.load_module(kernels::PTX)?;
         let mut functions = HashMap::new();
         for name in KERNELS {
             functions.insert(name, module.function(name)?);

@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use framespool_nvdec::cuda::Device;
-use framespool_nvdec::session::{Codec, Session, Surface, Unit};
+use framespool_nvdec::session::{AccessUnit, Codec, Session, Surface};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os().nth(1).ok_or("usage: decode_h264 FILE.h264")?;
@@ -16,28 +16,36 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut session = Session::new(&device)?;
     let reader = session.stream().clone();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let mut each = |_id: u32, surface: &Surface| -> Result<(), Box<dyn std::error::Error>> {
-        let (display, pitch) = (surface.display, surface.pitch_bytes);
+    let mut on_frame = |_id: u32, surface: &Surface| -> Result<(), Box<dyn std::error::Error>> {
+        let (area, pitch) = (surface.display_area, surface.pitch_bytes);
         let mut plane =
             |address: u64, rows: std::ops::Range<u32>| -> Result<(), Box<dyn std::error::Error>> {
                 let mut bytes = vec![0; pitch * rows.len()];
                 reader.download(&mut bytes, address + u64::from(rows.start) * pitch as u64)?;
                 for row in bytes.chunks(pitch) {
-                    out.write_all(&row[display.left as usize..display.right as usize])?;
+                    out.write_all(&row[area.left as usize..area.right as usize])?;
                 }
                 Ok(())
             };
-        plane(surface.address, display.top..display.bottom)?;
-        plane(surface.chroma_address[0], display.top / 2..display.bottom.div_ceil(2))
+        plane(surface.address, area.top..area.bottom)?;
+        plane(surface.chroma_address[0], area.top / 2..area.bottom.div_ceil(2))
     };
     session.begin(Codec::H264, &[])?;
     for (id, data) in (0..).zip(access_units(&stream)) {
-        let order = i64::from(id);
-        let unit = Unit { data, id, order, wanted: true, decode: true, whole_picture: true, shows: 1 };
-        session.feed(&unit, &mut each)?;
+        let timestamp = i64::from(id);
+        let unit = AccessUnit {
+            data,
+            id,
+            timestamp,
+            wanted: true,
+            decode: true,
+            single_frame: true,
+            num_displayed: 1,
+        };
+        session.feed(&unit, &mut on_frame)?;
     }
-    session.finish(&mut each)?;
-    eprintln!("{device:?}: {:?}", session.counts());
+    session.finish(&mut on_frame)?;
+    eprintln!("{device:?}: {:?}", session.stats());
     Ok(())
 }
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::api::Cuvid;
 use crate::cuda::Device;
-use crate::format::{Chroma, Codec, Layout, StreamFormat};
+use crate::cuvid::Cuvid;
+use crate::format::{Chroma, Codec, StreamFormat, SurfaceFormat};
 use crate::sys;
 use crate::Result;
 
@@ -23,41 +23,41 @@ pub struct Caps {
     pub max_size: (u32, u32),
     /// The largest supported number of macroblocks (of 256 pixels) per picture.
     pub max_macroblocks: u32,
-    /// Bit mask of the output layouts that it supports, indexed by [`Layout::number`].
-    pub layouts: u16,
+    /// Bit mask of the output layouts that it supports, indexed by [`SurfaceFormat::to_raw`].
+    pub surface_formats: u16,
 }
 
 /// The capabilities of a device. Each combination is queried once per process and cached.
-pub fn of(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> Result<Caps> {
-    static KNOWN: Mutex<BTreeMap<(u32, Codec, Chroma, u8), Caps>> = Mutex::new(BTreeMap::new());
+pub fn query(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> Result<Caps> {
+    static CACHE: Mutex<BTreeMap<(u32, Codec, Chroma, u8), Caps>> = Mutex::new(BTreeMap::new());
     let cuvid = Cuvid::get()?;
     let key = (device.ordinal(), codec, chroma, depth_bits);
-    if let Some(caps) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+    if let Some(caps) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(*caps);
     }
-    let mut answer = sys::CUVIDDECODECAPS {
-        eCodecType: codec.number(),
-        eChromaFormat: chroma.number(),
+    let mut raw_caps = sys::CUVIDDECODECAPS {
+        eCodecType: codec.to_raw(),
+        eChromaFormat: chroma.to_raw(),
         nBitDepthMinus8: u32::from(depth_bits.saturating_sub(8)),
         ..Default::default()
     };
     // Not under the lock: two threads may issue the same query at first, which is harmless.
-    device.with_current(|| cuvid.decoder_caps(&mut answer))?;
+    device.with_current(|| cuvid.decoder_caps(&mut raw_caps))?;
     let caps = Caps {
-        supported: answer.bIsSupported != 0,
-        engines: answer.nNumNVDECs.into(),
-        min_size: (answer.nMinWidth.into(), answer.nMinHeight.into()),
-        max_size: (answer.nMaxWidth, answer.nMaxHeight),
-        max_macroblocks: answer.nMaxMBCount,
-        layouts: answer.nOutputFormatMask,
+        supported: raw_caps.bIsSupported != 0,
+        engines: raw_caps.nNumNVDECs.into(),
+        min_size: (raw_caps.nMinWidth.into(), raw_caps.nMinHeight.into()),
+        max_size: (raw_caps.nMaxWidth, raw_caps.nMaxHeight),
+        max_macroblocks: raw_caps.nMaxMBCount,
+        surface_formats: raw_caps.nOutputFormatMask,
     };
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, caps);
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(key, caps);
     Ok(caps)
 }
 
 /// How many decoding engines the device has. Queried for H.264, which every engine decodes.
 pub fn engines(device: &Device) -> Result<u32> {
-    Ok(of(device, Codec::H264, Chroma::C420, 8)?.engines)
+    Ok(query(device, Codec::H264, Chroma::C420, 8)?.engines)
 }
 
 impl Caps {
@@ -81,26 +81,26 @@ impl Caps {
                 "this GPU decodes {name} up to {max_width}x{max_height}, and the pictures are {width}x{height}"
             ));
         }
-        let (blocks, most) = (macroblocks((width, height)), self.max_macroblocks);
-        if blocks > u64::from(most) {
+        let (blocks, max_macroblocks) = (macroblocks((width, height)), self.max_macroblocks);
+        if blocks > u64::from(max_macroblocks) {
             return Err(format!(
-                "this GPU decodes {name} up to {most} macroblocks, and pictures of {width}x{height} have {blocks}"
+                "this GPU decodes {name} up to {max_macroblocks} macroblocks, and pictures of {width}x{height} have {blocks}"
             ));
         }
-        let layout = format.layout();
-        if !self.writes(layout) {
-            return Err(format!("this GPU decodes {name}, but does not hand it out as {layout:?}"));
+        let surface_format = format.surface_format();
+        if !self.supports_output(surface_format) {
+            return Err(format!("this GPU decodes {name}, but does not hand it out as {surface_format:?}"));
         }
         Ok(())
     }
 
     /// Whether pictures can be output in this layout.
-    pub fn writes(&self, layout: Layout) -> bool {
-        u32::from(self.layouts) >> layout.number() & 1 == 1
+    pub fn supports_output(&self, surface_format: SurfaceFormat) -> bool {
+        u32::from(self.surface_formats) >> surface_format.to_raw() & 1 == 1
     }
 
     /// Whether a decoder can be created for pictures up to this size.
-    pub fn fits(&self, size: (u32, u32)) -> bool {
+    pub fn supports_size(&self, size: (u32, u32)) -> bool {
         size.0 <= self.max_size.0
             && size.1 <= self.max_size.1
             && macroblocks(size) <= self.max_macroblocks.into()
@@ -121,7 +121,7 @@ mod tests {
         min_size: (48, 16),
         max_size: (4096, 4096),
         max_macroblocks: 65536,
-        layouts: 0b11,
+        surface_formats: 0b11,
     };
 
     fn stream(codec: Codec, chroma: Chroma, depth_bits: u8, coded_size: (u32, u32)) -> StreamFormat {

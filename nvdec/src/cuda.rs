@@ -1,12 +1,12 @@
 //! Wraps the CUDA driver API: devices, streams, events, memory and kernels, which are released when dropped.
 //! libcuda is opened at run time; a missing library is an error, and nothing is called in a forked child.
 
-mod calls;
 mod device;
 mod driver;
 mod event;
 mod memory;
 mod module;
+mod result;
 mod stream;
 
 pub use device::Device;
@@ -23,8 +23,8 @@ use crate::Result;
 /// |
 /// # Errors
 /// [`crate::Error::NoDriver`] if libcuda.so.1 cannot be opened or reports no device.
-pub fn count() -> Result<u32> {
-    calls::device_count(Driver::get()?)
+pub fn device_count() -> Result<u32> {
+    result::device_count(Driver::get()?)
 }
 
 #[cfg(test)]
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_missing_driver_or_device_is_an_error_not_a_panic() {
-        match (count(), Device::open(4096)) {
+        match (device_count(), Device::open(4096)) {
             (Ok(devices), Err(Error::NoDriver { reason })) => {
                 assert!(devices > 0 && reason.contains("4096"), "{devices} devices, {reason}")
             }

@@ -16,13 +16,13 @@ pub enum Error {
     },
     /// CUDA is available, but its video library is not.
     #[error("this GPU's video engines cannot be used: {reason}; decode on the CPU instead")]
-    NoVideo {
+    NoNvcuvid {
         /// What was tried, and the result.
         reason: String,
     },
     /// CUDA is available, but its JPEG library is not.
     #[error("nvJPEG cannot be used here: {reason}; decode JPEG on the CPU instead")]
-    NoJpeg {
+    NoNvjpeg {
         /// What was tried, and the result.
         reason: String,
     },
@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// A call of nvJPEG failed for a reason that is not in the file.
     #[error("{call} answered {status} {name}; decode JPEG on the CPU instead")]
-    Jpeg {
+    Nvjpeg {
         /// The call.
         call: &'static str,
         /// Its `nvjpegStatus_t`.
@@ -73,21 +73,21 @@ pub enum Error {
     /// The engine reported that a picture was not decoded cleanly.
     #[error(
         "the picture of unit {id} is damaged (decode status {status}: {}); decode this stretch on the CPU to learn where",
-        damage(*.status)
+        decode_status_name(*.status)
     )]
-    Damaged {
+    DamagedPicture {
         /// The unit of the picture.
         id: u32,
         /// The status from `cuvidGetDecodeStatus`: 8 error, 9 concealed error.
         status: u32,
     },
     /// A wanted picture was not output.
-    #[error("the picture of unit {id} never came out of the decoder ({owed} such units); decode this stretch on the CPU instead")]
-    Missing {
+    #[error("the picture of unit {id} never came out of the decoder ({count} such units); decode this stretch on the CPU instead")]
+    MissingPicture {
         /// The first unit, in decode order, whose picture is missing.
         id: u32,
         /// How many units' pictures are missing.
-        owed: u32,
+        count: u32,
     },
     /// Pictures and units could not be matched, so nothing of this run can be trusted.
     #[error("the video parser's pictures do not match the units that it was given: {reason}; decode this stretch on the CPU instead")]
@@ -99,7 +99,7 @@ pub enum Error {
     #[error(
         "the video parser refused {what} ({bytes} bytes, code {code} {name}); the stream is damaged there"
     )]
-    Refused {
+    ParseFailed {
         /// What was parsed, such as "unit 7".
         what: String,
         /// Its length in bytes.
@@ -113,7 +113,7 @@ pub enum Error {
     #[error(
         "the driver (CUDA {driver_version}) did not accept the kernels: code {code} {name}; its log: {log}"
     )]
-    Load {
+    ModuleLoad {
         /// The version from `cuDriverGetVersion`, such as 12040 for 12.4.
         driver_version: u32,
         /// The driver's code.
@@ -128,7 +128,7 @@ pub enum Error {
         "the GPU's context is lost: {call} answered {code} {name}; every CUDA user of this process is affected, \
          so save what you can and start the process again"
     )]
-    Lost {
+    ContextLost {
         /// The call that reported it; the cause may be an earlier one.
         call: &'static str,
         /// The driver's code.
@@ -161,7 +161,7 @@ impl Error {
 
     /// Whether no further GPU call can succeed in this process.
     pub fn is_lost(&self) -> bool {
-        matches!(self, Error::Lost { .. } | Error::Forked { .. })
+        matches!(self, Error::ContextLost { .. } | Error::Forked { .. })
     }
 
     /// Whether the cause is the stream rather than the machine, so that the CPU may still decode it.
@@ -170,15 +170,15 @@ impl Error {
             self,
             Error::Unsupported { .. }
                 | Error::BadJpeg { .. }
-                | Error::Damaged { .. }
-                | Error::Missing { .. }
+                | Error::DamagedPicture { .. }
+                | Error::MissingPicture { .. }
                 | Error::Mismatch { .. }
-                | Error::Refused { .. }
+                | Error::ParseFailed { .. }
         )
     }
 }
 
-fn damage(status: u32) -> &'static str {
+fn decode_status_name(status: u32) -> &'static str {
     match status {
         8 => "error",
         9 => "error, concealed",
@@ -215,7 +215,7 @@ mod tests {
     fn an_error_says_the_next_step() {
         let text = Error::Forked { parent: 7, child: 8 }.to_string();
         assert!(text.contains("spawn") && text.contains('7') && text.contains('8'), "{text}");
-        let text = Error::Damaged { id: 3, status: 9 }.to_string();
+        let text = Error::DamagedPicture { id: 3, status: 9 }.to_string();
         assert!(text.contains("unit 3") && text.contains("concealed") && text.contains("CPU"), "{text}");
     }
 }

@@ -33,7 +33,7 @@ impl Codec {
     }
 
     /// Its number in the C interface.
-    pub fn number(self) -> sys::cudaVideoCodec {
+    pub fn to_raw(self) -> sys::cudaVideoCodec {
         match self {
             Codec::H264 => sys::cudaVideoCodec_H264,
             Codec::Hevc => sys::cudaVideoCodec_HEVC,
@@ -76,7 +76,7 @@ impl Chroma {
     }
 
     /// Its number in the C interface.
-    pub fn number(self) -> sys::cudaVideoChromaFormat {
+    pub fn to_raw(self) -> sys::cudaVideoChromaFormat {
         match self {
             Chroma::Gray => sys::cudaVideoChromaFormat_Monochrome,
             Chroma::C420 => sys::cudaVideoChromaFormat_420,
@@ -88,7 +88,7 @@ impl Chroma {
 
 /// Memory layout of a decoded picture, always at the stream's own bit depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Layout {
+pub enum SurfaceFormat {
     /// 8 bit: a luma plane, then a plane of interleaved chroma.
     Nv12,
     /// 16 bit with the sample in the upper bits: a luma plane, then a plane of interleaved chroma.
@@ -103,47 +103,47 @@ pub enum Layout {
     P216,
 }
 
-impl Layout {
+impl SurfaceFormat {
     /// The layout that preserves every bit.
-    pub fn of(chroma: Chroma, depth_bits: u8) -> Layout {
+    pub fn of(chroma: Chroma, depth_bits: u8) -> SurfaceFormat {
         match (chroma, depth_bits > 8) {
-            (Chroma::Gray | Chroma::C420, false) => Layout::Nv12,
-            (Chroma::Gray | Chroma::C420, true) => Layout::P016,
-            (Chroma::C422, false) => Layout::Nv16,
-            (Chroma::C422, true) => Layout::P216,
-            (Chroma::C444, false) => Layout::Yuv444,
-            (Chroma::C444, true) => Layout::Yuv444P16,
+            (Chroma::Gray | Chroma::C420, false) => SurfaceFormat::Nv12,
+            (Chroma::Gray | Chroma::C420, true) => SurfaceFormat::P016,
+            (Chroma::C422, false) => SurfaceFormat::Nv16,
+            (Chroma::C422, true) => SurfaceFormat::P216,
+            (Chroma::C444, false) => SurfaceFormat::Yuv444,
+            (Chroma::C444, true) => SurfaceFormat::Yuv444P16,
         }
     }
 
     /// Its number in the C interface, which is also its bit in the mask of layouts that a GPU supports.
-    pub fn number(self) -> sys::cudaVideoSurfaceFormat {
+    pub fn to_raw(self) -> sys::cudaVideoSurfaceFormat {
         match self {
-            Layout::Nv12 => sys::cudaVideoSurfaceFormat_NV12,
-            Layout::P016 => sys::cudaVideoSurfaceFormat_P016,
-            Layout::Yuv444 => sys::cudaVideoSurfaceFormat_YUV444,
-            Layout::Yuv444P16 => sys::cudaVideoSurfaceFormat_YUV444_16Bit,
+            SurfaceFormat::Nv12 => sys::cudaVideoSurfaceFormat_NV12,
+            SurfaceFormat::P016 => sys::cudaVideoSurfaceFormat_P016,
+            SurfaceFormat::Yuv444 => sys::cudaVideoSurfaceFormat_YUV444,
+            SurfaceFormat::Yuv444P16 => sys::cudaVideoSurfaceFormat_YUV444_16Bit,
             // Newer than the header of API 11.1.
-            Layout::Nv16 => 4,
-            Layout::P216 => 5,
+            SurfaceFormat::Nv16 => 4,
+            SurfaceFormat::P216 => 5,
         }
     }
 
     /// Bytes per pixel of luma and chroma together, times two.
     pub(crate) fn half_bytes_per_pixel(self) -> u64 {
         match self {
-            Layout::Nv12 => 3,
-            Layout::Nv16 => 4,
-            Layout::P016 | Layout::Yuv444 => 6,
-            Layout::P216 => 8,
-            Layout::Yuv444P16 => 12,
+            SurfaceFormat::Nv12 => 3,
+            SurfaceFormat::Nv16 => 4,
+            SurfaceFormat::P016 | SurfaceFormat::Yuv444 => 6,
+            SurfaceFormat::P216 => 8,
+            SurfaceFormat::Yuv444P16 => 12,
         }
     }
 }
 
 /// A rectangle of samples; `right` and `bottom` are exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rect4 {
+pub struct Rect {
     /// First column.
     pub left: u32,
     /// First row.
@@ -176,18 +176,18 @@ impl StreamFormat {
     }
 
     /// The memory layout of its pictures.
-    pub fn layout(&self) -> Layout {
-        Layout::of(self.chroma, self.depth_bits)
+    pub fn surface_format(&self) -> SurfaceFormat {
+        SurfaceFormat::of(self.chroma, self.depth_bits)
     }
 }
 
 /// The format of a sequence, including properties that the decoder does not depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct SequenceInfo {
     /// The properties that determine the decoder.
     pub format: StreamFormat,
     /// The displayed region.
-    pub display: Rect4,
+    pub display_area: Rect,
     /// Whether the sequence contains only frames.
     pub progressive: bool,
     /// Matrix coefficients, as numbered in H.273; 2 is unspecified.
@@ -201,11 +201,11 @@ pub struct Facts {
     pub full_range: bool,
 }
 
-impl Facts {
+impl SequenceInfo {
     /// Converts the format that the parser reports, for a stream whose codec is known.
-    pub(crate) fn read(codec: Codec, format: &sys::CUVIDEOFORMAT) -> Result<Facts> {
+    pub(crate) fn from_cuvid(codec: Codec, format: &sys::CUVIDEOFORMAT) -> Result<SequenceInfo> {
         let refuse = |reason: String| Err(Error::Unsupported { reason });
-        if format.codec != codec.number() {
+        if format.codec != codec.to_raw() {
             let number = format.codec;
             return refuse(format!("the parser for {} found codec number {number}", codec.name()));
         }
@@ -234,7 +234,7 @@ impl Facts {
             ));
         }
         let color = &format.video_signal_description;
-        Ok(Facts {
+        Ok(SequenceInfo {
             format: StreamFormat {
                 codec,
                 chroma,
@@ -244,7 +244,7 @@ impl Facts {
                 coded_size: (width.next_multiple_of(2), height.next_multiple_of(2)),
                 min_surfaces: format.min_num_decode_surfaces.into(),
             },
-            display: Rect4 {
+            display_area: Rect {
                 left: area.left as u32,
                 top: area.top as u32,
                 right: area.right as u32,

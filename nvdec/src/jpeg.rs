@@ -1,6 +1,6 @@
 //! In: JPEG files in host memory.
 //! Out: their planes in device memory, as stored: no upsampling, no change of color, ordered in a stream of the decoder's own.
-//! Never: links libnvjpeg, fails where it is missing other than with [`crate::Error::NoJpeg`], or says that its pixels are a CPU's.
+//! Never: links libnvjpeg, fails where it is missing other than with [`crate::Error::NoNvjpeg`], or says that its pixels are a CPU's.
 //!
 //! **Pixels.** JPEG does not define its inverse transform to the bit, and nvJPEG has one of its own: a sample may differ by a little
 //! from libjpeg's, and from one backend to the other. So this is no road to take in silence where the CPU's is the reference.
@@ -20,11 +20,11 @@
 //!   documentation; the measurements above do not speak against it. `docs/gpu-verification.md` lists both.
 //!
 //! ```no_run
-//! use framespool_nvdec::{cuda::Device, jpeg::{Facts, JpegDecoder}};
+//! use framespool_nvdec::{cuda::Device, jpeg::{JpegDecoder, JpegHeader}};
 //! let mut decoder = JpegDecoder::new(&Device::open(0)?)?;
 //! let stream = decoder.stream().clone();
 //! let file = std::fs::read("picture.jpg").expect("it can be read");
-//! if decoder.takes(&Facts::read(&file)?).is_ok() {
+//! if decoder.supports(&JpegHeader::parse(&file)?).is_ok() {
 //!     let planes = decoder.decode(&file)?;
 //!     // Kernels that read planes.planes[0].address and so on go into `stream` while `planes` is alive.
 //!     drop(planes);
@@ -33,16 +33,16 @@
 //! # Ok::<(), framespool_nvdec::Error>(())
 //! ```
 
-mod api;
 mod decoder;
-mod engine;
-mod facts;
-mod layout;
+mod header;
+mod nvjpeg;
+mod nvjpeg_driver;
+mod plane_layout;
 pub mod sys;
 #[cfg(test)]
 mod tests;
 
-pub use api::{available, Backend};
-pub use decoder::{JpegDecoder, PlaneAt, Planes};
-pub use facts::{ColorModel, Facts, Process};
-pub use layout::suits;
+pub use decoder::{DecodedImage, JpegDecoder, Plane};
+pub use header::{CodingProcess, ColorModel, JpegHeader};
+pub use nvjpeg::{available, Backend};
+pub use plane_layout::check_supported;

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::NonNull;
 
-use crate::api::{Cuvid, RawParser};
+use crate::cuvid::{Cuvid, RawParser};
 use crate::format::Codec;
 use crate::sys;
 use crate::Result;
@@ -28,44 +28,44 @@ pub(crate) trait Callbacks {
 pub(crate) struct Parser {
     cuvid: &'static Cuvid,
     raw: RawParser,
-    link: NonNull<Link>,
+    context: NonNull<CallbackContext>,
 }
 
 /// The data behind `pUserData`.
-struct Link {
+struct CallbackContext {
     target: Cell<Option<NonNull<dyn Callbacks>>>,
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: the parser is an opaque handle that may be used from any thread, by one at a time; `link` is owned,
+// SAFETY: the parser is an opaque handle that may be used from any thread, by one at a time; `context` is owned,
 // and its target is set only while `parse` runs, which borrows the parser mutably.
 unsafe impl Send for Parser {}
 
 impl Parser {
     pub fn new(cuvid: &'static Cuvid, codec: Codec) -> Result<Parser> {
-        let link = Box::new(Link { target: Cell::new(None), panic: Cell::new(None) });
-        let link = NonNull::from(Box::leak(link));
+        let context = Box::new(CallbackContext { target: Cell::new(None), panic: Cell::new(None) });
+        let context = NonNull::from(Box::leak(context));
         let mut parameters = sys::CUVIDPARSERPARAMS {
-            CodecType: codec.number(),
+            CodecType: codec.to_raw(),
             // A placeholder: the sequence callback returns the actual number.
             ulMaxNumDecodeSurfaces: 1,
             // Pictures wait for mapping in our own queue; the parser reports them for display as early as
             // possible.
             ulMaxDisplayDelay: 0,
             ulErrorThreshold: 0,
-            pUserData: link.as_ptr().cast(),
+            pUserData: context.as_ptr().cast(),
             pfnSequenceCallback: Some(on_sequence),
             pfnDecodePicture: Some(on_decode),
             pfnDisplayPicture: Some(on_display),
             ..Default::default()
         };
-        // SAFETY: the callbacks interpret `pUserData` as a Link, which lives until Drop has destroyed the
+        // SAFETY: the callbacks interpret `pUserData` as a CallbackContext, which lives until Drop has destroyed the
         // parser.
         match unsafe { cuvid.create_parser(&mut parameters) } {
-            Ok(raw) => Ok(Parser { cuvid, raw, link }),
+            Ok(raw) => Ok(Parser { cuvid, raw, context }),
             Err(error) => {
                 // SAFETY: leaked above, and there is no other owner, because no parser was created.
-                drop(unsafe { Box::from_raw(link.as_ptr()) });
+                drop(unsafe { Box::from_raw(context.as_ptr()) });
                 Err(error)
             }
         }
@@ -80,14 +80,14 @@ impl Parser {
         timestamp: i64,
         target: &mut dyn Callbacks,
     ) -> Result<c_int> {
-        // SAFETY: the link lives as long as the parser, and is only reached by shared references.
-        let link = unsafe { self.link.as_ref() };
+        // SAFETY: the context lives as long as the parser, and is only reached by shared references.
+        let context = unsafe { self.context.as_ref() };
         // SAFETY: only the lifetime changes; the target is taken out again below, before its borrow ends.
         let target: NonNull<dyn Callbacks> = unsafe { std::mem::transmute(NonNull::from(target)) };
-        link.target.set(Some(target));
+        context.target.set(Some(target));
         let code = self.cuvid.parse(self.raw, data, flags, timestamp);
-        link.target.set(None);
-        if let Some(panic) = link.panic.take() {
+        context.target.set(None);
+        if let Some(panic) = context.panic.take() {
             resume_unwind(panic);
         }
         code
@@ -96,12 +96,12 @@ impl Parser {
 
 impl Drop for Parser {
     fn drop(&mut self) {
-        // In a forked child the parser belongs to the parent: nothing is called, and the link is leaked.
+        // In a forked child the parser belongs to the parent: nothing is called, and the context is leaked.
         if self.cuvid.driver().check_process().is_ok() {
             // Callbacks during this call find no target. An error cannot be reported from a destructor.
             let _ = self.cuvid.destroy_parser(self.raw);
             // SAFETY: leaked in `new`; the parser that used it is destroyed.
-            drop(unsafe { Box::from_raw(self.link.as_ptr()) });
+            drop(unsafe { Box::from_raw(self.context.as_ptr()) });
         }
     }
 }
@@ -110,18 +110,18 @@ impl Drop for Parser {
 /// failure.
 /// |
 /// # Safety
-/// `user` must point to the parser's Link.
+/// `user` must point to the parser's CallbackContext.
 unsafe fn with_target(user: *mut c_void, call: impl FnOnce(&mut dyn Callbacks) -> c_int) -> c_int {
-    // SAFETY: by this function's contract; the link lives as long as the parser, which is making this call.
-    let link = unsafe { &*user.cast::<Link>() };
-    let Some(mut target) = link.target.get() else {
+    // SAFETY: by this function's contract; the context lives as long as the parser, which is making this call.
+    let context = unsafe { &*user.cast::<CallbackContext>() };
+    let Some(mut target) = context.target.get() else {
         return 1; // no target: the parser is being destroyed
     };
     // SAFETY: set by `parse`, which is running further up on this thread's stack and does not use the target
     // meanwhile.
     let target = unsafe { target.as_mut() };
     catch_unwind(AssertUnwindSafe(|| call(target))).unwrap_or_else(|panic| {
-        link.panic.set(Some(panic));
+        context.panic.set(Some(panic));
         0
     })
 }
@@ -169,26 +169,26 @@ mod tests {
         }
     }
 
-    fn link(target: &mut Target) -> Link {
+    fn context(target: &mut Target) -> CallbackContext {
         let target: &mut dyn Callbacks = target;
-        // SAFETY: only the lifetime changes; every test's target outlives its link.
+        // SAFETY: only the lifetime changes; every test's target outlives its context.
         let target: NonNull<dyn Callbacks> = unsafe { std::mem::transmute(NonNull::from(target)) };
-        Link { target: Cell::new(Some(target)), panic: Cell::new(None) }
+        CallbackContext { target: Cell::new(Some(target)), panic: Cell::new(None) }
     }
 
-    fn user(link: &Link) -> *mut c_void {
-        std::ptr::from_ref(link).cast_mut().cast()
+    fn user(context: &CallbackContext) -> *mut c_void {
+        std::ptr::from_ref(context).cast_mut().cast()
     }
 
     #[test]
     fn callbacks_reach_their_target_and_its_answers_come_back() {
         let mut target = Target { seen: Vec::new(), panics: false };
-        let link = link(&mut target);
+        let context = context(&mut target);
         let (mut format, mut picture, mut info) = Default::default();
-        // SAFETY: the link and the arguments of the callbacks outlive the calls.
+        // SAFETY: the context and the arguments of the callbacks outlive the calls.
         let answers = unsafe {
-            let answers = (on_sequence(user(&link), &mut format), on_decode(user(&link), &mut picture));
-            (answers, on_display(user(&link), &mut info))
+            let answers = (on_sequence(user(&context), &mut format), on_decode(user(&context), &mut picture));
+            (answers, on_display(user(&context), &mut info))
         };
         assert_eq!(answers, ((12, 1), 0));
         assert_eq!(target.seen, ["sequence", "decode", "display"]);
@@ -197,24 +197,24 @@ mod tests {
     #[test]
     fn a_panic_does_not_cross_c_and_is_kept() {
         let mut target = Target { seen: Vec::new(), panics: true };
-        let link = link(&mut target);
+        let context = context(&mut target);
         // SAFETY: as above.
-        let answer = unsafe { on_decode(user(&link), &mut Default::default()) };
+        let answer = unsafe { on_decode(user(&context), &mut Default::default()) };
         assert_eq!(answer, 0);
-        let text = link.panic.take().and_then(|panic| panic.downcast::<&str>().ok());
+        let text = context.panic.take().and_then(|panic| panic.downcast::<&str>().ok());
         assert_eq!(text.as_deref(), Some(&"on purpose"));
     }
 
     #[test]
     fn without_a_target_or_a_picture_nothing_is_called() {
         let mut target = Target { seen: Vec::new(), panics: false };
-        let link = link(&mut target);
+        let context = context(&mut target);
         // SAFETY: as above; null is what the driver passes at the end of a stream.
         unsafe {
-            assert_eq!(on_display(user(&link), std::ptr::null_mut()), 1, "the end of a stream");
-            assert_eq!(on_decode(user(&link), std::ptr::null_mut()), 0);
-            link.target.set(None);
-            assert_eq!(on_decode(user(&link), &mut Default::default()), 1, "muted");
+            assert_eq!(on_display(user(&context), std::ptr::null_mut()), 1, "the end of a stream");
+            assert_eq!(on_decode(user(&context), std::ptr::null_mut()), 0);
+            context.target.set(None);
+            assert_eq!(on_decode(user(&context), &mut Default::default()), 1, "muted");
         }
         assert!(target.seen.is_empty());
     }

@@ -3,8 +3,8 @@
 //! gone.
 
 pub(crate) mod decoder;
-pub(crate) mod shape;
-pub(crate) mod shelf;
+pub(crate) mod decoder_cache;
+pub(crate) mod decoder_config;
 #[cfg(test)]
 mod tests;
 
@@ -16,19 +16,19 @@ use crate::cuda::Device;
 use crate::format::StreamFormat;
 use crate::{Error, Result};
 
-use decoder::{Decoder, Maker};
-use shape::Shape;
-use shelf::{Origin, Pooled, Shelf};
+use decoder::{CuvidFactory, Decoder};
+use decoder_cache::{CacheOutcome, CachedDecoder, DecoderCache};
+use decoder_config::DecoderConfig;
 
 /// The decoders of one device, shared by all sessions of the process.
 pub struct DecoderPool {
     device: Arc<Device>,
-    shelf: Shelf<Maker>,
+    cache: DecoderCache<CuvidFactory>,
 }
 
 /// Statistics of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolCounts {
+pub struct PoolStats {
     /// Decoders created.
     pub created: u64,
     /// Decoders reused without change.
@@ -48,14 +48,17 @@ impl DecoderPool {
     /// |
     /// # Errors
     /// Fails if the device has no usable video engines, or does not respond.
-    pub fn of(device: &Arc<Device>) -> Result<Arc<DecoderPool>> {
+    pub fn for_device(device: &Arc<Device>) -> Result<Arc<DecoderPool>> {
         // Stored in a static, which is never dropped: at process exit, decoders are left to the driver.
         static POOLS: Mutex<BTreeMap<u32, Arc<DecoderPool>>> = Mutex::new(BTreeMap::new());
-        let (_, total_bytes) = device.memory()?;
-        let maker = Maker::new(device)?;
+        let (_, total_bytes) = device.memory_info()?;
+        let factory = CuvidFactory::new(device)?;
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = pools.entry(device.ordinal()).or_insert_with(|| {
-            Arc::new(DecoderPool { device: device.clone(), shelf: Shelf::new(maker, total_bytes / 4) })
+            Arc::new(DecoderPool {
+                device: device.clone(),
+                cache: DecoderCache::new(factory, total_bytes / 4),
+            })
         });
         Ok(pool.clone())
     }
@@ -63,17 +66,17 @@ impl DecoderPool {
     /// Limits the memory of all decoders, including those in use; decoders in use are kept even above the
     /// limit.
     pub fn set_limit_bytes(&self, bytes: u64) {
-        self.shelf.set_limit_bytes(bytes);
+        self.cache.set_limit_bytes(bytes);
     }
 
     /// Destroys all idle decoders, to free memory for other purposes; returns how many there were.
     pub fn clear(&self) -> usize {
-        self.shelf.clear()
+        self.cache.clear()
     }
 
     /// Statistics up to now.
-    pub fn counts(&self) -> PoolCounts {
-        self.shelf.counts()
+    pub fn stats(&self) -> PoolStats {
+        self.cache.stats()
     }
 
     /// Returns a decoder for a stream.
@@ -81,21 +84,21 @@ impl DecoderPool {
     /// # Errors
     /// [`Error::Unsupported`] with the reason; [`Error::OutOfMemory`] if memory does not suffice even after
     /// all idle decoders were destroyed.
-    pub(crate) fn take(&self, want: &StreamFormat) -> Result<(Pooled<Decoder>, Origin)> {
-        let caps = caps::of(&self.device, want.codec, want.chroma, want.depth_bits)?;
+    pub(crate) fn take(&self, want: &StreamFormat) -> Result<(CachedDecoder<Decoder>, CacheOutcome)> {
+        let caps = caps::query(&self.device, want.codec, want.chroma, want.depth_bits)?;
         caps.check(want).map_err(|reason| Error::Unsupported { reason })?;
-        self.shelf.take(want, Shape::of(want, &caps))
+        self.cache.take(want, DecoderConfig::for_stream(want, &caps))
     }
 
     /// Reconfigures a decoder for another stream that it fits.
-    pub(crate) fn reconfigure(&self, pooled: &mut Pooled<Decoder>, want: &StreamFormat) -> Result<()> {
-        let caps = caps::of(&self.device, want.codec, want.chroma, want.depth_bits)?;
+    pub(crate) fn reconfigure(&self, cached: &mut CachedDecoder<Decoder>, want: &StreamFormat) -> Result<()> {
+        let caps = caps::query(&self.device, want.codec, want.chroma, want.depth_bits)?;
         caps.check(want).map_err(|reason| Error::Unsupported { reason })?;
-        self.shelf.reconfigure(pooled, want)
+        self.cache.reconfigure(cached, want)
     }
 
     /// Returns a valid decoder to the pool.
-    pub(crate) fn put(&self, pooled: Pooled<Decoder>) {
-        self.shelf.put(pooled);
+    pub(crate) fn put(&self, cached: CachedDecoder<Decoder>) {
+        self.cache.put(cached);
     }
 }

@@ -3,46 +3,46 @@
 //! damaged ends the pass with an error instead of being delivered.
 
 mod bitstream;
-pub(crate) mod hardware;
-mod ledger;
-pub(crate) mod run;
+pub(crate) mod cuvid_driver;
+pub(crate) mod decode_pass;
+mod picture_tracker;
 #[cfg(test)]
 mod tests;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-pub use crate::format::{Chroma, Codec, Layout, Rect4};
+pub use crate::format::{Chroma, Codec, Rect, SurfaceFormat};
 
-use crate::api::Cuvid;
 use crate::cuda::{Device, Stream};
-use crate::format::Facts;
+use crate::cuvid::Cuvid;
+use crate::format::SequenceInfo;
 use crate::parser::Parser;
 use crate::pool::DecoderPool;
 use crate::{Error, Result};
-use hardware::Hardware;
-use run::{Each, Halt, Packet, Run};
+use cuvid_driver::CuvidDriver;
+use decode_pass::{DecodePass, FrameCallback, Packet, StopReason};
 
 /// An access unit in the form that the parser expects: Annex B, OBUs, or a VP9 superframe.
 #[derive(Clone, Copy, Debug)]
-pub struct Unit<'a> {
+pub struct AccessUnit<'a> {
     /// Its bytes, including any parameter sets that changed.
     pub data: &'a [u8],
     /// Identifier that is returned with its picture.
     pub id: u32,
     /// Presentation order: ascending and unique. It is passed to the parser as the timestamp.
-    pub order: i64,
+    pub timestamp: i64,
     /// Whether its picture is to be delivered.
     pub wanted: bool,
     /// Whether it must be decoded. `false` means that neither the caller nor any other picture needs its
-    /// picture, so it may be skipped; this applies to H.264, HEVC and AV1 (AV1 only if `whole_picture` is
+    /// picture, so it may be skipped; this applies to H.264, HEVC and AV1 (AV1 only if `single_frame` is
     /// set).
     pub decode: bool,
     /// Whether it is exactly one frame, so that the parser need not wait for the next unit to detect its end.
     /// Must be `false` for two fields, for superframes, and for several frames in a unit.
-    pub whole_picture: bool,
+    pub single_frame: bool,
     /// How many pictures it displays. Used for VP8, VP9 and AV1, whose pictures are identified by counting.
-    pub shows: u8,
+    pub num_displayed: u8,
 }
 
 /// A decoded frame in device memory. Reads must be enqueued on the session's stream before the callback
@@ -59,7 +59,7 @@ pub struct Surface {
     /// Width and height of the coded picture.
     pub coded_size: (u32, u32),
     /// The displayed region of the coded picture.
-    pub display: Rect4,
+    pub display_area: Rect,
     /// Bits per sample.
     pub depth_bits: u8,
     /// Number of bits by which a sample is shifted up in its 16 bits; 0 for 8 bit.
@@ -67,7 +67,7 @@ pub struct Surface {
     /// Chroma subsampling.
     pub chroma: Chroma,
     /// Memory layout of the planes.
-    pub layout: Layout,
+    pub surface_format: SurfaceFormat,
     /// Matrix coefficients, as numbered in H.273; 2 is unspecified.
     pub matrix: u8,
     /// Color primaries, as numbered in H.273.
@@ -80,13 +80,15 @@ pub struct Surface {
 }
 
 impl Surface {
-    fn new(address: u64, pitch_bytes: usize, facts: &Facts) -> Surface {
-        let format = &facts.format;
+    fn new(address: u64, pitch_bytes: usize, sequence: &SequenceInfo) -> Surface {
+        let format = &sequence.format;
         let plane_bytes = pitch_bytes as u64 * u64::from(format.coded_size.1);
-        let layout = format.layout();
-        let chroma_address = match (format.chroma, layout) {
+        let surface_format = format.surface_format();
+        let chroma_address = match (format.chroma, surface_format) {
             (Chroma::Gray, _) => [0, 0],
-            (_, Layout::Yuv444 | Layout::Yuv444P16) => [address + plane_bytes, address + 2 * plane_bytes],
+            (_, SurfaceFormat::Yuv444 | SurfaceFormat::Yuv444P16) => {
+                [address + plane_bytes, address + 2 * plane_bytes]
+            }
             _ => [address + plane_bytes, 0],
         };
         Surface {
@@ -94,24 +96,24 @@ impl Surface {
             pitch_bytes,
             chroma_address,
             coded_size: format.coded_size,
-            display: facts.display,
+            display_area: sequence.display_area,
             depth_bits: format.depth_bits,
             shift: if format.depth_bits > 8 { 16 - format.depth_bits } else { 0 },
             chroma: format.chroma,
-            layout,
-            matrix: facts.matrix,
-            primaries: facts.primaries,
-            transfer: facts.transfer,
-            full_range: facts.full_range.then_some(true),
+            surface_format,
+            matrix: sequence.matrix,
+            primaries: sequence.primaries,
+            transfer: sequence.transfer,
+            full_range: sequence.full_range.then_some(true),
         }
     }
 }
 
 /// Statistics of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SessionStats {
     /// Units fed.
-    pub units: u64,
+    pub access_units: u64,
     /// Pictures (or fields) given to the engine.
     pub decoded: u64,
     /// Pictures that were not needed and were not given to the engine.
@@ -121,9 +123,9 @@ pub struct Counts {
     /// Displayed pictures that were not wanted.
     pub unwanted: u64,
     /// Displayed pictures that belong to no unit.
-    pub strangers: u64,
+    pub unmatched: u64,
     /// Times that a surface was about to be reused while its picture was still waiting to be mapped.
-    pub guarded: u64,
+    pub early_maps: u64,
     /// Decoders created.
     pub decoders_created: u64,
     /// Decoders reused without change.
@@ -132,15 +134,15 @@ pub struct Counts {
     pub reconfigured: u64,
 }
 
-impl Counts {
-    fn add(&mut self, other: &Counts) {
-        self.units += other.units;
+impl SessionStats {
+    fn add(&mut self, other: &SessionStats) {
+        self.access_units += other.access_units;
         self.decoded += other.decoded;
         self.skipped += other.skipped;
         self.mapped += other.mapped;
         self.unwanted += other.unwanted;
-        self.strangers += other.strangers;
-        self.guarded += other.guarded;
+        self.unmatched += other.unmatched;
+        self.early_maps += other.early_maps;
         self.decoders_created += other.decoders_created;
         self.reused += other.reused;
         self.reconfigured += other.reconfigured;
@@ -153,15 +155,15 @@ pub struct Session {
     device: Arc<Device>,
     stream: Arc<Stream>,
     pool: Arc<DecoderPool>,
-    state: State,
-    counts: Counts,
+    state: SessionState,
+    stats: SessionStats,
 }
 
-enum State {
+enum SessionState {
     /// Between passes, including after a pass that failed.
     Idle,
     /// During a pass. The parser is dropped first; its callbacks have no target at that time.
-    Running(Box<(Parser, Run<Hardware>)>),
+    Running(Box<(Parser, DecodePass<CuvidDriver>)>),
 }
 
 impl Session {
@@ -173,10 +175,10 @@ impl Session {
         Ok(Session {
             cuvid: Cuvid::get()?,
             device: device.clone(),
-            stream: device.stream()?,
-            pool: DecoderPool::of(device)?,
-            state: State::Idle,
-            counts: Counts::default(),
+            stream: device.create_stream()?,
+            pool: DecoderPool::for_device(device)?,
+            state: SessionState::Idle,
+            stats: SessionStats::default(),
         })
     }
 
@@ -187,12 +189,12 @@ impl Session {
     }
 
     /// Statistics up to now.
-    pub fn counts(&self) -> Counts {
-        let mut counts = self.counts;
-        if let State::Running(running) = &self.state {
-            counts.add(&running.1.counts);
+    pub fn stats(&self) -> SessionStats {
+        let mut stats = self.stats;
+        if let SessionState::Running(running) = &self.state {
+            stats.add(&running.1.stats);
         }
-        counts
+        stats
     }
 
     /// Begins a pass, abandoning any pass in progress. `headers` are the in-band parameter sets (AV1: the
@@ -200,26 +202,28 @@ impl Session {
     pub fn begin(&mut self, codec: Codec, headers: &[u8]) -> Result<()> {
         self.stop();
         let parser = Parser::new(self.cuvid, codec)?;
-        let hardware = Hardware { pool: self.pool.clone(), stream: self.stream.clone() };
-        self.state = State::Running(Box::new((parser, Run::new(hardware, codec))));
+        let driver = CuvidDriver { pool: self.pool.clone(), stream: self.stream.clone() };
+        self.state = SessionState::Running(Box::new((parser, DecodePass::new(driver, codec))));
         if headers.is_empty() {
             return Ok(());
         }
-        self.drive("the parameter sets", &mut |_, _| Ok(()), |run, _, parse| run.headers(headers, parse))
+        self.run_step("the parameter sets", &mut |_, _| Ok(()), |pass, _, parse| {
+            pass.parse_headers(headers, parse)
+        })
     }
 
-    /// Feeds one unit. `each` is called with the pictures that are ready and their units' ids; it must
+    /// Feeds one unit. `on_frame` is called with the pictures that are ready and their units' ids; it must
     /// enqueue its reads on the stream before it returns.
     /// |
     /// After an error the pass is over, and the pictures that it delivered must not be used: the error may
     /// concern them.
     pub fn feed<E: From<Error>>(
         &mut self,
-        unit: &Unit<'_>,
-        each: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
+        unit: &AccessUnit<'_>,
+        on_frame: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
     ) -> Result<(), E> {
         let what = format!("unit {}", unit.id);
-        self.drive(&what, each, |run, each, parse| run.feed(unit, each, parse))
+        self.run_step(&what, on_frame, |pass, on_frame, parse| pass.feed(unit, on_frame, parse))
     }
 
     /// Ends the pass: delivers all remaining pictures and returns the decoder to the pool. Delivered pictures
@@ -227,42 +231,49 @@ impl Session {
     /// one is processed.
     pub fn finish<E: From<Error>>(
         &mut self,
-        each: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
+        on_frame: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.drive("the end of the stream", each, |run, each, parse| run.finish(each, parse))?;
+        self.run_step("the end of the stream", on_frame, |pass, on_frame, parse| {
+            pass.finish(on_frame, parse)
+        })?;
         self.stop();
         Ok(())
     }
 
     /// Abandons the pass, if there is one: nothing more is delivered, and the decoder returns to the pool.
     pub fn stop(&mut self) {
-        if let State::Running(running) = std::mem::replace(&mut self.state, State::Idle) {
-            self.over(*running, true);
+        if let SessionState::Running(running) = std::mem::replace(&mut self.state, SessionState::Idle) {
+            self.end_pass(*running, true);
         }
     }
 
     /// Runs a step of the pass. The pass ends if the step fails or panics.
-    fn drive<E: From<Error>>(
+    fn run_step<E: From<Error>>(
         &mut self,
         what: &str,
-        each: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
-        step: impl FnOnce(&mut Run<Hardware>, &mut Each<'_>, &mut Parse<'_>) -> Result<(), Halt>,
+        on_frame: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
+        step: impl FnOnce(
+            &mut DecodePass<CuvidDriver>,
+            &mut FrameCallback<'_>,
+            &mut ParseFn<'_>,
+        ) -> Result<(), StopReason>,
     ) -> Result<(), E> {
-        let State::Running(mut running) = std::mem::replace(&mut self.state, State::Idle) else {
+        let SessionState::Running(mut running) = std::mem::replace(&mut self.state, SessionState::Idle)
+        else {
             return Err(Error::Misuse(
                 "no decoding pass is under way: it was not begun, or ended with an error",
             )
             .into());
         };
         let mut failure = None;
-        let mut taker = |id: u32, surface: &Surface| match each(id, surface) {
+        let mut callback = |id: u32, surface: &Surface| match on_frame(id, surface) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failure = Some(error);
                 ControlFlow::Break(())
             }
         };
-        let (parser, run) = &mut *running;
+        let (parser, pass) = &mut *running;
         let driver = self.cuvid.driver();
         let outcome = self.device.with_current(|| {
             let mut parse = |packet: Packet<'_>, callbacks: &mut dyn crate::parser::Callbacks| {
@@ -270,41 +281,41 @@ impl Session {
                 let code = parser.parse(packet.data, packet.flags, packet.timestamp, callbacks)?;
                 driver.check("cuvidParseVideoData", code).map_err(|error| match error {
                     Error::Call { code, name, .. } => {
-                        Error::Refused { what: what.to_owned(), bytes, code, name }
+                        Error::ParseFailed { what: what.to_owned(), bytes, code, name }
                     }
                     other => other,
                 })
             };
-            step(run, &mut taker, &mut parse)
+            step(pass, &mut callback, &mut parse)
         });
         match outcome {
             Ok(()) => {
-                self.state = State::Running(running);
+                self.state = SessionState::Running(running);
                 Ok(())
             }
-            Err(halt) => {
+            Err(stop_reason) => {
                 // If the callback stopped the pass, the decoder is still valid. After any other error it is
                 // not reused.
-                self.over(*running, matches!(halt, Halt::Taker));
-                Err(match (halt, failure) {
-                    (Halt::Error(error), _) => error.into(),
-                    (Halt::Taker, Some(error)) => error,
-                    (Halt::Taker, None) => Error::Misuse("a pass ended without a reason").into(),
+                self.end_pass(*running, matches!(stop_reason, StopReason::Callback));
+                Err(match (stop_reason, failure) {
+                    (StopReason::Error(error), _) => error.into(),
+                    (StopReason::Callback, Some(error)) => error,
+                    (StopReason::Callback, None) => Error::Misuse("a pass ended without a reason").into(),
                 })
             }
         }
     }
 
-    fn over(&mut self, (parser, run): (Parser, Run<Hardware>), is_sound: bool) {
+    fn end_pass(&mut self, (parser, pass): (Parser, DecodePass<CuvidDriver>), is_reusable: bool) {
         drop(parser);
-        self.counts.add(&run.counts);
-        if is_sound {
-            run.release();
+        self.stats.add(&pass.stats);
+        if is_reusable {
+            pass.release();
         }
     }
 }
 
-type Parse<'a> = dyn FnMut(Packet<'_>, &mut dyn crate::parser::Callbacks) -> Result<()> + 'a;
+type ParseFn<'a> = dyn FnMut(Packet<'_>, &mut dyn crate::parser::Callbacks) -> Result<()> + 'a;
 
 const _: () = {
     const fn is_send<T: Send>() {}

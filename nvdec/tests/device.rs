@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use framespool_nvdec::cuda::{count, Device};
+use framespool_nvdec::cuda::{device_count, Device};
 use framespool_nvdec::Error;
 
 /// One kernel, in PTX that every driver since 520 takes: each of `bytes` threads writes `value`. The simulated GPU knows it by name.
@@ -63,8 +63,8 @@ fn current() -> *mut c_void {
 fn there_is_one_device_per_ordinal_and_it_says_what_it_is() {
     let Some(device) = device() else { return };
     assert!(Arc::ptr_eq(&device, &Device::open(0).unwrap()));
-    assert!(count().unwrap() >= 1 && !device.name().is_empty() && !device.pci_bus_id().is_empty());
-    let (free, total) = device.memory().unwrap();
+    assert!(device_count().unwrap() >= 1 && !device.name().is_empty() && !device.pci_bus_id().is_empty());
+    let (free, total) = device.memory_info().unwrap();
     assert!(0 < free && free <= total);
     assert!(device.compute_capability() >= (5, 0) && device.driver_version() >= 11_080);
 }
@@ -72,7 +72,7 @@ fn there_is_one_device_per_ordinal_and_it_says_what_it_is() {
 #[test]
 fn bytes_pass_through_streams_in_the_order_of_events() {
     let Some(device) = device() else { return };
-    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+    let (first, second) = (device.create_stream().unwrap(), device.create_stream().unwrap());
     let (a, b) = (device.allocate(1 << 16).unwrap(), device.allocate(1 << 16).unwrap());
     let mut sent: Vec<u8> = (0..1 << 16).map(|i: u32| (i * 7 / 8) as u8).collect();
     first.upload(a.address(), &sent).unwrap();
@@ -86,7 +86,7 @@ fn bytes_pass_through_streams_in_the_order_of_events() {
     second.download(&mut got, b.address()).unwrap();
     assert!(got[..1 << 15] == kept[..1 << 15] && got[1 << 15..].iter().all(|&byte| byte == 9));
     uploaded.synchronize().unwrap();
-    assert!(uploaded.done().unwrap());
+    assert!(uploaded.is_complete().unwrap());
     second.synchronize().unwrap();
     device.synchronize().unwrap();
 }
@@ -94,21 +94,21 @@ fn bytes_pass_through_streams_in_the_order_of_events() {
 #[test]
 fn a_kernel_gets_its_struct_and_others_streams_wait_for_it() {
     let Some(device) = device() else { return };
-    let stream = device.stream().unwrap();
+    let stream = device.create_stream().unwrap();
     let memory = device.allocate(1000).unwrap();
-    let fill = device.load(FILL).unwrap().function("simulated_gpu_fill").unwrap();
+    let fill = device.load_module(FILL).unwrap().function("simulated_gpu_fill").unwrap();
     let args: Vec<u8> = [memory.address(), 1000, 0xab].iter().flat_map(|word| word.to_ne_bytes()).collect();
     stream.launch(&fill, [4, 1, 1], [256, 1, 1], 0, &args).unwrap();
     let done = stream.record().unwrap();
     // The default stream, as torch's consumers have it: 1. What it does afterwards is after the kernel.
-    device.wait_on_foreign(1, &done).unwrap();
-    let after = device.record_on_foreign(1).unwrap();
-    let reader = device.stream().unwrap();
+    device.wait_on_external(1, &done).unwrap();
+    let after = device.record_on_external(1).unwrap();
+    let reader = device.create_stream().unwrap();
     reader.wait(&after).unwrap();
     let mut got = vec![0; 1000];
     reader.download(&mut got, memory.address()).unwrap();
     assert!(got.iter().all(|&byte| byte == 0xab));
-    let missing = device.load(FILL).unwrap().function("no_such_kernel").err().expect("there is none");
+    let missing = device.load_module(FILL).unwrap().function("no_such_kernel").err().expect("there is none");
     assert!(missing.to_string().contains("no_such_kernel"), "{missing}");
 }
 
@@ -125,7 +125,7 @@ fn a_thread_keeps_the_context_that_it_had() {
             assert!(current().is_null());
             device.make_current().unwrap();
             assert!(!current().is_null(), "unless it is one of ours");
-            drop(device.stream().unwrap());
+            drop(device.create_stream().unwrap());
             assert!(!current().is_null());
         };
         std::thread::Builder::new().spawn_scoped(scope, work).unwrap();
@@ -138,8 +138,8 @@ fn too_much_memory_and_bad_kernels_are_told_apart() {
     let error = device.allocate(1 << 50).err().expect("nobody has a pebibyte");
     assert!(error.is_out_of_memory() && !error.is_lost(), "{error}");
     assert!(matches!(&error, Error::OutOfMemory { bytes, .. } if *bytes == 1 << 50));
-    match device.load(".version 99.9\n.target sm_999\nnonsense").err() {
-        Some(Error::Load { code, .. }) => assert_ne!(code, 0),
+    match device.load_module(".version 99.9\n.target sm_999\nnonsense").err() {
+        Some(Error::ModuleLoad { code, .. }) => assert_ne!(code, 0),
         other => panic!("{other:?}"),
     }
     assert!(device.allocate(0).unwrap().is_empty(), "no bytes are no error");
@@ -153,7 +153,7 @@ fn a_forked_child_is_told_and_calls_nothing() {
         fn _exit(code: i32) -> !;
     }
     let Some(device) = device() else { return };
-    let (memory, stream) = (device.allocate(64).unwrap(), device.stream().unwrap());
+    let (memory, stream) = (device.allocate(64).unwrap(), device.create_stream().unwrap());
     stream.fill(memory.address(), 5, 64).unwrap();
     // SAFETY: the child only drops values and asks this crate, then leaves without running exit handlers.
     let child = unsafe { fork() };

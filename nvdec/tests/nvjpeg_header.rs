@@ -1,5 +1,5 @@
 //! In: nvjpeg.h, where FRAMESPOOL_NVJPEG_HEADER names one (PyPI's nvidia-nvjpeg-cu11, -cu12, nvidia-nvjpeg have it in include/).
-//! Out: a C compiler's word on every number, layout and function type of `jpeg::sys` and `jpeg::api`.
+//! Out: a C compiler's word on every number, layout and function type of `jpeg::sys` and `jpeg::nvjpeg`.
 //! Never: fails where none is named: it says so and is over. The header is proprietary, so it is not kept here.
 
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ typedef struct CUstream_st *cudaStream_t;
 typedef enum { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
 ";
 
-/// The functions that are called, with the types that `api.rs` gives them: handles are pointers there, enums and int are c_int.
+/// The functions that are called, with the types that `nvjpeg.rs` gives them: handles are pointers there, enums and int are c_int.
 const FUNCTIONS: [(&str, &str); 13] = [
     ("nvjpegGetProperty", "libraryPropertyType, int *"),
     (

@@ -92,7 +92,7 @@ impl Drop for Keep {
         // The consumer has released the memory, but the work that it enqueued may still run: the memory is
         // not written again before that work ends.
         let Some(device) = self.memory.device() else { return };
-        let event = self.stream.and_then(|stream| device.record_on_foreign(stream).ok());
+        let event = self.stream.and_then(|stream| device.record_on_external(stream).ok());
         match event {
             Some(event) => self.memory.add_reader_event(event),
             // The stream is unknown, so all work enqueued on any stream counts.

@@ -17,9 +17,9 @@ use framespool::video::Video;
 use framespool::{Error, Result};
 use framespool_nvdec::caps;
 use framespool_nvdec::cuda::Device;
-use framespool_nvdec::format::{Chroma, Codec, Layout};
+use framespool_nvdec::format::{Chroma, Codec, SurfaceFormat};
 use framespool_nvdec::pool::DecoderPool;
-use framespool_nvdec::raw;
+use framespool_nvdec::throughput;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -29,13 +29,13 @@ use crate::video::{interrupt, raise_own};
 const CODECS: [Codec; 5] = [Codec::H264, Codec::Hevc, Codec::Vp8, Codec::Vp9, Codec::Av1];
 const CHROMAS: [Chroma; 4] = [Chroma::Gray, Chroma::C420, Chroma::C422, Chroma::C444];
 const DEPTHS_BITS: [u8; 3] = [8, 10, 12];
-const LAYOUTS: [(Layout, &str); 6] = [
-    (Layout::Nv12, "NV12"),
-    (Layout::P016, "P016"),
-    (Layout::Yuv444, "YUV444"),
-    (Layout::Yuv444P16, "YUV444P16"),
-    (Layout::Nv16, "NV16"),
-    (Layout::P216, "P216"),
+const SURFACE_FORMATS: [(SurfaceFormat, &str); 6] = [
+    (SurfaceFormat::Nv12, "NV12"),
+    (SurfaceFormat::P016, "P016"),
+    (SurfaceFormat::Yuv444, "YUV444"),
+    (SurfaceFormat::Yuv444P16, "YUV444P16"),
+    (SurfaceFormat::Nv16, "NV16"),
+    (SurfaceFormat::P216, "P216"),
 ];
 
 /// The most bytes of a video that `gpu_ceiling` holds in memory.
@@ -60,7 +60,7 @@ pub fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 fn facts(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>> {
     let asked = py.detach(|| -> Result<_> {
         let device = Device::open(ordinal)?;
-        let memory = device.memory()?;
+        let memory = device.memory_info()?;
         let decodes = decodes(&device).map_err(|error| error.to_string());
         Ok((device, memory, decodes))
     });
@@ -87,7 +87,10 @@ fn facts(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>> {
         row.set_item("min_size", caps.min_size)?;
         row.set_item("max_size", caps.max_size)?;
         row.set_item("max_macroblocks", caps.max_macroblocks)?;
-        let writes = LAYOUTS.iter().filter(|(layout, _)| caps.writes(*layout)).map(|(_, name)| *name);
+        let writes = SURFACE_FORMATS
+            .iter()
+            .filter(|(surface_format, _)| caps.supports_output(*surface_format))
+            .map(|(_, name)| *name);
         row.set_item("layouts", writes.collect::<Vec<_>>())?;
         list.append(row)?;
     }
@@ -102,7 +105,7 @@ fn decodes(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, 
     for codec in CODECS {
         for chroma in CHROMAS {
             for depth_bits in DEPTHS_BITS {
-                let caps = caps::of(device, codec, chroma, depth_bits)?;
+                let caps = caps::query(device, codec, chroma, depth_bits)?;
                 if caps.supported {
                     found.push((codec, chroma, depth_bits, caps));
                 }
@@ -137,7 +140,7 @@ pub fn gpu_open(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
 /// Returns the counters of this process's decoder pool.
 #[pyfunction]
 pub fn gpu_pool(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, u64>> {
-    let counts = py.detach(|| -> Result<_> { Ok(DecoderPool::of(&Device::open(ordinal)?)?.counts()) });
+    let counts = py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.stats()) });
     let counts = counts.or_raise(py)?;
     Ok(HashMap::from([
         ("created", counts.created),
@@ -152,7 +155,7 @@ pub fn gpu_pool(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, 
 /// Destroys the idle decoders of the pool and returns their number.
 #[pyfunction]
 pub fn gpu_clear_pool(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
-    py.detach(|| -> Result<_> { Ok(DecoderPool::of(&Device::open(ordinal)?)?.clear()) }).or_raise(py)
+    py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.clear()) }).or_raise(py)
 }
 
 /// Returns up to `most` access units of a video, from its first random access point on.
@@ -197,18 +200,18 @@ pub fn gpu_ceiling<'py>(
     let run = py.detach(|| {
         let (codec, headers, units) = units(&path, most_units)?;
         let device = Device::open(ordinal)?;
-        let ceiling = raw::ceiling(&device, codec, &headers, &units, sessions, map_every, seconds)?;
-        Ok((codec, units.len(), units.iter().map(Vec::len).sum::<usize>(), ceiling))
+        let measured = throughput::measure(&device, codec, &headers, &units, sessions, map_every, seconds)?;
+        Ok((codec, units.len(), units.iter().map(Vec::len).sum::<usize>(), measured))
     });
-    let (codec, units, unit_bytes, ceiling) = raise_own(py, run)?;
+    let (codec, units, unit_bytes, measured) = raise_own(py, run)?;
     let dict = PyDict::new(py);
     dict.set_item("codec", codec.name())?;
     dict.set_item("units", units)?;
     dict.set_item("unit_bytes", unit_bytes)?;
-    dict.set_item("sessions", ceiling.sessions)?;
-    dict.set_item("pictures", ceiling.pictures)?;
-    dict.set_item("mapped", ceiling.mapped)?;
-    dict.set_item("seconds", ceiling.seconds)?;
-    dict.set_item("pictures_per_second", ceiling.pictures_per_second())?;
+    dict.set_item("sessions", measured.sessions)?;
+    dict.set_item("pictures", measured.pictures)?;
+    dict.set_item("mapped", measured.mapped)?;
+    dict.set_item("seconds", measured.seconds)?;
+    dict.set_item("pictures_per_second", measured.pictures_per_second())?;
     Ok(dict)
 }

@@ -154,7 +154,7 @@ impl Tensor {
         match parts[0].target() {
             OutputMut::Host(bytes) => self.memory.copy_to_host(self.offset, bytes)?,
             OutputMut::Device(mut spot) => {
-                let stream = self.memory.device().expect("it is on a device").stream()?;
+                let stream = self.memory.device().expect("it is on a device").create_stream()?;
                 spot.begin(&stream)?;
                 self.memory.written().iter().try_for_each(|event| stream.wait(event))?;
                 stream.copy(spot.address, self.memory.address() + self.offset as u64, spot.len)?;
@@ -177,7 +177,7 @@ impl Tensor {
             export(self.memory.clone(), self.offset, false)
         };
         if let (Some(device), Some(stream)) = (export.memory.device(), stream) {
-            export.memory.written().iter().try_for_each(|event| device.wait_on_foreign(stream, event))?;
+            export.memory.written().iter().try_for_each(|event| device.wait_on_external(stream, event))?;
         }
         Ok(export)
     }
@@ -369,7 +369,8 @@ impl Tensor {
             Element::Bool => "|b1",
             Element::BF16 => return no("the CUDA array interface has no bfloat16; use DLPack"),
         };
-        let wait = |event: &_| device.wait_on_foreign(DEFAULT_STREAM, event).map_err(framespool::Error::from);
+        let wait =
+            |event: &_| device.wait_on_external(DEFAULT_STREAM, event).map_err(framespool::Error::from);
         self.memory.written().iter().try_for_each(wait).or_raise(py)?;
         // The consumer keeps this object alive until its work is enqueued, on streams that synchronize with
         // the default stream.

@@ -182,7 +182,7 @@ impl BatchBuffer {
         match self.block() {
             Block::Host(_) => to.copy_from_slice(&self.bytes().unwrap_or_default()[offset..][..to.len()]),
             Block::Device(block) => {
-                let stream = block.memory.device().stream()?;
+                let stream = block.memory.device().create_stream()?;
                 self.written().iter().try_for_each(|event| stream.wait(event))?;
                 stream.download(to, block.memory.address() + offset as u64)?;
             }
@@ -200,7 +200,7 @@ impl Drop for BatchBuffer {
                 std::mem::take(&mut **self.events());
             unmarked = unknown;
             for stream in readers {
-                match memory.device().record_on_foreign(stream) {
+                match memory.device().record_on_external(stream) {
                     Ok(event) => read.push(event),
                     Err(_) => unmarked = true,
                 }
@@ -208,7 +208,7 @@ impl Drop for BatchBuffer {
             // The events of before this content was written still count: a clip slot may not have been
             // written.
             used_until.extend(written.into_iter().chain(read));
-            used_until.retain(|event| !event.done().unwrap_or(false));
+            used_until.retain(|event| !event.is_complete().unwrap_or(false));
         }
         if unmarked {
             return; // freeing device memory waits for all work that uses it

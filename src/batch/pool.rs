@@ -127,7 +127,7 @@ impl Pool {
         });
         let memory = memory.or_else(|error| {
             // Idle decoders are closed; they can be created again.
-            let idle = || DecoderPool::of(device).map_or(0, |decoders| decoders.clear());
+            let idle = || DecoderPool::for_device(device).map_or(0, |decoders| decoders.clear());
             if !error.is_out_of_memory() || idle() == 0 {
                 return Err(error);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use framespool_nvdec::cuda::{Device, Stream};
-use framespool_nvdec::session::{Session, Surface, Unit};
+use framespool_nvdec::session::{AccessUnit, Session, Surface};
 
 use super::range_state::RangeState;
 use super::{DecodeStats, DecodeTimes, Step};
@@ -167,14 +167,14 @@ impl HardwareDecoder {
         if !pass.index.packets[at.at()].is_part() {
             *if decode { &mut self.counts.pictures_decoded } else { &mut self.counts.pictures_skipped } += 1;
         }
-        let unit = Unit {
+        let unit = AccessUnit {
             data: &self.unit,
             id: at.0,
-            order: pass.index.packets[at.at()].order,
+            timestamp: pass.index.packets[at.at()].order,
             wanted,
             decode,
-            whole_picture: shape.whole,
-            shows: shape.shows,
+            single_frame: shape.whole,
+            num_displayed: shape.shows,
         };
         let mut transforming = Duration::ZERO;
         let counts = &mut self.counts;
@@ -277,7 +277,7 @@ fn blame(pass: &RangeState, at: DecodeIndex, trouble: Trouble) -> Error {
         Trouble::Session(error) => error,
     };
     let packet = match error {
-        Nvdec::Damaged { id, .. } | Nvdec::Missing { id, .. } => DecodeIndex(id),
+        Nvdec::DamagedPicture { id, .. } | Nvdec::MissingPicture { id, .. } => DecodeIndex(id),
         _ => at,
     };
     match error {

@@ -191,7 +191,7 @@ impl DecoderBackends {
 impl Sessions {
     fn open(gpu: Arc<Gpu>, workers: Option<u32>) -> Result<Self> {
         let engines = caps::engines(gpu.device())?;
-        let (free_bytes, _) = gpu.device().memory()?;
+        let (free_bytes, _) = gpu.device().memory_info()?;
         let fitting_workers = u32::try_from(free_bytes / 2 / WORKER_BYTES).unwrap_or(MAX_WORKERS);
         let workers =
             workers.unwrap_or((engines * WORKERS_PER_ENGINE).min(fitting_workers)).clamp(1, MAX_WORKERS);

@@ -271,7 +271,7 @@ fn close_gaps(mut buffer: BatchBuffer, shape: &ClipShape, kept: &[usize]) -> Res
     let clip_bytes = shape.bytes().unwrap_or(0);
     let moves: Vec<_> = kept.iter().enumerate().filter(|(to, &from)| *to != from).collect();
     if let Some(device) = buffer.device().filter(|_| !moves.is_empty()).cloned() {
-        let stream = device.stream()?;
+        let stream = device.create_stream()?;
         buffer.modify_on_stream(&stream, |address, stream| {
             // Source and destination are at least one clip apart, so they do not overlap.
             moves.iter().try_for_each(|(to, &from)| {

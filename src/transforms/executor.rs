@@ -161,7 +161,7 @@ impl TransformExecutor {
         if self.cuda.is_none() {
             let no_gpu = || Error::Argument("a place on a device for a painter that has none".into());
             let gpu = self.gpu.clone().ok_or_else(no_gpu)?;
-            let stream = gpu.device().stream()?;
+            let stream = gpu.device().create_stream()?;
             self.cuda = Some(CudaExecutor::new(gpu, stream));
         }
         Ok(self.cuda.as_mut().expect("made above"))

@@ -16,7 +16,7 @@ const RGB: u8 = 0;
 
 /// (width, height) of the displayed part.
 pub(super) fn size(surface: &Surface) -> (u32, u32) {
-    let shown = surface.display;
+    let shown = surface.display_area;
     (shown.right.saturating_sub(shown.left), shown.bottom.saturating_sub(shown.top))
 }
 
@@ -28,7 +28,7 @@ pub(super) fn frame(
     assumed: ColorOverride,
 ) -> Result<DeviceFrame> {
     let unsupported = |what: String| Error::Unsupported { site: site.clone(), what };
-    let shown = surface.display;
+    let shown = surface.display_area;
     let (width, height) = size(surface);
     let (log2_w, log2_h) = match surface.chroma {
         Chroma::Gray | Chroma::C420 => (1, 1),

@@ -1,18 +1,18 @@
 //! Tests JPEG decoding through nvJPEG: its planes equal libavcodec's on the simulated GPU, and nearly on a
 //! real one. Varies the order of asynchronous work and the number of workers, and makes any call fail. Faults
-//! need the simulated GPU (`tests/simulated_gpu/folder.sh`).
+//! need the simulated GPU (`tests/simulated_gpu/build.sh`).
 
 use std::sync::Arc;
 
 use crate::common::{images, named, Entry};
-use crate::simulated::Simulated;
-use crate::turn;
+use crate::exclusive;
+use crate::simulated::SimulatedGpu;
 use framespool::error::Site;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
 use framespool::gpu::Gpu;
 use framespool::media::{Codec, CodecKind, CodecParams, ColorTags};
 use framespool_nvdec::cuda::{Device, Memory, Stream};
-use framespool_nvdec::jpeg::{Backend, Facts, JpegDecoder};
+use framespool_nvdec::jpeg::{Backend, JpegDecoder, JpegHeader};
 use framespool_nvdec::{Error, Result};
 
 /// Returns the first GPU with nvJPEG, or `None` (and prints a line) if there is none.
@@ -21,7 +21,7 @@ fn device() -> Option<Arc<Device>> {
     match found {
         Ok(device) => Some(device),
         // nvJPEG is not part of the driver, so a machine with a GPU may not have it.
-        Err(error @ Error::NoJpeg { .. }) if Simulated::open().is_none() => {
+        Err(error @ Error::NoNvjpeg { .. }) if SimulatedGpu::open().is_none() => {
             eprintln!("SKIPPED: {error}");
             None
         }
@@ -53,7 +53,7 @@ fn read(entry: &Entry) -> (String, Vec<u8>) {
 }
 
 /// Returns up to `count` of the smaller files, spread over all of them.
-fn some(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
+fn subset(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
     let mut some: Vec<_> = files.iter().filter(|(_, bytes)| bytes.len() < 150_000).cloned().collect();
     let step = (some.len() / count).max(1);
     some = some.into_iter().step_by(step).take(count).collect();
@@ -61,7 +61,7 @@ fn some(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Returns the samples of the planes, without padding, as libavcodec decodes them.
-fn by_ffmpeg(file: &[u8]) -> Vec<u8> {
+fn decode_with_ffmpeg(file: &[u8]) -> Vec<u8> {
     let codec = Codec {
         id: ffmpeg_sys_next::AVCodecID::AV_CODEC_ID_MJPEG as u32,
         name: "mjpeg".into(),
@@ -90,14 +90,14 @@ fn by_ffmpeg(file: &[u8]) -> Vec<u8> {
 }
 
 /// Planes copied to memory of their own on the decoder's stream: the data that a later reader sees.
-struct Kept {
+struct DeviceImage {
     memory: Memory,
     /// The offset, pitch, width and height of each plane.
     planes: Vec<(usize, usize, usize, usize)>,
     backend: Backend,
 }
 
-fn keep(device: &Arc<Device>, decoder: &mut JpegDecoder, file: &[u8]) -> Result<Kept> {
+fn decode_to_device(device: &Arc<Device>, decoder: &mut JpegDecoder, file: &[u8]) -> Result<DeviceImage> {
     let stream = decoder.stream().clone();
     let planes = decoder.decode(file)?;
     let (log2_w, log2_h) = planes.log2_chroma.unwrap_or((0, 0));
@@ -113,10 +113,10 @@ fn keep(device: &Arc<Device>, decoder: &mut JpegDecoder, file: &[u8]) -> Result<
     for (plane, (offset, pitch, _, height)) in kept.iter().enumerate() {
         stream.copy(memory.address() + *offset as u64, planes.planes[plane].address, pitch * height)?;
     }
-    Ok(Kept { memory, planes: kept, backend: planes.backend })
+    Ok(DeviceImage { memory, planes: kept, backend: planes.backend })
 }
 
-impl Kept {
+impl DeviceImage {
     fn samples(&self, stream: &Stream) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.memory.len()];
         stream.download(&mut bytes, self.memory.address())?;
@@ -129,7 +129,7 @@ impl Kept {
 
 /// Asserts equality on the simulated GPU, and similarity on a real one, whose inverse transform differs.
 #[track_caller]
-fn same(what: &str, got: &[u8], wanted: &[u8], exact: bool) {
+fn assert_same_samples(what: &str, got: &[u8], wanted: &[u8], exact: bool) {
     assert_eq!(got.len(), wanted.len(), "{what}: samples");
     if exact {
         let wrong = got.iter().zip(wanted).position(|(a, b)| a != b);
@@ -152,10 +152,15 @@ fn decode_all(
     let mut taken = [0; 2];
     for part in files.chunks(8) {
         let kept: Vec<_> =
-            part.iter().map(|(name, file)| (name, file, keep(device, decoder, file))).collect();
+            part.iter().map(|(name, file)| (name, file, decode_to_device(device, decoder, file))).collect();
         for (name, file, outcome) in kept {
             let kept = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-            same(name, &kept.samples(decoder.stream()).unwrap(), &by_ffmpeg(file), exact);
+            assert_same_samples(
+                name,
+                &kept.samples(decoder.stream()).unwrap(),
+                &decode_with_ffmpeg(file),
+                exact,
+            );
             taken[usize::from(kept.backend != Backend::Hardware)] += 1;
         }
     }
@@ -163,32 +168,33 @@ fn decode_all(
 }
 
 /// Returns the numbers of live GPU objects, except those that exist until the process ends.
-fn left(simulated: &Simulated) -> Vec<(&'static str, u64)> {
+fn live_objects(simulated: &SimulatedGpu) -> Vec<(&'static str, u64)> {
     let gpu = Gpu::open(0).expect("it is open");
-    let mut left = simulated.left(&gpu);
-    left.extend(simulated.left_of_jpeg());
+    let mut left = simulated.live_objects(&gpu);
+    left.extend(simulated.live_jpeg_objects());
     left
 }
 
 #[test]
 fn every_good_file_comes_out_as_ffmpeg_decodes_it() {
-    let _turn = turn();
+    let _guard = exclusive();
     let Some(device) = device() else { return };
-    let simulated = Simulated::open();
+    let simulated = SimulatedGpu::open();
     let files = files(&["classes"]);
     let mut decoder = JpegDecoder::new(&device).unwrap();
     let [hardware, software] = decode_all(&device, &mut decoder, &files, simulated.is_some());
     println!("{} files: {hardware} by the engines, {software} by the hybrid", files.len());
-    let suited =
-        |file: &[u8]| Facts::read(file).unwrap().process == framespool_nvdec::jpeg::Process::Baseline;
+    let suited = |file: &[u8]| {
+        JpegHeader::parse(file).unwrap().process == framespool_nvdec::jpeg::CodingProcess::Baseline
+    };
     if decoder.engines().unwrap() > 0 {
         assert_eq!(hardware, files.iter().filter(|(_, file)| suited(file)).count());
     } else {
         assert_eq!(hardware, 0);
     }
     for backend in [Backend::Hybrid, Backend::GpuHybrid] {
-        let mut decoder = JpegDecoder::with(&device, &[backend]).unwrap();
-        assert_eq!(decode_all(&device, &mut decoder, &some(&files, 12), simulated.is_some())[0], 0);
+        let mut decoder = JpegDecoder::with_backends(&device, &[backend]).unwrap();
+        assert_eq!(decode_all(&device, &mut decoder, &subset(&files, 12), simulated.is_some())[0], 0);
     }
     if let Some(simulated) = simulated {
         simulated.assert_clean("all files");
@@ -197,15 +203,20 @@ fn every_good_file_comes_out_as_ffmpeg_decodes_it() {
 
 #[test]
 fn odd_files_come_out_or_are_refused_in_words() {
-    let _turn = turn();
+    let _guard = exclusive();
     let Some(device) = device() else { return };
-    let simulated = Simulated::open();
+    let simulated = SimulatedGpu::open();
     let mut decoder = JpegDecoder::new(&device).unwrap();
     let (mut good, mut refused) = (0, Vec::new());
     for (name, file) in files(&["odd"]) {
-        match keep(&device, &mut decoder, &file) {
+        match decode_to_device(&device, &mut decoder, &file) {
             Ok(kept) => {
-                same(&name, &kept.samples(decoder.stream()).unwrap(), &by_ffmpeg(&file), simulated.is_some());
+                assert_same_samples(
+                    &name,
+                    &kept.samples(decoder.stream()).unwrap(),
+                    &decode_with_ffmpeg(&file),
+                    simulated.is_some(),
+                );
                 good += 1;
             }
             Err(error) => {
@@ -223,11 +234,11 @@ fn odd_files_come_out_or_are_refused_in_words() {
     for (name, file) in files(&["corrupt"]) {
         // nvJPEG may not detect the damage, which is no failure. The decoder and the next file must not be
         // affected.
-        if let Err(error) = keep(&device, &mut decoder, &file) {
+        if let Err(error) = decode_to_device(&device, &mut decoder, &file) {
             assert!(error.is_about_stream(), "{name}: {error}");
         }
     }
-    decode_all(&device, &mut decoder, &some(&files(&["classes"]), 6), simulated.is_some());
+    decode_all(&device, &mut decoder, &subset(&files(&["classes"]), 6), simulated.is_some());
     if let Some(simulated) = simulated {
         simulated.assert_clean("odd files");
     }
@@ -235,14 +246,18 @@ fn odd_files_come_out_or_are_refused_in_words() {
 
 #[test]
 fn any_order_that_events_leave_open_gives_the_same() {
-    let _turn = turn();
-    let (Some(device), Some(simulated)) = (device(), Simulated::open()) else { return };
-    let files = some(&files(&["classes", "odd/derived"]), 10);
-    let files: Vec<_> =
-        files.into_iter().filter(|(_, file)| Facts::read(file).is_ok_and(|f| f.depth_bits == 8)).collect();
+    let _guard = exclusive();
+    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
+    let files = subset(&files(&["classes", "odd/derived"]), 10);
+    let files: Vec<_> = files
+        .into_iter()
+        .filter(|(_, file)| JpegHeader::parse(file).is_ok_and(|f| f.depth_bits == 8))
+        .collect();
     let mut decoder = JpegDecoder::new(&device).unwrap();
-    let files: Vec<_> =
-        files.into_iter().filter(|(_, file)| decoder.takes(&Facts::read(file).unwrap()).is_ok()).collect();
+    let files: Vec<_> = files
+        .into_iter()
+        .filter(|(_, file)| decoder.supports(&JpegHeader::parse(file).unwrap()).is_ok())
+        .collect();
     assert!(files.len() > 5, "{}", files.len());
     for seed in 0..24 {
         simulated.set_seed(seed);
@@ -254,10 +269,10 @@ fn any_order_that_events_leave_open_gives_the_same() {
 
 #[test]
 fn workers_do_not_meet() {
-    let _turn = turn();
+    let _guard = exclusive();
     let Some(device) = device() else { return };
-    let simulated = Simulated::open();
-    let files = some(&files(&["classes"]), 12);
+    let simulated = SimulatedGpu::open();
+    let files = subset(&files(&["classes"]), 12);
     for seed in [0, 5, 11] {
         if let Some(simulated) = &simulated {
             simulated.set_seed(seed);
@@ -286,14 +301,14 @@ fn workers_do_not_meet() {
 
 #[test]
 fn one_failing_call_costs_one_file_at_most() {
-    let _turn = turn();
-    let (Some(device), Some(simulated)) = (device(), Simulated::open()) else { return };
-    let mut files = some(&files(&["classes"]), 3);
+    let _guard = exclusive();
+    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
+    let mut files = subset(&files(&["classes"]), 3);
     files.push(read(&named("images/odd/grey_progressive.jpg")));
-    let wanted: Vec<Vec<u8>> = files.iter().map(|(_, file)| by_ffmpeg(file)).collect();
+    let wanted: Vec<Vec<u8>> = files.iter().map(|(_, file)| decode_with_ffmpeg(file)).collect();
     let before = {
         drop(JpegDecoder::new(&device)); // creates the nvJPEG instances
-        left(&simulated)
+        live_objects(&simulated)
     };
     let functions = [
         ("nvjpegJpegStateCreate", 5),
@@ -326,10 +341,10 @@ fn one_failing_call_costs_one_file_at_most() {
             let outcome = JpegDecoder::new(&device).map(|mut decoder| {
                 let mut bad = Vec::new();
                 for ((name, file), wanted) in files.iter().zip(&wanted).cycle().take(8) {
-                    let samples =
-                        keep(&device, &mut decoder, file).and_then(|kept| kept.samples(decoder.stream()));
+                    let samples = decode_to_device(&device, &mut decoder, file)
+                        .and_then(|kept| kept.samples(decoder.stream()));
                     match samples {
-                        Ok(samples) => same(name, &samples, wanted, true),
+                        Ok(samples) => assert_same_samples(name, &samples, wanted, true),
                         Err(error) => bad.push(error),
                     }
                 }
@@ -354,7 +369,7 @@ fn one_failing_call_costs_one_file_at_most() {
             }
             simulated.set_fault("");
             simulated.assert_clean(&what);
-            assert_eq!(left(&simulated), before, "{what}");
+            assert_eq!(live_objects(&simulated), before, "{what}");
         }
     }
     simulated.reset();
@@ -362,44 +377,50 @@ fn one_failing_call_costs_one_file_at_most() {
 
 #[test]
 fn a_lost_context_is_told_and_ends_cleanly() {
-    let _turn = turn();
-    let (Some(device), Some(simulated)) = (device(), Simulated::open()) else { return };
-    let files = some(&files(&["classes"]), 3);
+    let _guard = exclusive();
+    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
+    let files = subset(&files(&["classes"]), 3);
     let mut decoder = JpegDecoder::new(&device).unwrap();
     decode_all(&device, &mut decoder, &files, true);
     simulated.reset();
     simulated.set_fault("cuEventSynchronize:1=700");
-    let outcomes: Vec<_> = (0..4).map(|_| keep(&device, &mut decoder, &files[0].1).map(drop)).collect();
+    let outcomes: Vec<_> =
+        (0..4).map(|_| decode_to_device(&device, &mut decoder, &files[0].1).map(drop)).collect();
     assert!(outcomes.iter().any(|outcome| matches!(outcome, Err(error) if error.is_lost())), "{outcomes:?}");
-    assert!(matches!(keep(&device, &mut decoder, &files[0].1), Err(Error::Lost { .. })));
+    assert!(matches!(decode_to_device(&device, &mut decoder, &files[0].1), Err(Error::ContextLost { .. })));
     drop(decoder);
     simulated.reset();
 }
 
 #[test]
 fn a_gpu_without_engines_uses_the_hybrid() {
-    const INNER: &str = "FRAMESPOOL_TEST_WITHOUT_ENGINES";
-    if std::env::var_os(INNER).is_some() {
-        let _turn = turn();
+    const SUBPROCESS_VARIABLE: &str = "FRAMESPOOL_TEST_WITHOUT_ENGINES";
+    if std::env::var_os(SUBPROCESS_VARIABLE).is_some() {
+        let _guard = exclusive();
         let Some(device) = device() else { return };
         let mut decoder = JpegDecoder::new(&device).unwrap();
         assert_eq!((decoder.backends(), decoder.engines().unwrap()), ([Backend::Hybrid].as_slice(), 0));
-        let files = some(&files(&["classes"]), 6);
+        let files = subset(&files(&["classes"]), 6);
         assert_eq!(decode_all(&device, &mut decoder, &files, true), [0, files.len()]);
-        let error = JpegDecoder::with(&device, &[Backend::Hardware]).err().expect("there are no engines");
+        let error =
+            JpegDecoder::with_backends(&device, &[Backend::Hardware]).err().expect("there are no engines");
         assert!(matches!(&error, Error::Unsupported { .. }), "{error}");
         return;
     }
-    let _turn = turn();
-    if device().is_none() || Simulated::open().is_none() {
+    let _guard = exclusive();
+    if device().is_none() || SimulatedGpu::open().is_none() {
         return;
     }
     // nvJPEG instances exist until the process ends, so this needs a new process.
     let this = std::env::current_exe().unwrap();
     let test = ["--exact", "jpeg::a_gpu_without_engines_uses_the_hybrid", "--nocapture"];
     let mut command = std::process::Command::new(this);
-    let done =
-        command.args(test).env(INNER, "1").env("FRAMESPOOL_SIMULATED_JPEG_ENGINES", "0").output().unwrap();
+    let done = command
+        .args(test)
+        .env(SUBPROCESS_VARIABLE, "1")
+        .env("FRAMESPOOL_SIMULATED_JPEG_ENGINES", "0")
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&done.stdout);
     assert!(
         done.status.success() && text.contains("1 passed"),
@@ -410,18 +431,28 @@ fn a_gpu_without_engines_uses_the_hybrid() {
 
 #[test]
 fn a_missing_library_is_a_reason() {
-    const INNER: &str = "FRAMESPOOL_TEST_WITHOUT_NVJPEG";
-    if std::env::var_os(INNER).is_some() {
+    const SUBPROCESS_VARIABLE: &str = "FRAMESPOOL_TEST_WITHOUT_NVJPEG";
+    if std::env::var_os(SUBPROCESS_VARIABLE).is_some() {
         let Ok(device) = Device::open(0) else { return };
         let error = JpegDecoder::new(&device).err().expect("the file is not there");
-        assert!(matches!(&error, Error::NoJpeg { reason } if reason.contains("/no/such/file.so")), "{error}");
-        assert!(error.to_string().contains("CPU") && device.stream().is_ok(), "the rest of CUDA works");
+        assert!(
+            matches!(&error, Error::NoNvjpeg { reason } if reason.contains("/no/such/file.so")),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("CPU") && device.create_stream().is_ok(),
+            "the rest of CUDA works"
+        );
         return;
     }
     let test = ["--exact", "jpeg::a_missing_library_is_a_reason", "--nocapture"];
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    let done =
-        command.args(test).env(INNER, "1").env("FRAMESPOOL_NVJPEG", "/no/such/file.so").output().unwrap();
+    let done = command
+        .args(test)
+        .env(SUBPROCESS_VARIABLE, "1")
+        .env("FRAMESPOOL_NVJPEG", "/no/such/file.so")
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&done.stdout);
     assert!(
         done.status.success() && text.contains("1 passed"),

@@ -8,22 +8,22 @@ use framespool::gpu::Gpu;
 use framespool_nvdec::pool::DecoderPool;
 
 /// The control functions of `tests/simulated_gpu`.
-pub struct Simulated {
+pub struct SimulatedGpu {
     library: *mut libc::c_void,
 }
 
-impl Simulated {
+impl SimulatedGpu {
     /// Returns `None` (and prints a line) if the driver is a real one.
     pub fn open() -> Option<Self> {
         // SAFETY: the name is NUL-terminated; RTLD_NOLOAD only finds a library that is loaded already.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
         let this = Self { library };
         if library.is_null() || this.find(c"simulated_gpu_reset").is_null() {
-            eprintln!("SKIPPED: faults need the simulated GPU (tests/simulated_gpu/folder.sh)");
+            eprintln!("SKIPPED: faults need the simulated GPU (tests/simulated_gpu/build.sh)");
             return None;
         }
         this.reset();
-        this.set_memory(64 << 30); // a failed test may have left little memory
+        this.set_memory_bytes(64 << 30); // a failed test may have left little memory
         Some(this)
     }
 
@@ -76,15 +76,17 @@ impl Simulated {
     }
 
     /// Sets optional behaviors by name: `name=0,name=1`.
-    pub fn set_moods(&self, moods: &str) {
-        let moods = CString::new(moods).expect("no zero inside");
+    pub fn set_behaviors(&self, behaviors: &str) {
+        let behaviors = CString::new(behaviors).expect("no zero inside");
         // SAFETY: the type is that of `control.rs`.
-        unsafe { self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_moods")(moods.as_ptr()) }
+        unsafe {
+            self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_behaviors")(behaviors.as_ptr())
+        }
     }
 
     /// Sets the size of the device memory.
     #[allow(dead_code)]
-    pub fn set_memory(&self, bytes: u64) {
+    pub fn set_memory_bytes(&self, bytes: u64) {
         // SAFETY: the type is that of `control.rs`.
         unsafe { self.function::<extern "C" fn(u64)>(c"simulated_gpu_set_memory")(bytes) }
     }
@@ -124,15 +126,15 @@ impl Simulated {
     }
 
     /// Returns the numbers of live objects after the process's decoder pool was emptied.
-    pub fn left(&self, gpu: &Gpu) -> Vec<(&'static str, u64)> {
-        DecoderPool::of(gpu.device()).expect("there are engines").clear();
+    pub fn live_objects(&self, gpu: &Gpu) -> Vec<(&'static str, u64)> {
+        DecoderPool::for_device(gpu.device()).expect("there are engines").clear();
         let kinds = ["streams", "events", "mapped", "parsers", "decoders", "allocations"];
         kinds.map(|kind| (kind, self.live(kind))).to_vec()
     }
 
     /// Returns the numbers of live nvJPEG objects, except instances, which exist until the process ends.
     #[allow(dead_code)]
-    pub fn left_of_jpeg(&self) -> Vec<(&'static str, u64)> {
+    pub fn live_jpeg_objects(&self) -> Vec<(&'static str, u64)> {
         ["jpeg_states", "jpeg_headers"].map(|kind| (kind, self.live(kind))).to_vec()
     }
 }

@@ -1,9 +1,9 @@
 //! Tests that decoding on the GPU gives the same bytes as on the CPU, for every video and for loaders of
 //! every kind. If a driver call fails, the result is the same or a clean error, without leaks or endless
-//! waits. Faults need the simulated GPU (`tests/simulated_gpu/folder.sh`).
+//! waits. Faults need the simulated GPU (`tests/simulated_gpu/build.sh`).
 
-#[path = "faults.rs"]
-mod faults;
+#[path = "fault_injection.rs"]
+mod fault_injection;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::common::loaders::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
-use crate::simulated::Simulated;
-use crate::turn;
+use crate::exclusive;
+use crate::simulated::SimulatedGpu;
 use framespool::batch_sampler::rng::Key;
 use framespool::clip_sampler::video_timing::Extent;
 use framespool::clip_sampler::{Pad, PaddingPolicy, Random, Sampling, Windows};
@@ -38,13 +38,13 @@ fn gpu() -> Option<Arc<Gpu>> {
     }
 }
 
-fn small() -> TransformPipeline {
+fn small_pipeline() -> TransformPipeline {
     let target = Target::Exact(Size { height: 48, width: 64 });
     let resize = Transform::Resize { target, filter: Filter::Triangle };
     TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
 }
 
-fn full_size() -> TransformPipeline {
+fn full_size_pipeline() -> TransformPipeline {
     TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("a recipe")
 }
 
@@ -63,7 +63,7 @@ fn frames(video: &Video, clip_decoder: &mut ClipDecoder, wanted: &[DisplayIndex]
 /// Returns requests for frames of one video: one request for frames at the beginning, spread over the video,
 /// around random access points and at the end; one with a stride; and single frames. The requests are longer
 /// if FRAMESPOOL_GPU_LONG is set; otherwise frames of large videos that are deep in a GOP are left out.
-fn choice(video: &Video, is_large: bool) -> Vec<Vec<DisplayIndex>> {
+fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<DisplayIndex>> {
     let long = std::env::var_os("FRAMESPOOL_GPU_LONG").is_some();
     let index = video.index();
     let n = index.num_frames();
@@ -91,7 +91,7 @@ fn choice(video: &Video, is_large: bool) -> Vec<Vec<DisplayIndex>> {
 }
 
 #[derive(Default)]
-struct Tally {
+struct ComparisonStats {
     files: u32,
     requests: u32,
     unnoticed: u32,
@@ -104,7 +104,7 @@ struct Tally {
 }
 
 /// Decodes one video on the GPU and on the CPU, resized, and at full size if the video is small.
-fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, tally: &Mutex<Tally>) {
+fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<ComparisonStats>) {
     if entry.damage_is_unreported() && !entry.in_corpus() {
         return; // the pixels of such a frame depend on what was decoded before it
     }
@@ -115,45 +115,45 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, tally: &Mutex<Tally>) {
         |pipeline| ClipDecoder::on(pipeline, 1, Some(gpu.clone())).decoding_on(gpu).expect("a session");
     let width = entry.facts["width"].as_u64().unwrap_or(u64::MAX);
     let (is_small, is_large) = (width <= 480, width > 720);
-    let sizes = [Some(small()), is_small.then(full_size)];
+    let sizes = [Some(small_pipeline()), is_small.then(full_size_pipeline)];
     for (n, pipeline) in sizes.into_iter().flatten().enumerate() {
         let (mut cpu, mut device) = (ClipDecoder::new(pipeline.clone()), on_gpu(pipeline));
-        let mut choices = choice(&video, is_large);
+        let mut choices = frame_selections(&video, is_large);
         if n > 0 {
             choices.truncate(1);
             choices[0].truncate(9);
         }
         for wanted in &choices {
             let (expected, got) = (frames(&video, &mut cpu, wanted), frames(&video, &mut device, wanted));
-            let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-            tally.requests += 1;
+            let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+            stats.requests += 1;
             // The GPU may not detect damage that libavcodec detects. Damage that it does detect is decoded
             // again by libavcodec, so the result must be the same.
             let unnoticed = entry.is_corrupt() && expected.is_err() && got != expected;
-            tally.unnoticed += u32::from(unnoticed);
+            stats.unnoticed += u32::from(unnoticed);
             if !unnoticed && got != expected {
                 let (got, expected) = (got.err(), expected.err());
                 println!("DIFFERS {}: {got:?} against {expected:?}", entry.path);
-                tally.differences.push(format!("{}: {wanted:?}: {got:?} against {expected:?}", entry.path));
+                stats.differences.push(format!("{}: {wanted:?}: {got:?} against {expected:?}", entry.path));
             }
         }
         let (counts, _) = device.take_work_of_gpu();
-        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.decoded += counts.pictures_decoded;
-        tally.skipped += counts.pictures_skipped;
+        let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+        stats.decoded += counts.pictures_decoded;
+        stats.skipped += counts.pictures_skipped;
         match device.cpu_fallback.take() {
-            None => tally.by_gpu += 1,
+            None => stats.by_gpu += 1,
             Some(reason) => {
-                tally.by_cpu += 1;
+                stats.by_cpu += 1;
                 let text = match &reason {
                     Error::Unsupported { what, .. } => what.clone(),
                     other => format!("{}: {other}", entry.path),
                 };
-                *tally.reasons.entry(text).or_default() += 1;
+                *stats.reasons.entry(text).or_default() += 1;
             }
         }
     }
-    tally.lock().unwrap_or_else(PoisonError::into_inner).files += 1;
+    stats.lock().unwrap_or_else(PoisonError::into_inner).files += 1;
     if std::env::var_os("FRAMESPOOL_GPU_VERBOSE").is_some() {
         println!("{:8.2} s {}", begun.elapsed().as_secs_f64(), entry.path);
     }
@@ -161,11 +161,11 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, tally: &Mutex<Tally>) {
 
 #[test]
 fn every_video_is_the_same_by_gpu_and_by_cpu() {
-    let _turn = turn();
+    let _guard = exclusive();
     let Some(gpu) = gpu() else { return };
-    let simulated = Simulated::open();
-    let (mut entries, next, tally) =
-        (crate::common::videos(), AtomicUsize::new(0), Mutex::new(Tally::default()));
+    let simulated = SimulatedGpu::open();
+    let (mut entries, next, stats) =
+        (crate::common::videos(), AtomicUsize::new(0), Mutex::new(ComparisonStats::default()));
     if let Ok(only) = std::env::var("FRAMESPOOL_GPU_ONLY") {
         entries.retain(|entry| entry.path.contains(&only));
     }
@@ -173,13 +173,23 @@ fn every_video_is_the_same_by_gpu_and_by_cpu() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    compare(entry, &gpu, &tally);
+                    compare(entry, &gpu, &stats);
                 }
             });
         }
     });
-    let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let Tally { files, requests, unnoticed, by_gpu, by_cpu, decoded, skipped, reasons, differences } = tally;
+    let stats = stats.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let ComparisonStats {
+        files,
+        requests,
+        unnoticed,
+        by_gpu,
+        by_cpu,
+        decoded,
+        skipped,
+        reasons,
+        differences,
+    } = stats;
     println!(
         "{files} videos, {requests} requests; benches by GPU alone {by_gpu}, with the CPU's help {by_cpu}"
     );
@@ -194,12 +204,12 @@ fn every_video_is_the_same_by_gpu_and_by_cpu() {
     assert!(files < 20 || by_gpu > by_cpu, "most of the corpus is for the GPU");
 }
 
-fn on_gpu(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend) -> LoaderConfig {
+fn gpu_config(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend) -> LoaderConfig {
     LoaderConfig { gpu: GpuConfig { device, decoder, nvdec_threads: Some(3) }, ..base.clone() }
 }
 
 /// Returns small videos: one of each codec, and two that are damaged.
-fn one_of_each() -> Vec<Item> {
+fn one_item_per_kind() -> Vec<Item> {
     let mut seen: Vec<(String, bool)> = Vec::new();
     let mut items = Vec::new();
     for entry in crate::common::videos() {
@@ -219,8 +229,8 @@ fn one_of_each() -> Vec<Item> {
 }
 
 /// Returns three of them, undamaged and of three codecs.
-fn few() -> Vec<Item> {
-    one_of_each()
+fn few_items() -> Vec<Item> {
+    one_item_per_kind()
         .into_iter()
         .filter(|item| !is_named(item, "/corrupt/") && !is_named(item, "mpeg4"))
         .take(3)
@@ -231,18 +241,18 @@ fn is_named(item: &Item, name: &str) -> bool {
     matches!(&item.place, Place::Path(path) if path.to_string_lossy().contains(name))
 }
 
-fn rules() -> [Sampling; 2] {
+fn samplings() -> [Sampling; 2] {
     let windows = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
     [windows, Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"))]
 }
 
 #[test]
 fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
-    let _turn = turn();
+    let _guard = exclusive();
     let Some(_gpu) = gpu() else { return };
-    let simulated = Simulated::open();
-    let items = one_of_each();
-    let [windows, random] = rules();
+    let simulated = SimulatedGpu::open();
+    let items = one_item_per_kind();
+    let [windows, random] = samplings();
     let (mut batches, mut ways) = (0, 0);
     for (sampling, pipeline, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
@@ -263,7 +273,7 @@ fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
             let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {look_ahead}");
             let base = LoaderConfig { memory_budget, look_ahead, prefetch: 2, threads: 2, ..base.clone() };
             let begun = Instant::now();
-            let (lines, stats) = deliver(on_gpu(&base, device, decoder));
+            let (lines, stats) = deliver(gpu_config(&base, device, decoder));
             println!(
                 "{:6.1} s {what} {:?}",
                 begun.elapsed().as_secs_f64(),
@@ -284,15 +294,15 @@ fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
 
 #[test]
 fn any_order_that_events_allow_gives_the_same() {
-    let _turn = turn();
-    let (Some(_gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
-    let items = one_of_each();
-    let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
+    let _guard = exclusive();
+    let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let items = one_item_per_kind();
+    let base = config(&items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
     let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 100, prefetch: 2, threads: 2, ..base };
     let (expected, _) = deliver(base.clone());
     for seed in 1..=6 {
         simulated.set_seed(seed);
-        let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec));
+        let (lines, _) = deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec));
         assert_eq!(lines, expected, "seed {seed}");
         simulated.assert_clean(&format!("seed {seed}"));
     }
@@ -332,10 +342,10 @@ const FUNCTIONS: [&str; 27] = [
 
 #[test]
 fn a_failing_call_gives_a_clean_error_or_the_same_result() {
-    let _turn = turn();
-    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
-    let items = few();
-    let base = config(&items, &rules()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let items = few_items();
+    let base = config(&items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
     let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors, mut untouched) = (0, 0, 0);
@@ -347,14 +357,14 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
                     continue;
                 }
                 simulated.reset();
-                let before = simulated.left(&gpu);
+                let before = simulated.live_objects(&gpu);
                 simulated.set_fault(&fault);
                 let begun = Instant::now();
                 let interrupt = || match begun.elapsed() > Duration::from_secs(60) {
                     true => Err(Error::Interrupted),
                     false => Ok(()),
                 };
-                let delivered = try_deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec), &interrupt);
+                let delivered = try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &interrupt);
                 let calls = simulated.calls(function);
                 simulated.set_fault("");
                 match delivered {
@@ -373,7 +383,7 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
                 // unmapped is destroyed while they are mapped.
                 let refused =
                     ["Free", "Destroy", "Unmap", "CtxSetCurrent"].iter().any(|word| function.contains(word));
-                let left = simulated.left(&gpu);
+                let left = simulated.live_objects(&gpu);
                 if !refused {
                     simulated.assert_clean(&fault);
                 }
@@ -386,15 +396,15 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
         same + errors
     );
     simulated.reset();
-    let (lines, _) = deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec));
+    let (lines, _) = deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec));
     assert_eq!(lines, expected, "after all that");
 }
 
 #[test]
 fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
-    let _turn = turn();
-    let (Some(gpu), Some(simulated)) = (gpu(), Simulated::open()) else { return };
-    let base = config(&few(), &rules()[1], &resized_crop(), OnError::Raise);
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let base = config(&few_items(), &samplings()[1], &resized_crop(), OnError::Raise);
     let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors) = (0, 0);
@@ -402,9 +412,9 @@ fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
         [4u64, 64, 200, 500, 1 << 10, 2 << 10, 5 << 10, 9 << 10, 20 << 10, 50 << 10, 100 << 10, 200 << 10]
     {
         simulated.reset();
-        let before = simulated.left(&gpu);
-        simulated.set_memory(kibibytes << 10);
-        match try_deliver(on_gpu(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(())) {
+        let before = simulated.live_objects(&gpu);
+        simulated.set_memory_bytes(kibibytes << 10);
+        match try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(())) {
             Ok((lines, _)) => {
                 assert_eq!(lines, expected, "{kibibytes} KiB");
                 same += 1;
@@ -416,9 +426,9 @@ fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
             Err(other) => panic!("{kibibytes} KiB: {other}"),
         }
         simulated.assert_clean(&format!("{kibibytes} KiB"));
-        assert_eq!(simulated.left(&gpu), before, "{kibibytes} KiB");
+        assert_eq!(simulated.live_objects(&gpu), before, "{kibibytes} KiB");
     }
-    simulated.set_memory(64 << 30);
+    simulated.set_memory_bytes(64 << 30);
     println!("{same} sizes were enough, {errors} were not");
     assert!(same > 0 && errors > 0);
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::calls::{self, Context, RawStream};
 use super::driver::Driver;
+use super::result::{self, Context, RawStream};
 use super::{Event, Memory, Module, Stream};
 use crate::{Error, Result};
 
@@ -32,7 +32,7 @@ impl Device {
     pub fn open(ordinal: u32) -> Result<Arc<Device>> {
         static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
         let driver = Driver::get()?;
-        let count = calls::device_count(driver)?;
+        let count = result::device_count(driver)?;
         if ordinal >= count {
             let reason =
                 format!("there is no cuda:{ordinal}, the driver has {count} device(s), counted from 0");
@@ -42,20 +42,20 @@ impl Device {
         if let Some(device) = open.get(&ordinal) {
             return Ok(device.clone());
         }
-        let handle = calls::device_get(driver, ordinal)?;
-        let attribute = |attribute| calls::device_attribute(driver, attribute, handle);
-        let (major, minor) = calls::COMPUTE_CAPABILITY;
+        let handle = result::device_get(driver, ordinal)?;
+        let attribute = |attribute| result::device_attribute(driver, attribute, handle);
+        let (major, minor) = result::COMPUTE_CAPABILITY;
         let device = Arc::new(Device {
             driver,
-            context: calls::primary_context_retain(driver, handle)?,
+            context: result::primary_context_retain(driver, handle)?,
             ordinal,
-            name: calls::device_name(driver, handle)?,
-            uuid: calls::device_uuid(driver, handle)?,
-            pci_bus_id: calls::device_pci_bus_id(driver, handle)?,
-            driver_version: calls::driver_version(driver)?,
+            name: result::device_name(driver, handle)?,
+            uuid: result::device_uuid(driver, handle)?,
+            pci_bus_id: result::device_pci_bus_id(driver, handle)?,
+            driver_version: result::driver_version(driver)?,
             compute_capability: (attribute(major)?, attribute(minor)?),
             // Older drivers do not know these attributes, and do not run on machines that have the feature.
-            reads_host_pages: [calls::PAGEABLE_MEMORY_ACCESS, calls::PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES]
+            reads_host_pages: [result::PAGEABLE_MEMORY_ACCESS, result::PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES]
                 .into_iter()
                 .any(|which| attribute(which).unwrap_or(0) != 0),
         });
@@ -94,8 +94,8 @@ impl Device {
     }
 
     /// Free and total memory, in bytes.
-    pub fn memory(&self) -> Result<(u64, u64)> {
-        self.with_current(|| calls::memory_info(self.driver))
+    pub fn memory_info(&self) -> Result<(u64, u64)> {
+        self.with_current(|| result::memory_info(self.driver))
     }
 
     /// Makes the context current on this thread permanently. Meant for our own threads, whose calls are then
@@ -105,10 +105,10 @@ impl Device {
     /// is capturing (`torch.cuda.graph`).
     pub fn make_current(&self) -> Result<()> {
         self.driver.check_process()?;
-        calls::exchange_capture_mode(self.driver, calls::RELAXED)?;
-        match calls::context_current(self.driver)? == self.context {
+        result::exchange_capture_mode(self.driver, result::CAPTURE_MODE_RELAXED)?;
+        match result::context_current(self.driver)? == self.context {
             true => Ok(()),
-            false => calls::context_set_current(self.driver, self.context),
+            false => result::context_set_current(self.driver, self.context),
         }
     }
 
@@ -118,28 +118,28 @@ impl Device {
     /// The thread may be a Python thread: the CUDA runtime derives the current device from the current
     /// context, so a context that remained current would move the next torch tensor to another GPU.
     pub fn with_current<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let _back = self.enter()?;
+        let _guard = self.enter()?;
         work()
     }
 
     /// Like [`Device::with_current`], until the value is dropped.
-    pub(crate) fn enter(&self) -> Result<Entered> {
+    pub(crate) fn enter(&self) -> Result<ContextGuard> {
         self.driver.check_process()?;
         // Queried each time, because other code changes the current context too.
-        let before = calls::context_current(self.driver)?;
+        let before = result::context_current(self.driver)?;
         let before = (before != self.context).then_some(before);
         if before.is_some() {
-            calls::context_set_current(self.driver, self.context)?;
+            result::context_set_current(self.driver, self.context)?;
         }
-        let mut entered = Entered { driver: self.driver, before, mode: None };
-        let mode = calls::exchange_capture_mode(self.driver, calls::RELAXED)?;
-        entered.mode = (mode != calls::RELAXED).then_some(mode);
+        let mut entered = ContextGuard { driver: self.driver, before, mode: None };
+        let mode = result::exchange_capture_mode(self.driver, result::CAPTURE_MODE_RELAXED)?;
+        entered.mode = (mode != result::CAPTURE_MODE_RELAXED).then_some(mode);
         Ok(entered)
     }
 
     /// Creates a stream that is independent of the default stream and has the lowest priority.
-    pub fn stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
-        self.with_current(|| Ok(Arc::new(Stream::new(self.clone(), calls::stream_create(self.driver)?))))
+    pub fn create_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
+        self.with_current(|| Ok(Arc::new(Stream::new(self.clone(), result::stream_create(self.driver)?))))
     }
 
     /// Allocates uninitialized memory on this device. For 0 bytes, one byte is allocated.
@@ -147,7 +147,7 @@ impl Device {
     /// # Errors
     /// [`Error::OutOfMemory`] if there is not enough.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Memory> {
-        let address = self.with_current(|| calls::memory_allocate(self.driver, bytes.max(1)));
+        let address = self.with_current(|| result::memory_allocate(self.driver, bytes.max(1)));
         let address = address.map_err(|error| match error {
             Error::OutOfMemory { .. } => {
                 Error::OutOfMemory { what: format!("a block on cuda:{}", self.ordinal), bytes: bytes as u64 }
@@ -160,25 +160,25 @@ impl Device {
     /// Loads kernels from PTX.
     /// |
     /// # Errors
-    /// [`Error::Load`] with the compiler's log.
-    pub fn load(self: &Arc<Self>, ptx: &str) -> Result<Arc<Module>> {
-        self.with_current(|| Ok(Arc::new(Module::new(self.clone(), calls::module_load(self.driver, ptx)?))))
+    /// [`Error::ModuleLoad`] with the compiler's log.
+    pub fn load_module(self: &Arc<Self>, ptx: &str) -> Result<Arc<Module>> {
+        self.with_current(|| Ok(Arc::new(Module::new(self.clone(), result::module_load(self.driver, ptx)?))))
     }
 
     /// Waits for all work that this process has enqueued on this device.
     pub fn synchronize(&self) -> Result<()> {
-        self.with_current(|| calls::context_synchronize(self.driver))
+        self.with_current(|| result::context_synchronize(self.driver))
     }
 
     /// Makes a stream of other code (1 and 2 are CUDA's two default streams) wait for an event, without
     /// blocking here.
-    pub fn wait_on_foreign(&self, raw: u64, event: &Event) -> Result<()> {
-        self.with_current(|| calls::stream_wait(self.driver, RawStream::foreign(raw), event.raw()))
+    pub fn wait_on_external(&self, raw: u64, event: &Event) -> Result<()> {
+        self.with_current(|| result::stream_wait(self.driver, RawStream::external(raw), event.raw()))
     }
 
     /// Records an event after everything enqueued so far on a stream of other code.
-    pub fn record_on_foreign(self: &Arc<Self>, raw: u64) -> Result<Event> {
-        Event::record(self, RawStream::foreign(raw))
+    pub fn record_on_external(self: &Arc<Self>, raw: u64) -> Result<Event> {
+        Event::record(self, RawStream::external(raw))
     }
 
     pub(super) fn driver(&self) -> &'static Driver {
@@ -194,7 +194,7 @@ impl Device {
     /// For destructors: runs `work` unless CUDA can no longer be called, and ignores errors, which a
     /// destructor cannot report. A forked child calls nothing, because the handles belong to its parent.
     pub(super) fn clean_up(&self, work: impl FnOnce(&Driver) -> Result<()>) {
-        if let Ok(_back) = self.enter() {
+        if let Ok(_guard) = self.enter() {
             let _ = work(self.driver);
         }
     }
@@ -207,23 +207,23 @@ impl fmt::Debug for Device {
 }
 
 /// Guard during which the context is current; its drop restores the thread's previous state.
-pub(crate) struct Entered {
+pub(crate) struct ContextGuard {
     driver: &'static Driver,
     before: Option<Context>,
     /// The thread's previous capture mode, if it was different.
     mode: Option<u32>,
 }
 
-impl Drop for Entered {
+impl Drop for ContextGuard {
     fn drop(&mut self) {
         if let Some(mode) = self.mode {
             // Fails only if the driver is shutting down.
-            let _ = calls::exchange_capture_mode(self.driver, mode);
+            let _ = result::exchange_capture_mode(self.driver, mode);
         }
         if let Some(before) = self.before {
             // Fails only if that context was destroyed meanwhile, or ours is lost; the next call reports
             // that.
-            let _ = calls::context_set_current(self.driver, before);
+            let _ = result::context_set_current(self.driver, before);
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::{Error, Result};
 macro_rules! table {
     ($($field:ident = $symbol:literal : fn($($argument:ty),*);)*) => {
         /// The functions of libcuda that this crate calls.
-        pub(crate) struct Table { $(pub $field: unsafe extern "C" fn($($argument),*) -> c_int,)* }
+        pub(crate) struct FunctionTable { $(pub $field: unsafe extern "C" fn($($argument),*) -> c_int,)* }
 
-        impl Table {
-            fn load(library: &'static Library) -> Result<Table, String> {
-                Ok(Table { $($field: {
+        impl FunctionTable {
+            fn load(library: &'static Library) -> Result<FunctionTable, String> {
+                Ok(FunctionTable { $($field: {
                     // SAFETY: the type is that of the driver API's documentation for this symbol; the library
                     // is never closed.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol) };
@@ -75,7 +75,7 @@ table! {
 
 /// The driver, opened and initialized, and the process that did so.
 pub(crate) struct Driver {
-    pub(super) table: Table,
+    pub(super) table: FunctionTable,
     pid: u32,
 }
 
@@ -109,30 +109,36 @@ impl Driver {
         });
         let library = library.ok_or_else(|| reason.trim_end().trim_end_matches('.').to_owned())?;
         // Never closed: the driver has its own threads and exit handlers.
-        let table = Table::load(Box::leak(Box::new(library)))?;
+        let table = FunctionTable::load(Box::leak(Box::new(library)))?;
         let driver = Driver { table, pid: std::process::id() };
         // SAFETY: cuInit takes a reserved zero, and may be called from any thread, any number of times.
         match unsafe { (driver.table.init)(0) } {
             0 => Ok(driver),
-            code => Err(format!("cuInit answered {code} {}: {}", driver.name(code), driver.text(code))),
+            code => {
+                Err(format!("cuInit answered {code} {}: {}", driver.name(code), driver.description(code)))
+            }
         }
     }
 
     /// The driver's name for a code, such as `CUDA_ERROR_INVALID_VALUE`.
     pub fn name(&self, code: i32) -> String {
-        self.words(code, self.table.error_name)
+        self.describe(code, self.table.error_name)
     }
 
     /// The driver's description of a code.
-    pub fn text(&self, code: i32) -> String {
-        self.words(code, self.table.error_string)
+    pub fn description(&self, code: i32) -> String {
+        self.describe(code, self.table.error_string)
     }
 
-    fn words(&self, code: i32, ask: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int) -> String {
+    fn describe(
+        &self,
+        code: i32,
+        function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
+    ) -> String {
         let mut text = std::ptr::null();
         // SAFETY: both functions of this type accept any number, and set the out-parameter to a static string
         // or to null.
-        if unsafe { ask(code, &mut text) } != 0 || text.is_null() {
+        if unsafe { function(code, &mut text) } != 0 || text.is_null() {
             return "(a code that this driver does not know)".to_owned();
         }
         // SAFETY: not null, and a static C string by the driver's contract.
@@ -146,11 +152,11 @@ impl Driver {
         }
         let name = self.name(code);
         Err(if is_sticky(code) {
-            Error::Lost { call, code, name }
+            Error::ContextLost { call, code, name }
         } else if code == 2 {
             Error::OutOfMemory { what: call.to_owned(), bytes: 0 }
         } else {
-            Error::Call { call, code, name, text: self.text(code) }
+            Error::Call { call, code, name, text: self.description(code) }
         })
     }
 }

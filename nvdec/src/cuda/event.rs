@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::calls::{self, RawEvent, RawStream};
+use super::result::{self, RawEvent, RawStream};
 use super::Device;
 use crate::Result;
 
 /// An event recorded in a stream. Clones share the event.
 #[derive(Clone)]
-pub struct Event(Arc<Inner>);
+pub struct Event(Arc<EventInner>);
 
-struct Inner {
+struct EventInner {
     device: Arc<Device>,
     raw: RawEvent,
 }
@@ -18,10 +18,10 @@ struct Inner {
 impl Event {
     pub(super) fn record(device: &Arc<Device>, stream: RawStream) -> Result<Event> {
         device.with_current(|| {
-            let raw = calls::event_create(device.driver())?;
+            let raw = result::event_create(device.driver())?;
             // Owned before it is recorded, so that it is destroyed if recording fails.
-            let event = Event(Arc::new(Inner { device: device.clone(), raw }));
-            calls::event_record(device.driver(), raw, stream)?;
+            let event = Event(Arc::new(EventInner { device: device.clone(), raw }));
+            result::event_record(device.driver(), raw, stream)?;
             Ok(event)
         })
     }
@@ -31,18 +31,18 @@ impl Event {
     }
 
     /// Whether all work before the event is done.
-    pub fn done(&self) -> Result<bool> {
-        self.0.device.with_current(|| calls::event_done(self.0.device.driver(), self.0.raw))
+    pub fn is_complete(&self) -> Result<bool> {
+        self.0.device.with_current(|| result::event_query(self.0.device.driver(), self.0.raw))
     }
 
     /// Blocks until all work before the event is done.
     pub fn synchronize(&self) -> Result<()> {
-        self.0.device.with_current(|| calls::event_synchronize(self.0.device.driver(), self.0.raw))
+        self.0.device.with_current(|| result::event_synchronize(self.0.device.driver(), self.0.raw))
     }
 }
 
-impl Drop for Inner {
+impl Drop for EventInner {
     fn drop(&mut self) {
-        self.device.clean_up(|driver| calls::event_destroy(driver, self.raw));
+        self.device.clean_up(|driver| result::event_destroy(driver, self.raw));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::calls;
+use super::result;
 use super::Device;
 
 /// A block of device memory.
@@ -41,6 +41,6 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // cuMemFree waits for the work that uses the memory.
-        self.device.clean_up(|driver| calls::memory_free(driver, self.address));
+        self.device.clean_up(|driver| result::memory_free(driver, self.address));
     }
 }

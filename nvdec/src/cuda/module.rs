@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use super::calls::{self, RawFunction, RawModule};
+use super::result::{self, RawFunction, RawModule};
 use super::Device;
 use crate::{Error, Result};
 
@@ -21,7 +21,7 @@ impl Module {
     /// Returns the kernel of this name.
     pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
         let text = CString::new(name).map_err(|_| Error::Misuse("a kernel's name contains a NUL byte"))?;
-        let raw = self.device.with_current(|| calls::module_function(self.device.driver(), self.raw, &text));
+        let raw = self.device.with_current(|| result::module_function(self.device.driver(), self.raw, &text));
         let raw = raw.map_err(|error| match error {
             Error::Call { call, code, name: code_name, text } => {
                 Error::Call { call, code, name: code_name, text: format!("kernel {name}: {text}") }
@@ -34,7 +34,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        self.device.clean_up(|driver| calls::module_unload(driver, self.raw));
+        self.device.clean_up(|driver| result::module_unload(driver, self.raw));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::calls::{self, RawStream};
+use super::result::{self, RawStream};
 use super::{Device, Event, Function};
 use crate::Result;
 
@@ -25,7 +25,7 @@ impl Stream {
 
     /// The driver's handle for it, a `CUstream`.
     pub fn raw(&self) -> u64 {
-        self.raw.number()
+        self.raw.to_raw()
     }
 
     /// Records an event after everything enqueued so far.
@@ -35,12 +35,12 @@ impl Stream {
 
     /// Makes later work of this stream wait for the event, without blocking the caller.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        self.device.with_current(|| calls::stream_wait(self.device.driver(), self.raw, event.raw()))
+        self.device.with_current(|| result::stream_wait(self.device.driver(), self.raw, event.raw()))
     }
 
     /// Blocks until everything enqueued so far is done.
     pub fn synchronize(&self) -> Result<()> {
-        self.device.with_current(|| calls::stream_synchronize(self.device.driver(), self.raw))
+        self.device.with_current(|| result::stream_synchronize(self.device.driver(), self.raw))
     }
 
     /// Enqueues a copy to the device from pageable host memory; `from` may be reused when this returns.
@@ -51,9 +51,9 @@ impl Stream {
             return Ok(());
         }
         self.device.with_current(|| {
-            calls::copy_to_device(self.device.driver(), self.raw, to, from)?;
+            result::copy_to_device(self.device.driver(), self.raw, to, from)?;
             match self.device.reads_host_pages() {
-                true => calls::stream_synchronize(self.device.driver(), self.raw),
+                true => result::stream_synchronize(self.device.driver(), self.raw),
                 false => Ok(()),
             }
         })
@@ -64,7 +64,7 @@ impl Stream {
         if to.is_empty() {
             return Ok(());
         }
-        self.device.with_current(|| calls::copy_to_host(self.device.driver(), self.raw, to, from))
+        self.device.with_current(|| result::copy_to_host(self.device.driver(), self.raw, to, from))
     }
 
     /// Enqueues a copy within the device.
@@ -72,7 +72,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        self.device.with_current(|| calls::copy_on_device(self.device.driver(), self.raw, to, from, bytes))
+        self.device.with_current(|| result::copy_on_device(self.device.driver(), self.raw, to, from, bytes))
     }
 
     /// Enqueues a fill of memory with one byte value.
@@ -80,7 +80,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        self.device.with_current(|| calls::fill(self.device.driver(), self.raw, to, byte, bytes))
+        self.device.with_current(|| result::fill(self.device.driver(), self.raw, to, byte, bytes))
     }
 
     /// Enqueues a kernel whose only parameter, passed by value, is a struct with the bytes `args`.
@@ -94,13 +94,13 @@ impl Stream {
     ) -> Result<()> {
         let (driver, function) = (self.device.driver(), function.raw());
         self.device
-            .with_current(|| calls::launch(driver, self.raw, function, grid, block, shared_bytes, args))
+            .with_current(|| result::launch(driver, self.raw, function, grid, block, shared_bytes, args))
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         // Work that is already enqueued still runs.
-        self.device.clean_up(|driver| calls::stream_destroy(driver, self.raw));
+        self.device.clean_up(|driver| result::stream_destroy(driver, self.raw));
     }
 }

@@ -1,6 +1,6 @@
 //! In: nvjpeg.h, read in version 12.4.0.76 (PyPI `nvidia-nvjpeg-cu12`); 11.9.0.86 and 13.3.2.43 say the same of what is here.
 //! Out: the few numbers and the one struct of it that decoding needs, its layout asserted.
-//! Never: functions: they are looked up at run time, see `api`. `tests/nvjpeg_header.rs` holds this against a header.
+//! Never: functions: they are looked up at run time, see `nvjpeg`. `tests/nvjpeg_header.rs` holds this against a header.
 
 use std::ffi::c_int;
 

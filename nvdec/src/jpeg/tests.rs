@@ -2,19 +2,19 @@
 //! Out: what the decoder does with them: which backend, which memory, which waits.
 //! Never: needs a driver.
 
-mod fake;
+mod fake_nvjpeg;
 
-use super::api::Backend::{self, GpuHybrid, Hardware, Hybrid};
-use super::decoder::Core;
-use super::facts::{ColorModel, Facts, Process};
-use super::layout::{suits, suits_hardware, Info, Layout};
+use super::decoder::DecoderCore;
+use super::header::{CodingProcess, ColorModel, JpegHeader};
+use super::nvjpeg::Backend::{self, GpuHybrid, Hardware, Hybrid};
+use super::plane_layout::{check_supported, is_hardware_candidate, ImageInfo, PlaneLayout};
 use super::sys::subsampling;
 use crate::{Error, Result};
 
-use fake::Fake;
+use fake_nvjpeg::FakeNvjpeg;
 
 /// A header as a file has it: markers with payloads, a scan with one byte of codes, an end.
-pub(super) struct Header {
+pub(super) struct JpegBuilder {
     pub sof: u8,
     pub depth: u8,
     pub size: (u16, u16),
@@ -26,15 +26,15 @@ pub(super) struct Header {
     pub end: bool,
 }
 
-impl Header {
-    pub fn new(size: (u16, u16), luma: (u8, u8)) -> Header {
+impl JpegBuilder {
+    pub fn new(size: (u16, u16), luma: (u8, u8)) -> JpegBuilder {
         let components = vec![(1, luma.0, luma.1), (2, 1, 1), (3, 1, 1)];
         let (extra, tables, in_scan, end) = (Vec::new(), true, None, true);
-        Header { sof: 0xc0, depth: 8, size, components, extra, tables, in_scan, end }
+        JpegBuilder { sof: 0xc0, depth: 8, size, components, extra, tables, in_scan, end }
     }
 
-    pub fn gray(size: (u16, u16)) -> Header {
-        Header { components: vec![(1, 1, 1)], ..Header::new(size, (1, 1)) }
+    pub fn gray(size: (u16, u16)) -> JpegBuilder {
+        JpegBuilder { components: vec![(1, 1, 1)], ..JpegBuilder::new(size, (1, 1)) }
     }
 
     pub fn file(&self) -> Vec<u8> {
@@ -67,52 +67,63 @@ impl Header {
         file
     }
 
-    fn facts(&self) -> Facts {
-        Facts::read(&self.file()).unwrap()
+    fn header(&self) -> JpegHeader {
+        JpegHeader::parse(&self.file()).unwrap()
     }
 }
 
 #[test]
 fn a_header_is_read() {
-    let facts = Header::new((33, 17), (2, 2)).facts();
-    assert_eq!((facts.width, facts.height, facts.depth_bits, facts.components), (33, 17, 8, 3));
+    let header = JpegBuilder::new((33, 17), (2, 2)).header();
+    assert_eq!((header.width, header.height, header.depth_bits, header.components), (33, 17, 8, 3));
     assert_eq!(
-        (facts.process, facts.color, facts.log2_chroma()),
-        (Process::Baseline, ColorModel::YCbCr, Some((1, 1)))
+        (header.process, header.color_model, header.log2_chroma()),
+        (CodingProcess::Baseline, ColorModel::YCbCr, Some((1, 1)))
     );
-    assert!(facts.interleaved && facts.has_tables && facts.has_end);
-    let gray = Header::gray((9, 9)).facts();
-    assert_eq!((gray.color, gray.log2_chroma(), gray.components), (ColorModel::Gray, Some((0, 0)), 1));
-    let other =
-        Header { sof: 0xc2, tables: false, end: false, in_scan: Some(1), ..Header::new((8, 8), (1, 2)) }
-            .facts();
-    assert_eq!((other.process, other.log2_chroma()), (Process::Progressive, Some((0, 1))));
-    assert!(!other.interleaved && !other.has_tables && !other.has_end);
-    assert_eq!(Header::new((8, 8), (3, 1)).facts().log2_chroma(), None);
-    assert_eq!(Header { sof: 0xc9, ..Header::gray((8, 8)) }.facts().process, Process::Other(0xc9));
+    assert!(header.interleaved && header.has_huffman_tables && header.has_eoi);
+    let gray = JpegBuilder::gray((9, 9)).header();
+    assert_eq!((gray.color_model, gray.log2_chroma(), gray.components), (ColorModel::Gray, Some((0, 0)), 1));
+    let other = JpegBuilder {
+        sof: 0xc2,
+        tables: false,
+        end: false,
+        in_scan: Some(1),
+        ..JpegBuilder::new((8, 8), (1, 2))
+    }
+    .header();
+    assert_eq!((other.process, other.log2_chroma()), (CodingProcess::Progressive, Some((0, 1))));
+    assert!(!other.interleaved && !other.has_huffman_tables && !other.has_eoi);
+    assert_eq!(JpegBuilder::new((8, 8), (3, 1)).header().log2_chroma(), None);
+    assert_eq!(
+        JpegBuilder { sof: 0xc9, ..JpegBuilder::gray((8, 8)) }.header().process,
+        CodingProcess::Other(0xc9)
+    );
 }
 
 #[test]
 fn color_is_told_as_libjpeg_tells_it() {
     let adobe = |transform: u8| (0xee, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let jfif = (0xe0, b"JFIF\0\x01\x02\0\0\x01\0\x01\0\0".to_vec());
-    let with = |extra: Vec<(u8, Vec<u8>)>| Header { extra, ..Header::new((8, 8), (1, 1)) }.facts().color;
+    let with = |extra: Vec<(u8, Vec<u8>)>| {
+        JpegBuilder { extra, ..JpegBuilder::new((8, 8), (1, 1)) }.header().color_model
+    };
     assert_eq!(with(vec![]), ColorModel::YCbCr);
     assert_eq!(with(vec![adobe(0)]), ColorModel::Other);
     assert_eq!(with(vec![adobe(1)]), ColorModel::YCbCr);
     assert_eq!(with(vec![jfif, adobe(0)]), ColorModel::YCbCr);
-    let named = Header { components: b"RGB".map(|id| (id, 1, 1)).to_vec(), ..Header::new((8, 8), (1, 1)) };
-    assert_eq!(named.facts().color, ColorModel::Other);
-    let four = Header { components: vec![(1, 1, 1); 4], ..Header::new((8, 8), (1, 1)) };
-    assert_eq!(four.facts().color, ColorModel::Other);
+    let named =
+        JpegBuilder { components: b"RGB".map(|id| (id, 1, 1)).to_vec(), ..JpegBuilder::new((8, 8), (1, 1)) };
+    assert_eq!(named.header().color_model, ColorModel::Other);
+    let four = JpegBuilder { components: vec![(1, 1, 1); 4], ..JpegBuilder::new((8, 8), (1, 1)) };
+    assert_eq!(four.header().color_model, ColorModel::Other);
 }
 
 #[test]
 fn damaged_headers_are_errors_and_no_length_panics() {
-    let file = Header::new((64, 64), (2, 1)).file();
+    let file = JpegBuilder::new((64, 64), (2, 1)).file();
     for len in 0..file.len() {
-        match Facts::read(&file[..len]) {
-            Ok(facts) => assert!(!facts.has_end && len > file.len() - 4, "{len}"),
+        match JpegHeader::parse(&file[..len]) {
+            Ok(header) => assert!(!header.has_eoi && len > file.len() - 4, "{len}"),
             Err(error) => assert!(matches!(error, Error::BadJpeg { .. }), "{len}: {error}"),
         }
     }
@@ -120,42 +131,41 @@ fn damaged_headers_are_errors_and_no_length_panics() {
         for byte in [0, 1, 2, 0x7f, 0xd8, 0xd9, 0xda, 0xff] {
             let mut damaged = file.clone();
             damaged[at] = byte;
-            if let Ok(facts) = Facts::read(&damaged) {
-                let _ = suits(&facts);
-                let _ = facts.log2_chroma();
+            if let Ok(header) = JpegHeader::parse(&damaged) {
+                let _ = check_supported(&header);
+                let _ = header.log2_chroma();
             }
         }
     }
-    assert!(Facts::read(b"\x89PNG\r\n\x1a\n").unwrap_err().is_about_stream());
+    assert!(JpegHeader::parse(b"\x89PNG\r\n\x1a\n").unwrap_err().is_about_stream());
 }
 
 #[test]
 fn what_nvjpeg_is_not_given_is_said_in_words() {
-    let refused = |header: Header| suits(&header.facts()).unwrap_err();
-    assert!(suits(&Header::new((640, 480), (2, 2)).facts()).is_ok());
-    assert!(suits(&Header { sof: 0xc2, ..Header::gray((640, 480)) }.facts()).is_ok());
-    assert!(refused(Header { sof: 0xc3, ..Header::gray((8, 8)) }).contains("SOF3"));
-    assert!(refused(Header { sof: 0xc1, depth: 12, ..Header::gray((8, 8)) }).contains("12"));
-    assert!(
-        refused(Header { components: vec![(1, 1, 1); 4], ..Header::gray((8, 8)) }).contains("4 components")
-    );
-    assert!(refused(Header::new((8, 8), (2, 4))).contains("(2, 4)"));
-    assert!(refused(Header { tables: false, ..Header::gray((8, 8)) }).contains("Huffman"));
-    assert!(refused(Header { end: false, ..Header::gray((8, 8)) }).contains("cut short"));
-    assert!(refused(Header::new((65535, 65535), (1, 1))).contains("65535x65535"));
+    let refused = |jpeg: JpegBuilder| check_supported(&jpeg.header()).unwrap_err();
+    assert!(check_supported(&JpegBuilder::new((640, 480), (2, 2)).header()).is_ok());
+    assert!(check_supported(&JpegBuilder { sof: 0xc2, ..JpegBuilder::gray((640, 480)) }.header()).is_ok());
+    assert!(refused(JpegBuilder { sof: 0xc3, ..JpegBuilder::gray((8, 8)) }).contains("SOF3"));
+    assert!(refused(JpegBuilder { sof: 0xc1, depth: 12, ..JpegBuilder::gray((8, 8)) }).contains("12"));
+    assert!(refused(JpegBuilder { components: vec![(1, 1, 1); 4], ..JpegBuilder::gray((8, 8)) })
+        .contains("4 components"));
+    assert!(refused(JpegBuilder::new((8, 8), (2, 4))).contains("(2, 4)"));
+    assert!(refused(JpegBuilder { tables: false, ..JpegBuilder::gray((8, 8)) }).contains("Huffman"));
+    assert!(refused(JpegBuilder { end: false, ..JpegBuilder::gray((8, 8)) }).contains("cut short"));
+    assert!(refused(JpegBuilder::new((65535, 65535), (1, 1))).contains("65535x65535"));
 }
 
 #[test]
 fn engines_are_asked_about_baseline_files_of_one_scan_only() {
-    let may = |header: Header| suits_hardware(&header.facts());
-    assert!(may(Header::new((8, 8), (2, 2))) && may(Header::gray((8, 8))));
-    assert!(!may(Header { sof: 0xc2, ..Header::new((8, 8), (2, 2)) }));
-    assert!(!may(Header { in_scan: Some(1), ..Header::new((8, 8), (2, 2)) }));
-    assert!(!may(Header::new((8, 8), (4, 1))));
+    let may = |jpeg: JpegBuilder| is_hardware_candidate(&jpeg.header());
+    assert!(may(JpegBuilder::new((8, 8), (2, 2))) && may(JpegBuilder::gray((8, 8))));
+    assert!(!may(JpegBuilder { sof: 0xc2, ..JpegBuilder::new((8, 8), (2, 2)) }));
+    assert!(!may(JpegBuilder { in_scan: Some(1), ..JpegBuilder::new((8, 8), (2, 2)) }));
+    assert!(!may(JpegBuilder::new((8, 8), (4, 1))));
 }
 
-pub(super) fn info_of(facts: &Facts) -> Info {
-    let subsampling = match (facts.components, facts.log2_chroma()) {
+pub(super) fn image_info_of(header: &JpegHeader) -> ImageInfo {
+    let subsampling = match (header.components, header.log2_chroma()) {
         (1, _) => subsampling::GRAY,
         (_, Some((0, 0))) => subsampling::S444,
         (_, Some((1, 0))) => subsampling::S422,
@@ -165,21 +175,21 @@ pub(super) fn info_of(facts: &Facts) -> Info {
         (_, Some((2, 1))) => subsampling::S410,
         _ => -1,
     };
-    let (w, h) = facts.log2_chroma().unwrap_or((0, 0));
-    let chroma = (facts.width.div_ceil(1 << w) as i32, facts.height.div_ceil(1 << h) as i32);
-    let luma = (facts.width as i32, facts.height as i32);
+    let (w, h) = header.log2_chroma().unwrap_or((0, 0));
+    let chroma = (header.width.div_ceil(1 << w) as i32, header.height.div_ceil(1 << h) as i32);
+    let luma = (header.width as i32, header.height as i32);
     let sizes =
-        if facts.components == 1 { [luma, (0, 0), (0, 0), (0, 0)] } else { [luma, chroma, chroma, (0, 0)] };
-    Info { components: facts.components.into(), subsampling, sizes }
+        if header.components == 1 { [luma, (0, 0), (0, 0), (0, 0)] } else { [luma, chroma, chroma, (0, 0)] };
+    ImageInfo { components: header.components.into(), subsampling, sizes }
 }
 
 #[test]
 fn planes_do_not_overlap_and_header_and_library_must_agree() {
     for luma in [(1, 1), (2, 1), (2, 2), (1, 2), (4, 1), (4, 2)] {
         for size in [(1, 1), (17, 33), (255, 256), (257, 1)] {
-            let facts = Header::new(size, luma).facts();
-            let info = info_of(&facts);
-            let layout = Layout::of(&facts, &info).unwrap();
+            let header = JpegBuilder::new(size, luma).header();
+            let info = image_info_of(&header);
+            let layout = PlaneLayout::of(&header, &info).unwrap();
             let mut end = 0;
             for plane in 0..3 {
                 let (width, height) = info.sizes[plane];
@@ -191,41 +201,41 @@ fn planes_do_not_overlap_and_header_and_library_must_agree() {
             assert_eq!(layout.image(4096).channel[0], 4096);
         }
     }
-    let facts = Header::new((17, 17), (2, 2)).facts();
-    let good = info_of(&facts);
-    let spoilt = |change: fn(&mut Info)| {
+    let header = JpegBuilder::new((17, 17), (2, 2)).header();
+    let good = image_info_of(&header);
+    let modified = |change: fn(&mut ImageInfo)| {
         let mut info = good;
         change(&mut info);
-        Layout::of(&facts, &info).map(|layout| layout.bytes)
+        PlaneLayout::of(&header, &info).map(|layout| layout.bytes)
     };
-    assert!(spoilt(|_| ()).is_ok());
-    assert!(spoilt(|info| info.sizes[0].0 += 1).is_err());
-    assert!(spoilt(|info| info.sizes[2].1 -= 1).is_err(), "a sample less than is read");
-    assert!(spoilt(|info| info.sizes[2].1 = -1).is_err());
-    assert!(spoilt(|info| info.subsampling = subsampling::S444).is_err());
-    assert!(spoilt(|info| info.subsampling = -1).is_err());
-    assert!(spoilt(|info| info.components = 1).is_err());
+    assert!(modified(|_| ()).is_ok());
+    assert!(modified(|info| info.sizes[0].0 += 1).is_err());
+    assert!(modified(|info| info.sizes[2].1 -= 1).is_err(), "a sample less than is read");
+    assert!(modified(|info| info.sizes[2].1 = -1).is_err());
+    assert!(modified(|info| info.subsampling = subsampling::S444).is_err());
+    assert!(modified(|info| info.subsampling = -1).is_err());
+    assert!(modified(|info| info.components = 1).is_err());
     // More than is read does no harm, if there is room for it.
-    assert!(spoilt(|info| info.sizes[2] = (900, 900)).unwrap() > spoilt(|_| ()).unwrap() + 800 * 900);
+    assert!(modified(|info| info.sizes[2] = (900, 900)).unwrap() > modified(|_| ()).unwrap() + 800 * 900);
 }
 
-fn core(fake: &Fake, backends: &[Backend]) -> Core<Fake> {
-    Core::new(fake.clone(), backends).unwrap()
+fn core(fake: &FakeNvjpeg, backends: &[Backend]) -> DecoderCore<FakeNvjpeg> {
+    DecoderCore::new(fake.clone(), backends).unwrap()
 }
 
-fn decode(core: &mut Core<Fake>, header: &Header) -> Result<(Backend, u64)> {
-    let planes = core.decode(&header.file())?;
+fn decode(core: &mut DecoderCore<FakeNvjpeg>, jpeg: &JpegBuilder) -> Result<(Backend, u64)> {
+    let planes = core.decode(&jpeg.file())?;
     Ok((planes.backend, planes.planes[0].address))
 }
 
 #[test]
 fn the_host_waits_before_planes_are_written_again() {
-    let fake = Fake::new(&[Hardware, Hybrid]);
+    let fake = FakeNvjpeg::new(&[Hardware, Hybrid]);
     let mut core = core(&fake, &[Hardware, Hybrid]);
-    let header = Header::new((64, 64), (2, 2));
+    let jpeg = JpegBuilder::new((64, 64), (2, 2));
     let mut addresses = Vec::new();
     for _ in 0..6 {
-        let (backend, address) = decode(&mut core, &header).unwrap();
+        let (backend, address) = decode(&mut core, &jpeg).unwrap();
         assert_eq!(backend, Hardware);
         fake.read(address);
         addresses.push(address);
@@ -238,101 +248,105 @@ fn the_host_waits_before_planes_are_written_again() {
         "two sets: the first two pictures wait for nobody, and nothing waits for its own readers"
     );
     drop(core);
-    fake.content();
+    fake.assert_no_violations();
 }
 
 #[test]
 fn a_backend_that_refuses_is_followed_by_the_next() {
-    let fake = Fake::new(&[Hardware, Hybrid]);
+    let fake = FakeNvjpeg::new(&[Hardware, Hybrid]);
     let mut core = core(&fake, &[Hardware, GpuHybrid, Hybrid]);
-    assert_eq!(decode(&mut core, &Header { sof: 0xc2, ..Header::new((64, 64), (2, 2)) }).unwrap().0, Hybrid);
-    assert_eq!(fake.asked(), 0, "the engines are not even asked");
-    fake.with(|world| world.unsuited = true);
-    assert_eq!(decode(&mut core, &Header::new((64, 64), (2, 2))).unwrap().0, Hybrid);
-    fake.with(|world| {
-        (world.unsuited, world.failing) =
+    assert_eq!(
+        decode(&mut core, &JpegBuilder { sof: 0xc2, ..JpegBuilder::new((64, 64), (2, 2)) }).unwrap().0,
+        Hybrid
+    );
+    assert_eq!(fake.hardware_queries(), 0, "the engines are not even asked");
+    fake.with(|device| device.hardware_refuses = true);
+    assert_eq!(decode(&mut core, &JpegBuilder::new((64, 64), (2, 2))).unwrap().0, Hybrid);
+    fake.with(|device| {
+        (device.hardware_refuses, device.failing) =
             (false, Some((Hardware, Error::Unsupported { reason: "no".into() })))
     });
     assert_eq!(
-        decode(&mut core, &Header::new((64, 64), (2, 2))).unwrap().0,
+        decode(&mut core, &JpegBuilder::new((64, 64), (2, 2))).unwrap().0,
         Hybrid,
         "refused when it was called"
     );
-    fake.with(|world| world.failing = Some((Hybrid, Error::Unsupported { reason: "neither".into() })));
-    let error = decode(&mut core, &Header { sof: 0xc2, ..Header::gray((64, 64)) }).unwrap_err();
+    fake.with(|device| device.failing = Some((Hybrid, Error::Unsupported { reason: "neither".into() })));
+    let error = decode(&mut core, &JpegBuilder { sof: 0xc2, ..JpegBuilder::gray((64, 64)) }).unwrap_err();
     assert!(error.to_string().contains("neither"), "{error}");
     drop(core);
-    fake.content();
+    fake.assert_no_violations();
 }
 
 #[test]
 fn a_device_without_any_of_the_backends_is_an_error() {
-    let error = Core::new(Fake::new(&[]), &[Hardware, Hybrid]).err().expect("there is none");
+    let error = DecoderCore::new(FakeNvjpeg::new(&[]), &[Hardware, Hybrid]).err().expect("there is none");
     assert!(matches!(&error, Error::Unsupported { reason } if reason.contains("Hardware")), "{error}");
-    let only = core(&Fake::new(&[Hardware]), &[Hardware]);
-    let refused = only.takes(&Header { sof: 0xc2, ..Header::gray((8, 8)) }.facts()).unwrap_err();
+    let only = core(&FakeNvjpeg::new(&[Hardware]), &[Hardware]);
+    let refused =
+        only.supports(&JpegBuilder { sof: 0xc2, ..JpegBuilder::gray((8, 8)) }.header()).unwrap_err();
     assert!(refused.contains("baseline"), "{refused}");
 }
 
 #[test]
 fn after_a_failure_everything_is_over_and_the_state_is_not_used_again() {
-    let fake = Fake::new(&[Hybrid]);
+    let fake = FakeNvjpeg::new(&[Hybrid]);
     let mut core = core(&fake, &[Hybrid]);
-    let header = Header::new((64, 64), (1, 1));
+    let jpeg = JpegBuilder::new((64, 64), (1, 1));
     for _ in 0..3 {
-        fake.read(decode(&mut core, &header).unwrap().1);
+        fake.read(decode(&mut core, &jpeg).unwrap().1);
     }
-    let states = fake.with(|world| world.states_made);
+    let states = fake.with(|device| device.states_made);
     for error in [
         Error::BadJpeg { reason: "codes".into() },
-        Error::Jpeg { call: "nvjpegDecode", status: 6, name: "x" },
+        Error::Nvjpeg { call: "nvjpegDecode", status: 6, name: "x" },
     ] {
-        fake.with(|world| world.failing = Some((Hybrid, error.clone())));
-        assert_eq!(decode(&mut core, &header).unwrap_err(), error);
-        fake.with(|world| world.failing = None);
-        fake.read(decode(&mut core, &header).unwrap().1);
+        fake.with(|device| device.failing = Some((Hybrid, error.clone())));
+        assert_eq!(decode(&mut core, &jpeg).unwrap_err(), error);
+        fake.with(|device| device.failing = None);
+        fake.read(decode(&mut core, &jpeg).unwrap().1);
     }
-    assert!(fake.with(|world| world.states_made) > states, "states that failed were replaced");
-    assert!(matches!(core.decode(&header.file()[..20]), Err(Error::BadJpeg { .. })));
-    fake.read(decode(&mut core, &header).unwrap().1);
+    assert!(fake.with(|device| device.states_made) > states, "states that failed were replaced");
+    assert!(matches!(core.decode(&jpeg.file()[..20]), Err(Error::BadJpeg { .. })));
+    fake.read(decode(&mut core, &jpeg).unwrap().1);
     drop(core);
-    fake.content();
+    fake.assert_no_violations();
 }
 
 #[test]
 fn memory_grows_and_what_is_very_large_is_given_back() {
-    let fake = Fake::new(&[Hybrid]);
+    let fake = FakeNvjpeg::new(&[Hybrid]);
     let mut core = core(&fake, &[Hybrid]);
-    let (small, large) = (Header::gray((64, 64)), Header::new((8192, 4096), (1, 1)));
-    for header in [&small, &small, &large, &large, &large, &large] {
-        fake.read(decode(&mut core, header).unwrap().1);
+    let (small, large) = (JpegBuilder::gray((64, 64)), JpegBuilder::new((8192, 4096), (1, 1)));
+    for jpeg in [&small, &small, &large, &large, &large, &large] {
+        fake.read(decode(&mut core, jpeg).unwrap().1);
     }
-    assert_eq!(fake.with(|world| world.allocated.clone()), [1 << 20, 1 << 20, 96 << 20, 96 << 20]);
+    assert_eq!(fake.with(|device| device.allocated.clone()), [1 << 20, 1 << 20, 96 << 20, 96 << 20]);
     for _ in 0..4 {
         fake.read(decode(&mut core, &small).unwrap().1);
     }
-    assert_eq!(fake.with(|world| world.allocated.len()), 6);
-    assert_eq!(fake.with(|world| world.live_bytes), 2 << 20);
-    fake.with(|world| world.full = true);
+    assert_eq!(fake.with(|device| device.allocated.len()), 6);
+    assert_eq!(fake.with(|device| device.live_bytes), 2 << 20);
+    fake.with(|device| device.out_of_memory = true);
     assert!(decode(&mut core, &large).unwrap_err().is_out_of_memory());
-    fake.with(|world| world.full = false);
+    fake.with(|device| device.out_of_memory = false);
     fake.read(decode(&mut core, &large).unwrap().1);
     drop(core);
-    assert_eq!(fake.with(|world| world.live_bytes), 0);
-    fake.content();
+    assert_eq!(fake.with(|device| device.live_bytes), 0);
+    fake.assert_no_violations();
 }
 
 #[test]
 fn any_call_may_fail_and_nothing_is_touched_while_it_is_in_use() {
     let files = [
-        Header::new((64, 64), (2, 2)),
-        Header::gray((2000, 900)),
-        Header { sof: 0xc2, ..Header::new((99, 9), (2, 1)) },
+        JpegBuilder::new((64, 64), (2, 2)),
+        JpegBuilder::gray((2000, 900)),
+        JpegBuilder { sof: 0xc2, ..JpegBuilder::new((99, 9), (2, 1)) },
     ];
     for failing in 0..120 {
-        let fake = Fake::new(&[Hardware, Hybrid]);
-        fake.with(|world| world.fails_at = Some(failing));
-        if let Ok(mut core) = Core::new(fake.clone(), &[Hardware, Hybrid]) {
+        let fake = FakeNvjpeg::new(&[Hardware, Hybrid]);
+        fake.with(|device| device.fails_at = Some(failing));
+        if let Ok(mut core) = DecoderCore::new(fake.clone(), &[Hardware, Hybrid]) {
             let mut good = 0;
             for round in 0..12 {
                 if let Ok((_, address)) = decode(&mut core, &files[round % files.len()]) {
@@ -342,7 +356,7 @@ fn any_call_may_fail_and_nothing_is_touched_while_it_is_in_use() {
             }
             assert!(good >= 10, "{failing}: one call failed, and {good} of 12 came out");
         }
-        fake.content();
+        fake.assert_no_violations();
     }
 }
 

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use super::shape::{Shape, OUTPUT_SURFACES};
-use super::shelf::Make;
-use crate::api::{Cuvid, RawDecoder};
+use super::decoder_cache::DecoderFactory;
+use super::decoder_config::{DecoderConfig, OUTPUT_SURFACES};
 use crate::cuda::{Device, Event, Stream};
+use crate::cuvid::{Cuvid, RawDecoder};
 use crate::sys;
 use crate::{Error, Result};
 
 /// Creates decoders for a device.
-pub(crate) struct Maker {
+pub(crate) struct CuvidFactory {
     cuvid: &'static Cuvid,
     device: Arc<Device>,
 }
@@ -25,37 +25,37 @@ pub(crate) struct Decoder {
     /// Recorded after the last reader of its pictures, while it is unused.
     last_use: Option<Event>,
     /// The stream on which its pictures are read, while it is in use.
-    reader: Option<Arc<Stream>>,
+    reader_stream: Option<Arc<Stream>>,
     /// Address of the mapped picture.
     mapped: Option<u64>,
 }
 
-impl Maker {
-    pub fn new(device: &Arc<Device>) -> Result<Maker> {
-        Ok(Maker { cuvid: Cuvid::get()?, device: device.clone() })
+impl CuvidFactory {
+    pub fn new(device: &Arc<Device>) -> Result<CuvidFactory> {
+        Ok(CuvidFactory { cuvid: Cuvid::get()?, device: device.clone() })
     }
 }
 
-impl Make for Maker {
+impl DecoderFactory for CuvidFactory {
     type Decoder = Decoder;
 
-    fn create(&self, shape: &Shape) -> Result<Decoder> {
-        let format = &shape.format;
-        let ((width, height), (max_width, max_height)) = (format.coded_size, shape.max_size);
+    fn create(&self, config: &DecoderConfig) -> Result<Decoder> {
+        let format = &config.format;
+        let ((width, height), (max_width, max_height)) = (format.coded_size, config.max_size);
         // Source and target are the whole coded picture. The display region is applied by our kernels, so the
         // decoder holds no crop that could become outdated. Sizes are below 32768, as format.rs checked.
         let (right, bottom) = (width as i16, height as i16);
         let mut info = sys::CUVIDDECODECREATEINFO {
             ulWidth: width.into(),
             ulHeight: height.into(),
-            ulNumDecodeSurfaces: shape.surfaces.into(),
-            CodecType: format.codec.number(),
-            ChromaFormat: format.chroma.number(),
+            ulNumDecodeSurfaces: config.surfaces.into(),
+            CodecType: format.codec.to_raw(),
+            ChromaFormat: format.chroma.to_raw(),
             ulCreationFlags: sys::cudaVideoCreate_Default.into(),
             bitDepthMinus8: u64::from(format.depth_bits) - 8,
             ulMaxWidth: max_width.into(),
             ulMaxHeight: max_height.into(),
-            OutputFormat: format.layout().number(),
+            OutputFormat: format.surface_format().to_raw(),
             DeinterlaceMode: sys::cudaVideoDeinterlaceMode_Weave,
             ulTargetWidth: width.into(),
             ulTargetHeight: height.into(),
@@ -69,7 +69,7 @@ impl Make for Maker {
             // The driver does not always support what the capabilities report; 801 is
             // CUDA_ERROR_NOT_SUPPORTED.
             Error::Call { code: 801, .. } => {
-                Error::Unsupported { reason: format!("the driver makes no decoder for {}", shape.name()) }
+                Error::Unsupported { reason: format!("the driver makes no decoder for {}", config.name()) }
             }
             other => other,
         })?;
@@ -78,26 +78,26 @@ impl Make for Maker {
             device: self.device.clone(),
             raw,
             last_use: None,
-            reader: None,
+            reader_stream: None,
             mapped: None,
         })
     }
 
-    fn reconfigure(&self, decoder: &mut Decoder, shape: &Shape) -> Result<()> {
-        let (width, height) = shape.format.coded_size;
+    fn reconfigure(&self, decoder: &mut Decoder, config: &DecoderConfig) -> Result<()> {
+        let (width, height) = config.format.coded_size;
         let (right, bottom) = (width as i16, height as i16);
         let mut info = sys::CUVIDRECONFIGUREDECODERINFO {
             ulWidth: width,
             ulHeight: height,
             ulTargetWidth: width,
             ulTargetHeight: height,
-            ulNumDecodeSurfaces: shape.surfaces,
+            ulNumDecodeSurfaces: config.surfaces,
             ..Default::default()
         };
         (info.display_area.right, info.display_area.bottom) = (right, bottom);
         (info.target_rect.right, info.target_rect.bottom) = (right, bottom);
         self.device.with_current(|| {
-            decoder.settle()?;
+            decoder.wait_for_readers()?;
             self.cuvid.reconfigure_decoder(decoder.raw, &mut info)
         })
     }
@@ -105,8 +105,8 @@ impl Make for Maker {
 
 impl Decoder {
     /// Begins a use: its pictures will be read on `stream`, after the readers of its previous user.
-    pub fn adopt(&mut self, stream: &Arc<Stream>) -> Result<()> {
-        self.reader = Some(stream.clone());
+    pub fn begin_use(&mut self, stream: &Arc<Stream>) -> Result<()> {
+        self.reader_stream = Some(stream.clone());
         match self.last_use.take() {
             Some(event) => stream.wait(&event),
             None => Ok(()),
@@ -114,10 +114,10 @@ impl Decoder {
     }
 
     /// Ends a use. The last reader of its pictures must be enqueued already.
-    pub fn release(&mut self) -> Result<()> {
-        if let Some(stream) = &self.reader {
+    pub fn end_use(&mut self) -> Result<()> {
+        if let Some(stream) = &self.reader_stream {
             self.last_use = Some(stream.record()?);
-            self.reader = None;
+            self.reader_stream = None;
         }
         Ok(())
     }
@@ -132,11 +132,11 @@ impl Decoder {
     }
 
     /// Waits until a picture is decoded, and enqueues its conversion on `stream`. Returns address and pitch.
-    pub fn map(&mut self, index: i32, how: &MapHow, stream: &Stream) -> Result<(u64, usize)> {
+    pub fn map(&mut self, index: i32, params: &MapParams, stream: &Stream) -> Result<(u64, usize)> {
         let mut parameters = sys::CUVIDPROCPARAMS {
-            progressive_frame: how.progressive.into(),
-            top_field_first: how.top_field_first.into(),
-            unpaired_field: how.unpaired_field.into(),
+            progressive_frame: params.progressive.into(),
+            top_field_first: params.top_field_first.into(),
+            unpaired_field: params.unpaired_field.into(),
             output_stream: stream.raw() as usize as sys::CUstream,
             ..Default::default()
         };
@@ -157,17 +157,17 @@ impl Decoder {
     }
 
     /// Blocks until the last reader is done.
-    fn settle(&mut self) -> Result<()> {
+    fn wait_for_readers(&mut self) -> Result<()> {
         if let Some(event) = self.last_use.take() {
             event.synchronize()?;
         }
-        self.reader.as_ref().map_or(Ok(()), |stream| stream.synchronize())
+        self.reader_stream.as_ref().map_or(Ok(()), |stream| stream.synchronize())
     }
 }
 
 /// What a mapping needs to know about a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MapHow {
+pub(crate) struct MapParams {
     pub progressive: bool,
     pub top_field_first: bool,
     pub unpaired_field: bool,
@@ -176,8 +176,8 @@ pub(crate) struct MapHow {
 impl Drop for Decoder {
     fn drop(&mut self) {
         // A forked child calls nothing; other errors cannot be reported from a destructor.
-        if let Ok(_entered) = self.device.enter() {
-            let _ = self.settle();
+        if let Ok(_guard) = self.device.enter() {
+            let _ = self.wait_for_readers();
             if let Some(address) = self.mapped {
                 let _ = self.cuvid.unmap_frame(self.raw, address);
             }

@@ -2,7 +2,7 @@
 //! Out: what a run makes of them.
 //! Never: needs a driver.
 
-mod gpu;
+mod harness;
 mod reordered;
 mod sequences;
-mod shown_as_coded;
+mod without_reordering;

@@ -5,23 +5,23 @@
 mod context;
 mod copies;
 mod device;
+mod error_names;
 mod events;
 mod memory;
 mod modules;
-mod names;
-mod plain;
+mod pointers;
 mod streams;
 
 pub use context::is_forbidden;
-pub use plain::{read, slice, text, write};
+pub use pointers::{read, slice, text, write};
 
-/// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`, run behind `ledger::entry`.
+/// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`, run behind `call_log::api_call`.
 macro_rules! driver {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
         $(#[$meta])*
         #[no_mangle]
         pub extern "C" fn $name($($arg: $type),*) -> i32 {
-            $crate::ledger::entry(stringify!($name), move || $body)
+            $crate::call_log::api_call(stringify!($name), move || $body)
         }
     )*};
 }

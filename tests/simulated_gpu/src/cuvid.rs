@@ -7,22 +7,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 pub mod abi;
-mod bits;
+mod bit_reader;
 mod caps;
 pub mod codec;
 mod convert;
 mod decoder;
-mod format;
 mod headers;
-mod indices;
 mod obu;
 mod parser;
-mod unit;
-mod units;
+mod picture_context;
+mod picture_splitter;
+mod sequence_format;
+mod surface_indices;
 
+use crate::call_log::{refuse, Code, INVALID_HANDLE};
 use crate::cuda::{driver, read, write};
-use crate::ledger::{refuse, Code, INVALID_HANDLE};
-use crate::world::{current, world};
+use crate::driver_state::{current, driver_state};
 use decoder::Decoder;
 use parser::Parser;
 
@@ -61,20 +61,20 @@ fn decoder<R>(
 }
 
 /// Live objects, for the report.
-pub fn census() -> Vec<(&'static str, u64)> {
+pub fn object_counts() -> Vec<(&'static str, u64)> {
     vec![("parsers", lock(&PARSERS).len() as u64), ("decoders", lock(&DECODERS).len() as u64)]
 }
 
 /// cuvidCtxLock*: held by a thread, which may take it again.
 #[derive(Default)]
-struct Floating {
+struct ContextLock {
     holder: Mutex<(Option<std::thread::ThreadId>, u32)>,
     free: Condvar,
 }
 
-static LOCKS: Mutex<BTreeMap<usize, Arc<Floating>>> = Mutex::new(BTreeMap::new());
+static LOCKS: Mutex<BTreeMap<usize, Arc<ContextLock>>> = Mutex::new(BTreeMap::new());
 
-fn floating(handle: usize, name: &str) -> Result<Arc<Floating>, Code> {
+fn context_lock(handle: usize, name: &str) -> Result<Arc<ContextLock>, Code> {
     match lock(&LOCKS).get(&handle) {
         Some(found) => Ok(found.clone()),
         None => refuse(INVALID_HANDLE, format!("{name}: {handle:#x} is no lock (any more)")),
@@ -85,12 +85,12 @@ driver! {
     fn cuvidGetDecoderCaps(caps: *mut abi::Caps) {
         current("cuvidGetDecoderCaps")?;
         let mut answer = read(caps, "caps")?;
-        caps::answer(&mut answer);
+        caps::fill(&mut answer);
         write(caps, answer, "caps")
     }
     fn cuvidCreateVideoParser(out: *mut usize, params: *const abi::ParserParams) {
         let params = read(params, "parser parameters")?;
-        let id = world().handle();
+        let id = driver_state().handle();
         let parser = Parser::new(id, params)?;
         lock(&PARSERS).insert(id, Arc::new(Mutex::new(Some(parser))));
         write(out, id, "parser")
@@ -108,7 +108,7 @@ driver! {
     fn cuvidCreateDecoder(out: *mut usize, info: *const abi::CreateInfo) {
         let device = current("cuvidCreateDecoder")?;
         let info = read(info, "decoder parameters")?;
-        let id = world().handle();
+        let id = driver_state().handle();
         let decoder = Decoder::new(id, device, info)?;
         lock(&DECODERS).insert(id, Arc::new(Mutex::new(Some(decoder))));
         write(out, id, "decoder")
@@ -145,45 +145,45 @@ driver! {
     }
     fn cuvidMapVideoFrame(handle: usize, index: i32, address: *mut u32, pitch: *mut u32, params: *const abi::ProcParams) {
         let _ = (handle, index, address, pitch, params);
-        refuse(crate::ledger::MAP_FAILED, "cuvidMapVideoFrame: its addresses have 32 bits; use cuvidMapVideoFrame64".into())
+        refuse(crate::call_log::MAP_FAILED, "cuvidMapVideoFrame: its addresses have 32 bits; use cuvidMapVideoFrame64".into())
     }
     fn cuvidUnmapVideoFrame(handle: usize, address: u32) {
         let _ = (handle, address);
-        refuse(crate::ledger::MAP_FAILED, "cuvidUnmapVideoFrame: its addresses have 32 bits".into())
+        refuse(crate::call_log::MAP_FAILED, "cuvidUnmapVideoFrame: its addresses have 32 bits".into())
     }
     fn cuvidCtxLockCreate(out: *mut usize, context: usize) {
-        world().device_of_context(context, "cuvidCtxLockCreate")?;
-        let id = world().handle();
+        driver_state().device_of_context(context, "cuvidCtxLockCreate")?;
+        let id = driver_state().handle();
         lock(&LOCKS).insert(id, Arc::default());
         write(out, id, "lock")
     }
     fn cuvidCtxLockDestroy(handle: usize) {
-        floating(handle, "cuvidCtxLockDestroy")?;
+        context_lock(handle, "cuvidCtxLockDestroy")?;
         lock(&LOCKS).remove(&handle);
         Ok(())
     }
     fn cuvidCtxLock(handle: usize, flags: u32) {
         let _ = flags;
-        let floating = floating(handle, "cuvidCtxLock")?;
+        let context_lock = context_lock(handle, "cuvidCtxLock")?;
         let me = std::thread::current().id();
-        let mut holder = lock(&floating.holder);
+        let mut holder = lock(&context_lock.holder);
         while holder.0.is_some_and(|other| other != me) {
-            holder = floating.free.wait(holder).unwrap_or_else(|e| e.into_inner());
+            holder = context_lock.free.wait(holder).unwrap_or_else(|e| e.into_inner());
         }
         *holder = (Some(me), holder.1 + 1);
         Ok(())
     }
     fn cuvidCtxUnlock(handle: usize, flags: u32) {
         let _ = flags;
-        let floating = floating(handle, "cuvidCtxUnlock")?;
-        let mut holder = lock(&floating.holder);
+        let context_lock = context_lock(handle, "cuvidCtxUnlock")?;
+        let mut holder = lock(&context_lock.holder);
         if holder.0 != Some(std::thread::current().id()) {
             return refuse(INVALID_HANDLE, "cuvidCtxUnlock by a thread that does not hold the lock".into());
         }
         holder.1 -= 1;
         if holder.1 == 0 {
             holder.0 = None;
-            floating.free.notify_one();
+            context_lock.free.notify_one();
         }
         Ok(())
     }

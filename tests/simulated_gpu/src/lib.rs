@@ -2,14 +2,14 @@
 //! Out: what they promise, on host memory, as late and in as bad an order as they allow.
 //! Never: measured: nothing here is as fast or as slow as a GPU.
 //!
-//! A test double. It is opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12` (`folder.sh` makes the folder), and it is
+//! A test double. It is opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12` (`build.sh` makes the folder), and it is
 //! worth something only where it is at least as unkind as a driver may be: work runs late, in any order that events do not forbid; memory is fenced;
 //! misuse that a driver would let pass in silence is written down (`simulated_gpu_violations`, and the report at exit).
 //!
 //! | variable `FRAMESPOOL_SIMULATED_…` | what it does |
 //! |---|---|
 //! | `SEED=n` | chooses all that a driver leaves open; 0 (the default) runs nothing before somebody waits for it |
-//! | `MOODS=name=0,name=1` | sets one such choice by name, see below |
+//! | `BEHAVIORS=name=0,name=1` | sets one such choice by name, see below |
 //! | `FAULT=function:3=2,function:5+=700` | the 3rd call fails with CUresult 2; from the 5th on they fail with 700, which is sticky |
 //! | `MEMORY=bytes` | device memory, 8 GiB by default; decode surfaces count and take none |
 //! | `DEVICES=n`, `ENGINES=n` | 1 device with 7 engines by default |
@@ -18,7 +18,7 @@
 //! | `REPORT=path` | at exit: calls, violations, notes, live objects, memory, as JSON; `%p` in the path is the process |
 //! | `LOUD=1` | violations go to stderr as they happen |
 //!
-//! | mood | a driver that… |
+//! | behavior | a driver that… |
 //! |---|---|
 //! | `lazy` | runs nothing but what is waited for; else others run first, now and then or nearly always |
 //! | `early` | also runs work at once, some of the time |
@@ -39,9 +39,9 @@
 //! Coarser than the real thing: one decode callback for an AV1 temporal unit, even one that shows an older picture; P- and B-frames of a
 //! damaged stream are concealed as libavcodec does it; nvJPEG's samples are libavcodec's, whatever the backend; no engine takes time; contexts other than primary ones do not exist.
 
+mod call_log;
 mod control;
 mod cuda;
 mod cuvid;
-mod ledger;
+mod driver_state;
 mod nvjpeg;
-mod world;

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-mod picture;
+mod jpeg_file;
 mod state;
 
+use crate::call_log::{api_call_with, refuse, variable, Code};
 use crate::cuda::{read, slice, write};
-use crate::ledger::{entry_of, refuse, variable, Code};
-use crate::world::{current, world};
-use picture::Header;
+use crate::driver_state::{current, driver_state};
+use jpeg_file::Header;
 use state::State;
 
 /// nvjpegStatus_t, read a second time.
@@ -59,9 +59,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Codes of CUDA in the words of nvJPEG.
-pub fn translated(code: Code) -> Code {
+pub fn to_nvjpeg_status(code: Code) -> Code {
     match code {
-        crate::ledger::OUT_OF_MEMORY => ALLOCATOR_FAILURE,
+        crate::call_log::OUT_OF_MEMORY => ALLOCATOR_FAILURE,
         _ => EXECUTION_FAILED,
     }
 }
@@ -71,7 +71,7 @@ fn instance(handle: usize, call: &str) -> Result<Instance, Code> {
     let Some(instance) = found else {
         return refuse(INVALID_PARAMETER, format!("{call}: {handle:#x} is no instance of nvJPEG"));
     };
-    let device = current(call).map_err(translated)?;
+    let device = current(call).map_err(to_nvjpeg_status)?;
     if device != instance.device {
         return refuse(INVALID_PARAMETER, format!("{call} with another device current than the instance's"));
     }
@@ -98,13 +98,13 @@ fn with<T, R>(
 }
 
 fn insert<T>(table: &Table<T>, object: T, out: *mut usize, name: &str) -> Result<(), Code> {
-    let id = world().handle();
+    let id = driver_state().handle();
     lock(table).insert(id, Arc::new(Mutex::new(object)));
     write(out, id, name).map_err(|_| INVALID_PARAMETER)
 }
 
 /// Live objects, for the report.
-pub fn census() -> Vec<(&'static str, u64)> {
+pub fn object_counts() -> Vec<(&'static str, u64)> {
     vec![
         ("jpeg_instances", lock(&INSTANCES).len() as u64),
         ("jpeg_states", lock(&STATES).len() as u64),
@@ -120,7 +120,7 @@ macro_rules! library {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
         #[no_mangle]
         pub extern "C" fn $name($($arg: $type),*) -> i32 {
-            entry_of(stringify!($name), translated, move || $body)
+            api_call_with(stringify!($name), to_nvjpeg_status, move || $body)
         }
     )*};
 }
@@ -131,7 +131,7 @@ library! {
         write(value, version, "value").map_err(|_| INVALID_PARAMETER)
     }
     fn nvjpegCreateEx(backend: i32, device_allocator: usize, pinned_allocator: usize, flags: u32, out: *mut usize) {
-        let device = current("nvjpegCreateEx").map_err(translated)?;
+        let device = current("nvjpegCreateEx").map_err(to_nvjpeg_status)?;
         if device_allocator != 0 || pinned_allocator != 0 || flags != 0 {
             return refuse(INVALID_PARAMETER, "nvjpegCreateEx with allocators or flags, which are not simulated".into());
         }
@@ -140,7 +140,7 @@ library! {
             HYBRID | GPU_HYBRID | HARDWARE => (),
             other => return refuse(INVALID_PARAMETER, format!("nvjpegCreateEx with backend {other}")),
         }
-        let id = world().handle();
+        let id = driver_state().handle();
         lock(&INSTANCES).insert(id, Instance { device, backend });
         write(out, id, "instance").map_err(|_| INVALID_PARAMETER)
     }
@@ -182,8 +182,8 @@ library! {
         insert(&STATES, State::new(handle, of)?, out, "state")
     }
     fn nvjpegJpegStateDestroy(state: usize) {
-        current("nvjpegJpegStateDestroy").map_err(translated)?;
-        with(&STATES, state, "nvjpegJpegStateDestroy", |s| { s.end(); Ok(()) })?;
+        current("nvjpegJpegStateDestroy").map_err(to_nvjpeg_status)?;
+        with(&STATES, state, "nvjpegJpegStateDestroy", |s| { s.destroy(); Ok(()) })?;
         lock(&STATES).remove(&state);
         Ok(())
     }
@@ -208,7 +208,7 @@ library! {
     fn nvjpegDecodeBatchedSupported(handle: usize, header: usize, refused: *mut i32) {
         let instance = instance(handle, "nvjpegDecodeBatchedSupported")?;
         let answer = with(&HEADERS, header, "nvjpegDecodeBatchedSupported", |kept| match kept {
-            Some(header) => Ok(i32::from(!header.suits(instance.backend))),
+            Some(header) => Ok(i32::from(!header.supported_by(instance.backend))),
             None => refuse(INVALID_PARAMETER, "nvjpegDecodeBatchedSupported of a header into which nothing was parsed".into()),
         })?;
         write(refused, answer, "answer").map_err(|_| INVALID_PARAMETER)
@@ -218,7 +218,7 @@ library! {
         if batch != 1 || threads < 1 || !matches!(format, YUV | Y) {
             return refuse(INVALID_PARAMETER, format!("nvjpegDecodeBatchedInitialize: a batch of {batch}, {threads} threads, format {format}"));
         }
-        with(&STATES, state, "nvjpegDecodeBatchedInitialize", |s| s.begin_batches(handle, format))
+        with(&STATES, state, "nvjpegDecodeBatchedInitialize", |s| s.initialize_batched(handle, format))
     }
     fn nvjpegDecodeBatched(
         handle: usize, state: usize, data: *const *const u8, lengths: *const usize, images: *const Image, stream: usize,

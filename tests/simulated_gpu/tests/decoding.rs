@@ -5,7 +5,7 @@ mod common;
 
 use common::demux::{media, open, recorded};
 use common::player::{Player, Settings, PLAIN};
-use common::{alone, content, context, live, stream};
+use common::{assert_no_violations, context, exclusive, live, stream};
 
 fn player(path: &str, settings: Settings) -> Option<(Box<Player>, Vec<String>)> {
     let (video, wanted) = (open(path)?, recorded(path)?);
@@ -35,12 +35,12 @@ fn same_as_recorded(path: &str, settings: Settings) {
     assert_eq!(wrong, None, "{path}: first wrong frame");
     assert!(player.statuses.iter().all(|&s| s == 2), "{path}: {:?}", player.statuses);
     player.close();
-    content();
+    assert_no_violations();
 }
 
 #[test]
 fn h264_with_b_frames_and_crop_comes_out_as_recorded() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     for path in [
         "video/codecs/h264_b_pyramid.mp4",
         "video/derived/crop_334x250_h264.mp4",
@@ -53,14 +53,14 @@ fn h264_with_b_frames_and_crop_comes_out_as_recorded() {
 
 #[test]
 fn interlaced_h264_comes_out_as_recorded() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     same_as_recorded("video/derived/h264_mbaff_720x576.mp4", PLAIN);
     same_as_recorded("video/odd/h264_paff.h264", PLAIN);
 }
 
 #[test]
 fn hevc_in_8_and_10_bits_and_444_comes_out_as_recorded() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     same_as_recorded("video/codecs/hevc_176x144.h265", PLAIN);
     same_as_recorded("video/derived/hevc_hdr10_tagged_720p.mp4", Settings { whole: true, ..PLAIN });
     same_as_recorded("video/derived/hevc_444_8bit_640x360.mp4", PLAIN);
@@ -68,7 +68,7 @@ fn hevc_in_8_and_10_bits_and_444_comes_out_as_recorded() {
 
 #[test]
 fn vp8_and_vp9_with_hidden_frames_come_out_as_recorded() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     same_as_recorded("video/derived/vp8_640x360.webm", PLAIN);
     same_as_recorded("video/action/vp9_512x288.webm", PLAIN);
     same_as_recorded("video/codecs/vp9_show_existing_frame.ivf", PLAIN);
@@ -79,7 +79,7 @@ fn vp8_and_vp9_with_hidden_frames_come_out_as_recorded() {
 /// Every video with recorded frames that the caps allow; ONLY chooses some by a part of their path.
 #[test]
 fn every_recorded_video_comes_out_as_recorded() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     let media = media();
     let only = std::env::var("ONLY").unwrap_or_default();
     let mut folders = vec![media.join("frames")];

@@ -4,7 +4,9 @@
 mod common;
 
 use common::demux::media;
-use common::{allocate, alone, complained, content, context, live, set_fault, stream, violations};
+use common::{
+    allocate, assert_no_violations, assert_violation, context, exclusive, live, set_fault, stream, violations,
+};
 
 const POISON: u8 = 0xDB;
 const HYBRID: i32 = 1;
@@ -109,7 +111,7 @@ fn free(address: usize) {
 
 #[test]
 fn software_writes_behind_what_the_stream_holds_and_late() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     let file = baseline();
     context();
     let (instance, s) = (instance(HYBRID), stream());
@@ -122,23 +124,23 @@ fn software_writes_behind_what_the_stream_holds_and_late() {
     let planes = download(base, bytes, s);
     assert_eq!(download(kept, bytes, s), vec![POISON; bytes]);
     assert!(planes.iter().filter(|&&b| b == POISON).count() < bytes / 4);
-    content();
+    assert_no_violations();
     // One state, one stream: the next picture may follow at once. Another stream must be told.
     assert_eq!(single(instance, state, &file, 1, &image, s), 0);
-    content();
+    assert_no_violations();
     let other = stream();
     assert_eq!(single(instance, state, &file, 1, &image, other), 0);
     assert!(violations().iter().any(|v| v.contains("may be under way")), "{:?}", violations());
     common::control::<extern "C" fn()>("simulated_gpu_reset")();
     assert_eq!([synchronize(s), synchronize(other), destroy(state)], [0; 3]);
-    content();
+    assert_no_violations();
     free(base);
     free(kept);
 }
 
 #[test]
 fn hardware_writes_at_once_whatever_the_stream_holds() {
-    let _alone = alone("jpeg_late=0,jpeg_wide=0");
+    let _guard = exclusive("jpeg_late=0,jpeg_wide=0");
     let file = baseline();
     context();
     let (instance, s) = (instance(HARDWARE), stream());
@@ -158,7 +160,7 @@ fn hardware_writes_at_once_whatever_the_stream_holds() {
     assert_eq!(copy(kept, base, bytes, s), 0);
     assert_eq!(synchronize(s), 0);
     assert_eq!(batched(instance, state, &file, &image, s), 0);
-    content();
+    assert_no_violations();
     assert_eq!(synchronize(s), 0);
     let (t, mut event) = (stream(), 0usize);
     assert_eq!(copy(kept, base, bytes, s), 0);
@@ -171,14 +173,14 @@ fn hardware_writes_at_once_whatever_the_stream_holds() {
         [synchronize(s), synchronize(t), call!(cuEventDestroy_v2(event => usize)), destroy(state)],
         [0; 4]
     );
-    content();
+    assert_no_violations();
     free(base);
     free(kept);
 }
 
 #[test]
 fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
-    let _alone = alone("jpeg_late=1");
+    let _guard = exclusive("jpeg_late=1");
     let file = baseline();
     context();
     let (instance, s) = (instance(HARDWARE), stream());
@@ -190,17 +192,17 @@ fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
     assert_eq!(download(base, 100, stream()), vec![POISON; 100]);
     raced();
     assert!(download(base, 100, s).iter().any(|&b| b != POISON));
-    content();
+    assert_no_violations();
     assert_eq!(destroy(state), 0);
-    content();
+    assert_no_violations();
     free(base);
 }
 
 #[test]
 fn rows_are_written_up_to_the_pitch_where_the_mood_is_so() {
     let file = baseline();
-    for (mood, padding) in [("jpeg_wide=0", POISON), ("jpeg_wide=1", 0xa7)] {
-        let _alone = alone(mood);
+    for (behavior, padding) in [("jpeg_wide=0", POISON), ("jpeg_wide=1", 0xa7)] {
+        let _guard = exclusive(behavior);
         context();
         let (instance, s) = (instance(HYBRID), stream());
         let state = state(instance);
@@ -210,13 +212,13 @@ fn rows_are_written_up_to_the_pitch_where_the_mood_is_so() {
         assert_eq!(row[image.pitch[0] - 5..], [padding; 5]);
         assert_eq!(destroy(state), 0);
         free(base);
-        content();
+        assert_no_violations();
     }
 }
 
 #[test]
 fn headers_are_read_and_backends_take_what_they_take() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     let odd = baseline();
     let progressive = file("odd/grey_progressive.jpg");
     let wide = file("odd/subsampling_411-non-multiple-4-width.jpg");
@@ -246,45 +248,45 @@ fn headers_are_read_and_backends_take_what_they_take() {
     assert_eq!(batched(hardware, state, &progressive, &image, s), 4);
     assert_eq!(destroy(state), 0);
     free(base);
-    content();
+    assert_no_violations();
 }
 
 #[test]
 fn misuse_is_written_down() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     let file = baseline();
     context();
     let (hardware, hybrid, s) = (instance(HARDWARE), instance(HYBRID), stream());
     let state = state(hardware);
     let (image, base, bytes) = room(hardware, &file);
     assert_eq!(batched(hardware, state, &file, &image, s), 2);
-    complained("before nvjpegDecodeBatchedInitialize");
+    assert_violation("before nvjpegDecodeBatchedInitialize");
     assert_eq!(begin(hybrid, state, 1), 2);
-    complained("another instance");
+    assert_violation("another instance");
     assert_eq!(begin(hardware, state, 1), 0);
     let narrow = Image { pitch: [8; 4], ..image };
     assert_eq!(batched(hardware, state, &file, &narrow, s), 2);
-    complained("pitch of 8");
+    assert_violation("pitch of 8");
     let last = Image { channel: [base, base + bytes - 10, base, 0], ..image };
     assert_eq!(batched(hardware, state, &file, &last, s), 6);
-    complained("plane 1");
+    assert_violation("plane 1");
     assert_eq!(batched(hardware, state, &file, &image, s), 0);
     assert_eq!(destroy(state), 0);
-    complained("may be under way");
+    assert_violation("may be under way");
     assert_eq!(destroy(state), 2);
-    complained("no such object");
+    assert_violation("no such object");
     // Without a context.
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(info(hybrid, &file).0, 6));
     });
-    complained("without a current context");
+    assert_violation("without a current context");
     free(base);
     assert_eq!((live("jpeg_states"), live("jpeg_headers")), (0, 0));
 }
 
 #[test]
 fn damage_is_refused_and_faults_come_when_ordered() {
-    let _alone = alone("");
+    let _guard = exclusive("");
     let file = baseline();
     context();
     let (hybrid, s) = (instance(HYBRID), stream());
@@ -305,5 +307,5 @@ fn damage_is_refused_and_faults_come_when_ordered() {
     assert_eq!(single(hybrid, state, &file, 1, &image, s), 0);
     assert_eq!([synchronize(s), destroy(state)], [0; 2]);
     free(base);
-    content();
+    assert_no_violations();
 }

@@ -2,107 +2,110 @@
 //! Out: who owns which picture.
 //! Never: needs a driver.
 
-use super::gpu::*;
+use super::harness::*;
 use crate::format::Codec;
-use crate::session::run::Halt;
-use crate::session::Unit;
+use crate::session::decode_pass::StopReason;
+use crate::session::AccessUnit;
 use crate::Error;
 
 /// I0 P3 B1 B2 P6 B4 B5, all wanted, with the callbacks of a parser without delay. Ids are places in decode order, labels 100 more.
-fn play_ibbp(script: &mut Script) {
+fn feed_ibbp(script: &mut ScriptedPass) {
     let calls: [(i64, &[Call]); 7] = [
         (0, &[Sequence(640, 480, 4), Decode(0, 100)]),
-        (3, &[Decode(1, 101), Show(0, 0)]),
-        (1, &[Decode(2, 102), Show(2, 1)]),
-        (2, &[Decode(3, 103), Show(3, 2)]),
-        (6, &[Decode(4, 104), Show(1, 3)]),
-        (4, &[Decode(5, 105), Show(5, 4)]),
-        (5, &[Decode(6, 106), Show(6, 5)]),
+        (3, &[Decode(1, 101), Display(0, 0)]),
+        (1, &[Decode(2, 102), Display(2, 1)]),
+        (2, &[Decode(3, 103), Display(3, 2)]),
+        (6, &[Decode(4, 104), Display(1, 3)]),
+        (4, &[Decode(5, 105), Display(5, 4)]),
+        (5, &[Decode(6, 106), Display(6, 5)]),
     ];
-    for (id, (order, calls)) in (0..).zip(calls) {
-        script.feed(frame(id, order), calls).unwrap();
+    for (id, (timestamp, calls)) in (0..).zip(calls) {
+        script.feed(frame(id, timestamp), calls).unwrap();
     }
 }
 
 #[test]
 fn pictures_come_in_display_order_each_for_its_unit_and_late() {
-    let mut script = Script::new(Codec::H264);
-    play_ibbp(&mut script);
-    assert_eq!(script.got, [(0, 100), (2, 102), (3, 103)], "three wait, so that the engine has work");
-    script.finish(&[Show(4, 6)]).unwrap();
-    assert_eq!(script.got, [(0, 100), (2, 102), (3, 103), (1, 101), (5, 105), (6, 106), (4, 104)]);
-    let counts = script.counts();
-    assert_eq!((counts.units, counts.decoded, counts.mapped, counts.unwanted), (7, 7, 7, 0));
-    assert_eq!(script.gpu.0.borrow().asked, 7, "how decoding went is asked once for each");
+    let mut script = ScriptedPass::new(Codec::H264);
+    feed_ibbp(&mut script);
+    assert_eq!(script.delivered, [(0, 100), (2, 102), (3, 103)], "three wait, so that the engine has work");
+    script.finish(&[Display(4, 6)]).unwrap();
+    assert_eq!(script.delivered, [(0, 100), (2, 102), (3, 103), (1, 101), (5, 105), (6, 106), (4, 104)]);
+    let stats = script.stats();
+    assert_eq!((stats.access_units, stats.decoded, stats.mapped, stats.unwanted), (7, 7, 7, 0));
+    assert_eq!(script.gpu.0.borrow().status_queries, 7, "how decoding went is asked once for each");
     assert_eq!(script.release().last().unwrap(), "put 0");
 }
 
 #[test]
 fn a_surface_that_is_used_again_is_handed_on_first() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Show(0, 0)]).unwrap();
-    assert!(script.got.is_empty(), "it waits");
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
+    assert!(script.delivered.is_empty(), "it waits");
     // The parser gives its surface to the next picture at once.
-    script.feed(frame(1, 1), &[Decode(0, 101), Show(0, 1)]).unwrap();
+    script.feed(frame(1, 1), &[Decode(0, 101), Display(0, 1)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(0, 100), (1, 101)]);
+    assert_eq!(script.delivered, [(0, 100), (1, 101)]);
     assert_eq!(script.log(), ["take 0", "decode 100", "map 100", "decode 101", "map 101"]);
-    assert_eq!(script.counts().guarded, 1);
+    assert_eq!(script.stats().early_maps, 1);
 }
 
 #[test]
 fn a_needless_picture_that_takes_a_waiting_surface_does_not_lose_it() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(needless(1, 1), &[Decode(0, 101), Show(0, 1)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(disposable(1, 1), &[Decode(0, 101), Display(0, 1)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(0, 100)]);
+    assert_eq!(script.delivered, [(0, 100)]);
 }
 
 #[test]
 fn unwanted_pictures_are_not_mapped_and_needless_ones_not_decoded() {
-    let mut script = Script::new(Codec::Hevc);
-    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(needless(1, 1), &[Decode(1, 101), Show(1, 1)]).unwrap();
-    script.feed(frame(2, 2), &[Decode(2, 102), Show(2, 2)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::Hevc);
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(disposable(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
+    script.feed(frame(2, 2), &[Decode(2, 102), Display(2, 2)]).unwrap();
     script.finish(&[]).unwrap();
     assert_eq!(script.log(), ["take 0", "decode 100", "decode 102", "map 102"]);
-    let counts = script.counts();
-    assert_eq!((counts.skipped, counts.unwanted, counts.mapped), (1, 2, 1));
+    let stats = script.stats();
+    assert_eq!((stats.skipped, stats.unwanted, stats.mapped), (1, 2, 1));
 }
 
 #[test]
 fn a_wanted_picture_that_was_left_out_is_an_error_not_an_old_surface() {
-    let mut script = Script::new(Codec::H264);
-    let wrong = Unit { decode: false, ..frame(0, 0) };
+    let mut script = ScriptedPass::new(Codec::H264);
+    let wrong = AccessUnit { decode: false, ..frame(0, 0) };
     assert!(matches!(error(script.feed(wrong, &[])), Error::Misuse(_)));
 
     // The parser drops unit 1 and says nothing; were unit 2's picture taken for it, it would be left out.
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(needless(1, 1), &[]).unwrap();
-    script.feed(frame(2, 2), &[Decode(1, 102), Show(1, 2)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(disposable(1, 1), &[]).unwrap();
+    script.feed(frame(2, 2), &[Decode(1, 102), Display(1, 2)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(0, 100), (2, 102)]);
+    assert_eq!(script.delivered, [(0, 100), (2, 102)]);
 }
 
 #[test]
 fn a_picture_that_comes_with_another_ones_time_ends_the_run() {
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100)]).unwrap();
-    let halt = error(script.feed(frame(1, 1), &[Decode(1, 101), Show(0, 1)]));
-    assert!(matches!(&halt, Error::Mismatch { reason } if reason.contains("unit 0")), "{halt}");
-    assert!(script.got.is_empty());
+    let failure = error(script.feed(frame(1, 1), &[Decode(1, 101), Display(0, 1)]));
+    assert!(matches!(&failure, Error::Mismatch { reason } if reason.contains("unit 0")), "{failure}");
+    assert!(script.delivered.is_empty());
 
     // Also where nobody wants the picture: another one may have been left out in its place.
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100)]).unwrap();
-    assert!(matches!(error(script.feed(frame(1, 1), &[Decode(1, 101), Show(0, 7)])), Error::Mismatch { .. }));
+    assert!(matches!(
+        error(script.feed(frame(1, 1), &[Decode(1, 101), Display(0, 7)])),
+        Error::Mismatch { .. }
+    ));
 }
 
 #[test]
 fn a_picture_that_began_in_no_unit_ends_the_run() {
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100)]).unwrap();
     assert!(matches!(
         error(script.feed(frame(1, 1), &[Decode(1, 101), Decode(2, 999)])),
@@ -112,167 +115,183 @@ fn a_picture_that_began_in_no_unit_ends_the_run() {
 
 #[test]
 fn a_made_up_picture_is_not_mapped_and_a_missing_one_is_named() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     // Shown without ever having been decoded, with the time of a unit that is wanted.
-    script.feed(frame(7, 1), &[Show(5, 1)]).unwrap();
+    script.feed(frame(7, 1), &[Display(5, 1)]).unwrap();
     script.feed(frame(8, 2), &[]).unwrap();
-    assert_eq!(error(script.finish(&[])), Error::Missing { id: 7, owed: 2 });
-    assert_eq!(script.got, [(0, 100)]);
-    assert_eq!(script.counts().strangers, 1);
+    assert_eq!(error(script.finish(&[])), Error::MissingPicture { id: 7, count: 2 });
+    assert_eq!(script.delivered, [(0, 100)]);
+    assert_eq!(script.stats().unmatched, 1);
 }
 
 #[test]
 fn a_picture_is_handed_on_once() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0), Show(0, 0)]).unwrap();
-    script.finish(&[Show(0, 0)]).unwrap();
-    assert_eq!(script.got, [(0, 100)]);
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0), Display(0, 0)]).unwrap();
+    script.finish(&[Display(0, 0)]).unwrap();
+    assert_eq!(script.delivered, [(0, 100)]);
 }
 
 #[test]
 fn pictures_at_the_end_of_the_stream_come_however_many() {
-    let mut script = Script::new(Codec::Hevc);
+    let mut script = ScriptedPass::new(Codec::Hevc);
     for id in 0..6u32 {
-        let place = id as i32;
-        let decode = Decode(place, 100 + id);
+        let surface = id as i32;
+        let decode = Decode(surface, 100 + id);
         let calls: &[Call] = if id == 0 { &[Sequence(640, 480, 6), decode] } else { &[decode] };
         script.feed(frame(id, id.into()), calls).unwrap();
     }
-    assert!(script.got.is_empty());
-    let shows: Vec<Call> = (0..6).map(|place| Show(place, place.into())).collect();
-    script.finish(&shows).unwrap();
-    assert_eq!(script.got, (0..6).map(|id| (id, 100 + id)).collect::<Vec<_>>());
+    assert!(script.delivered.is_empty());
+    let display_calls: Vec<Call> = (0..6).map(|surface| Display(surface, surface.into())).collect();
+    script.finish(&display_calls).unwrap();
+    assert_eq!(script.delivered, (0..6).map(|id| (id, 100 + id)).collect::<Vec<_>>());
 }
 
 /// Two fields in one unit; the second one's end shows only when the next unit begins.
 #[test]
 fn two_fields_in_a_unit_are_one_picture() {
     let both = [0, 0, 1, 0x65, 0x88, 0, 0, 1, 0x41, 0x9a];
-    let pair = |id, order| Unit { data: &both, whole_picture: false, ..frame(id, order) };
-    let mut late = Script::new(Codec::H264);
-    late.feed(pair(0, 0), &[Sequence(640, 480, 4), First(0, 100)]).unwrap();
-    late.feed(pair(1, 1), &[Second(0, 100), First(1, 101), Show(0, 0)]).unwrap();
-    late.feed(pair(2, 2), &[Second(1, 101), First(2, 102), Show(1, 1)]).unwrap();
-    late.finish(&[Second(2, 102), Show(2, 2)]).unwrap();
-    assert_eq!(late.got, [(0, 100), (1, 101), (2, 102)]);
-    assert_eq!(late.counts().decoded, 6, "every field is decoded");
+    let pair = |id, timestamp| AccessUnit { data: &both, single_frame: false, ..frame(id, timestamp) };
+    let mut late = ScriptedPass::new(Codec::H264);
+    late.feed(pair(0, 0), &[Sequence(640, 480, 4), FirstField(0, 100)]).unwrap();
+    late.feed(pair(1, 1), &[SecondField(0, 100), FirstField(1, 101), Display(0, 0)]).unwrap();
+    late.feed(pair(2, 2), &[SecondField(1, 101), FirstField(2, 102), Display(1, 1)]).unwrap();
+    late.finish(&[SecondField(2, 102), Display(2, 2)]).unwrap();
+    assert_eq!(late.delivered, [(0, 100), (1, 101), (2, 102)]);
+    assert_eq!(late.stats().decoded, 6, "every field is decoded");
 
     // A parser that sees the end of a unit at once.
-    let mut early = Script::new(Codec::H264);
-    early.feed(pair(0, 0), &[Sequence(640, 480, 4), First(0, 100), Second(0, 100), Show(0, 0)]).unwrap();
-    early.feed(pair(1, 1), &[First(1, 101), Second(1, 101), Show(1, 1)]).unwrap();
+    let mut early = ScriptedPass::new(Codec::H264);
+    early
+        .feed(pair(0, 0), &[Sequence(640, 480, 4), FirstField(0, 100), SecondField(0, 100), Display(0, 0)])
+        .unwrap();
+    early.feed(pair(1, 1), &[FirstField(1, 101), SecondField(1, 101), Display(1, 1)]).unwrap();
     early.finish(&[]).unwrap();
-    assert_eq!(early.got, [(0, 100), (1, 101)]);
+    assert_eq!(early.delivered, [(0, 100), (1, 101)]);
 }
 
 #[test]
 fn a_unit_that_the_parser_drops_does_not_shift_the_ones_after_it() {
-    let late = |id, order| Unit { whole_picture: false, ..frame(id, order) };
-    let mut script = Script::new(Codec::H264);
+    let late = |id, timestamp| AccessUnit { single_frame: false, ..frame(id, timestamp) };
+    let mut script = ScriptedPass::new(Codec::H264);
     script.feed(late(0, 0), &[Sequence(640, 480, 4)]).unwrap();
-    script.feed(Unit { wanted: false, ..late(1, 1) }, &[Decode(0, 100), Show(0, 0)]).unwrap();
+    script.feed(AccessUnit { wanted: false, ..late(1, 1) }, &[Decode(0, 100), Display(0, 0)]).unwrap();
     // Unit 1's picture would come now.
     script.feed(late(2, 2), &[]).unwrap();
-    script.feed(late(3, 3), &[Decode(1, 102), Show(1, 2)]).unwrap();
-    script.finish(&[Decode(2, 103), Show(2, 3)]).unwrap();
-    assert_eq!(script.got, [(0, 100), (2, 102), (3, 103)]);
+    script.feed(late(3, 3), &[Decode(1, 102), Display(1, 2)]).unwrap();
+    script.finish(&[Decode(2, 103), Display(2, 3)]).unwrap();
+    assert_eq!(script.delivered, [(0, 100), (2, 102), (3, 103)]);
 }
 
-/// Each field in a unit of its own: the picture belongs to both, and comes with the time of either.
+/// FrameCallback field in a unit of its own: the picture belongs to both, and comes with the time of either.
 #[test]
 fn a_field_in_each_unit_makes_one_picture_of_two_units() {
-    let field = |id, order| Unit { data: &[0, 0, 1, 0x65, 0x88], whole_picture: false, ..frame(id, order) };
-    let second = |id, order| Unit { wanted: false, ..field(id, order) };
-    let mut script = Script::new(Codec::H264);
+    let field = |id, timestamp| AccessUnit {
+        data: &[0, 0, 1, 0x65, 0x88],
+        single_frame: false,
+        ..frame(id, timestamp)
+    };
+    let second = |id, timestamp| AccessUnit { wanted: false, ..field(id, timestamp) };
+    let mut script = ScriptedPass::new(Codec::H264);
     script.feed(field(0, 0), &[Sequence(640, 480, 4)]).unwrap();
-    script.feed(second(1, 1), &[First(0, 100)]).unwrap();
-    script.feed(field(2, 2), &[Second(0, 100), Show(0, 0)]).unwrap();
-    script.feed(second(3, 3), &[First(1, 102)]).unwrap();
-    script.finish(&[Second(1, 102), Show(1, 3)]).unwrap();
-    assert_eq!(script.got, [(0, 100), (2, 102)]);
+    script.feed(second(1, 1), &[FirstField(0, 100)]).unwrap();
+    script.feed(field(2, 2), &[SecondField(0, 100), Display(0, 0)]).unwrap();
+    script.feed(second(3, 3), &[FirstField(1, 102)]).unwrap();
+    script.finish(&[SecondField(1, 102), Display(1, 3)]).unwrap();
+    assert_eq!(script.delivered, [(0, 100), (2, 102)]);
     // Without lag, and wanted by the second one.
-    let mut script = Script::new(Codec::H264);
-    script.feed(second(0, 0), &[Sequence(640, 480, 4), First(0, 100)]).unwrap();
-    script.feed(field(1, 1), &[Second(0, 100), Show(0, 0)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(second(0, 0), &[Sequence(640, 480, 4), FirstField(0, 100)]).unwrap();
+    script.feed(field(1, 1), &[SecondField(0, 100), Display(0, 0)]).unwrap();
     // A frame follows in the same stream.
-    script.feed(frame(2, 2), &[Decode(1, 102), Show(1, 2)]).unwrap();
+    script.feed(frame(2, 2), &[Decode(1, 102), Display(1, 2)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(1, 100), (2, 102)]);
+    assert_eq!(script.delivered, [(1, 100), (2, 102)]);
     // Wanted by both: it comes once, and nothing is missing.
-    let mut script = Script::new(Codec::H264);
-    script.feed(field(0, 0), &[Sequence(640, 480, 4), First(0, 100)]).unwrap();
-    script.feed(field(1, 1), &[Second(0, 100), Show(0, 1)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(field(0, 0), &[Sequence(640, 480, 4), FirstField(0, 100)]).unwrap();
+    script.feed(field(1, 1), &[SecondField(0, 100), Display(0, 1)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(0, 100)]);
+    assert_eq!(script.delivered, [(0, 100)]);
 }
 
 #[test]
 fn a_field_without_its_other_is_refused_where_it_is_wanted() {
-    let field = Unit { whole_picture: false, ..frame(0, 0) };
-    let mut script = Script::new(Codec::H264);
-    script.feed(field, &[Sequence(640, 480, 4), First(0, 100)]).unwrap();
-    assert!(matches!(error(script.feed(frame(1, 1), &[Decode(1, 101), Show(0, 0)])), Error::Mismatch { .. }));
-    let mut script = Script::new(Codec::H264);
+    let field = AccessUnit { single_frame: false, ..frame(0, 0) };
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(field, &[Sequence(640, 480, 4), FirstField(0, 100)]).unwrap();
+    assert!(matches!(
+        error(script.feed(frame(1, 1), &[Decode(1, 101), Display(0, 0)])),
+        Error::Mismatch { .. }
+    ));
+    let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100)]).unwrap();
-    assert!(matches!(error(script.feed(frame(1, 1), &[Second(0, 101)])), Error::Mismatch { .. }));
+    assert!(matches!(error(script.feed(frame(1, 1), &[SecondField(0, 101)])), Error::Mismatch { .. }));
 }
 
 #[test]
 fn damage_in_an_earlier_picture_refuses_the_later_one() {
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(100, 9);
-    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(frame(1, 1), &[Decode(1, 101), Show(1, 1)]).unwrap();
-    assert_eq!(error(script.finish(&[])), Error::Damaged { id: 0, status: 9 });
-    assert!(script.got.is_empty(), "it may refer to the damaged one");
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
+    assert_eq!(error(script.finish(&[])), Error::DamagedPicture { id: 0, status: 9 });
+    assert!(script.delivered.is_empty(), "it may refer to the damaged one");
 
     // A picture that is decoded later is no reason.
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(101, 8);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(unwanted(1, 1), &[Decode(1, 101), Show(1, 1)]).unwrap();
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(unwanted(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(0, 100)]);
+    assert_eq!(script.delivered, [(0, 100)]);
 
     // Damage is asked for before the surface is used again.
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(100, 8);
-    script.feed(unwanted(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Show(0, 0)]).unwrap();
-    assert_eq!(error(script.feed(frame(1, 1), &[Decode(0, 101)])), Error::Damaged { id: 0, status: 8 });
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
+    assert_eq!(
+        error(script.feed(frame(1, 1), &[Decode(0, 101)])),
+        Error::DamagedPicture { id: 0, status: 8 }
+    );
 
     // Also where the engine is still at it when it is asked first.
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(100, 8);
-    script.gpu.0.borrow_mut().slow_answers = 3;
-    script.feed(unwanted(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Show(0, 0)]).unwrap();
-    assert_eq!(error(script.feed(frame(1, 1), &[Decode(0, 101)])), Error::Damaged { id: 0, status: 8 });
-    assert_eq!(script.gpu.0.borrow().asked, 4);
+    script.gpu.0.borrow_mut().in_progress_answers = 3;
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
+    assert_eq!(
+        error(script.feed(frame(1, 1), &[Decode(0, 101)])),
+        Error::DamagedPicture { id: 0, status: 8 }
+    );
+    assert_eq!(script.gpu.0.borrow().status_queries, 4);
 }
 
 #[test]
 fn a_failure_within_a_callback_is_seen_although_the_driver_says_success() {
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().failing = Some(101);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    let halt = error(script.feed(frame(1, 1), &[Decode(1, 101), Show(1, 1), Decode(2, 102), AllIsWell]));
-    assert!(matches!(halt, Error::Call { call: "cuvidDecodePicture", .. }), "{halt}");
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    let failure =
+        error(script.feed(frame(1, 1), &[Decode(1, 101), Display(1, 1), Decode(2, 102), ReturnSuccess]));
+    assert!(matches!(failure, Error::Call { call: "cuvidDecodePicture", .. }), "{failure}");
     assert_eq!(script.log(), ["take 0", "decode 100"], "after the failure nothing more is done");
 }
 
 #[test]
 fn a_taker_that_had_enough_ends_the_run_and_a_panic_leaves_nothing_mapped() {
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.break_at = Some(0);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Show(0, 0)]).unwrap();
+    script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
     assert!(
-        matches!(script.feed(frame(1, 1), &[Decode(0, 101)]), Err(Halt::Taker)),
+        matches!(script.feed(frame(1, 1), &[Decode(0, 101)]), Err(StopReason::Callback)),
         "also within a callback"
     );
 
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     script.panic_at = Some(0);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| script.finish(&[])));
     assert!(outcome.is_err());
     drop(script); // would say so if a picture were still mapped

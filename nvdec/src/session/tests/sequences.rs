@@ -2,38 +2,38 @@
 //! Out: which decoder is used.
 //! Never: needs a driver.
 
-use super::gpu::*;
-use crate::format::{Codec, Facts, Rect4};
+use super::harness::*;
+use crate::format::{Codec, Rect, SequenceInfo};
 use crate::sys;
 use crate::Error;
 
 #[test]
 fn a_sequence_that_is_repeated_costs_nothing() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(frame(1, 1), &[Sequence(640, 480, 4), Decode(1, 101), Show(1, 1)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Sequence(640, 480, 4), Decode(1, 101), Display(1, 1)]).unwrap();
     script.finish(&[]).unwrap();
     assert_eq!(script.log(), ["take 0", "decode 100", "decode 101", "map 100", "map 101"]);
-    assert_eq!(script.room, 8, "four more than the stream needs");
+    assert_eq!(script.returned_surfaces, 8, "four more than the stream needs");
 }
 
 #[test]
 fn the_parser_is_told_of_as_many_surfaces_as_there_are() {
-    for (min, room) in [(0, 24), (1, 5), (17, 21), (28, 32), (40, 32)] {
-        let mut script = Script::new(Codec::Hevc);
-        script.feed(frame(0, 0), &[Sequence(640, 480, min), Decode(0, 100), Show(0, 0)]).unwrap();
-        assert_eq!(script.room, room);
+    for (min, returned_surfaces) in [(0, 24), (1, 5), (17, 21), (28, 32), (40, 32)] {
+        let mut script = ScriptedPass::new(Codec::Hevc);
+        script.feed(frame(0, 0), &[Sequence(640, 480, min), Decode(0, 100), Display(0, 0)]).unwrap();
+        assert_eq!(script.returned_surfaces, returned_surfaces);
     }
 }
 
 #[test]
 fn a_size_that_changes_within_the_stream_takes_what_is_owed_first() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(frame(1, 1), &[Sequence(1280, 720, 4), Decode(0, 101), Show(0, 1)]).unwrap();
-    script.feed(frame(2, 2), &[Sequence(320, 240, 4), Decode(0, 102), Show(0, 2)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Sequence(1280, 720, 4), Decode(0, 101), Display(0, 1)]).unwrap();
+    script.feed(frame(2, 2), &[Sequence(320, 240, 4), Decode(0, 102), Display(0, 2)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(0, 100), (1, 101), (2, 102)]);
+    assert_eq!(script.delivered, [(0, 100), (1, 101), (2, 102)]);
     let sizes: Vec<_> = script.surfaces.iter().map(|surface| surface.coded_size).collect();
     assert_eq!(sizes, [(640, 480), (1280, 720), (320, 240)]);
     let log = script.release();
@@ -55,45 +55,45 @@ fn a_size_that_changes_within_the_stream_takes_what_is_owed_first() {
 
 #[test]
 fn a_decoder_that_cannot_be_reconfigured_is_replaced_and_not_given_back() {
-    let mut script = Script::new(Codec::H264);
-    script.gpu.0.borrow_mut().rigid = true;
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(frame(1, 1), &[Sequence(320, 240, 4), Decode(0, 101), Show(0, 1)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.gpu.0.borrow_mut().reconfigure_fails = true;
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Sequence(320, 240, 4), Decode(0, 101), Display(0, 1)]).unwrap();
     script.finish(&[]).unwrap();
-    assert_eq!(script.got, [(0, 100), (1, 101)]);
+    assert_eq!(script.delivered, [(0, 100), (1, 101)]);
     assert_eq!(script.log(), ["take 0", "decode 100", "map 100", "take 1", "decode 101", "map 101"]);
 }
 
 #[test]
 fn a_stream_that_needs_more_surfaces_gets_another_decoder() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(frame(1, 1), &[Sequence(640, 480, 9), Decode(0, 101), Show(0, 1)]).unwrap();
-    assert_eq!(script.room, 13);
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Sequence(640, 480, 9), Decode(0, 101), Display(0, 1)]).unwrap();
+    assert_eq!(script.returned_surfaces, 13);
     assert_eq!(script.log()[3..5], ["put 0", "take 1"]);
 }
 
 #[test]
 fn the_part_that_is_shown_never_goes_stale() {
     // Two heights, one coded size: the decoder is the same, the crop is not.
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Cropped(1280, 544, 4, 532), Decode(0, 100), Show(0, 0)]).unwrap();
-    script.feed(frame(1, 1), &[Cropped(1280, 544, 4, 530), Decode(1, 101), Show(1, 1)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Cropped(1280, 544, 4, 532), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Cropped(1280, 544, 4, 530), Decode(1, 101), Display(1, 1)]).unwrap();
     script.finish(&[]).unwrap();
-    let rows: Vec<_> = script.surfaces.iter().map(|surface| shown(surface).bottom).collect();
+    let rows: Vec<_> = script.surfaces.iter().map(|surface| display_area(surface).bottom).collect();
     assert_eq!(rows, [532, 530]);
     assert_eq!(script.log()[0], "take 0");
-    assert_eq!(script.counts().decoders_created, 1);
+    assert_eq!(script.stats().decoders_created, 1);
 }
 
 #[test]
 fn planes_lie_below_each_other_at_the_coded_height() {
-    let mut script = Script::new(Codec::H264);
-    script.feed(frame(0, 0), &[Cropped(1920, 1088, 4, 1080), Decode(0, 1), Show(0, 0)]).unwrap();
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Cropped(1920, 1088, 4, 1080), Decode(0, 1), Display(0, 0)]).unwrap();
     script.finish(&[]).unwrap();
     let surface = script.surfaces[0];
     assert_eq!(surface.chroma_address, [surface.address + 4096 * 1088, 0]);
-    assert_eq!(surface.display, Rect4 { left: 0, top: 0, right: 1920, bottom: 1080 });
+    assert_eq!(surface.display_area, Rect { left: 0, top: 0, right: 1920, bottom: 1080 });
     assert_eq!((surface.depth_bits, surface.shift), (8, 0));
 }
 
@@ -102,7 +102,7 @@ fn headers_that_make_no_sense_are_refused_in_words() {
     let read = |change: &dyn Fn(&mut sys::CUVIDEOFORMAT)| {
         let mut format = format(Codec::Hevc, (640, 480), 4, 480);
         change(&mut format);
-        Facts::read(Codec::Hevc, &format).map_err(|error| error.to_string())
+        SequenceInfo::from_cuvid(Codec::Hevc, &format).map_err(|error| error.to_string())
     };
     assert!(read(&|_| ()).is_ok());
     let ten_bit =
@@ -120,11 +120,11 @@ fn headers_that_make_no_sense_are_refused_in_words() {
     });
     let odd = odd.unwrap();
     assert_eq!(odd.format.coded_size, (36, 34), "a decoder's sizes are even");
-    assert_eq!((odd.display.right, odd.display.bottom), (35, 33), "what is shown stays");
+    assert_eq!((odd.display_area.right, odd.display_area.bottom), (35, 33), "what is shown stays");
 }
 
 #[test]
 fn a_picture_without_a_sequence_is_an_error() {
-    let mut script = Script::new(Codec::H264);
+    let mut script = ScriptedPass::new(Codec::H264);
     assert!(matches!(error(script.feed(frame(0, 0), &[Decode(0, 100)])), Error::Misuse(_)));
 }

@@ -9,7 +9,7 @@ use framespool::limits::Limits;
 use framespool::source::MemorySource;
 use framespool::still::{header, sniff, Ask, Format, Header, Shrink, StillDecoder};
 use framespool_kernels::{FrameView, Plane, Planes};
-use framespool_nvdec::jpeg::Facts;
+use framespool_nvdec::jpeg::JpegHeader;
 
 use super::{sound, Target, MIB, USUAL};
 use crate::seeds::Seeds;
@@ -84,7 +84,7 @@ fn picture(bytes: &[u8], option: u8, rows: u8) {
     let Ok(facts) = sound(header(&source, &limits)) else { return };
     assert_eq!(sniff(bytes), Some(facts.format));
     assert!(facts.width > 0 && u64::from(facts.width) * u64::from(facts.height) <= MAX_PIXELS);
-    if let Some(seen) = Facts::read(bytes).ok().filter(|_| facts.format == Format::Jpeg) {
+    if let Some(seen) = JpegHeader::parse(bytes).ok().filter(|_| facts.format == Format::Jpeg) {
         assert_eq!(
             (seen.width, seen.height),
             (facts.width, facts.height),

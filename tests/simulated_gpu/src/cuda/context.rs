@@ -7,8 +7,10 @@ use super::device::device;
 use std::cell::Cell;
 
 use super::{driver, read, write};
-use crate::ledger::{mood_set, refuse, INVALID_CONTEXT, INVALID_VALUE};
-use crate::world::{current, peek, pop_current, push_current, set_current, world, CONTEXT_BASE};
+use crate::call_log::{behavior_is_set, refuse, INVALID_CONTEXT, INVALID_VALUE};
+use crate::driver_state::{
+    current, driver_state, peek, pop_current, push_current, set_current, CONTEXT_BASE,
+};
 
 fn handle(device: Option<usize>) -> usize {
     device.map_or(0, |d| CONTEXT_BASE + d * 0x1000)
@@ -34,7 +36,7 @@ pub fn is_forbidden(call: &str) -> bool {
     ];
     const RELAXED: i32 = 2;
     let spoils = call == "cuCtxSynchronize" || (UNSAFE.contains(&call) && CAPTURE_MODE.get() != RELAXED);
-    spoils && mood_set("captured")
+    spoils && behavior_is_set("captured")
 }
 
 driver! {
@@ -47,37 +49,37 @@ driver! {
     }
     fn cuDevicePrimaryCtxRetain(context: *mut usize, ordinal: i32) {
         let device = device(ordinal, "cuDevicePrimaryCtxRetain")?;
-        world().devices[device].retained += 1;
+        driver_state().devices[device].retained += 1;
         write(context, handle(Some(device)), "context")
     }
     fn cuDevicePrimaryCtxRelease_v2(ordinal: i32) {
         let device = device(ordinal, "cuDevicePrimaryCtxRelease")?;
-        let mut world = world();
-        if world.devices[device].retained == 0 {
+        let mut driver_state = driver_state();
+        if driver_state.devices[device].retained == 0 {
             return refuse(INVALID_CONTEXT, "cuDevicePrimaryCtxRelease more often than retained".into());
         }
-        world.devices[device].retained -= 1;
+        driver_state.devices[device].retained -= 1;
         Ok(())
     }
     fn cuDevicePrimaryCtxGetState(ordinal: i32, flags: *mut u32, active: *mut i32) {
         let device = device(ordinal, "cuDevicePrimaryCtxGetState")?;
-        let (context_flags, retained) = { let w = world(); (w.devices[device].context_flags, w.devices[device].retained) };
+        let (context_flags, retained) = { let w = driver_state(); (w.devices[device].context_flags, w.devices[device].retained) };
         write(flags, context_flags, "flags")?;
         write(active, i32::from(retained > 0), "active")
     }
     fn cuDevicePrimaryCtxSetFlags_v2(ordinal: i32, flags: u32) {
         let device = device(ordinal, "cuDevicePrimaryCtxSetFlags")?;
-        world().devices[device].context_flags = flags;
+        driver_state().devices[device].context_flags = flags;
         Ok(())
     }
     fn cuCtxSetCurrent(context: usize) {
-        let device = world().device_of_context(context, "cuCtxSetCurrent")?;
+        let device = driver_state().device_of_context(context, "cuCtxSetCurrent")?;
         set_current(device);
         Ok(())
     }
     fn cuCtxGetCurrent(context: *mut usize) { write(context, handle(peek()), "context") }
     fn cuCtxPushCurrent_v2(context: usize) {
-        let device = world().device_of_context(context, "cuCtxPushCurrent")?;
+        let device = driver_state().device_of_context(context, "cuCtxPushCurrent")?;
         push_current(device);
         Ok(())
     }
@@ -91,7 +93,7 @@ driver! {
     fn cuCtxGetDevice(out: *mut i32) { write(out, current("cuCtxGetDevice")? as i32, "device") }
     fn cuCtxSynchronize() {
         let device = current("cuCtxSynchronize")?;
-        world().synchronize_device(device)
+        driver_state().synchronize_device(device)
     }
     fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) {
         current("cuCtxGetStreamPriorityRange")?;
@@ -105,11 +107,11 @@ driver! {
     }
     fn cuCtxGetFlags(flags: *mut u32) {
         let device = current("cuCtxGetFlags")?;
-        let value = world().devices[device].context_flags;
+        let value = driver_state().devices[device].context_flags;
         write(flags, value, "flags")
     }
     fn cuCtxGetApiVersion(context: usize, version: *mut u32) {
-        world().device_of_context(context, "cuCtxGetApiVersion")?;
+        driver_state().device_of_context(context, "cuCtxGetApiVersion")?;
         write(version, 3020, "version")
     }
     fn cuCtxGetLimit(value: *mut usize, limit: i32) {

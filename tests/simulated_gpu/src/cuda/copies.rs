@@ -4,11 +4,11 @@
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, read, slice};
-use crate::ledger::{refuse, Code, INVALID_VALUE};
-use crate::world::memory::Kind;
-use crate::world::race::{Access, Touch};
-use crate::world::streams::Work;
-use crate::world::{current, world, World};
+use crate::call_log::{refuse, Code, INVALID_VALUE};
+use crate::driver_state::memory::AllocationKind;
+use crate::driver_state::race::{AccessKind, MemoryAccess};
+use crate::driver_state::streams::Work;
+use crate::driver_state::{current, driver_state, DriverState};
 
 fn move_bytes(to: usize, from: usize, bytes: usize) {
     // SAFETY: both ends were checked when the copy was submitted, and live device memory again when it ran; host ends are the
@@ -21,13 +21,14 @@ fn fill_bytes(to: usize, byte: u8, bytes: usize) {
     unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) };
 }
 
-pub fn touch(from: usize, bytes: usize, access: Access) -> Touch {
-    Touch { from, bytes, access }
+pub fn memory_access(from: usize, bytes: usize, kind: AccessKind) -> MemoryAccess {
+    MemoryAccess { from, bytes, kind }
 }
 
-fn pinned(world: &World, address: usize, bytes: usize) -> bool {
-    world.memory.find(address).is_some_and(|a| {
-        matches!(a.kind, Kind::Pinned | Kind::Registered) && address + bytes <= a.base + a.bytes
+fn pinned(driver_state: &DriverState, address: usize, bytes: usize) -> bool {
+    driver_state.memory.find(address).is_some_and(|a| {
+        matches!(a.kind, AllocationKind::Pinned | AllocationKind::Registered)
+            && address + bytes <= a.base + a.bytes
     })
 }
 
@@ -41,9 +42,9 @@ fn upload(
     call: &str,
 ) -> Result<(), Code> {
     let device = current(call)?;
-    let mut world = world();
-    let id = world.stream(stream, device, call)?;
-    world.usable(to, bytes, call)?;
+    let mut driver_state = driver_state();
+    let id = driver_state.stream(stream, device, call)?;
+    driver_state.usable(to, bytes, call)?;
     if bytes == 0 {
         return Ok(());
     }
@@ -51,20 +52,20 @@ fn upload(
         return refuse(INVALID_VALUE, format!("{call} from a null pointer"));
     }
     if waits {
-        world.synchronize(id)?;
+        driver_state.synchronize(id)?;
     }
     let label = format!("{call} of {bytes} bytes");
-    let mut touches = vec![touch(to, bytes, Access::Write)];
-    if pinned(&world, from as usize, bytes) {
-        touches.push(touch(from as usize, bytes, Access::Read));
+    let mut accesses = vec![memory_access(to, bytes, AccessKind::Write)];
+    if pinned(&driver_state, from as usize, bytes) {
+        accesses.push(memory_access(from as usize, bytes, AccessKind::Read));
         let from = from as usize;
         let work: Work = Box::new(move || {
             move_bytes(to, from, bytes);
             Ok(())
         });
-        world.submit(id, label, touches, work)?;
+        driver_state.submit(id, label, accesses, work)?;
         if waits {
-            world.synchronize(id)
+            driver_state.synchronize(id)
         } else {
             Ok(())
         }
@@ -74,7 +75,7 @@ fn upload(
             move_bytes(to, kept.as_ptr() as usize, kept.len());
             Ok(())
         });
-        world.submit(id, label, touches, work).map(drop)
+        driver_state.submit(id, label, accesses, work).map(drop)
     }
 }
 
@@ -88,9 +89,9 @@ fn download(
     call: &str,
 ) -> Result<(), Code> {
     let device = current(call)?;
-    let mut world = world();
-    let id = world.stream(stream, device, call)?;
-    world.usable(from, bytes, call)?;
+    let mut driver_state = driver_state();
+    let id = driver_state.stream(stream, device, call)?;
+    driver_state.usable(from, bytes, call)?;
     if bytes == 0 {
         return Ok(());
     }
@@ -98,18 +99,18 @@ fn download(
         return refuse(INVALID_VALUE, format!("{call} to a null pointer"));
     }
     let to = to as usize;
-    let late = pinned(&world, to, bytes);
-    let mut touches = vec![touch(from, bytes, Access::Read)];
+    let late = pinned(&driver_state, to, bytes);
+    let mut accesses = vec![memory_access(from, bytes, AccessKind::Read)];
     if late {
-        touches.push(touch(to, bytes, Access::Write));
+        accesses.push(memory_access(to, bytes, AccessKind::Write));
     }
     let work: Work = Box::new(move || {
         move_bytes(to, from, bytes);
         Ok(())
     });
-    world.submit(id, format!("{call} of {bytes} bytes"), touches, work)?;
+    driver_state.submit(id, format!("{call} of {bytes} bytes"), accesses, work)?;
     if waits || !late {
-        world.synchronize(id)
+        driver_state.synchronize(id)
     } else {
         Ok(())
     }
@@ -117,26 +118,27 @@ fn download(
 
 fn copy(to: usize, from: usize, bytes: usize, stream: usize, call: &str) -> Result<(), Code> {
     let device = current(call)?;
-    let mut world = world();
-    let id = world.stream(stream, device, call)?;
-    world.usable(to, bytes, call)?;
-    world.usable(from, bytes, call)?;
+    let mut driver_state = driver_state();
+    let id = driver_state.stream(stream, device, call)?;
+    driver_state.usable(to, bytes, call)?;
+    driver_state.usable(from, bytes, call)?;
     if bytes == 0 {
         return Ok(());
     }
-    let touches = vec![touch(to, bytes, Access::Write), touch(from, bytes, Access::Read)];
+    let accesses =
+        vec![memory_access(to, bytes, AccessKind::Write), memory_access(from, bytes, AccessKind::Read)];
     let work: Work = Box::new(move || {
         move_bytes(to, from, bytes);
         Ok(())
     });
-    world.submit(id, format!("{call} of {bytes} bytes"), touches, work).map(drop)
+    driver_state.submit(id, format!("{call} of {bytes} bytes"), accesses, work).map(drop)
 }
 
 fn fill(to: usize, byte: u8, bytes: usize, stream: usize, call: &str) -> Result<(), Code> {
     let device = current(call)?;
-    let mut world = world();
-    let id = world.stream(stream, device, call)?;
-    world.usable(to, bytes, call)?;
+    let mut driver_state = driver_state();
+    let id = driver_state.stream(stream, device, call)?;
+    driver_state.usable(to, bytes, call)?;
     if bytes == 0 {
         return Ok(());
     }
@@ -144,8 +146,13 @@ fn fill(to: usize, byte: u8, bytes: usize, stream: usize, call: &str) -> Result<
         fill_bytes(to, byte, bytes);
         Ok(())
     });
-    world
-        .submit(id, format!("{call} of {bytes} bytes"), vec![touch(to, bytes, Access::Write)], work)
+    driver_state
+        .submit(
+            id,
+            format!("{call} of {bytes} bytes"),
+            vec![memory_access(to, bytes, AccessKind::Write)],
+            work,
+        )
         .map(drop)
 }
 
@@ -176,8 +183,8 @@ const _: () = assert!(size_of::<Copy2D>() == 128);
 fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) -> Result<(), Code> {
     let device = current(call)?;
     let p = read(parameters, call)?;
-    let mut world = world();
-    let id = world.stream(stream, device, call)?;
+    let mut driver_state = driver_state();
+    let id = driver_state.stream(stream, device, call)?;
     let (host, dev, unified) = (1, 2, 4);
     let end = |kind: u32, on_host: usize, on_device: usize, x: usize, y: usize, pitch: usize| match kind {
         k if k == host => Ok((on_host + y * pitch + x, pitch, true)),
@@ -200,22 +207,22 @@ fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) ->
             format!("{call}: a pitch less than the width of {} bytes", p.width_bytes),
         );
     }
-    let mut touches = Vec::new();
-    for ((start, pitch, on_host), access) in [(source, Access::Read), (target, Access::Write)] {
-        if on_host && !pinned(&world, start, 1) {
+    let mut accesses = Vec::new();
+    for ((start, pitch, on_host), access) in [(source, AccessKind::Read), (target, AccessKind::Write)] {
+        if on_host && !pinned(&driver_state, start, 1) {
             continue;
         }
         for row in 0..p.height {
-            world.usable(start + row * pitch, p.width_bytes, call)?;
-            touches.push(touch(start + row * pitch, p.width_bytes, access));
+            driver_state.usable(start + row * pitch, p.width_bytes, call)?;
+            accesses.push(memory_access(start + row * pitch, p.width_bytes, access));
         }
     }
-    let kept: Vec<u8> = if source.2 && !pinned(&world, source.0, 1) {
+    let kept: Vec<u8> = if source.2 && !pinned(&driver_state, source.0, 1) {
         slice(source.0 as *const u8, (p.height - 1) * source.1 + p.width_bytes, call)?.to_vec()
     } else {
         Vec::new()
     };
-    let into_pageable = target.2 && !pinned(&world, target.0, 1);
+    let into_pageable = target.2 && !pinned(&driver_state, target.0, 1);
     let work: Work = Box::new(move || {
         let start = if kept.is_empty() { source.0 } else { kept.as_ptr() as usize };
         for row in 0..p.height {
@@ -223,9 +230,14 @@ fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) ->
         }
         Ok(())
     });
-    world.submit(id, format!("{call} of {} rows of {} bytes", p.height, p.width_bytes), touches, work)?;
+    driver_state.submit(
+        id,
+        format!("{call} of {} rows of {} bytes", p.height, p.width_bytes),
+        accesses,
+        work,
+    )?;
     if waits || into_pageable {
-        world.synchronize(id)
+        driver_state.synchronize(id)
     } else {
         Ok(())
     }

@@ -6,20 +6,20 @@
 use std::ffi::c_char;
 
 use super::{driver, write};
-use crate::ledger::{refuse, Code, INVALID_DEVICE, INVALID_VALUE, NOT_INITIALIZED, NO_DEVICE};
-use crate::world::world;
+use crate::call_log::{refuse, Code, INVALID_DEVICE, INVALID_VALUE, NOT_INITIALIZED, NO_DEVICE};
+use crate::driver_state::driver_state;
 
 const DRIVER_VERSION: i32 = 13000;
 const NAME: &str = "Simulated H200";
 
 /// The ordinal, if cuInit was called and the device exists.
 pub fn device(ordinal: i32, call: &str) -> Result<usize, Code> {
-    let world = world();
-    if !world.initialised {
+    let driver_state = driver_state();
+    if !driver_state.initialised {
         return refuse(NOT_INITIALIZED, format!("{call} before cuInit"));
     }
     match usize::try_from(ordinal) {
-        Ok(n) if n < world.devices.len() => Ok(n),
+        Ok(n) if n < driver_state.devices.len() => Ok(n),
         _ => Err(INVALID_DEVICE),
     }
 }
@@ -67,23 +67,23 @@ fn attribute(attribute: i32) -> i32 {
 
 driver! {
     fn cuInit(flags: u32) {
-        let mut world = world();
+        let mut driver_state = driver_state();
         if flags != 0 {
-            drop(world);
+            drop(driver_state);
             return refuse(INVALID_VALUE, "cuInit with flags, which must be 0".into());
         }
-        if world.devices.is_empty() {
+        if driver_state.devices.is_empty() {
             return Err(NO_DEVICE);
         }
-        world.initialised = true;
+        driver_state.initialised = true;
         Ok(())
     }
     fn cuDriverGetVersion(version: *mut i32) { write(version, DRIVER_VERSION, "version") }
     fn cuDeviceGetCount(count: *mut i32) {
-        if !world().initialised {
+        if !driver_state().initialised {
             return refuse(NOT_INITIALIZED, "cuDeviceGetCount before cuInit".into());
         }
-        let devices = world().devices.len() as i32;
+        let devices = driver_state().devices.len() as i32;
         write(count, devices, "count")
     }
     fn cuDeviceGet(out: *mut i32, ordinal: i32) {
@@ -108,7 +108,7 @@ driver! {
     }
     fn cuDeviceGetByPCIBusId(out: *mut i32, id: *const c_char) {
         let id = super::text(id, "a PCI bus id")?;
-        let count = world().devices.len() as i32;
+        let count = driver_state().devices.len() as i32;
         let found = (0..count).find(|n| id.eq_ignore_ascii_case(&format!("0000:{:02X}:00.0", 4 + n)));
         write(out, found.ok_or(INVALID_DEVICE)?, "device")
     }
@@ -118,24 +118,24 @@ driver! {
     }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, ordinal: i32) {
         device(ordinal, "cuDeviceTotalMem_v2")?;
-        let limit = world().memory.limit_bytes as usize;
+        let limit = driver_state().memory.limit_bytes as usize;
         write(bytes, limit, "bytes")
     }
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
-        crate::world::current("cuMemGetInfo_v2")?;
-        let world = world();
-        let (limit, used) = (world.memory.limit_bytes as usize, world.memory.used() as usize);
+        crate::driver_state::current("cuMemGetInfo_v2")?;
+        let driver_state = driver_state();
+        let (limit, used) = (driver_state.memory.limit_bytes as usize, driver_state.memory.used() as usize);
         write(free, limit - used.min(limit), "free")?;
         write(total, limit, "total")
     }
     fn cuGetProcAddress(name: *const c_char, out: *mut usize, version: i32, flags: u64) {
         let _ = (version, flags);
-        super::names::find(&super::text(name, "a name")?, out)
+        super::error_names::find(&super::text(name, "a name")?, out)
     }
     fn cuGetProcAddress_v2(name: *const c_char, out: *mut usize, version: i32, flags: u64, status: *mut i32) {
         let _ = (version, flags);
         let name = super::text(name, "a name")?;
-        let found = super::names::find(&name, out);
+        let found = super::error_names::find(&name, out);
         if !status.is_null() {
             write(status, i32::from(found.is_err()), "status")?;
         }

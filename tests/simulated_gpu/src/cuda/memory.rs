@@ -6,13 +6,13 @@
 use std::ffi::c_void;
 
 use super::{driver, read, write};
-use crate::ledger::{note, refuse, Code, INVALID_VALUE, NOT_SUPPORTED};
-use crate::world::memory::Kind;
-use crate::world::{current, world, CONTEXT_BASE};
+use crate::call_log::{note, refuse, Code, INVALID_VALUE, NOT_SUPPORTED};
+use crate::driver_state::memory::AllocationKind;
+use crate::driver_state::{current, driver_state, CONTEXT_BASE};
 
-fn allocate(out: *mut usize, bytes: usize, kind: Kind, call: &str) -> Result<(), Code> {
+fn allocate(out: *mut usize, bytes: usize, kind: AllocationKind, call: &str) -> Result<(), Code> {
     let device = current(call)?;
-    let address = world().memory.allocate(bytes, kind, device)?;
+    let address = driver_state().memory.allocate(bytes, kind, device)?;
     write(out, address, "address")
 }
 
@@ -21,19 +21,19 @@ fn free(address: usize, pinned: bool, call: &str) -> Result<(), Code> {
     if address == 0 {
         return Ok(()); // as free(NULL)
     }
-    let mut world = world();
-    let (kind, waiting) = match world.memory.find(address) {
-        Some(a) => (Some(a.kind), world.waiting_on(a.base, a.bytes)),
+    let mut driver_state = driver_state();
+    let (kind, waiting) = match driver_state.memory.find(address) {
+        Some(a) => (Some(a.kind), driver_state.pending_access(a.base, a.bytes)),
         None => (None, None),
     };
     match kind {
-        Some(Kind::Pinned | Kind::Registered) if !pinned => {
+        Some(AllocationKind::Pinned | AllocationKind::Registered) if !pinned => {
             return refuse(INVALID_VALUE, format!("{call} of pinned memory at {address:#x}"));
         }
-        Some(Kind::Device) if pinned => {
+        Some(AllocationKind::Device) if pinned => {
             return refuse(INVALID_VALUE, format!("{call} of device memory at {address:#x}"));
         }
-        Some(Kind::Surface { .. }) => {
+        Some(AllocationKind::Surface { .. }) => {
             return refuse(INVALID_VALUE, format!("{call} of a decoder's surface at {address:#x}"));
         }
         _ => (),
@@ -43,19 +43,19 @@ fn free(address: usize, pinned: bool, call: &str) -> Result<(), Code> {
             "{call} of {address:#x} while {label} was waiting to run on it: the free waits for the device"
         ));
     }
-    world.synchronize_device(device)?;
-    world.memory.free(address, call)
+    driver_state.synchronize_device(device)?;
+    driver_state.memory.free(address, call)
 }
 
 fn attribute(which: i32, address: usize, out: *mut c_void) -> Result<(), Code> {
     let (base, bytes, kind, device) = {
-        let world = world();
-        match world.memory.find(address) {
+        let driver_state = driver_state();
+        match driver_state.memory.find(address) {
             Some(a) => (a.base, a.bytes, a.kind, a.device),
             None => return Err(INVALID_VALUE), // any other pointer of the process: no misuse to ask
         }
     };
-    let host = matches!(kind, Kind::Pinned | Kind::Registered);
+    let host = matches!(kind, AllocationKind::Pinned | AllocationKind::Registered);
     match which {
         1 => write(out.cast(), CONTEXT_BASE + device * 0x1000, "context"),
         2 => write(out.cast(), if host { 1u32 } else { 2 }, "memory type"),
@@ -71,30 +71,30 @@ fn attribute(which: i32, address: usize, out: *mut c_void) -> Result<(), Code> {
 }
 
 driver! {
-    fn cuMemAlloc_v2(address: *mut usize, bytes: usize) { allocate(address, bytes, Kind::Device, "cuMemAlloc_v2") }
+    fn cuMemAlloc_v2(address: *mut usize, bytes: usize) { allocate(address, bytes, AllocationKind::Device, "cuMemAlloc_v2") }
     fn cuMemFree_v2(address: usize) { free(address, false, "cuMemFree_v2") }
-    fn cuMemAllocHost_v2(address: *mut usize, bytes: usize) { allocate(address, bytes, Kind::Pinned, "cuMemAllocHost_v2") }
+    fn cuMemAllocHost_v2(address: *mut usize, bytes: usize) { allocate(address, bytes, AllocationKind::Pinned, "cuMemAllocHost_v2") }
     fn cuMemHostAlloc(address: *mut usize, bytes: usize, flags: u32) {
         let _ = flags;
-        allocate(address, bytes, Kind::Pinned, "cuMemHostAlloc")
+        allocate(address, bytes, AllocationKind::Pinned, "cuMemHostAlloc")
     }
     fn cuMemFreeHost(address: usize) { free(address, true, "cuMemFreeHost") }
     fn cuMemHostRegister_v2(address: usize, bytes: usize, flags: u32) {
         let device = current("cuMemHostRegister_v2")?;
         let _ = flags;
-        world().memory.register(address, bytes, device)
+        driver_state().memory.register(address, bytes, device)
     }
     fn cuMemHostUnregister(address: usize) { free(address, true, "cuMemHostUnregister") }
     fn cuMemHostGetDevicePointer_v2(out: *mut usize, host: usize, flags: u32) {
         current("cuMemHostGetDevicePointer_v2")?;
         let _ = flags;
-        world().memory.check(host, 1, "cuMemHostGetDevicePointer_v2")?;
+        driver_state().memory.check(host, 1, "cuMemHostGetDevicePointer_v2")?;
         write(out, host, "device pointer")
     }
     fn cuMemGetAddressRange_v2(base: *mut usize, bytes: *mut usize, address: usize) {
         current("cuMemGetAddressRange_v2")?;
-        world().memory.check(address, 1, "cuMemGetAddressRange_v2")?;
-        let found = world().memory.find(address).map(|a| (a.base, a.bytes));
+        driver_state().memory.check(address, 1, "cuMemGetAddressRange_v2")?;
+        let found = driver_state().memory.find(address).map(|a| (a.base, a.bytes));
         let (start, size) = found.ok_or(INVALID_VALUE)?;
         if !base.is_null() {
             write(base, start, "base")?;

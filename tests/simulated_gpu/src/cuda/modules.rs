@@ -5,14 +5,14 @@
 
 use std::ffi::{c_char, c_void, CString};
 
-use super::copies::touch;
+use super::copies::memory_access;
 use super::{driver, read, slice, text, write};
-use crate::ledger::{refuse, Code, INVALID_HANDLE, INVALID_PTX, INVALID_SOURCE, INVALID_VALUE, NOT_FOUND};
-use crate::world::race::Access;
-use crate::world::streams::{Failure, Outcome, Work};
-use crate::world::{current, world, Function, Module, World};
+use crate::call_log::{refuse, Code, INVALID_HANDLE, INVALID_PTX, INVALID_SOURCE, INVALID_VALUE, NOT_FOUND};
+use crate::driver_state::race::AccessKind;
+use crate::driver_state::streams::{Failure, Outcome, Work};
+use crate::driver_state::{current, driver_state, DriverState, Function, Module};
 
-mod builtin;
+mod builtin_kernels;
 
 const SHARED_BYTES: u32 = 48 << 10;
 const SHARED_BYTES_OPT_IN: u32 = 232_448;
@@ -32,7 +32,7 @@ extern "C" {
 }
 
 fn args_bytes(kernel: &str) -> usize {
-    if let Some(bytes) = builtin::args_bytes(kernel) {
+    if let Some(bytes) = builtin_kernels::args_bytes(kernel) {
         return bytes;
     }
     let Ok(name) = CString::new(kernel) else { return 0 };
@@ -40,7 +40,7 @@ fn args_bytes(kernel: &str) -> usize {
     unsafe { framespool_host_args_bytes(name.as_ptr()) }
 }
 
-struct Call {
+struct KernelCall {
     kernel: CString,
     grid: [u32; 3],
     block: [u32; 3],
@@ -52,8 +52,8 @@ struct Call {
 
 extern "C" fn call_kernel(argument: *mut c_void) {
     // SAFETY: `run` passes its own `Call`, alive until the guarded call is back, to nobody else.
-    let call = unsafe { &mut *argument.cast::<Call>() };
-    call.result = match builtin::run(call.kernel.to_str().unwrap_or(""), &call.args) {
+    let call = unsafe { &mut *argument.cast::<KernelCall>() };
+    call.result = match builtin_kernels::run(call.kernel.to_str().unwrap_or(""), &call.args) {
         Some(result) => result,
         // SAFETY: the arguments are as long as `framespool_host_args_bytes` said; addresses in them are fenced memory.
         None => unsafe {
@@ -63,7 +63,7 @@ extern "C" fn call_kernel(argument: *mut c_void) {
     };
 }
 
-fn run(mut call: Call) -> Outcome {
+fn run(mut call: KernelCall) -> Outcome {
     let mut address = 0usize;
     // SAFETY: one guarded call at a time (the world's lock is held); a fault comes back as an address. What a kernel leaves on the
     // way back has no destructors.
@@ -76,12 +76,12 @@ fn run(mut call: Call) -> Outcome {
 }
 
 /// Addresses among the arguments: every aligned word that lies in live device memory.
-fn addresses(world: &World, args: &[u8], label: &str) -> Result<Vec<usize>, Code> {
+fn addresses(driver_state: &DriverState, args: &[u8], label: &str) -> Result<Vec<usize>, Code> {
     let words = args.chunks_exact(8).map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
     let mut found = Vec::new();
     for word in words {
-        if world.memory.find(word).is_some() && !found.contains(&word) {
-            world.usable(word, 1, label)?;
+        if driver_state.memory.find(word).is_some() && !found.contains(&word) {
+            driver_state.usable(word, 1, label)?;
             found.push(word);
         }
     }
@@ -89,14 +89,14 @@ fn addresses(world: &World, args: &[u8], label: &str) -> Result<Vec<usize>, Code
 }
 
 #[derive(Clone, Copy)]
-struct Shape {
+struct LaunchConfig {
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
 }
 
-fn check_shape(shape: &Shape, limit_bytes: u32, name: &str) -> Result<(), Code> {
-    let Shape { grid, block, shared_bytes } = *shape;
+fn check_launch_config(config: &LaunchConfig, limit_bytes: u32, name: &str) -> Result<(), Code> {
+    let LaunchConfig { grid, block, shared_bytes } = *config;
     let threads = block.iter().map(|&n| u64::from(n)).product::<u64>();
     let grid_fits = grid[0] <= i32::MAX as u32 && grid[1] <= 65535 && grid[2] <= 65535;
     let block_fits = block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 && threads <= 1024;
@@ -116,25 +116,25 @@ fn check_shape(shape: &Shape, limit_bytes: u32, name: &str) -> Result<(), Code> 
 
 fn launch(
     function: usize,
-    shape: Shape,
+    config: LaunchConfig,
     stream: usize,
     params: *const *const u8,
     extra: *const usize,
 ) -> Result<(), Code> {
     let device = current("cuLaunchKernel")?;
-    let mut world = world();
-    let id = world.stream(stream, device, "cuLaunchKernel")?;
-    let Some(f) = world.functions.get(&function) else {
+    let mut driver_state = driver_state();
+    let id = driver_state.stream(stream, device, "cuLaunchKernel")?;
+    let Some(f) = driver_state.functions.get(&function) else {
         return refuse(INVALID_HANDLE, format!("cuLaunchKernel: {function:#x} is no function (any more)"));
     };
     let (name, limit) = (f.name.clone(), f.shared_limit_bytes);
-    if world.modules.get(&f.module).is_none_or(|m| m.device != device) {
+    if driver_state.modules.get(&f.module).is_none_or(|m| m.device != device) {
         return refuse(
             INVALID_HANDLE,
             format!("launch of {name}: its module is of another device, or unloaded"),
         );
     }
-    check_shape(&shape, limit, &name)?;
+    check_launch_config(&config, limit, &name)?;
     let bytes = args_bytes(&name);
     let args = if !params.is_null() {
         slice(read(params, "kernel parameters")?, bytes, "the kernel's one parameter")?.to_vec()
@@ -167,8 +167,8 @@ fn launch(
         );
     }
     let label = format!("kernel {name}");
-    let given = addresses(&world, &args, &label)?;
-    let touches = given.into_iter().map(|address| touch(address, 1, Access::Given)).collect();
+    let given = addresses(&driver_state, &args, &label)?;
+    let accesses = given.into_iter().map(|address| memory_access(address, 1, AccessKind::Unknown)).collect();
     let mut words = vec![0u128; bytes.div_ceil(16)];
     for (word, part) in words.iter_mut().zip(args.chunks(16)) {
         let mut full = [0u8; 16];
@@ -176,10 +176,10 @@ fn launch(
         *word = u128::from_ne_bytes(full);
     }
     let kernel = CString::new(name).map_err(|_| INVALID_VALUE)?;
-    let Shape { grid, block, shared_bytes } = shape;
-    let call = Call { kernel, grid, block, shared_bytes, args: words, result: 0 };
+    let LaunchConfig { grid, block, shared_bytes } = config;
+    let call = KernelCall { kernel, grid, block, shared_bytes, args: words, result: 0 };
     let work: Work = Box::new(move || run(call));
-    world.submit(id, label, touches, work).map(drop)
+    driver_state.submit(id, label, accesses, work).map(drop)
 }
 
 fn load(out: *mut usize, image: *const c_char, call: &str) -> Result<(), Code> {
@@ -196,9 +196,9 @@ fn load(out: *mut usize, image: *const c_char, call: &str) -> Result<(), Code> {
     if !lines().any(|line| line.starts_with(".target")) {
         return refuse(INVALID_PTX, format!("{call}: PTX without .target"));
     }
-    let mut world = world();
-    let id = world.handle();
-    world.modules.insert(id, Module { device, text });
+    let mut driver_state = driver_state();
+    let id = driver_state.handle();
+    driver_state.modules.insert(id, Module { device, text });
     write(out, id, "module")
 }
 
@@ -235,19 +235,19 @@ driver! {
     }
     fn cuModuleUnload(module: usize) {
         let device = current("cuModuleUnload")?;
-        let mut world = world();
-        if world.modules.remove(&module).is_none() {
+        let mut driver_state = driver_state();
+        if driver_state.modules.remove(&module).is_none() {
             return refuse(INVALID_HANDLE, format!("cuModuleUnload: {module:#x} is no module (any more)"));
         }
-        world.synchronize_device(device)?;
-        world.functions.retain(|_, f| f.module != module);
+        driver_state.synchronize_device(device)?;
+        driver_state.functions.retain(|_, f| f.module != module);
         Ok(())
     }
     fn cuModuleGetFunction(out: *mut usize, module: usize, name: *const c_char) {
         current("cuModuleGetFunction")?;
         let name = text(name, "name")?;
-        let mut world = world();
-        let Some(loaded) = world.modules.get(&module) else {
+        let mut driver_state = driver_state();
+        let Some(loaded) = driver_state.modules.get(&module) else {
             return refuse(INVALID_HANDLE, format!("cuModuleGetFunction: {module:#x} is no module (any more)"));
         };
         if !has_entry(&loaded.text, &name) {
@@ -256,20 +256,20 @@ driver! {
         if args_bytes(&name) == 0 {
             return refuse(NOT_FOUND, format!("kernel {name} is in the PTX, but not in the C++ build"));
         }
-        let id = world.handle();
-        world.functions.insert(id, Function { module, name, shared_limit_bytes: SHARED_BYTES });
+        let id = driver_state.handle();
+        driver_state.functions.insert(id, Function { module, name, shared_limit_bytes: SHARED_BYTES });
         write(out, id, "function")
     }
     fn cuFuncGetAttribute(value: *mut i32, which: i32, function: usize) {
-        let world = world();
-        let Some(f) = world.functions.get(&function) else {
+        let driver_state = driver_state();
+        let Some(f) = driver_state.functions.get(&function) else {
             return refuse(INVALID_HANDLE, format!("cuFuncGetAttribute: {function:#x} is no function (any more)"));
         };
         write(value, match which { 0 => 1024, 1 => 0, 4 => 56, 5 | 6 => 90, 8 => f.shared_limit_bytes as i32, _ => 0 }, "value")
     }
     fn cuFuncSetAttribute(function: usize, which: i32, value: i32) {
-        let mut world = world();
-        let Some(f) = world.functions.get_mut(&function) else {
+        let mut driver_state = driver_state();
+        let Some(f) = driver_state.functions.get_mut(&function) else {
             return refuse(INVALID_HANDLE, format!("cuFuncSetAttribute: {function:#x} is no function (any more)"));
         };
         match (which, u32::try_from(value)) {
@@ -283,7 +283,7 @@ driver! {
         function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: usize,
         params: *const *const u8, extra: *const usize,
     ) {
-        let shape = Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
-        launch(function, shape, stream, params, extra)
+        let config = LaunchConfig { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
+        launch(function, config, stream, params, extra)
     }
 }

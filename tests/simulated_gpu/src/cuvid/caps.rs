@@ -3,11 +3,11 @@
 //! Never: more codecs than FRAMESPOOL_SIMULATED_CODECS lists.
 
 use super::abi::{Caps, AV1, H264, HEVC, NV12, P016, VP8, VP9, YUV444, YUV444_16};
-use crate::ledger::variable;
+use crate::call_log::variable;
 
 const NAMES: [(&str, i32); 5] = [("h264", H264), ("hevc", HEVC), ("vp8", VP8), ("vp9", VP9), ("av1", AV1)];
 
-fn listed(codec: i32) -> bool {
+fn is_listed(codec: i32) -> bool {
     let list = variable("CODECS").unwrap_or_else(|| "h264,hevc,vp8,vp9".into());
     let mut names = list.split(',').map(str::trim);
     names.any(|name| NAMES.iter().any(|&(n, c)| n == name && c == codec))
@@ -18,7 +18,7 @@ pub fn engines() -> u8 {
 }
 
 /// Fills the answers in; the questions stay.
-pub fn answer(caps: &mut Caps) {
+pub fn fill(caps: &mut Caps) {
     let depth = caps.depth_minus8;
     // cudaVideoChromaFormat: 0 monochrome, 1 4:2:0, 2 4:2:2, 3 4:4:4.
     let known = match (caps.codec, caps.chroma) {
@@ -29,7 +29,7 @@ pub fn answer(caps: &mut Caps) {
         (AV1, 0 | 1) => matches!(depth, 0 | 2),
         _ => false,
     };
-    let supported = known && listed(caps.codec) && engines() > 0;
+    let supported = known && is_listed(caps.codec) && engines() > 0;
     caps.supported = u8::from(supported);
     (caps.engines, caps.output_formats, caps.max_width, caps.max_height, caps.max_macroblocks) =
         (0, 0, 0, 0, 0);
@@ -56,7 +56,13 @@ pub fn answer(caps: &mut Caps) {
 }
 
 /// Why a decoder of this kind cannot be made; none if it can.
-pub fn refusal(codec: i32, chroma: i32, depth_minus8: u32, size: (u32, u32), output: i32) -> Option<String> {
+pub fn unsupported_reason(
+    codec: i32,
+    chroma: i32,
+    depth_minus8: u32,
+    size: (u32, u32),
+    output: i32,
+) -> Option<String> {
     let mut caps = Caps {
         codec,
         chroma,
@@ -75,7 +81,7 @@ pub fn refusal(codec: i32, chroma: i32, depth_minus8: u32, size: (u32, u32), out
         max_bins: 0,
         reserved3: [0; 10],
     };
-    answer(&mut caps);
+    fill(&mut caps);
     let (width, height) = size;
     if caps.supported == 0 {
         return Some(format!("codec {codec}, chroma {chroma}, {} bits is not supported", depth_minus8 + 8));

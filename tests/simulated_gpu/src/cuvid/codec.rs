@@ -13,14 +13,14 @@ use ffmpeg_sys_next as ffi;
 use super::abi;
 
 thread_local! {
-    static COMPLAINTS: Cell<u32> = const { Cell::new(0) };
+    static LOGGED_ERRORS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Said when decoding starts at a later exact start: no damage.
-const HARMLESS: [&[u8]; 3] =
+const IGNORED_MESSAGES: [&[u8]; 3] =
     [b"mmco: unref short failure", b"number of reference frames", b"reference count overflow"];
 
-unsafe extern "C" fn heard(
+unsafe extern "C" fn on_log(
     _class: *mut c_void,
     level: c_int,
     format: *const c_char,
@@ -32,9 +32,9 @@ unsafe extern "C" fn heard(
     // SAFETY: a format is a C string.
     let text = unsafe { CStr::from_ptr(format) }.to_bytes();
     let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
-    let error = level <= ffi::AV_LOG_ERROR && !HARMLESS.iter().any(|h| has(h));
+    let error = level <= ffi::AV_LOG_ERROR && !IGNORED_MESSAGES.iter().any(|h| has(h));
     if error || has(b"concealing") {
-        let _ = COMPLAINTS.try_with(|c| c.set(c.get() + 1));
+        let _ = LOGGED_ERRORS.try_with(|c| c.set(c.get() + 1));
     }
 }
 
@@ -92,33 +92,33 @@ impl Drop for Picture {
 }
 
 /// Told when the last reference to a buffer is gone.
-pub trait Watcher: Send + Sync {
-    fn freed(&self, serial: u64);
+pub trait BufferObserver: Send + Sync {
+    fn on_freed(&self, serial: u64);
 }
 
-type Watch = std::sync::Arc<dyn Watcher>;
+type SharedObserver = std::sync::Arc<dyn BufferObserver>;
 
-struct Hook {
+struct BufferHook {
     taken: RefCell<Vec<(u64, Picture)>>,
     next: Cell<u64>,
-    watcher: Option<Watch>,
+    observer: Option<SharedObserver>,
 }
 
-struct Ticket {
+struct BufferTag {
     serial: u64,
     inner: *mut ffi::AVBufferRef,
-    watcher: Watch,
+    observer: SharedObserver,
 }
 
-unsafe extern "C" fn gone(ticket: *mut c_void, _data: *mut u8) {
-    // SAFETY: made by `Box::into_raw` in `take`; libavutil frees a buffer once.
-    let mut ticket = unsafe { Box::from_raw(ticket.cast::<Ticket>()) };
-    // SAFETY: the reference that `take` put there.
-    unsafe { ffi::av_buffer_unref(&mut ticket.inner) };
-    ticket.watcher.freed(ticket.serial);
+unsafe extern "C" fn free_buffer(tag: *mut c_void, _data: *mut u8) {
+    // SAFETY: made by `Box::into_raw` in `get_buffer`; libavutil frees a buffer once.
+    let mut tag = unsafe { Box::from_raw(tag.cast::<BufferTag>()) };
+    // SAFETY: the reference that `get_buffer` put there.
+    unsafe { ffi::av_buffer_unref(&mut tag.inner) };
+    tag.observer.on_freed(tag.serial);
 }
 
-unsafe extern "C" fn take(
+unsafe extern "C" fn get_buffer(
     context: *mut ffi::AVCodecContext,
     frame: *mut ffi::AVFrame,
     flags: c_int,
@@ -129,17 +129,18 @@ unsafe extern "C" fn take(
         return code;
     }
     // SAFETY: `opaque` is the hook of the `Codec` that is in a call; it is only ever shared.
-    let hook = unsafe { &*(*context).opaque.cast::<Hook>() };
+    let hook = unsafe { &*(*context).opaque.cast::<BufferHook>() };
     let serial = hook.next.get();
     hook.next.set(serial + 1);
-    if let Some(watcher) = &hook.watcher {
+    if let Some(observer) = &hook.observer {
         // SAFETY: the frame is fresh and has its planes' buffers; the first is put into one of ours, which frees it in the end.
         unsafe {
             let inner = (*frame).buf[0];
-            let ticket = Box::into_raw(Box::new(Ticket { serial, inner, watcher: watcher.clone() }));
-            let wrapped = ffi::av_buffer_create((*inner).data, (*inner).size, Some(gone), ticket.cast(), 0);
+            let tag = Box::into_raw(Box::new(BufferTag { serial, inner, observer: observer.clone() }));
+            let wrapped =
+                ffi::av_buffer_create((*inner).data, (*inner).size, Some(free_buffer), tag.cast(), 0);
             if wrapped.is_null() {
-                drop(Box::from_raw(ticket));
+                drop(Box::from_raw(tag));
                 return -libc::ENOMEM;
             }
             (*frame).buf[0] = wrapped;
@@ -157,14 +158,14 @@ pub struct Decoded {
     /// Buffers taken, in order: number, and the picture where no watcher was given.
     pub taken: Vec<(u64, Picture)>,
     /// Pictures that came out, in the order of display.
-    pub shown: Vec<Picture>,
-    pub complaints: u32,
+    pub displayed: Vec<Picture>,
+    pub logged_errors: u32,
     pub refused: bool,
 }
 
 pub struct Codec {
     context: *mut ffi::AVCodecContext,
-    hook: Box<Hook>,
+    hook: Box<BufferHook>,
     pub direct: bool,
 }
 
@@ -185,13 +186,13 @@ fn name_of(codec: i32) -> Option<&'static CStr> {
 
 impl Codec {
     /// With a watcher it is a parser's: told of freed buffers, and spared what makes pictures good.
-    pub fn open(codec: i32, watcher: Option<Watch>) -> Option<Codec> {
+    pub fn open(codec: i32, observer: Option<SharedObserver>) -> Option<Codec> {
         static LISTEN: Once = Once::new();
         // SAFETY: a callback of the required type that any thread may call.
-        LISTEN.call_once(|| unsafe { ffi::av_log_set_callback(Some(heard)) });
+        LISTEN.call_once(|| unsafe { ffi::av_log_set_callback(Some(on_log)) });
         let name = name_of(codec)?;
-        let parser = watcher.is_some();
-        let hook = Box::new(Hook { taken: RefCell::default(), next: Cell::new(0), watcher });
+        let parser = observer.is_some();
+        let hook = Box::new(BufferHook { taken: RefCell::default(), next: Cell::new(0), observer });
         // SAFETY: a context of our own, opened before anybody sees it; the hook is boxed and outlives it (Drop frees it first).
         unsafe {
             let found = ffi::avcodec_find_decoder_by_name(name.as_ptr());
@@ -204,7 +205,7 @@ impl Codec {
             c.flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_OUTPUT_CORRUPT) as c_int;
             if codec != abi::AV1 {
                 c.opaque = (&raw const *hook).cast_mut().cast();
-                c.get_buffer2 = Some(take);
+                c.get_buffer2 = Some(get_buffer);
             }
             if parser {
                 c.skip_loop_filter = ffi::AVDiscard::AVDISCARD_ALL;
@@ -233,8 +234,8 @@ impl Codec {
 
     /// Decodes one coded picture; none: drains.
     pub fn decode(&mut self, data: Option<&[u8]>) -> Decoded {
-        COMPLAINTS.with(|c| c.set(0));
-        let mut done = Decoded { taken: Vec::new(), shown: Vec::new(), complaints: 0, refused: false };
+        LOGGED_ERRORS.with(|c| c.set(0));
+        let mut done = Decoded { taken: Vec::new(), displayed: Vec::new(), logged_errors: 0, refused: false };
         // SAFETY: a packet of our own around a padded copy; libavcodec makes the payload its own where it keeps it.
         unsafe {
             let code = match data {
@@ -253,8 +254,8 @@ impl Codec {
             };
             done.refused = code < 0;
             loop {
-                let shown = Picture::empty();
-                let code = ffi::avcodec_receive_frame(self.context, shown.0);
+                let displayed = Picture::empty();
+                let code = ffi::avcodec_receive_frame(self.context, displayed.0);
                 if code == ffi::AVERROR(libc::EAGAIN) || code == ffi::AVERROR_EOF {
                     break;
                 }
@@ -262,11 +263,11 @@ impl Codec {
                     done.refused = true;
                     break;
                 }
-                done.shown.push(shown);
+                done.displayed.push(displayed);
             }
         }
         done.taken = self.hook.taken.take();
-        done.complaints = COMPLAINTS.with(Cell::get);
+        done.logged_errors = LOGGED_ERRORS.with(Cell::get);
         done
     }
 
@@ -282,8 +283,8 @@ impl Codec {
         if buffer.is_null() {
             return None;
         }
-        // SAFETY: with a watcher, every picture's first buffer is ours (`take`), and its opaque a ticket that lives as long as it.
-        Some(unsafe { (*ffi::av_buffer_get_opaque(buffer).cast::<Ticket>()).serial })
+        // SAFETY: with a watcher, every picture's first buffer is ours (`get_buffer`), and its opaque a ticket that lives as long as it.
+        Some(unsafe { (*ffi::av_buffer_get_opaque(buffer).cast::<BufferTag>()).serial })
     }
 }
 

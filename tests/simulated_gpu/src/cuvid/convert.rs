@@ -5,7 +5,7 @@
 
 use super::abi::{ShortRect, NV12, P016, YUV444, YUV444_16};
 use super::codec::Picture;
-use super::format::layout;
+use super::sequence_format::chroma_and_depth;
 
 /// Where and how a surface is written.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,8 @@ impl Plane<'_> {
 }
 
 pub fn convert(picture: &Picture, target: &Target) -> Result<(), String> {
-    let (chroma, depth) = layout(picture.format()).ok_or("the decoded picture's format is unknown")?;
+    let (chroma, depth) =
+        chroma_and_depth(picture.format()).ok_or("the decoded picture's format is unknown")?;
     let full = matches!(target.output, YUV444 | YUV444_16);
     if full != (chroma == 3) || !matches!(target.output, NV12 | P016 | YUV444 | YUV444_16) {
         return Err(format!("a picture of chroma {chroma} into surface format {}", target.output));

@@ -11,14 +11,14 @@ use super::abi::{
 use super::caps;
 use super::codec::{Codec, Picture};
 use super::convert::{convert, rows, sample_bytes, Target};
-use super::unit::{self, in_sequence_callback, Shape, Unit};
-use crate::ledger::{
-    mood, note, refuse, violation, Code, INVALID_VALUE, MAP_FAILED, NOT_SUPPORTED, OUT_OF_MEMORY,
+use super::picture_context::{self, in_sequence_callback, PictureContext, PictureFormat};
+use crate::call_log::{
+    behavior, note, refuse, violation, Code, INVALID_VALUE, MAP_FAILED, NOT_SUPPORTED, OUT_OF_MEMORY,
 };
-use crate::world::memory::Kind;
-use crate::world::race::{Access, Touch};
-use crate::world::streams::{Failure, Work};
-use crate::world::world;
+use crate::driver_state::driver_state;
+use crate::driver_state::memory::AllocationKind;
+use crate::driver_state::race::{AccessKind, MemoryAccess};
+use crate::driver_state::streams::{Failure, Work};
 
 /// cuvidDecodeStatus.
 const SUCCESS: i32 = 2;
@@ -33,7 +33,7 @@ struct Surface {
     /// The host has waited for it (by mapping it).
     waited_for: bool,
     /// How often the host has asked for its status.
-    asked: u32,
+    num_queries: u32,
 }
 
 struct Output {
@@ -45,7 +45,7 @@ pub struct Decoder {
     id: usize,
     device: usize,
     info: CreateInfo,
-    shape: Shape,
+    picture_format: PictureFormat,
     codec: Codec,
     surfaces: Vec<Surface>,
     outputs: Vec<Output>,
@@ -74,13 +74,13 @@ fn inside(area: ShortRect, width: u64, height: u64) -> bool {
 fn check(info: &CreateInfo) -> Result<(), Code> {
     let size = (info.width as u32, info.height as u32);
     if let Some(why) =
-        caps::refusal(info.codec, info.chroma, info.depth_minus8 as u32, size, info.output_format)
+        caps::unsupported_reason(info.codec, info.chroma, info.depth_minus8 as u32, size, info.output_format)
     {
         return refuse(NOT_SUPPORTED, format!("cuvidCreateDecoder: {why}"));
     }
     let most = (info.max_width.max(info.width) as u32, info.max_height.max(info.height) as u32);
     if let Some(why) =
-        caps::refusal(info.codec, info.chroma, info.depth_minus8 as u32, most, info.output_format)
+        caps::unsupported_reason(info.codec, info.chroma, info.depth_minus8 as u32, most, info.output_format)
     {
         return refuse(NOT_SUPPORTED, format!("cuvidCreateDecoder: its largest size: {why}"));
     }
@@ -127,16 +127,16 @@ impl Decoder {
     pub fn new(id: usize, device: usize, info: CreateInfo) -> Result<Decoder, Code> {
         check(&info)?;
         let codec = Codec::open(info.codec, None).ok_or(NOT_SUPPORTED)?;
-        let shape = shape_of(&info, info.width as u32, info.height as u32);
+        let picture_format = picture_format(&info, info.width as u32, info.height as u32);
         let bytes = surface_bytes(&info);
         let width = info.max_width.max(info.target_width) as usize * sample_bytes(info.output_format);
-        let pitch = width.next_multiple_of(512) + if mood("wide_pitch") { 512 } else { 0 };
+        let pitch = width.next_multiple_of(512) + if behavior("wide_pitch") { 512 } else { 0 };
         let rows = rows(info.output_format, info.max_height.max(info.target_height) as usize);
         let mut decoder = Decoder {
             id,
             device,
             info,
-            shape,
+            picture_format,
             codec,
             surfaces: (0..info.decode_surfaces).map(|_| Surface::default()).collect(),
             outputs: Vec::new(),
@@ -144,15 +144,15 @@ impl Decoder {
             reserved_bytes: 0,
             fed: None,
         };
-        let mut world = world();
-        world.memory.reserve(bytes)?;
+        let mut driver_state = driver_state();
+        driver_state.memory.reserve(bytes)?;
         decoder.reserved_bytes = bytes;
         for _ in 0..info.output_surfaces {
-            let kind = Kind::Surface { decoder: id, mapped: false };
-            match world.memory.allocate(pitch * rows, kind, device) {
+            let kind = AllocationKind::Surface { decoder: id, mapped: false };
+            match driver_state.memory.allocate(pitch * rows, kind, device) {
                 Ok(address) => decoder.outputs.push(Output { address, index: None }),
                 Err(code) => {
-                    drop(world);
+                    drop(driver_state);
                     decoder.release(false);
                     return Err(code);
                 }
@@ -174,38 +174,38 @@ impl Decoder {
         if self.mapped() > 0 && complain {
             violation(format!("cuvidDestroyDecoder while {} of its pictures are mapped", self.mapped()));
         }
-        let mut world = world();
+        let mut driver_state = driver_state();
         for output in self.outputs.drain(..) {
-            if let Some(a) = world.memory.find(output.address) {
+            if let Some(a) = driver_state.memory.find(output.address) {
                 let (base, bytes) = (a.base, a.bytes);
-                if let (Some(label), true) = (world.waiting_on(base, bytes), complain) {
+                if let (Some(label), true) = (driver_state.pending_access(base, bytes), complain) {
                     violation(format!("cuvidDestroyDecoder while {label} waits to run on its output surface: synchronise first"));
                 }
             }
-            let _ = world.synchronize_device(self.device);
-            let _ = world.memory.free(output.address, "cuvidDestroyDecoder");
+            let _ = driver_state.synchronize_device(self.device);
+            let _ = driver_state.memory.free(output.address, "cuvidDestroyDecoder");
         }
-        world.memory.release(self.reserved_bytes);
+        driver_state.memory.release(self.reserved_bytes);
     }
 
     pub fn decode(&mut self, params: &PicParams) -> Result<(), Code> {
-        let Some(unit) = unit::find(params.bitstream as usize) else {
+        let Some(context) = picture_context::find(params.bitstream as usize) else {
             return refuse(INVALID_VALUE, format!(
                 "cuvidDecodePicture of picture {}: its bitstream is of no decode callback that is running", params.index
             ));
         };
-        if unit.index != params.index || i32::from(unit.second_field) != params.second_field {
+        if context.index != params.index || i32::from(context.second_field) != params.second_field {
             return refuse(
                 INVALID_VALUE,
                 "cuvidDecodePicture with parameters that are not those of the callback".into(),
             );
         }
-        if unit.shape != self.shape {
+        if context.picture_format != self.picture_format {
             return refuse(
                 INVALID_VALUE,
                 format!(
                     "cuvidDecodePicture of {:?} by a decoder that is set up for {:?}",
-                    unit.shape, self.shape
+                    context.picture_format, self.picture_format
                 ),
             );
         }
@@ -219,46 +219,47 @@ impl Decoder {
         if self.outputs.iter().any(|o| o.index == Some(params.index)) {
             violation(format!("cuvidDecodePicture into surface {index}, which is mapped"));
         }
-        unit.submitted.store(true, Ordering::Relaxed);
-        unit::set_stale(unit.parser, unit.index, false);
-        self.run(&unit, index);
+        context.submitted.store(true, Ordering::Relaxed);
+        picture_context::set_stale(context.parser, context.index, false);
+        self.run(&context, index);
         Ok(())
     }
 
-    fn run(&mut self, unit: &Unit, index: usize) {
-        let known = self.fed.filter(|(parser, epoch, _)| (*parser, *epoch) == (unit.parser, unit.epoch));
+    fn run(&mut self, context: &PictureContext, index: usize) {
+        let known =
+            self.fed.filter(|(parser, epoch, _)| (*parser, *epoch) == (context.parser, context.epoch));
         if known.is_none() && self.fed.is_some() {
             self.codec.flush();
         }
         let done = match known {
-            Some((_, _, version)) if version == unit.version => self.codec.decode(Some(&unit.data)),
-            _ => self.codec.decode(Some(&[unit.headers.as_slice(), &unit.data].concat())),
+            Some((_, _, version)) if version == context.version => self.codec.decode(Some(&context.data)),
+            _ => self.codec.decode(Some(&[context.headers.as_slice(), &context.data].concat())),
         };
-        self.fed = Some((unit.parser, unit.epoch, unit.version));
-        let mut damaged = done.refused || done.complaints > 0;
+        self.fed = Some((context.parser, context.epoch, context.version));
+        let mut damaged = done.refused || done.logged_errors > 0;
         let flagged = |p: &Picture| {
             p.raw().decode_error_flags != 0 || p.raw().flags & ffmpeg_sys_next::AV_FRAME_FLAG_CORRUPT != 0
         };
-        damaged |= matches!(unit.shape.codec, H264 | HEVC)
+        damaged |= matches!(context.picture_format.codec, H264 | HEVC)
             && done
-                .shown
+                .displayed
                 .iter()
                 .any(|p| flagged(p) && done.taken.iter().any(|(_, t)| t.raw().data[0] == p.raw().data[0]));
-        let picture = match unit.shape.codec {
+        let picture = match context.picture_format.codec {
             HEVC => done.taken.into_iter().next().map(|(_, p)| p),
-            AV1 => done.shown.into_iter().next(),
+            AV1 => done.displayed.into_iter().next(),
             _ => done.taken.into_iter().next_back().map(|(_, p)| p),
         };
         let surface = &mut self.surfaces[index];
-        let reported = matches!(unit.shape.codec, H264 | HEVC);
-        let missing = picture.is_none() && !unit.second_field;
+        let reported = matches!(context.picture_format.codec, H264 | HEVC);
+        let missing = picture.is_none() && !context.second_field;
         let status = match (missing, damaged) {
             (true, _) if reported => ERROR,
             (_, true) if reported => CONCEALED,
             _ => SUCCESS,
         };
-        surface.status = if unit.second_field { surface.status.max(status) } else { status };
-        (surface.parser, surface.waited_for, surface.asked) = (unit.parser, false, 0);
+        surface.status = if context.second_field { surface.status.max(status) } else { status };
+        (surface.parser, surface.waited_for, surface.num_queries) = (context.parser, false, 0);
         if let Some(picture) = picture {
             surface.picture = Some(picture);
         }
@@ -275,7 +276,7 @@ impl Decoder {
                 format!("{call} of surface {index}, into which nothing was ever decoded"),
             );
         };
-        if unit::is_stale(surface.parser, index) {
+        if picture_context::is_stale(surface.parser, index) {
             violation(format!(
                 "{call} of surface {index}: its latest picture was not submitted, an older one lies there"
             ));
@@ -291,8 +292,8 @@ impl Decoder {
         if self.outputs.iter().any(|o| o.index == Some(index)) {
             note(format!("{call}: picture {index} is mapped twice"));
         }
-        let mut world = world();
-        let stream = world.stream(params.output_stream, self.device, call)?;
+        let mut driver_state = driver_state();
+        let stream = driver_state.stream(params.output_stream, self.device, call)?;
         if params.output_stream == 0 {
             note(format!("{call} on the default stream: everything waits for everything"));
         }
@@ -311,12 +312,12 @@ impl Decoder {
             area: if area == (ShortRect { left: 0, top: 0, right: 0, bottom: 0 }) { whole } else { area },
         };
         let bytes = self.pitch * rows(target.output, target.height);
-        if let Some(a) = world.memory.find_mut(target.address) {
-            a.kind = Kind::Surface { decoder: self.id, mapped: true };
+        if let Some(a) = driver_state.memory.find_mut(target.address) {
+            a.kind = AllocationKind::Surface { decoder: self.id, mapped: true };
         }
         let work: Work = Box::new(move || convert(&picture, &target).map_err(Failure::Refused));
-        let touches = vec![Touch { from: target.address, bytes, access: Access::Write }];
-        world.submit(stream, format!("map of surface {index}"), touches, work)?;
+        let accesses = vec![MemoryAccess { from: target.address, bytes, kind: AccessKind::Write }];
+        driver_state.submit(stream, format!("map of surface {index}"), accesses, work)?;
         Ok((target.address as u64, self.pitch as u32))
     }
 
@@ -329,8 +330,8 @@ impl Decoder {
             );
         };
         output.index = None;
-        if let Some(a) = world().memory.find_mut(output.address) {
-            a.kind = Kind::Surface { decoder: self.id, mapped: false };
+        if let Some(a) = driver_state().memory.find_mut(output.address) {
+            a.kind = AllocationKind::Surface { decoder: self.id, mapped: false };
         }
         Ok(())
     }
@@ -341,8 +342,8 @@ impl Decoder {
             return refuse(INVALID_VALUE, format!("cuvidGetDecodeStatus of surface {index} of {surfaces}"));
         };
         // Until the host has waited for the picture, or time has passed between questions, the engine may still be at it.
-        surface.asked += 1;
-        surface.waited_for |= surface.asked > 3;
+        surface.num_queries += 1;
+        surface.waited_for |= surface.num_queries > 3;
         let status = if surface.status != 0 && !surface.waited_for { 1 } else { surface.status };
         Ok(DecodeStatus { status, reserved: [0; 31], reserved_pointers: [0; 8] })
     }
@@ -353,7 +354,7 @@ impl Decoder {
         let (most_wide, most_high) = (self.info.max_width.max(1), self.info.max_height.max(1));
         let (target_width, target_height) = (u64::from(wanted.target_width), u64::from(wanted.target_height));
         let size = (wanted.width, wanted.height);
-        let refusal = caps::refusal(
+        let refusal = caps::unsupported_reason(
             self.info.codec,
             self.info.chroma,
             self.info.depth_minus8 as u32,
@@ -390,11 +391,11 @@ impl Decoder {
         let info = CreateInfo { decode_surfaces: u64::from(wanted.decode_surfaces), ..self.info };
         let bytes = surface_bytes(&info);
         {
-            let mut world = world();
+            let mut driver_state = driver_state();
             if bytes > self.reserved_bytes {
-                world.memory.reserve(bytes - self.reserved_bytes).map_err(|_| OUT_OF_MEMORY)?;
+                driver_state.memory.reserve(bytes - self.reserved_bytes).map_err(|_| OUT_OF_MEMORY)?;
             } else {
-                world.memory.release(self.reserved_bytes - bytes);
+                driver_state.memory.release(self.reserved_bytes - bytes);
             }
         }
         self.reserved_bytes = bytes;
@@ -407,12 +408,18 @@ impl Decoder {
             target_rect: wanted.target_rect,
             ..info
         };
-        self.shape = shape_of(&self.info, wanted.width, wanted.height);
+        self.picture_format = picture_format(&self.info, wanted.width, wanted.height);
         self.surfaces.resize_with(wanted.decode_surfaces as usize, Surface::default);
         Ok(())
     }
 }
 
-fn shape_of(info: &CreateInfo, width: u32, height: u32) -> Shape {
-    Shape { codec: info.codec, width, height, chroma: info.chroma, depth: info.depth_minus8 as u32 + 8 }
+fn picture_format(info: &CreateInfo, width: u32, height: u32) -> PictureFormat {
+    PictureFormat {
+        codec: info.codec,
+        width,
+        height,
+        chroma: info.chroma,
+        depth: info.depth_minus8 as u32 + 8,
+    }
 }

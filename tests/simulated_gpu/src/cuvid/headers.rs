@@ -2,7 +2,7 @@
 //! Out: what a parser announces of them: crop, surfaces needed, rate; and what slices are read with.
 //! Never: more of a set than that.
 
-use super::bits::Bits;
+use super::bit_reader::BitReader;
 
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sps {
@@ -22,7 +22,7 @@ pub struct Sps {
     pub rate: [u32; 2],
 }
 
-fn scaling_list(bits: &mut Bits, size: u32) {
+fn scaling_list(bits: &mut BitReader, size: u32) {
     let (mut last, mut next) = (8i32, 8i32);
     for _ in 0..size {
         if next != 0 {
@@ -34,7 +34,7 @@ fn scaling_list(bits: &mut Bits, size: u32) {
 
 /// Number and content of an H.264 set, without its header byte.
 pub fn h264_sps(nal: &[u8]) -> (u32, Sps) {
-    let mut b = Bits::new(nal.get(1..).unwrap_or(&[]));
+    let mut b = BitReader::new(nal.get(1..).unwrap_or(&[]));
     let profile = b.bits(8);
     let constraints = b.bits(8);
     let level = b.bits(8);
@@ -120,7 +120,7 @@ fn dpb_frames(level: u32, level_1b: bool, macroblocks: u32) -> u32 {
     (most / macroblocks.max(1)).min(16)
 }
 
-fn hrd(b: &mut Bits) {
+fn hrd(b: &mut BitReader) {
     let count = b.ue().min(31) + 1;
     b.skip(8);
     for _ in 0..count {
@@ -131,7 +131,7 @@ fn hrd(b: &mut Bits) {
     b.skip(20);
 }
 
-fn vui(b: &mut Bits, sps: &mut Sps) -> (Option<u32>, Option<u32>) {
+fn vui(b: &mut BitReader, sps: &mut Sps) -> (Option<u32>, Option<u32>) {
     if b.flag() && b.bits(8) == 255 {
         b.skip(32);
     }
@@ -177,7 +177,7 @@ fn vui(b: &mut Bits, sps: &mut Sps) -> (Option<u32>, Option<u32>) {
 
 /// Number and content of an HEVC set, as far as its order information.
 pub fn hevc_sps(nal: &[u8]) -> (u32, Sps) {
-    let mut b = Bits::new(nal.get(2..).unwrap_or(&[]));
+    let mut b = BitReader::new(nal.get(2..).unwrap_or(&[]));
     b.skip(4);
     let sub_layers = b.bits(3);
     b.skip(1);
@@ -221,7 +221,7 @@ impl Sps {
 
 /// Its own number and that of its sequence set.
 pub fn h264_pps(nal: &[u8]) -> (u32, u32) {
-    let mut b = Bits::new(nal.get(1..).unwrap_or(&[]));
+    let mut b = BitReader::new(nal.get(1..).unwrap_or(&[]));
     (b.ue(), b.ue())
 }
 
@@ -238,7 +238,7 @@ pub struct Slice {
 
 /// The start of an H.264 slice header; `sps` finds the sequence set of a picture set.
 pub fn h264_slice(nal: &[u8], sps: impl Fn(u32) -> Option<Sps>) -> Slice {
-    let mut b = Bits::new(nal.get(1..nal.len().min(64)).unwrap_or(&[]));
+    let mut b = BitReader::new(nal.get(1..nal.len().min(64)).unwrap_or(&[]));
     let first = b.ue() == 0;
     let kind = b.ue() % 5;
     let pps = b.ue();

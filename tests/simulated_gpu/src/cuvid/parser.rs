@@ -11,33 +11,33 @@ use super::abi::{
     DisplayInfo, Format, Packet, ParserParams, PicParams, AV1, DISCONTINUITY, END_OF_PICTURE, END_OF_STREAM,
     H264, HEVC, NOTIFY_EOS, TIMESTAMP, VP8, VP9,
 };
-use super::codec::{Codec, Picture, Watcher};
-use super::format;
-use super::indices::{Indices, Slot};
-use super::unit::{self, Shape, Unit};
-use super::units::{Coded, Cutter};
+use super::codec::{BufferObserver, Codec, Picture};
+use super::picture_context::{self, PictureContext, PictureFormat};
+use super::picture_splitter::{CodedPicture, PictureSplitter};
+use super::sequence_format;
+use super::surface_indices::{PictureInfo, SurfaceIndices};
+use crate::call_log::{behavior, note, violation, Code, INVALID_VALUE, NOT_SUPPORTED};
 use crate::cuda::slice;
-use crate::ledger::{mood, note, violation, Code, INVALID_VALUE, NOT_SUPPORTED};
 
 /// A parser tells nobody more of a failed callback than this.
 const CALLBACK_FAILED: Code = INVALID_VALUE;
 /// AV1 pictures that keep their index: as many as there are reference slots.
-const AV1_HELD: usize = 8;
+const AV1_NUM_REF_FRAMES: usize = 8;
 
-struct Shown {
+struct DisplayedPicture {
     _picture: Picture,
-    slot: Slot,
+    picture_info: PictureInfo,
 }
 
 pub struct Parser {
     id: usize,
     params: ParserParams,
-    cutter: Cutter,
+    splitter: PictureSplitter,
     codec: Codec,
-    indices: Arc<Indices>,
+    indices: Arc<SurfaceIndices>,
     /// Announced last.
     format: Option<Format>,
-    shape: Option<Shape>,
+    picture_format: Option<PictureFormat>,
     minimum: i32,
     count: i32,
     header_seen: bool,
@@ -46,14 +46,14 @@ pub struct Parser {
     fed_version: u64,
     epoch: u64,
     /// Pictures to be shown that wait for the display delay.
-    shown: VecDeque<Shown>,
+    display_queue: VecDeque<DisplayedPicture>,
     last: Option<(i32, super::headers::Slice)>,
     last_timestamp: i64,
     timestamp_step: i64,
     hidden: i64,
-    /// VP8, VP9, AV1 without ENDOFPICTURE: the packet that waits for the next one, where the mood is such.
+    /// VP8, VP9, AV1 without ENDOFPICTURE: the packet that waits for the next one, where the behavior is such.
     held_packet: Option<(Vec<u8>, Option<i64>)>,
-    av1_held: VecDeque<u64>,
+    av1_references: VecDeque<u64>,
     av1_next: u64,
 }
 
@@ -62,31 +62,31 @@ unsafe impl Send for Parser {}
 
 impl Parser {
     pub fn new(id: usize, params: ParserParams) -> Result<Parser, Code> {
-        let indices = Arc::new(Indices::default());
+        let indices = Arc::new(SurfaceIndices::default());
         indices.resize(params.decode_surfaces as i32);
-        let watcher: Arc<dyn Watcher> = indices.clone();
-        let codec = Codec::open(params.codec, Some(watcher)).ok_or(NOT_SUPPORTED)?;
+        let observer: Arc<dyn BufferObserver> = indices.clone();
+        let codec = Codec::open(params.codec, Some(observer)).ok_or(NOT_SUPPORTED)?;
         Ok(Parser {
             id,
             params,
-            cutter: Cutter::new(params.codec),
+            splitter: PictureSplitter::new(params.codec),
             codec,
             indices,
             format: None,
-            shape: None,
+            picture_format: None,
             minimum: 0,
             count: params.decode_surfaces as i32,
             header_seen: false,
             sequence_due: false,
             fed_version: 0,
             epoch: 0,
-            shown: VecDeque::new(),
+            display_queue: VecDeque::new(),
             last: None,
             last_timestamp: 0,
             timestamp_step: 1,
             hidden: 0,
             held_packet: None,
-            av1_held: VecDeque::new(),
+            av1_references: VecDeque::new(),
             av1_next: 0,
         })
     }
@@ -105,7 +105,7 @@ impl Parser {
         let result =
             result.and_then(|()| if end { self.end(packet.flags & NOTIFY_EOS != 0) } else { Ok(()) });
         match result {
-            Err(CALLBACK_FAILED) if mood("callback_failure_hidden") => Ok(()),
+            Err(CALLBACK_FAILED) if behavior("callback_failure_hidden") => Ok(()),
             other => other,
         }
     }
@@ -118,7 +118,7 @@ impl Parser {
         if payload.is_empty() {
             return Ok(());
         }
-        if frames_in_packets && !whole && !end && mood("packet_lag") {
+        if frames_in_packets && !whole && !end && behavior("packet_lag") {
             self.held_packet = Some((payload.to_vec(), timestamp));
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Parser {
     }
 
     fn push(&mut self, payload: &[u8], timestamp: Option<i64>, whole: bool) -> Result<(), Code> {
-        let (pictures, dropped) = self.cutter.push(payload, timestamp, whole);
+        let (pictures, dropped) = self.splitter.push(payload, timestamp, whole);
         if dropped > 0 {
             note(format!(
                 "ENDOFPICTURE on a packet with more than one picture: {dropped} bytes of it are dropped"
@@ -136,7 +136,7 @@ impl Parser {
     }
 
     fn end(&mut self, notify: bool) -> Result<(), Code> {
-        let last = self.cutter.finish();
+        let last = self.splitter.finish();
         let result = last.map_or(Ok(()), |coded| self.picture(coded)).and_then(|()| self.drain());
         self.header_seen = false;
         if let (true, Some(display)) = (notify, self.params.display) {
@@ -147,9 +147,9 @@ impl Parser {
     }
 
     fn discontinue(&mut self) {
-        self.cutter.forget();
+        self.splitter.reset();
         self.held_packet = None;
-        self.shown.clear();
+        self.display_queue.clear();
         self.restart();
         self.header_seen = false;
     }
@@ -163,14 +163,14 @@ impl Parser {
 
     /// Shows all that is still to be shown.
     fn drain(&mut self) -> Result<(), Code> {
-        let done = if self.codec.direct { Vec::new() } else { self.codec.decode(None).shown };
+        let done = if self.codec.direct { Vec::new() } else { self.codec.decode(None).displayed };
         let result = self.show(done, true);
-        self.shown.clear();
+        self.display_queue.clear();
         self.restart();
         result
     }
 
-    fn picture(&mut self, coded: Coded) -> Result<(), Code> {
+    fn picture(&mut self, coded: CodedPicture) -> Result<(), Code> {
         self.header_seen |= coded.has_sequence;
         self.sequence_due |= coded.new_sequence;
         if coded.slices.is_empty() || !self.header_seen {
@@ -203,11 +203,11 @@ impl Parser {
         }
         let by_packet = matches!(self.params.codec, VP8 | VP9).then_some(timestamp);
         let delayed = self.hidden * self.timestamp_step;
-        self.show_at(done.shown, by_packet.map(|t| t + delayed))
+        self.show_at(done.displayed, by_packet.map(|t| t + delayed))
     }
 
     /// A picture's own timestamp; one that has none gets a guess.
-    fn timestamp(&mut self, coded: &Coded) -> i64 {
+    fn timestamp(&mut self, coded: &CodedPicture) -> i64 {
         let timestamp = coded.timestamp.unwrap_or(self.last_timestamp + self.timestamp_step);
         let step = timestamp - self.last_timestamp;
         if step > 0 {
@@ -217,7 +217,7 @@ impl Parser {
         timestamp
     }
 
-    fn decode(&mut self, coded: &Coded, serial: Option<u64>, timestamp: i64) -> Result<(), Code> {
+    fn decode(&mut self, coded: &CodedPicture, serial: Option<u64>, timestamp: i64) -> Result<(), Code> {
         let slice = coded.slice.unwrap_or_default();
         let Some(serial) = serial else {
             let paired = self.last.filter(|(_, first)| {
@@ -236,13 +236,18 @@ impl Parser {
         };
         self.announce(coded)?;
         let disposable = self.params.codec == H264 && !coded.reference;
-        let slot =
-            Slot { timestamp, progressive: true, top_first: !slice.bottom, disposable, ..Slot::default() };
-        let mut index = self.indices.assign(serial, slot);
+        let picture_info = PictureInfo {
+            timestamp,
+            progressive: true,
+            top_first: !slice.bottom,
+            disposable,
+            ..PictureInfo::default()
+        };
+        let mut index = self.indices.assign(serial, picture_info);
         if index.is_none() {
             self.show(Vec::new(), true)?;
             self.indices.thaw();
-            index = self.indices.assign(serial, slot);
+            index = self.indices.assign(serial, picture_info);
         }
         let index = index.unwrap_or_else(|| {
             let (held, count, minimum) = (self.indices.held(), self.count, self.minimum);
@@ -261,25 +266,27 @@ impl Parser {
     }
 
     /// The sequence callback, where one is due.
-    fn announce(&mut self, coded: &Coded) -> Result<(), Code> {
-        let Some((format, shape)) = format::describe(self.params.codec, self.codec.raw(), coded) else {
+    fn announce(&mut self, coded: &CodedPicture) -> Result<(), Code> {
+        let Some((format, picture_format)) =
+            sequence_format::describe(self.params.codec, self.codec.raw(), coded)
+        else {
             return Err(NOT_SUPPORTED);
         };
-        let repeated = mood("sequence_repeated") && coded.has_sequence && coded.random_access;
+        let repeated = behavior("sequence_repeated") && coded.has_sequence && coded.random_access;
         if self.format == Some(format) && !self.sequence_due && !repeated {
             return Ok(());
         }
         self.show(Vec::new(), true)?; // what is shown already comes before
         self.sequence_due = false;
-        (self.format, self.shape) = (Some(format), Some(shape));
+        (self.format, self.picture_format) = (Some(format), Some(picture_format));
         self.minimum = i32::from(format.min_decode_surfaces);
         let mut told = format;
-        if crate::ledger::mood_set("minimum_zero") {
+        if crate::call_log::behavior_is_set("minimum_zero") {
             told.min_decode_surfaces = 0;
         }
         let Some(callback) = self.params.sequence else { return Ok(()) };
         // SAFETY: the caller's callback and user data; the format lives through the call.
-        let answer = unit::during_sequence(|| unsafe { callback(self.params.user, &mut told) });
+        let answer = picture_context::during_sequence(|| unsafe { callback(self.params.user, &mut told) });
         if answer <= 0 {
             (self.header_seen, self.format) = (false, None);
             return Err(CALLBACK_FAILED);
@@ -297,8 +304,10 @@ impl Parser {
         Ok(())
     }
 
-    fn call_decode(&mut self, coded: &Coded, index: i32, second_field: bool) -> Result<(), Code> {
-        let (Some(shape), Some(callback)) = (self.shape, self.params.decode) else { return Ok(()) };
+    fn call_decode(&mut self, coded: &CodedPicture, index: i32, second_field: bool) -> Result<(), Code> {
+        let (Some(picture_format), Some(callback)) = (self.picture_format, self.params.decode) else {
+            return Ok(());
+        };
         let (mut bitstream, mut offsets) = (Vec::new(), Vec::new());
         for &(start, end) in &coded.slices {
             offsets.push(bitstream.len() as u32);
@@ -308,20 +317,20 @@ impl Parser {
             bitstream.extend_from_slice(&coded.data[start..end]);
         }
         let slice = coded.slice.unwrap_or_default();
-        let unit = Arc::new(Unit {
+        let context = Arc::new(PictureContext {
             parser: self.id,
             epoch: self.epoch,
             index,
             second_field,
-            shape,
+            picture_format,
             headers: coded.headers.clone(),
             version: coded.version,
             data: coded.data.clone(),
             submitted: AtomicBool::new(false),
         });
         let mut params = PicParams {
-            width_mbs: shape.width.div_ceil(16) as i32,
-            height_mbs: shape.height.div_ceil(16) as i32,
+            width_mbs: picture_format.width.div_ceil(16) as i32,
+            height_mbs: picture_format.height.div_ceil(16) as i32,
             index,
             field: i32::from(slice.field),
             bottom_field: i32::from(slice.bottom),
@@ -337,9 +346,10 @@ impl Parser {
         };
         let address = bitstream.as_ptr() as usize;
         // SAFETY: the caller's callback and user data; the parameters and what they point at live through the call.
-        let answer = unit::during(&unit, address, || unsafe { callback(self.params.user, &mut params) });
-        if !second_field || unit.submitted.load(Ordering::Relaxed) {
-            unit::set_stale(self.id, index, !unit.submitted.load(Ordering::Relaxed));
+        let answer =
+            picture_context::during(&context, address, || unsafe { callback(self.params.user, &mut params) });
+        if !second_field || context.submitted.load(Ordering::Relaxed) {
+            picture_context::set_stale(self.id, index, !context.submitted.load(Ordering::Relaxed));
         }
         bitstream.fill(0xDD); // whoever kept the pointer reads this
         offsets.fill(u32::MAX);
@@ -362,33 +372,36 @@ impl Parser {
 
     fn queue(&mut self, pictures: Vec<Picture>, timestamp: Option<i64>) {
         for picture in pictures {
-            let Some(mut slot) = Codec::serial_of(&picture).and_then(|serial| self.indices.slot(serial))
+            let Some(mut picture_info) =
+                Codec::serial_of(&picture).and_then(|serial| self.indices.picture_info(serial))
             else {
                 continue; // made up in place of a lost one
             };
             let flags = picture.raw().flags;
-            slot.progressive = flags & ffmpeg_sys_next::AV_FRAME_FLAG_INTERLACED == 0;
-            slot.top_first = flags & ffmpeg_sys_next::AV_FRAME_FLAG_TOP_FIELD_FIRST != 0;
-            slot.timestamp = timestamp.unwrap_or(slot.timestamp);
-            self.shown.push_back(Shown { _picture: picture, slot });
+            picture_info.progressive = flags & ffmpeg_sys_next::AV_FRAME_FLAG_INTERLACED == 0;
+            picture_info.top_first = flags & ffmpeg_sys_next::AV_FRAME_FLAG_TOP_FIELD_FIRST != 0;
+            picture_info.timestamp = timestamp.unwrap_or(picture_info.timestamp);
+            self.display_queue.push_back(DisplayedPicture { _picture: picture, picture_info });
         }
     }
 
     fn call_display(&mut self, keep: usize) -> Result<(), Code> {
-        while self.shown.len() > keep {
-            let Some(Shown { _picture, slot }) = self.shown.pop_front() else { break };
+        while self.display_queue.len() > keep {
+            let Some(DisplayedPicture { _picture, picture_info }) = self.display_queue.pop_front() else {
+                break;
+            };
             let mut info = DisplayInfo {
-                index: slot.index.unwrap_or(0),
-                progressive_frame: i32::from(slot.progressive),
-                top_field_first: i32::from(slot.top_first),
+                index: picture_info.index.unwrap_or(0),
+                progressive_frame: i32::from(picture_info.progressive),
+                top_field_first: i32::from(picture_info.top_first),
                 repeat_first_field: 0,
-                timestamp: slot.timestamp,
+                timestamp: picture_info.timestamp,
             };
             let Some(callback) = self.params.display else { continue };
             // SAFETY: the caller's callback and user data; the info lives through the call.
             let answer = unsafe { callback(self.params.user, &mut info) };
-            if slot.disposable {
-                self.indices.give_up(info.index);
+            if picture_info.disposable {
+                self.indices.release(info.index);
             }
             if answer == 0 {
                 return Err(CALLBACK_FAILED);
@@ -398,27 +411,28 @@ impl Parser {
     }
 
     /// dav1d shows what a temporal unit shows; hidden frames stay inside. Coarser than NVDEC: one decode callback a unit.
-    fn av1_picture(&mut self, coded: &Coded, timestamp: i64) -> Result<(), Code> {
+    fn av1_picture(&mut self, coded: &CodedPicture, timestamp: i64) -> Result<(), Code> {
         let done = self.codec.decode(Some(&coded.data));
-        if done.shown.is_empty() {
+        if done.displayed.is_empty() {
             return Ok(());
         }
         self.announce(coded)?;
         let serial = self.av1_next;
         self.av1_next += 1;
-        let slot = Slot { timestamp, progressive: true, top_first: true, ..Slot::default() };
-        let Some(index) = self.indices.assign(serial, slot) else {
+        let picture_info =
+            PictureInfo { timestamp, progressive: true, top_first: true, ..PictureInfo::default() };
+        let Some(index) = self.indices.assign(serial, picture_info) else {
             violation("parser: AV1 pictures ran out of indices".into());
             return Err(NOT_SUPPORTED);
         };
-        self.av1_held.push_back(serial);
+        self.av1_references.push_back(serial);
         let result = self.call_decode(coded, index, false);
-        let slot = Slot { index: Some(index), ..slot };
-        self.shown.push_back(Shown { _picture: Picture::empty(), slot });
+        let picture_info = PictureInfo { index: Some(index), ..picture_info };
+        self.display_queue.push_back(DisplayedPicture { _picture: Picture::empty(), picture_info });
         let result = result.and_then(|()| self.call_display(self.params.display_delay as usize));
-        if self.av1_held.len() > AV1_HELD {
-            if let Some(old) = self.av1_held.pop_front() {
-                self.indices.freed(old);
+        if self.av1_references.len() > AV1_NUM_REF_FRAMES {
+            if let Some(old) = self.av1_references.pop_front() {
+                self.indices.on_freed(old);
             }
         }
         result
@@ -427,6 +441,6 @@ impl Parser {
 
 impl Drop for Parser {
     fn drop(&mut self) {
-        unit::forget_parser(self.id);
+        picture_context::forget_parser(self.id);
     }
 }

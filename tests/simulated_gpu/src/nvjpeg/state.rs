@@ -2,14 +2,14 @@
 //! Out: operations that write planes: in the caller's stream, or, by the hardware, beside it.
 //! Never: lets a state be used, or end, while its last picture may still be under way, without saying so.
 
-use super::picture::{decode, Header};
+use super::jpeg_file::{decode, Header};
 use super::{
-    translated, Image, Instance, EXECUTION_FAILED, HARDWARE, INVALID_PARAMETER, JPEG_NOT_SUPPORTED, Y,
+    to_nvjpeg_status, Image, Instance, EXECUTION_FAILED, HARDWARE, INVALID_PARAMETER, JPEG_NOT_SUPPORTED, Y,
 };
-use crate::ledger::{mood, refuse, violation, Code};
-use crate::world::race::{Access, StreamId, Touch};
-use crate::world::streams::{Stream, Work};
-use crate::world::world;
+use crate::call_log::{behavior, refuse, violation, Code};
+use crate::driver_state::driver_state;
+use crate::driver_state::race::{AccessKind, MemoryAccess, StreamId};
+use crate::driver_state::streams::{Stream, Work};
 
 /// What a state takes of the device, roughly.
 const BYTES: u64 = 1 << 20;
@@ -26,45 +26,45 @@ pub struct State {
 
 impl State {
     pub fn new(instance: usize, of: Instance) -> Result<State, Code> {
-        let mut world = world();
-        world.memory.reserve(BYTES).map_err(translated)?;
-        let hidden = world.handle() as StreamId;
+        let mut driver_state = driver_state();
+        driver_state.memory.reserve(BYTES).map_err(to_nvjpeg_status)?;
+        let hidden = driver_state.handle() as StreamId;
         Ok(State { instance, device: of.device, batch_format: None, hidden, last: None })
     }
 
     /// The end of it.
-    pub fn end(&mut self) {
-        if self.under_way(None) {
+    pub fn destroy(&mut self) {
+        if self.may_be_running(None) {
             violation(
                 "nvjpegJpegStateDestroy while its last picture may be under way: wait on the host first"
                     .into(),
             );
         }
-        let mut world = world();
-        let _ = world.synchronize_device(self.device);
-        world.streams.remove(&self.hidden);
-        world.memory.release(BYTES);
+        let mut driver_state = driver_state();
+        let _ = driver_state.synchronize_device(self.device);
+        driver_state.streams.remove(&self.hidden);
+        driver_state.memory.release(BYTES);
     }
 
     /// Whether the host does not know that the last picture is over, and nothing else puts `next` behind it.
-    fn under_way(&self, next: Option<StreamId>) -> bool {
-        let Some((stream, place, asked_in)) = self.last else { return false };
+    fn may_be_running(&self, next: Option<StreamId>) -> bool {
+        let Some((stream, op_index, asked_in)) = self.last else { return false };
         // In one stream, pictures of the software backends follow each other.
         let follows = next == Some(asked_in) && stream == asked_in;
-        !follows && !world().host.covers(stream, place)
+        !follows && !driver_state().host.includes(stream, op_index)
     }
 
-    fn belongs(&self, instance: usize, call: &str) -> Result<(), Code> {
+    fn check_instance(&self, instance: usize, call: &str) -> Result<(), Code> {
         if self.instance == instance {
             return Ok(());
         }
         refuse(INVALID_PARAMETER, format!("{call} with a state of another instance"))
     }
 
-    pub fn begin_batches(&mut self, instance: usize, format: i32) -> Result<(), Code> {
+    pub fn initialize_batched(&mut self, instance: usize, format: i32) -> Result<(), Code> {
         let call = "nvjpegDecodeBatchedInitialize";
-        self.belongs(instance, call)?;
-        if self.under_way(None) {
+        self.check_instance(instance, call)?;
+        if self.may_be_running(None) {
             violation(format!("{call} while the state's last picture may be under way"));
         }
         self.batch_format = Some(format);
@@ -72,7 +72,7 @@ impl State {
     }
 
     pub fn batch_format(&self, instance: usize) -> Result<i32, Code> {
-        self.belongs(instance, "nvjpegDecodeBatched")?;
+        self.check_instance(instance, "nvjpegDecodeBatched")?;
         match self.batch_format {
             Some(format) => Ok(format),
             None => {
@@ -92,20 +92,20 @@ impl State {
         raw_stream: usize,
         call: &str,
     ) -> Result<(), Code> {
-        self.belongs(handle, call)?;
+        self.check_instance(handle, call)?;
         let header = Header::read(file)?;
-        if !header.suits(instance.backend) || (header.components == 1) != (format == Y) {
+        if !header.supported_by(instance.backend) || (header.components == 1) != (format == Y) {
             return Err(JPEG_NOT_SUPPORTED);
         }
         let planes = decode(&header, file)?;
-        let stream = world().stream(raw_stream, self.device, call).map_err(translated)?;
+        let stream = driver_state().stream(raw_stream, self.device, call).map_err(to_nvjpeg_status)?;
         let hardware = instance.backend == HARDWARE;
-        if self.under_way((!hardware).then_some(stream)) {
+        if self.may_be_running((!hardware).then_some(stream)) {
             violation(format!(
                 "{call} while the state's last picture may be under way: wait on the host first"
             ));
         }
-        let (mut touches, mut writes) = (Vec::new(), Vec::new());
+        let (mut accesses, mut writes) = (Vec::new(), Vec::new());
         for (n, plane) in planes.into_iter().enumerate() {
             let (at, pitch) = (image.channel[n], image.pitch[n]);
             if pitch < plane.width {
@@ -116,13 +116,13 @@ impl State {
             }
             // What the header asks for: rows times pitch, the last one too.
             let bytes = pitch * plane.height;
-            if world().usable(at, bytes, &format!("{call}: plane {n}, {bytes} bytes")).is_err() {
+            if driver_state().usable(at, bytes, &format!("{call}: plane {n}, {bytes} bytes")).is_err() {
                 return Err(EXECUTION_FAILED);
             }
-            touches.push(Touch { from: at, bytes, access: Access::Write });
+            accesses.push(MemoryAccess { from: at, bytes, kind: AccessKind::Write });
             writes.push((at, pitch, plane));
         }
-        let wide = mood("jpeg_wide");
+        let wide = behavior("jpeg_wide");
         let work: Work = Box::new(move || {
             for (at, pitch, plane) in writes {
                 for (row, samples) in plane.samples.chunks(plane.width).enumerate() {
@@ -134,34 +134,34 @@ impl State {
             }
             Ok(())
         });
-        self.submit(stream, hardware, touches, work, call).map_err(translated)
+        self.submit(stream, hardware, accesses, work, call).map_err(to_nvjpeg_status)
     }
 
     fn submit(
         &mut self,
         stream: StreamId,
         hardware: bool,
-        touches: Vec<Touch>,
+        accesses: Vec<MemoryAccess>,
         work: Work,
         call: &str,
     ) -> Result<(), Code> {
-        let late = mood("jpeg_late");
-        let mut world = world();
+        let late = behavior("jpeg_late");
+        let mut driver_state = driver_state();
         if !hardware {
-            let place = world.submit(stream, call.to_owned(), touches, work)?;
-            self.last = Some((stream, place, stream));
+            let op_index = driver_state.submit(stream, call.to_owned(), accesses, work)?;
+            self.last = Some((stream, op_index, stream));
             return Ok(());
         }
         // Nothing that the caller's stream holds or waits for comes first; what comes later in it does wait.
         let device = self.device;
-        world.streams.entry(self.hidden).or_insert_with(|| Stream::new(device, false));
-        let place = world.submit(self.hidden, format!("{call} by the hardware"), touches, work)?;
-        let clock = world.streams.get(&self.hidden).map(|s| s.clock.clone()).unwrap_or_default();
+        driver_state.streams.entry(self.hidden).or_insert_with(|| Stream::new(device, false));
+        let op_index = driver_state.submit(self.hidden, format!("{call} by the hardware"), accesses, work)?;
+        let clock = driver_state.streams.get(&self.hidden).map(|s| s.clock.clone()).unwrap_or_default();
         if !late {
-            world.force(self.hidden, place);
+            driver_state.run_until(self.hidden, op_index);
         }
-        world.wait(stream, (self.hidden, place, &clock));
-        self.last = Some((self.hidden, place, stream));
+        driver_state.wait(stream, (self.hidden, op_index, &clock));
+        self.last = Some((self.hidden, op_index, stream));
         Ok(())
     }
 }

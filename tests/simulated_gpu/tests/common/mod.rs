@@ -45,13 +45,13 @@ pub fn control<T: Copy>(name: &str) -> T {
 }
 
 /// A clean state, and nobody else in it until the guard goes.
-pub fn alone(moods: &str) -> MutexGuard<'static, ()> {
+pub fn exclusive(behaviors: &str) -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(|e| e.into_inner());
     control::<extern "C" fn()>("simulated_gpu_reset")();
     control::<extern "C" fn(u64)>("simulated_gpu_set_seed")(0);
-    let moods = CString::new(moods).unwrap();
-    control::<extern "C" fn(*const c_char)>("simulated_gpu_set_moods")(moods.as_ptr());
+    let behaviors = CString::new(behaviors).unwrap();
+    control::<extern "C" fn(*const c_char)>("simulated_gpu_set_behaviors")(behaviors.as_ptr());
     guard
 }
 
@@ -86,14 +86,14 @@ pub fn notes() -> Vec<String> {
 
 /// One violation was written down, and it says this; they are gone afterwards.
 #[track_caller]
-pub fn complained(of: &str) {
+pub fn assert_violation(of: &str) {
     let all = violations();
     assert!(all.len() == 1 && all[0].contains(of), "expected one violation with {of:?}, got {all:#?}");
     control::<extern "C" fn()>("simulated_gpu_reset")();
 }
 
 #[track_caller]
-pub fn content() {
+pub fn assert_no_violations() {
     assert_eq!(violations(), Vec::<String>::new());
 }
 

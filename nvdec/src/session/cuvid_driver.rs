@@ -1,0 +1,68 @@
+//! Implements [`DecoderDriver`] with the driver and decoders from the pool. Never waits for the stream.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::decode_pass::DecoderDriver;
+use crate::cuda::Stream;
+use crate::format::SequenceInfo;
+use crate::pool::decoder::{Decoder, MapParams};
+use crate::pool::decoder_cache::{CacheOutcome, CachedDecoder};
+use crate::pool::decoder_config::Compatibility;
+use crate::pool::DecoderPool;
+use crate::sys;
+use crate::Result;
+
+/// The GPU backend: a pool of decoders, and the stream on which pictures are converted and read.
+pub(crate) struct CuvidDriver {
+    pub pool: Arc<DecoderPool>,
+    pub stream: Arc<Stream>,
+}
+
+impl DecoderDriver for CuvidDriver {
+    type Decoder = CachedDecoder<Decoder>;
+
+    fn take(&mut self, sequence: &SequenceInfo) -> Result<(Self::Decoder, CacheOutcome)> {
+        let (mut cached, outcome) = self.pool.take(&sequence.format)?;
+        cached.decoder.begin_use(&self.stream)?;
+        Ok((cached, outcome))
+    }
+
+    fn put(&mut self, mut cached: Self::Decoder) {
+        // Without the recorded event the next user could overtake this user's readers, so the decoder is
+        // dropped.
+        if cached.decoder.end_use().is_ok() {
+            self.pool.put(cached);
+        }
+    }
+
+    fn compatibility(&self, cached: &Self::Decoder, sequence: &SequenceInfo) -> Compatibility {
+        cached.config.compatibility(&sequence.format)
+    }
+
+    fn reconfigure(&mut self, cached: &mut Self::Decoder, sequence: &SequenceInfo) -> Result<()> {
+        self.pool.reconfigure(cached, &sequence.format)
+    }
+
+    fn surfaces(&self, cached: &Self::Decoder) -> u32 {
+        cached.config.surfaces
+    }
+
+    fn decode(&mut self, cached: &mut Self::Decoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
+        // SAFETY: a run calls this only from within its decode callback, with the picture that the parser
+        // passed to it.
+        unsafe { cached.decoder.decode(picture) }
+    }
+
+    fn map(&mut self, cached: &mut Self::Decoder, index: i32, params: &MapParams) -> Result<(u64, usize)> {
+        cached.decoder.map(index, params, &self.stream)
+    }
+
+    fn unmap(&mut self, cached: &mut Self::Decoder, address: u64) -> Result<()> {
+        cached.decoder.unmap(address)
+    }
+
+    fn status(&mut self, cached: &mut Self::Decoder, index: i32) -> Result<u32> {
+        cached.decoder.status(index)
+    }
+}

@@ -1,0 +1,347 @@
+//! In: what a run asks of a GPU and of a parser.
+//! Out: answers from a script, and a record of what was asked.
+//! Never: needs a driver.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use crate::format::{Codec, Rect, SequenceInfo};
+use crate::parser::Callbacks;
+use crate::pool::decoder::MapParams;
+use crate::pool::decoder_cache::CacheOutcome;
+use crate::pool::decoder_config::{num_decode_surfaces, Compatibility, DecoderConfig};
+use crate::session::decode_pass::{DecodePass, DecoderDriver, Packet, StopReason};
+use crate::session::{AccessUnit, Surface};
+use crate::sys;
+use crate::{Error, Result};
+
+/// What the parser calls back.
+#[derive(Clone, Copy, Debug)]
+pub enum Call {
+    /// Coded size, and the surfaces that the stream needs.
+    Sequence(u32, u32, u8),
+    /// As `Sequence`, with so many rows shown.
+    Cropped(u32, u32, u8, i32),
+    /// A frame with this label, into this surface.
+    Decode(i32, u32),
+    /// A first field, and the second one of the same picture.
+    FirstField(i32, u32),
+    SecondField(i32, u32),
+    /// The picture in this surface, with this timestamp.
+    Display(i32, i64),
+    /// Whatever the callbacks answered, the driver says that all is well.
+    ReturnSuccess,
+}
+
+pub use Call::*;
+
+/// A decoder: its shape, and the label of the picture in each surface.
+pub struct FakeDecoder {
+    number: u32,
+    config: DecoderConfig,
+    surfaces: BTreeMap<i32, u32>,
+    mapped: Option<u64>,
+}
+
+/// What happened on the GPU, and what it is told to answer.
+#[derive(Default)]
+pub struct FakeGpu {
+    pub log: Vec<String>,
+    pub taken: u32,
+    /// How often it was asked how decoding went.
+    pub status_queries: u32,
+    /// Decode status by label; 2 is well.
+    pub status: BTreeMap<u32, u32>,
+    /// No decoder can be set up for another size.
+    pub reconfigure_fails: bool,
+    /// The decode of this label fails.
+    pub failing: Option<u32>,
+    /// How many more times a status is "in progress".
+    pub in_progress_answers: u32,
+}
+
+#[derive(Clone, Default)]
+pub struct FakeDriver(pub Rc<RefCell<FakeGpu>>);
+
+impl FakeDriver {
+    fn record(&self, text: String) {
+        self.0.borrow_mut().log.push(text);
+    }
+}
+
+impl DecoderDriver for FakeDriver {
+    type Decoder = FakeDecoder;
+
+    fn take(&mut self, sequence: &SequenceInfo) -> Result<(FakeDecoder, CacheOutcome)> {
+        let (max_size, surfaces) =
+            (sequence.format.coded_size, num_decode_surfaces(sequence.format.min_surfaces));
+        let number = self.0.borrow().taken;
+        self.0.borrow_mut().taken += 1;
+        self.record(format!("take {number}"));
+        let config = DecoderConfig { format: sequence.format, max_size, surfaces };
+        Ok((FakeDecoder { number, config, surfaces: BTreeMap::new(), mapped: None }, CacheOutcome::Created))
+    }
+
+    fn put(&mut self, decoder: FakeDecoder) {
+        assert_eq!(decoder.mapped, None, "given back with a picture mapped");
+        self.record(format!("put {}", decoder.number));
+    }
+
+    fn compatibility(&self, decoder: &FakeDecoder, sequence: &SequenceInfo) -> Compatibility {
+        decoder.config.compatibility(&sequence.format)
+    }
+
+    fn reconfigure(&mut self, decoder: &mut FakeDecoder, sequence: &SequenceInfo) -> Result<()> {
+        let (width, height) = sequence.format.coded_size;
+        if self.0.borrow().reconfigure_fails {
+            return Err(Error::Misuse("it cannot be reconfigured"));
+        }
+        decoder.config.format = sequence.format;
+        self.record(format!("reconfigure {width}x{height}"));
+        Ok(())
+    }
+
+    fn surfaces(&self, decoder: &FakeDecoder) -> u32 {
+        decoder.config.surfaces
+    }
+
+    fn decode(&mut self, decoder: &mut FakeDecoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
+        let (index, label) = (picture.CurrPicIdx, picture.nBitstreamDataLen);
+        assert!((index as u32) < decoder.config.surfaces);
+        if self.0.borrow().failing == Some(label) {
+            let name = "CUDA_ERROR_INVALID_VALUE".to_owned();
+            return Err(Error::Call { call: "cuvidDecodePicture", code: 1, name, text: String::new() });
+        }
+        decoder.surfaces.insert(index, label);
+        self.record(format!("decode {label}"));
+        Ok(())
+    }
+
+    fn map(&mut self, decoder: &mut FakeDecoder, index: i32, _params: &MapParams) -> Result<(u64, usize)> {
+        assert_eq!(decoder.mapped, None, "two pictures mapped");
+        let label = *decoder.surfaces.get(&index).expect("a surface that was decoded into");
+        // The label, where the test finds it again.
+        let address = u64::from(label) << 32;
+        decoder.mapped = Some(address);
+        self.record(format!("map {label}"));
+        Ok((address, 4096))
+    }
+
+    fn unmap(&mut self, decoder: &mut FakeDecoder, address: u64) -> Result<()> {
+        assert_eq!(decoder.mapped.take(), Some(address));
+        Ok(())
+    }
+
+    fn status(&mut self, decoder: &mut FakeDecoder, index: i32) -> Result<u32> {
+        self.0.borrow_mut().status_queries += 1;
+        if self.0.borrow().in_progress_answers > 0 {
+            self.0.borrow_mut().in_progress_answers -= 1;
+            return Ok(1);
+        }
+        let label = decoder.surfaces.get(&index).copied().unwrap_or(0);
+        Ok(self.0.borrow().status.get(&label).copied().unwrap_or(2))
+    }
+}
+
+impl Drop for FakeDecoder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.mapped, None, "destroyed with a picture mapped");
+        }
+    }
+}
+
+/// A run with its script.
+pub struct ScriptedPass {
+    pass: DecodePass<FakeDriver>,
+    codec: Codec,
+    pub gpu: FakeDriver,
+    /// Ids and labels of the pictures handed on.
+    pub delivered: Vec<(u32, u32)>,
+    pub surfaces: Vec<Surface>,
+    /// What the last sequence callback answered.
+    pub returned_surfaces: i32,
+    /// The taker breaks, or panics, at this id.
+    pub break_at: Option<u32>,
+    pub panic_at: Option<u32>,
+}
+
+impl ScriptedPass {
+    pub fn new(codec: Codec) -> ScriptedPass {
+        let gpu = FakeDriver::default();
+        ScriptedPass {
+            pass: DecodePass::new(gpu.clone(), codec),
+            codec,
+            gpu,
+            delivered: Vec::new(),
+            surfaces: Vec::new(),
+            returned_surfaces: 0,
+            break_at: None,
+            panic_at: None,
+        }
+    }
+
+    /// Feeds a unit, during which the parser calls back so.
+    pub fn feed(&mut self, unit: AccessUnit<'_>, calls: &[Call]) -> Result<(), StopReason> {
+        self.step(calls, |pass, on_frame, parse| pass.feed(&unit, on_frame, parse))
+    }
+
+    pub fn finish(&mut self, calls: &[Call]) -> Result<(), StopReason> {
+        self.step(calls, |pass, on_frame, parse| pass.finish(on_frame, parse))
+    }
+
+    pub fn stats(&self) -> crate::session::SessionStats {
+        self.pass.stats
+    }
+
+    pub fn release(self) -> Vec<String> {
+        self.pass.release();
+        let log = self.gpu.0.borrow().log.clone();
+        log
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.gpu.0.borrow().log.clone()
+    }
+
+    fn step(
+        &mut self,
+        calls: &[Call],
+        step: impl FnOnce(
+            &mut DecodePass<FakeDriver>,
+            &mut crate::session::decode_pass::FrameCallback<'_>,
+            &mut dyn FnMut(Packet<'_>, &mut dyn Callbacks) -> Result<()>,
+        ) -> Result<(), StopReason>,
+    ) -> Result<(), StopReason> {
+        let (delivered, surfaces) = (&mut self.delivered, &mut self.surfaces);
+        let (break_at, panic_at) = (self.break_at, self.panic_at);
+        let mut on_frame = |id: u32, surface: &Surface| {
+            assert_ne!(panic_at, Some(id), "the taker panics");
+            delivered.push((id, (surface.address >> 32) as u32));
+            surfaces.push(*surface);
+            match break_at == Some(id) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let (codec, returned_surfaces) = (self.codec, &mut self.returned_surfaces);
+        let mut parse = |_packet: Packet<'_>, callbacks: &mut dyn Callbacks| {
+            replay(codec, calls, callbacks, returned_surfaces)
+        };
+        step(&mut self.pass, &mut on_frame, &mut parse)
+    }
+}
+
+/// Calls back as scripted; like the driver, it goes on after a failure only where it does not notice.
+fn replay(
+    codec: Codec,
+    calls: &[Call],
+    callbacks: &mut dyn Callbacks,
+    returned_surfaces: &mut i32,
+) -> Result<()> {
+    let mut failed = false;
+    for call in calls {
+        let answer = match *call {
+            Sequence(width, height, min) => {
+                sequence(codec, (width, height), min, height as i32, callbacks, returned_surfaces)
+            }
+            Cropped(width, height, min, rows) => {
+                sequence(codec, (width, height), min, rows, callbacks, returned_surfaces)
+            }
+            Decode(index, label) => callbacks.decode(&mut picture(index, label, 0, 0)),
+            FirstField(index, label) => callbacks.decode(&mut picture(index, label, 1, 0)),
+            SecondField(index, label) => callbacks.decode(&mut picture(index, label, 1, 1)),
+            Display(index, timestamp) => {
+                let info = sys::CUVIDPARSERDISPINFO { picture_index: index, timestamp, ..Default::default() };
+                callbacks.display(&info)
+            }
+            ReturnSuccess => {
+                failed = false;
+                1
+            }
+        };
+        failed |= answer == 0;
+    }
+    match failed {
+        true => Err(Error::ParseFailed {
+            what: "a unit".to_owned(),
+            bytes: 0,
+            code: 999,
+            name: "UNKNOWN".to_owned(),
+        }),
+        false => Ok(()),
+    }
+}
+
+fn picture(index: i32, label: u32, field: i32, second: i32) -> sys::CUVIDPICPARAMS {
+    sys::CUVIDPICPARAMS {
+        CurrPicIdx: index,
+        nBitstreamDataLen: label,
+        field_pic_flag: field,
+        second_field: second,
+        ..Default::default()
+    }
+}
+
+fn sequence(
+    codec: Codec,
+    size: (u32, u32),
+    min: u8,
+    rows: i32,
+    callbacks: &mut dyn Callbacks,
+    returned_surfaces: &mut i32,
+) -> i32 {
+    *returned_surfaces = callbacks.sequence(&format(codec, size, min, rows));
+    *returned_surfaces
+}
+
+/// An 8-bit 4:2:0 sequence.
+pub fn format(codec: Codec, (width, height): (u32, u32), min: u8, rows: i32) -> sys::CUVIDEOFORMAT {
+    let mut format = sys::CUVIDEOFORMAT {
+        codec: codec.to_raw(),
+        progressive_sequence: 1,
+        min_num_decode_surfaces: min,
+        coded_width: width,
+        coded_height: height,
+        chroma_format: sys::cudaVideoChromaFormat_420,
+        ..Default::default()
+    };
+    (format.display_area.right, format.display_area.bottom) = (width as i32, rows);
+    format
+}
+
+/// A frame in a unit of its own, wanted.
+pub fn frame(id: u32, timestamp: i64) -> AccessUnit<'static> {
+    AccessUnit {
+        data: &[0, 0, 1, 0x65, 0x88],
+        id,
+        timestamp,
+        wanted: true,
+        decode: true,
+        single_frame: true,
+        num_displayed: 1,
+    }
+}
+
+pub fn unwanted(id: u32, timestamp: i64) -> AccessUnit<'static> {
+    AccessUnit { wanted: false, ..frame(id, timestamp) }
+}
+
+pub fn disposable(id: u32, timestamp: i64) -> AccessUnit<'static> {
+    AccessUnit { wanted: false, decode: false, ..frame(id, timestamp) }
+}
+
+/// The error of a failure.
+pub fn error(result: Result<(), StopReason>) -> Error {
+    match result {
+        Err(StopReason::Error(error)) => error,
+        other => panic!("an error was expected, not {other:?}"),
+    }
+}
+
+/// The part of a picture that is shown.
+pub fn display_area(surface: &Surface) -> Rect {
+    surface.display_area
+}

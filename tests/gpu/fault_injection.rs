@@ -1,0 +1,398 @@
+//! Tests injected faults on a simulated GPU: work in progress gives the same result, or an error that loses
+//! no data. On a real GPU these tests are skipped.
+
+use framespool::batch::{BatchBuffer, OutputMut as Spot, Pool};
+use framespool::index::VideoIndex;
+use framespool::loader::Loader;
+use framespool::media::ColorTags;
+use framespool::source::{FileSource, MemorySource};
+use framespool::video::FrameStream;
+
+use super::*;
+
+fn open(item: &Item) -> Video {
+    let Place::Path(path) = &item.place else { panic!("a path") };
+    let source = Arc::new(FileSource::open(path).expect("it is there"));
+    Video::open(source, &|| Ok(())).expect("a video")
+}
+
+fn first_frames(video: &Video, frames: u32) -> Vec<DisplayIndex> {
+    (0..video.index().num_frames().min(frames)).map(DisplayIndex).collect()
+}
+
+#[test]
+fn a_picture_that_the_gpu_could_not_paint_is_painted_by_the_cpu() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let mut helped = 0;
+    for item in few_items() {
+        let video = open(&item);
+        let wanted = first_frames(&video, 12);
+        let expected =
+            frames(&video, &mut ClipDecoder::new(small_pipeline()), &wanted).expect("a sound video");
+        for fault in (1..12).map(|nth| format!("cuLaunchKernel:{nth}=999")) {
+            simulated.reset();
+            let clip_decoder = ClipDecoder::on(small_pipeline(), 1, Some(gpu.clone()));
+            let mut clip_decoder = clip_decoder.decoding_on(&gpu).expect("a session");
+            simulated.set_fault(&fault);
+            let got = frames(&video, &mut clip_decoder, &wanted);
+            simulated.set_fault("");
+            assert!(got.as_ref() == Ok(&expected), "{fault}: {:?}", got.err());
+            helped += u32::from(clip_decoder.cpu_fallback.is_some());
+        }
+    }
+    simulated.assert_clean("launches that fail");
+    assert!(helped > 0, "some launch failed");
+}
+
+#[test]
+fn a_stream_of_frames_that_the_gpu_gives_up_goes_on_and_keeps_nothing() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    for item in few_items() {
+        let video = open(&item);
+        simulated.reset();
+        let expected = all_frames(&video, ClipDecoder::new(full_size_pipeline()), &mut |_| {});
+        let clip_decoder =
+            ClipDecoder::on(full_size_pipeline(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+        simulated.set_fault(&format!("cuvidParseVideoData:{}=999", expected.len() * 2 / 3));
+        // Other objects of this process own allocations too, so the test compares the numbers at the first
+        // and the last frame.
+        let (mut first, mut last) = (0, 0);
+        let got = all_frames(&video, clip_decoder, &mut |at| match at {
+            1 => first = simulated.live("allocations"),
+            _ => last = simulated.live("allocations"),
+        });
+        simulated.set_fault("");
+        assert_eq!(got, expected);
+        assert!(
+            last < first + 20,
+            "{first} blocks at the first of {} frames, {last} at the last",
+            expected.len()
+        );
+    }
+    simulated.assert_clean("streams of frames");
+}
+
+/// Returns a digest of each frame; calls `seen` with the number of frames so far while the stream is alive.
+fn all_frames(video: &Video, clip_decoder: ClipDecoder, seen: &mut dyn FnMut(usize)) -> Vec<String> {
+    let mut stream = FrameStream::start(video, clip_decoder).expect("a thread");
+    let mut digests = Vec::new();
+    while let Some((buffer, _)) = stream.next(&|| Ok(())).expect("a frame") {
+        let mut bytes = vec![0; buffer.len()];
+        buffer.copy_to_host(0, &mut bytes).expect("bytes");
+        digests.push(crate::common::digest(&bytes));
+        seen(digests.len());
+    }
+    digests
+}
+
+#[test]
+fn what_a_container_says_of_color_counts_as_it_does_for_the_cpu() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let mut by_gpu = 0;
+    for item in
+        one_item_per_kind().iter().filter(|item| !is_named(item, "/corrupt/") && !is_named(item, "mpeg4"))
+    {
+        let plain = open(item);
+        for matrix in [2, 1, 9] {
+            for full_range in [None, Some(false), Some(true)] {
+                let mut index: VideoIndex = (**plain.index()).clone();
+                index.info.params.color =
+                    ColorTags { primaries: matrix, transfer: matrix, matrix, full_range };
+                let Place::Path(path) = &item.place else { panic!("a path") };
+                let source = Arc::new(FileSource::open(path).expect("it is there"));
+                let video = Video::with_index(source, Arc::new(index));
+                let wanted = first_frames(&video, 4);
+                let expected = frames(&video, &mut ClipDecoder::new(full_size_pipeline()), &wanted);
+                let clip_decoder = ClipDecoder::on(full_size_pipeline(), 1, Some(gpu.clone()));
+                let mut clip_decoder = clip_decoder.decoding_on(&gpu).expect("a session");
+                let got = frames(&video, &mut clip_decoder, &wanted);
+                by_gpu += u32::from(clip_decoder.cpu_fallback.is_none());
+                assert!(got == expected, "{}: {matrix} {full_range:?}", video.index().site.file);
+            }
+        }
+    }
+    simulated.assert_clean("colors");
+    assert!(by_gpu > 10, "{by_gpu} by the GPU alone");
+}
+
+#[test]
+fn memory_is_not_written_again_while_writers_that_nobody_could_mark_are_at_it() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let device = gpu.device().clone();
+    let pool = Pool::on(Some(device.clone()), 4);
+    let (old, new) = (device.create_stream().expect("a stream"), device.create_stream().expect("a stream"));
+    let len = 1 << 16;
+    let write = |stream, byte| {
+        let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
+        let Spot::Device(mut spot) = parts[0].target() else { panic!("memory of the device") };
+        spot.begin(stream).expect("nobody to wait for");
+        stream.fill(spot.address, byte, len).expect("an order taken");
+        (builder, parts)
+    };
+    let (builder, mut parts) = write(&old, 1);
+    simulated.set_fault("cuEventRecord:1+=999");
+    assert!(parts[0].settle().is_err());
+    drop((parts, builder));
+    simulated.set_fault("");
+    let (builder, mut parts) = write(&new, 2);
+    parts[0].settle().expect("marked");
+    drop(parts);
+    let buffer = builder.freeze().ok().expect("its part is back");
+    let mut bytes = vec![0; len];
+    for _ in 0..2 {
+        buffer.copy_to_host(0, &mut bytes).expect("bytes");
+        assert!(bytes.iter().all(|&b| b == 2), "the writer of before came after");
+        old.synchronize().expect("done");
+    }
+    drop(buffer);
+    simulated.assert_clean("a part that was given up");
+}
+
+/// The clip numbers of a batch, and a digest of its bytes.
+type DeliveredBatch = (Vec<u64>, String);
+
+fn delivered_batch(batch: &framespool::loader::Batch) -> DeliveredBatch {
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else { panic!("clips of one shape") };
+    let mut bytes = vec![0; buffer.len()];
+    buffer.copy_to_host(0, &mut bytes).expect("bytes");
+    (batch.clips.iter().map(|c| c.clip_id).collect(), crate::common::digest(&bytes))
+}
+
+#[test]
+fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let base = config(&few_items(), &samplings()[0], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let base = LoaderConfig { prefetch: 2, ..base };
+    let start = |config| {
+        let mut loader = Loader::start(config, &|| Ok(())).expect("a loader");
+        let pass = loader.begin(0, 0).expect("a pass");
+        (loader, pass)
+    };
+    let mut expected = Vec::new();
+    let (mut loader, pass) = start(base.clone());
+    while let Some(batch) = loader.next_batch(pass, &|| Ok(())).expect("a batch") {
+        expected.push(delivered_batch(&batch));
+    }
+    assert!(expected.len() > 4);
+    let (mut loader, pass) = start(gpu_config(&base, Some(0), DecoderBackend::Cpu));
+    simulated.live_objects(&gpu);
+    let batch_bytes = 5 * 6 * 3 * 24 * 28 * 4;
+    simulated.set_memory_bytes(simulated.memory_bytes() + batch_bytes * 3 / 2);
+    let mut errors = 0;
+    let mut got = Vec::new();
+    let mut held = None;
+    loop {
+        match loader.next_batch(pass, &|| Ok(())) {
+            Ok(Some(batch)) => {
+                got.push(delivered_batch(&batch));
+                // The consumer still holds every other batch when it requests the next one.
+                held = (got.len() % 2 == 0).then_some(batch);
+            }
+            Ok(None) => break,
+            Err(Error::Gpu { reason, .. }) => {
+                assert!(reason.contains("memory") && held.is_some(), "after {} batches: {reason}", got.len());
+                held = None;
+                errors += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    simulated.set_memory_bytes(64 << 30);
+    assert_eq!(got, expected);
+    assert!(errors > 0, "memory was short");
+    drop(loader);
+    simulated.assert_clean("memory for one batch");
+}
+
+#[test]
+fn a_graph_that_another_thread_captures_is_not_spoilt() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    simulated.live_objects(&gpu);
+    simulated.reset();
+    simulated.set_behaviors("captured=1");
+    for decoder in [DecoderBackend::Nvdec, DecoderBackend::Cpu] {
+        let base =
+            config(&few_items(), &samplings()[0], &normalized(Layout::Ncthw, Dtype::F16), OnError::Raise);
+        let (expected, _) = deliver(base.clone());
+        let (got, stats) = deliver(gpu_config(&base, Some(0), decoder));
+        assert_eq!(got, expected, "{decoder:?}");
+        let by_gpu = stats.pictures_decoded_by_gpu;
+        assert!((by_gpu > 0) == matches!(decoder, DecoderBackend::Nvdec), "{stats:?}");
+    }
+    simulated.set_behaviors("captured=0");
+    simulated.assert_clean("loaders beside a capture");
+}
+
+#[test]
+fn idle_decoders_make_room_for_a_batch() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    simulated.live_objects(&gpu);
+    let before = simulated.memory_bytes();
+    let video = open(&few_items()[0]);
+    let mut clip_decoder =
+        ClipDecoder::on(small_pipeline(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+    frames(&video, &mut clip_decoder, &first_frames(&video, 3)).expect("frames");
+    drop(clip_decoder);
+    let idle = simulated.memory_bytes() - before;
+    assert!(idle > 4096, "a decoder is kept: {idle} bytes");
+    simulated.set_memory_bytes(simulated.memory_bytes());
+    let builder = BatchBuffer::allocate(&Pool::on(Some(gpu.device().clone()), 1), 1, idle as usize / 2);
+    simulated.set_memory_bytes(64 << 30);
+    assert!(builder.is_ok(), "{:?}", builder.err());
+}
+
+#[test]
+fn two_loaders_at_a_time_share_the_decoders() {
+    let _guard = exclusive();
+    let (Some(gpu), simulated) = (gpu(), SimulatedGpu::open()) else { return };
+    let bases = [
+        config(&one_item_per_kind(), &samplings()[1], &resized_crop(), OnError::Skip),
+        config(&few_items(), &samplings()[0], &normalized(Layout::Ntchw, Dtype::F16), OnError::Raise),
+    ];
+    let bases =
+        bases.map(|base| LoaderConfig { look_ahead: 40, memory_budget: 4 << 20, prefetch: 1, ..base });
+    let expected = bases.each_ref().map(|base| deliver(base.clone()).0);
+    for seed in 0..3 {
+        if let Some(simulated) = &simulated {
+            simulated.set_seed(seed);
+        }
+        let made = || {
+            framespool_nvdec::pool::DecoderPool::for_device(gpu.device()).expect("engines").stats().created
+        };
+        let before = made();
+        let got = std::thread::scope(|scope| {
+            let loaders = bases.each_ref().map(|base| {
+                let base = gpu_config(base, Some(0), DecoderBackend::Nvdec);
+                scope.spawn(move || deliver(base))
+            });
+            loaders.map(|loader| loader.join().expect("no panic"))
+        });
+        for ((lines, stats), expected) in got.iter().zip(&expected) {
+            assert_eq!(lines, expected, "seed {seed}");
+            assert!(stats.pictures_decoded_by_gpu > 0, "{stats:?}");
+        }
+        println!("seed {seed}: {} decoders made", made() - before);
+        if let Some(simulated) = &simulated {
+            simulated.assert_clean(&format!("two loaders, seed {seed}"));
+        }
+    }
+    if let Some(simulated) = &simulated {
+        simulated.set_seed(0);
+    }
+}
+
+/// Runs a test of this file in a new process, in which these environment variables configure the simulated
+/// GPU.
+fn run_in_subprocess(test: &str, variables: &[(&str, &str)]) {
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", &format!("video::fault_injection::{test}"), "--nocapture"]);
+    let done = command
+        .envs(variables.iter().copied())
+        .env("FRAMESPOOL_GPU_SUBPROCESS", test)
+        .output()
+        .expect("runs");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// Returns whether this is the process that [`run_in_subprocess`] started for this test.
+fn is_subprocess(test: &str) -> bool {
+    std::env::var("FRAMESPOOL_GPU_SUBPROCESS").is_ok_and(|name| name == test)
+}
+
+#[test]
+fn the_second_gpu_does_what_the_first_does() {
+    let name = "the_second_gpu_does_what_the_first_does";
+    if !is_subprocess(name) {
+        if gpu().is_some() && SimulatedGpu::open().is_some() {
+            run_in_subprocess(name, &[("FRAMESPOOL_SIMULATED_DEVICES", "2")]);
+        }
+        return;
+    }
+    assert!(gpu().is_some());
+    let simulated = SimulatedGpu::open().expect("it was there a moment ago");
+    assert_eq!(framespool::gpu::count(), 2);
+    let base = config(&few_items(), &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let base = LoaderConfig { prefetch: 1, look_ahead: 20, memory_budget: 1 << 20, ..base };
+    let (expected, _) = deliver(base.clone());
+    for seed in 0..3 {
+        simulated.set_seed(seed);
+        for device in [1, 0, 1] {
+            let (lines, stats) = deliver(gpu_config(&base, Some(device), DecoderBackend::Auto));
+            assert_eq!(lines, expected, "cuda:{device}");
+            assert!(stats.pictures_decoded_by_gpu > 0, "cuda:{device}: {stats:?}");
+        }
+        // Both GPUs at the same time; the batches of each thread are in the memory of its GPU.
+        std::thread::scope(|scope| {
+            let both = [0, 1].map(|device| {
+                let base = gpu_config(&base, Some(device), DecoderBackend::Nvdec);
+                scope.spawn(move || deliver(base).0)
+            });
+            for loader in both {
+                assert_eq!(loader.join().expect("no panic"), expected);
+            }
+        });
+    }
+    let second = Gpu::open(1).expect("it was open");
+    let mut loader =
+        Loader::start(gpu_config(&base, Some(1), DecoderBackend::Auto), &|| Ok(())).expect("a loader");
+    let pass = loader.begin(0, 0).expect("a pass");
+    let batch = loader.next_batch(pass, &|| Ok(())).expect("a batch").expect("a batch");
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else { panic!("clips of one shape") };
+    assert_eq!(buffer.device().map(|device| device.ordinal()), Some(second.ordinal()));
+    drop((batch, loader));
+    simulated.assert_clean("the second GPU");
+}
+
+#[test]
+fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
+    let name = "clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu";
+    if !is_subprocess(name) {
+        if gpu().is_some() && SimulatedGpu::open().is_some() {
+            run_in_subprocess(name, &[("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1")]);
+        }
+        return;
+    }
+    assert!(gpu().is_some());
+    let simulated = SimulatedGpu::open().expect("it was there a moment ago");
+    let path = crate::common::media().join("video/codecs/av1_10bit_426x240.webm");
+    let mut bytes = std::fs::read(&path).expect("readable");
+    let sound =
+        Video::open(Arc::new(MemorySource::new("sound", bytes.clone())), &|| Ok(())).expect("a video");
+    // Replaces a picture in the middle of a GOP with padding.
+    let packets = &sound.index().packets;
+    let starts: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].is_start()).collect();
+    println!("{} packets, starts {:?}", packets.len(), &starts[..starts.len().min(5)]);
+    let hole = (10..60).find(|&at| packets[at].size > 200 && !packets[at].is_start()).expect("a picture");
+    let hole = packets[hole];
+    let place = &mut bytes[hole.offset as usize..][..hole.size as usize];
+    let payload = place.len() - 5;
+    place.fill(0);
+    place[0] = 15 << 3 | 2;
+    for (n, byte) in place[1..5].iter_mut().enumerate() {
+        *byte = (payload >> (7 * n)) as u8 & 0x7f | if n < 3 { 0x80 } else { 0 };
+    }
+    let folder = std::env::temp_dir().join(format!("framespool-av1-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("hole.webm");
+    std::fs::write(&file, &bytes).expect("written");
+    let items = [Item { place: Place::Path(file), label: 0, extent: Extent::Whole }];
+    let windows: Sampling = Arc::new(Windows::new(4, 1, Some(4), Pad::Constant).expect("a rule"));
+    let base = config(&items, &windows, &small_pipeline(), OnError::Skip);
+    let base = LoaderConfig { look_ahead: 60, memory_budget: 8 << 20, ..base };
+    let (expected, _) = deliver(base.clone());
+    let (lines, stats) = deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec));
+    println!("{:?}", stats.cpu_fallbacks);
+    let _ = std::fs::remove_dir_all(&folder);
+    assert_eq!(lines, expected);
+    assert!(stats.pictures_decoded_by_gpu > 0 && !stats.cpu_fallbacks.is_empty(), "{stats:?}");
+    simulated.assert_clean("a hole in AV1");
+}

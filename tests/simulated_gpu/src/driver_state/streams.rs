@@ -1,0 +1,141 @@
+//! In: operations, each on a stream, with what it touches.
+//! Out: queues, in which each operation knows what must have run before it; races between operations that nothing orders.
+//! Never: runs anything (that is `running`).
+
+use std::collections::VecDeque;
+
+use crate::call_log::{behavior, violation, Code};
+
+use super::race::{record, MemoryAccess, StreamId, VectorClock};
+use super::DriverState;
+
+/// How deep a queue may grow before the oldest work in it runs: a driver blocks there.
+const MAX_QUEUE_DEPTH: usize = 1024;
+
+/// What an operation came to: done, or the address at which it faulted.
+pub type Outcome = Result<(), Failure>;
+
+pub enum Failure {
+    Fault(usize),
+    Refused(String),
+}
+
+pub type Work = Box<dyn FnOnce() -> Outcome + Send>;
+
+pub struct Operation {
+    pub label: String,
+    pub op_index: u64,
+    /// Other streams' operations that come first: stream, place.
+    pub after: Vec<(StreamId, u64)>,
+    pub accesses: Vec<MemoryAccess>,
+    pub work: Work,
+}
+
+pub struct Stream {
+    pub device: usize,
+    /// Waits for the legacy default stream, and that one for it.
+    pub blocking: bool,
+    pub priority: i32,
+    pub destroyed: bool,
+    pub queue: VecDeque<Operation>,
+    pub submitted: u64,
+    pub executed: u64,
+    pub clock: VectorClock,
+    /// Waits taken on since the last operation.
+    pub waits: Vec<(StreamId, u64)>,
+    /// Queries in a row that were answered "not yet".
+    pub num_queries: u32,
+}
+
+impl Stream {
+    pub fn new(device: usize, blocking: bool) -> Stream {
+        Stream {
+            device,
+            blocking,
+            priority: 0,
+            destroyed: false,
+            queue: VecDeque::new(),
+            submitted: 0,
+            executed: 0,
+            clock: VectorClock::default(),
+            waits: Vec::new(),
+            num_queries: 0,
+        }
+    }
+}
+
+impl DriverState {
+    /// What the default stream's rules put before the next operation of this stream.
+    fn default_stream_rules(&self, id: StreamId) -> Vec<(StreamId, u64, VectorClock)> {
+        let Some(stream) = self.streams.get(&id) else { return Vec::new() };
+        let others = self.streams.iter().filter(|(&other, s)| {
+            other != id
+                && s.device == stream.device
+                && s.blocking
+                && stream.blocking
+                && s.submitted > 0
+                && (DriverState::is_legacy(id) || DriverState::is_legacy(other))
+        });
+        others.map(|(&other, s)| (other, s.submitted, s.clock.clone())).collect()
+    }
+
+    /// Puts an operation into its stream's queue. Its place there is returned.
+    pub fn submit(
+        &mut self,
+        id: StreamId,
+        label: String,
+        accesses: Vec<MemoryAccess>,
+        work: Work,
+    ) -> Result<u64, Code> {
+        let rules = self.default_stream_rules(id);
+        let Some(stream) = self.streams.get_mut(&id) else { return Err(crate::call_log::INVALID_HANDLE) };
+        stream.submitted += 1;
+        let op_index = stream.submitted;
+        let mut after = std::mem::take(&mut stream.waits);
+        stream.clock.join(&self.host);
+        for (other, submitted, clock) in rules {
+            after.push((other, submitted));
+            stream.clock.join(&clock);
+        }
+        stream.clock.advance(id, op_index);
+        let clock = stream.clock.clone();
+        for access in &accesses {
+            let Some(allocation) = self.memory.find_mut(access.from) else { continue };
+            if let Some(conflict) =
+                record(&mut allocation.past, access, (id, op_index, &label), &clock, &self.host)
+            {
+                let location = self.memory.describe(access.from);
+                violation(format!(
+                    "race at {location}: {label} (operation {op_index} of stream {id:#x}) and {conflict}, which nothing puts in order"
+                ));
+            }
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return Err(crate::call_log::INVALID_HANDLE) };
+        stream.queue.push_back(Operation { label, op_index, after, accesses, work });
+        let full = stream.queue.len() > MAX_QUEUE_DEPTH;
+        if full {
+            self.run_until(id, op_index - MAX_QUEUE_DEPTH as u64 / 2);
+        } else if behavior("early") && self.choose(4) == 0 {
+            self.run_any();
+        }
+        Ok(op_index)
+    }
+
+    /// Later operations of the stream wait for that one.
+    pub fn wait(&mut self, id: StreamId, (other, op_index, clock): (StreamId, u64, &VectorClock)) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.clock.join(clock);
+            if other != id {
+                stream.waits.push((other, op_index));
+            }
+        }
+    }
+
+    /// An operation that touches this range and has not run yet.
+    pub fn pending_access(&self, base: usize, bytes: usize) -> Option<String> {
+        let waiting = self.streams.values().flat_map(|s| &s.queue);
+        let mut hit =
+            waiting.filter(|o| o.accesses.iter().any(|t| t.from < base + bytes && base < t.from + t.bytes));
+        hit.next().map(|o| o.label.clone())
+    }
+}

@@ -7,12 +7,12 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
+use crate::column_value::{shortened, ColumnsBuilder, Value};
 use crate::file_list::not_empty;
-use crate::places::{Absent, Missing, Places};
-use crate::template::Template;
-use crate::text::json;
-use crate::value::{shortened, Columns, Value};
-use crate::{Bounds, Dataset, Entry, NO_LABEL};
+use crate::file_lookup::{FileLookup, MissingFilePolicy, MissingFiles};
+use crate::lines::read_json;
+use crate::path_pattern::PathPattern;
+use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 
 /// Reads `{"database": {id: {"subset": …, "annotations": [{"segment": [start, end], "label": …}, …]}, …}}`.
 ///
@@ -31,19 +31,19 @@ pub fn activitynet(
     subset: Option<&str>,
     file: &str,
     classes: Option<&[String]>,
-    missing: Missing,
+    missing: MissingFilePolicy,
 ) -> Result<Dataset> {
     let path = annotations.as_ref();
-    let template = Template::parse(file, &["id"])?;
-    let document = json(path)?;
+    let pattern = PathPattern::parse(file, &["id"])?;
+    let document = read_json(path)?;
     let Some(Value::Map(videos)) = document.get("database") else {
         let text =
             format!("{} has no \"database\" of videos; give a file in ActivityNet's format", path.display());
         return Err(Error::Argument(text));
     };
     let classes = Classes::given_or(classes, videos.iter().flat_map(|(_, video)| labels(video)))?;
-    let (mut dataset, mut columns) = (Dataset::default(), Columns::default());
-    let (mut places, mut absent, mut present) = (Places::default(), Absent::default(), 0);
+    let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
+    let (mut lookup, mut missing_files, mut present) = (FileLookup::default(), MissingFiles::default(), 0);
     let (mut empty, mut wanted) = (Vec::new(), 0);
     for (id, video) in videos {
         if subset.is_some_and(|subset| text(video.get("subset")) != Some(subset)) {
@@ -52,9 +52,9 @@ pub fn activitynet(
         wanted += 1;
         let wrong =
             |reason| Error::Argument(format!("{}, video '{}': {reason}", path.display(), shortened(id)));
-        let name = template.fill(|_| Some(id.clone())).map_err(wrong)?;
-        let Some(file) = template.path(root, &name, &mut places)? else {
-            absent.add(None, || template.looked_for(root, &name));
+        let name = pattern.expand(|_| Some(id.clone())).map_err(wrong)?;
+        let Some(file) = pattern.resolve(root, &name, &mut lookup)? else {
+            missing_files.add(None, || pattern.not_found_message(root, &name));
             continue;
         };
         present += 1;
@@ -64,23 +64,23 @@ pub fn activitynet(
             Some(other) => return Err(wrong(format!("annotations are {}, not a list", other.shown()))),
         };
         if found.is_empty() {
-            set(&mut columns, dataset.entries.len(), id, video, &Value::Missing).map_err(wrong)?;
-            dataset.entries.push(Entry::new(file, NO_LABEL));
+            set(&mut columns, dataset.samples.len(), id, video, &Value::Null).map_err(wrong)?;
+            dataset.samples.push(Sample::new(file, NO_LABEL));
             continue;
         }
         for (number, annotation) in found.iter().enumerate() {
             let wrong = |reason| wrong(format!("annotation {number}: {reason}"));
-            let Some(part) = segment(annotation).map_err(wrong)? else {
+            let Some(segment) = parse_segment(annotation).map_err(wrong)? else {
                 empty.push(format!("annotation {number} of video '{}'", shortened(id)));
                 continue;
             };
             let name = text(annotation.get("label")).map(str::to_owned);
             let label = name.as_deref().map_or(Ok(NO_LABEL), |name| classes.label(name)).map_err(wrong)?;
-            set(&mut columns, dataset.entries.len(), id, video, annotation).map_err(wrong)?;
-            dataset.entries.push(Entry {
+            set(&mut columns, dataset.samples.len(), id, video, annotation).map_err(wrong)?;
+            dataset.samples.push(Sample {
                 label_name: name,
-                part: Some(part),
-                ..Entry::new(file.clone(), label)
+                segment: Some(segment),
+                ..Sample::new(file.clone(), label)
             });
         }
     }
@@ -90,7 +90,7 @@ pub fn activitynet(
         let text = format!("{} has no videos of subset '{subset}', it has {subsets:?}", path.display());
         return Err(Error::Argument(text));
     }
-    dataset.notes.extend(absent.tell(path, missing, present)?);
+    dataset.notes.extend(missing_files.report(path, missing, present)?);
     if let Some(first) = empty.first() {
         dataset.notes.push(format!(
             "{}: {} segments end where they begin or before, and are left out; the first is {first}",
@@ -99,7 +99,7 @@ pub fn activitynet(
         ));
     }
     dataset.classes = classes.names;
-    dataset.columns = columns.finish(dataset.entries.len());
+    dataset.columns = columns.finish(dataset.samples.len());
     not_empty(path, dataset, "{\"database\": {…}}")
 }
 
@@ -120,39 +120,39 @@ fn labels(video: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The part that a segment covers, or `None` if it is empty.
-fn segment(annotation: &Value) -> Result<Option<Bounds>, String> {
+fn parse_segment(annotation: &Value) -> Result<Option<SegmentBounds>, String> {
     let pair = match annotation.get("segment") {
-        Some(Value::List(pair)) => pair.iter().filter_map(Value::as_number).collect::<Vec<_>>(),
+        Some(Value::List(pair)) => pair.iter().filter_map(Value::as_f64).collect::<Vec<_>>(),
         _ => Vec::new(),
     };
     let [start, end] = pair[..] else {
         return Err("segment is no [start, end] in seconds".to_owned());
     };
-    Ok((start < end).then_some(Bounds::Seconds { start: Some(start), end: Some(end) }))
+    Ok((start < end).then_some(SegmentBounds::Seconds { start: Some(start), end: Some(end) }))
 }
 
 /// Sets the column values of an entry.
 fn set(
-    columns: &mut Columns,
-    entry: usize,
+    columns: &mut ColumnsBuilder,
+    sample: usize,
     id: &str,
     video: &Value,
     annotation: &Value,
 ) -> Result<(), String> {
-    columns.set(entry, "id", Value::Text(id.to_owned()))?;
+    columns.set(sample, "id", Value::Text(id.to_owned()))?;
     let said = |value: &Value| match value {
         Value::Map(items) => items.clone(),
         _ => Vec::new(),
     };
     for (name, value) in said(video) {
         if !["annotations", "id"].contains(&name.as_str()) {
-            columns.set(entry, &name, value)?;
+            columns.set(sample, &name, value)?;
         }
     }
     for (name, value) in said(annotation) {
         let taken = name == "id" || video.get(&name).is_some();
         if !["segment", "label"].contains(&name.as_str()) {
-            columns.set(entry, &if taken { format!("annotation_{name}") } else { name }, value)?;
+            columns.set(sample, &if taken { format!("annotation_{name}") } else { name }, value)?;
         }
     }
     Ok(())
@@ -174,42 +174,42 @@ mod tests {
         subset: Option<&str>,
         file: &str,
         files: &[&str],
-        missing: Missing,
+        missing: MissingFilePolicy,
     ) -> Result<Dataset> {
         let root = TempFolder::new();
         files.iter().for_each(|name| drop(root.write(name, "")));
         let path = root.write("t.json", document);
         let mut dataset = activitynet(path, &root.0, subset, file, None, missing)?;
-        for entry in &mut dataset.entries {
-            entry.path = entry.path.strip_prefix(&root.0).unwrap().to_owned();
+        for sample in &mut dataset.samples {
+            sample.path = sample.path.strip_prefix(&root.0).unwrap().to_owned();
         }
         Ok(dataset)
     }
 
     fn fixed(document: &str, subset: Option<&str>) -> Result<Dataset> {
-        read(document, subset, "v_{id}.mp4", &[], Missing::Error)
+        read(document, subset, "v_{id}.mp4", &[], MissingFilePolicy::Error)
     }
 
     #[test]
     fn segments_are_parts_in_the_order_of_the_file() {
         let dataset = fixed(DATABASE, None).unwrap();
         let rows: Vec<_> =
-            dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label, e.part)).collect();
-        let part = |start, end| Some(Bounds::Seconds { start: Some(start), end: Some(end) });
+            dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label, e.segment)).collect();
+        let segment = |start, end| Some(SegmentBounds::Seconds { start: Some(start), end: Some(end) });
         let expected = [
-            ("v_zz.mp4", 1, part(6.19, 17.37)),
-            ("v_zz.mp4", 0, part(20.0, 30.5)),
-            ("v_aa.mp4", 1, part(0.0, 99.0)),
+            ("v_zz.mp4", 1, segment(6.19, 17.37)),
+            ("v_zz.mp4", 0, segment(20.0, 30.5)),
+            ("v_aa.mp4", 1, segment(0.0, 99.0)),
             ("v_bb.mp4", NO_LABEL, None),
         ];
         assert_eq!(rows, expected);
         assert_eq!(dataset.classes, ["Archery", "Surfing"]);
         let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["id", "duration", "subset", "score"]);
-        assert_eq!(dataset.columns[3].values[..2], [Value::Integer(1), Value::Missing]);
+        assert_eq!(dataset.columns[3].values[..2], [Value::Integer(1), Value::Null]);
         let validation = fixed(DATABASE, Some("validation")).unwrap();
         assert_eq!(
-            (validation.entries.len(), validation.entries[0].label, validation.classes.len()),
+            (validation.samples.len(), validation.samples[0].label, validation.classes.len()),
             (1, 1, 2)
         );
     }
@@ -217,12 +217,12 @@ mod tests {
     #[test]
     fn files_of_any_extension_are_found_and_missing_ones_told() {
         let any = |files: &[&str], missing| read(DATABASE, None, "v_{id}.*", files, missing);
-        let dataset = any(&["v_zz.mkv", "v_aa.mp4", "v_bb.webm"], Missing::Error).unwrap();
-        assert_eq!(dataset.entries[0].path, Path::new("v_zz.mkv"));
-        let error = any(&["v_zz.mkv"], Missing::Error).unwrap_err().to_string();
+        let dataset = any(&["v_zz.mkv", "v_aa.mp4", "v_bb.webm"], MissingFilePolicy::Error).unwrap();
+        assert_eq!(dataset.samples[0].path, Path::new("v_zz.mkv"));
+        let error = any(&["v_zz.mkv"], MissingFilePolicy::Error).unwrap_err().to_string();
         assert!(error.contains("v_aa.*; 2 of 3 are missing"), "{error}");
-        let dataset = any(&["v_zz.mkv"], Missing::Skip).unwrap();
-        assert_eq!((dataset.entries.len(), dataset.columns[0].values.len()), (2, 2));
+        let dataset = any(&["v_zz.mkv"], MissingFilePolicy::Skip).unwrap();
+        assert_eq!((dataset.samples.len(), dataset.columns[0].values.len()), (2, 2));
         assert!(dataset.notes[0].contains("2 of 3 entries are left out"), "{:?}", dataset.notes);
     }
 
@@ -230,7 +230,7 @@ mod tests {
     fn empty_segments_are_left_out_and_told() {
         let document = DATABASE.replace("[20, 30.5]", "[20, 20]");
         let dataset = fixed(&document, None).unwrap();
-        assert_eq!((dataset.entries.len(), dataset.columns[0].values.len()), (3, 3));
+        assert_eq!((dataset.samples.len(), dataset.columns[0].values.len()), (3, 3));
         assert!(
             dataset.notes[0].contains("1 segments")
                 && dataset.notes[0].contains("annotation 1 of video 'zz'")

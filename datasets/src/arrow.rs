@@ -4,7 +4,7 @@
 
 mod batch;
 mod layout;
-mod messages;
+mod message_reader;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -14,10 +14,12 @@ use framespool::error::Result;
 use framespool::limits::Limits;
 use framespool::source;
 
-use crate::packed::{OnError, Packed, Watch};
-use crate::tabular::{names_in_features, read_tables, Rows, TableColumns, FEATURES, MAX_ROWS};
-use batch::Batches;
-use messages::Messages;
+use crate::archive::{ArchiveListing, ErrorPolicy, InterruptCheck};
+use crate::columnar::{
+    class_names_from_features, read_tables, RowConverter, TableOptions, FEATURES_KEY, MAX_ROWS,
+};
+use batch::BatchReader;
+use message_reader::MessageReader;
 
 /// Reads files: the entries, and the names of their labels.
 ///
@@ -32,51 +34,54 @@ use messages::Messages;
 /// type, and for a row, with its number. With `Skip` rows, record batches and files are counted and left out.
 pub fn arrow(
     files: &[PathBuf],
-    how: &TableColumns,
-    on_error: OnError,
+    options: &TableOptions,
+    on_error: ErrorPolicy,
     threads: u32,
-    interrupt: Watch,
-) -> Result<(Packed, Vec<String>)> {
-    let read = |path: &Arc<Path>, go_on: Watch, found: &mut Packed| read(path, how, on_error, go_on, found);
-    read_tables(files, how, on_error, threads, interrupt, read, class_names)
+    interrupt: InterruptCheck,
+) -> Result<(ArchiveListing, Vec<String>)> {
+    let read = |path: &Arc<Path>, check_interrupt: InterruptCheck, found: &mut ArchiveListing| {
+        read(path, options, on_error, check_interrupt, found)
+    };
+    read_tables(files, options, on_error, threads, interrupt, read, class_names)
 }
 
 fn read(
     path: &Arc<Path>,
-    how: &TableColumns,
-    on_error: OnError,
-    go_on: Watch,
-    found: &mut Packed,
+    options: &TableOptions,
+    on_error: ErrorPolicy,
+    check_interrupt: InterruptCheck,
+    found: &mut ArchiveListing,
 ) -> Result<()> {
-    let (mut messages, schema) = Messages::of(source::open(path)?)?;
-    let (bytes, wanted) = how.chosen(path, &values::top(&schema))?;
-    let rows = Rows::new(path, how, &wanted, on_error);
+    let (mut messages, schema) = MessageReader::open(source::open(path)?)?;
+    let (bytes, wanted) = options.select(path, &values::top_level_columns(&schema))?;
+    let converter = RowConverter::new(path, options, &wanted, on_error);
     let name = bytes.as_ref().map(|column| Arc::from(column.path()));
-    let mut batches = Batches::new(&schema);
+    let mut batches = BatchReader::new(&schema);
     let mut first = 0;
     while let Some(message) = messages.next()? {
-        go_on()?;
-        if let Err(error) = batches.learn(&messages, &message, &wanted) {
-            found.fail(error, on_error)?;
+        check_interrupt()?;
+        if let Err(error) = batches.store_dictionary(&messages, &message, &wanted) {
+            found.handle_error(error, on_error)?;
             continue;
         }
         let Some(count) = batches.rows(&messages, &message)? else { continue };
         Limits::check(&messages.site(message.at), "rows of a file", first + count, MAX_ROWS)?;
         let mut take = || -> Result<()> {
             let batch = batches.open(&messages, &message)?;
-            let spots = bytes.as_ref().map(|column| batch.spots(column)).transpose()?;
+            let cell_locations = bytes.as_ref().map(|column| batch.cell_locations(column)).transpose()?;
             let columns = wanted.iter().map(|column| batch.values(column)).collect::<Result<Vec<_>>>()?;
             let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
             for row in 0..count {
-                go_on()?;
+                check_interrupt()?;
                 let values = columns.iter_mut().filter_map(Iterator::next).collect();
-                let spot = spots.as_ref().map(|spots| spots.get(row as usize).copied());
-                rows.take(first + row, values, name.as_ref().zip(spot), found)?;
+                let cell =
+                    cell_locations.as_ref().map(|cell_locations| cell_locations.get(row as usize).copied());
+                converter.push_row(first + row, values, name.as_ref().zip(cell), found)?;
             }
             Ok(())
         };
         if let Err(error) = take() {
-            found.fail(error, on_error)?;
+            found.handle_error(error, on_error)?;
         }
         first += count;
     }
@@ -85,8 +90,8 @@ fn read(
 
 /// Names of the labels in a column, if the file has them in the form that the library `datasets` writes.
 fn class_names(path: &Path, label: &str) -> Vec<String> {
-    let Ok((_, schema)) = source::open(path).and_then(Messages::of) else { return Vec::new() };
-    schema.metadata().get(FEATURES).map(|text| names_in_features(text, label)).unwrap_or_default()
+    let Ok((_, schema)) = source::open(path).and_then(MessageReader::open) else { return Vec::new() };
+    schema.metadata().get(FEATURES_KEY).map(|text| class_names_from_features(text, label)).unwrap_or_default()
 }
 
 #[cfg(test)]

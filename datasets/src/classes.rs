@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use framespool::error::{Error, Result};
 
-use crate::value::shortened;
+use crate::column_value::shortened;
 
 /// Class names in the order of their labels, and the label of each name.
 pub(crate) struct Classes {

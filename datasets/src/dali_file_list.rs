@@ -5,10 +5,10 @@ use std::path::Path;
 
 use framespool::error::{Error, Result};
 
-use crate::file_list::{below, not_empty, root_of};
-use crate::text::for_each_line;
-use crate::value::shortened;
-use crate::{Bounds, Dataset, Entry};
+use crate::column_value::shortened;
+use crate::file_list::{not_empty, resolve_path, root_of};
+use crate::lines::for_each_line;
+use crate::{Dataset, Sample, SegmentBounds};
 
 /// Longer times (over a century) are typing errors. Up to this, the products in nanoseconds do not overflow.
 const MAX_SECONDS: f64 = 4e9;
@@ -65,7 +65,7 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
             let shown = shortened(label);
             format!("label '{shown}' is not an integer; write: file label [start [end]], no spaces in names")
         })?;
-        let part = match bounds {
+        let segment = match bounds {
             None => None,
             Some((start, end)) => match bounds_of(start, end, unit)? {
                 Some(bounds) => Some(bounds),
@@ -75,7 +75,7 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
                 }
             },
         };
-        dataset.entries.push(Entry { part, ..Entry::new(below(root, name), label) });
+        dataset.samples.push(Sample { segment, ..Sample::new(resolve_path(root, name), label) });
         Ok(())
     })?;
     if let Some(first) = empty.first() {
@@ -89,7 +89,7 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
 }
 
 /// The part, or `None` if it contains no frames.
-fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Bounds>, String> {
+fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<SegmentBounds>, String> {
     match unit {
         DaliUnit::Frames => {
             let (start, end) = (frame(start)?, end.map(frame).transpose()?);
@@ -99,7 +99,7 @@ fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Bo
                     Err(format!("the part begins at frame {start} and ends at {end}"))
                 }
                 Some(end) if end == start => Ok(None),
-                _ => Ok(Some(Bounds::Frames { start, end })),
+                _ => Ok(Some(SegmentBounds::Frames { start, end })),
             }
         }
         DaliUnit::Seconds | DaliUnit::Rounded { .. } => {
@@ -112,10 +112,10 @@ fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Bo
                 _ => {}
             }
             let DaliUnit::Rounded { start_up, end_up, fps } = unit else {
-                return Ok(Some(Bounds::Seconds { start: Some(start), end }));
+                return Ok(Some(SegmentBounds::Seconds { start: Some(start), end }));
             };
             let (start, end) = (rounded(start, fps, start_up), end.map(|end| rounded(end, fps, end_up)));
-            Ok(end.is_none_or(|end| start < end).then_some(Bounds::Frames { start, end }))
+            Ok(end.is_none_or(|end| start < end).then_some(SegmentBounds::Frames { start, end }))
         }
     }
 }
@@ -157,19 +157,19 @@ mod tests {
         dali_file_list(folder.write("list.txt", text), Some(Path::new("/r")), unit)
     }
 
-    fn parts(dataset: &Dataset) -> Vec<Option<Bounds>> {
-        dataset.entries.iter().map(|e| e.part).collect()
+    fn parts(dataset: &Dataset) -> Vec<Option<SegmentBounds>> {
+        dataset.samples.iter().map(|e| e.segment).collect()
     }
 
     #[test]
     fn a_line_is_a_video_or_a_part_of_one() {
         let dataset = read("a.mp4 3\nb/c.mp4\t4  1.5\n/d.mp4 5 0 2.25\n", DaliUnit::Seconds).unwrap();
-        let paths: Vec<_> = dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
+        let paths: Vec<_> = dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
         assert_eq!(paths, [("/r/a.mp4", 3), ("/r/b/c.mp4", 4), ("/d.mp4", 5)]);
-        let seconds = |start, end| Some(Bounds::Seconds { start: Some(start), end });
+        let seconds = |start, end| Some(SegmentBounds::Seconds { start: Some(start), end });
         assert_eq!(parts(&dataset), [None, seconds(1.5, None), seconds(0.0, Some(2.25))]);
         let dataset = read("a 0 5\na 0 -10 -5\na 0 3 -1\n", DaliUnit::Frames).unwrap();
-        let frames = |start, end| Some(Bounds::Frames { start, end });
+        let frames = |start, end| Some(SegmentBounds::Frames { start, end });
         assert_eq!(parts(&dataset), [frames(5, None), frames(-10, Some(-5)), frames(3, Some(-1))]);
     }
 
@@ -180,7 +180,7 @@ mod tests {
             ("a 0\na 1 2 2\na 2 -3 -3\n", DaliUnit::Frames),
         ] {
             let dataset = read(text, unit).unwrap();
-            assert_eq!(dataset.entries.len(), 1);
+            assert_eq!(dataset.samples.len(), 1);
             let [note] = &dataset.notes[..] else { panic!("{:?}", dataset.notes) };
             assert!(note.contains("2 lines are left out") && note.ends_with("line 2"), "{note}");
         }
@@ -193,7 +193,7 @@ mod tests {
         let round = |text: &str, start_up, end_up, fps| {
             read(text, DaliUnit::Rounded { start_up, end_up, fps }).map(|dataset| parts(&dataset)[0])
         };
-        let frames = |start, end| Some(Bounds::Frames { start, end: Some(end) });
+        let frames = |start, end| Some(SegmentBounds::Frames { start, end: Some(end) });
         // 0.51 s is frame 12.75, 1.01 s is frame 25.25.
         assert_eq!(round("a 0 0.51 1.01", false, true, (25, 1)).unwrap(), frames(12, 26));
         assert_eq!(round("a 0 0.51 1.01", true, false, (25, 1)).unwrap(), frames(13, 25));

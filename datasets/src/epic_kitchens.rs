@@ -7,17 +7,17 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
+use crate::column_value::shortened;
+use crate::csv;
 use crate::file_list::not_empty;
-use crate::places::Places;
-use crate::table;
-use crate::template::Template;
-use crate::text::wrong;
-use crate::value::shortened;
-use crate::{Bounds, Dataset, Entry, FrameList, NO_LABEL};
+use crate::file_lookup::FileLookup;
+use crate::lines::line_error;
+use crate::path_pattern::PathPattern;
+use crate::{Dataset, ImageSequencePattern, Sample, SegmentBounds, NO_LABEL};
 
 /// Options for a table of EPIC-KITCHENS, and where its videos are stored.
 #[derive(Clone, Debug)]
-pub struct EpicKitchens<'a> {
+pub struct EpicKitchensOptions<'a> {
     /// The folder of the videos.
     pub root: &'a Path,
     /// Path of a video below `root`, with `{participant_id}` and `{video_id}`.
@@ -29,7 +29,7 @@ pub struct EpicKitchens<'a> {
     /// Actions are bounded in frames, not in seconds.
     pub in_frames: bool,
     /// Videos are folders with these frames.
-    pub frames: Option<&'a FrameList>,
+    pub frames: Option<&'a ImageSequencePattern>,
 }
 
 /// Reads `narration_id,participant_id,video_id,…,start_timestamp,stop_timestamp,start_frame,stop_frame,…`.
@@ -40,31 +40,37 @@ pub struct EpicKitchens<'a> {
 ///   a test split.
 /// - All columns of the table become columns of the dataset.
 /// - Actions that end at or before their start are left out, with a note.
-pub fn epic_kitchens(annotations: impl AsRef<Path>, how: &EpicKitchens<'_>) -> Result<Dataset> {
+pub fn epic_kitchens(annotations: impl AsRef<Path>, options: &EpicKitchensOptions<'_>) -> Result<Dataset> {
     let path = annotations.as_ref();
-    let template = Template::parse(how.file, &["participant_id", "video_id"])?;
-    let class = how.label.map(|label| format!("{label}_class"));
+    let pattern = PathPattern::parse(options.file, &["participant_id", "video_id"])?;
+    let class = options.label.map(|label| format!("{label}_class"));
     let bounds =
-        if how.in_frames { ["start_frame", "stop_frame"] } else { ["start_timestamp", "stop_timestamp"] };
+        if options.in_frames { ["start_frame", "stop_frame"] } else { ["start_timestamp", "stop_timestamp"] };
     let (mut dataset, mut empty, mut names) = (Dataset::default(), Vec::new(), Vec::new());
-    dataset.columns = table::read(path, &["participant_id", "video_id", bounds[0], bounds[1]], |row| {
-        let Some(part) = (if how.in_frames { frames(row, bounds)? } else { seconds(row, bounds)? }) else {
+    dataset.columns = csv::read(path, &["participant_id", "video_id", bounds[0], bounds[1]], |row| {
+        let Some(segment) = (if options.in_frames { frames(row, bounds)? } else { seconds(row, bounds)? })
+        else {
             empty.push(row.line);
             return Ok(false);
         };
         let label = match &class {
-            Some(class) if !row.get(class).is_empty() => row.whole(class)?,
+            Some(class) if !row.get(class).is_empty() => row.integer(class)?,
             _ => NO_LABEL,
         };
-        names.push((row.line, template.fill(|key| Some(row.get(key).to_owned()))?));
-        let entry = Entry::new(how.root.to_owned(), label);
-        dataset.entries.push(Entry { part: Some(part), frames: how.frames.cloned(), ..entry });
+        names.push((row.line, pattern.expand(|key| Some(row.get(key).to_owned()))?));
+        let sample = Sample::new(options.root.to_owned(), label);
+        dataset.samples.push(Sample {
+            segment: Some(segment),
+            image_sequence: options.frames.cloned(),
+            ..sample
+        });
         Ok(true)
     })?;
-    let mut places = Places::default();
-    for (entry, (line, name)) in dataset.entries.iter_mut().zip(&names) {
-        let found = template.path(how.root, name, &mut places)?;
-        entry.path = found.ok_or_else(|| wrong(path, *line, &template.looked_for(how.root, name)))?;
+    let mut lookup = FileLookup::default();
+    for (sample, (line, name)) in dataset.samples.iter_mut().zip(&names) {
+        let found = pattern.resolve(options.root, name, &mut lookup)?;
+        sample.path =
+            found.ok_or_else(|| line_error(path, *line, &pattern.not_found_message(options.root, name)))?;
     }
     if let Some(first) = empty.first() {
         dataset.notes.push(format!(
@@ -73,29 +79,29 @@ pub fn epic_kitchens(annotations: impl AsRef<Path>, how: &EpicKitchens<'_>) -> R
             empty.len()
         ));
     }
-    if let Some(classes) = how.classes {
+    if let Some(classes) = options.classes {
         name_labels(classes, &mut dataset)?;
     }
     not_empty(path, dataset, "narration_id,participant_id,video_id,…")
 }
 
-fn frames(row: &table::Row<'_>, [start, stop]: [&str; 2]) -> Result<Option<Bounds>, String> {
-    let (start, stop) = (row.whole(start)?, row.whole(stop)?);
+fn frames(row: &csv::CsvRow<'_>, [start, stop]: [&str; 2]) -> Result<Option<SegmentBounds>, String> {
+    let (start, stop) = (row.integer(start)?, row.integer(stop)?);
     if start < 0 || stop > i64::from(u32::MAX) {
         return Err(format!("an action from frame {start} to {stop} is none; frames are counted from 1"));
     }
     // Frames are numbered from 1, but a few tables have actions that begin at 0.
-    let bounds = Bounds::Frames { start: start.max(1) - 1, end: Some(stop) };
+    let bounds = SegmentBounds::Frames { start: start.max(1) - 1, end: Some(stop) };
     Ok((start.max(1) <= stop).then_some(bounds))
 }
 
-fn seconds(row: &table::Row<'_>, [start, stop]: [&str; 2]) -> Result<Option<Bounds>, String> {
+fn seconds(row: &csv::CsvRow<'_>, [start, stop]: [&str; 2]) -> Result<Option<SegmentBounds>, String> {
     let time = |name: &str| {
         let text = row.get(name);
         clock(text).ok_or_else(|| format!("{name} '{}' is no time; write 00:01:02.34", shortened(text)))
     };
     let (start, stop) = (time(start)?, time(stop)?);
-    Ok((start < stop).then_some(Bounds::Seconds { start: Some(start), end: Some(stop) }))
+    Ok((start < stop).then_some(SegmentBounds::Seconds { start: Some(start), end: Some(stop) }))
 }
 
 /// Parses `01:02:03.45` into seconds.
@@ -114,19 +120,19 @@ fn clock(text: &str) -> Option<f64> {
 /// Sets the label names from a table of classes.
 fn name_labels(path: &Path, dataset: &mut Dataset) -> Result<()> {
     let mut names = Vec::new();
-    table::read(path, &["id", "key"], |row| {
-        if row.whole("id")? != names.len() as i64 {
+    csv::read(path, &["id", "key"], |row| {
+        if row.integer("id")? != names.len() as i64 {
             return Err(format!("class {} stands where class {} is wanted", row.get("id"), names.len()));
         }
         names.push(row.get("key").to_owned());
         Ok(false)
     })?;
     let classes = Classes::numbered(names);
-    for entry in dataset.entries.iter_mut().filter(|entry| entry.label != NO_LABEL) {
-        let name = usize::try_from(entry.label).ok().and_then(|label| classes.names.get(label));
-        entry.label_name =
+    for sample in dataset.samples.iter_mut().filter(|sample| sample.label != NO_LABEL) {
+        let name = usize::try_from(sample.label).ok().and_then(|label| classes.names.get(label));
+        sample.label_name =
             Some(name.cloned().ok_or_else(|| {
-                Error::Argument(format!("{} has no class {}", path.display(), entry.label))
+                Error::Argument(format!("{} has no class {}", path.display(), sample.label))
             })?);
     }
     dataset.classes = classes.names;
@@ -136,51 +142,61 @@ fn name_labels(path: &Path, dataset: &mut Dataset) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column_value::Value;
     use crate::tests::TempFolder;
-    use crate::value::Value;
 
     const HEADER: &str = "narration_id,participant_id,video_id,start_timestamp,stop_timestamp,start_frame,stop_frame,verb_class,noun_class,all_noun_classes\n";
     const ROWS: &str = "P01_01_0,P01,P01_01,00:00:00.14,00:01:03.37,8,202,3,5,\"[5, 7]\"\nP01_01_1,P01,P01_01,01:00:04.5,01:00:06.17,262,370,6,114,[114]\n";
 
-    fn how(root: &Path) -> EpicKitchens<'_> {
+    fn options(root: &Path) -> EpicKitchensOptions<'_> {
         let file = "{participant_id}/videos/{video_id}.MP4";
-        EpicKitchens { root, file, label: Some("verb"), classes: None, in_frames: false, frames: None }
+        EpicKitchensOptions { root, file, label: Some("verb"), classes: None, in_frames: false, frames: None }
     }
 
-    fn read(rows: &str, how: &EpicKitchens<'_>) -> Result<Dataset> {
+    fn read(rows: &str, options: &EpicKitchensOptions<'_>) -> Result<Dataset> {
         let folder = TempFolder::new();
-        epic_kitchens(folder.write("t.csv", format!("{HEADER}{rows}")), how)
+        epic_kitchens(folder.write("t.csv", format!("{HEADER}{rows}")), options)
     }
 
     #[test]
     fn actions_are_parts_in_seconds_or_in_frames() {
         let root = Path::new("/v");
-        let dataset = read(ROWS, &how(root)).unwrap();
-        let entry = &dataset.entries[0];
-        assert_eq!((entry.path.to_str(), entry.label), (Some("/v/P01/videos/P01_01.MP4"), 3));
-        assert_eq!(entry.part, Some(Bounds::Seconds { start: Some(0.14), end: Some(63.37) }));
+        let dataset = read(ROWS, &options(root)).unwrap();
+        let sample = &dataset.samples[0];
+        assert_eq!((sample.path.to_str(), sample.label), (Some("/v/P01/videos/P01_01.MP4"), 3));
+        assert_eq!(sample.segment, Some(SegmentBounds::Seconds { start: Some(0.14), end: Some(63.37) }));
         assert_eq!(
-            dataset.entries[1].part,
-            Some(Bounds::Seconds { start: Some(3604.5), end: Some(3606.17) })
+            dataset.samples[1].segment,
+            Some(SegmentBounds::Seconds { start: Some(3604.5), end: Some(3606.17) })
         );
         let lists = dataset.columns.iter().find(|c| c.name == "all_noun_classes").unwrap();
         assert_eq!(lists.values, [Value::integers([5, 7]), Value::integers([114])]);
         assert_eq!(dataset.columns.len(), 10);
 
-        let frames =
-            FrameList { pattern: "frame_{:010}.jpg".to_owned(), first: 1, count: None, fps: (60, 1) };
+        let frames = ImageSequencePattern {
+            pattern: "frame_{:010}.jpg".to_owned(),
+            first: 1,
+            count: None,
+            fps: (60, 1),
+        };
         let file = "{participant_id}/{video_id}";
         let dataset = read(
             ROWS,
-            &EpicKitchens { file, label: Some("noun"), in_frames: true, frames: Some(&frames), ..how(root) },
+            &EpicKitchensOptions {
+                file,
+                label: Some("noun"),
+                in_frames: true,
+                frames: Some(&frames),
+                ..options(root)
+            },
         )
         .unwrap();
-        let entry = &dataset.entries[1];
+        let sample = &dataset.samples[1];
         assert_eq!(
-            (entry.path.to_str(), entry.label, &entry.frames),
+            (sample.path.to_str(), sample.label, &sample.image_sequence),
             (Some("/v/P01/P01_01"), 114, &Some(frames.clone()))
         );
-        assert_eq!(entry.part, Some(Bounds::Frames { start: 261, end: Some(370) }));
+        assert_eq!(sample.segment, Some(SegmentBounds::Frames { start: 261, end: Some(370) }));
     }
 
     #[test]
@@ -188,17 +204,19 @@ mod tests {
         let folder = TempFolder::new();
         let test =
             "participant_id,video_id,start_timestamp,stop_timestamp\nP01,P01_11,00:00:00.00,00:00:01.89\n";
-        let dataset = epic_kitchens(folder.write("test.csv", test), &how(&folder.0)).unwrap();
-        assert_eq!(dataset.entries[0].label, NO_LABEL);
+        let dataset = epic_kitchens(folder.write("test.csv", test), &options(&folder.0)).unwrap();
+        assert_eq!(dataset.samples[0].label, NO_LABEL);
         let classes = folder.write(
             "verbs.csv",
             "id,key,instances\n0,take,\"['take', 'grab']\"\n1,put,['put']\n2,wash,x\n3,open,x\n",
         );
         let row = ROWS.lines().next().unwrap();
-        let dataset = read(row, &EpicKitchens { classes: Some(&classes), ..how(&folder.0) }).unwrap();
-        assert_eq!((dataset.classes.len(), dataset.entries[0].label_name.as_deref()), (4, Some("open")));
-        let error =
-            read(ROWS, &EpicKitchens { classes: Some(&classes), ..how(&folder.0) }).unwrap_err().to_string();
+        let dataset =
+            read(row, &EpicKitchensOptions { classes: Some(&classes), ..options(&folder.0) }).unwrap();
+        assert_eq!((dataset.classes.len(), dataset.samples[0].label_name.as_deref()), (4, Some("open")));
+        let error = read(ROWS, &EpicKitchensOptions { classes: Some(&classes), ..options(&folder.0) })
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("verbs.csv has no class 6"), "{error}");
     }
 
@@ -206,8 +224,9 @@ mod tests {
     fn empty_actions_are_left_out_and_told() {
         let rows = format!("{ROWS}a,P01,P01_01,00:00:05.00,00:00:05.00,9,8,1,1,[1]\n");
         for in_frames in [false, true] {
-            let dataset = read(&rows, &EpicKitchens { in_frames, ..how(Path::new("/v")) }).unwrap();
-            assert_eq!((dataset.entries.len(), dataset.columns[0].values.len()), (2, 2));
+            let dataset =
+                read(&rows, &EpicKitchensOptions { in_frames, ..options(Path::new("/v")) }).unwrap();
+            assert_eq!((dataset.samples.len(), dataset.columns[0].values.len()), (2, 2));
             assert!(
                 dataset.notes[0].contains("1 actions") && dataset.notes[0].ends_with("line 4"),
                 "{:?}",
@@ -227,12 +246,13 @@ mod tests {
             (row("", "", "-1", "x"), true, "from frame -1"),
             (row("00:00:05", "00:00:06", "1", "../x"), false, "video_id '../x'"),
         ] {
-            let error = read(&format!("{ROWS}{row}"), &EpicKitchens { in_frames, ..how(Path::new("/v")) })
-                .unwrap_err()
-                .to_string();
+            let error =
+                read(&format!("{ROWS}{row}"), &EpicKitchensOptions { in_frames, ..options(Path::new("/v")) })
+                    .unwrap_err()
+                    .to_string();
             assert!(error.contains("t.csv, line 4: ") && error.contains(part), "{error}");
         }
-        let error = read(ROWS, &EpicKitchens { file: "{video_id}.*", ..how(Path::new("/none")) })
+        let error = read(ROWS, &EpicKitchensOptions { file: "{video_id}.*", ..options(Path::new("/none")) })
             .unwrap_err()
             .to_string();
         assert!(error.contains("t.csv, line 2: no video /none/P01_01.*"), "{error}");

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use framespool::error::{Error, Result};
 use framespool::source::url_in;
 
-use crate::text::for_each_line;
-use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
+use crate::lines::for_each_line;
+use crate::{has_extension, Dataset, Sample, NO_LABEL, VIDEO_EXTENSIONS};
 
 /// Reads `path label` per line.
 ///
@@ -28,14 +28,14 @@ pub fn file_list(path: impl AsRef<Path>, root: Option<&Path>, delimiter: Option<
     let mut dataset = Dataset::default();
     for_each_line(path, true, |_, line| {
         let (name, label) = parse(line, delimiter)?;
-        dataset.entries.push(Entry::new(below(root, name), label));
+        dataset.samples.push(Sample::new(resolve_path(root, name), label));
         Ok(())
     })?;
     not_empty(path, dataset, "path label")
 }
 
 /// The path for a name in a list. A URL is returned unchanged.
-pub(crate) fn below(root: &Path, name: impl AsRef<Path>) -> PathBuf {
+pub(crate) fn resolve_path(root: &Path, name: impl AsRef<Path>) -> PathBuf {
     match url_in(name.as_ref()) {
         Some(url) => url.into(),
         None => root.join(name),
@@ -58,7 +58,7 @@ pub(crate) fn check_delimiter(delimiter: Option<&str>) -> Result<()> {
 
 /// The dataset, or an error if it is empty; `line` is an example of a valid line.
 pub(crate) fn not_empty(path: &Path, dataset: Dataset, line: &str) -> Result<Dataset> {
-    if dataset.entries.is_empty() {
+    if dataset.samples.is_empty() {
         let notes = dataset.notes.iter().map(|note| format!(" ({note})")).collect::<String>();
         let text = format!("{} lists no videos{notes}; write one per line: {line}", path.display());
         return Err(Error::Argument(text));
@@ -91,7 +91,7 @@ fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, i64), S
     if name.is_empty() {
         return Err(format!("no path before label {label}; write the path first"));
     }
-    match beyond(name, delimiter) {
+    match text_after_video_name(name, delimiter) {
         Some(text) => Err(format!(
             "'{text}' after the name of the video is not a label; write the path and at most one integer"
         )),
@@ -100,7 +100,7 @@ fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, i64), S
 }
 
 /// The text after a video file name and a separator in `name`, unless `name` itself is that of a video.
-pub(crate) fn beyond<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
+pub(crate) fn text_after_video_name<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
     let is_video = |name: &str| has_extension(Path::new(name.trim()), &VIDEO_EXTENSIONS);
     if is_video(name) {
         return None;
@@ -124,11 +124,11 @@ mod tests {
         let folder = TempFolder::new();
         let dataset = file_list(folder.write("list.txt", text), Some(Path::new("/r")), delimiter)?;
         assert!(dataset.classes.is_empty());
-        Ok(dataset.entries.into_iter().map(|e| (e.path.to_str().unwrap().to_owned(), e.label)).collect())
+        Ok(dataset.samples.into_iter().map(|e| (e.path.to_str().unwrap().to_owned(), e.label)).collect())
     }
 
-    fn owned<const N: usize>(entries: [(&str, i64); N]) -> Vec<(String, i64)> {
-        entries.map(|(path, label)| (path.to_owned(), label)).to_vec()
+    fn owned<const N: usize>(samples: [(&str, i64); N]) -> Vec<(String, i64)> {
+        samples.map(|(path, label)| (path.to_owned(), label)).to_vec()
     }
 
     #[test]
@@ -164,8 +164,8 @@ mod tests {
         let folder = TempFolder::new();
         let list = folder.write("lists/train.txt", "v/a.mp4 0\n/data/b.mp4 1\n");
         let dataset = file_list(list, None, None).unwrap();
-        assert_eq!(dataset.entries[0].path, folder.0.join("lists/v/a.mp4"));
-        assert_eq!(dataset.entries[1].path, Path::new("/data/b.mp4"));
+        assert_eq!(dataset.samples[0].path, folder.0.join("lists/v/a.mp4"));
+        assert_eq!(dataset.samples[1].path, Path::new("/data/b.mp4"));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
-use crate::places::check_listable;
-use crate::text::site;
-use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
+use crate::file_lookup::check_listable;
+use crate::lines::site;
+use crate::{has_extension, Dataset, Sample, NO_LABEL, VIDEO_EXTENSIONS};
 
 /// Reads `root/class/…/video.mp4`. Labels are the indices of the subfolders of `root`, sorted by name.
 ///
@@ -21,7 +21,7 @@ use crate::{has_extension, Dataset, Entry, NO_LABEL, VIDEO_EXTENSIONS};
 ///   contains them. A broken link counts as a file, and opening it reports what is missing.
 pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<Dataset> {
     let root = root.as_ref();
-    let extensions = wanted(extensions)?;
+    let extensions = normalized_extensions(extensions)?;
     check_listable(root)?;
     let kind = fs::metadata(root).map_err(|e| Error::io(&site(root), e))?;
     if !kind.is_dir() {
@@ -30,24 +30,24 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
             root.display()
         )));
     }
-    let mut walk = Walk { extensions: &extensions, above: vec![real_path(root)?] };
-    let (folders, mut unlabelled) = walk.list(root)?;
-    unlabelled.sort_by(|a, b| bytes(a).cmp(bytes(b)));
-    let mut labelled = Dataset::default();
+    let mut walker = FolderWalker { extensions: &extensions, ancestors: vec![real_path(root)?] };
+    let (folders, mut unlabeled) = walker.list(root)?;
+    unlabeled.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+    let mut labeled = Dataset::default();
     for (label, class) in (0..).zip(&folders) {
         let name = class.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut videos = Vec::new();
-        walk.collect(class, &mut videos)?;
+        walker.collect(class, &mut videos)?;
         videos.sort_by(|a, b| bytes(a).cmp(bytes(b)));
-        let entry = |path| Entry { label_name: Some(name.clone()), ..Entry::new(path, label) };
-        labelled.entries.extend(videos.into_iter().map(entry));
-        labelled.classes.push(name);
+        let sample = |path| Sample { label_name: Some(name.clone()), ..Sample::new(path, label) };
+        labeled.samples.extend(videos.into_iter().map(sample));
+        labeled.classes.push(name);
     }
-    match (unlabelled.first(), labelled.entries.first()) {
-        (None, Some(_)) => Ok(labelled),
+    match (unlabeled.first(), labeled.samples.first()) {
+        (None, Some(_)) => Ok(labeled),
         (Some(_), None) => {
-            let entry = |path| Entry::new(path, NO_LABEL);
-            Ok(Dataset { entries: unlabelled.into_iter().map(entry).collect(), ..Dataset::default() })
+            let sample = |path| Sample::new(path, NO_LABEL);
+            Ok(Dataset { samples: unlabeled.into_iter().map(sample).collect(), ..Dataset::default() })
         }
         (Some(stray), Some(video)) => Err(Error::Argument(format!(
             "{} holds videos both directly ({}) and in class folders ({}); move the former into a folder of their \
@@ -65,16 +65,16 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
 }
 
 /// All videos in and below a folder of any structure, sorted.
-pub(crate) fn below(root: &Path) -> Result<Vec<PathBuf>> {
-    let extensions = wanted(None)?;
+pub(crate) fn videos_below(root: &Path) -> Result<Vec<PathBuf>> {
+    let extensions = normalized_extensions(None)?;
     let mut videos = Vec::new();
-    Walk { extensions: &extensions, above: Vec::new() }.collect(root, &mut videos)?;
+    FolderWalker { extensions: &extensions, ancestors: Vec::new() }.collect(root, &mut videos)?;
     videos.sort_by(|a, b| bytes(a).cmp(bytes(b)));
     Ok(videos)
 }
 
 /// The extensions without their dots.
-fn wanted(extensions: Option<&[String]>) -> Result<Vec<String>> {
+fn normalized_extensions(extensions: Option<&[String]>) -> Result<Vec<String>> {
     let Some(given) = extensions else { return Ok(VIDEO_EXTENSIONS.map(str::to_owned).to_vec()) };
     let wanted: Vec<String> = given.iter().map(|e| e.trim_start_matches('.').to_owned()).collect();
     if wanted.is_empty() || wanted.iter().any(String::is_empty) {
@@ -86,27 +86,27 @@ fn wanted(extensions: Option<&[String]>) -> Result<Vec<String>> {
     Ok(wanted)
 }
 
-struct Walk<'a> {
+struct FolderWalker<'a> {
     extensions: &'a [String],
     /// Real paths of the folders from the root to the current one: entering one of them again would never
     /// end.
-    above: Vec<PathBuf>,
+    ancestors: Vec<PathBuf>,
 }
 
-impl Walk<'_> {
+impl FolderWalker<'_> {
     /// All videos in and below a folder.
     fn collect(&mut self, folder: &Path, videos: &mut Vec<PathBuf>) -> Result<()> {
         let real = real_path(folder)?;
-        if self.above.contains(&real) {
+        if self.ancestors.contains(&real) {
             return Ok(());
         }
-        self.above.push(real);
+        self.ancestors.push(real);
         let (folders, files) = self.list(folder)?;
         videos.extend(files);
         for folder in folders {
             self.collect(&folder, videos)?;
         }
-        self.above.pop();
+        self.ancestors.pop();
         Ok(())
     }
 
@@ -147,8 +147,8 @@ mod tests {
 
     /// (path below root, label) of each entry.
     fn listed(root: &Path, dataset: &Dataset) -> Vec<(String, i64)> {
-        let below = |e: &Entry| e.path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-        dataset.entries.iter().map(|e| (below(e), e.label)).collect()
+        let below = |e: &Sample| e.path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        dataset.samples.iter().map(|e| (below(e), e.label)).collect()
     }
 
     fn tree(files: &[&str]) -> TempFolder {
@@ -166,14 +166,14 @@ mod tests {
         let expected =
             [("Z/1.webm", 0), ("a/x/deep.MKV", 1), ("a/y.avi", 1), ("b/10.mp4", 2), ("b/2.mp4", 2)];
         assert_eq!(listed(&root.0, &dataset), expected.map(|(path, label)| (path.to_owned(), label)));
-        assert_eq!(dataset.entries[1].label_name.as_deref(), Some("a"));
+        assert_eq!(dataset.samples[1].label_name.as_deref(), Some("a"));
     }
 
     #[test]
     fn a_class_without_videos_keeps_its_label() {
         let root = tree(&["a/none.txt", "b/1.mp4"]);
         let dataset = folder(&root.0, None).unwrap();
-        assert_eq!((dataset.classes.len(), dataset.entries[0].label), (2, 1));
+        assert_eq!((dataset.classes.len(), dataset.samples[0].label), (2, 1));
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let root = tree(&["b.mp4", "a.mp4", "extras/cover.jpg"]);
         let dataset = folder(&root.0, None).unwrap();
         assert_eq!(listed(&root.0, &dataset), [("a.mp4".to_owned(), -1), ("b.mp4".to_owned(), -1)]);
-        assert!(dataset.classes.is_empty() && dataset.entries[0].label_name.is_none());
+        assert!(dataset.classes.is_empty() && dataset.samples[0].label_name.is_none());
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
     fn extensions_may_be_given_with_or_without_dot() {
         let root = tree(&["a/1.mp4", "a/2.xyz", "a/3.Y4M"]);
         let dataset = folder(&root.0, Some(&[".xyz".to_owned(), "y4m".to_owned()])).unwrap();
-        assert_eq!(dataset.entries.len(), 2);
+        assert_eq!(dataset.samples.len(), 2);
         assert!(folder(&root.0, Some(&[])).unwrap_err().to_string().contains("got []"));
         assert!(folder(&root.0, Some(&[".".to_owned()])).is_err());
     }

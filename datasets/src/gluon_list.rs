@@ -6,10 +6,10 @@ use std::path::Path;
 
 use framespool::error::Result;
 
-use crate::file_list::{below, not_empty, root_of};
-use crate::text::for_each_line;
-use crate::value::{shortened, Column};
-use crate::{Dataset, Entry};
+use crate::column_value::{shortened, Column};
+use crate::file_list::{not_empty, resolve_path, root_of};
+use crate::lines::for_each_line;
+use crate::{Dataset, Sample};
 
 /// Reads `path duration label` per line, the format of GluonCV, of VideoMAE's pretraining and of TSN for
 /// video files.
@@ -37,7 +37,7 @@ pub fn gluon_list(path: impl AsRef<Path>, root: Option<&Path>, extension: Option
         if let (Some(extension), None) = (extension, Path::new(&name).extension()) {
             name = format!("{name}.{extension}");
         }
-        dataset.entries.push(Entry::new(below(root, name), label));
+        dataset.samples.push(Sample::new(resolve_path(root, name), label));
         durations.push(duration);
         Ok(())
     })?;
@@ -48,8 +48,8 @@ pub fn gluon_list(path: impl AsRef<Path>, root: Option<&Path>, extension: Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column_value::Value;
     use crate::tests::TempFolder;
-    use crate::value::Value;
 
     fn read(text: &str, extension: Option<&str>) -> Result<Dataset> {
         let folder = TempFolder::new();
@@ -59,11 +59,11 @@ mod tests {
     #[test]
     fn durations_become_a_column_and_names_may_lack_their_extension() {
         let dataset = read("a/v1 300 2\nmy video.avi\t250  -1\n", Some(".mp4")).unwrap();
-        let rows: Vec<_> = dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
+        let rows: Vec<_> = dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
         assert_eq!(rows, [("/r/a/v1.mp4", 2), ("/r/my video.avi", -1)]);
         assert_eq!(dataset.columns[0].values, [Value::Integer(300), Value::Integer(250)]);
-        assert_eq!(read("v 10.5 0\n", None).unwrap().columns[0].values, [Value::Number(10.5)]);
-        assert_eq!(read("v 10.5 0\n", None).unwrap().entries[0].path, Path::new("/r/v"));
+        assert_eq!(read("v 10.5 0\n", None).unwrap().columns[0].values, [Value::Float(10.5)]);
+        assert_eq!(read("v 10.5 0\n", None).unwrap().samples[0].path, Path::new("/r/v"));
     }
 
     #[test]

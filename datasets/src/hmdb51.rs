@@ -6,10 +6,10 @@ use std::path::Path;
 
 use framespool::error::{Error, Result};
 
+use crate::column_value::shortened;
 use crate::file_list::not_empty;
-use crate::text::{for_each_line, site};
-use crate::value::shortened;
-use crate::{Dataset, Entry};
+use crate::lines::{for_each_line, site};
+use crate::{Dataset, Sample};
 
 /// Reads the files `{class}_test_split{split}.txt` in the folder `annotations`: `video.avi 1` for training,
 /// `2` for testing, `0` for neither. Classes are the sorted names of these files; videos are stored in
@@ -48,7 +48,7 @@ pub fn hmdb51(annotations: impl AsRef<Path>, root: &Path, split: u32, train: boo
             };
             if wanted {
                 let path = root.join(class).join(file.trim_end());
-                dataset.entries.push(Entry { label_name: Some(class.clone()), ..Entry::new(path, label) });
+                dataset.samples.push(Sample { label_name: Some(class.clone()), ..Sample::new(path, label) });
             }
             Ok(())
         })?;
@@ -78,7 +78,7 @@ mod tests {
         ]);
         let rows = |split, train| {
             let dataset = hmdb51(&lists.0, Path::new("/v"), split, train).unwrap();
-            let rows = dataset.entries.iter().map(|e| format!("{} {}", e.path.display(), e.label));
+            let rows = dataset.samples.iter().map(|e| format!("{} {}", e.path.display(), e.label));
             (rows.collect::<Vec<_>>(), dataset.classes.join(","))
         };
         let all = "brush_hair,wave".to_owned();

@@ -7,9 +7,9 @@ use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
 use crate::file_list::not_empty;
-use crate::something_something::Numbered;
-use crate::text::for_each_line;
-use crate::{Dataset, Entry, NO_LABEL};
+use crate::lines::for_each_line;
+use crate::something_something::NumberedVideos;
+use crate::{Dataset, Sample, NO_LABEL};
 
 /// Reads `id;label` per line, or `id` alone (label -1), and the names of the labels, one per line, the first
 /// of which has label 0. Jester and Something-Something V1 use this format.
@@ -17,7 +17,7 @@ pub fn jester(
     list: impl AsRef<Path>,
     labels: impl AsRef<Path>,
     root: &Path,
-    videos: &Numbered,
+    videos: &NumberedVideos,
 ) -> Result<Dataset> {
     let (path, labels) = (list.as_ref(), labels.as_ref());
     let mut names = Vec::new();
@@ -35,8 +35,8 @@ pub fn jester(
         };
         let label = name.map_or(Ok(NO_LABEL), |name| classes.label(name));
         let label = label.map_err(|reason| format!("{reason} of {}; write: id;label", labels.display()))?;
-        let entry = videos.entry(root, id, label)?;
-        dataset.entries.push(Entry { label_name: name.map(str::to_owned), ..entry });
+        let sample = videos.sample(root, id, label)?;
+        dataset.samples.push(Sample { label_name: name.map(str::to_owned), ..sample });
         Ok(())
     })?;
     dataset.classes = names;
@@ -50,7 +50,7 @@ mod tests {
 
     fn read(list: &str, labels: &str) -> Result<Dataset> {
         let folder = TempFolder::new();
-        let videos = Numbered::Files(".mp4".to_owned());
+        let videos = NumberedVideos::Files(".mp4".to_owned());
         jester(folder.write("train.csv", list), folder.write("labels.csv", labels), Path::new("/v"), &videos)
     }
 
@@ -59,7 +59,7 @@ mod tests {
         let dataset =
             read("34870;Drumming Fingers\r\n9;Swiping Left\r\n10\r\n", "Swiping Left\nDrumming Fingers\n")
                 .unwrap();
-        let rows: Vec<_> = dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
+        let rows: Vec<_> = dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
         assert_eq!(rows, [("/v/34870.mp4", 1), ("/v/9.mp4", 0), ("/v/10.mp4", NO_LABEL)]);
         assert_eq!(dataset.classes, ["Swiping Left", "Drumming Fingers"]);
     }

@@ -7,14 +7,14 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
-use crate::file_list::{below, not_empty, root_of};
-use crate::text::{for_each_line, json_trouble, wrong};
-use crate::value::{shortened, Columns, Value};
-use crate::{Bounds, Dataset, Entry, NO_LABEL};
+use crate::column_value::{shortened, ColumnsBuilder, Value};
+use crate::file_list::{not_empty, resolve_path, root_of};
+use crate::lines::{for_each_line, json_error, line_error};
+use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 
 /// The keys with a special role.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct SampleKeys {
     /// The path, or `file:` URI, of the video.
     pub source: String,
     /// The label: a number, a name, or a list of numbers.
@@ -36,63 +36,63 @@ pub struct Keys {
 /// - A part is half open, `start..end`, in seconds or, with `in_frames`, in frames from 0.
 /// - All other keys become columns, with missing values for objects that lack them.
 /// - Blank lines are skipped. Relative paths are relative to `root`, or else to the folder of the file.
-pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &Keys) -> Result<Dataset> {
+pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &SampleKeys) -> Result<Dataset> {
     let path = path.as_ref();
     keys.check()?;
     let root = root_of(path, root);
-    let (mut dataset, mut columns) = (Dataset::default(), Columns::default());
+    let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
     let (mut lines, mut numbered) = (Vec::new(), None);
     for_each_line(path, false, |line, text| {
-        let object: Value = serde_json::from_str(text).map_err(|error| json_trouble(&error))?;
+        let object: Value = serde_json::from_str(text).map_err(|error| json_error(&error))?;
         let Value::Map(items) = &object else {
             return Err(format!("is {}, not an object with a \"{}\"", object.shown(), keys.source));
         };
         let file = match object.get(&keys.source) {
-            Some(Value::Text(file)) if !file.is_empty() => local(file)?,
+            Some(Value::Text(file)) if !file.is_empty() => local_path(file)?,
             other => {
                 let shown = other.map_or("missing".to_owned(), Value::shown);
                 return Err(format!("\"{}\" is {shown}, the path of a video is wanted", keys.source));
             }
         };
-        let mut entry = Entry::new(below(root, &*file), NO_LABEL);
-        (entry.label, entry.label_name) = keys.label(&object)?;
+        let mut sample = Sample::new(resolve_path(root, &*file), NO_LABEL);
+        (sample.label, sample.label_name) = keys.label(&object)?;
         if object.get(&keys.label).is_some_and(|label| !matches!(label, Value::List(_))) {
-            let first = *numbered.get_or_insert((line, entry.label_name.is_none()));
-            if first.1 != entry.label_name.is_none() {
+            let first = *numbered.get_or_insert((line, sample.label_name.is_none()));
+            if first.1 != sample.label_name.is_none() {
                 return Err(format!(
                     "labels are numbers here and names there: line {} has the other kind",
                     first.0
                 ));
             }
         }
-        entry.part = keys.part(&object)?;
+        sample.segment = keys.segment(&object)?;
         for (name, value) in items {
             if keys.is_column(name, value)? {
                 columns.set(lines.len(), name, value.clone())?;
             }
         }
-        dataset.entries.push(entry);
+        dataset.samples.push(sample);
         lines.push(line);
         Ok(())
     })?;
-    let classes = Classes::sorted(dataset.entries.iter().filter_map(|e| e.label_name.as_deref()));
-    for (entry, line) in dataset.entries.iter_mut().zip(&lines) {
-        if let Some(name) = &entry.label_name {
-            entry.label = classes.label(name).map_err(|reason| wrong(path, *line, &reason))?;
+    let classes = Classes::sorted(dataset.samples.iter().filter_map(|e| e.label_name.as_deref()));
+    for (sample, line) in dataset.samples.iter_mut().zip(&lines) {
+        if let Some(name) = &sample.label_name {
+            sample.label = classes.label(name).map_err(|reason| line_error(path, *line, &reason))?;
         }
     }
     dataset.classes = classes.names;
-    dataset.columns = columns.finish(dataset.entries.len());
+    dataset.columns = columns.finish(dataset.samples.len());
     not_empty(path, dataset, &format!("{{\"{}\": \"a.mp4\"}}", keys.source))
 }
 
-impl Keys {
+impl SampleKeys {
     /// # Errors
     /// `Argument` if two roles have the same key.
     pub(crate) fn check(&self) -> Result<()> {
         let names = [&self.source, &self.label, &self.start, &self.end];
-        for (place, name) in names.iter().enumerate() {
-            if names[..place].contains(name) {
+        for (number, name) in names.iter().enumerate() {
+            if names[..number].contains(name) {
                 return Err(Error::Argument(format!(
                     "source, label, start and end must differ, got \"{name}\" twice"
                 )));
@@ -124,7 +124,7 @@ impl Keys {
     }
 
     /// The part of the video that an object selects.
-    pub(crate) fn part(&self, object: &Value) -> Result<Option<Bounds>, String> {
+    pub(crate) fn segment(&self, object: &Value) -> Result<Option<SegmentBounds>, String> {
         let (start, end) = (object.get(&self.start), object.get(&self.end));
         if start.is_none() && end.is_none() {
             return Ok(None);
@@ -136,19 +136,19 @@ impl Keys {
                 Some(other) => Err(format!("\"{name}\" is {}, a frame from 0 on is wanted", other.shown())),
             };
             let (start, end) = (frame(&self.start, start)?.unwrap_or(0), frame(&self.end, end)?);
-            (end.is_none_or(|end| start < end), Bounds::Frames { start, end })
+            (end.is_none_or(|end| start < end), SegmentBounds::Frames { start, end })
         } else {
-            let seconds =
-                |name: &str, value: Option<&Value>| match value.map(|value| (value.as_number(), value)) {
-                    None => Ok(None),
-                    Some((Some(seconds), _)) if seconds.is_finite() => Ok(Some(seconds)),
-                    Some((_, other)) => {
-                        Err(format!("\"{name}\" is {}, a number of seconds is wanted", other.shown()))
-                    }
-                };
+            let seconds = |name: &str, value: Option<&Value>| match value.map(|value| (value.as_f64(), value))
+            {
+                None => Ok(None),
+                Some((Some(seconds), _)) if seconds.is_finite() => Ok(Some(seconds)),
+                Some((_, other)) => {
+                    Err(format!("\"{name}\" is {}, a number of seconds is wanted", other.shown()))
+                }
+            };
             let (start, end) = (seconds(&self.start, start)?, seconds(&self.end, end)?);
             let ordered = start.zip(end).is_none_or(|(start, end)| start < end);
-            (ordered, Bounds::Seconds { start, end })
+            (ordered, SegmentBounds::Seconds { start, end })
         };
         match bounds {
             (true, bounds) => Ok(Some(bounds)),
@@ -167,7 +167,7 @@ impl Keys {
 }
 
 /// Returns a path or a supported URL unchanged, and the path of a `file:` URI.
-pub(crate) fn local(text: &str) -> Result<Cow<'_, str>, String> {
+pub(crate) fn local_path(text: &str) -> Result<Cow<'_, str>, String> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(Cow::Borrowed(text)) };
     if !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) {
         return Ok(Cow::Borrowed(text));
@@ -178,7 +178,7 @@ pub(crate) fn local(text: &str) -> Result<Cow<'_, str>, String> {
     let host_and_path = rest.split_once('/').map(|(host, path)| (host, format!("/{path}")));
     match host_and_path {
         Some(("" | "localhost", path)) if scheme.eq_ignore_ascii_case("file") => {
-            decoded(&path).map(Cow::Owned)
+            percent_decoded(&path).map(Cow::Owned)
         }
         _ => Err(format!(
             "'{}' is on no disk of this machine; copy the file and write its path",
@@ -188,7 +188,7 @@ pub(crate) fn local(text: &str) -> Result<Cow<'_, str>, String> {
 }
 
 /// Decodes the percent-encoding in the path of a URI.
-fn decoded(path: &str) -> Result<String, String> {
+fn percent_decoded(path: &str) -> Result<String, String> {
     let mut pieces = path.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
     for piece in pieces {
@@ -207,9 +207,9 @@ mod tests {
     use super::*;
     use crate::tests::TempFolder;
 
-    fn keys(in_frames: bool) -> Keys {
+    fn keys(in_frames: bool) -> SampleKeys {
         let [source, label, start, end] = ["uri", "label", "start", "end"].map(str::to_owned);
-        Keys { source, label, start, end, in_frames }
+        SampleKeys { source, label, start, end, in_frames }
     }
 
     fn read(text: &str, in_frames: bool) -> Result<Dataset> {
@@ -226,8 +226,8 @@ mod tests {
         );
         let dataset = read(text, false).unwrap();
         let rows: Vec<_> =
-            dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label, e.part)).collect();
-        let seconds = |start, end| Some(Bounds::Seconds { start, end: Some(end) });
+            dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label, e.segment)).collect();
+        let seconds = |start, end| Some(SegmentBounds::Seconds { start, end: Some(end) });
         let expected = [
             ("/r/a.mp4", 3, None),
             ("/b.mp4", NO_LABEL, seconds(Some(1.5), 2.0)),
@@ -236,9 +236,9 @@ mod tests {
         assert_eq!(rows, expected);
         let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["caption", "score", "meta"]);
-        assert_eq!(dataset.columns[0].values, [Value::Text("é".to_owned()), Value::Missing, Value::Missing]);
-        let meta = Value::Map(vec![("k".to_owned(), Value::List(vec![Value::Integer(1), Value::Missing]))]);
-        assert_eq!(dataset.columns[2].values, [Value::Missing, meta, Value::Missing]);
+        assert_eq!(dataset.columns[0].values, [Value::Text("é".to_owned()), Value::Null, Value::Null]);
+        let meta = Value::Map(vec![("k".to_owned(), Value::List(vec![Value::Integer(1), Value::Null]))]);
+        assert_eq!(dataset.columns[2].values, [Value::Null, meta, Value::Null]);
     }
 
     #[test]
@@ -249,17 +249,17 @@ mod tests {
         )
         .unwrap();
         assert_eq!(dataset.classes, ["jump", "run"]);
-        assert_eq!(dataset.entries.iter().map(|e| e.label).collect::<Vec<_>>(), [1, NO_LABEL, 0]);
+        assert_eq!(dataset.samples.iter().map(|e| e.label).collect::<Vec<_>>(), [1, NO_LABEL, 0]);
         let dataset = read("{\"uri\":\"a\",\"label\":[3,4]}\n{\"uri\":\"b\",\"label\":[]}", false).unwrap();
-        assert_eq!((dataset.entries[0].label, dataset.columns[0].name.as_str()), (NO_LABEL, "label"));
+        assert_eq!((dataset.samples[0].label, dataset.columns[0].name.as_str()), (NO_LABEL, "label"));
         assert_eq!(dataset.columns[0].values, [Value::integers([3, 4]), Value::integers([])]);
     }
 
     #[test]
     fn parts_may_be_in_frames() {
         let dataset = read("{\"uri\":\"a\",\"start\":3}\n{\"uri\":\"a\",\"end\":9}", true).unwrap();
-        let parts: Vec<_> = dataset.entries.iter().map(|e| e.part).collect();
-        let frames = |start, end| Some(Bounds::Frames { start, end });
+        let parts: Vec<_> = dataset.samples.iter().map(|e| e.segment).collect();
+        let frames = |start, end| Some(SegmentBounds::Frames { start, end });
         assert_eq!(parts, [frames(3, None), frames(0, Some(9))]);
     }
 
@@ -267,8 +267,8 @@ mod tests {
     fn bounds_that_are_no_numbers_are_refused() {
         for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             for key in ["start", "end"] {
-                let object = Value::Map(vec![(key.to_owned(), Value::Number(wrong))]);
-                let error = keys(false).part(&object).unwrap_err();
+                let object = Value::Map(vec![(key.to_owned(), Value::Float(wrong))]);
+                let error = keys(false).segment(&object).unwrap_err();
                 assert!(error.contains(&format!("\"{key}\" is ")) && error.contains("seconds"), "{error}");
             }
         }
@@ -300,7 +300,7 @@ mod tests {
                 .to_string();
             assert!(error.contains("list.jsonl, line 3: ") && error.contains(part), "{line}: {error}");
         }
-        let twice = Keys { end: "start".to_owned(), ..keys(false) };
+        let twice = SampleKeys { end: "start".to_owned(), ..keys(false) };
         assert!(json_lines("x", None, &twice).unwrap_err().to_string().contains("\"start\" twice"));
     }
 }

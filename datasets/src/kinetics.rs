@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
-use crate::places::{Absent, Missing, Places};
-use crate::table;
-use crate::text::wrong;
-use crate::value::shortened;
-use crate::{Dataset, Entry, NO_LABEL};
+use crate::column_value::shortened;
+use crate::csv;
+use crate::file_lookup::{FileLookup, MissingFilePolicy, MissingFiles};
+use crate::lines::line_error;
+use crate::{Dataset, Sample, NO_LABEL};
 
 /// One row of the table.
 struct Clip {
@@ -36,12 +36,12 @@ pub fn kinetics(
     extension: &str,
     split: Option<&str>,
     classes: Option<&[String]>,
-    missing: Missing,
+    missing: MissingFilePolicy,
 ) -> Result<Dataset> {
     let path = annotations.as_ref();
     let (mut clips, mut splits) = (Vec::new(), BTreeSet::new());
-    let mut columns = table::read(path, &["youtube_id", "time_start", "time_end"], |row| {
-        let (start, end) = (row.whole("time_start")?, row.whole("time_end")?);
+    let mut columns = csv::read(path, &["youtube_id", "time_start", "time_end"], |row| {
+        let (start, end) = (row.integer("time_start")?, row.integer("time_end")?);
         let id = row.get("youtube_id");
         if id.is_empty() || id.contains(['/', '\\']) {
             return Err(format!("youtube_id '{}' cannot be part of a file's name", shortened(id)));
@@ -66,36 +66,37 @@ pub fn kinetics(
     }
     let names = clips.iter().map(|clip| clip.label.as_str()).filter(|label| !label.is_empty());
     let classes = Classes::given_or(classes, names)?;
-    let (mut places, mut absent, mut entries) = (Places::default(), Absent::default(), Vec::new());
+    let (mut lookup, mut missing_files, mut samples) =
+        (FileLookup::default(), MissingFiles::default(), Vec::new());
     let mut kept = vec![false; clips.len()];
     for (clip, kept) in clips.iter().zip(&mut kept).filter(|(clip, _)| clip.wanted) {
-        let folder = match find(&mut places, root, clip)? {
+        let folder = match find_folder(&mut lookup, root, clip)? {
             Some(folder) => folder,
             None => {
                 let looked =
                     || format!("no file {} in {} or in its class folder there", clip.file, root.display());
-                absent.add(Some(clip.line), looked);
+                missing_files.add(Some(clip.line), looked);
                 continue;
             }
         };
         let name = Some(clip.label.clone()).filter(|label| !label.is_empty());
         let label = name.as_deref().map_or(Ok(NO_LABEL), |name| classes.label(name));
-        let label = label.map_err(|reason| wrong(path, clip.line, &reason))?;
-        entries.push(Entry { label_name: name, ..Entry::new(folder.join(&clip.file), label) });
+        let label = label.map_err(|reason| line_error(path, clip.line, &reason))?;
+        samples.push(Sample { label_name: name, ..Sample::new(folder.join(&clip.file), label) });
         *kept = true;
     }
-    let notes: Vec<String> = absent.tell(path, missing, entries.len())?.into_iter().collect();
-    if entries.is_empty() {
+    let notes: Vec<String> = missing_files.report(path, missing, samples.len())?.into_iter().collect();
+    if samples.is_empty() {
         return Err(Error::Argument(format!("{} has a header and no rows", path.display())));
     }
     columns.retain(|column| column.name != "label");
-    columns.iter_mut().for_each(|column| column.keep(&kept));
-    Ok(Dataset { entries, classes: classes.names, columns, notes })
+    columns.iter_mut().for_each(|column| column.filter(&kept));
+    Ok(Dataset { samples, classes: classes.names, columns, notes })
 }
 
 /// The folder that contains a clip.
-fn find(places: &mut Places, root: &Path, clip: &Clip) -> Result<Option<PathBuf>> {
-    if places.has(root, &clip.file)? {
+fn find_folder(lookup: &mut FileLookup, root: &Path, clip: &Clip) -> Result<Option<PathBuf>> {
+    if lookup.contains(root, &clip.file)? {
         return Ok(Some(root.to_owned()));
     }
     // A label must not lead out of the root.
@@ -104,7 +105,7 @@ fn find(places: &mut Places, root: &Path, clip: &Clip) -> Result<Option<PathBuf>
     }
     for class in [clip.label.clone(), clip.label.replace(' ', "_")] {
         let folder = root.join(class);
-        if places.has(&folder, &clip.file)? {
+        if lookup.contains(&folder, &clip.file)? {
             return Ok(Some(folder));
         }
     }
@@ -114,8 +115,8 @@ fn find(places: &mut Places, root: &Path, clip: &Clip) -> Result<Option<PathBuf>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column_value::Value;
     use crate::tests::TempFolder;
-    use crate::value::Value;
 
     const HEADER: &str = "label,youtube_id,time_start,time_end,split,is_cc\n";
 
@@ -127,8 +128,8 @@ mod tests {
     }
 
     fn rows(root: &TempFolder, dataset: &Dataset) -> Vec<(String, i64)> {
-        let below = |e: &Entry| e.path.strip_prefix(&root.0).unwrap().to_str().unwrap().to_owned();
-        dataset.entries.iter().map(|e| (below(e), e.label)).collect()
+        let below = |e: &Sample| e.path.strip_prefix(&root.0).unwrap().to_str().unwrap().to_owned();
+        dataset.samples.iter().map(|e| (below(e), e.label)).collect()
     }
 
     #[test]
@@ -140,30 +141,31 @@ mod tests {
             "air drumming/c_000007_000017.mp4",
         ];
         let (root, path) = rooted(&files, &table);
-        let dataset = kinetics(&path, &root.0, ".mp4", None, None, Missing::Error).unwrap();
+        let dataset = kinetics(&path, &root.0, ".mp4", None, None, MissingFilePolicy::Error).unwrap();
         let expected = [(files[0], 1), (files[1], 0), (files[2], 0)];
         assert_eq!(rows(&root, &dataset), expected.map(|(file, label)| (file.to_owned(), label)));
         assert_eq!(dataset.classes, ["air drumming", "zumba, slow"]);
         let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["youtube_id", "time_start", "time_end", "split", "is_cc"]);
         assert_eq!(dataset.columns[1].values[1], Value::Integer(1003));
-        let split = kinetics(&path, &root.0, ".mp4", Some("train"), None, Missing::Error).unwrap();
+        let split = kinetics(&path, &root.0, ".mp4", Some("train"), None, MissingFilePolicy::Error).unwrap();
         assert_eq!(
             (rows(&root, &split).len(), split.classes.len(), split.columns[0].values.len()),
             (2, 2, 2)
         );
         let given = ["x".to_owned(), "zumba, slow".to_owned(), "air drumming".to_owned()];
-        let dataset = kinetics(&path, &root.0, ".mp4", None, Some(&given), Missing::Error).unwrap();
-        assert_eq!((dataset.entries[1].label, dataset.classes), (2, given.to_vec()));
+        let dataset = kinetics(&path, &root.0, ".mp4", None, Some(&given), MissingFilePolicy::Error).unwrap();
+        assert_eq!((dataset.samples[1].label, dataset.classes), (2, given.to_vec()));
     }
 
     #[test]
     fn a_table_without_labels_gives_none() {
         let (root, path) =
             rooted(&["a_000000_000010.webm"], "youtube_id,time_start,time_end,split\na,0.0,10.0,test\n");
-        let dataset = kinetics(&path, &root.0, ".webm", Some("test"), None, Missing::Error).unwrap();
+        let dataset =
+            kinetics(&path, &root.0, ".webm", Some("test"), None, MissingFilePolicy::Error).unwrap();
         assert_eq!(rows(&root, &dataset), [("a_000000_000010.webm".to_owned(), NO_LABEL)]);
-        assert!(dataset.classes.is_empty() && dataset.entries[0].label_name.is_none());
+        assert!(dataset.classes.is_empty() && dataset.samples[0].label_name.is_none());
     }
 
     #[test]
@@ -171,12 +173,12 @@ mod tests {
         let table = format!("{HEADER}x,a,0,10,train,0\ny,b,0,10,train,0\n");
         let (root, path) = rooted(&["b_000000_000010.mp4"], &table);
         let read = |missing| kinetics(&path, &root.0, ".mp4", None, None, missing);
-        let error = read(Missing::Error).unwrap_err().to_string();
+        let error = read(MissingFilePolicy::Error).unwrap_err().to_string();
         assert!(
             error.contains("t.csv, line 2: no file a_000000_000010.mp4") && error.contains("skip"),
             "{error}"
         );
-        let dataset = read(Missing::Skip).unwrap();
+        let dataset = read(MissingFilePolicy::Skip).unwrap();
         assert_eq!(rows(&root, &dataset), [("b_000000_000010.mp4".to_owned(), 1)]);
         assert_eq!((dataset.classes.len(), dataset.columns[0].values.len()), (2, 1));
         assert!(dataset.notes[0].contains("1 of 2 entries are left out"), "{:?}", dataset.notes);
@@ -194,25 +196,32 @@ mod tests {
         ] {
             let (root, path) =
                 rooted(&["ok_000000_000010.mp4"], &format!("{HEADER}x,ok,0,10,train,0\n{row}\n"));
-            let error = kinetics(&path, &root.0, ".mp4", None, None, Missing::Error).unwrap_err().to_string();
+            let error = kinetics(&path, &root.0, ".mp4", None, None, MissingFilePolicy::Error)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("t.csv, line 3: ") && error.contains(part), "{error}");
         }
         let (root, path) = rooted(&["ok_000000_000010.mp4"], &format!("{HEADER}x,ok,0,10,train,0\n"));
-        let error =
-            kinetics(&path, &root.0, ".mp4", Some("valid"), None, Missing::Error).unwrap_err().to_string();
+        let error = kinetics(&path, &root.0, ".mp4", Some("valid"), None, MissingFilePolicy::Error)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("no rows of split 'valid', it has [\"train\"]"), "{error}");
         let other = ["y".to_owned()];
-        let error =
-            kinetics(&path, &root.0, ".mp4", None, Some(&other), Missing::Error).unwrap_err().to_string();
+        let error = kinetics(&path, &root.0, ".mp4", None, Some(&other), MissingFilePolicy::Error)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("line 2: 'x' is none of the 1 classes"), "{error}");
-        assert!(kinetics(root.write("e.csv", HEADER), &root.0, "", None, None, Missing::Skip).is_err());
+        assert!(
+            kinetics(root.write("e.csv", HEADER), &root.0, "", None, None, MissingFilePolicy::Skip).is_err()
+        );
     }
 
     #[test]
     fn a_label_is_no_way_out_of_the_root() {
         let (root, path) =
             rooted(&["k/t.csv", "b_000000_000010.mp4"], &format!("{HEADER}..,b,0,10,train,0\n"));
-        let error = kinetics(&path, &root.0.join("k"), ".mp4", None, None, Missing::Error).unwrap_err();
+        let error =
+            kinetics(&path, &root.0.join("k"), ".mp4", None, None, MissingFilePolicy::Error).unwrap_err();
         assert!(error.to_string().contains("none of 1 files is there"), "{error}");
     }
 }

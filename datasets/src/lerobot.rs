@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
-use crate::packed::Watch;
+use crate::archive::InterruptCheck;
+use crate::column_value::{shortened, ColumnsBuilder, Value};
+use crate::lines::{for_each_line, json_error, read_json, site};
 use crate::parquet::for_each_row;
-use crate::text::{for_each_line, json, json_trouble, site};
-use crate::value::{shortened, Columns, Value};
-use crate::{Bounds, Dataset, Entry, NO_LABEL};
+use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 
-/// Metadata files of a dataset. `_2` marks those of version 2.
+/// Metadata files of a dataset. `_V2` marks those of version 2.
 const INFO: &str = "meta/info.json";
 const EPISODES: &str = "meta/episodes";
 const TASKS: &str = "meta/tasks.parquet";
-const EPISODES_2: &str = "meta/episodes.jsonl";
-const TASKS_2: &str = "meta/tasks.jsonl";
+const EPISODES_V2: &str = "meta/episodes.jsonl";
+const TASKS_V2: &str = "meta/tasks.jsonl";
 /// The name that pandas gives to an unnamed index column, which holds the task texts.
-const UNNAMED: &str = "__index_level_0__";
+const PANDAS_INDEX_COLUMN: &str = "__index_level_0__";
 /// Upper bound of task numbers, which become labels.
 const MAX_TASKS: i64 = 10_000_000;
 
@@ -41,7 +41,7 @@ struct Episode {
     length: i64,
     tasks: Value,
     /// Chunk index, file index, start time and end time of its video, in version 3.
-    placed: Option<(i64, i64, f64, f64)>,
+    video_location: Option<(i64, i64, f64, f64)>,
     /// First and end row of the episode in the data tables.
     rows: Option<(i64, i64)>,
     /// Where the metadata lists the episode, for error messages.
@@ -61,14 +61,21 @@ struct Episode {
 /// `Argument` for a camera or an episode that does not exist, and for files that contradict each other, with
 /// file and row; `Unsupported` for other versions and for cameras whose images are stored in tables; the
 /// errors of reading JSON and Parquet files.
-pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>, go_on: Watch) -> Result<Dataset> {
+pub fn lerobot(
+    root: &Path,
+    camera: Option<&str>,
+    episodes: Option<&[i64]>,
+    check_interrupt: InterruptCheck,
+) -> Result<Dataset> {
     let (info, new) = Info::read(root, camera)?;
-    let names = if new { tasks(&root.join(TASKS), go_on)? } else { tasks_2(&root.join(TASKS_2))? };
+    let names =
+        if new { tasks(&root.join(TASKS), check_interrupt)? } else { tasks_v2(&root.join(TASKS_V2))? };
     let numbers: HashMap<&str, i64> = names.iter().map(|(number, task)| (task.as_str(), *number)).collect();
-    let mut found = if new { info.episodes(root, go_on)? } else { episodes_2(&root.join(EPISODES_2))? };
+    let mut found =
+        if new { info.episodes(root, check_interrupt)? } else { episodes_v2(&root.join(EPISODES_V2))? };
     found.sort_by_key(|episode| episode.index);
     if let Some(pair) = found.windows(2).find(|pair| pair[0].index == pair[1].index) {
-        return Err(wrong(&pair[1].said, &format!("episode {} is there twice", pair[1].index)));
+        return Err(metadata_error(&pair[1].said, &format!("episode {} is there twice", pair[1].index)));
     }
     if let Some(wanted) = episodes {
         let mut by_index: HashMap<i64, Episode> = found.into_iter().map(|one| (one.index, one)).collect();
@@ -85,27 +92,28 @@ pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>, go_o
     if found.is_empty() {
         return Err(Error::Argument(format!("{} has no episodes, or none was asked for", root.display())));
     }
-    let (mut dataset, mut columns) = (Dataset::default(), Columns::default());
+    let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
     for (number, episode) in found.into_iter().enumerate() {
-        go_on()?;
-        let entry = info.entry(root, &episode, &numbers).map_err(|reason| wrong(&episode.said, &reason))?;
-        dataset.entries.push(entry);
+        check_interrupt()?;
+        let sample =
+            info.sample(root, &episode, &numbers).map_err(|reason| metadata_error(&episode.said, &reason))?;
+        dataset.samples.push(sample);
         let rows = episode.rows.map(|(from, to)| (Value::Integer(from), Value::Integer(to)));
-        let facts = [
+        let column_values = [
             ("episode_index", Some(Value::Integer(episode.index))),
             ("length", Some(Value::Integer(episode.length))),
             ("tasks", Some(episode.tasks)),
-            ("fps", Some(Value::Number(info.fps))),
+            ("fps", Some(Value::Float(info.fps))),
             ("dataset_from_index", rows.as_ref().map(|rows| rows.0.clone())),
             ("dataset_to_index", rows.map(|rows| rows.1)),
         ];
-        for (name, value) in facts {
+        for (name, value) in column_values {
             if let Some(value) = value {
                 columns.set(number, name, value).map_err(Error::Argument)?;
             }
         }
     }
-    dataset.columns = columns.finish(dataset.entries.len());
+    dataset.columns = columns.finish(dataset.samples.len());
     dataset.classes = classes(names);
     Ok(dataset)
 }
@@ -113,7 +121,7 @@ pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>, go_o
 /// The tasks in the order of their numbers, if the numbers are exactly 0, 1, 2, …; otherwise none.
 fn classes(mut tasks: Vec<(i64, String)>) -> Vec<String> {
     tasks.sort();
-    let plain = (0..).zip(&tasks).all(|(place, (number, _))| place == *number);
+    let plain = (0..).zip(&tasks).all(|(index, (number, _))| index == *number);
     if plain {
         tasks.into_iter().map(|(_, task)| task).collect()
     } else {
@@ -125,10 +133,10 @@ impl Info {
     /// Reads `info.json`, and reports whether the dataset is of version 3.
     fn read(root: &Path, camera: Option<&str>) -> Result<(Self, bool)> {
         let path = root.join(INFO);
-        let said = json(&path)?;
+        let said = read_json(&path)?;
         let version = match said.get("codebase_version") {
             Some(Value::Text(version)) => version.as_str(),
-            _ => return Err(lacks(&path, "codebase_version", "a text")),
+            _ => return Err(missing_key(&path, "codebase_version", "a text")),
         };
         let new = match version {
             _ if version.starts_with("v3.") => true,
@@ -143,23 +151,23 @@ impl Info {
                 })
             }
         };
-        let fps = said.get("fps").and_then(Value::as_number).filter(|fps| fps.is_finite() && *fps > 0.0);
-        let fps = fps.ok_or_else(|| lacks(&path, "fps", "a number above 0"))?;
+        let fps = said.get("fps").and_then(Value::as_f64).filter(|fps| fps.is_finite() && *fps > 0.0);
+        let fps = fps.ok_or_else(|| missing_key(&path, "fps", "a number above 0"))?;
         // Checked before `video_path`, since a dataset without video cameras has no `video_path` either.
         let camera = camera_of(&path, &said, camera)?;
         let Some(Value::Text(video_path)) = said.get("video_path") else {
-            return Err(lacks(&path, "video_path", "a text"));
+            return Err(missing_key(&path, "video_path", "a text"));
         };
         let chunk = match said.get("chunks_size") {
             Some(Value::Integer(size)) if *size > 0 => Some(*size),
             _ if new => None,
-            _ => return Err(lacks(&path, "chunks_size", "a whole number above 0")),
+            _ => return Err(missing_key(&path, "chunks_size", "a whole number above 0")),
         };
         Ok((Self { path, fps, video_path: video_path.clone(), camera, chunk }, new))
     }
 
     /// The episodes of a version 3 dataset.
-    fn episodes(&self, root: &Path, go_on: Watch) -> Result<Vec<Episode>> {
+    fn episodes(&self, root: &Path, check_interrupt: InterruptCheck) -> Result<Vec<Episode>> {
         let folder = root.join(EPISODES);
         let of_video = |what: &str| format!("videos/{}/{what}", self.camera);
         let needed = [
@@ -173,8 +181,8 @@ impl Info {
         ];
         let more = ["dataset_from_index".to_owned(), "dataset_to_index".to_owned()];
         let mut found = Vec::new();
-        for file in tables_below(&folder)? {
-            for_each_row(&file, &needed, &more, go_on, |row, values| {
+        for file in parquet_files_below(&folder)? {
+            for_each_row(&file, &needed, &more, check_interrupt, |row, values| {
                 let said = format!("{}, row {row}", file.display());
                 let [index, length, tasks, chunk, number, from, to, first, last] = &values[..] else {
                     return Err("has not the columns that were asked for".to_owned());
@@ -184,7 +192,7 @@ impl Info {
                     other => Err(format!("{name} is {}, a whole number is wanted", other.shown())),
                 };
                 let seconds = |name: &str, value: &Value| {
-                    let seconds = value.as_number().filter(|number| number.is_finite() && *number >= 0.0);
+                    let seconds = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
                     seconds.ok_or_else(|| format!("{name} is {}, a time in seconds is wanted", value.shown()))
                 };
                 let rows = match (first, last) {
@@ -195,7 +203,7 @@ impl Info {
                     index: whole(&needed[0], index)?,
                     length: whole(&needed[1], length)?,
                     tasks: tasks.clone(),
-                    placed: Some((
+                    video_location: Some((
                         whole(&needed[3], chunk)?,
                         whole(&needed[4], number)?,
                         seconds(&needed[5], from)?,
@@ -211,9 +219,9 @@ impl Info {
     }
 
     /// Converts an episode into an entry.
-    fn entry(&self, root: &Path, episode: &Episode, tasks: &HashMap<&str, i64>) -> Result<Entry, String> {
+    fn sample(&self, root: &Path, episode: &Episode, tasks: &HashMap<&str, i64>) -> Result<Sample, String> {
         let label = match &episode.tasks {
-            Value::Missing => NO_LABEL,
+            Value::Null => NO_LABEL,
             Value::List(names) => match names.first() {
                 None => NO_LABEL,
                 Some(Value::Text(task)) => *tasks.get(task.as_str()).ok_or_else(|| {
@@ -223,28 +231,28 @@ impl Info {
             },
             other => return Err(format!("tasks is {}, a list of texts is wanted", other.shown())),
         };
-        let chunk = match (episode.placed, self.chunk) {
+        let chunk = match (episode.video_location, self.chunk) {
             (Some((chunk, ..)), _) => chunk,
             (None, size) => episode.index / size.unwrap_or(1),
         };
         let number = |name: &str| match name {
             "chunk_index" | "episode_chunk" => Some(chunk),
-            "file_index" => episode.placed.map(|(_, file, ..)| file),
+            "file_index" => episode.video_location.map(|(_, file, ..)| file),
             "episode_index" => Some(episode.index),
             _ => None,
         };
-        let place = filled(&self.video_path, &self.camera, number)
+        let path = expand_video_path(&self.video_path, &self.camera, number)
             .map_err(|reason| format!("video_path in {} {reason}", self.path.display()))?;
-        let mut entry = Entry::new(root.join(place), label);
-        if let Some((_, _, from, to)) = episode.placed {
-            entry.part = Some(self.part(episode.length, from, to)?);
+        let mut sample = Sample::new(root.join(path), label);
+        if let Some((_, _, from, to)) = episode.video_location {
+            sample.segment = Some(self.segment(episode.length, from, to)?);
         }
-        Ok(entry)
+        Ok(sample)
     }
 
     /// The part of the file that an episode covers. Its frames have the times `from + i / fps`, but the
     /// metadata and the file round these times differently, so the bounds are halfway between frames.
-    fn part(&self, length: i64, from: f64, to: f64) -> Result<Bounds, String> {
+    fn segment(&self, length: i64, from: f64, to: f64) -> Result<SegmentBounds, String> {
         let half = 0.5 / self.fps;
         let end = from + length as f64 / self.fps;
         if length < 1 || (end - to).abs() > half {
@@ -254,14 +262,14 @@ impl Info {
             ));
         }
         let start = Some(from - half).filter(|start| *start > 0.0);
-        Ok(Bounds::Seconds { start, end: Some(end - half) })
+        Ok(SegmentBounds::Seconds { start, end: Some(end - half) })
     }
 }
 
 /// The name of the selected camera.
 fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> {
     let Some(Value::Map(features)) = said.get("features") else {
-        return Err(lacks(path, "features", "an object"));
+        return Err(missing_key(path, "features", "an object"));
     };
     let kind = |feature: &Value| match feature.get("dtype") {
         Some(Value::Text(kind)) => kind.clone(),
@@ -294,12 +302,12 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
 }
 
 /// Numbers and texts of the tasks, version 3.
-fn tasks(path: &Path, go_on: Watch) -> Result<Vec<(i64, String)>> {
+fn tasks(path: &Path, check_interrupt: InterruptCheck) -> Result<Vec<(i64, String)>> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    let names = ["task".to_owned(), UNNAMED.to_owned()];
-    for_each_row(path, &["task_index".to_owned()], &names, go_on, |_, values| {
+    let names = ["task".to_owned(), PANDAS_INDEX_COLUMN.to_owned()];
+    for_each_row(path, &["task_index".to_owned()], &names, check_interrupt, |_, values| {
         let [number, named, unnamed] = &values[..] else { return Err("has no tasks".to_owned()) };
-        let task = if *named == Value::Missing { unnamed } else { named };
+        let task = if *named == Value::Null { unnamed } else { named };
         found.push(task_of(number, task, &mut seen)?);
         Ok(())
     })?;
@@ -307,11 +315,11 @@ fn tasks(path: &Path, go_on: Watch) -> Result<Vec<(i64, String)>> {
 }
 
 /// Numbers and texts of the tasks, version 2.
-fn tasks_2(path: &Path) -> Result<Vec<(i64, String)>> {
+fn tasks_v2(path: &Path) -> Result<Vec<(i64, String)>> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for_each_line(path, false, |_, text| {
-        let said: Value = serde_json::from_str(text).map_err(|error| json_trouble(&error))?;
-        let get = |name| said.get(name).unwrap_or(&Value::Missing);
+        let said: Value = serde_json::from_str(text).map_err(|error| json_error(&error))?;
+        let get = |name| said.get(name).unwrap_or(&Value::Null);
         found.push(task_of(get("task_index"), get("task"), &mut seen)?);
         Ok(())
     })?;
@@ -331,10 +339,10 @@ fn task_of(number: &Value, task: &Value, seen: &mut HashSet<i64>) -> Result<(i64
 }
 
 /// The episodes of a version 2 dataset.
-fn episodes_2(path: &Path) -> Result<Vec<Episode>> {
+fn episodes_v2(path: &Path) -> Result<Vec<Episode>> {
     let mut found = Vec::new();
     for_each_line(path, false, |line, text| {
-        let said: Value = serde_json::from_str(text).map_err(|error| json_trouble(&error))?;
+        let said: Value = serde_json::from_str(text).map_err(|error| json_error(&error))?;
         let whole = |name: &str| match said.get(name) {
             Some(Value::Integer(number)) if *number >= 0 => Ok(*number),
             other => Err(format!(
@@ -345,8 +353,8 @@ fn episodes_2(path: &Path) -> Result<Vec<Episode>> {
         found.push(Episode {
             index: whole("episode_index")?,
             length: whole("length")?,
-            tasks: said.get("tasks").cloned().unwrap_or(Value::Missing),
-            placed: None,
+            tasks: said.get("tasks").cloned().unwrap_or(Value::Null),
+            video_location: None,
             rows: None,
             said: format!("{}, line {line}", path.display()),
         });
@@ -356,7 +364,11 @@ fn episodes_2(path: &Path) -> Result<Vec<Episode>> {
 }
 
 /// Fills in `{video_key}` and the numbers of a path template: `{file_index:03d}` has at least three digits.
-fn filled(template: &str, camera: &str, number: impl Fn(&str) -> Option<i64>) -> Result<String, String> {
+fn expand_video_path(
+    template: &str,
+    camera: &str,
+    number: impl Fn(&str) -> Option<i64>,
+) -> Result<String, String> {
     let (mut path, mut rest) = (String::new(), template);
     while let Some((before, behind)) = rest.split_once('{') {
         let (field, after) =
@@ -384,12 +396,14 @@ fn filled(template: &str, camera: &str, number: impl Fn(&str) -> Option<i64>) ->
 }
 
 /// The Parquet files in the direct subfolders of a folder, in the order of their names.
-fn tables_below(folder: &Path) -> Result<Vec<PathBuf>> {
+fn parquet_files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let list = |folder: &Path| -> Result<Vec<PathBuf>> {
-        let trouble = |error| Error::io(&site(folder), error);
-        let entries = std::fs::read_dir(folder).map_err(trouble)?;
-        let mut paths =
-            entries.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>().map_err(trouble)?;
+        let io_error = |error| Error::io(&site(folder), error);
+        let children = std::fs::read_dir(folder).map_err(io_error)?;
+        let mut paths = children
+            .map(|child| child.map(|child| child.path()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(io_error)?;
         paths.sort();
         Ok(paths)
     };
@@ -405,11 +419,11 @@ fn tables_below(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-fn wrong(said: &str, reason: &str) -> Error {
+fn metadata_error(said: &str, reason: &str) -> Error {
     Error::Argument(format!("{said}: {reason}"))
 }
 
-fn lacks(path: &Path, name: &str, kind: &str) -> Error {
+fn missing_key(path: &Path, name: &str, kind: &str) -> Error {
     Error::Argument(format!(
         "{}: \"{name}\" must be {kind}; this is no dataset of LeRobot, or it is damaged",
         path.display()

@@ -3,14 +3,18 @@
 //! The readers open no video, and report every entry that they leave out.
 
 mod activitynet;
+mod archive;
 mod arrow;
 mod ava;
-mod blocks;
 mod classes;
+mod column_value;
+mod columnar;
+mod csv;
 mod dali_file_list;
 mod epic_kitchens;
 mod file_list;
-mod find;
+mod file_lookup;
+mod find_videos;
 mod folder;
 mod gluon_list;
 mod hmdb51;
@@ -18,54 +22,50 @@ mod jester;
 mod json_lines;
 mod kinetics;
 mod lerobot;
+mod lines;
 mod lmdb;
-mod packed;
 mod parquet;
-mod places;
-mod proto;
+mod path_pattern;
+mod protobuf;
+mod range_reader;
 mod rawframes;
 mod recordio;
 mod something_something;
 mod space_list;
-mod table;
-mod tabular;
 mod tar;
-mod template;
-mod text;
 mod tfrecord;
 mod ucf101;
-mod value;
 mod webdataset;
 
 use std::path::{Path, PathBuf};
 
 pub use activitynet::activitynet;
+pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation};
 pub use arrow::arrow;
-pub use ava::{ava, Ava};
+pub use ava::{ava, AvaOptions};
+pub use column_value::{Column, Value};
+pub use columnar::TableOptions;
 pub use dali_file_list::{dali_file_list, DaliUnit};
-pub use epic_kitchens::{epic_kitchens, EpicKitchens};
+pub use epic_kitchens::{epic_kitchens, EpicKitchensOptions};
 pub use file_list::file_list;
-pub use find::find_videos;
+pub use file_lookup::MissingFilePolicy;
+pub use find_videos::find_videos;
 pub use folder::folder;
 pub use gluon_list::gluon_list;
 pub use hmdb51::hmdb51;
 pub use jester::jester;
-pub use json_lines::{json_lines, Keys};
+pub use json_lines::{json_lines, SampleKeys};
 pub use kinetics::kinetics;
 pub use lerobot::lerobot;
-pub use lmdb::{lmdb, Beside, Lmdb, LmdbLayout};
-pub use packed::{OnError, Packed, PackedEntry, Stored, Watch};
-pub use parquet::{parquet, Tables};
-pub use places::Missing;
-pub use rawframes::{rawframes, FrameField};
+pub use lmdb::{lmdb, LabelKeys, LmdbLayout, LmdbOptions};
+pub use parquet::{parquet, CellReader};
+pub use rawframes::{rawframes, RawframesField};
 pub use recordio::recordio;
-pub use something_something::{something_something, Numbered};
+pub use something_something::{something_something, NumberedVideos};
 pub use space_list::space_list;
-pub use tabular::TableColumns;
-pub use tfrecord::{tfrecord, Features};
+pub use tfrecord::{tfrecord, TfRecordOptions};
 pub use ucf101::ucf101;
-pub use value::{Column, Value};
-pub use webdataset::{webdataset, LabelIn};
+pub use webdataset::{webdataset, LabelSource};
 
 /// The label of a video that has none.
 pub const NO_LABEL: i64 = -1;
@@ -78,7 +78,7 @@ pub const VIDEO_EXTENSIONS: [&str; 22] = [
 
 /// One video of a dataset, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct Sample {
     /// The path of the video.
     pub path: PathBuf,
     /// The label, or [`NO_LABEL`].
@@ -86,21 +86,21 @@ pub struct Entry {
     /// The name of the label, where the dataset gives one.
     pub label_name: Option<String>,
     /// The part of the video that the entry covers; `None` is the whole video.
-    pub part: Option<Bounds>,
+    pub segment: Option<SegmentBounds>,
     /// Set if the path is a folder of images: the images that are the frames.
-    pub frames: Option<FrameList>,
+    pub image_sequence: Option<ImageSequencePattern>,
 }
 
-impl Entry {
+impl Sample {
     /// A whole video.
     pub fn new(path: PathBuf, label: i64) -> Self {
-        Self { path, label, label_name: None, part: None, frames: None }
+        Self { path, label, label_name: None, segment: None, image_sequence: None }
     }
 }
 
 /// A half-open part of a video, `start..end`. A missing bound is the start or the end of the video.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bounds {
+pub enum SegmentBounds {
     /// In frames, from 0. A negative number counts from the end of the video: -1 is the last frame.
     Frames {
         /// The first frame.
@@ -119,7 +119,7 @@ pub enum Bounds {
 
 /// Which images of a folder are the frames of a video.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrameList {
+pub struct ImageSequencePattern {
     /// File name of a frame, with `{}`, `{:05}`, `%d` or `%05d` for the frame number.
     pub pattern: String,
     /// Number of the first frame.
@@ -134,10 +134,10 @@ pub struct FrameList {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataset {
     /// The videos, in the order of the dataset.
-    pub entries: Vec<Entry>,
+    pub samples: Vec<Sample>,
     /// `classes[label]` is the name of the label; empty where the dataset does not name its labels.
     pub classes: Vec<String>,
-    /// Further values that the dataset gives for its videos. Each column is as long as `entries`.
+    /// Further values that the dataset gives for its videos. Each column is as long as `samples`.
     pub columns: Vec<Column>,
     /// What was left out, and why: meant to be shown to the user.
     pub notes: Vec<String>,

@@ -2,10 +2,10 @@
 //! Produces the byte range of the value of each key, in key order, and its label.
 //! Neither maps, writes nor locks a file, and reads only committed transactions.
 
+mod btree;
 mod caffe;
 mod file;
 mod page;
-mod walk;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,23 @@ use framespool::error::{Error, Result};
 use framespool::limits::Limits;
 use framespool::source::{name_of, Member};
 
-use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
-use crate::value::{shortened, Value};
-use crate::webdataset::{from_json, from_text, LONGEST_JSON, LONGEST_LABEL};
+use crate::archive::{
+    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
+};
+use crate::column_value::{shortened, Value};
+use crate::webdataset::{label_from_json, label_from_text, MAX_JSON_BYTES, MAX_LABEL_BYTES};
 use crate::NO_LABEL;
+use btree::{integer_key, traverse, ItemData, TreeItem};
 use file::{LmdbFile, Tree};
-use walk::{integer, walk, Found, Item};
 
 /// Name of the column that holds the keys.
-const KEY: &str = "key";
+const KEY_COLUMN: &str = "key";
 /// Number of names that an error message lists.
-const SHOWN: usize = 8;
+const MAX_LISTED_NAMES: usize = 8;
 
 /// Which database is read, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lmdb {
+pub struct LmdbOptions {
     /// Name of a named database inside the file; `None` is the unnamed one.
     pub database: Option<String>,
     /// The layout of the values.
@@ -46,7 +48,7 @@ pub enum LmdbLayout {
         /// The key pattern.
         key: String,
         /// Where labels are stored.
-        label: Option<Beside>,
+        label: Option<LabelKeys>,
     },
     /// A value is a Caffe `Datum`, which includes the label.
     Caffe,
@@ -54,7 +56,7 @@ pub enum LmdbLayout {
 
 /// Labels that are stored under separate keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beside {
+pub struct LabelKeys {
     /// The key pattern of the labels; `{}` has the value that it has in the key of the video or image.
     pub key: String,
     /// If empty, the label is a number as text; otherwise it is in JSON under this path of names.
@@ -74,31 +76,37 @@ pub struct Beside {
 /// below it.
 pub fn lmdb(
     files: &[PathBuf],
-    how: &Lmdb,
-    on_error: OnError,
+    options: &LmdbOptions,
+    on_error: ErrorPolicy,
     threads: u32,
-    interrupt: Watch,
-) -> Result<Packed> {
-    let (keys, labels) = match &how.layout {
-        LmdbLayout::Caffe => (Pattern::any(), None),
+    interrupt: InterruptCheck,
+) -> Result<ArchiveListing> {
+    let (keys, labels) = match &options.layout {
+        LmdbLayout::Caffe => (KeyPattern::any(), None),
         LmdbLayout::Plain { key, label } => {
-            let keys = Pattern::parse("key", key)?;
-            let labels = label.as_ref().map(|label| Pattern::parse("label", &label.key)).transpose()?;
+            let keys = KeyPattern::parse("key", key)?;
+            let labels = label.as_ref().map(|label| KeyPattern::parse("label", &label.key)).transpose()?;
             if labels.as_ref() == Some(&keys) {
                 return Err(Error::Argument(format!("key and label must differ, got '{key}' for both")));
             }
             (keys, labels)
         }
     };
-    let nothing = match &how.layout {
+    let nothing = match &options.layout {
         LmdbLayout::Caffe => "looked for values that are a Datum of Caffe".to_owned(),
         LmdbLayout::Plain { key, .. } => format!("looked for keys like '{key}'"),
     };
-    read_all(files, threads, interrupt, &nothing, |path, go_on| {
-        let mut reader =
-            Reader { path, how, keys: &keys, labels: labels.as_ref(), on_error, found: Packed::default() };
-        if let Err(error) = reader.read(go_on) {
-            reader.found.fail(error, on_error)?;
+    read_files(files, threads, interrupt, &nothing, |path, check_interrupt| {
+        let mut reader = LmdbReader {
+            path,
+            options,
+            keys: &keys,
+            labels: labels.as_ref(),
+            on_error,
+            found: ArchiveListing::default(),
+        };
+        if let Err(error) = reader.read(check_interrupt) {
+            reader.found.handle_error(error, on_error)?;
         }
         Ok(reader.found)
     })
@@ -106,20 +114,20 @@ pub fn lmdb(
 
 /// A key pattern: a prefix, any text, and a suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pattern {
-    before: String,
-    behind: String,
+struct KeyPattern {
+    prefix: String,
+    suffix: String,
 }
 
-impl Pattern {
+impl KeyPattern {
     fn any() -> Self {
-        Self { before: String::new(), behind: String::new() }
+        Self { prefix: String::new(), suffix: String::new() }
     }
 
     fn parse(name: &str, text: &str) -> Result<Self> {
         match text.split_once("{}") {
             Some((before, behind)) if !behind.contains("{}") => {
-                Ok(Self { before: before.to_owned(), behind: behind.to_owned() })
+                Ok(Self { prefix: before.to_owned(), suffix: behind.to_owned() })
             }
             _ => Err(Error::Argument(format!(
                 "{name} must have {{}} once, where keys differ, as in 'image-{{}}', got '{}'",
@@ -129,70 +137,74 @@ impl Pattern {
     }
 
     /// The part of a matching key that `{}` matches.
-    fn part<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        key.strip_prefix(self.before.as_bytes())?.strip_suffix(self.behind.as_bytes())
+    fn captured<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        key.strip_prefix(self.prefix.as_bytes())?.strip_suffix(self.suffix.as_bytes())
     }
 }
 
-struct Reader<'a> {
+struct LmdbReader<'a> {
     path: &'a Arc<Path>,
-    how: &'a Lmdb,
-    keys: &'a Pattern,
-    labels: Option<&'a Pattern>,
-    on_error: OnError,
-    found: Packed,
+    options: &'a LmdbOptions,
+    keys: &'a KeyPattern,
+    labels: Option<&'a KeyPattern>,
+    on_error: ErrorPolicy,
+    found: ArchiveListing,
 }
 
-impl Reader<'_> {
-    fn read(&mut self, go_on: Watch) -> Result<()> {
+impl LmdbReader<'_> {
+    fn read(&mut self, check_interrupt: InterruptCheck) -> Result<()> {
         let mut file = LmdbFile::open(self.path)?;
-        let tree = self.tree(&mut file, go_on)?;
+        let tree = self.tree(&mut file, check_interrupt)?;
         let (on_error, found) = (self.on_error, &mut self.found);
-        let items = walk(&mut file, &tree, self.how.check, go_on, |error| found.fail(error, on_error))?;
-        let values = || items.iter().filter(|item| matches!(item.found, Found::Value { .. }));
-        if values().next().is_none() && self.how.database.is_none() {
+        let items = traverse(&mut file, &tree, self.options.check, check_interrupt, |error| {
+            found.handle_error(error, on_error)
+        })?;
+        let values = || items.iter().filter(|item| matches!(item.data, ItemData::Value { .. }));
+        if values().next().is_none() && self.options.database.is_none() {
             let names: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(&item.key)).collect();
             if !names.is_empty() {
                 return Err(Error::Argument(format!(
                     "{} has nothing but databases with names; give one as database=: {}",
                     name_of(self.path),
-                    listed(&names)
+                    quoted_names(&names)
                 )));
             }
         }
-        let shown = Keys::all(&tree, &items);
-        let beside: HashMap<&[u8], &Item> = match self.labels {
+        let key_format = KeyFormat::detect(&tree, &items);
+        let label_items: HashMap<&[u8], &TreeItem> = match self.labels {
             None => HashMap::new(),
-            Some(pattern) => values().filter_map(|item| Some((pattern.part(&item.key)?, item))).collect(),
+            Some(pattern) => values().filter_map(|item| Some((pattern.captured(&item.key)?, item))).collect(),
         };
         for item in values() {
-            go_on()?;
-            let Some(part) = self.keys.part(&item.key) else { continue };
-            if self.labels.is_some_and(|labels| labels.part(&item.key).is_some()) || of_the_whole(&item.key) {
+            check_interrupt()?;
+            let Some(id) = self.keys.captured(&item.key) else { continue };
+            if self.labels.is_some_and(|labels| labels.captured(&item.key).is_some())
+                || is_metadata_key(&item.key)
+            {
                 continue;
             }
-            match self.entry(&mut file, item, shown.of(&item.key), beside.get(part).copied()) {
-                Ok(entry) => self.found.entries.push(entry),
-                Err(error) => self.found.fail(error, self.on_error)?,
+            match self.sample(&mut file, item, key_format.format(&item.key), label_items.get(id).copied()) {
+                Ok(sample) => self.found.samples.push(sample),
+                Err(error) => self.found.handle_error(error, self.on_error)?,
             }
         }
         Ok(())
     }
 
     /// The tree of the selected database.
-    fn tree(&self, file: &mut LmdbFile, go_on: Watch) -> Result<Tree> {
+    fn tree(&self, file: &mut LmdbFile, check_interrupt: InterruptCheck) -> Result<Tree> {
         let main = file.main;
-        let Some(name) = &self.how.database else { return Ok(main) };
-        let items = walk(file, &main, false, go_on, Err)?;
+        let Some(name) = &self.options.database else { return Ok(main) };
+        let items = traverse(file, &main, false, check_interrupt, Err)?;
         let Some(item) = items.iter().find(|item| item.key == name.as_bytes()) else {
             let names: Vec<_> = items
                 .iter()
-                .filter(|item| matches!(item.found, Found::Tree(_)))
+                .filter(|item| matches!(item.data, ItemData::Tree(_)))
                 .map(|item| String::from_utf8_lossy(&item.key))
                 .collect();
             let there = match names.is_empty() {
                 true => "it has none with a name".to_owned(),
-                false => format!("it has {}", listed(&names)),
+                false => format!("it has {}", quoted_names(&names)),
             };
             return Err(Error::Argument(format!(
                 "{} has no database '{}'; {there}",
@@ -200,10 +212,10 @@ impl Reader<'_> {
                 shortened(name)
             )));
         };
-        match &item.found {
-            Found::Tree(bytes) => Tree::parse(bytes, file.end)
-                .map_err(|reason| file.blocks.damaged(0, format!("database '{name}': {reason}"))),
-            Found::Value { .. } => Err(Error::Argument(format!(
+        match &item.data {
+            ItemData::Tree(bytes) => Tree::parse(bytes, file.end)
+                .map_err(|reason| file.reader.malformed(0, format!("database '{name}': {reason}"))),
+            ItemData::Value { .. } => Err(Error::Argument(format!(
                 "{}: '{}' is a key with a value, not a database",
                 name_of(self.path),
                 shortened(name)
@@ -212,13 +224,13 @@ impl Reader<'_> {
     }
 
     /// Converts a key with its value into an entry.
-    fn entry(
+    fn sample(
         &self,
         file: &mut LmdbFile,
-        item: &Item,
+        item: &TreeItem,
         key: Value,
-        label: Option<&Item>,
-    ) -> Result<PackedEntry> {
+        label: Option<&TreeItem>,
+    ) -> Result<ArchiveSample> {
         let name = match &key {
             Value::Text(text) => text.clone(),
             other => other.shown(),
@@ -230,76 +242,78 @@ impl Reader<'_> {
                 shortened(&name)
             ))
         };
-        let Found::Value { offset, len } = item.found else { return Err(wrong("is a database".to_owned())) };
-        let (offset, len, label) = match &self.how.layout {
-            LmdbLayout::Caffe => caffe::datum(&mut file.blocks, (offset, offset + len))?.map_err(wrong)?,
+        let ItemData::Value { offset, len } = item.data else {
+            return Err(wrong("is a database".to_owned()));
+        };
+        let (offset, len, label) = match &self.options.layout {
+            LmdbLayout::Caffe => caffe::datum(&mut file.reader, (offset, offset + len))?.map_err(wrong)?,
             LmdbLayout::Plain { label: None, .. } => (offset, len, NO_LABEL),
-            LmdbLayout::Plain { label: Some(beside), .. } => {
-                let Some(Item { key, found: Found::Value { offset: at, len: long } }) = label else {
+            LmdbLayout::Plain { label: Some(label_keys), .. } => {
+                let Some(TreeItem { key, data: ItemData::Value { offset: at, len: long } }) = label else {
                     return Err(wrong(format!(
                         "there is no label, as a key like '{}'; give label=None if there are none",
-                        beside.key
+                        label_keys.key
                     )));
                 };
-                let (what, cap) = match beside.names.is_empty() {
-                    true => ("bytes of a label", LONGEST_LABEL),
-                    false => ("bytes of a label's JSON", LONGEST_JSON),
+                let (what, max_bytes) = match label_keys.names.is_empty() {
+                    true => ("bytes of a label", MAX_LABEL_BYTES),
+                    false => ("bytes of a label's JSON", MAX_JSON_BYTES),
                 };
-                let long = Limits::check(&file.blocks.site(*at), what, *long, cap)?;
-                let content = file.blocks.get(*at, long as usize)?;
-                let read = match beside.names.is_empty() {
-                    true => from_text(content),
-                    false => from_json(content, &beside.names),
+                let long = Limits::check(&file.reader.site(*at), what, *long, max_bytes)?;
+                let content = file.reader.get(*at, long as usize)?;
+                let read = match label_keys.names.is_empty() {
+                    true => label_from_text(content),
+                    false => label_from_json(content, &label_keys.names),
                 };
                 let shown = String::from_utf8_lossy(key);
                 (offset, len, read.map_err(|reason| wrong(format!("{} {reason}", shortened(&shown))))?)
             }
         };
         let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
-        let facts = vec![(KEY.to_owned(), key)];
-        Ok(PackedEntry { facts, ..PackedEntry::new(Stored::Member(member), label) })
+        let column_values = vec![(KEY_COLUMN.to_owned(), key)];
+        Ok(ArchiveSample { column_values, ..ArchiveSample::new(SampleLocation::Member(member), label) })
     }
 }
 
 /// Whether a key describes the whole database, such as `__len__` or `__keys__`. Such values are usually
 /// pickles, which are never read; the keys are in the tree anyway.
-fn of_the_whole(key: &[u8]) -> bool {
+fn is_metadata_key(key: &[u8]) -> bool {
     key.len() >= 4 && key.starts_with(b"__") && key.ends_with(b"__")
 }
 
 /// How keys are shown. All keys of a database are shown in the same way.
-enum Keys {
+enum KeyFormat {
     Text,
-    Digits,
+    Hex,
     Integer,
 }
 
-impl Keys {
-    fn all(tree: &Tree, items: &[Item]) -> Self {
+impl KeyFormat {
+    fn detect(tree: &Tree, items: &[TreeItem]) -> Self {
         match items {
-            _ if tree.has_integer_keys() => Keys::Integer,
-            _ if items.iter().all(|item| std::str::from_utf8(&item.key).is_ok()) => Keys::Text,
-            _ => Keys::Digits,
+            _ if tree.has_integer_keys() => KeyFormat::Integer,
+            _ if items.iter().all(|item| std::str::from_utf8(&item.key).is_ok()) => KeyFormat::Text,
+            _ => KeyFormat::Hex,
         }
     }
 
     /// The value of the column `key` for a key.
-    fn of(&self, key: &[u8]) -> Value {
-        match (self, integer(key)) {
-            (Keys::Integer, Some(number)) => {
-                i64::try_from(number).map_or(Value::Large(number), Value::Integer)
+    fn format(&self, key: &[u8]) -> Value {
+        match (self, integer_key(key)) {
+            (KeyFormat::Integer, Some(number)) => {
+                i64::try_from(number).map_or(Value::Unsigned(number), Value::Integer)
             }
-            (Keys::Text, _) => Value::Text(String::from_utf8_lossy(key).into_owned()),
+            (KeyFormat::Text, _) => Value::Text(String::from_utf8_lossy(key).into_owned()),
             _ => Value::Text(key.iter().map(|byte| format!("{byte:02x}")).collect()),
         }
     }
 }
 
 /// The first few names, for error messages.
-fn listed(names: &[impl AsRef<str>]) -> String {
+fn quoted_names(names: &[impl AsRef<str>]) -> String {
     let shown: Vec<String> =
-        names.iter().take(SHOWN).map(|name| format!("'{}'", shortened(name.as_ref()))).collect();
-    let more = names.len().saturating_sub(SHOWN);
+        names.iter().take(MAX_LISTED_NAMES).map(|name| format!("'{}'", shortened(name.as_ref()))).collect();
+    let more = names.len().saturating_sub(MAX_LISTED_NAMES);
     match more {
         0 => shown.join(", "),
         _ => format!("{} and {more} more", shown.join(", ")),

@@ -2,14 +2,14 @@
 //! Produces one entry per row, in the order of files and rows, and further columns.
 //! Listing neither reads nor decompresses the bytes of videos and images.
 
-mod cell;
-mod checked;
-mod column;
-mod delta;
+mod cell_reader;
+mod column_chunk;
+mod delta_encoding;
 mod file;
-mod head;
-mod pages;
-mod plain;
+mod page_header;
+mod page_reader;
+mod page_scan;
+mod plain_encoding;
 mod rows;
 mod schema;
 
@@ -21,21 +21,21 @@ use framespool::limits::reserve;
 use framespool::source::name_of;
 use parquet::basic::Compression;
 
-pub use cell::Tables;
+pub use cell_reader::CellReader;
 
-use crate::blocks::Blocks;
-use crate::packed::{OnError, Packed, Watch};
-use crate::tabular::{find, read_tables, Named, Rows, Spot, TableColumns};
-use crate::value::{shortened, Value};
-use column::Chunk;
+use crate::archive::{ArchiveListing, ErrorPolicy, InterruptCheck};
+use crate::column_value::{shortened, Value};
+use crate::columnar::{find_column, read_tables, CellLocation, RowConverter, TableColumn, TableOptions};
+use crate::range_reader::RangeReader;
+use column_chunk::ColumnChunk;
 use file::ParquetFile;
-use schema::top;
+use schema::top_level_columns;
 
 /// Reads files: the entries, and the names of their labels.
 ///
 /// - A text column as source has paths or `file:` URIs. A column of bytes, or a group with a field `bytes`,
 ///   has the videos or images themselves: a [`Stored::Member`](crate::Stored::Member) of the file if the
-///   column is neither compressed nor encoded, else a [`Stored::Cell`](crate::Stored::Cell).
+///   column is neither compressed nor encoded, else a [`SampleLocation::TableCell`](crate::SampleLocation::TableCell).
 /// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer labels
 ///   come from the feature description that the library `datasets` writes.
 ///
@@ -45,13 +45,15 @@ use schema::top;
 /// row, with its number. With `Skip` rows, row groups and files are counted and left out.
 pub fn parquet(
     files: &[PathBuf],
-    how: &TableColumns,
-    on_error: OnError,
+    options: &TableOptions,
+    on_error: ErrorPolicy,
     threads: u32,
-    interrupt: Watch,
-) -> Result<(Packed, Vec<String>)> {
-    let read = |path: &Arc<Path>, go_on: Watch, found: &mut Packed| read(path, how, on_error, go_on, found);
-    read_tables(files, how, on_error, threads, interrupt, read, schema::class_names)
+    interrupt: InterruptCheck,
+) -> Result<(ArchiveListing, Vec<String>)> {
+    let read = |path: &Arc<Path>, check_interrupt: InterruptCheck, found: &mut ArchiveListing| {
+        read(path, options, on_error, check_interrupt, found)
+    };
+    read_tables(files, options, on_error, threads, interrupt, read, schema::class_names)
 }
 
 /// Calls `take` with the number of each row of a file and its values: first those of the columns that must
@@ -61,28 +63,29 @@ pub(crate) fn for_each_row(
     path: &Path,
     needed: &[String],
     others: &[String],
-    go_on: Watch,
+    check_interrupt: InterruptCheck,
     mut take: impl FnMut(u64, Vec<Value>) -> Result<(), String>,
 ) -> Result<()> {
     let file = ParquetFile::open(path)?;
-    let mut blocks = Blocks::of(file.disk.0.clone());
-    let columns = top(&file);
-    let (mut wanted, mut places) = (Vec::new(), Vec::new());
+    let mut reader = RangeReader::new(file.chunk_source.0.clone());
+    let columns = top_level_columns(&file);
+    let (mut wanted, mut positions) = (Vec::new(), Vec::new());
     for (number, name) in needed.iter().chain(others).enumerate() {
-        let column = find(&columns, name);
+        let column = find_column(&columns, name);
         if column.is_none() && number < needed.len() {
             return Err(Error::Argument(format!("{} has no column '{}'", name_of(path), shortened(name))));
         }
-        places.push(column.map(|column| {
+        positions.push(column.map(|column| {
             wanted.push(column);
             wanted.len() - 1
         }));
     }
     let mut first = 0;
     for group in 0..file.metadata().num_row_groups() {
-        rows::read(&file, &mut blocks, group, &wanted, go_on, |row, values| {
-            let value = |place: &Option<usize>| place.and_then(|place| values.get(place)).cloned();
-            let all = places.iter().map(|place| value(place).unwrap_or(Value::Missing)).collect();
+        rows::read(&file, &mut reader, group, &wanted, check_interrupt, |row, values| {
+            let value =
+                |position: &Option<usize>| position.and_then(|position| values.get(position)).cloned();
+            let all = positions.iter().map(|position| value(position).unwrap_or(Value::Null)).collect();
             let row = first + row;
             take(row, all)
                 .map_err(|reason| Error::Argument(format!("{}, row {row}: {reason}", name_of(path))))
@@ -94,31 +97,34 @@ pub(crate) fn for_each_row(
 
 fn read(
     path: &Arc<Path>,
-    how: &TableColumns,
-    on_error: OnError,
-    go_on: Watch,
-    found: &mut Packed,
+    options: &TableOptions,
+    on_error: ErrorPolicy,
+    check_interrupt: InterruptCheck,
+    found: &mut ArchiveListing,
 ) -> Result<()> {
     let file = ParquetFile::open(path)?;
-    let mut blocks = Blocks::of(file.disk.0.clone());
-    let (bytes, wanted) = how.chosen(path, &top(&file))?;
-    let rows = Rows::new(path, how, &wanted, on_error);
+    let mut reader = RangeReader::new(file.chunk_source.0.clone());
+    let (bytes, wanted) = options.select(path, &top_level_columns(&file))?;
+    let converter = RowConverter::new(path, options, &wanted, on_error);
     let mut first = 0;
     for group in 0..file.metadata().num_row_groups() {
         let mut read = || -> Result<()> {
-            let spots = match &bytes {
-                Some(column) => {
-                    Some((Arc::from(column.path()), spots(&file, &mut blocks, group, column, go_on)?))
-                }
+            let cell_locations = match &bytes {
+                Some(column) => Some((
+                    Arc::from(column.path()),
+                    cell_locations(&file, &mut reader, group, column, check_interrupt)?,
+                )),
                 None => None,
             };
-            rows::read(&file, &mut blocks, group, &wanted, go_on, |row, values| {
-                let spot = spots.as_ref().map(|(column, spots)| (column, spots.get(row as usize).copied()));
-                rows.take(first + row, values, spot, found)
+            rows::read(&file, &mut reader, group, &wanted, check_interrupt, |row, values| {
+                let cell = cell_locations
+                    .as_ref()
+                    .map(|(column, cell_locations)| (column, cell_locations.get(row as usize).copied()));
+                converter.push_row(first + row, values, cell, found)
             })
         };
         if let Err(error) = read() {
-            found.fail(error, on_error)?;
+            found.handle_error(error, on_error)?;
         }
         first += u64::try_from(file.metadata().row_group(group).num_rows()).unwrap_or(0);
     }
@@ -126,45 +132,45 @@ fn read(
 }
 
 /// Where the values of a column are stored, for the rows of a group.
-fn spots(
+fn cell_locations(
     file: &ParquetFile,
-    blocks: &mut Blocks,
+    reader: &mut RangeReader,
     group: usize,
-    column: &Named,
-    go_on: Watch,
-) -> Result<Vec<Spot>> {
-    let number = column::number_of(file, &column.path())?;
+    column: &TableColumn,
+    check_interrupt: InterruptCheck,
+) -> Result<Vec<CellLocation>> {
+    let number = column_chunk::column_index(file, &column.path())?;
     // Checked first, since a column of lists has a different number of values than rows.
     if file.metadata().row_group(group).column(number).column_descr().max_rep_level() > 0 {
         return Err(Error::Argument(format!(
             "{}: column '{}' has lists; a column with one video or picture for each row is wanted as source=",
-            file.disk.0.name(),
+            file.chunk_source.0.name(),
             column.name
         )));
     }
-    let chunk = Chunk::open(file, blocks, group, number, go_on)?;
-    let deepest = chunk.meta.column_descr().max_def_level();
+    let chunk = ColumnChunk::open(file, reader, group, number, check_interrupt)?;
+    let max_def_level = chunk.meta.column_descr().max_def_level();
     let plain = chunk.meta.compression() == Compression::UNCOMPRESSED;
-    let mut spots = Vec::new();
+    let mut cell_locations = Vec::new();
     for (first, page) in &chunk.values {
-        go_on()?;
-        let places = if plain { plain::places(blocks, page, deepest)? } else { None };
-        match places {
-            Some(places) => {
-                spots.extend(places.into_iter().map(|place| match place {
-                    Some((offset, len)) => Spot::Lies(offset, len),
-                    None => Spot::Nowhere,
+        check_interrupt()?;
+        let ranges = if plain { plain_encoding::value_ranges(reader, page, max_def_level)? } else { None };
+        match ranges {
+            Some(ranges) => {
+                cell_locations.extend(ranges.into_iter().map(|range| match range {
+                    Some((offset, len)) => CellLocation::Range(offset, len),
+                    None => CellLocation::Null,
                 }));
             }
             None => {
                 let rows = (first + page.count()) as usize;
-                let more = rows.saturating_sub(spots.len());
-                reserve(&blocks.site(page.head), &mut spots, more)?;
-                spots.resize(rows, Spot::Packed);
+                let more = rows.saturating_sub(cell_locations.len());
+                reserve(&reader.site(page.header_offset), &mut cell_locations, more)?;
+                cell_locations.resize(rows, CellLocation::Encoded);
             }
         }
     }
-    Ok(spots)
+    Ok(cell_locations)
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use framespool::error::{Error, Result};
 
-use crate::file_list::{below, not_empty, root_of};
-use crate::text::for_each_line;
-use crate::value::{shortened, Column, Value};
-use crate::{Dataset, Entry, FrameList, NO_LABEL};
+use crate::column_value::{shortened, Column, Value};
+use crate::file_list::{not_empty, resolve_path, root_of};
+use crate::lines::for_each_line;
+use crate::{Dataset, ImageSequencePattern, Sample, NO_LABEL};
 
 /// The meaning of a field after the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameField {
+pub enum RawframesField {
     /// The number in the file name of the first frame.
     Start,
     /// An offset to the number of the first frame that applies to the whole list.
@@ -25,7 +25,7 @@ pub enum FrameField {
     Labels,
 }
 
-impl FrameField {
+impl RawframesField {
     /// The field with this name.
     pub fn parse(name: &str) -> Result<Self> {
         Ok(match name {
@@ -53,7 +53,7 @@ impl FrameField {
     }
 }
 
-/// Reads `dir field field …` per line. The `fields` are integers: [`FrameField::Total`] and others.
+/// Reads `dir field field …` per line. The `fields` are integers: [`RawframesField::Total`] and others.
 ///
 /// - The lists of mmaction2 have total and label; offset, total and label; or total and labels. Those of
 ///   VideoMAEv2 for pretraining have start and total, where `path 0 -1` is a whole video file.
@@ -65,20 +65,20 @@ impl FrameField {
 pub fn rawframes(
     path: impl AsRef<Path>,
     root: Option<&Path>,
-    frames: &FrameList,
-    fields: &[FrameField],
+    frames: &ImageSequencePattern,
+    fields: &[RawframesField],
 ) -> Result<Dataset> {
     let path = path.as_ref();
     check(fields)?;
-    let several = fields.last() == Some(&FrameField::Labels);
+    let several = fields.last() == Some(&RawframesField::Labels);
     let root = root_of(path, root);
     let (mut dataset, mut lists) = (Dataset::default(), Vec::new());
     for_each_line(path, true, |_, line| {
         let (name, numbers) = split(line, fields, several)?;
-        let mut entry = Entry::new(below(root, name), NO_LABEL);
-        entry.label = number(fields, &numbers, FrameField::Label).unwrap_or(NO_LABEL);
-        entry.frames = frames_of(frames, fields, &numbers)?;
-        dataset.entries.push(entry);
+        let mut sample = Sample::new(resolve_path(root, name), NO_LABEL);
+        sample.label = number(fields, &numbers, RawframesField::Label).unwrap_or(NO_LABEL);
+        sample.image_sequence = frames_of(frames, fields, &numbers)?;
+        dataset.samples.push(sample);
         lists.push(Value::integers(numbers[fields.len() - usize::from(several)..].iter().copied()));
         Ok(())
     })?;
@@ -88,13 +88,13 @@ pub fn rawframes(
     not_empty(path, dataset, &shape(fields))
 }
 
-fn check(fields: &[FrameField]) -> Result<()> {
+fn check(fields: &[RawframesField]) -> Result<()> {
     let times = |field| fields.iter().filter(|f| **f == field).count();
     let clear = fields.iter().all(|f| times(*f) == 1)
-        && times(FrameField::Total) == 1
-        && times(FrameField::Start) + times(FrameField::Offset) <= 1
-        && times(FrameField::Label) + times(FrameField::Labels) <= 1
-        && (times(FrameField::Labels) == 0 || fields.last() == Some(&FrameField::Labels));
+        && times(RawframesField::Total) == 1
+        && times(RawframesField::Start) + times(RawframesField::Offset) <= 1
+        && times(RawframesField::Label) + times(RawframesField::Labels) <= 1
+        && (times(RawframesField::Labels) == 0 || fields.last() == Some(&RawframesField::Labels));
     if clear {
         return Ok(());
     }
@@ -106,12 +106,12 @@ fn check(fields: &[FrameField]) -> Result<()> {
 }
 
 /// An example line for error messages.
-fn shape(fields: &[FrameField]) -> String {
+fn shape(fields: &[RawframesField]) -> String {
     fields.iter().fold("path".to_owned(), |text, field| format!("{text} {}", field.name()))
 }
 
 /// Splits a line into the name and the numbers after it.
-fn split<'a>(line: &'a str, fields: &[FrameField], several: bool) -> Result<(&'a str, Vec<i64>), String> {
+fn split<'a>(line: &'a str, fields: &[RawframesField], several: bool) -> Result<(&'a str, Vec<i64>), String> {
     let (mut name, mut numbers) = (line, Vec::new());
     while several || numbers.len() < fields.len() {
         let Some((head, tail)) = name.rsplit_once(char::is_whitespace) else { break };
@@ -133,19 +133,19 @@ fn split<'a>(line: &'a str, fields: &[FrameField], several: bool) -> Result<(&'a
     Ok((name, numbers))
 }
 
-fn number(fields: &[FrameField], numbers: &[i64], field: FrameField) -> Option<i64> {
+fn number(fields: &[RawframesField], numbers: &[i64], field: RawframesField) -> Option<i64> {
     fields.iter().position(|f| *f == field).map(|place| numbers[place])
 }
 
 /// The frames that a line selects; `None` for a video file.
 fn frames_of(
-    frames: &FrameList,
-    fields: &[FrameField],
+    frames: &ImageSequencePattern,
+    fields: &[RawframesField],
     numbers: &[i64],
-) -> Result<Option<FrameList>, String> {
-    let total = number(fields, numbers, FrameField::Total).unwrap_or_default();
-    let start = number(fields, numbers, FrameField::Start);
-    let offset = number(fields, numbers, FrameField::Offset);
+) -> Result<Option<ImageSequencePattern>, String> {
+    let total = number(fields, numbers, RawframesField::Total).unwrap_or_default();
+    let start = number(fields, numbers, RawframesField::Start);
+    let offset = number(fields, numbers, RawframesField::Offset);
     if total == -1 && start.or(offset).unwrap_or_default() == 0 {
         return Ok(None);
     }
@@ -154,7 +154,7 @@ fn frames_of(
     let first_frame = u32::try_from(first).ok();
     match (first_frame, count) {
         (Some(first), Some(count)) if first.checked_add(count).is_some() => {
-            Ok(Some(FrameList { first, count: Some(count), ..frames.clone() }))
+            Ok(Some(ImageSequencePattern { first, count: Some(count), ..frames.clone() }))
         }
         _ => Err(format!(
             "frames from number {first} on, {total} in all, are none of a folder; write numbers from 0 on and at least \
@@ -167,11 +167,12 @@ fn frames_of(
 mod tests {
     use super::*;
     use crate::tests::TempFolder;
-    use FrameField::{Label, Labels, Offset, Start, Total};
+    use RawframesField::{Label, Labels, Offset, Start, Total};
 
-    fn read(text: &str, fields: &[FrameField]) -> Result<Dataset> {
+    fn read(text: &str, fields: &[RawframesField]) -> Result<Dataset> {
         let folder = TempFolder::new();
-        let frames = FrameList { pattern: "img_{:05}.jpg".to_owned(), first: 1, count: None, fps: (30, 1) };
+        let frames =
+            ImageSequencePattern { pattern: "img_{:05}.jpg".to_owned(), first: 1, count: None, fps: (30, 1) };
         rawframes(folder.write("list.txt", text), Some(Path::new("/r")), &frames, fields)
     }
 
@@ -179,8 +180,8 @@ mod tests {
     type Row<'a> = (&'a str, i64, Option<(u32, Option<u32>)>);
 
     fn rows(dataset: &Dataset) -> Vec<Row<'_>> {
-        let frames = |e: &Entry| e.frames.as_ref().map(|f| (f.first, f.count));
-        dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label, frames(e))).collect()
+        let frames = |e: &Sample| e.image_sequence.as_ref().map(|f| (f.first, f.count));
+        dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label, frames(e))).collect()
     }
 
     #[test]
@@ -198,7 +199,7 @@ mod tests {
             ("/abs/v", 0, Some((1, Some(300)))),
         ];
         assert_eq!(rows(&dataset), expected);
-        let frames = dataset.entries[0].frames.as_ref().unwrap();
+        let frames = dataset.samples[0].image_sequence.as_ref().unwrap();
         assert_eq!((frames.pattern.as_str(), frames.fps), ("img_{:05}.jpg", (30, 1)));
     }
 
@@ -255,7 +256,7 @@ mod tests {
             let text = read("v 1 1 1\n", fields).unwrap_err().to_string();
             assert!(text.contains("columns must have total"), "{text}");
         }
-        assert!(FrameField::parse("length").unwrap_err().to_string().contains("'length'"));
+        assert!(RawframesField::parse("length").unwrap_err().to_string().contains("'length'"));
         assert!(read("\n", &[Total]).unwrap_err().to_string().contains("path total"));
     }
 }

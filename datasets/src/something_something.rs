@@ -6,30 +6,30 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
+use crate::column_value::{shortened, ColumnsBuilder, Value};
 use crate::file_list::not_empty;
-use crate::text::json;
-use crate::value::{shortened, Columns, Value};
-use crate::{Dataset, Entry, FrameList, NO_LABEL};
+use crate::lines::read_json;
+use crate::{Dataset, ImageSequencePattern, Sample, NO_LABEL};
 
 /// Where a dataset stores its numbered videos.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Numbered {
+pub enum NumberedVideos {
     /// In files with the number as name and this extension.
     Files(String),
     /// In folders with the number as name, with these frames.
-    Folders(FrameList),
+    Folders(ImageSequencePattern),
 }
 
-impl Numbered {
+impl NumberedVideos {
     /// The entry for the video with this number.
-    pub(crate) fn entry(&self, root: &Path, id: &str, label: i64) -> Result<Entry, String> {
+    pub(crate) fn sample(&self, root: &Path, id: &str, label: i64) -> Result<Sample, String> {
         if id.is_empty() || id.starts_with('.') || id.contains(['/', '\\']) {
             return Err(format!("id '{}' cannot be a file's name", shortened(id)));
         }
         Ok(match self {
-            Numbered::Files(extension) => Entry::new(root.join(format!("{id}{extension}")), label),
-            Numbered::Folders(frames) => {
-                Entry { frames: Some(frames.clone()), ..Entry::new(root.join(id), label) }
+            NumberedVideos::Files(extension) => Sample::new(root.join(format!("{id}{extension}")), label),
+            NumberedVideos::Folders(frames) => {
+                Sample { image_sequence: Some(frames.clone()), ..Sample::new(root.join(id), label) }
             }
         })
     }
@@ -43,17 +43,17 @@ pub fn something_something(
     annotations: impl AsRef<Path>,
     labels: impl AsRef<Path>,
     root: &Path,
-    videos: &Numbered,
+    videos: &NumberedVideos,
 ) -> Result<Dataset> {
     let (path, labels) = (annotations.as_ref(), labels.as_ref());
     let classes = classes(labels)?;
-    let Value::List(found) = json(path)? else {
+    let Value::List(found) = read_json(path)? else {
         return Err(Error::Argument(format!(
             "{} is no list of videos; write [{{\"id\": …}}, …]",
             path.display()
         )));
     };
-    let (mut dataset, mut columns) = (Dataset::default(), Columns::default());
+    let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
     for (number, video) in found.into_iter().enumerate() {
         let id = match video.get("id") {
             Some(Value::Text(id)) => id.clone(),
@@ -73,8 +73,8 @@ pub fn something_something(
         };
         let label = name.as_deref().map_or(Ok(NO_LABEL), |name| classes.label(name));
         let label = label.map_err(|reason| wrong(format!("{reason} of {}", labels.display())))?;
-        let entry = videos.entry(root, &id, label).map_err(wrong)?;
-        dataset.entries.push(Entry { label_name: name, ..entry });
+        let sample = videos.sample(root, &id, label).map_err(wrong)?;
+        dataset.samples.push(Sample { label_name: name, ..sample });
         if let Value::Map(items) = video {
             items
                 .into_iter()
@@ -82,7 +82,7 @@ pub fn something_something(
                 .map_err(wrong)?;
         }
     }
-    dataset.columns = columns.finish(dataset.entries.len());
+    dataset.columns = columns.finish(dataset.samples.len());
     dataset.classes = classes.names;
     not_empty(path, dataset, "{\"id\": …}")
 }
@@ -95,7 +95,7 @@ fn classes(path: &Path) -> Result<Classes> {
             path.display()
         ))
     };
-    let Value::Map(items) = json(path)? else { return Err(wrong("is no object".to_owned())) };
+    let Value::Map(items) = read_json(path)? else { return Err(wrong("is no object".to_owned())) };
     let mut names: Vec<Option<String>> = vec![None; items.len()];
     for (name, value) in items {
         let number = match &value {
@@ -121,7 +121,7 @@ mod tests {
 
     const LABELS: &str = r#"{"Holding something next to something": "1", "Closing something": "0"}"#;
 
-    fn read(videos: &str, labels: &str, numbered: &Numbered) -> Result<Dataset> {
+    fn read(videos: &str, labels: &str, numbered: &NumberedVideos) -> Result<Dataset> {
         let folder = TempFolder::new();
         something_something(
             folder.write("train.json", videos),
@@ -131,8 +131,8 @@ mod tests {
         )
     }
 
-    fn files() -> Numbered {
-        Numbered::Files(".webm".to_owned())
+    fn files() -> NumberedVideos {
+        NumberedVideos::Files(".webm".to_owned())
     }
 
     #[test]
@@ -142,22 +142,23 @@ mod tests {
              "placeholders": ["potato", "bottle"]},
             {"id": 42326, "template": "Closing [something]"}, {"id": "7"}]"#;
         let dataset = read(videos, LABELS, &files()).unwrap();
-        let rows: Vec<_> = dataset.entries.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
+        let rows: Vec<_> = dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
         assert_eq!(rows, [("/v/78687.webm", 1), ("/v/42326.webm", 0), ("/v/7.webm", NO_LABEL)]);
         assert_eq!(dataset.classes, ["Closing something", "Holding something next to something"]);
-        assert_eq!(dataset.entries[0].label_name.as_deref(), Some("Holding something next to something"));
+        assert_eq!(dataset.samples[0].label_name.as_deref(), Some("Holding something next to something"));
         let names: Vec<&str> = dataset.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["id", "label", "template", "placeholders"]);
         assert_eq!(dataset.columns[0].values[1], Value::Integer(42326));
-        assert_eq!(dataset.columns[3].values[1..], [Value::Missing, Value::Missing]);
+        assert_eq!(dataset.columns[3].values[1..], [Value::Null, Value::Null]);
     }
 
     #[test]
     fn videos_may_be_folders_of_frames() {
-        let frames = FrameList { pattern: "{:05}.jpg".to_owned(), first: 1, count: None, fps: (12, 1) };
-        let dataset = read(r#"[{"id": "7"}]"#, LABELS, &Numbered::Folders(frames.clone())).unwrap();
+        let frames =
+            ImageSequencePattern { pattern: "{:05}.jpg".to_owned(), first: 1, count: None, fps: (12, 1) };
+        let dataset = read(r#"[{"id": "7"}]"#, LABELS, &NumberedVideos::Folders(frames.clone())).unwrap();
         assert_eq!(
-            (dataset.entries[0].path.to_str(), &dataset.entries[0].frames),
+            (dataset.samples[0].path.to_str(), &dataset.samples[0].image_sequence),
             (Some("/v/7"), &Some(frames))
         );
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use framespool::error::Result;
 
-use crate::file_list::{below, beyond, check_delimiter, file_list, not_empty, root_of};
-use crate::text::for_each_line;
-use crate::value::{Column, Value};
-use crate::{Dataset, Entry, NO_LABEL};
+use crate::column_value::{Column, Value};
+use crate::file_list::{check_delimiter, file_list, not_empty, resolve_path, root_of, text_after_video_name};
+use crate::lines::for_each_line;
+use crate::{Dataset, Sample, NO_LABEL};
 
 /// Reads the lists of mmaction2, PySlowFast, VideoMAE, V-JEPA 2 and PyTorchVideo: `path label`.
 ///
@@ -31,7 +31,7 @@ pub fn space_list(
     let (mut dataset, mut lists) = (Dataset::default(), Vec::new());
     for_each_line(path, true, |_, line| {
         let (name, labels) = parse(line, delimiter)?;
-        dataset.entries.push(Entry::new(below(root, name), NO_LABEL));
+        dataset.samples.push(Sample::new(resolve_path(root, name), NO_LABEL));
         lists.push(Value::integers(labels));
         Ok(())
     })?;
@@ -60,7 +60,7 @@ fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, Vec<i64
     if name.is_empty() {
         return Err(format!("no path before the labels {labels:?}; write the path first"));
     }
-    match beyond(name, delimiter) {
+    match text_after_video_name(name, delimiter) {
         Some(text) => Err(format!("'{text}' after the name of the video is no label; write whole numbers")),
         None => Ok((name, labels)),
     }
@@ -74,7 +74,7 @@ mod tests {
     fn read(text: &str, delimiter: Option<&str>) -> Result<Vec<(String, Vec<i64>)>> {
         let folder = TempFolder::new();
         let dataset = space_list(folder.write("list.txt", text), Some(Path::new("/r")), delimiter, true)?;
-        assert!(dataset.entries.iter().all(|e| e.label == NO_LABEL));
+        assert!(dataset.samples.iter().all(|e| e.label == NO_LABEL));
         let integer = |value: &Value| match value {
             Value::Integer(label) => *label,
             other => panic!("{other:?}"),
@@ -83,12 +83,12 @@ mod tests {
             Value::List(items) => items.iter().map(integer).collect(),
             other => panic!("{other:?}"),
         };
-        let names = dataset.entries.iter().map(|e| e.path.to_str().unwrap().to_owned());
+        let names = dataset.samples.iter().map(|e| e.path.to_str().unwrap().to_owned());
         Ok(names.zip(dataset.columns[0].values.iter().map(labels)).collect())
     }
 
-    fn owned<const N: usize>(entries: [(&str, &[i64]); N]) -> Vec<(String, Vec<i64>)> {
-        entries.map(|(path, labels)| (path.to_owned(), labels.to_vec())).to_vec()
+    fn owned<const N: usize>(samples: [(&str, &[i64]); N]) -> Vec<(String, Vec<i64>)> {
+        samples.map(|(path, labels)| (path.to_owned(), labels.to_vec())).to_vec()
     }
 
     #[test]

@@ -10,16 +10,16 @@ use framespool::error::{Error, Result, Site};
 use framespool::limits::Limits;
 use framespool::source::name_of;
 
-use crate::blocks::Blocks;
-use header::{Header, BLOCK};
-use pax::Records;
+use crate::range_reader::RangeReader;
+use header::{TarHeader, BLOCK_BYTES};
+use pax::PaxRecords;
 
 /// Maximum length of a name or of a pax header.
-const LONGEST_RECORD: u64 = 1 << 20;
+const MAX_EXTENDED_HEADER_BYTES: u64 = 1 << 20;
 
 /// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TarMemberKind {
     /// A file whose bytes are stored here.
     File,
     /// A hard or symbolic link, whose bytes are stored elsewhere.
@@ -43,23 +43,23 @@ pub(crate) struct TarMember {
     pub offset: u64,
     /// Number of its bytes.
     pub len: u64,
-    pub kind: Kind,
+    pub kind: TarMemberKind,
 }
 
 /// A tar file that is being read.
-pub(crate) struct Tar {
-    blocks: Blocks,
+pub(crate) struct TarReader {
+    reader: RangeReader,
     /// Offset of the next header; `None` after the last one.
     next: Option<u64>,
 }
 
-impl Tar {
+impl TarReader {
     /// # Errors
     /// `Unsupported` for a compressed file, `Truncated` for an empty file, and the errors of opening it.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut blocks = Blocks::open(path)?;
-        let head = blocks.len().min(6) as usize;
-        if let Some((format, command)) = compressed(blocks.get(0, head)?) {
+        let mut reader = RangeReader::open(path)?;
+        let head = reader.len().min(6) as usize;
+        if let Some((format, command)) = compression_format(reader.get(0, head)?) {
             return Err(Error::Unsupported {
                 site: Site::file(&name_of(path)),
                 what: format!(
@@ -67,17 +67,17 @@ impl Tar {
                 ),
             });
         }
-        Ok(Self { blocks, next: Some(0) })
+        Ok(Self { reader, next: Some(0) })
     }
 
     /// Length of the file.
     pub fn len(&self) -> u64 {
-        self.blocks.len()
+        self.reader.len()
     }
 
     /// Compares a member listed in an index file with its header, and fails unless offset and length match.
     pub fn check(&mut self, member: &TarMember) -> Result<()> {
-        let at = member.offset.checked_sub(BLOCK).filter(|at| at % BLOCK == 0);
+        let at = member.offset.checked_sub(BLOCK_BYTES).filter(|at| at % BLOCK_BYTES == 0);
         let header = match at.map(|at| self.header(at)) {
             Some(Err(Error::Malformed { .. })) | None => None,
             Some(header) => header?,
@@ -88,7 +88,7 @@ impl Tar {
         });
         match fits {
             true => Ok(()),
-            false => Err(self.blocks.damaged(
+            false => Err(self.reader.malformed(
                 member.offset,
                 format!(
                     "is no file of {} bytes, as its index says of '{}'; make the index anew",
@@ -100,7 +100,7 @@ impl Tar {
 
     /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
-        self.blocks.site(offset)
+        self.reader.site(offset)
     }
 
     /// The next member; `None` after the last one.
@@ -115,26 +115,26 @@ impl Tar {
     }
 
     /// The bytes of a member, if there are at most `cap`.
-    pub fn content(&mut self, member: &TarMember, what: &'static str, cap: u64) -> Result<&[u8]> {
-        let len = Limits::check(&self.site(member.header), what, member.len, cap)?;
-        self.blocks.get(member.offset, len as usize)
+    pub fn content(&mut self, member: &TarMember, what: &'static str, max_bytes: u64) -> Result<&[u8]> {
+        let len = Limits::check(&self.site(member.header), what, member.len, max_bytes)?;
+        self.reader.get(member.offset, len as usize)
     }
 
     /// The member whose first header is at `first`, and the offset of the next header.
     fn member_at(&mut self, first: u64) -> Result<Option<(TarMember, u64)>> {
-        let (mut at, mut records) = (first, Records::default());
+        let (mut at, mut records) = (first, PaxRecords::default());
         loop {
             let Some(header) = self.header(at)? else {
                 if at != first {
                     return Err(self
-                        .blocks
-                        .damaged(at, "the archive ends behind a name, without its member"));
+                        .reader
+                        .malformed(at, "the archive ends behind a name, without its member"));
                 }
                 return Ok(None);
             };
-            let mut offset = at + BLOCK;
+            let mut offset = at + BLOCK_BYTES;
             if header.kind == b'S' {
-                offset = self.behind_sparse_map(at, &header)?;
+                offset = self.skip_sparse_map(at, &header)?;
             }
             let len = match header.kind {
                 // Links, devices, directories and pipes have no contents, whatever length their headers give.
@@ -142,9 +142,9 @@ impl Tar {
                 b'x' | b'g' | b'X' | b'L' | b'K' => header.len,
                 _ => records.len.unwrap_or(header.len),
             };
-            self.blocks.check(offset, len)?;
+            self.reader.check(offset, len)?;
             // No overflow: the end is in the file.
-            let next = offset + len.next_multiple_of(BLOCK);
+            let next = offset + len.next_multiple_of(BLOCK_BYTES);
             match header.kind {
                 b'x' | b'X' | b'g' => {
                     let text = self.record(at, offset, len)?;
@@ -152,21 +152,21 @@ impl Tar {
                         b'g' => pax::check_global(text),
                         _ => records.read(text),
                     };
-                    read.map_err(|reason| self.blocks.damaged(at, reason))?;
+                    read.map_err(|reason| self.reader.malformed(at, reason))?;
                 }
-                b'L' => records.long_name = Some(name(self.record(at, offset, len)?)),
+                b'L' => records.long_name = Some(nul_terminated(self.record(at, offset, len)?)),
                 b'K' => {} // link target
                 kind => {
                     let sparse = records.sparse || kind == b'S';
                     let name = records.take_name().unwrap_or(header.name);
                     let kind = match kind {
-                        _ if sparse => Kind::Sparse,
+                        _ if sparse => TarMemberKind::Sparse,
                         // Old archives mark directories only by a trailing slash in the name.
-                        0 if name.ends_with('/') => Kind::Other,
-                        0 | b'0' | b'7' => Kind::File,
-                        b'1' | b'2' => Kind::Link,
-                        b'M' => Kind::Continued,
-                        _ => Kind::Other,
+                        0 if name.ends_with('/') => TarMemberKind::Other,
+                        0 | b'0' | b'7' => TarMemberKind::File,
+                        b'1' | b'2' => TarMemberKind::Link,
+                        b'M' => TarMemberKind::Continued,
+                        _ => TarMemberKind::Other,
                     };
                     let member = TarMember { name, header: first, offset, len, kind };
                     return Ok(Some((member, next)));
@@ -177,25 +177,25 @@ impl Tar {
     }
 
     /// The header at an offset; `None` at the end of the archive.
-    fn header(&mut self, at: u64) -> Result<Option<Header>> {
-        let block = self.blocks.array(at)?;
-        if block == [0; BLOCK as usize] {
+    fn header(&mut self, at: u64) -> Result<Option<TarHeader>> {
+        let block = self.reader.read_array(at)?;
+        if block == [0; BLOCK_BYTES as usize] {
             self.check_end(at)?;
             return Ok(None);
         }
-        let header = Header::parse(&block).map_err(|reason| self.blocks.damaged(at, reason))?;
+        let header = TarHeader::parse(&block).map_err(|reason| self.reader.malformed(at, reason))?;
         Ok(Some(header))
     }
 
     /// Checks that only zeros follow the end mark, as far as archives are usually padded. Otherwise an
     /// archive that was appended to this one would be lost without notice.
     fn check_end(&mut self, at: u64) -> Result<()> {
-        const FILLING: u64 = 64 << 10;
-        let behind = FILLING.min(self.blocks.len() - at);
-        if let Some(stray) = self.blocks.get(at, behind as usize)?.iter().position(|&byte| byte != 0) {
-            let place = at + stray as u64 / BLOCK * BLOCK;
-            return Err(self.blocks.damaged(
-                place,
+        const MAX_PADDING_BYTES: u64 = 64 << 10;
+        let behind = MAX_PADDING_BYTES.min(self.reader.len() - at);
+        if let Some(stray) = self.reader.get(at, behind as usize)?.iter().position(|&byte| byte != 0) {
+            let offset = at + stray as u64 / BLOCK_BYTES * BLOCK_BYTES;
+            return Err(self.reader.malformed(
+                offset,
                 format!("there is more behind the end of the archive at byte {at}, such as another archive"),
             ));
         }
@@ -204,25 +204,25 @@ impl Tar {
 
     /// The contents of an extension header, which describes the next header: a name, or pax records.
     fn record(&mut self, at: u64, offset: u64, len: u64) -> Result<&[u8]> {
-        let site = self.blocks.site(at);
-        let len = Limits::check(&site, "bytes of a name or of a pax header", len, LONGEST_RECORD)?;
-        self.blocks.get(offset, len as usize)
+        let site = self.reader.site(at);
+        let len = Limits::check(&site, "bytes of a name or of a pax header", len, MAX_EXTENDED_HEADER_BYTES)?;
+        self.reader.get(offset, len as usize)
     }
 
     /// Offset of the data of a GNU sparse member, after the blocks that continue its sparse map.
-    fn behind_sparse_map(&mut self, at: u64, header: &Header) -> Result<u64> {
-        let (mut offset, mut more) = (at + BLOCK, header.sparse_map_goes_on);
+    fn skip_sparse_map(&mut self, at: u64, header: &TarHeader) -> Result<u64> {
+        let (mut offset, mut more) = (at + BLOCK_BYTES, header.sparse_map_continues);
         while more {
-            let block: [u8; BLOCK as usize] = self.blocks.array(offset)?;
+            let block: [u8; BLOCK_BYTES as usize] = self.reader.read_array(offset)?;
             more = block[504] != 0;
-            offset += BLOCK;
+            offset += BLOCK_BYTES;
         }
         Ok(offset)
     }
 }
 
 /// The compression format that a file's first bytes identify, and the command that decompresses it.
-fn compressed(head: &[u8]) -> Option<(&'static str, &'static str)> {
+fn compression_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let formats: [(&[u8], _, _); 5] = [
         (b"\x1f\x8b", "gzip", "gunzip"),
         (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
@@ -234,7 +234,7 @@ fn compressed(head: &[u8]) -> Option<(&'static str, &'static str)> {
 }
 
 /// The text before the first NUL.
-fn name(bytes: &[u8]) -> String {
+fn nul_terminated(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

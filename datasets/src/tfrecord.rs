@@ -10,21 +10,23 @@ use std::sync::Arc;
 use framespool::error::{Error, Result};
 use framespool::source::{name_of, Member};
 
-use crate::blocks::Blocks;
-use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
+use crate::archive::{
+    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
+};
+use crate::range_reader::RangeReader;
 use crate::NO_LABEL;
-use example::{feature, Feature};
+use example::{find_feature, Feature};
 
 /// Bytes before the data of a record: its length, and the checksum of the length.
-const HEAD: u64 = 12;
+const HEADER_BYTES: u64 = 12;
 /// Bytes after the data of a record: the checksum of the data.
-const FOOT: u64 = 4;
+const FOOTER_BYTES: u64 = 4;
 /// Bytes that are read at a time to compute a checksum.
-const PIECE: u64 = 1 << 20;
+const CHECKSUM_READ_BYTES: u64 = 1 << 20;
 
 /// Which features of an example are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Features {
+pub struct TfRecordOptions {
     /// Name of the feature with the bytes of a video or an image.
     pub source: String,
     /// Name of the feature with the label, if there is one.
@@ -41,55 +43,62 @@ pub struct Features {
 /// file, and any other damage loses only its record.
 pub fn tfrecord(
     files: &[PathBuf],
-    wanted: &Features,
-    on_error: OnError,
+    options: &TfRecordOptions,
+    on_error: ErrorPolicy,
     threads: u32,
-    interrupt: Watch,
-) -> Result<Packed> {
-    let nothing = format!("looked for records with a feature '{}'", wanted.source);
-    read_all(files, threads, interrupt, &nothing, |path, go_on| read(path, wanted, on_error, go_on))
+    interrupt: InterruptCheck,
+) -> Result<ArchiveListing> {
+    let nothing = format!("looked for records with a feature '{}'", options.source);
+    read_files(files, threads, interrupt, &nothing, |path, check_interrupt| {
+        read(path, options, on_error, check_interrupt)
+    })
 }
 
-fn read(path: &Arc<Path>, wanted: &Features, on_error: OnError, go_on: Watch) -> Result<Packed> {
-    let mut found = Packed::default();
-    let mut blocks = match Blocks::open(path) {
-        Ok(blocks) => blocks,
+fn read(
+    path: &Arc<Path>,
+    options: &TfRecordOptions,
+    on_error: ErrorPolicy,
+    check_interrupt: InterruptCheck,
+) -> Result<ArchiveListing> {
+    let mut found = ArchiveListing::default();
+    let mut reader = match RangeReader::open(path) {
+        Ok(reader) => reader,
         Err(error) => {
-            found.fail(error, on_error)?;
+            found.handle_error(error, on_error)?;
             return Ok(found);
         }
     };
     let (mut at, mut number) = (0, 0u64);
-    while at < blocks.len() {
-        go_on()?;
-        let len = match framed(&mut blocks, at) {
+    while at < reader.len() {
+        check_interrupt()?;
+        let len = match read_length(&mut reader, at) {
             Ok(len) => len,
             Err(error) => {
-                found.fail(error, on_error)?;
+                found.handle_error(error, on_error)?;
                 break; // the start of the next record is unknown
             }
         };
-        let data = at + HEAD;
-        let sound = match wanted.check {
-            true => checked(&mut blocks, at, data, len, go_on),
+        let data = at + HEADER_BYTES;
+        let verified = match options.check {
+            true => verify_checksum(&mut reader, at, data, len, check_interrupt),
             false => Ok(()),
         };
-        match sound.and_then(|()| entry(&mut blocks, path, wanted, (at, number), (data, data + len))) {
-            Ok(entry) => found.entries.push(entry),
-            Err(error) => found.fail(error, on_error)?,
+        match verified.and_then(|()| sample(&mut reader, path, options, (at, number), (data, data + len))) {
+            Ok(sample) => found.samples.push(sample),
+            Err(error) => found.handle_error(error, on_error)?,
         }
-        (at, number) = (data + len + FOOT, number + 1);
+        (at, number) = (data + len + FOOTER_BYTES, number + 1);
     }
     Ok(found)
 }
 
 /// The length of the record at an offset, after checking its checksum and that the file contains all of the
 /// record.
-fn framed(blocks: &mut Blocks, at: u64) -> Result<u64> {
-    let head: [u8; HEAD as usize] = blocks.array(at)?;
-    let (len, sum) = head.split_at(8);
-    if masked(crc32c::crc32c(len)) != little(sum) {
-        let reason = match head {
+fn read_length(reader: &mut RangeReader, at: u64) -> Result<u64> {
+    let header: [u8; HEADER_BYTES as usize] = reader.read_array(at)?;
+    let (len, sum) = header.split_at(8);
+    if masked_crc(crc32c::crc32c(len)) != read_le(sum) {
+        let reason = match header {
             [0x1f, 0x8b, ..] => {
                 "begins like a gzip file: records have no place of their own in it, unpack it"
             }
@@ -98,36 +107,42 @@ fn framed(blocks: &mut Blocks, at: u64) -> Result<u64> {
             }
             _ => "the checksum of the record's length is wrong",
         };
-        return Err(blocks.damaged(at, reason));
+        return Err(reader.malformed(at, reason));
     }
     let len = len.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-    blocks.check(at + HEAD, len.saturating_add(FOOT))?;
+    reader.check(at + HEADER_BYTES, len.saturating_add(FOOTER_BYTES))?;
     Ok(len)
 }
 
 /// Verifies the checksum of a record's data.
-fn checked(blocks: &mut Blocks, at: u64, data: u64, len: u64, go_on: Watch) -> Result<()> {
+fn verify_checksum(
+    reader: &mut RangeReader,
+    at: u64,
+    data: u64,
+    len: u64,
+    check_interrupt: InterruptCheck,
+) -> Result<()> {
     let mut sum = 0;
-    for begin in (0..len).step_by(PIECE as usize) {
-        go_on()?;
-        let piece = blocks.get(data + begin, PIECE.min(len - begin) as usize)?;
-        sum = crc32c::crc32c_append(sum, piece);
+    for begin in (0..len).step_by(CHECKSUM_READ_BYTES as usize) {
+        check_interrupt()?;
+        let chunk = reader.get(data + begin, CHECKSUM_READ_BYTES.min(len - begin) as usize)?;
+        sum = crc32c::crc32c_append(sum, chunk);
     }
-    let foot: [u8; FOOT as usize] = blocks.array(data + len)?;
-    match masked(sum) == little(&foot) {
+    let footer: [u8; FOOTER_BYTES as usize] = reader.read_array(data + len)?;
+    match masked_crc(sum) == read_le(&footer) {
         true => Ok(()),
-        false => Err(blocks.damaged(at, "the checksum of the record's data is wrong")),
+        false => Err(reader.malformed(at, "the checksum of the record's data is wrong")),
     }
 }
 
 /// Converts the record with data in `begin..end` into an entry.
-fn entry(
-    blocks: &mut Blocks,
+fn sample(
+    reader: &mut RangeReader,
     path: &Arc<Path>,
-    wanted: &Features,
+    options: &TfRecordOptions,
     (at, number): (u64, u64),
     (begin, end): (u64, u64),
-) -> Result<PackedEntry> {
+) -> Result<ArchiveSample> {
     let file = name_of(path);
     let wrong = |reason: String| {
         Error::Argument(format!(
@@ -135,15 +150,15 @@ fn entry(
         ))
     };
     let kind = |feature: &Feature| match feature {
-        Feature::Missing => "is not there".to_owned(),
+        Feature::Absent => "is not there".to_owned(),
         Feature::Bytes { count, .. } => format!("holds {count} strings of bytes"),
-        Feature::Whole { count, .. } => format!("holds {count} integers"),
-        Feature::Real => "holds floats".to_owned(),
+        Feature::Int64 { count, .. } => format!("holds {count} integers"),
+        Feature::Float => "holds floats".to_owned(),
     };
-    let label = match &wanted.label {
+    let label = match &options.label {
         None => NO_LABEL,
-        Some(name) => match feature(blocks, (begin, end), name)? {
-            Feature::Whole { count: 1, value } => value,
+        Some(name) => match find_feature(reader, (begin, end), name)? {
+            Feature::Int64 { count: 1, value } => value,
             other => {
                 let reason = format!(
                     "feature '{name}' {}, one integer is wanted as the label; give its name as label=, or None",
@@ -153,26 +168,26 @@ fn entry(
             }
         },
     };
-    match feature(blocks, (begin, end), &wanted.source)? {
+    match find_feature(reader, (begin, end), &options.source)? {
         Feature::Bytes { count: 1, begin, end } => {
             let name = Some(format!("record {number}").into());
             let member = Member { file: path.clone(), offset: begin, len: end - begin, name };
-            Ok(PackedEntry::new(Stored::Member(member), label))
+            Ok(ArchiveSample::new(SampleLocation::Member(member), label))
         }
         other => Err(wrong(format!(
             "feature '{}' {}, the bytes of one video or picture are wanted; give its name as source=",
-            wanted.source,
+            options.source,
             kind(&other)
         ))),
     }
 }
 
 /// The masked form in which TFRecord stores a CRC, because a CRC of data that contains CRCs is weak.
-fn masked(sum: u32) -> u32 {
+fn masked_crc(sum: u32) -> u32 {
     sum.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-fn little(bytes: &[u8]) -> u32 {
+fn read_le(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u32::from(byte))
 }
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
+use crate::column_value::shortened;
 use crate::file_list::not_empty;
-use crate::text::{for_each_line, wrong};
-use crate::value::shortened;
-use crate::{Dataset, Entry};
+use crate::lines::{for_each_line, line_error};
+use crate::{Dataset, Sample};
 
 /// Reads `classInd.txt` (`1 Name`) and, for split 1, 2 or 3, `trainlist01.txt` (`Class/video.avi 1`) or
 /// `testlist01.txt` (`Class/video.avi`) in the folder `annotations`. The class is that of the folder, and a
@@ -43,7 +43,7 @@ pub fn ucf101(annotations: impl AsRef<Path>, root: &Path, split: u32, train: boo
             ));
         }
         let name = Some(class.to_owned());
-        dataset.entries.push(Entry { label_name: name, ..Entry::new(root.join(file), label) });
+        dataset.samples.push(Sample { label_name: name, ..Sample::new(root.join(file), label) });
         Ok(())
     })?;
     not_empty(&list, dataset, "Class/video.avi 1")
@@ -68,7 +68,7 @@ fn classes(index: &Path) -> Result<Classes> {
         if *number != place {
             let reason =
                 format!("class {number} stands where class {place} is wanted; number them from 1 on");
-            return Err(wrong(index, *line, &reason));
+            return Err(line_error(index, *line, &reason));
         }
     }
     let names: Vec<String> = found.into_iter().map(|(_, _, name)| name).collect();
@@ -96,13 +96,13 @@ mod tests {
         let dataset = read(&[CLASSES, train, test], 2, true).unwrap();
         assert_eq!(dataset.classes, ["ApplyEyeMakeup", "Archery"]);
         let rows = |dataset: &Dataset| {
-            dataset.entries.iter().map(|e| (e.path.to_str().unwrap().to_owned(), e.label)).collect::<Vec<_>>()
+            dataset.samples.iter().map(|e| (e.path.to_str().unwrap().to_owned(), e.label)).collect::<Vec<_>>()
         };
         assert_eq!(
             rows(&dataset),
             [("/v/Archery/v_Archery_g08_c01.avi".to_owned(), 1), ("/v/ApplyEyeMakeup/v.avi".to_owned(), 0)]
         );
-        assert_eq!(dataset.entries[0].label_name.as_deref(), Some("Archery"));
+        assert_eq!(dataset.samples[0].label_name.as_deref(), Some("Archery"));
         let dataset = read(&[CLASSES, train, test], 2, false).unwrap();
         assert_eq!(
             rows(&dataset),

@@ -11,24 +11,26 @@ use std::sync::Arc;
 use framespool::error::{Error, Result};
 use framespool::source::{name_of, Member};
 
-use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
-use crate::tar::{Kind, Tar, TarMember};
-use crate::value::{shortened, Value};
+use crate::archive::{
+    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
+};
+use crate::column_value::{shortened, Value};
+use crate::tar::{TarMember, TarMemberKind, TarReader};
 use crate::NO_LABEL;
 
 /// Maximum length of a label, and of a JSON member.
-pub(crate) const LONGEST_LABEL: u64 = 4096;
-pub(crate) const LONGEST_JSON: u64 = 64 << 20;
+pub(crate) const MAX_LABEL_BYTES: u64 = 4096;
+pub(crate) const MAX_JSON_BYTES: u64 = 64 << 20;
 /// Maximum length of any other member that becomes a value of a column.
-const LONGEST_TEXT: u64 = 1 << 20;
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Name of the column that holds the sample keys.
-const KEY: &str = "__key__";
+const KEY_COLUMN: &str = "__key__";
 
 /// Where the label of a sample is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LabelIn {
+pub enum LabelSource {
     /// Samples have no label.
-    Nothing,
+    Unlabeled,
     /// The member with this extension contains a number as text.
     Text(String),
     /// The member with this extension is JSON and has the label under this path of names.
@@ -47,7 +49,7 @@ pub enum LabelIn {
 ///   [`wds2idx`](https://docs.nvidia.com/deeplearning/dali/). The members then come from the index file, and
 ///   only the tar headers of the first and the last member are compared with it.
 /// - A sample without a video or image is an error if it has a label, and skipped if it has none. A sample
-///   without a label is an error unless `label` is [`LabelIn::Nothing`].
+///   without a label is an error unless `label` is [`LabelSource::Unlabeled`].
 /// # Errors
 /// `Argument` for a sample that lacks something; `Malformed`, `Truncated` or `Unsupported` for a shard that
 /// is damaged or compressed, each with the shard and the key or byte offset. With `Skip` these are counted,
@@ -57,12 +59,12 @@ pub fn webdataset(
     shards: &[PathBuf],
     indices: Option<&[PathBuf]>,
     extensions: &[String],
-    label: &LabelIn,
+    label: &LabelSource,
     columns: &[String],
-    on_error: OnError,
+    on_error: ErrorPolicy,
     threads: u32,
-    interrupt: Watch,
-) -> Result<Packed> {
+    interrupt: InterruptCheck,
+) -> Result<ArchiveListing> {
     let lower = |text: &String| text.trim_start_matches('.').to_ascii_lowercase();
     let extensions: Vec<String> = extensions.iter().map(lower).collect();
     if extensions.is_empty() || extensions.iter().any(String::is_empty) {
@@ -71,9 +73,9 @@ pub fn webdataset(
         )));
     }
     let label = match label {
-        LabelIn::Nothing => LabelIn::Nothing,
-        LabelIn::Text(extension) => LabelIn::Text(lower(extension)),
-        LabelIn::Json(extension, names) => LabelIn::Json(lower(extension), names.clone()),
+        LabelSource::Unlabeled => LabelSource::Unlabeled,
+        LabelSource::Text(extension) => LabelSource::Text(lower(extension)),
+        LabelSource::Json(extension, names) => LabelSource::Json(lower(extension), names.clone()),
     };
     let columns: Vec<String> = columns.iter().map(lower).collect();
     if let Some(indices) = indices.filter(|indices| indices.len() != shards.len()) {
@@ -86,84 +88,91 @@ pub fn webdataset(
     let listed: HashMap<&Path, &Path> =
         shards.iter().zip(indices.unwrap_or_default()).map(|(shard, index)| (&**shard, &**index)).collect();
     let nothing = format!("looked for members ending in .{}", extensions.join(" ."));
-    read_all(shards, threads, interrupt, &nothing, |path, go_on| {
-        let mut shard = Shard {
+    read_files(shards, threads, interrupt, &nothing, |path, check_interrupt| {
+        let mut shard = ShardReader {
             path,
             index: listed.get(&**path).copied(),
             extensions: &extensions,
             label: &label,
             columns: &columns,
             on_error,
-            found: Packed::default(),
+            found: ArchiveListing::default(),
         };
-        shard.read(go_on)?;
+        shard.read(check_interrupt)?;
         Ok(shard.found)
     })
 }
 
-struct Shard<'a> {
+struct ShardReader<'a> {
     path: &'a Arc<Path>,
     index: Option<&'a Path>,
     extensions: &'a [String],
-    label: &'a LabelIn,
+    label: &'a LabelSource,
     columns: &'a [String],
-    on_error: OnError,
-    found: Packed,
+    on_error: ErrorPolicy,
+    found: ArchiveListing,
 }
 
 /// The members that share a key, reduced to what an entry needs.
-struct Sample {
+struct SampleBuilder {
     key: String,
     /// The best video or image member so far, and the index of its extension in the list.
     video: Option<(usize, TarMember)>,
     label: Option<Result<i64, String>>,
     /// Values for the columns, or why they cannot be read.
-    facts: Result<Vec<(String, Value)>, String>,
+    column_values: Result<Vec<(String, Value)>, String>,
     /// An extension that occurs twice, if any.
-    twice: Option<String>,
+    duplicate_extension: Option<String>,
 }
 
-impl Sample {
+impl SampleBuilder {
     fn new(key: &str) -> Self {
-        let facts = vec![(KEY.to_owned(), Value::Text(key.to_owned()))];
-        Self { key: key.to_owned(), video: None, label: None, facts: Ok(facts), twice: None }
+        let column_values = vec![(KEY_COLUMN.to_owned(), Value::Text(key.to_owned()))];
+        Self {
+            key: key.to_owned(),
+            video: None,
+            label: None,
+            column_values: Ok(column_values),
+            duplicate_extension: None,
+        }
     }
 }
 
-impl Shard<'_> {
-    fn read(&mut self, go_on: Watch) -> Result<()> {
-        let opened = Tar::open(self.path).and_then(|mut tar| Ok((self.listed(&mut tar)?, tar)));
+impl ShardReader<'_> {
+    fn read(&mut self, check_interrupt: InterruptCheck) -> Result<()> {
+        let opened =
+            TarReader::open(self.path).and_then(|mut tar| Ok((self.indexed_members(&mut tar)?, tar)));
         let (mut listed, mut tar) = match opened {
             Ok(opened) => opened,
-            Err(error) => return self.found.fail(error, self.on_error),
+            Err(error) => return self.found.handle_error(error, self.on_error),
         };
-        let mut sample: Option<Sample> = None;
+        let mut sample: Option<SampleBuilder> = None;
         loop {
-            go_on()?;
+            check_interrupt()?;
             let member = match listed.as_mut().map_or_else(|| tar.next(), |listed| Ok(listed.next())) {
                 Ok(Some(member)) => member,
                 Ok(None) => break,
                 Err(error) => {
                     // The sample read so far is either complete or reported by `finish`.
-                    self.found.fail(error, self.on_error)?;
+                    self.found.handle_error(error, self.on_error)?;
                     break;
                 }
             };
-            let Some((key, extension)) = parts(&member.name) else { continue };
+            let Some((key, extension)) = split_key(&member.name) else { continue };
             if sample.as_ref().is_none_or(|sample| sample.key != key) {
-                let next = Sample::new(key);
+                let next = SampleBuilder::new(key);
                 if let Some(done) = sample.replace(next) {
                     self.finish(done)?;
                 }
             }
             let Some(sample) = sample.as_mut() else { continue };
-            self.take(sample, &mut tar, member, &extension)?;
+            self.add_member(sample, &mut tar, member, &extension)?;
         }
         sample.map_or(Ok(()), |sample| self.finish(sample))
     }
 
     /// The members listed in the index file of the shard, if there is one.
-    fn listed(&self, tar: &mut Tar) -> Result<Option<std::vec::IntoIter<TarMember>>> {
+    fn indexed_members(&self, tar: &mut TarReader) -> Result<Option<std::vec::IntoIter<TarMember>>> {
         let Some(index) = self.index else { return Ok(None) };
         let members = index::members(index, tar.len())?;
         for member in members.first().into_iter().chain(members.last()) {
@@ -173,27 +182,34 @@ impl Shard<'_> {
     }
 
     /// Adds a member to its sample.
-    fn take(&mut self, sample: &mut Sample, tar: &mut Tar, member: TarMember, extension: &str) -> Result<()> {
-        if member.kind == Kind::Other {
+    fn add_member(
+        &mut self,
+        sample: &mut SampleBuilder,
+        tar: &mut TarReader,
+        member: TarMember,
+        extension: &str,
+    ) -> Result<()> {
+        if member.kind == TarMemberKind::Other {
             return Ok(());
         }
-        let of_label = match self.label {
-            LabelIn::Nothing => false,
-            LabelIn::Text(wanted) | LabelIn::Json(wanted, _) => wanted == extension,
+        let is_label = match self.label {
+            LabelSource::Unlabeled => false,
+            LabelSource::Text(wanted) | LabelSource::Json(wanted, _) => wanted == extension,
         };
-        if of_label && sample.label.replace(self.read_label(tar, &member)?).is_some() {
-            sample.twice = Some(extension.to_owned());
+        if is_label && sample.label.replace(self.read_label(tar, &member)?).is_some() {
+            sample.duplicate_extension = Some(extension.to_owned());
         }
         if self.columns.iter().any(|wanted| wanted == extension) {
-            let read = self.read_facts(tar, &member, extension)?;
-            sample.facts = match (std::mem::replace(&mut sample.facts, Ok(Vec::new())), read) {
+            let read = self.read_columns(tar, &member, extension)?;
+            sample.column_values = match (std::mem::replace(&mut sample.column_values, Ok(Vec::new())), read)
+            {
                 (Err(reason), _) | (_, Err(reason)) => Err(reason),
-                (Ok(mut facts), Ok(more)) => {
-                    match more.iter().find(|(name, _)| facts.iter().any(|(known, _)| known == name)) {
+                (Ok(mut column_values), Ok(more)) => {
+                    match more.iter().find(|(name, _)| column_values.iter().any(|(known, _)| known == name)) {
                         Some((name, _)) => Err(format!("says '{}' twice", shortened(name))),
                         None => {
-                            facts.extend(more);
-                            Ok(facts)
+                            column_values.extend(more);
+                            Ok(column_values)
                         }
                     }
                 }
@@ -201,7 +217,7 @@ impl Shard<'_> {
         }
         let Some(rank) = self.extensions.iter().position(|wanted| wanted == extension) else { return Ok(()) };
         match &sample.video {
-            Some((before, _)) if *before == rank => sample.twice = Some(extension.to_owned()),
+            Some((before, _)) if *before == rank => sample.duplicate_extension = Some(extension.to_owned()),
             Some((before, _)) if *before < rank => {}
             _ => sample.video = Some((rank, member)),
         }
@@ -210,41 +226,41 @@ impl Shard<'_> {
 
     /// The column values in a member, or why they cannot be used. An error in the archive itself is the outer
     /// `Err`.
-    fn read_facts(
+    fn read_columns(
         &self,
-        tar: &mut Tar,
+        tar: &mut TarReader,
         member: &TarMember,
         extension: &str,
     ) -> Result<Result<Vec<(String, Value)>, String>> {
         let is_json = extension == "json" || extension.ends_with(".json");
-        let (what, cap) = match is_json {
-            true => ("bytes of a sample's JSON", LONGEST_JSON),
-            false => ("bytes of a column's text", LONGEST_TEXT),
+        let (what, max_bytes) = match is_json {
+            true => ("bytes of a sample's JSON", MAX_JSON_BYTES),
+            false => ("bytes of a column's text", MAX_TEXT_BYTES),
         };
-        Ok(content(tar, member, what, cap)?.and_then(|content| {
-            let facts = if is_json { object(content) } else { text(content, extension) };
-            facts.map_err(|reason| format!("{} {reason}", member.name))
+        Ok(content(tar, member, what, max_bytes)?.and_then(|content| {
+            let column_values = if is_json { json_columns(content) } else { text_column(content, extension) };
+            column_values.map_err(|reason| format!("{} {reason}", member.name))
         }))
     }
 
     /// The label in a member, or why it cannot be used. An error in the archive itself is the outer `Err`.
-    fn read_label(&self, tar: &mut Tar, member: &TarMember) -> Result<Result<i64, String>> {
-        let (what, cap) = match self.label {
-            LabelIn::Json(..) => ("bytes of a sample's JSON", LONGEST_JSON),
-            _ => ("bytes of a label", LONGEST_LABEL),
+    fn read_label(&self, tar: &mut TarReader, member: &TarMember) -> Result<Result<i64, String>> {
+        let (what, max_bytes) = match self.label {
+            LabelSource::Json(..) => ("bytes of a sample's JSON", MAX_JSON_BYTES),
+            _ => ("bytes of a label", MAX_LABEL_BYTES),
         };
-        Ok(content(tar, member, what, cap)?.and_then(|content| {
+        Ok(content(tar, member, what, max_bytes)?.and_then(|content| {
             let label = match self.label {
-                LabelIn::Json(_, names) => from_json(content, names),
-                _ => from_text(content),
+                LabelSource::Json(_, names) => label_from_json(content, names),
+                _ => label_from_text(content),
             };
             label.map_err(|reason| format!("{} {reason}", member.name))
         }))
     }
 
     /// Turns a sample into an entry.
-    fn finish(&mut self, sample: Sample) -> Result<()> {
-        let Sample { key, video, label, facts, twice } = sample;
+    fn finish(&mut self, sample: SampleBuilder) -> Result<()> {
+        let SampleBuilder { key, video, label, column_values, duplicate_extension } = sample;
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{key}': {reason}; on_error=\"skip\" leaves out such samples",
@@ -254,71 +270,75 @@ impl Shard<'_> {
         let looked_for = || format!("of .{}", self.extensions.join(" ."));
         let made = match (video, label) {
             (None, None) => return Ok(()), // has none of the wanted members
-            _ if twice.is_some() => Err(wrong(format!("has two members .{}", twice.unwrap_or_default()))),
+            _ if duplicate_extension.is_some() => {
+                Err(wrong(format!("has two members .{}", duplicate_extension.unwrap_or_default())))
+            }
             (None, Some(_)) => Err(wrong(format!("has a label but no video or picture ({})", looked_for()))),
-            (Some(_), None) if *self.label != LabelIn::Nothing => Err(wrong(format!(
+            (Some(_), None) if *self.label != LabelSource::Unlabeled => Err(wrong(format!(
                 "has no label ({}); give label=None if there are none",
                 match self.label {
-                    LabelIn::Text(extension) | LabelIn::Json(extension, _) => format!(".{extension}"),
-                    LabelIn::Nothing => String::new(),
+                    LabelSource::Text(extension) | LabelSource::Json(extension, _) => format!(".{extension}"),
+                    LabelSource::Unlabeled => String::new(),
                 }
             ))),
             (Some(_), Some(Err(reason))) => Err(wrong(reason)),
-            (Some((_, member)), label) => match (unreadable(&member), facts) {
+            (Some((_, member)), label) => match (unreadable_reason(&member), column_values) {
                 (Some(reason), _) | (None, Err(reason)) => Err(wrong(reason)),
-                (None, Ok(facts)) => Ok((member, label.and_then(Result::ok).unwrap_or(NO_LABEL), facts)),
+                (None, Ok(column_values)) => {
+                    Ok((member, label.and_then(Result::ok).unwrap_or(NO_LABEL), column_values))
+                }
             },
         };
         match made {
-            Ok((TarMember { name, offset, len, .. }, label, facts)) => {
+            Ok((TarMember { name, offset, len, .. }, label, column_values)) => {
                 let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
-                let entry = PackedEntry::new(Stored::Member(member), label);
-                self.found.entries.push(PackedEntry { facts, ..entry });
+                let sample = ArchiveSample::new(SampleLocation::Member(member), label);
+                self.found.samples.push(ArchiveSample { column_values, ..sample });
                 Ok(())
             }
-            Err(error) => self.found.fail(error, self.on_error),
+            Err(error) => self.found.handle_error(error, self.on_error),
         }
     }
 }
 
 /// Splits a member name into key and lower-case extension; `None` for a member that belongs to no sample.
-fn parts(name: &str) -> Option<(&str, String)> {
+fn split_key(name: &str) -> Option<(&str, String)> {
     let first = name.split('/').next().unwrap_or_default();
-    let of_the_shard = first.len() >= 4 && first.starts_with("__") && first.ends_with("__");
+    let is_shard_metadata = first.len() >= 4 && first.starts_with("__") && first.ends_with("__");
     let begin = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = begin + name[begin..].find('.')?;
-    (!of_the_shard && dot > begin).then(|| (&name[..dot], name[dot + 1..].to_ascii_lowercase()))
+    (!is_shard_metadata && dot > begin).then(|| (&name[..dot], name[dot + 1..].to_ascii_lowercase()))
 }
 
 /// Why the bytes of a member cannot be read from its range in the archive.
-fn unreadable(member: &TarMember) -> Option<String> {
+fn unreadable_reason(member: &TarMember) -> Option<String> {
     let how = match member.kind {
-        Kind::File | Kind::Other => return None,
-        Kind::Link => "is a link (pack the files themselves: tar --dereference --hard-dereference)",
-        Kind::Sparse => "is stored without its holes (pack it without --sparse)",
-        Kind::Continued => "was begun in another archive (pack it without --multi-volume)",
+        TarMemberKind::File | TarMemberKind::Other => return None,
+        TarMemberKind::Link => "is a link (pack the files themselves: tar --dereference --hard-dereference)",
+        TarMemberKind::Sparse => "is stored without its holes (pack it without --sparse)",
+        TarMemberKind::Continued => "was begun in another archive (pack it without --multi-volume)",
     };
     Some(format!("{} {how}", member.name))
 }
 
 /// The bytes of a member, or why they are not available. An error in the archive itself is the outer `Err`.
 fn content<'a>(
-    tar: &'a mut Tar,
+    tar: &'a mut TarReader,
     member: &TarMember,
     what: &'static str,
-    cap: u64,
+    max_bytes: u64,
 ) -> Result<Result<&'a [u8], String>> {
-    if let Some(reason) = unreadable(member) {
+    if let Some(reason) = unreadable_reason(member) {
         return Ok(Err(reason));
     }
-    match tar.content(member, what, cap) {
+    match tar.content(member, what, max_bytes) {
         Ok(content) => Ok(Ok(content)),
         Err(error @ Error::Limit { .. }) => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
 }
 
-fn object(content: &[u8]) -> Result<Vec<(String, Value)>, String> {
+fn json_columns(content: &[u8]) -> Result<Vec<(String, Value)>, String> {
     match serde_json::from_slice(content) {
         Ok(Value::Map(items)) => Ok(items),
         Ok(other) => Err(format!("must be an object, got {}", other.shown())),
@@ -326,21 +346,21 @@ fn object(content: &[u8]) -> Result<Vec<(String, Value)>, String> {
     }
 }
 
-fn text(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, String> {
+fn text_column(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, String> {
     let text =
         std::str::from_utf8(content).map_err(|_| "is no UTF-8 text; leave it out of columns".to_owned())?;
     Ok(vec![(extension.to_owned(), Value::Text(text.to_owned()))])
 }
 
 /// Parses text as an integer.
-pub(crate) fn from_text(content: &[u8]) -> Result<i64, String> {
+pub(crate) fn label_from_text(content: &[u8]) -> Result<i64, String> {
     let text = String::from_utf8_lossy(content);
     let text = text.trim();
     text.parse().map_err(|_| format!("must be an integer, got '{}'", shortened(text)))
 }
 
 /// The integer in a JSON text under this path of names.
-pub(crate) fn from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
+pub(crate) fn label_from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
     let json: Value = serde_json::from_slice(content).map_err(|error| format!("is no JSON: {error}"))?;
     let mut value = &json;
     for name in names {

@@ -10,7 +10,8 @@ use framespool::source::{MemorySource, Place};
 use framespool::Error;
 use framespool_datasets as datasets;
 use framespool_datasets::{
-    Beside, Features, LabelIn, Lmdb, LmdbLayout, OnError, Packed, PackedEntry, Stored, Tables,
+    ArchiveListing, ArchiveSample, CellReader, ErrorPolicy, LabelKeys, LabelSource, LmdbLayout, LmdbOptions,
+    SampleLocation, TfRecordOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,33 +25,35 @@ use crate::video::{called, interrupt, raise_own};
 /// Entries; their columns; the number of entries left out; the reasons for the first of these.
 type Listing<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
 
-pub fn policy(name: &str) -> framespool::Result<OnError> {
-    word("on_error", name, &[("raise", OnError::Raise), ("skip", OnError::Skip)])
+pub fn policy(name: &str) -> framespool::Result<ErrorPolicy> {
+    word("on_error", name, &[("raise", ErrorPolicy::Raise), ("skip", ErrorPolicy::Skip)])
 }
 
 /// Converts the location of the entry with this number.
-pub fn place(number: usize, stored: Stored, tables: &Tables) -> Place {
-    match stored {
-        Stored::Path(path) => Place::Path(path),
-        Stored::Member(member) => Place::Member(member),
-        Stored::Joined(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
-        Stored::Cell { file, column, row } => Place::Opened(tables.cell(&file, column, row)),
+pub fn place(number: usize, location: SampleLocation, tables: &CellReader) -> Place {
+    match location {
+        SampleLocation::Path(path) => Place::Path(path),
+        SampleLocation::Member(member) => Place::Member(member),
+        SampleLocation::Memory(bytes) => {
+            Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes))
+        }
+        SampleLocation::TableCell { file, column, row } => Place::Opened(tables.cell(&file, column, row)),
     }
 }
 
-fn listing(py: Python<'_>, mut packed: Packed) -> PyResult<Listing<'_>> {
+fn listing(py: Python<'_>, mut packed: ArchiveListing) -> PyResult<Listing<'_>> {
     let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
     let columns = table(py, columns)?;
-    let (entries, left_out) = (packed.entries, packed.left_out);
-    let tables = Tables::default();
-    let item = |(number, entry): (usize, PackedEntry)| Item {
-        place: place(number, entry.stored, &tables),
+    let (entries, skipped) = (packed.samples, packed.skipped);
+    let tables = CellReader::default();
+    let item = |(number, entry): (usize, ArchiveSample)| Item {
+        place: place(number, entry.location, &tables),
         label: entry.label,
         extent: Extent::Whole,
     };
     let entries = py.detach(|| Entries::of(entries.into_iter().enumerate().map(item)));
-    let reasons = packed.reasons.iter().map(Error::to_string).collect();
-    Ok((entries, columns, left_out, reasons))
+    let reasons = packed.errors.iter().map(Error::to_string).collect();
+    Ok((entries, columns, skipped, reasons))
 }
 
 /// Lists the samples of WebDataset shards. `label` is the extension of the member that holds the label and,
@@ -69,9 +72,9 @@ pub fn read_webdataset<'py>(
     threads: u32,
 ) -> PyResult<Listing<'py>> {
     let label = match label {
-        None => LabelIn::Nothing,
-        Some((extension, names)) if names.is_empty() => LabelIn::Text(extension),
-        Some((extension, names)) => LabelIn::Json(extension, names),
+        None => LabelSource::Unlabeled,
+        Some((extension, names)) if names.is_empty() => LabelSource::Text(extension),
+        Some((extension, names)) => LabelSource::Json(extension, names),
     };
     let read = || {
         datasets::webdataset(
@@ -102,7 +105,7 @@ pub fn read_tfrecord<'py>(
     on_error: &str,
     threads: u32,
 ) -> PyResult<Listing<'py>> {
-    let wanted = Features { source, label, check };
+    let wanted = TfRecordOptions { source, label, check };
     let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &interrupt());
     let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)
@@ -138,9 +141,9 @@ pub fn read_lmdb<'py>(
     on_error: &str,
     threads: u32,
 ) -> PyResult<Listing<'py>> {
-    let label = label.map(|(key, names)| Beside { key, names });
+    let label = label.map(|(key, names)| LabelKeys { key, names });
     let layout = key.map_or(LmdbLayout::Caffe, |key| LmdbLayout::Plain { key, label });
-    let how = Lmdb { database, layout, check };
+    let how = LmdbOptions { database, layout, check };
     let read = || datasets::lmdb(&files, &how, policy(on_error)?, threads, &interrupt());
     let packed = raise_own(py, py.detach(called(read)))?;
     listing(py, packed)

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use framespool_datasets::{
-    self as datasets, Ava, Bounds, Column, DaliUnit, Dataset, Entry, EpicKitchens, FrameField, FrameList,
-    Keys, Missing, Numbered, Value,
+    self as datasets, AvaOptions, Column, DaliUnit, Dataset, EpicKitchensOptions, ImageSequencePattern,
+    MissingFilePolicy, NumberedVideos, RawframesField, Sample, SampleKeys, SegmentBounds, Value,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -20,7 +20,7 @@ use crate::video::{interrupt, raise_own};
 type Listing = (Entries, Vec<String>);
 
 fn listing(py: Python<'_>, dataset: Dataset) -> PyResult<Listing> {
-    Ok((listed(py, dataset.entries)?, dataset.classes))
+    Ok((listed(py, dataset.samples)?, dataset.classes))
 }
 
 /// `(pattern, first, count, fps)`.
@@ -29,8 +29,8 @@ type Frames = (String, u32, Option<u32>, (u32, u32));
 type Found<'py> = (Entries, Vec<String>, Bound<'py, PyDict>, Vec<String>);
 
 fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult<Found<'py>> {
-    let Dataset { entries, classes, columns, notes } = dataset.or_raise(py)?;
-    Ok((listed(py, entries)?, classes, table(py, columns)?, notes))
+    let Dataset { samples, classes, columns, notes } = dataset.or_raise(py)?;
+    Ok((listed(py, samples)?, classes, table(py, columns)?, notes))
 }
 
 /// Converts columns to a dict of lists by column name.
@@ -43,31 +43,31 @@ pub fn table(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>
     Ok(table)
 }
 
-fn frame_list((pattern, first, count, fps): Frames) -> FrameList {
-    FrameList { pattern, first, count, fps }
+fn frame_list((pattern, first, count, fps): Frames) -> ImageSequencePattern {
+    ImageSequencePattern { pattern, first, count, fps }
 }
 
 /// Parses the keyword `missing`.
-fn missing(word_given: &str) -> framespool::Result<Missing> {
-    word("missing", word_given, &[("error", Missing::Error), ("skip", Missing::Skip)])
+fn missing(word_given: &str) -> framespool::Result<MissingFilePolicy> {
+    word("missing", word_given, &[("error", MissingFilePolicy::Error), ("skip", MissingFilePolicy::Skip)])
 }
 
 /// Files with an extension, or folders of frames.
-fn numbered(extension: Option<String>, frames: Option<Frames>) -> Numbered {
+fn numbered(extension: Option<String>, frames: Option<Frames>) -> NumberedVideos {
     match (frames, extension) {
-        (Some(frames), _) => Numbered::Folders(frame_list(frames)),
-        (None, extension) => Numbered::Files(extension.unwrap_or_default()),
+        (Some(frames), _) => NumberedVideos::Folders(frame_list(frames)),
+        (None, extension) => NumberedVideos::Files(extension.unwrap_or_default()),
     }
 }
 
 /// Converts a value to the object that Python's json module would return.
 fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     Ok(match value {
-        Value::Missing => py.None().into_bound(py),
-        Value::Flag(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
         Value::Integer(number) => number.into_pyobject(py)?.into_any(),
-        Value::Large(number) => number.into_pyobject(py)?.into_any(),
-        Value::Number(number) => number.into_pyobject(py)?.into_any(),
+        Value::Unsigned(number) => number.into_pyobject(py)?.into_any(),
+        Value::Float(number) => number.into_pyobject(py)?.into_any(),
         Value::Text(text) => text.into_pyobject(py)?.into_any(),
         Value::List(items) => {
             let items = items.into_iter().map(|item| object(py, item)).collect::<PyResult<Vec<_>>>()?;
@@ -131,7 +131,7 @@ pub fn read_rawframes(
 ) -> PyResult<Found<'_>> {
     let read = || {
         let fields =
-            columns.iter().map(|name| FrameField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
+            columns.iter().map(|name| RawframesField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
         datasets::rawframes(&path, root.as_deref(), &frame_list(frames), &fields)
     };
     found(py, py.detach(read))
@@ -212,15 +212,15 @@ pub fn read_dali_frames(
     root: Option<PathBuf>,
 ) -> PyResult<(Vec<Counted>, Vec<String>, Vec<String>)> {
     let read = || datasets::dali_file_list(&path, root.as_deref(), DaliUnit::Frames);
-    let Dataset { entries, classes, notes, .. } = py.detach(read).or_raise(py)?;
-    let counted = |entry: Entry| {
-        let part = match entry.part {
-            Some(Bounds::Frames { start, end }) => Some((start, end)),
-            Some(Bounds::Seconds { .. }) | None => None,
+    let Dataset { samples, classes, notes, .. } = py.detach(read).or_raise(py)?;
+    let counted = |sample: Sample| {
+        let part = match sample.segment {
+            Some(SegmentBounds::Frames { start, end }) => Some((start, end)),
+            Some(SegmentBounds::Seconds { .. }) | None => None,
         };
-        (entry.path.into_os_string(), entry.label, part)
+        (sample.path.into_os_string(), sample.label, part)
     };
-    Ok((entries.into_iter().map(counted).collect(), classes, notes))
+    Ok((samples.into_iter().map(counted).collect(), classes, notes))
 }
 
 #[pyfunction]
@@ -260,7 +260,7 @@ pub fn read_json_lines(
     in_frames: bool,
 ) -> PyResult<Found<'_>> {
     let (source, label, start, end) = keys;
-    let keys = Keys { source, label, start, end, in_frames };
+    let keys = SampleKeys { source, label, start, end, in_frames };
     found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
 }
 
@@ -291,7 +291,7 @@ pub fn read_epic_kitchens(
     frames: Option<Frames>,
 ) -> PyResult<Found<'_>> {
     let frames = frames.map(frame_list);
-    let how = EpicKitchens {
+    let how = EpicKitchensOptions {
         root: &root,
         file: &file,
         label: label.as_deref(),
@@ -329,6 +329,6 @@ pub fn read_ava<'py>(
     missing: &str,
 ) -> PyResult<Found<'py>> {
     let missing = self::missing(missing).or_raise(py)?;
-    let how = Ava { root: &root, file: &file, span_seconds, begin_seconds, missing };
+    let how = AvaOptions { root: &root, file: &file, span_seconds, begin_seconds, missing };
     found(py, py.detach(|| datasets::ava(&annotations, &how)))
 }

@@ -235,13 +235,13 @@ fn names(entries: &engine::Entries) -> Vec<u8> {
 ///
 /// # Errors
 /// `Argument` if the bounds are not a valid part of any video.
-pub fn extent(path: &OsStr, bounds: framespool_datasets::Bounds) -> framespool::Result<Extent> {
+pub fn extent(path: &OsStr, bounds: framespool_datasets::SegmentBounds) -> framespool::Result<Extent> {
     let refused = |reason: String| {
         let path = String::from_utf8_lossy(path.as_bytes());
         Err(Error::Argument(format!("{path}: {reason}; correct the list")))
     };
     match bounds {
-        framespool_datasets::Bounds::Frames { start, end } => {
+        framespool_datasets::SegmentBounds::Frames { start, end } => {
             let frame = |number: i64| u32::try_from(number).ok();
             match (frame(start), end.map(frame)) {
                 (Some(start), None) => Ok(Extent::Frames(start, None)),
@@ -249,7 +249,7 @@ pub fn extent(path: &OsStr, bounds: framespool_datasets::Bounds) -> framespool::
                 _ => refused(format!("no part of a video begins at frame {start} and ends before {end:?}")),
             }
         }
-        framespool_datasets::Bounds::Seconds { start, end } => match end {
+        framespool_datasets::SegmentBounds::Seconds { start, end } => match end {
             Some(end) if start.is_some_and(|start| end <= start) => {
                 refused(format!("no part of a video begins at second {start:?} and ends at {end}"))
             }
@@ -259,13 +259,14 @@ pub fn extent(path: &OsStr, bounds: framespool_datasets::Bounds) -> framespool::
 }
 
 /// Builds a table from the entries of a dataset list.
-pub fn listed(py: Python<'_>, found: Vec<framespool_datasets::Entry>) -> PyResult<Entries> {
+pub fn listed(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResult<Entries> {
     let table = || -> framespool::Result<Entries> {
         let mut builder = EntriesBuilder::default();
-        for framespool_datasets::Entry { path, label, part, frames, .. } in found {
-            let extent = part.map(|bounds| extent(path.as_os_str(), bounds)).transpose()?.unwrap_or_default();
-            let place = match frames {
-                Some(framespool_datasets::FrameList { pattern, first, count, fps }) => {
+        for framespool_datasets::Sample { path, label, segment, image_sequence, .. } in found {
+            let extent =
+                segment.map(|bounds| extent(path.as_os_str(), bounds)).transpose()?.unwrap_or_default();
+            let place = match image_sequence {
+                Some(framespool_datasets::ImageSequencePattern { pattern, first, count, fps }) => {
                     folder_of(path, (Some(pattern), first, count, fps))
                 }
                 None => Place::Path(path),

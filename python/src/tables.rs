@@ -8,7 +8,7 @@ use framespool::loader::entries::Item;
 use framespool::source::Member;
 use framespool::Error;
 use framespool_datasets as datasets;
-use framespool_datasets::{Keys, PackedEntry, Stored, TableColumns, Tables};
+use framespool_datasets::{ArchiveSample, CellReader, SampleKeys, SampleLocation, TableOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -43,8 +43,8 @@ pub fn read_tables<'py>(
     threads: u32,
 ) -> PyResult<Listing<'py>> {
     let (source, label, start, end) = keys;
-    let keys = Keys { source, label, start, end, in_frames };
-    let how = TableColumns { keys, others: columns, root };
+    let keys = SampleKeys { source, label, start, end, in_frames };
+    let how = TableOptions { keys, others: columns, root };
     let read = || {
         let (on_error, interrupt) = (policy(on_error)?, interrupt());
         match kind {
@@ -56,19 +56,19 @@ pub fn read_tables<'py>(
     let (mut packed, classes) = raise_own(py, py.detach(read))?;
     let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
     let columns = table(py, columns)?;
-    let reasons = packed.reasons.iter().map(Error::to_string).collect();
-    let (left_out, entries) = (packed.left_out, packed.entries);
+    let reasons = packed.errors.iter().map(Error::to_string).collect();
+    let (skipped, entries) = (packed.skipped, packed.samples);
     // A table of entries with cells cannot be pickled, so cells are returned as Python values.
-    if !entries.iter().any(|entry| matches!(entry.stored, Stored::Cell { .. })) {
-        let tables = Tables::default();
-        let item = |(number, entry): (usize, PackedEntry)| -> framespool::Result<Item> {
-            let part = entry.part.map(|bounds| extent("".as_ref(), bounds)).transpose()?;
-            let place = place(number, entry.stored, &tables);
+    if !entries.iter().any(|entry| matches!(entry.location, SampleLocation::TableCell { .. })) {
+        let tables = CellReader::default();
+        let item = |(number, entry): (usize, ArchiveSample)| -> framespool::Result<Item> {
+            let part = entry.segment.map(|bounds| extent("".as_ref(), bounds)).transpose()?;
+            let place = place(number, entry.location, &tables);
             Ok(Item { place, label: entry.label, extent: part.unwrap_or_default() })
         };
         let items = || entries.into_iter().enumerate().map(item).collect::<framespool::Result<Vec<_>>>();
         let made = py.detach(|| items().map(Entries::of)).or_raise(py)?;
-        return Ok((Some(made), Vec::new(), classes, columns, left_out, reasons));
+        return Ok((Some(made), Vec::new(), classes, columns, skipped, reasons));
     }
     let (mut rows, mut at) = (Vec::with_capacity(entries.len()), 0);
     for entry in entries {
@@ -80,18 +80,18 @@ pub fn read_tables<'py>(
             }
             at
         };
-        let source = match entry.stored {
-            Stored::Path(path) => path.into_os_string().into_pyobject(py)?.into_any(),
-            Stored::Member(Member { file, offset, len, name }) => {
+        let source = match entry.location {
+            SampleLocation::Path(path) => path.into_os_string().into_pyobject(py)?.into_any(),
+            SampleLocation::Member(Member { file, offset, len, name }) => {
                 (number(&file), offset, len, name.map(String::from)).into_pyobject(py)?.into_any()
             }
-            Stored::Cell { file, column, row } => {
+            SampleLocation::TableCell { file, column, row } => {
                 (number(&file), &*column, row).into_pyobject(py)?.into_any()
             }
-            Stored::Joined(bytes) => PyBytes::new(py, &bytes).into_any(),
+            SampleLocation::Memory(bytes) => PyBytes::new(py, &bytes).into_any(),
         };
-        let part = entry.part.map(|bounds| extent("".as_ref(), bounds)).transpose().or_raise(py)?;
+        let part = entry.segment.map(|bounds| extent("".as_ref(), bounds)).transpose().or_raise(py)?;
         rows.push((source, entry.label, part_of(py, part.unwrap_or_default())?));
     }
-    Ok((None, rows, classes, columns, left_out, reasons))
+    Ok((None, rows, classes, columns, skipped, reasons))
 }

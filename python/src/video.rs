@@ -20,7 +20,7 @@ use framespool::transforms::{Dtype, Layout, TransformPipeline};
 use framespool::units::DisplayIndex;
 use framespool::video::{ClipDecoder, FrameStream, Picture, Video as Engine};
 use framespool::Error;
-use framespool_datasets::Tables;
+use framespool_datasets::CellReader;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
@@ -70,7 +70,7 @@ pub struct MemberArgs {
 #[derive(Default)]
 pub struct Archives {
     paths: HashSet<Arc<Path>>,
-    tables: Tables,
+    tables: CellReader,
 }
 
 impl Archives {

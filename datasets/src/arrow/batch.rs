@@ -12,31 +12,31 @@ use arrow_schema::{DataType, Field, Schema};
 use framespool::error::{Error, Result, Site};
 use framespool::limits::{check_room, reserve, Limits};
 
-use super::layout::{places, Place};
-use super::messages::{Message, Messages};
-use super::values::{guarded, values};
-use crate::tabular::{Named, Spot};
-use crate::value::Value;
+use super::layout::{assign_buffers, ColumnBuffers};
+use super::message_reader::{Message, MessageReader};
+use super::values::{catch_panic, values};
+use crate::column_value::Value;
+use crate::columnar::{CellLocation, TableColumn};
 
 /// Size of a view: a length, then either the value or where it is stored.
-const VIEW: usize = 16;
+const VIEW_BYTES: usize = 16;
 /// Maximum length of a value that is stored in its view.
-const IN_VIEW: u32 = 12;
+const MAX_INLINE_BYTES: u32 = 12;
 
 /// The state needed to read the batches of a file: its schema, and the dictionaries read so far.
-pub struct Batches<'a> {
+pub struct BatchReader<'a> {
     schema: &'a Schema,
     dictionaries: HashMap<i64, ArrayRef>,
 }
 
-impl<'a> Batches<'a> {
+impl<'a> BatchReader<'a> {
     pub fn new(schema: &'a Schema) -> Self {
         Self { schema, dictionaries: HashMap::new() }
     }
 
     /// Number of rows of a message; `None` if it is not a record batch.
-    pub fn rows(&self, messages: &Messages, message: &Message) -> Result<Option<u64>> {
-        let Some(batch) = message.head.as_ref().header_as_record_batch() else { return Ok(None) };
+    pub fn rows(&self, messages: &MessageReader, message: &Message) -> Result<Option<u64>> {
+        let Some(batch) = message.header.as_ref().header_as_record_batch() else { return Ok(None) };
         match u64::try_from(batch.length()) {
             Ok(rows) => Ok(Some(rows)),
             Err(_) => Err(Error::malformed(&messages.site(message.at), "a batch of fewer rows than none")),
@@ -44,76 +44,82 @@ impl<'a> Batches<'a> {
     }
 
     /// Stores the dictionary in a message, if it has one and a wanted column uses it.
-    pub fn learn(&mut self, messages: &Messages, message: &Message, wanted: &[Named]) -> Result<()> {
-        let head = message.head.as_ref();
-        let Some(dictionary) = head.header_as_dictionary_batch() else { return Ok(()) };
-        let every = places(self.schema.fields(), std::iter::repeat(0), head.version()).unwrap_or_default();
-        let needs = |place: &&Place| {
-            dictionary_of(place.field) == Some(dictionary.id())
-                && wanted.iter().any(|column| column.path_names == place.path)
+    pub fn store_dictionary(
+        &mut self,
+        messages: &MessageReader,
+        message: &Message,
+        wanted: &[TableColumn],
+    ) -> Result<()> {
+        let header = message.header.as_ref();
+        let Some(dictionary) = header.header_as_dictionary_batch() else { return Ok(()) };
+        let all_columns =
+            assign_buffers(self.schema.fields(), std::iter::repeat(0), header.version()).unwrap_or_default();
+        let needs = |buffers: &&ColumnBuffers| {
+            dictionary_id(buffers.field) == Some(dictionary.id())
+                && wanted.iter().any(|column| column.path_names == buffers.path)
         };
-        let Some(place) = every.iter().find(needs) else { return Ok(()) };
-        let DataType::Dictionary(_, kind) = place.field.data_type() else { return Ok(()) };
+        let Some(buffers) = all_columns.iter().find(needs) else { return Ok(()) };
+        let DataType::Dictionary(_, kind) = buffers.field.data_type() else { return Ok(()) };
         let site = messages.site(message.at);
         if dictionary.isDelta() {
-            let what = format!("column '{}', whose names come in several parts", place.path.join("."));
+            let what = format!("column '{}', whose names come in several parts", buffers.path.join("."));
             return Err(Error::Unsupported { site, what });
         }
         // Even if this dictionary cannot be read, the rows that follow must not use the previous one.
         self.dictionaries.remove(&dictionary.id());
         let data = dictionary.data().ok_or_else(|| Error::malformed(&site, "a dictionary without values"))?;
-        let field = Field::new(place.field.name(), (**kind).clone(), true);
+        let field = Field::new(buffers.field.name(), (**kind).clone(), true);
         let open = Batch::new(messages, message, data, &self.dictionaries)?;
         let fields = [Arc::new(field)].into_iter().collect();
-        let own = places(&fields, open.variadic(), head.version());
-        let own = own.as_ref().and_then(|own| own.first()).ok_or_else(|| open.damaged())?;
+        let own = assign_buffers(&fields, open.variadic(), header.version());
+        let own = own.as_ref().and_then(|own| own.first()).ok_or_else(|| open.malformed())?;
         self.dictionaries.insert(dictionary.id(), open.array(own)?);
         Ok(())
     }
 
     /// Opens the record batch in a message.
-    pub fn open<'b>(&'b self, messages: &'b Messages, message: &'b Message) -> Result<PendingBatch<'b>> {
-        let head = message.head.as_ref();
-        let rows = head.header_as_record_batch();
+    pub fn open<'b>(&'b self, messages: &'b MessageReader, message: &'b Message) -> Result<LocatedBatch<'b>> {
+        let header = message.header.as_ref();
+        let rows = header.header_as_record_batch();
         let rows =
             rows.ok_or_else(|| Error::malformed(&messages.site(message.at), "a message without rows"))?;
         let batch = Batch::new(messages, message, rows, &self.dictionaries)?;
-        let places = places(self.schema.fields(), batch.variadic(), head.version());
-        Ok(PendingBatch { places: places.ok_or_else(|| batch.damaged())?, batch })
+        let columns = assign_buffers(self.schema.fields(), batch.variadic(), header.version());
+        Ok(LocatedBatch { columns: columns.ok_or_else(|| batch.malformed())?, batch })
     }
 }
 
 /// The dictionary id of a column.
 #[allow(deprecated)] // there is no other access to the id in the file
-fn dictionary_of(field: &Field) -> Option<i64> {
+fn dictionary_id(field: &Field) -> Option<i64> {
     field.dict_id()
 }
 
 /// A batch whose columns have been located.
-pub struct PendingBatch<'a> {
+pub struct LocatedBatch<'a> {
     batch: Batch<'a>,
-    places: Vec<Place<'a>>,
+    columns: Vec<ColumnBuffers<'a>>,
 }
 
-impl PendingBatch<'_> {
-    fn place(&self, column: &Named) -> Result<&Place<'_>> {
-        let place = self.places.iter().find(|place| column.path_names == place.path);
-        place.ok_or_else(|| self.batch.damaged())
+impl LocatedBatch<'_> {
+    fn column(&self, column: &TableColumn) -> Result<&ColumnBuffers<'_>> {
+        let buffers = self.columns.iter().find(|buffers| column.path_names == buffers.path);
+        buffers.ok_or_else(|| self.batch.malformed())
     }
 
     /// The values of a column, one per row.
-    pub fn values(&self, column: &Named) -> Result<Vec<Value>> {
-        let place = self.place(column)?;
-        let array = self.batch.array(place)?;
+    pub fn values(&self, column: &TableColumn) -> Result<Vec<Value>> {
+        let buffers = self.column(column)?;
+        let array = self.batch.array(buffers)?;
         check_room::<Value>(&self.batch.site, array.len())?;
-        let found = guarded(&self.batch.site, || Ok(values(&*array)))?;
-        let mut found = found.map_err(|kind| self.batch.other_type(place, &kind))?;
+        let found = catch_panic(&self.batch.site, || Ok(values(&*array)))?;
+        let mut found = found.map_err(|kind| self.batch.unsupported_type(buffers, &kind))?;
         self.batch.check_rows(found.len())?;
-        for above in &place.above {
-            let there = self.batch.there(*above)?;
+        for parent in &buffers.parents {
+            let validity = self.batch.validity(*parent)?;
             for (row, value) in found.iter_mut().enumerate() {
-                if !there.at(row) {
-                    *value = Value::Missing;
+                if !validity.is_valid(row) {
+                    *value = Value::Null;
                 }
             }
         }
@@ -121,23 +127,23 @@ impl PendingBatch<'_> {
     }
 
     /// Where the bytes of each row are stored.
-    pub fn spots(&self, column: &Named) -> Result<Vec<Spot>> {
-        let (batch, place) = (&self.batch, self.place(column)?);
-        let (rows, _) = batch.node(place.node)?;
+    pub fn cell_locations(&self, column: &TableColumn) -> Result<Vec<CellLocation>> {
+        let (batch, buffers) = (&self.batch, self.column(column)?);
+        let (rows, _) = batch.node(buffers.node)?;
         batch.check_rows(rows)?;
-        let mut there = vec![batch.there((place.node, place.buffer))?];
-        for above in &place.above {
-            there.push(batch.there(*above)?);
+        let mut validity = vec![batch.validity((buffers.node, buffers.buffer))?];
+        for parent in &buffers.parents {
+            validity.push(batch.validity(*parent)?);
         }
-        let ends = match place.field.data_type() {
+        let ends = match buffers.field.data_type() {
             _ if rows == 0 => return Ok(Vec::new()),
             DataType::Binary => {
-                self.offsets::<4>(place, rows, |bytes| i64::from(i32::from_le_bytes(bytes)))?
+                self.offsets::<4>(buffers, rows, |bytes| i64::from(i32::from_le_bytes(bytes)))?
             }
-            DataType::LargeBinary => self.offsets::<8>(place, rows, i64::from_le_bytes)?,
-            _ => return self.views(place, rows, &there),
+            DataType::LargeBinary => self.offsets::<8>(buffers, rows, i64::from_le_bytes)?,
+            _ => return self.views(buffers, rows, &validity),
         };
-        let (begin, len) = batch.stretch(place.buffer + 2)?;
+        let (begin, len) = batch.buffer_range(buffers.buffer + 2)?;
         let mut found = Vec::new();
         reserve(&batch.site, &mut found, rows)?;
         for (row, pair) in ends.windows(2).enumerate() {
@@ -146,8 +152,8 @@ impl PendingBatch<'_> {
                 let reason = format!("row {row} of the batch lies at {from}..{to} of {len} bytes");
                 return Err(Error::malformed(&batch.site, reason));
             }
-            let spot = Spot::Lies(begin + from as u64, (to - from) as u64);
-            found.push(if there.iter().all(|map| map.at(row)) { spot } else { Spot::Nowhere });
+            let cell = CellLocation::Range(begin + from as u64, (to - from) as u64);
+            found.push(if validity.iter().all(|map| map.is_valid(row)) { cell } else { CellLocation::Null });
         }
         Ok(found)
     }
@@ -155,11 +161,11 @@ impl PendingBatch<'_> {
     /// The start offset of each row, and the end offset of the last one.
     fn offsets<const N: usize>(
         &self,
-        place: &Place,
+        buffers: &ColumnBuffers,
         rows: usize,
         number: fn([u8; N]) -> i64,
     ) -> Result<Vec<i64>> {
-        let bytes = self.batch.bytes(place.buffer + 1)?;
+        let bytes = self.batch.bytes(buffers.buffer + 1)?;
         let ends: Vec<i64> =
             bytes.as_chunks::<N>().0.iter().take(rows + 1).map(|&bytes| number(bytes)).collect();
         if ends.len() <= rows {
@@ -171,30 +177,35 @@ impl PendingBatch<'_> {
         Ok(ends)
     }
 
-    fn views(&self, place: &Place, rows: usize, there: &[Validity]) -> Result<Vec<Spot>> {
+    fn views(
+        &self,
+        buffers: &ColumnBuffers,
+        rows: usize,
+        validity: &[Validity],
+    ) -> Result<Vec<CellLocation>> {
         let batch = &self.batch;
-        let (begin, _) = batch.stretch(place.buffer + 1)?;
-        let bytes = batch.bytes(place.buffer + 1)?;
+        let (begin, _) = batch.buffer_range(buffers.buffer + 1)?;
+        let bytes = batch.bytes(buffers.buffer + 1)?;
         let mut found = Vec::new();
-        reserve(&batch.site, &mut found, rows.min(bytes.len() / VIEW))?;
-        for (row, view) in bytes.as_chunks::<VIEW>().0.iter().take(rows).enumerate() {
+        reserve(&batch.site, &mut found, rows.min(bytes.len() / VIEW_BYTES))?;
+        for (row, view) in bytes.as_chunks::<VIEW_BYTES>().0.iter().take(rows).enumerate() {
             let [a, b, c, d, _, _, _, _, e, f, g, h, i, j, k, l] = *view;
             let [len, buffer, offset] = [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(u32::from_le_bytes);
-            if !there.iter().all(|map| map.at(row)) {
-                found.push(Spot::Nowhere);
-            } else if len <= IN_VIEW {
-                found.push(Spot::Lies(begin + (row * VIEW) as u64 + 4, len.into()));
+            if !validity.iter().all(|map| map.is_valid(row)) {
+                found.push(CellLocation::Null);
+            } else if len <= MAX_INLINE_BYTES {
+                found.push(CellLocation::Range(begin + (row * VIEW_BYTES) as u64 + 4, len.into()));
             } else {
                 let own =
-                    usize::try_from(buffer).ok().filter(|buffer| *buffer < place.buffers.saturating_sub(2));
-                let own = own.ok_or_else(|| batch.damaged())?;
-                let (begin, held) = batch.stretch(place.buffer + 2 + own)?;
+                    usize::try_from(buffer).ok().filter(|buffer| *buffer < buffers.buffers.saturating_sub(2));
+                let own = own.ok_or_else(|| batch.malformed())?;
+                let (begin, held) = batch.buffer_range(buffers.buffer + 2 + own)?;
                 if u64::from(offset) + u64::from(len) > held {
                     let reason =
                         format!("row {row} of the batch lies at {offset}, {len} long, of {held} bytes");
                     return Err(Error::malformed(&batch.site, reason));
                 }
-                found.push(Spot::Lies(begin + u64::from(offset), len.into()));
+                found.push(CellLocation::Range(begin + u64::from(offset), len.into()));
             }
         }
         batch.check_rows(found.len())?;
@@ -204,7 +215,7 @@ impl PendingBatch<'_> {
 
 /// A record batch as stored in a message.
 struct Batch<'a> {
-    messages: &'a Messages,
+    messages: &'a MessageReader,
     body: (u64, u64),
     data: RecordBatch<'a>,
     dictionaries: &'a HashMap<i64, ArrayRef>,
@@ -215,14 +226,14 @@ struct Batch<'a> {
 struct Validity(Option<Buffer>);
 
 impl Validity {
-    fn at(&self, row: usize) -> bool {
+    fn is_valid(&self, row: usize) -> bool {
         self.0.as_ref().is_none_or(|bits| bits.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1))
     }
 }
 
 impl<'a> Batch<'a> {
     fn new(
-        messages: &'a Messages,
+        messages: &'a MessageReader,
         message: &Message,
         data: RecordBatch<'a>,
         dictionaries: &'a HashMap<i64, ArrayRef>,
@@ -237,16 +248,16 @@ impl<'a> Batch<'a> {
         Ok(Self { messages, body: message.body, data, dictionaries, site })
     }
 
-    fn damaged(&self) -> Error {
+    fn malformed(&self) -> Error {
         Error::malformed(&self.site, "a batch that does not fit the columns of its file")
     }
 
-    fn other_type(&self, place: &Place, kind: &DataType) -> Error {
+    fn unsupported_type(&self, buffers: &ColumnBuffers, kind: &DataType) -> Error {
         Error::Unsupported {
             site: self.site.clone(),
             what: format!(
                 "column '{}' of type {kind} (numbers, flags, text and lists of them are read; leave it out of columns=)",
-                place.path.join(".")
+                buffers.path.join(".")
             ),
         }
     }
@@ -268,20 +279,20 @@ impl<'a> Batch<'a> {
     /// Length of a column, and how many of its values are missing.
     fn node(&self, number: usize) -> Result<(usize, usize)> {
         let nodes = self.data.nodes().filter(|nodes| number < nodes.len());
-        let node = nodes.ok_or_else(|| self.damaged())?.get(number);
+        let node = nodes.ok_or_else(|| self.malformed())?.get(number);
         let (Ok(len), Ok(missing)) = (usize::try_from(node.length()), usize::try_from(node.null_count()))
         else {
-            return Err(self.damaged());
+            return Err(self.malformed());
         };
         Ok((len, missing))
     }
 
     /// Offset in the file, and length, of a buffer.
-    fn stretch(&self, number: usize) -> Result<(u64, u64)> {
+    fn buffer_range(&self, number: usize) -> Result<(u64, u64)> {
         let buffers = self.data.buffers().filter(|buffers| number < buffers.len());
-        let buffer = buffers.ok_or_else(|| self.damaged())?.get(number);
+        let buffer = buffers.ok_or_else(|| self.malformed())?.get(number);
         let (Ok(offset), Ok(len)) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length())) else {
-            return Err(self.damaged());
+            return Err(self.malformed());
         };
         if offset.checked_add(len).is_none_or(|end| end > self.body.1) {
             let reason = format!("a buffer at {offset}, {len} long, in a body of {} bytes", self.body.1);
@@ -291,24 +302,24 @@ impl<'a> Batch<'a> {
     }
 
     fn bytes(&self, number: usize) -> Result<Buffer> {
-        let (offset, len) = self.stretch(number)?;
+        let (offset, len) = self.buffer_range(number)?;
         Limits::check(&self.site, "bytes of a column in a batch", len, Limits::default().header_bytes)?;
         self.messages.bytes(offset, len)
     }
 
     /// Which rows of a node have a value, from its validity bitmap.
-    fn there(&self, (node, buffer): (usize, usize)) -> Result<Validity> {
+    fn validity(&self, (node, buffer): (usize, usize)) -> Result<Validity> {
         let (_, missing) = self.node(node)?;
         Ok(Validity(if missing > 0 { Some(self.bytes(buffer)?) } else { None }))
     }
 
     /// A column of a supported type.
-    fn array(&self, place: &Place) -> Result<ArrayRef> {
-        let mut at = (place.node, place.buffer);
-        let own = place.field.data_type();
-        let data = self.data_of(place.field, place.buffers, &mut at).and_then(|data| match data {
+    fn array(&self, buffers: &ColumnBuffers) -> Result<ArrayRef> {
+        let mut at = (buffers.node, buffers.buffer);
+        let own = buffers.field.data_type();
+        let data = self.data_of(buffers.field, buffers.buffers, &mut at).and_then(|data| match data {
             Some(data) => Ok(data),
-            None => Err(self.other_type(place, own)),
+            None => Err(self.unsupported_type(buffers, own)),
         })?;
         Ok(make_array(data))
     }
@@ -318,7 +329,7 @@ impl<'a> Batch<'a> {
         let (number, first) = *at;
         let (len, missing) = self.node(number)?;
         // A type without buffers has a length that the file size does not bound.
-        Limits::check(&self.site, "values of a column in a batch", len as u64, crate::tabular::MAX_ROWS)?;
+        Limits::check(&self.site, "values of a column in a batch", len as u64, crate::columnar::MAX_ROWS)?;
         let kind = field.data_type();
         let (own, inside) = match kind {
             DataType::Null => (0, None),
@@ -346,13 +357,13 @@ impl<'a> Batch<'a> {
             };
             builder = builder.add_child_data(data);
         }
-        if let (DataType::Dictionary(_, kind), Some(id)) = (kind, dictionary_of(field)) {
+        if let (DataType::Dictionary(_, kind), Some(id)) = (kind, dictionary_id(field)) {
             let held = self.dictionaries.get(&id);
             builder = builder.add_child_data(match held {
                 Some(names) => names.to_data(),
                 None => ArrayData::new_empty(kind), // the dictionary may be absent if all rows are missing
             });
         }
-        guarded(&self.site, || builder.align_buffers(true).build()).map(Some)
+        catch_panic(&self.site, || builder.align_buffers(true).build()).map(Some)
     }
 }

@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, Fields, UnionMode};
 
 /// The nodes and buffers of a column in a record batch.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct ColumnBuffers<'a> {
     /// The path of names.
     pub path: Vec<&'a str>,
     pub field: &'a Field,
@@ -15,72 +15,75 @@ pub struct Place<'a> {
     pub buffer: usize,
     pub buffers: usize,
     /// The structs that contain it: their nodes and first buffers.
-    pub above: Vec<(usize, usize)>,
+    pub parents: Vec<(usize, usize)>,
 }
 
 /// All columns and fields of structs, in the order of the batch. `variadic` are the buffer counts of the view
 /// columns. `None` if the batch does not have a count for each of them.
-pub fn places<'a>(
+pub fn assign_buffers<'a>(
     fields: &'a Fields,
     variadic: impl Iterator<Item = i64>,
     version: MetadataVersion,
-) -> Option<Vec<Place<'a>>> {
-    let mut walk = Walk { variadic, version, node: 0, buffer: 0, found: Vec::new() };
+) -> Option<Vec<ColumnBuffers<'a>>> {
+    let mut assigner = BufferAssigner { variadic, version, node: 0, buffer: 0, found: Vec::new() };
     for field in fields {
-        walk.column(field, &[], &[])?;
+        assigner.column(field, &[], &[])?;
     }
-    Some(walk.found)
+    Some(assigner.found)
 }
 
-struct Walk<'a, V> {
+struct BufferAssigner<'a, V> {
     variadic: V,
     version: MetadataVersion,
     node: usize,
     buffer: usize,
-    found: Vec<Place<'a>>,
+    found: Vec<ColumnBuffers<'a>>,
 }
 
-impl<'a, V: Iterator<Item = i64>> Walk<'a, V> {
-    fn column(&mut self, field: &'a Field, path: &[&'a str], above: &[(usize, usize)]) -> Option<()> {
+impl<'a, V: Iterator<Item = i64>> BufferAssigner<'a, V> {
+    fn column(&mut self, field: &'a Field, path: &[&'a str], parents: &[(usize, usize)]) -> Option<()> {
         let path: Vec<&str> = path.iter().copied().chain([field.name().as_str()]).collect();
         let (node, buffer) = (self.node, self.buffer);
-        let buffers = self.own(field.data_type())?;
+        let buffers = self.buffer_count(field.data_type())?;
         (self.node, self.buffer) = (node + 1, buffer.checked_add(buffers)?);
-        let place = Place { path: path.clone(), field, node, buffer, buffers, above: above.to_vec() };
-        self.found.push(place);
+        let column =
+            ColumnBuffers { path: path.clone(), field, node, buffer, buffers, parents: parents.to_vec() };
+        self.found.push(column);
         match field.data_type() {
             DataType::Struct(fields) => {
-                let above: Vec<_> = above.iter().copied().chain([(node, buffer)]).collect();
-                fields.iter().try_for_each(|field| self.column(field, &path, &above))
+                let parents: Vec<_> = parents.iter().copied().chain([(node, buffer)]).collect();
+                fields.iter().try_for_each(|field| self.column(field, &path, &parents))
             }
-            other => self.inside(other),
+            other => self.skip_children(other),
         }
     }
 
     /// Counts the nodes and buffers of a field and all that it contains.
-    fn whole(&mut self, field: &'a Field) -> Option<()> {
-        let buffers = self.own(field.data_type())?;
+    fn skip_field(&mut self, field: &'a Field) -> Option<()> {
+        let buffers = self.buffer_count(field.data_type())?;
         (self.node, self.buffer) = (self.node + 1, self.buffer.checked_add(buffers)?);
-        self.inside(field.data_type())
+        self.skip_children(field.data_type())
     }
 
-    fn inside(&mut self, kind: &'a DataType) -> Option<()> {
+    fn skip_children(&mut self, kind: &'a DataType) -> Option<()> {
         match kind {
             DataType::List(field)
             | DataType::LargeList(field)
             | DataType::ListView(field)
             | DataType::LargeListView(field)
             | DataType::FixedSizeList(field, _)
-            | DataType::Map(field, _) => self.whole(field),
-            DataType::Struct(fields) => fields.iter().try_for_each(|field| self.whole(field)),
-            DataType::RunEndEncoded(ends, values) => self.whole(ends).and_then(|()| self.whole(values)),
-            DataType::Union(fields, _) => fields.iter().try_for_each(|(_, field)| self.whole(field)),
+            | DataType::Map(field, _) => self.skip_field(field),
+            DataType::Struct(fields) => fields.iter().try_for_each(|field| self.skip_field(field)),
+            DataType::RunEndEncoded(ends, values) => {
+                self.skip_field(ends).and_then(|()| self.skip_field(values))
+            }
+            DataType::Union(fields, _) => fields.iter().try_for_each(|(_, field)| self.skip_field(field)),
             _ => Some(()),
         }
     }
 
     /// Number of buffers of a type, without those of nested fields.
-    fn own(&mut self, kind: &DataType) -> Option<usize> {
+    fn buffer_count(&mut self, kind: &DataType) -> Option<usize> {
         Some(match kind {
             DataType::Null | DataType::RunEndEncoded(..) => 0,
             DataType::Struct(_) | DataType::FixedSizeList(..) => 1,

@@ -10,10 +10,10 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{Field, Schema};
 
 use super::*;
-use crate::packed::Stored;
+use crate::archive::SampleLocation;
+use crate::column_value::Value;
 use crate::tests::TempFolder;
-use crate::value::Value;
-use crate::Keys;
+use crate::SampleKeys;
 
 /// Values of three rows; the second is missing where the type allows it.
 fn columns() -> Vec<(&'static str, ArrayRef)> {
@@ -85,12 +85,12 @@ fn written(root: &TempFolder, order: &[usize], stream: bool) -> PathBuf {
     root.write("a.arrow", bytes)
 }
 
-fn read(path: &Path, source: &str, others: &[&str]) -> Result<Packed> {
+fn read(path: &Path, source: &str, others: &[&str]) -> Result<ArchiveListing> {
     let [label, start, end] = ["label", "start", "end"].map(str::to_owned);
-    let keys = Keys { source: source.to_owned(), label, start, end, in_frames: false };
+    let keys = SampleKeys { source: source.to_owned(), label, start, end, in_frames: false };
     let others = Some(others.iter().map(|name| (*name).to_owned()).collect());
-    let how = TableColumns { keys, others, root: None };
-    arrow(&[path.to_owned()], &how, OnError::Skip, 1, &|| Ok(())).map(|(packed, _)| packed)
+    let options = TableOptions { keys, others, root: None };
+    arrow(&[path.to_owned()], &options, ErrorPolicy::Skip, 1, &|| Ok(())).map(|(packed, _)| packed)
 }
 
 #[test]
@@ -117,32 +117,35 @@ fn values_are_found_whatever_columns_lie_before_them() {
         ] {
             let packed =
                 read(&path, source, &["number", "text", "view", "null", "outer.inner.path", "tags"]).unwrap();
-            let there: Vec<(usize, &str)> =
+            let present: Vec<(usize, &str)> =
                 wanted.iter().enumerate().filter_map(|(row, value)| Some((row, (*value)?))).collect();
-            assert_eq!(packed.entries.len(), 2 * there.len(), "{source}");
+            assert_eq!(packed.samples.len(), 2 * present.len(), "{source}");
             let file = std::fs::read(&path).unwrap();
-            for (entry, (row, value)) in packed.entries.iter().zip(there.iter().chain(&there)) {
-                let Stored::Member(member) = &entry.stored else { panic!("{entry:?}") };
+            for (sample, (row, value)) in packed.samples.iter().zip(present.iter().chain(&present)) {
+                let SampleLocation::Member(member) = &sample.location else { panic!("{sample:?}") };
                 let bytes = &file[member.offset as usize..(member.offset + member.len) as usize];
                 assert_eq!(bytes, value.as_bytes(), "{source}, row {row}");
                 let text = |text: &str| Value::Text(text.to_owned());
-                let there = |value: Value| if *row == 1 { Value::Missing } else { value };
+                let present = |value: Value| if *row == 1 { Value::Null } else { value };
                 let letter = if *row == 0 { "a" } else { "c" };
                 let long = if *row == 0 { "a text of more than twelve bytes" } else { "c" };
                 let tags = Value::List(vec![Value::List(vec![text(&format!("t{row}"))])]);
                 let tags = if *row == 0 { tags } else { Value::List(vec![Value::List(vec![text("t2")])]) };
-                let facts = [
-                    ("number", there(Value::Integer(*row as i64 + 1))),
-                    ("text", there(text(letter))),
-                    ("view", there(text(long))),
-                    ("null", Value::Missing),
-                    ("outer.inner.path", there(text(letter))),
-                    ("tags", there(tags)),
+                let column_values = [
+                    ("number", present(Value::Integer(*row as i64 + 1))),
+                    ("text", present(text(letter))),
+                    ("view", present(text(long))),
+                    ("null", Value::Null),
+                    ("outer.inner.path", present(text(letter))),
+                    ("tags", present(tags)),
                 ];
-                for (name, value) in facts {
-                    let found =
-                        entry.facts.iter().find(|(fact, _)| fact == name).map(|(_, value)| value.clone());
-                    assert_eq!(found.unwrap_or(Value::Missing), value, "{source}, row {row}, {name}");
+                for (name, value) in column_values {
+                    let found = sample
+                        .column_values
+                        .iter()
+                        .find(|(fact, _)| fact == name)
+                        .map(|(_, value)| value.clone());
+                    assert_eq!(found.unwrap_or(Value::Null), value, "{source}, row {row}, {name}");
                 }
             }
         }
@@ -169,6 +172,6 @@ fn lengths_that_lie_are_errors_with_their_place() {
     }
     for cut in 0..sound.len() {
         let read = read(&root.write("c.arrow", &sound[..cut]), "binary", &[]);
-        assert!(read.is_err() || matches!(read.unwrap().entries.len(), 2 | 4), "{cut}");
+        assert!(read.is_err() || matches!(read.unwrap().samples.len(), 2 | 4), "{cut}");
     }
 }

@@ -11,44 +11,48 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, Schema};
 use framespool::error::{Error, Result, Site};
 
-use crate::tabular::{Kind, Named};
-use crate::value::Value;
+use crate::column_value::Value;
+use crate::columnar::{ColumnKind, TableColumn};
 
 /// The top-level columns of a schema.
-pub fn top(schema: &Schema) -> Vec<Named> {
-    schema.fields().iter().map(|field| Named::top(field.name(), kind(field.data_type()))).collect()
+pub fn top_level_columns(schema: &Schema) -> Vec<TableColumn> {
+    schema
+        .fields()
+        .iter()
+        .map(|field| TableColumn::top_level(field.name(), column_kind(field.data_type())))
+        .collect()
 }
 
 /// The kind of the values of a column of this type.
-fn kind(of: &DataType) -> Kind {
+fn column_kind(of: &DataType) -> ColumnKind {
     match of {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Kind::Bytes,
-        DataType::Null | DataType::Boolean => Kind::Plain,
-        number if number.is_integer() || number.is_floating() => Kind::Plain,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnKind::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ColumnKind::Bytes,
+        DataType::Null | DataType::Boolean => ColumnKind::Primitive,
+        number if number.is_integer() || number.is_floating() => ColumnKind::Primitive,
         // Values stored once and referred to by index.
-        DataType::Dictionary(_, value) => match kind(value) {
-            plain @ (Kind::Text | Kind::Plain) => plain,
-            _ => Kind::Other,
+        DataType::Dictionary(_, value) => match column_kind(value) {
+            plain @ (ColumnKind::Text | ColumnKind::Primitive) => plain,
+            _ => ColumnKind::Other,
         },
-        DataType::Struct(fields) => {
-            Kind::Group(fields.iter().map(|field| (field.name().clone(), kind(field.data_type()))).collect())
-        }
-        _ => Kind::Other,
+        DataType::Struct(fields) => ColumnKind::Group(
+            fields.iter().map(|field| (field.name().clone(), column_kind(field.data_type()))).collect(),
+        ),
+        _ => ColumnKind::Other,
     }
 }
 
 /// The values of an array, or the first type in it that is not supported.
 pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
-    let or_missing = |value: Option<Value>| value.unwrap_or(Value::Missing);
+    let or_missing = |value: Option<Value>| value.unwrap_or(Value::Null);
     macro_rules! each {
         ($iter:expr, $make:expr) => {
             $iter.map(|item| or_missing(item.map($make))).collect()
         };
     }
     Ok(match array.data_type() {
-        DataType::Null => vec![Value::Missing; array.len()],
-        DataType::Boolean => each!(array.as_boolean().iter(), Value::Flag),
+        DataType::Null => vec![Value::Null; array.len()],
+        DataType::Boolean => each!(array.as_boolean().iter(), Value::Bool),
         DataType::Int8 => each!(array.as_primitive::<Int8Type>().iter(), |n| Value::Integer(n.into())),
         DataType::Int16 => each!(array.as_primitive::<Int16Type>().iter(), |n| Value::Integer(n.into())),
         DataType::Int32 => each!(array.as_primitive::<Int32Type>().iter(), |n| Value::Integer(n.into())),
@@ -57,11 +61,11 @@ pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
         DataType::UInt16 => each!(array.as_primitive::<UInt16Type>().iter(), |n| Value::Integer(n.into())),
         DataType::UInt32 => each!(array.as_primitive::<UInt32Type>().iter(), |n| Value::Integer(n.into())),
         DataType::UInt64 => each!(array.as_primitive::<UInt64Type>().iter(), |n| {
-            i64::try_from(n).map_or(Value::Large(n), Value::Integer)
+            i64::try_from(n).map_or(Value::Unsigned(n), Value::Integer)
         }),
-        DataType::Float16 => each!(array.as_primitive::<Float16Type>().iter(), |n| Value::Number(n.into())),
-        DataType::Float32 => each!(array.as_primitive::<Float32Type>().iter(), |n| Value::Number(n.into())),
-        DataType::Float64 => each!(array.as_primitive::<Float64Type>().iter(), Value::Number),
+        DataType::Float16 => each!(array.as_primitive::<Float16Type>().iter(), |n| Value::Float(n.into())),
+        DataType::Float32 => each!(array.as_primitive::<Float32Type>().iter(), |n| Value::Float(n.into())),
+        DataType::Float64 => each!(array.as_primitive::<Float64Type>().iter(), Value::Float),
         DataType::Utf8 => each!(array.as_string::<i32>().iter(), |text| Value::Text(text.to_owned())),
         DataType::LargeUtf8 => each!(array.as_string::<i64>().iter(), |text| Value::Text(text.to_owned())),
         DataType::Utf8View => each!(array.as_string_view().iter(), |text| Value::Text(text.to_owned())),
@@ -72,12 +76,10 @@ pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
             let dictionary = array.as_any_dictionary();
             let named = values(dictionary.values())?;
             let at = |key: Value| match key {
-                Value::Integer(key) => usize::try_from(key)
-                    .ok()
-                    .and_then(|key| named.get(key))
-                    .cloned()
-                    .unwrap_or(Value::Missing),
-                _ => Value::Missing,
+                Value::Integer(key) => {
+                    usize::try_from(key).ok().and_then(|key| named.get(key)).cloned().unwrap_or(Value::Null)
+                }
+                _ => Value::Null,
             };
             values(dictionary.keys())?.into_iter().map(at).collect()
         }
@@ -88,13 +90,13 @@ pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
 fn lists(rows: impl Iterator<Item = Option<ArrayRef>>) -> Result<Vec<Value>, DataType> {
     rows.map(|row| match row {
         Some(items) => values(&*items).map(Value::List),
-        None => Ok(Value::Missing),
+        None => Ok(Value::Null),
     })
     .collect()
 }
 
 /// Calls the library and converts its errors. The library panics on some damage, which becomes an error too.
-pub fn guarded<T>(site: &Site, work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| Error::malformed(site, error.to_string())),
         Err(_) => Err(Error::malformed(site, "holds what cannot be in an Arrow file")),

@@ -20,7 +20,7 @@ fn templates_are_filled_and_stay_below_the_folder() {
         ("{chunk_index}-{file_index:06d}.mp4", "7-001234.mp4"),
         ("plain.mp4", "plain.mp4"),
     ] {
-        assert_eq!(filled(template, "a.b", number).as_deref(), Ok(path));
+        assert_eq!(expand_video_path(template, "a.b", number).as_deref(), Ok(path));
     }
     for template in [
         "{file",
@@ -32,9 +32,9 @@ fn templates_are_filled_and_stay_below_the_folder() {
         "a/../b.mp4",
         "",
     ] {
-        assert!(filled(template, "a.b", number).is_err(), "{template}");
+        assert!(expand_video_path(template, "a.b", number).is_err(), "{template}");
     }
-    assert!(filled("{video_key}/a.mp4", "../..", number).is_err());
+    assert!(expand_video_path("{video_key}/a.mp4", "../..", number).is_err());
 }
 
 #[test]
@@ -65,15 +65,19 @@ fn parts_begin_and_end_between_frames() {
         camera: String::new(),
         chunk: None,
     };
-    let Ok(Bounds::Seconds { start: Some(start), end: Some(end) }) = info.part(100, 2.0, 4.0 + 1e-4) else {
+    let Ok(SegmentBounds::Seconds { start: Some(start), end: Some(end) }) =
+        info.segment(100, 2.0, 4.0 + 1e-4)
+    else {
         panic!()
     };
     assert!((start - 1.99).abs() < 1e-12 && (end - 3.99).abs() < 1e-12);
-    let Ok(Bounds::Seconds { start: None, end: Some(_) }) = info.part(100, 0.0, 2.0) else { panic!() };
+    let Ok(SegmentBounds::Seconds { start: None, end: Some(_) }) = info.segment(100, 0.0, 2.0) else {
+        panic!()
+    };
     assert!(
-        info.part(100, 2.0, 4.02).is_err()
-            && info.part(99, 2.0, 4.0).is_err()
-            && info.part(0, 2.0, 2.0).is_err()
+        info.segment(100, 2.0, 4.02).is_err()
+            && info.segment(99, 2.0, 4.0).is_err()
+            && info.segment(0, 2.0, 2.0).is_err()
     );
 }
 

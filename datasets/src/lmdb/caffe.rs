@@ -2,8 +2,8 @@
 
 use framespool::error::Result;
 
-use crate::blocks::Blocks;
-use crate::proto::{Fields, Stretch, Value};
+use crate::protobuf::{ByteRange, FieldValue, ProtobufReader};
+use crate::range_reader::RangeReader;
 use crate::NO_LABEL;
 
 /// Field numbers of a Datum.
@@ -15,16 +15,16 @@ const ENCODED: u64 = 7;
 /// Offset and length of the image, and the label; or why the Datum cannot be used. A value that is not a
 /// valid Protocol Buffers message is the outer `Err`.
 #[allow(clippy::type_complexity)]
-pub fn datum(blocks: &mut Blocks, value: Stretch) -> Result<Result<(u64, u64, i64), String>> {
+pub fn datum(reader: &mut RangeReader, value: ByteRange) -> Result<Result<(u64, u64, i64), String>> {
     let (mut data, mut label, mut floats, mut encoded) = (None, NO_LABEL, false, false);
-    let mut fields = Fields::of(value);
-    while let Some(field) = fields.next(blocks)? {
+    let mut fields = ProtobufReader::new(value);
+    while let Some(field) = fields.next(reader)? {
         match field {
-            (DATA, Value::Bytes(stretch)) => data = Some(stretch),
+            (DATA, FieldValue::Bytes(range)) => data = Some(range),
             // An int32, which is encoded as a sign-extended 64-bit varint.
-            (LABEL, Value::Number(number)) => label = i64::from(number as i32),
+            (LABEL, FieldValue::Varint(number)) => label = i64::from(number as i32),
             (FLOATS, _) => floats = true,
-            (ENCODED, Value::Number(flag)) => encoded = flag != 0,
+            (ENCODED, FieldValue::Varint(flag)) => encoded = flag != 0,
             _ => {}
         }
     }

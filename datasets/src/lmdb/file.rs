@@ -6,25 +6,25 @@ use std::path::Path;
 
 use framespool::error::{Error, Result};
 
-use super::page::{little, Page};
-use crate::blocks::Blocks;
+use super::page::{read_le, Page};
+use crate::range_reader::RangeReader;
 
 /// The magic number of a meta page, and the format version.
 const MAGIC: u32 = 0xbeef_c0de;
 const VERSION: u32 = 1;
 /// Size of a page header with 64-bit page numbers, and with 32-bit ones.
-pub const PAGE_HEAD: usize = 16;
-const PAGE_HEAD_32: usize = 12;
+pub const PAGE_HEADER_BYTES: usize = 16;
+const PAGE_HEADER_BYTES_32: usize = 12;
 /// Bytes of a meta page that are read.
-const META: usize = 152;
+const META_BYTES: usize = 152;
 /// Size of a tree record (`MDB_db`).
-pub const TREE: usize = 48;
+pub const TREE_RECORD_BYTES: usize = 48;
 /// Page flag of a meta page.
-const IS_META: u64 = 0x08;
+const P_META: u64 = 0x08;
 /// Maximum depth of a tree in LMDB.
-const DEEPEST: u16 = 32;
+const MAX_DEPTH: u16 = 32;
 /// The root page number of an empty tree.
-const NO_PAGE: u64 = u64::MAX;
+const P_INVALID: u64 = u64::MAX;
 
 /// The record of a tree (`MDB_db`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +41,13 @@ pub struct Tree {
 
 impl Tree {
     /// Parses a tree record; `end` is one past the last page in use.
-    pub fn parse(bytes: &[u8; TREE], end: u64) -> Result<Self, String> {
-        let number = |at: usize| little(&bytes[at..at + 8]);
-        let (flags, depth) = (little(&bytes[4..6]) as u16, little(&bytes[6..8]) as u16);
+    pub fn parse(bytes: &[u8; TREE_RECORD_BYTES], end: u64) -> Result<Self, String> {
+        let number = |at: usize| read_le(&bytes[at..at + 8]);
+        let (flags, depth) = (read_le(&bytes[4..6]) as u16, read_le(&bytes[6..8]) as u16);
         let pages = number(8).saturating_add(number(16));
-        let root = Some(number(40)).filter(|&root| root != NO_PAGE);
+        let root = Some(number(40)).filter(|&root| root != P_INVALID);
         match root {
-            _ if depth > DEEPEST => Err(format!("a tree is said to have {depth} levels")),
+            _ if depth > MAX_DEPTH => Err(format!("a tree is said to have {depth} levels")),
             Some(root) if root >= end => Err(format!("a tree begins at page {root} of {end}")),
             Some(_) if depth == 0 || pages < u64::from(depth) || pages > end => {
                 Err(format!("a tree is said to have {depth} levels and {pages} of {end} pages"))
@@ -62,7 +62,7 @@ impl Tree {
 
 /// An open LMDB file.
 pub struct LmdbFile {
-    pub blocks: Blocks,
+    pub reader: RangeReader,
     pub page_bytes: u64,
     /// One past the number of the last page in use.
     pub end: u64,
@@ -71,9 +71,9 @@ pub struct LmdbFile {
 }
 
 /// The contents of a meta page.
-struct Meta {
+struct MetaPage {
     page_bytes: u64,
-    main: [u8; TREE],
+    main: [u8; TREE_RECORD_BYTES],
     end: u64,
     transaction: u64,
 }
@@ -82,12 +82,12 @@ impl LmdbFile {
     /// # Errors
     /// `Malformed` for a file that LMDB did not write, `Unsupported` for its other formats, `Truncated`.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut blocks = Blocks::open(path)?;
-        let first = meta(&mut blocks, 0)?;
-        let second = meta(&mut blocks, first.page_bytes)?;
+        let mut reader = RangeReader::open(path)?;
+        let first = read_meta(&mut reader, 0)?;
+        let second = read_meta(&mut reader, first.page_bytes)?;
         if first.page_bytes != second.page_bytes {
-            return Err(blocks.damaged(
-                first.page_bytes + PAGE_HEAD as u64 + 24,
+            return Err(reader.malformed(
+                first.page_bytes + PAGE_HEADER_BYTES as u64 + 24,
                 format!("pages have {} bytes here and {} at byte 0", second.page_bytes, first.page_bytes),
             ));
         }
@@ -95,58 +95,58 @@ impl LmdbFile {
             true => (first.page_bytes, second),
             false => (0, first),
         };
-        let main = Tree::parse(&newer.main, newer.end).map_err(|reason| blocks.damaged(at, reason))?;
-        Ok(Self { blocks, page_bytes: newer.page_bytes, end: newer.end, main })
+        let main = Tree::parse(&newer.main, newer.end).map_err(|reason| reader.malformed(at, reason))?;
+        Ok(Self { reader, page_bytes: newer.page_bytes, end: newer.end, main })
     }
 
     /// Offset of a page.
-    pub fn place(&self, page: u64) -> u64 {
+    pub fn page_offset(&self, page: u64) -> u64 {
         page.saturating_mul(self.page_bytes)
     }
 
     /// Reads a page of a tree.
     pub fn page(&mut self, number: u64) -> Result<Page> {
-        let at = self.place(number);
-        let page = Page::parse(self.blocks.get(at, self.page_bytes as usize)?);
+        let at = self.page_offset(number);
+        let page = Page::parse(self.reader.get(at, self.page_bytes as usize)?);
         page.and_then(|page| match page.number == number && number < self.end {
             true => Ok(page),
             false => Err(format!("says that it is page {}, and lies at that of page {number}", page.number)),
         })
-        .map_err(|reason| self.blocks.damaged(at, reason))
+        .map_err(|reason| self.reader.malformed(at, reason))
     }
 }
 
 /// Reads the meta page at an offset.
-fn meta(blocks: &mut Blocks, at: u64) -> Result<Meta> {
-    let bytes: [u8; META] = blocks.array(at)?;
-    let number = |from: usize, len: usize| little(&bytes[from..from + len]);
-    if number(PAGE_HEAD, 4) != u64::from(MAGIC) {
+fn read_meta(reader: &mut RangeReader, at: u64) -> Result<MetaPage> {
+    let bytes: [u8; META_BYTES] = reader.read_array(at)?;
+    let number = |from: usize, len: usize| read_le(&bytes[from..from + len]);
+    if number(PAGE_HEADER_BYTES, 4) != u64::from(MAGIC) {
         let elsewhere = |what: &str| Error::Unsupported {
-            site: blocks.site(at),
+            site: reader.site(at),
             what: format!("an LMDB file {what} (copy it with mdb_dump there and mdb_load here)"),
         };
-        return Err(if bytes[PAGE_HEAD..PAGE_HEAD + 4] == MAGIC.to_be_bytes() {
+        return Err(if bytes[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 4] == MAGIC.to_be_bytes() {
             elsewhere("of a big-endian machine")
-        } else if number(PAGE_HEAD_32, 4) == u64::from(MAGIC) {
+        } else if number(PAGE_HEADER_BYTES_32, 4) == u64::from(MAGIC) {
             elsewhere("of a 32-bit machine")
         } else {
-            blocks.damaged(at, "is no meta page of LMDB")
+            reader.malformed(at, "is no meta page of LMDB")
         });
     }
-    let version = number(PAGE_HEAD + 4, 4);
+    let version = number(PAGE_HEADER_BYTES + 4, 4);
     if version != u64::from(VERSION) {
         let what = format!(
             "version {version} of LMDB's format (copy it with its mdb_dump and the mdb_load of LMDB 0.9)"
         );
-        return Err(Error::Unsupported { site: blocks.site(at), what });
+        return Err(Error::Unsupported { site: reader.site(at), what });
     }
     // The record of the free-page tree comes first, and its unused padding field holds the page size.
     let page_bytes = number(40, 4);
-    if !(512..=32768).contains(&page_bytes) || !page_bytes.is_power_of_two() || number(10, 2) & IS_META == 0 {
-        return Err(blocks.damaged(at, format!("is no meta page of LMDB: pages of {page_bytes} bytes")));
+    if !(512..=32768).contains(&page_bytes) || !page_bytes.is_power_of_two() || number(10, 2) & P_META == 0 {
+        return Err(reader.malformed(at, format!("is no meta page of LMDB: pages of {page_bytes} bytes")));
     }
-    let mut main = [0; TREE];
-    main.copy_from_slice(&bytes[88..88 + TREE]);
+    let mut main = [0; TREE_RECORD_BYTES];
+    main.copy_from_slice(&bytes[88..88 + TREE_RECORD_BYTES]);
     let last = number(136, 8);
-    Ok(Meta { page_bytes, main, end: last.saturating_add(1), transaction: number(144, 8) })
+    Ok(MetaPage { page_bytes, main, end: last.saturating_add(1), transaction: number(144, 8) })
 }

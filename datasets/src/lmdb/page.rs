@@ -2,23 +2,23 @@
 //! Layout: a 16-byte header, the offsets of the nodes in key order, free space, the nodes.
 //! An offset or length that exceeds the page is an error.
 
-use super::file::{PAGE_HEAD, TREE};
+use super::file::{PAGE_HEADER_BYTES, TREE_RECORD_BYTES};
 
 /// Page flags.
-const BRANCH: u16 = 0x01;
-const LEAF: u16 = 0x02;
-const OVERFLOW: u16 = 0x04;
-const FIXED: u16 = 0x20;
+const P_BRANCH: u16 = 0x01;
+const P_LEAF: u16 = 0x02;
+const P_OVERFLOW: u16 = 0x04;
+const P_LEAF2: u16 = 0x20;
 /// Node flags.
-const ON_PAGES: u16 = 0x01;
-const TREE_BELOW: u16 = 0x02;
-const DUPLICATES: u16 = 0x04;
+const F_BIGDATA: u16 = 0x01;
+const F_SUBDATA: u16 = 0x02;
+const F_DUPDATA: u16 = 0x04;
 /// Size of a node header, which precedes the key.
-const NODE_HEAD: usize = 8;
+const NODE_HEADER_BYTES: usize = 8;
 
 /// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PageKind {
     Branch,
     Leaf,
 }
@@ -26,7 +26,7 @@ pub enum Kind {
 /// A page of a tree.
 pub struct Page {
     pub number: u64,
-    pub kind: Kind,
+    pub kind: PageKind,
     bytes: Vec<u8>,
     nodes: usize,
     /// Start offset of the nodes.
@@ -34,31 +34,31 @@ pub struct Page {
 }
 
 /// What a key in a leaf refers to.
-pub enum Held {
+pub enum NodeData {
     /// A value in the page itself: its offset in the page, and its length.
-    Here(usize, u64),
+    Inline(usize, u64),
     /// A value on overflow pages: the first page number, and its length.
-    OnPages(u64, u64),
+    Overflow(u64, u64),
     /// The record of a named tree.
-    Tree([u8; TREE]),
+    Tree([u8; TREE_RECORD_BYTES]),
     /// Several values (`MDB_DUPSORT`).
-    Several,
+    Duplicates,
 }
 
 impl Page {
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let flags = little(&bytes[10..12]) as u16;
-        let kind = match flags & (BRANCH | LEAF | OVERFLOW | FIXED) {
-            BRANCH => Kind::Branch,
-            LEAF => Kind::Leaf,
+        let flags = read_le(&bytes[10..12]) as u16;
+        let kind = match flags & (P_BRANCH | P_LEAF | P_OVERFLOW | P_LEAF2) {
+            P_BRANCH => PageKind::Branch,
+            P_LEAF => PageKind::Leaf,
             _ => return Err(format!("is no page of a tree: its flags are {flags:#x}")),
         };
-        let (lower, upper) = (little(&bytes[12..14]) as usize, little(&bytes[14..16]) as usize);
-        if lower < PAGE_HEAD || lower % 2 != 0 || upper < lower || upper > bytes.len() {
+        let (lower, upper) = (read_le(&bytes[12..14]) as usize, read_le(&bytes[14..16]) as usize);
+        if lower < PAGE_HEADER_BYTES || lower % 2 != 0 || upper < lower || upper > bytes.len() {
             return Err(format!("is damaged: its free space is said to be {lower}..{upper}"));
         }
-        let number = little(&bytes[..8]);
-        Ok(Self { number, kind, bytes: bytes.to_vec(), nodes: (lower - PAGE_HEAD) / 2, upper })
+        let number = read_le(&bytes[..8]);
+        Ok(Self { number, kind, bytes: bytes.to_vec(), nodes: (lower - PAGE_HEADER_BYTES) / 2, upper })
     }
 
     /// Number of nodes.
@@ -68,57 +68,58 @@ impl Page {
 
     /// The offset of a node in the page, its key, and the end of the key.
     fn node(&self, number: usize) -> Result<(usize, &[u8], usize), String> {
-        let place = PAGE_HEAD + 2 * number;
-        let at = little(&self.bytes[place..place + 2]) as usize;
+        let pointer = PAGE_HEADER_BYTES + 2 * number;
+        let at = read_le(&self.bytes[pointer..pointer + 2]) as usize;
         let wrong = || format!("node {number} is said to lie at byte {at} of the page and leaves it");
-        if at < self.upper || at + NODE_HEAD > self.bytes.len() {
+        if at < self.upper || at + NODE_HEADER_BYTES > self.bytes.len() {
             return Err(wrong());
         }
-        let end = at + NODE_HEAD + little(&self.bytes[at + 6..at + 8]) as usize;
-        let key = self.bytes.get(at + NODE_HEAD..end).ok_or_else(wrong)?;
+        let end = at + NODE_HEADER_BYTES + read_le(&self.bytes[at + 6..at + 8]) as usize;
+        let key = self.bytes.get(at + NODE_HEADER_BYTES..end).ok_or_else(wrong)?;
         Ok((at, key, end))
     }
 
     /// The child page of a node in a branch.
-    pub fn below(&self, number: usize) -> Result<u64, String> {
+    pub fn child(&self, number: usize) -> Result<u64, String> {
         let (at, ..) = self.node(number)?;
-        Ok(little(&self.bytes[at..at + 6]))
+        Ok(read_le(&self.bytes[at..at + 6]))
     }
 
     /// The key of a node in a leaf, and what it refers to.
-    pub fn entry(&self, number: usize) -> Result<(&[u8], Held), String> {
+    pub fn leaf_node(&self, number: usize) -> Result<(&[u8], NodeData), String> {
         let (at, key, begin) = self.node(number)?;
-        let len = little(&self.bytes[at..at + 4]);
-        let flags = little(&self.bytes[at + 4..at + 6]) as u16;
-        let kept = if flags & ON_PAGES != 0 { 8 } else { len };
-        let inside =
-            usize::try_from(kept).ok().and_then(|kept| self.bytes.get(begin..begin.checked_add(kept)?));
+        let len = read_le(&self.bytes[at..at + 4]);
+        let flags = read_le(&self.bytes[at + 4..at + 6]) as u16;
+        let node_bytes = if flags & F_BIGDATA != 0 { 8 } else { len };
+        let inside = usize::try_from(node_bytes)
+            .ok()
+            .and_then(|node_bytes| self.bytes.get(begin..begin.checked_add(node_bytes)?));
         let Some(inside) = inside else {
-            return Err(format!("node {number} is said to hold {kept} bytes and leaves the page"));
+            return Err(format!("node {number} is said to hold {node_bytes} bytes and leaves the page"));
         };
-        let held = match flags {
-            0 => Held::Here(begin, len),
-            ON_PAGES => Held::OnPages(little(inside), len),
-            TREE_BELOW => Held::Tree(
+        let data = match flags {
+            0 => NodeData::Inline(begin, len),
+            F_BIGDATA => NodeData::Overflow(read_le(inside), len),
+            F_SUBDATA => NodeData::Tree(
                 inside
                     .try_into()
                     .map_err(|_| format!("node {number} says nothing of its tree: {len} bytes"))?,
             ),
-            _ if flags & !(TREE_BELOW | DUPLICATES) == 0 => Held::Several,
+            _ if flags & !(F_SUBDATA | F_DUPDATA) == 0 => NodeData::Duplicates,
             _ => return Err(format!("node {number} has flags {flags:#x}, which mean nothing")),
         };
-        Ok((key, held))
+        Ok((key, data))
     }
 }
 
 /// If the header is that of the overflow page `number`, the first one of a value: the number of its overflow
 /// pages.
-pub fn overflow(head: &[u8; PAGE_HEAD], number: u64) -> Option<u64> {
-    let flags = little(&head[10..12]) as u16;
-    (little(&head[..8]) == number && flags & OVERFLOW != 0).then(|| little(&head[12..16]))
+pub fn overflow_page_count(head: &[u8; PAGE_HEADER_BYTES], number: u64) -> Option<u64> {
+    let flags = read_le(&head[10..12]) as u16;
+    (read_le(&head[..8]) == number && flags & P_OVERFLOW != 0).then(|| read_le(&head[12..16]))
 }
 
 /// A little-endian number of up to eight bytes.
-pub fn little(bytes: &[u8]) -> u64 {
+pub fn read_le(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }

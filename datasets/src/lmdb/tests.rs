@@ -17,32 +17,32 @@ fn page(number: u64, flags: u16, lower: u16, upper: u16) -> Vec<u8> {
 
 /// A branch (child pages) or a leaf (values) with these keys.
 fn tree_page(number: u64, nodes: &[(&str, Node)]) -> Vec<u8> {
-    let leaf = !matches!(nodes.first(), Some((_, Node::Below(_))));
+    let leaf = !matches!(nodes.first(), Some((_, Node::Child(_))));
     let (mut bytes, mut upper) =
         (page(number, if leaf { 2 } else { 1 }, 16 + 2 * nodes.len() as u16, 0), PAGE);
-    for (place, (key, node)) in nodes.iter().enumerate() {
+    for (position, (key, node)) in nodes.iter().enumerate() {
         let (head, data) = match node {
-            Node::Below(page) => (page.to_le_bytes()[..6].to_vec(), vec![]),
+            Node::Child(page) => (page.to_le_bytes()[..6].to_vec(), vec![]),
             Node::Value(value) => {
                 ([&(value.len() as u32).to_le_bytes()[..], &[0, 0]].concat(), value.to_vec())
             }
-            Node::Long(page, len) => {
+            Node::Overflow(page, len) => {
                 ([&len.to_le_bytes()[..], &[1, 0]].concat(), page.to_le_bytes().to_vec())
             }
         };
         let node = [&head[..], &(key.len() as u16).to_le_bytes(), key.as_bytes(), &data].concat();
         upper -= node.len().next_multiple_of(2);
         bytes[upper..upper + node.len()].copy_from_slice(&node);
-        bytes[16 + 2 * place..18 + 2 * place].copy_from_slice(&(upper as u16).to_le_bytes());
+        bytes[16 + 2 * position..18 + 2 * position].copy_from_slice(&(upper as u16).to_le_bytes());
     }
     bytes[14..16].copy_from_slice(&(upper as u16).to_le_bytes());
     bytes
 }
 
 enum Node {
-    Below(u64),
+    Child(u64),
     Value(&'static [u8]),
-    Long(u64, u32),
+    Overflow(u64, u32),
 }
 
 /// A meta page: flags, depth, pages, entries and root of the main tree, the last page and the transaction.
@@ -70,30 +70,30 @@ fn meta(
 }
 
 /// A file with two levels: a branch on page 2 over these pages, which begin at 3.
-fn file(below: &[(&str, Node)], pages: &[Vec<u8>], entries: u64) -> Vec<u8> {
+fn file(children: &[(&str, Node)], pages: &[Vec<u8>], entries: u64) -> Vec<u8> {
     let last = 2 + pages.len() as u64;
     let mut bytes = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
-    bytes.extend(meta(1, 2, 1 + below.len() as u64, entries, 2, last, 2));
-    bytes.extend(tree_page(2, below));
+    bytes.extend(meta(1, 2, 1 + children.len() as u64, entries, 2, last, 2));
+    bytes.extend(tree_page(2, children));
     pages.iter().for_each(|page| bytes.extend(page));
     bytes
 }
 
-fn how(check: bool) -> Lmdb {
-    Lmdb { database: None, layout: LmdbLayout::Plain { key: "{}".to_owned(), label: None }, check }
+fn options(check: bool) -> LmdbOptions {
+    LmdbOptions { database: None, layout: LmdbLayout::Plain { key: "{}".to_owned(), label: None }, check }
 }
 
-fn read(bytes: &[u8], check: bool, on_error: OnError) -> Result<Packed> {
+fn read(bytes: &[u8], check: bool, on_error: ErrorPolicy) -> Result<ArchiveListing> {
     let root = TempFolder::new();
-    lmdb(&[root.write("a.mdb", bytes)], &how(check), on_error, 1, &|| Ok(()))
+    lmdb(&[root.write("a.mdb", bytes)], &options(check), on_error, 1, &|| Ok(()))
 }
 
-fn keys(packed: Result<Packed>) -> Vec<String> {
-    let text = |entry: &PackedEntry| match &entry.facts[0].1 {
+fn keys(packed: Result<ArchiveListing>) -> Vec<String> {
+    let text = |sample: &ArchiveSample| match &sample.column_values[0].1 {
         Value::Text(text) => text.clone(),
         other => other.shown(),
     };
-    packed.unwrap().entries.iter().map(text).collect()
+    packed.unwrap().samples.iter().map(text).collect()
 }
 
 fn leaf(number: u64, first: &'static str, second: &'static str) -> Vec<u8> {
@@ -102,47 +102,50 @@ fn leaf(number: u64, first: &'static str, second: &'static str) -> Vec<u8> {
 
 #[test]
 fn values_lie_in_leaves_and_on_pages_of_their_own() {
-    let long = tree_page(4, &[("c", Node::Value(b"v")), ("d", Node::Long(5, 600))]);
+    let long = tree_page(4, &[("c", Node::Value(b"v")), ("d", Node::Overflow(5, 600))]);
     let pages = [leaf(3, "a", "b"), long, page(5, 4, 2, 0), vec![7; PAGE]];
-    let bytes = file(&[("", Node::Below(3)), ("c", Node::Below(4))], &pages, 4);
+    let bytes = file(&[("", Node::Child(3)), ("c", Node::Child(4))], &pages, 4);
     for check in [false, true] {
-        let packed = read(&bytes, check, OnError::Raise).unwrap();
-        let Stored::Member(last) = &packed.entries[3].stored else { panic!() };
+        let packed = read(&bytes, check, ErrorPolicy::Raise).unwrap();
+        let SampleLocation::Member(last) = &packed.samples[3].location else { panic!() };
         assert_eq!((last.offset, last.len, last.name.as_deref()), (5 * PAGE as u64 + 16, 600, Some("d")));
-        assert_eq!(packed.entries.len(), 4);
+        assert_eq!(packed.samples.len(), 4);
     }
     // The number of overflow pages is checked only on request.
     let mut short = bytes.clone();
     short[5 * PAGE + 12] = 1;
-    assert!(read(&short, false, OnError::Raise).is_ok());
-    let error = read(&short, true, OnError::Raise).unwrap_err().to_string();
+    assert!(read(&short, false, ErrorPolicy::Raise).is_ok());
+    let error = read(&short, true, ErrorPolicy::Raise).unwrap_err().to_string();
     assert!(error.contains(&format!("a.mdb, byte {}: does not begin the 2 pages", 5 * PAGE)), "{error}");
 }
 
 #[test]
 fn what_leads_astray_is_told_by_its_page_and_the_rest_is_read() {
-    let below = |second: u64| [("", Node::Below(3)), ("c", Node::Below(second)), ("e", Node::Below(5))];
+    let children = |second: u64| [("", Node::Child(3)), ("c", Node::Child(second)), ("e", Node::Child(5))];
     let pages = |second: Vec<u8>| [leaf(3, "a", "b"), second, leaf(5, "e", "f")];
-    assert_eq!(keys(read(&file(&below(4), &pages(leaf(4, "c", "d")), 6), false, OnError::Raise)).len(), 6);
-    let branch = tree_page(4, &[("c", Node::Below(3))]);
-    for (bytes, place, reason) in [
-        (file(&below(3), &pages(leaf(4, "c", "d")), 6), 3, "does not come after"),
-        (file(&below(2), &pages(leaf(4, "c", "d")), 6), 2, "is a Branch on level 2 of 2"),
-        (file(&below(99), &pages(leaf(4, "c", "d")), 6), 99, "needs bytes"),
-        (file(&below(1), &pages(leaf(4, "c", "d")), 6), 1, "is no page of a tree"),
-        (file(&below(4), &pages(branch), 6), 4, "is a Branch on level 2"),
-        (file(&below(4), &pages(leaf(9, "c", "d")), 6), 4, "says that it is page 9"),
-        (file(&below(4), &pages(leaf(4, "d", "c")), 6), 4, "does not come after"),
-        (file(&below(4), &pages(page(4, 2, 20, 10)), 6), 4, "free space is said to be 20..10"),
-        (file(&below(4), &pages(page(4, 2, 18, 512)), 6), 4, "node 0 is said to lie at byte 0"),
+    assert_eq!(
+        keys(read(&file(&children(4), &pages(leaf(4, "c", "d")), 6), false, ErrorPolicy::Raise)).len(),
+        6
+    );
+    let branch = tree_page(4, &[("c", Node::Child(3))]);
+    for (bytes, position, reason) in [
+        (file(&children(3), &pages(leaf(4, "c", "d")), 6), 3, "does not come after"),
+        (file(&children(2), &pages(leaf(4, "c", "d")), 6), 2, "is a Branch on level 2 of 2"),
+        (file(&children(99), &pages(leaf(4, "c", "d")), 6), 99, "needs bytes"),
+        (file(&children(1), &pages(leaf(4, "c", "d")), 6), 1, "is no page of a tree"),
+        (file(&children(4), &pages(branch), 6), 4, "is a Branch on level 2"),
+        (file(&children(4), &pages(leaf(9, "c", "d")), 6), 4, "says that it is page 9"),
+        (file(&children(4), &pages(leaf(4, "d", "c")), 6), 4, "does not come after"),
+        (file(&children(4), &pages(page(4, 2, 20, 10)), 6), 4, "free space is said to be 20..10"),
+        (file(&children(4), &pages(page(4, 2, 18, 512)), 6), 4, "node 0 is said to lie at byte 0"),
     ] {
-        let error = read(&bytes, false, OnError::Raise).unwrap_err().to_string();
+        let error = read(&bytes, false, ErrorPolicy::Raise).unwrap_err().to_string();
         assert!(
-            error.contains(&format!("a.mdb, byte {}: ", place * PAGE)) && error.contains(reason),
+            error.contains(&format!("a.mdb, byte {}: ", position * PAGE)) && error.contains(reason),
             "{error}"
         );
-        let left = read(&bytes, false, OnError::Skip).unwrap();
-        assert_eq!(left.left_out, 1, "{reason}");
+        let left = read(&bytes, false, ErrorPolicy::Skip).unwrap();
+        assert_eq!(left.skipped, 1, "{reason}");
         assert_eq!(keys(Ok(left)), ["a", "b", "e", "f"], "{reason}");
     }
 }
@@ -151,41 +154,41 @@ fn what_leads_astray_is_told_by_its_page_and_the_rest_is_read() {
 fn circles_end_and_what_is_used_twice_is_told() {
     // Every node refers to the page above it: without a bound this would be 30 levels of 20 pages each.
     let names: Vec<String> = (0..20).map(|n| format!("{n:02}")).collect();
-    let around: Vec<(&str, Node)> = names.iter().map(|name| (name.as_str(), Node::Below(2))).collect();
+    let around: Vec<(&str, Node)> = names.iter().map(|name| (name.as_str(), Node::Child(2))).collect();
     let mut bytes = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
     bytes.extend(meta(1, 30, 40, 9, 2, 60, 2));
     bytes.extend(tree_page(2, &around));
     bytes.resize(61 * PAGE, 0);
     let begun = std::time::Instant::now();
-    let error = read(&bytes, false, OnError::Skip).unwrap_err().to_string();
+    let error = read(&bytes, false, ErrorPolicy::Skip).unwrap_err().to_string();
     assert!(error.contains("nothing to load") && error.contains("(32 left out"), "{error}");
     assert!(begun.elapsed().as_secs() < 5);
     // The file may claim 10^12 pages; the limit is the number of pages that it contains.
     let mut more = meta(0, 1, 1, 0, u64::MAX - 1, 2, 1);
     more.extend(meta(1, 30, 1 << 40, 9, 2, 1 << 40, 2));
     more.extend(tree_page(2, &around));
-    let error = read(&more, false, OnError::Skip).unwrap_err().to_string();
+    let error = read(&more, false, ErrorPolicy::Skip).unwrap_err().to_string();
     assert!(error.contains("nothing to load") && error.contains("in circles"), "{error}");
     assert!(begun.elapsed().as_secs() < 5);
     // Two values on the same pages, and fewer entries than the tree record claims.
-    let twice = tree_page(4, &[("c", Node::Long(5, 600)), ("d", Node::Long(6, 100))]);
+    let twice = tree_page(4, &[("c", Node::Overflow(5, 600)), ("d", Node::Overflow(6, 100))]);
     let pages = [leaf(3, "a", "b"), twice, page(5, 4, 2, 0), vec![0; PAGE]];
-    let below = [("", Node::Below(3)), ("c", Node::Below(4))];
-    let error = read(&file(&below, &pages, 4), false, OnError::Raise).unwrap_err().to_string();
+    let children = [("", Node::Child(3)), ("c", Node::Child(4))];
+    let error = read(&file(&children, &pages, 4), false, ErrorPolicy::Raise).unwrap_err().to_string();
     assert!(error.contains("page 6 is used twice"), "{error}");
-    let error = read(&file(&below, &pages, 5), false, OnError::Raise).unwrap_err().to_string();
+    let error = read(&file(&children, &pages, 5), false, ErrorPolicy::Raise).unwrap_err().to_string();
     assert!(error.contains("a database of 5 entries has 4 here"), "{error}");
 }
 
 #[test]
 fn patterns_stand_for_what_differs() {
-    let pattern = Pattern::parse("key", "image-{}.jpg").unwrap();
+    let pattern = KeyPattern::parse("key", "image-{}.jpg").unwrap();
     for (key, part) in
         [("image-7.jpg", Some("7")), ("image-.jpg", Some("")), ("image-7.png", None), ("image.jpg", None)]
     {
-        assert_eq!(pattern.part(key.as_bytes()), part.map(str::as_bytes), "{key}");
+        assert_eq!(pattern.captured(key.as_bytes()), part.map(str::as_bytes), "{key}");
     }
     for text in ["", "image", "{}{}"] {
-        assert!(Pattern::parse("key", text).is_err(), "{text}");
+        assert!(KeyPattern::parse("key", text).is_err(), "{text}");
     }
 }

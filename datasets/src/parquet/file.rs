@@ -15,29 +15,29 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::blocks::Stream;
-use crate::tabular::MAX_ROWS;
+use crate::columnar::MAX_ROWS;
+use crate::range_reader::SourceReader;
 
 /// The magic numbers at the end of a file, which follow the length of the footer.
 const MAGIC: [u8; 4] = *b"PAR1";
 const ENCRYPTED: [u8; 4] = *b"PARE";
-const TAIL: u64 = 8;
+const TRAILER_BYTES: u64 = 8;
 
 /// A source from which the crate reads, with positioned reads.
 #[derive(Clone)]
-pub struct Disk(pub Arc<dyn ByteSource>);
+pub struct ChunkSource(pub Arc<dyn ByteSource>);
 
-impl Length for Disk {
+impl Length for ChunkSource {
     fn len(&self) -> u64 {
         self.0.len()
     }
 }
 
-impl ChunkReader for Disk {
-    type T = BufReader<Stream>;
+impl ChunkReader for ChunkSource {
+    type T = BufReader<SourceReader>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
-        Ok(BufReader::new(Stream::from(self.0.clone(), start)))
+        Ok(BufReader::new(SourceReader::new(self.0.clone(), start)))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
@@ -57,7 +57,7 @@ impl ChunkReader for Disk {
 
 /// An open Parquet file with its parsed footer.
 pub struct ParquetFile {
-    pub disk: Disk,
+    pub chunk_source: ChunkSource,
     pub metadata: Arc<ParquetMetaData>,
 }
 
@@ -70,12 +70,12 @@ impl ParquetFile {
 
     /// Like [`Self::open`], for a source that is already open.
     pub fn read(source: Arc<dyn ByteSource>) -> Result<Self> {
-        let disk = Disk(source.clone());
-        let tail_at = source.len().saturating_sub(TAIL);
-        let site = Site::file(source.name()).with(Place::Byte(tail_at));
-        let mut tail = [0; TAIL as usize];
-        source.read_exact_at(&site, tail_at, &mut tail)?;
-        let [a, b, c, d, magic @ ..] = tail;
+        let chunk_source = ChunkSource(source.clone());
+        let trailer_at = source.len().saturating_sub(TRAILER_BYTES);
+        let site = Site::file(source.name()).with(Place::Byte(trailer_at));
+        let mut trailer = [0; TRAILER_BYTES as usize];
+        source.read_exact_at(&site, trailer_at, &mut trailer)?;
+        let [a, b, c, d, magic @ ..] = trailer;
         match magic {
             MAGIC => {}
             ENCRYPTED => {
@@ -88,14 +88,14 @@ impl ParquetFile {
         }
         let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
         Limits::check(&site, "bytes of a footer", footer, Limits::default().header_bytes)?;
-        if footer > tail_at {
+        if footer > trailer_at {
             return Err(Error::malformed(
                 &site,
                 format!("a footer of {footer} bytes in a file of {}", source.len()),
             ));
         }
-        let metadata = guarded(&site, || ParquetMetaDataReader::new().parse_and_finish(&disk))?;
-        let file = Self { disk, metadata: Arc::new(metadata) };
+        let metadata = catch_panic(&site, || ParquetMetaDataReader::new().parse_and_finish(&chunk_source))?;
+        let file = Self { chunk_source, metadata: Arc::new(metadata) };
         file.check_rows(&site)?;
         Ok(file)
     }
@@ -105,12 +105,12 @@ impl ParquetFile {
     }
 
     pub fn identity(&self) -> Identity {
-        self.disk.0.identity()
+        self.chunk_source.0.identity()
     }
 
     /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
-        Site::file(self.disk.0.name()).with(Place::Byte(offset))
+        Site::file(self.chunk_source.0.name()).with(Place::Byte(offset))
     }
 
     fn check_rows(&self, site: &Site) -> Result<()> {
@@ -121,8 +121,9 @@ impl ParquetFile {
             for chunk in group.columns() {
                 let begin = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
                 let end = begin.checked_add(chunk.compressed_size());
-                let inside =
-                    end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= self.disk.0.len());
+                let inside = end
+                    .and_then(|end| u64::try_from(end).ok())
+                    .is_some_and(|end| end <= self.chunk_source.0.len());
                 // Checked before the crate does, which treats a negative number as a bug of its own and
                 // panics.
                 if begin < 0 || chunk.compressed_size() < 0 || !inside {
@@ -130,7 +131,7 @@ impl ParquetFile {
                         "column '{}' is said to lie at {begin}, {} bytes long, in a file of {}",
                         chunk.column_path(),
                         chunk.compressed_size(),
-                        self.disk.0.len()
+                        self.chunk_source.0.len()
                     );
                     return Err(Error::malformed(site, reason));
                 }
@@ -160,15 +161,15 @@ impl ParquetFile {
 }
 
 /// Calls the crate and converts its errors. The crate panics on some damage, which becomes an error too.
-pub fn guarded<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T> {
+pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(done) => done.map_err(|error| blame(site, error)),
+        Ok(done) => done.map_err(|error| convert_error(site, error)),
         Err(_) => Err(Error::malformed(site, "holds what cannot be in a Parquet file")),
     }
 }
 
 /// Converts an error of the crate.
-fn blame(site: &Site, error: ParquetError) -> Error {
+fn convert_error(site: &Site, error: ParquetError) -> Error {
     match error {
         ParquetError::External(inner) => {
             let own = inner.downcast_ref::<Error>().cloned();

@@ -7,12 +7,12 @@ use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
 use super::file::ParquetFile;
-use crate::tabular::{names_in_features, Kind, Named, FEATURES};
+use crate::columnar::{class_names_from_features, ColumnKind, TableColumn, FEATURES_KEY};
 
 /// The top-level columns of a file.
-pub fn top(file: &ParquetFile) -> Vec<Named> {
+pub fn top_level_columns(file: &ParquetFile) -> Vec<TableColumn> {
     let root = file.metadata().file_metadata().schema_descr().root_schema_ptr();
-    fields(&root).iter().map(|of| Named::top(of.name(), kind(of))).collect()
+    fields(&root).iter().map(|of| TableColumn::top_level(of.name(), column_kind(of))).collect()
 }
 
 /// The fields of a group.
@@ -24,17 +24,19 @@ pub fn fields(kind: &Type) -> &[TypePtr] {
 }
 
 /// The kind of the values of a column of this type.
-fn kind(of: &Type) -> Kind {
+fn column_kind(of: &Type) -> ColumnKind {
     if !of.is_primitive() {
-        return Kind::Group(fields(of).iter().map(|field| (field.name().to_owned(), kind(field))).collect());
+        return ColumnKind::Group(
+            fields(of).iter().map(|field| (field.name().to_owned(), column_kind(field))).collect(),
+        );
     }
     match of.get_physical_type() {
-        _ if of.get_basic_info().repetition() == Repetition::REPEATED => Kind::Other,
-        Physical::BYTE_ARRAY if is_text(of) => Kind::Text,
-        Physical::BYTE_ARRAY => Kind::Bytes,
-        Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE => Kind::Plain,
-        Physical::INT32 | Physical::INT64 if is_number(of) => Kind::Plain,
-        _ => Kind::Other,
+        _ if of.get_basic_info().repetition() == Repetition::REPEATED => ColumnKind::Other,
+        Physical::BYTE_ARRAY if is_text(of) => ColumnKind::Text,
+        Physical::BYTE_ARRAY => ColumnKind::Bytes,
+        Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE => ColumnKind::Primitive,
+        Physical::INT32 | Physical::INT64 if is_number(of) => ColumnKind::Primitive,
+        _ => ColumnKind::Other,
     }
 }
 
@@ -69,6 +71,6 @@ fn is_number(of: &Type) -> bool {
 pub fn class_names(path: &Path, label: &str) -> Vec<String> {
     let Ok(file) = ParquetFile::open(path) else { return Vec::new() };
     let said = file.metadata().file_metadata().key_value_metadata();
-    let text = said.and_then(|pairs| pairs.iter().find(|pair| pair.key == FEATURES)?.value.as_deref());
-    text.map(|text| names_in_features(text, label)).unwrap_or_default()
+    let text = said.and_then(|pairs| pairs.iter().find(|pair| pair.key == FEATURES_KEY)?.value.as_deref());
+    text.map(|text| class_names_from_features(text, label)).unwrap_or_default()
 }

@@ -1,34 +1,34 @@
 //! Headers, levels and pages are written here by the format's description; tests/python/test_tables.py reads
 //! what pyarrow wrote.
 
-use super::pages::{pages, Holds, Levels, PageAt};
-use super::plain::places;
+use super::page_scan::{scan_pages, Levels, PageContents, PageLocation};
+use super::plain_encoding::value_ranges;
 use super::*;
 use crate::tests::TempFolder;
 
 /// The blocks of a file with these bytes.
-fn blocks(bytes: &[u8]) -> (TempFolder, Blocks) {
+fn reader(bytes: &[u8]) -> (TempFolder, RangeReader) {
     let root = TempFolder::new();
-    let blocks = Blocks::open(&root.write("a", bytes)).unwrap();
-    (root, blocks)
+    let reader = RangeReader::open(&root.write("a", bytes)).unwrap();
+    (root, reader)
 }
 
-fn go_on() -> Result<()> {
+fn check_interrupt() -> Result<()> {
     Ok(())
 }
 
 /// A header of a page of values. Sizes are below 64, so each number is one byte. Has statistics, which are
 /// skipped.
-fn head(stored: u8, count: u8) -> Vec<u8> {
+fn head(compressed_size: u8, count: u8) -> Vec<u8> {
     let number = |value: u8| value << 1;
     vec![
         0x15,
         number(0), // 1: kind
         0x15,
-        number(stored), // 2: unpacked
+        number(compressed_size), // 2: unpacked
         0x15,
-        number(stored), // 3: stored
-        0x2c,           // 5: a struct
+        number(compressed_size), // 3: stored
+        0x2c,                    // 5: a struct
         0x15,
         number(count),
         0x15,
@@ -55,14 +55,26 @@ fn head(stored: u8, count: u8) -> Vec<u8> {
 #[test]
 fn heads_tell_sizes_and_what_is_not_asked_for_is_passed_over() {
     let bytes = [head(3, 9), vec![1, 2, 3], head(1, 5), vec![4]].concat();
-    let (_root, mut blocks) = blocks(&bytes);
-    let found = pages(&mut blocks, (0, bytes.len() as u64), &go_on).unwrap();
+    let (_root, mut reader) = reader(&bytes);
+    let found = scan_pages(&mut reader, (0, bytes.len() as u64), &check_interrupt).unwrap();
     let len = head(0, 0).len() as u64;
-    let holds = |count| Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
+    let contents = |count| PageContents::Values { count, encoding: 0, levels: Levels::V1 { encoding: 3 } };
     let second = len + 3;
     let expected = [
-        PageAt { head: 0, data: len, stored: 3, unpacked: 3, holds: holds(9) },
-        PageAt { head: second, data: second + len, stored: 1, unpacked: 1, holds: holds(5) },
+        PageLocation {
+            header_offset: 0,
+            data_offset: len,
+            compressed_size: 3,
+            uncompressed_size: 3,
+            contents: contents(9),
+        },
+        PageLocation {
+            header_offset: second,
+            data_offset: second + len,
+            compressed_size: 1,
+            uncompressed_size: 1,
+            contents: contents(5),
+        },
     ];
     assert_eq!(found, expected);
 }
@@ -90,8 +102,8 @@ fn heads_that_lie_are_errors_with_their_place() {
         (vec![0x25, 0x80, 0x80, 0x80, 0x80, 0x10, 0x15, 2, 0], "above the limit"),
         (vec![], ""),
     ] {
-        let (_root, mut blocks) = blocks(&bytes);
-        let found = pages(&mut blocks, (0, bytes.len() as u64), &go_on);
+        let (_root, mut reader) = reader(&bytes);
+        let found = scan_pages(&mut reader, (0, bytes.len() as u64), &check_interrupt);
         match found {
             Ok(found) => assert!(reason.is_empty() && found.is_empty(), "{bytes:?}"),
             Err(error) => {
@@ -102,7 +114,7 @@ fn heads_that_lie_are_errors_with_their_place() {
 }
 
 /// A page with these levels, then three values.
-fn page(levels: &[u8], count: u64) -> (Vec<u8>, PageAt) {
+fn page(levels: &[u8], count: u64) -> (Vec<u8>, PageLocation) {
     let mut bytes = vec![];
     if !levels.is_empty() {
         bytes.extend((levels.len() as u32).to_le_bytes());
@@ -112,19 +124,28 @@ fn page(levels: &[u8], count: u64) -> (Vec<u8>, PageAt) {
         bytes.extend((value.len() as u32).to_le_bytes());
         bytes.extend(value);
     }
-    let holds = Holds::Values { count, encoding: 0, levels: Levels::Inside { encoding: 3 } };
-    let stored = bytes.len() as u64;
-    (bytes, PageAt { head: 0, data: 0, stored, unpacked: stored, holds })
+    let contents = PageContents::Values { count, encoding: 0, levels: Levels::V1 { encoding: 3 } };
+    let compressed_size = bytes.len() as u64;
+    (
+        bytes,
+        PageLocation {
+            header_offset: 0,
+            data_offset: 0,
+            compressed_size,
+            uncompressed_size: compressed_size,
+            contents,
+        },
+    )
 }
 
-fn found(levels: &[u8], count: u64, deepest: i16) -> Result<Vec<Option<String>>> {
+fn found(levels: &[u8], count: u64, max_def_level: i16) -> Result<Vec<Option<String>>> {
     let (bytes, at) = page(levels, count);
-    let (_root, mut blocks) = blocks(&bytes);
-    let places = places(&mut blocks, &at, deepest)?.unwrap();
+    let (_root, mut reader) = reader(&bytes);
+    let ranges = value_ranges(&mut reader, &at, max_def_level)?.unwrap();
     let text = |(offset, len): (u64, u64)| {
         String::from_utf8(bytes[offset as usize..][..len as usize].to_vec()).unwrap()
     };
-    Ok(places.into_iter().map(|place| place.map(text)).collect())
+    Ok(ranges.into_iter().map(|range| range.map(text)).collect())
 }
 
 #[test]
@@ -146,7 +167,7 @@ fn levels_say_where_a_value_is_missing() {
 
 #[test]
 fn levels_and_values_that_go_beyond_their_page_are_errors() {
-    for (levels, count, deepest, reason) in [
+    for (levels, count, max_def_level, reason) in [
         (&[][..], 4, 0, "a page ends where a length is wanted"),
         (&[6, 1], 4, 1, "levels end before its values do"),
         (&[6], 3, 1, "levels end before its values do"),
@@ -155,17 +176,17 @@ fn levels_and_values_that_go_beyond_their_page_are_errors() {
         (&[0xff; 20], 3, 1, "levels end before its values do"),
         (&[8, 1], 4, 1, "a page ends where a length is wanted"),
     ] {
-        let error = found(levels, count, deepest).unwrap_err().to_string();
+        let error = found(levels, count, max_def_level).unwrap_err().to_string();
         assert!(error.contains(reason), "{levels:?}: {error}");
     }
     let (mut bytes, at) = page(&[], 3);
     bytes[0] = 200;
-    let (_root, mut long) = blocks(&bytes);
-    let error = places(&mut long, &at, 0).unwrap_err().to_string();
+    let (_root, mut long) = reader(&bytes);
+    let error = value_ranges(&mut long, &at, 0).unwrap_err().to_string();
     assert!(error.contains("value 0 of the page is said to have 200 bytes, and the page has"), "{error}");
     let (bytes, at) = page(&[0xff; 4], 3);
     let far = [&[0xff, 0xff, 0xff, 0x7f][..], &bytes[4..]].concat();
-    let (_root, mut far) = blocks(&far);
-    let error = places(&mut far, &at, 1).unwrap_err().to_string();
+    let (_root, mut far) = reader(&far);
+    let error = value_ranges(&mut far, &at, 1).unwrap_err().to_string();
     assert!(error.contains("levels go beyond its end"), "{error}");
 }

@@ -9,20 +9,20 @@ use std::sync::Arc;
 use framespool::error::{Error, Result, Site};
 
 /// Maximum length of a line.
-const LONGEST_LINE: usize = 256;
+const MAX_LINE_BYTES: usize = 256;
 
 /// A line of the index file.
 #[derive(Debug)]
-pub struct Listed {
+pub struct IndexLine {
     pub key: u64,
     pub offset: u64,
     list: Arc<str>,
     line: u64,
 }
 
-impl Listed {
+impl IndexLine {
     /// Adds the line of the index file to an error of the record, since the line may be wrong.
-    pub fn blame(&self, error: Error) -> Error {
+    pub fn with_index_line(&self, error: Error) -> Error {
         match error {
             Error::Malformed { site, reason } => {
                 let reason = format!("{reason} ({}, line {} says so)", self.list, self.line);
@@ -35,25 +35,25 @@ impl Listed {
 
 /// # Errors
 /// `Argument` with the line; `NotFound` or `Io` for the index file itself.
-pub fn read(path: &Path) -> Result<Vec<Listed>> {
+pub fn read(path: &Path) -> Result<Vec<IndexLine>> {
     let list: Arc<str> = path.to_string_lossy().into();
     let failed = |error| Error::io(&Site::file(&list), error);
     let mut reader = BufReader::new(File::open(path).map_err(failed)?);
-    let (mut listed, mut text) = (Vec::new(), Vec::new());
+    let (mut index_lines, mut text) = (Vec::new(), Vec::new());
     for line in 1.. {
         text.clear();
-        let most = LONGEST_LINE as u64 + 1;
+        let most = MAX_LINE_BYTES as u64 + 1;
         if reader.by_ref().take(most).read_until(b'\n', &mut text).map_err(failed)? == 0 {
             break;
         }
-        if text.len() <= LONGEST_LINE && text.trim_ascii().is_empty() {
+        if text.len() <= MAX_LINE_BYTES && text.trim_ascii().is_empty() {
             continue;
         }
-        let fields = std::str::from_utf8(&text).ok().filter(|text| text.len() <= LONGEST_LINE);
+        let fields = std::str::from_utf8(&text).ok().filter(|text| text.len() <= MAX_LINE_BYTES);
         let mut fields = fields.unwrap_or_default().split_whitespace().map(|field| field.parse().ok());
         match (fields.next(), fields.next(), fields.next()) {
             (Some(Some(key)), Some(Some(offset)), None) => {
-                listed.push(Listed { key, offset, list: list.clone(), line });
+                index_lines.push(IndexLine { key, offset, list: list.clone(), line });
             }
             _ => {
                 let shown: String = String::from_utf8_lossy(&text).trim().chars().take(40).collect();
@@ -64,5 +64,5 @@ pub fn read(path: &Path) -> Result<Vec<Listed>> {
             }
         }
     }
-    Ok(listed)
+    Ok(index_lines)
 }

@@ -4,12 +4,12 @@
 
 use framespool::error::Result;
 
-use crate::blocks::Blocks;
+use crate::range_reader::RangeReader;
 
 /// The first bytes of every part.
 pub const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
 /// Parts are padded to a multiple of this.
-const STEP: u64 = 4;
+const ALIGNMENT: u64 = 4;
 
 /// A record.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Record {
 
 /// The position of a part within its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
-    Whole,
+enum ContinuationFlag {
+    Full,
     First,
     Middle,
     Last,
@@ -34,39 +34,39 @@ enum Piece {
 impl Record {
     /// # Errors
     /// `Malformed` or `Truncated`, with the offset.
-    pub fn at(blocks: &mut Blocks, begin: u64) -> Result<Self> {
+    pub fn read(reader: &mut RangeReader, begin: u64) -> Result<Self> {
         let (mut at, mut parts) = (begin, Vec::new());
         loop {
-            let head: [u8; 8] = blocks.array(at)?;
-            let (magic, word) = head.split_at(4);
+            let header: [u8; 8] = reader.read_array(at)?;
+            let (magic, word) = header.split_at(4);
             if magic != MAGIC {
                 let [a, b, c, d] = MAGIC;
-                return Err(blocks.damaged(
+                return Err(reader.malformed(
                     at,
                     format!("no record begins here: {magic:02x?} stand where {:02x?} should", [a, b, c, d]),
                 ));
             }
             let word = word.iter().rev().fold(0u32, |sum, &byte| sum << 8 | u32::from(byte));
-            let piece = match word >> 29 {
-                0 => Piece::Whole,
-                1 => Piece::First,
-                2 => Piece::Middle,
-                3 => Piece::Last,
-                kind => return Err(blocks.damaged(at, format!("a part of unknown kind {kind}"))),
+            let flag = match word >> 29 {
+                0 => ContinuationFlag::Full,
+                1 => ContinuationFlag::First,
+                2 => ContinuationFlag::Middle,
+                3 => ContinuationFlag::Last,
+                kind => return Err(reader.malformed(at, format!("a part of unknown kind {kind}"))),
             };
             let begun = !parts.is_empty();
-            if begun != matches!(piece, Piece::Middle | Piece::Last) {
+            if begun != matches!(flag, ContinuationFlag::Middle | ContinuationFlag::Last) {
                 let reason = match begun {
                     true => "the record before has no end",
                     false => "a part without the beginning of its record",
                 };
-                return Err(blocks.damaged(at, reason));
+                return Err(reader.malformed(at, reason));
             }
             let (data, len) = (at + 8, u64::from(word & 0x1fff_ffff));
-            blocks.check(data, len.next_multiple_of(STEP))?;
+            reader.check(data, len.next_multiple_of(ALIGNMENT))?;
             parts.push((data, len));
-            at = data + len.next_multiple_of(STEP);
-            if matches!(piece, Piece::Whole | Piece::Last) {
+            at = data + len.next_multiple_of(ALIGNMENT);
+            if matches!(flag, ContinuationFlag::Full | ContinuationFlag::Last) {
                 return Ok(Self { begin, parts, end: at });
             }
         }
@@ -74,7 +74,7 @@ impl Record {
 }
 
 /// The header of a packed image.
-pub struct Head {
+pub struct ImageHeader {
     /// The label, if there is exactly one.
     pub label: f32,
     /// The number by which the writer identifies the image.
@@ -83,8 +83,8 @@ pub struct Head {
     count: u32,
 }
 
-impl Head {
-    pub fn parse(bytes: &[u8; super::OWN_HEAD as usize]) -> Self {
+impl ImageHeader {
+    pub fn parse(bytes: &[u8; super::IMAGE_HEADER_BYTES as usize]) -> Self {
         let [a, b, c, d, e, f, g, h, id @ .., _, _, _, _, _, _, _, _] = *bytes;
         let (count, label) = (u32::from_le_bytes([a, b, c, d]), f32::from_le_bytes([e, f, g, h]));
         Self { count, label, id: u64::from_le_bytes(id) }

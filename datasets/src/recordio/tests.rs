@@ -27,12 +27,12 @@ fn packed(label: f32, picture: &[u8]) -> Vec<u8> {
 }
 
 fn packed_with(labels: &[f32], picture: &[u8]) -> Vec<u8> {
-    let head = [&(labels.len() as u32).to_le_bytes()[..], &[0; 20]].concat();
+    let header = [&(labels.len() as u32).to_le_bytes()[..], &[0; 20]].concat();
     let labels: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
-    [head, labels, picture.to_vec()].concat()
+    [header, labels, picture.to_vec()].concat()
 }
 
-fn list(bytes: &[u8], index: Option<&str>, on_error: OnError) -> Result<Packed> {
+fn list(bytes: &[u8], index: Option<&str>, on_error: ErrorPolicy) -> Result<ArchiveListing> {
     let root = TempFolder::new();
     let file = root.write("a.rec", bytes);
     let index = index.map(|text| root.write("a.idx", text));
@@ -40,15 +40,15 @@ fn list(bytes: &[u8], index: Option<&str>, on_error: OnError) -> Result<Packed> 
 }
 
 /// (bytes, label) of each entry.
-fn found(file: &[u8], packed: &Packed) -> Vec<(Vec<u8>, i64)> {
-    let taken = |entry: &PackedEntry| match &entry.stored {
-        Stored::Member(member) => {
-            (file[member.offset as usize..][..member.len as usize].to_vec(), entry.label)
+fn found(file: &[u8], packed: &ArchiveListing) -> Vec<(Vec<u8>, i64)> {
+    let taken = |sample: &ArchiveSample| match &sample.location {
+        SampleLocation::Member(member) => {
+            (file[member.offset as usize..][..member.len as usize].to_vec(), sample.label)
         }
-        Stored::Joined(bytes) => (bytes.clone(), entry.label),
+        SampleLocation::Memory(bytes) => (bytes.clone(), sample.label),
         other => panic!("{other:?}"),
     };
-    packed.entries.iter().map(taken).collect()
+    packed.samples.iter().map(taken).collect()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn the_bytes_lie_where_the_entries_say() {
     let file: Vec<u8> =
         pictures.iter().zip(1u8..).flat_map(|(picture, n)| written(&packed(n.into(), picture))).collect();
     let expected: Vec<_> = pictures.into_iter().zip(1..).collect();
-    assert_eq!(found(&file, &list(&file, None, OnError::Raise).unwrap()), expected);
+    assert_eq!(found(&file, &list(&file, None, ErrorPolicy::Raise).unwrap()), expected);
 }
 
 #[test]
@@ -67,26 +67,26 @@ fn a_list_says_which_records_and_in_which_order() {
     records.iter().for_each(|record| begins.push(begins[begins.len() - 1] + record.len()));
     let file = records.concat();
     let index = format!("30\t{}\n10\t{}\r\n\n20\t{}", begins[3], begins[1], begins[4]);
-    let packed = list(&file, Some(&index), OnError::Raise).unwrap();
+    let packed = list(&file, Some(&index), ErrorPolicy::Raise).unwrap();
     assert_eq!(found(&file, &packed), [(vec![3; 9], 3), (vec![1; 9], 1), (vec![4; 9], 4)]);
-    let Stored::Member(first) = &packed.entries[0].stored else { panic!("lies in the file") };
+    let SampleLocation::Member(first) = &packed.samples[0].location else { panic!("lies in the file") };
     assert_eq!(first.name.as_deref(), Some("key 30"));
     // An index file of another file: its offsets are not those of records, or exceed the file.
     for wrong in [begins[1] + 4, begins[1] + 1, begins[5]] {
         let index = format!("1\t{}\n2\t{wrong}\n3\t{}\n", begins[0], begins[2]);
-        let error = list(&file, Some(&index), OnError::Raise).unwrap_err();
+        let error = list(&file, Some(&index), ErrorPolicy::Raise).unwrap_err();
         assert!(error.to_string().contains(&format!("a.rec, byte {wrong}")), "{error}");
-        let packed = list(&file, Some(&index), OnError::Skip).unwrap();
-        assert_eq!((packed.entries.len(), packed.left_out), (2, 1));
+        let packed = list(&file, Some(&index), ErrorPolicy::Skip).unwrap();
+        assert_eq!((packed.samples.len(), packed.skipped), (2, 1));
     }
     for damaged in
         ["1\t0\n2\tx\n", "1\t0\n2\n", "1\t0\n2\t0\t0\n", "1\t0\n-2\t0\n", "1 0\n2 99999999999999999999\n"]
     {
-        let text = list(&file, Some(damaged), OnError::Skip).unwrap_err().to_string();
+        let text = list(&file, Some(damaged), ErrorPolicy::Skip).unwrap_err().to_string();
         assert!(text.contains("a.idx, line 2: a key and a byte"), "{text}");
     }
     let endless = "1".repeat(1 << 20);
-    assert!(list(&file, Some(&endless), OnError::Raise).unwrap_err().to_string().contains("line 1"));
+    assert!(list(&file, Some(&endless), ErrorPolicy::Raise).unwrap_err().to_string().contains("line 1"));
 }
 
 #[test]
@@ -101,25 +101,25 @@ fn data_that_holds_the_magic_number_is_whole_again() {
         let file =
             [written(&packed(1.0, b"before")), written(&packed(2.0, &picture)), written(&packed(3.0, b"z"))]
                 .concat();
-        let packed = list(&file, None, OnError::Raise).unwrap();
+        let packed = list(&file, None, ErrorPolicy::Raise).unwrap();
         assert_eq!(found(&file, &packed), [(b"before".to_vec(), 1), (picture, 2), (b"z".to_vec(), 3)]);
     }
     // In the image header: one of the numbers that identify the image is the magic number.
     let mut data = packed(5.0, b"picture");
     data[8..12].copy_from_slice(&magic);
     let file = written(&data);
-    assert_eq!(found(&file, &list(&file, None, OnError::Raise).unwrap()), [(b"picture".to_vec(), 5)]);
+    assert_eq!(found(&file, &list(&file, None, ErrorPolicy::Raise).unwrap()), [(b"picture".to_vec(), 5)]);
 }
 
 #[test]
 fn of_several_labels_the_first_one_counts() {
     let file =
         [written(&packed_with(&[7.0], b"a")), written(&packed_with(&[2.0, 0.5, -3.0], b"bb"))].concat();
-    let packed = list(&file, None, OnError::Raise).unwrap();
+    let packed = list(&file, None, ErrorPolicy::Raise).unwrap();
     assert_eq!(found(&file, &packed), [(b"a".to_vec(), 7), (b"bb".to_vec(), 2)]);
     let magic = f32::from_le_bytes(record::MAGIC);
     let file = written(&packed_with(&[4.0, magic], b"joined"));
-    assert_eq!(found(&file, &list(&file, None, OnError::Raise).unwrap()), [(b"joined".to_vec(), 4)]);
+    assert_eq!(found(&file, &list(&file, None, ErrorPolicy::Raise).unwrap()), [(b"joined".to_vec(), 4)]);
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn records_that_are_no_pictures_with_a_label_are_named_or_left_out() {
     ] {
         let file =
             [written(&packed(1.0, b"first")), written(&data), written(&packed(3.0, b"third"))].concat();
-        let text = list(&file, None, OnError::Raise).unwrap_err().to_string();
+        let text = list(&file, None, ErrorPolicy::Raise).unwrap_err().to_string();
         assert!(text.contains("a.rec, record 1 at byte 40: ") && text.contains(reason), "{reason}: {text}");
-        let packed = list(&file, None, OnError::Skip).unwrap();
-        assert_eq!((packed.entries.len(), packed.left_out), (2, 1));
+        let packed = list(&file, None, ErrorPolicy::Skip).unwrap();
+        assert_eq!((packed.samples.len(), packed.skipped), (2, 1));
     }
 }
 
@@ -160,20 +160,20 @@ fn damage_to_the_framing_is_told_with_its_byte() {
         (of(part(4, b"x")), "unknown kind 4"),
         (of(part(7, b"x")), "unknown kind 7"),
     ] {
-        let error = list(&file, None, OnError::Raise).unwrap_err();
+        let error = list(&file, None, ErrorPolicy::Raise).unwrap_err();
         let place = error.site().map(|site| site.place.clone());
         assert!(place == Some(Place::Byte(begin)) && error.to_string().contains(reason), "{error}");
-        let packed = list(&file, None, OnError::Skip).unwrap();
-        assert_eq!((packed.entries.len(), packed.left_out), (1, 1));
+        let packed = list(&file, None, ErrorPolicy::Skip).unwrap();
+        assert_eq!((packed.samples.len(), packed.skipped), (1, 1));
     }
-    let text = list(&of(part(1, b"x")), None, OnError::Raise).unwrap_err().to_string();
+    let text = list(&of(part(1, b"x")), None, ErrorPolicy::Raise).unwrap_err().to_string();
     assert!(text.contains(&format!("byte {}: the record before has no end", begin + 12)), "{text}");
     let file = [&first[..], &first].concat();
     for len in (1..file.len()).filter(|&len| len != first.len()) {
-        let error = list(&file[..len], None, OnError::Raise).unwrap_err();
+        let error = list(&file[..len], None, ErrorPolicy::Raise).unwrap_err();
         assert!(matches!(error, Error::Truncated { .. }), "{len}: {error}");
     }
-    assert!(matches!(list(&part(1, b"abcd"), None, OnError::Raise), Err(Error::Truncated { .. })));
+    assert!(matches!(list(&part(1, b"abcd"), None, ErrorPolicy::Raise), Err(Error::Truncated { .. })));
 }
 
 #[test]
@@ -181,16 +181,16 @@ fn all_labels_and_the_id_are_columns() {
     let magic = f32::from_le_bytes(record::MAGIC);
     let records = [packed(3.0, b"a"), packed_with(&[2.0, 0.5], b"b"), packed_with(&[4.0, magic], b"joined")];
     let file: Vec<u8> = records.iter().flat_map(|record| written(record)).collect();
-    let mut found = list(&file, None, OnError::Raise).unwrap();
-    assert_eq!(found.entries.iter().map(|entry| entry.label).collect::<Vec<_>>(), [3, 2, 4]);
+    let mut found = list(&file, None, ErrorPolicy::Raise).unwrap();
+    assert_eq!(found.samples.iter().map(|sample| sample.label).collect::<Vec<_>>(), [3, 2, 4]);
     let columns = found.take_columns().unwrap();
-    let numbers = |list: &[f32]| Value::List(list.iter().map(|n| Value::Number(f64::from(*n))).collect());
+    let numbers = |list: &[f32]| Value::List(list.iter().map(|n| Value::Float(f64::from(*n))).collect());
     // The number 1 in each of eight bytes.
     let id = Value::Integer(0x0101_0101_0101_0101);
     assert_eq!(columns[0].values, [id, Value::Integer(0), Value::Integer(0)]);
-    assert_eq!(columns[1].values, [Value::Missing, numbers(&[2.0, 0.5]), numbers(&[4.0, magic])]);
+    assert_eq!(columns[1].values, [Value::Null, numbers(&[2.0, 0.5]), numbers(&[4.0, magic])]);
     assert_eq!((columns[0].name.as_str(), columns[1].name.as_str()), ("id", "labels"));
-    let long = vec![1.0; (LONGEST_LABELS / 4) as usize + 1];
-    let error = list(&written(&packed_with(&long, b"c")), None, OnError::Raise).unwrap_err();
+    let long = vec![1.0; (MAX_LABELS_BYTES / 4) as usize + 1];
+    let error = list(&written(&packed_with(&long, b"c")), None, ErrorPolicy::Raise).unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error}");
 }

@@ -1,10 +1,10 @@
 //! Parses a 512-byte tar header block after verifying its checksum.
 
 /// Headers and contents in a tar are aligned to this many bytes.
-pub const BLOCK: u64 = 512;
+pub const BLOCK_BYTES: u64 = 512;
 
 /// A tar header.
-pub struct Header {
+pub struct TarHeader {
     /// The name, with the prefix field of the POSIX format prepended.
     pub name: String,
     /// Number of content bytes, for the types that have contents.
@@ -12,35 +12,35 @@ pub struct Header {
     /// The type flag.
     pub kind: u8,
     /// The sparse map of a GNU sparse member continues in the next block.
-    pub sparse_map_goes_on: bool,
+    pub sparse_map_continues: bool,
 }
 
-impl Header {
+impl TarHeader {
     /// Parses a block; the error text describes what is wrong with it.
-    pub fn parse(block: &[u8; BLOCK as usize]) -> Result<Self, String> {
-        let claimed = number(&block[148..156]).ok_or("the header's checksum is not a number")?;
-        let (unsigned, signed) = sums(block);
+    pub fn parse(block: &[u8; BLOCK_BYTES as usize]) -> Result<Self, String> {
+        let claimed = parse_number(&block[148..156]).ok_or("the header's checksum is not a number")?;
+        let (unsigned, signed) = checksums(block);
         // Some old programs summed the bytes as signed numbers.
         if claimed != unsigned && i64::try_from(claimed) != Ok(signed) {
             return Err(format!("the header's checksum is {claimed}, but its bytes add up to {unsigned}"));
         }
-        let len = number(&block[124..136]).ok_or("the size in the header is not a number")?;
+        let len = parse_number(&block[124..136]).ok_or("the size in the header is not a number")?;
         if len > i64::MAX as u64 {
             return Err(format!("the size in the header is {len} bytes"));
         }
-        let mut name = super::name(&block[..100]);
+        let mut name = super::nul_terminated(&block[..100]);
         // The GNU format uses the bytes of the POSIX prefix field for other fields.
-        let prefix = super::name(&block[345..500]);
+        let prefix = super::nul_terminated(&block[345..500]);
         if block[257..263] == *b"ustar\0" && !prefix.is_empty() {
             name = format!("{prefix}/{name}");
         }
-        Ok(Self { name, len, kind: block[156], sparse_map_goes_on: block[482] != 0 })
+        Ok(Self { name, len, kind: block[156], sparse_map_continues: block[482] != 0 })
     }
 }
 
 /// A numeric field: octal digits up to a space or NUL, or big-endian binary if the top bit of the first byte
 /// is set.
-fn number(field: &[u8]) -> Option<u64> {
+fn parse_number(field: &[u8]) -> Option<u64> {
     match field {
         [first, rest @ ..] if first & 0x80 != 0 => {
             // A first byte of 0xff marks a negative number; with its top bit cleared it overflows, so it is
@@ -63,7 +63,7 @@ fn number(field: &[u8]) -> Option<u64> {
 }
 
 /// The sums of all bytes, as unsigned and as signed bytes, with the checksum field taken as spaces.
-fn sums(block: &[u8]) -> (u64, i64) {
+fn checksums(block: &[u8]) -> (u64, i64) {
     let (before, behind) = (&block[..148], &block[156..]);
     before.iter().chain(&[b' '; 8]).chain(behind).fold((0, 0), |(unsigned, signed), &byte| {
         (unsigned + u64::from(byte), signed + i64::from(byte as i8))
@@ -89,7 +89,7 @@ mod tests {
             (b"000000000-1\0", None),
             (b"00000000018\0", None),
         ] {
-            assert_eq!(number(field), value, "{field:?}");
+            assert_eq!(parse_number(field), value, "{field:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 /// What the extension headers before a member's own header specify.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Records {
+pub struct PaxRecords {
     /// The size.
     pub len: Option<u64>,
     /// The member is stored as a sparse file.
@@ -14,10 +14,10 @@ pub struct Records {
     sparse_name: Option<String>,
 }
 
-impl Records {
+impl PaxRecords {
     /// Reads the records of a header; the error text describes what is wrong with them.
     pub fn read(&mut self, text: &[u8]) -> Result<(), String> {
-        each(text, |key, value| {
+        for_each_record(text, |key, value| {
             let given = || Some(String::from_utf8_lossy(value).into_owned()).filter(|text| !text.is_empty());
             match key {
                 b"path" => self.name = given(),
@@ -40,7 +40,7 @@ impl Records {
 
 /// Checks a global header. It must not set the fields that are read here, since no known program writes that.
 pub fn check_global(text: &[u8]) -> Result<(), String> {
-    each(text, |key, _| match key {
+    for_each_record(text, |key, _| match key {
         b"path" | b"size" => {
             Err(format!("a pax header gives all members the same {}", String::from_utf8_lossy(key)))
         }
@@ -48,7 +48,10 @@ pub fn check_global(text: &[u8]) -> Result<(), String> {
     })
 }
 
-fn each(text: &[u8], mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>) -> Result<(), String> {
+fn for_each_record(
+    text: &[u8],
+    mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
     let mut rest = text;
     while !rest.is_empty() {
         let wrong = || format!("record at byte {} of a pax header is damaged", text.len() - rest.len());
@@ -73,8 +76,8 @@ fn decimal(text: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(text: &[u8]) -> Result<Records, String> {
-        let mut records = Records::default();
+    fn read(text: &[u8]) -> Result<PaxRecords, String> {
+        let mut records = PaxRecords::default();
         records.read(text).map(|()| records)
     }
 

@@ -46,14 +46,14 @@ fn pax(records: &[(&str, &str)]) -> Vec<u8> {
     member("pax", b'x', text.as_bytes())
 }
 
-type Listed = Vec<(String, u64, u64, Kind)>;
+type Listed = Vec<(String, u64, u64, TarMemberKind)>;
 
 /// Members up to the end or an error.
 fn list(bytes: &[u8]) -> (Listed, Result<()>) {
     let root = TempFolder::new();
     let path = root.write("a.tar", bytes);
     let mut members = Vec::new();
-    let mut tar = match Tar::open(&path) {
+    let mut tar = match TarReader::open(&path) {
         Ok(tar) => tar,
         Err(error) => return (members, Err(error)),
     };
@@ -95,14 +95,17 @@ fn members_lie_where_they_are_said_to() {
         header("h.mp4", b'1', 700), // older programs give the size of the link target
         member("old/", 0, b""),
     ]);
-    let file = |name: &str, offset, len| (name.to_owned(), offset, len, Kind::File);
+    let file = |name: &str, offset, len| (name.to_owned(), offset, len, TarMemberKind::File);
     let members = whole(&bytes);
-    assert_eq!(members[0], ("d/".to_owned(), 512, 0, Kind::Other));
+    assert_eq!(members[0], ("d/".to_owned(), 512, 0, TarMemberKind::Other));
     assert_eq!(members[1], file("d/a.mp4", 1024, 700));
     assert_eq!(members[2], file("b.cls", 2560, 1));
     assert_eq!(members[3], file("empty.txt", 3584, 0));
     assert_eq!(members[4], file("c.webm", 4096, 512));
-    assert_eq!((members[5].3, members[6].3, members[7].3), (Kind::Link, Kind::Link, Kind::Other));
+    assert_eq!(
+        (members[5].3, members[6].3, members[7].3),
+        (TarMemberKind::Link, TarMemberKind::Link, TarMemberKind::Other)
+    );
     assert_eq!(members.len(), 8);
     assert_eq!(&bytes[1024..1724], &[1; 700]);
 }
@@ -119,7 +122,7 @@ fn long_names_of_every_kind_are_whole() {
     let with_pax = [pax(&[("path", &long), ("mtime", "1.5")]), member("cut", b'0', b"abc")].concat();
     for (bytes, offset) in [(prefixed, 512), (gnu, 1536), (with_pax, 1536)] {
         let (name, at, len, kind) = whole(&ended(&[bytes]))[0].clone();
-        assert_eq!((name.as_str(), at, len, kind), (long.as_str(), offset, 3, Kind::File));
+        assert_eq!((name.as_str(), at, len, kind), (long.as_str(), offset, 3, TarMemberKind::File));
     }
     // In the GNU format that field holds times and sparse-map entries.
     let mut gnu_own = header("a.mp4", b'0', 0);
@@ -133,7 +136,7 @@ fn a_pax_size_counts_before_the_headers() {
     let bytes =
         ended(&[pax(&[("size", "600")]), header("a.mp4", b'0', 0), vec![7; 1024], member("b", b'0', b"x")]);
     let members = whole(&bytes);
-    assert_eq!(members[0], ("a.mp4".to_owned(), 1536, 600, Kind::File));
+    assert_eq!(members[0], ("a.mp4".to_owned(), 1536, 600, TarMemberKind::File));
     assert_eq!(members[1].0, "b");
 }
 
@@ -154,8 +157,12 @@ fn what_does_not_lie_in_one_piece_is_told_apart() {
         member("u.mp4", b'0', b"u"),
     ]);
     let members: Vec<_> = whole(&bytes).into_iter().map(|(name, _, _, kind)| (name, kind)).collect();
-    let expected =
-        [("s.mp4", Kind::Sparse), ("t.mp4", Kind::Sparse), ("m.mp4", Kind::Continued), ("u.mp4", Kind::File)];
+    let expected = [
+        ("s.mp4", TarMemberKind::Sparse),
+        ("t.mp4", TarMemberKind::Sparse),
+        ("m.mp4", TarMemberKind::Continued),
+        ("u.mp4", TarMemberKind::File),
+    ];
     assert_eq!(members, expected.map(|(name, kind)| (name.to_owned(), kind)));
 }
 
@@ -211,7 +218,7 @@ fn sizes_that_lie_are_refused_before_they_count() {
     let root = TempFolder::new();
     // A name of two megabytes, all of which is in the file.
     let path = root.write("a.tar", ended(&[member("././@LongLink", b'L', &vec![b'n'; 2 << 20])]));
-    let error = Tar::open(&path).unwrap().next().unwrap_err();
+    let error = TarReader::open(&path).unwrap().next().unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error}");
 }
 

@@ -38,35 +38,35 @@ fn example(features: &[(&str, Vec<u8>)]) -> Vec<u8> {
 
 fn record(data: &[u8]) -> Vec<u8> {
     let len = (data.len() as u64).to_le_bytes();
-    let sum = |bytes: &[u8]| masked(crc32c::crc32c(bytes)).to_le_bytes();
+    let sum = |bytes: &[u8]| masked_crc(crc32c::crc32c(bytes)).to_le_bytes();
     [&len[..], &sum(&len), data, &sum(data)].concat()
 }
 
-fn sample(picture: &[u8], label: i64) -> Vec<u8> {
+fn sample_record(picture: &[u8], label: i64) -> Vec<u8> {
     record(&example(&[("image/encoded", bytes_list(&[picture])), ("label", int_list(&[label], true))]))
 }
 
-fn wanted(check: bool) -> Features {
-    Features { source: "image/encoded".to_owned(), label: Some("label".to_owned()), check }
+fn options(check: bool) -> TfRecordOptions {
+    TfRecordOptions { source: "image/encoded".to_owned(), label: Some("label".to_owned()), check }
 }
 
-fn list(bytes: &[u8], wanted: &Features, on_error: OnError) -> Result<Packed> {
+fn list(bytes: &[u8], options: &TfRecordOptions, on_error: ErrorPolicy) -> Result<ArchiveListing> {
     let root = TempFolder::new();
     let path = root.write("a.tfrecord", bytes);
-    tfrecord(&[path], wanted, on_error, 1, &|| Ok(()))
+    tfrecord(&[path], options, on_error, 1, &|| Ok(()))
 }
 
 /// (bytes, label) of each entry.
-fn found(file: &[u8], packed: &Packed) -> Vec<(Vec<u8>, i64)> {
-    let taken = |entry: &PackedEntry| {
-        let Stored::Member(member) = &entry.stored else { panic!("{entry:?}") };
-        (file[member.offset as usize..][..member.len as usize].to_vec(), entry.label)
+fn found(file: &[u8], packed: &ArchiveListing) -> Vec<(Vec<u8>, i64)> {
+    let taken = |sample: &ArchiveSample| {
+        let SampleLocation::Member(member) = &sample.location else { panic!("{sample:?}") };
+        (file[member.offset as usize..][..member.len as usize].to_vec(), sample.label)
     };
-    packed.entries.iter().map(taken).collect()
+    packed.samples.iter().map(taken).collect()
 }
 
-fn refused(bytes: &[u8], wanted: &Features) -> String {
-    list(bytes, wanted, OnError::Raise).unwrap_err().to_string()
+fn refused(bytes: &[u8], options: &TfRecordOptions) -> String {
+    list(bytes, options, ErrorPolicy::Raise).unwrap_err().to_string()
 }
 
 #[test]
@@ -75,17 +75,17 @@ fn checksums_are_castagnolis_and_masked() {
     assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
     assert_eq!(crc32c::crc32c(&[0xff; 32]), 0x62a8_ab43);
     assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
-    assert_eq!(masked(0), 0xa282_ead8);
-    assert_eq!(masked(0xe306_9283), 0xc78a_b0e5);
+    assert_eq!(masked_crc(0), 0xa282_ead8);
+    assert_eq!(masked_crc(0xe306_9283), 0xc78a_b0e5);
 }
 
 #[test]
 fn the_bytes_lie_where_the_entries_say() {
     let pictures: Vec<Vec<u8>> = (0..20).map(|n: usize| vec![n as u8; n * n * 997]).collect();
     let file: Vec<u8> =
-        pictures.iter().zip(-3..).flat_map(|(picture, label)| sample(picture, label)).collect();
+        pictures.iter().zip(-3..).flat_map(|(picture, label)| sample_record(picture, label)).collect();
     for check in [false, true] {
-        let packed = list(&file, &wanted(check), OnError::Raise).unwrap();
+        let packed = list(&file, &options(check), ErrorPolicy::Raise).unwrap();
         let expected: Vec<_> = pictures.iter().cloned().zip(-3..).collect();
         assert_eq!(found(&file, &packed), expected);
     }
@@ -115,12 +115,12 @@ fn other_features_fields_and_writings_of_the_same_do_not_matter() {
         .concat(),
     ] {
         let file = record(&data);
-        let packed = list(&file, &wanted(true), OnError::Raise).unwrap();
+        let packed = list(&file, &options(true), ErrorPolicy::Raise).unwrap();
         assert_eq!(found(&file, &packed), [(b"JPEG".to_vec(), 7)]);
     }
-    let unlabelled = Features { label: None, ..wanted(true) };
+    let unlabelled = TfRecordOptions { label: None, ..options(true) };
     let file = record(&example(&[("image/encoded", source)]));
-    assert_eq!(list(&file, &unlabelled, OnError::Raise).unwrap().entries[0].label, NO_LABEL);
+    assert_eq!(list(&file, &unlabelled, ErrorPolicy::Raise).unwrap().samples[0].label, NO_LABEL);
 }
 
 #[test]
@@ -137,55 +137,56 @@ fn records_that_lack_something_are_named_or_left_out() {
             "feature 'image/encoded' holds 2 strings of bytes",
         ),
     ] {
-        let file = [sample(b"first", 1), record(&example(&features)), sample(b"third", 3)].concat();
-        let text = refused(&file, &wanted(false));
+        let file =
+            [sample_record(b"first", 1), record(&example(&features)), sample_record(b"third", 3)].concat();
+        let text = refused(&file, &options(false));
         assert!(text.contains("a.tfrecord, record 1 at byte ") && text.contains(reason), "{reason}: {text}");
-        let packed = list(&file, &wanted(false), OnError::Skip).unwrap();
-        assert_eq!((found(&file, &packed).len(), packed.left_out), (2, 1));
+        let packed = list(&file, &options(false), ErrorPolicy::Skip).unwrap();
+        assert_eq!((found(&file, &packed).len(), packed.skipped), (2, 1));
     }
 }
 
 #[test]
 fn every_flipped_bit_is_noticed_where_it_is_checked() {
-    let (one, two) = (sample(b"first", 1), sample(b"second", 2));
+    let (one, two) = (sample_record(b"first", 1), sample_record(b"second", 2));
     let file = [&one[..], &two].concat();
     let begin = one.len();
     for at in begin..file.len() {
         let mut damaged = file.clone();
         damaged[at] ^= 0x04;
         let of_framing = at < begin + 12;
-        let text = refused(&damaged, &wanted(true));
+        let text = refused(&damaged, &options(true));
         let reason = if of_framing { "record's length is wrong" } else { "record's data is wrong" };
         assert!(
             text.contains(&format!("a.tfrecord, byte {begin}: ")) && text.contains(reason),
             "{at}: {text}"
         );
-        let packed = list(&damaged, &wanted(true), OnError::Skip).unwrap();
-        assert_eq!((packed.entries.len(), packed.left_out), (1, 1));
+        let packed = list(&damaged, &options(true), ErrorPolicy::Skip).unwrap();
+        assert_eq!((packed.samples.len(), packed.skipped), (1, 1));
         // Without checksums, damaged data still affects only its own record.
-        let unchecked = list(&damaged, &wanted(false), OnError::Skip).unwrap();
+        let unchecked = list(&damaged, &options(false), ErrorPolicy::Skip).unwrap();
         assert_eq!(found(&damaged, &unchecked)[0], (b"first".to_vec(), 1));
-        assert!(unchecked.entries.len() + unchecked.left_out as usize == 2);
+        assert!(unchecked.samples.len() + unchecked.skipped as usize == 2);
     }
     // Records after damaged data are found.
     let mut damaged = [&file[..], &two].concat();
     damaged[begin + 20] ^= 1;
-    let packed = list(&damaged, &wanted(true), OnError::Skip).unwrap();
-    assert_eq!((packed.entries.len(), packed.left_out), (2, 1));
+    let packed = list(&damaged, &options(true), ErrorPolicy::Skip).unwrap();
+    assert_eq!((packed.samples.len(), packed.skipped), (2, 1));
 }
 
 #[test]
 fn a_file_that_is_cut_short_anywhere_is_truncated() {
-    let one = sample(&[5; 300], 1);
+    let one = sample_record(&[5; 300], 1);
     let file = [&one[..], &one].concat();
     for len in 1..file.len() {
         if len == one.len() {
             continue; // a complete file of one record
         }
-        let error = list(&file[..len], &wanted(len % 2 == 0), OnError::Raise).unwrap_err();
+        let error = list(&file[..len], &options(len % 2 == 0), ErrorPolicy::Raise).unwrap_err();
         assert!(matches!(error, Error::Truncated { .. }), "{len}: {error}");
-        match list(&file[..len], &wanted(true), OnError::Skip) {
-            Ok(packed) => assert_eq!((packed.entries.len(), packed.left_out), (1, 1)),
+        match list(&file[..len], &options(true), ErrorPolicy::Skip) {
+            Ok(packed) => assert_eq!((packed.samples.len(), packed.skipped), (1, 1)),
             Err(_) => assert!(len < one.len()),
         }
     }
@@ -195,10 +196,10 @@ fn a_file_that_is_cut_short_anywhere_is_truncated() {
 fn lengths_and_numbers_that_lie_are_refused() {
     let sealed = |len: u64| {
         let len = len.to_le_bytes();
-        [&len[..], &masked(crc32c::crc32c(&len)).to_le_bytes(), &[0; 64]].concat()
+        [&len[..], &masked_crc(crc32c::crc32c(&len)).to_le_bytes(), &[0; 64]].concat()
     };
     for len in [61, 1 << 40, u64::MAX - 11, u64::MAX] {
-        assert!(refused(&sealed(len), &wanted(true)).contains("truncated"));
+        assert!(refused(&sealed(len), &options(true)).contains("truncated"));
     }
     for (data, reason) in [
         (vec![10, 200, 1], "a field of 200 bytes where the record has 0 more"),
@@ -212,9 +213,9 @@ fn lengths_and_numbers_that_lie_are_refused() {
         (vec![9, 1, 2], "a field of 8 bytes"),
         (field(1, &field(1, &[10, 9, b'l'])), "a field of 9 bytes where the record has 1 more"),
     ] {
-        let text = refused(&record(&data), &wanted(true));
+        let text = refused(&record(&data), &options(true));
         assert!(text.contains("a.tfrecord, byte ") && text.contains(reason), "{reason}: {text}");
     }
-    assert!(refused(b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0\0\0", &wanted(true)).contains("gzip"));
-    assert!(refused(b"\x78\x9c\x08\0\0\0\0\0\0\0\0\0\0\0", &wanted(true)).contains("zlib"));
+    assert!(refused(b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0\0\0", &options(true)).contains("gzip"));
+    assert!(refused(b"\x78\x9c\x08\0\0\0\0\0\0\0\0\0\0\0", &options(true)).contains("zlib"));
 }

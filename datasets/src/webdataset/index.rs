@@ -7,9 +7,9 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 use framespool::source::name_of;
 
-use crate::tar::{Kind, TarMember};
-use crate::text::for_each_line;
-use crate::value::shortened;
+use crate::column_value::shortened;
+use crate::lines::for_each_line;
+use crate::tar::{TarMember, TarMemberKind};
 
 /// The members that an index file lists for a shard of `shard_bytes` bytes.
 pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> {
@@ -56,7 +56,7 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
                     shortened(extension)
                 ));
             }
-            found.push(TarMember { name, header: offset, offset, len, kind: Kind::File });
+            found.push(TarMember { name, header: offset, offset, len, kind: TarMemberKind::File });
         }
         samples += 1;
         Ok(())

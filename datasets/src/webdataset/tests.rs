@@ -7,11 +7,16 @@ fn shard(files: &[(&str, &str)]) -> Vec<u8> {
     ended(&members)
 }
 
-fn read(bytes: &[u8], label: &LabelIn, on_error: OnError) -> Result<Packed> {
+fn read(bytes: &[u8], label: &LabelSource, on_error: ErrorPolicy) -> Result<ArchiveListing> {
     read_with(bytes, label, &[], on_error)
 }
 
-fn read_with(bytes: &[u8], label: &LabelIn, columns: &[&str], on_error: OnError) -> Result<Packed> {
+fn read_with(
+    bytes: &[u8],
+    label: &LabelSource,
+    columns: &[&str],
+    on_error: ErrorPolicy,
+) -> Result<ArchiveListing> {
     let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let root = TempFolder::new();
     let path = root.write("s.tar", bytes);
@@ -28,24 +33,26 @@ fn read_with(bytes: &[u8], label: &LabelIn, columns: &[&str], on_error: OnError)
 }
 
 /// (name, label) of each entry.
-fn listed(packed: &Packed) -> Vec<(String, i64)> {
-    let named = |entry: &PackedEntry| {
-        let Stored::Member(Member { name: Some(name), .. }) = &entry.stored else { panic!("{entry:?}") };
-        (name.to_string(), entry.label)
+fn listed(packed: &ArchiveListing) -> Vec<(String, i64)> {
+    let named = |sample: &ArchiveSample| {
+        let SampleLocation::Member(Member { name: Some(name), .. }) = &sample.location else {
+            panic!("{sample:?}")
+        };
+        (name.to_string(), sample.label)
     };
-    packed.entries.iter().map(named).collect()
+    packed.samples.iter().map(named).collect()
 }
 
-fn cls() -> LabelIn {
-    LabelIn::Text("cls".to_owned())
+fn cls() -> LabelSource {
+    LabelSource::Text("cls".to_owned())
 }
 
-fn json(names: &[&str]) -> LabelIn {
-    LabelIn::Json("json".to_owned(), names.iter().map(|name| (*name).to_owned()).collect())
+fn json(names: &[&str]) -> LabelSource {
+    LabelSource::Json("json".to_owned(), names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-fn owned<const N: usize>(entries: [(&str, i64); N]) -> Vec<(String, i64)> {
-    entries.map(|(name, label)| (name.to_owned(), label)).to_vec()
+fn owned<const N: usize>(samples: [(&str, i64); N]) -> Vec<(String, i64)> {
+    samples.map(|(name, label)| (name.to_owned(), label)).to_vec()
 }
 
 #[test]
@@ -64,12 +71,14 @@ fn neighbours_with_the_same_key_are_a_sample() {
         ("2.jpg", "meant"),
         ("2.cls", "0"),
     ]);
-    let packed = read(&bytes, &cls(), OnError::Raise).unwrap();
+    let packed = read(&bytes, &cls(), ErrorPolicy::Raise).unwrap();
     assert_eq!(listed(&packed), owned([("a.b/0.MP4", 3), ("a.b/1.webm", -7), ("2.jpg", 0)]));
-    let Stored::Member(first) = &packed.entries[0].stored else { panic!("lies in the file") };
+    let SampleLocation::Member(first) = &packed.samples[0].location else { panic!("lies in the file") };
     assert_eq!(&bytes[first.offset as usize..][..first.len as usize], b"video");
-    let unlabelled = read(&bytes, &LabelIn::Nothing, OnError::Raise).unwrap();
-    assert!(unlabelled.entries.len() == 3 && unlabelled.entries.iter().all(|entry| entry.label == NO_LABEL));
+    let unlabelled = read(&bytes, &LabelSource::Unlabeled, ErrorPolicy::Raise).unwrap();
+    assert!(
+        unlabelled.samples.len() == 3 && unlabelled.samples.iter().all(|sample| sample.label == NO_LABEL)
+    );
 }
 
 #[test]
@@ -80,19 +89,19 @@ fn labels_may_lie_in_json() {
         ("1.mp4", ""),
         ("1.json", r#"{"label": -1, "info": {"class": 3.5}}"#),
     ]);
-    let packed = read(&bytes, &json(&["label"]), OnError::Raise).unwrap();
+    let packed = read(&bytes, &json(&["label"]), ErrorPolicy::Raise).unwrap();
     assert_eq!(listed(&packed), owned([("0.mp4", 5), ("1.mp4", -1)]));
     let nested = json(&["info", "class"]);
-    let text = read(&bytes, &nested, OnError::Raise).unwrap_err().to_string();
+    let text = read(&bytes, &nested, ErrorPolicy::Raise).unwrap_err().to_string();
     for part in ["s.tar, key '1'", "1.json must have an integer for info.class, got 3.5", "on_error=\"skip\""]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let packed = read(&bytes, &nested, OnError::Skip).unwrap();
-    assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 12)]), 1));
-    let text = read(&bytes, &json(&["name"]), OnError::Raise).unwrap_err().to_string();
+    let packed = read(&bytes, &nested, ErrorPolicy::Skip).unwrap();
+    assert_eq!((listed(&packed), packed.skipped), (owned([("0.mp4", 12)]), 1));
+    let text = read(&bytes, &json(&["name"]), ErrorPolicy::Raise).unwrap_err().to_string();
     assert!(text.contains("got 'run'"), "{text}");
-    let text = read(&bytes, &json(&["none", "at", "all"]), OnError::Raise).unwrap_err().to_string();
+    let text = read(&bytes, &json(&["none", "at", "all"]), ErrorPolicy::Raise).unwrap_err().to_string();
     assert!(text.contains("has no none.at.all"), "{text}");
 }
 
@@ -108,16 +117,17 @@ fn a_sample_that_lacks_something_is_named_or_left_out() {
         (&[("1.mp4", "v"), ("1.cls", "3"), ("1.cls", "3")], "has two members .cls"),
     ] {
         for files in [[odd, &whole].concat(), [&whole[..], odd].concat()] {
-            let text = read(&shard(&files), &cls(), OnError::Raise).unwrap_err().to_string();
+            let text = read(&shard(&files), &cls(), ErrorPolicy::Raise).unwrap_err().to_string();
             assert!(text.contains("s.tar, key '1'") && text.contains(reason), "{reason}: {text}");
-            let packed = read(&shard(&files), &cls(), OnError::Skip).unwrap();
-            assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 1)]), 1));
-            assert!(packed.reasons[0].to_string().contains(reason));
+            let packed = read(&shard(&files), &cls(), ErrorPolicy::Skip).unwrap();
+            assert_eq!((listed(&packed), packed.skipped), (owned([("0.mp4", 1)]), 1));
+            assert!(packed.errors[0].to_string().contains(reason));
         }
     }
     let long = "1".repeat(5000);
-    let text =
-        read(&shard(&[("0.mp4", "v"), ("0.cls", &long)]), &cls(), OnError::Raise).unwrap_err().to_string();
+    let text = read(&shard(&[("0.mp4", "v"), ("0.cls", &long)]), &cls(), ErrorPolicy::Raise)
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("limit of 4096"), "{text}");
 }
 
@@ -125,7 +135,7 @@ fn a_sample_that_lacks_something_is_named_or_left_out() {
 fn members_that_are_no_files_are_told_by_name() {
     for (kind, reason) in [(b'2', "is a link"), (b'M', "begun in another"), (b'S', "without its holes")] {
         let bytes = ended(&[member("0.mp4", kind, b""), member("0.cls", b'0', b"1")]);
-        let text = read(&bytes, &cls(), OnError::Raise).unwrap_err().to_string();
+        let text = read(&bytes, &cls(), ErrorPolicy::Raise).unwrap_err().to_string();
         assert!(text.contains("key '0': 0.mp4 ") && text.contains(reason), "{text}");
     }
 }
@@ -136,23 +146,23 @@ fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
     // In the header of 1.cls, so 1.mp4 has no label.
     let mut damaged = bytes.clone();
     damaged[3 * 1024 + 5] ^= 1;
-    let text = read(&damaged, &cls(), OnError::Raise).unwrap_err().to_string();
+    let text = read(&damaged, &cls(), ErrorPolicy::Raise).unwrap_err().to_string();
     assert!(text.contains("s.tar, byte 3072: the header's checksum"), "{text}");
-    let packed = read(&damaged, &cls(), OnError::Skip).unwrap();
-    assert_eq!((listed(&packed), packed.left_out), (owned([("0.mp4", 1)]), 2));
-    let text = read(&bytes[..1000], &cls(), OnError::Skip).unwrap_err().to_string();
+    let packed = read(&damaged, &cls(), ErrorPolicy::Skip).unwrap();
+    assert_eq!((listed(&packed), packed.skipped), (owned([("0.mp4", 1)]), 2));
+    let text = read(&bytes[..1000], &cls(), ErrorPolicy::Skip).unwrap_err().to_string();
     assert!(text.contains("truncated") && text.contains("looked for members ending in .mp4 .webm"), "{text}");
     let missing = |on_error| {
         webdataset(&["none.tar".into()], None, &["mp4".to_owned()], &cls(), &[], on_error, 1, &|| Ok(()))
     };
-    assert!(matches!(missing(OnError::Raise), Err(Error::NotFound { .. })));
-    assert!(missing(OnError::Skip).unwrap_err().to_string().contains("none.tar: no such file"));
+    assert!(matches!(missing(ErrorPolicy::Raise), Err(Error::NotFound { .. })));
+    assert!(missing(ErrorPolicy::Skip).unwrap_err().to_string().contains("none.tar: no such file"));
 }
 
 #[test]
 fn extensions_must_be_some() {
     for none in [&[][..], &[String::new()], &[".".to_owned()]] {
-        let wrong = webdataset(&["a.tar".into()], None, none, &cls(), &[], OnError::Raise, 1, &|| Ok(()));
+        let wrong = webdataset(&["a.tar".into()], None, none, &cls(), &[], ErrorPolicy::Raise, 1, &|| Ok(()));
         assert!(wrong.unwrap_err().to_string().contains("at least one extension"));
     }
 }
@@ -167,21 +177,22 @@ fn what_a_sample_says_besides_becomes_columns() {
         ("1.mp4", "v"),
         ("x/2.MP4", "v"),
     ];
-    let mut packed = read_with(&shard(&files), &LabelIn::Nothing, &[".JSON", "txt"], OnError::Raise).unwrap();
+    let mut packed =
+        read_with(&shard(&files), &LabelSource::Unlabeled, &[".JSON", "txt"], ErrorPolicy::Raise).unwrap();
     let columns = packed.take_columns().unwrap();
     let text = |text: &str| Value::Text(text.to_owned());
     let expected = [
         ("__key__", vec![text("0"), text("1"), text("x/2")]),
-        ("fps", vec![Value::Integer(25), Value::Missing, Value::Missing]),
-        ("caption", vec![text("one"), Value::Missing, Value::Missing]),
-        ("txt", vec![text("ein Text"), Value::Missing, Value::Missing]),
-        ("tags", vec![Value::Missing, Value::List(vec![text("a")]), Value::Missing]),
+        ("fps", vec![Value::Integer(25), Value::Null, Value::Null]),
+        ("caption", vec![text("one"), Value::Null, Value::Null]),
+        ("txt", vec![text("ein Text"), Value::Null, Value::Null]),
+        ("tags", vec![Value::Null, Value::List(vec![text("a")]), Value::Null]),
     ];
     let columns: Vec<(&str, Vec<Value>)> =
         columns.iter().map(|column| (column.name.as_str(), column.values.clone())).collect();
     assert_eq!(columns, expected);
     // It makes no difference whether the same JSON contains the label.
-    let mut packed = read_with(&shard(&files[..2]), &json(&["fps"]), &["json"], OnError::Raise).unwrap();
+    let mut packed = read_with(&shard(&files[..2]), &json(&["fps"]), &["json"], ErrorPolicy::Raise).unwrap();
     assert_eq!(listed(&packed), owned([("0.mp4", 25)]));
     assert_eq!(packed.take_columns().unwrap().len(), 3);
 }
@@ -197,25 +208,25 @@ fn what_cannot_be_a_column_is_an_error_of_its_sample() {
         ("1.txt", &long, "limit of 1048576"),
     ] {
         let bytes = shard(&[("0.mp4", "v"), ("1.mp4", "v"), (name, content)]);
-        let read = |on_error| read_with(&bytes, &LabelIn::Nothing, &["json", "txt"], on_error);
-        let text = read(OnError::Raise).unwrap_err().to_string();
+        let read = |on_error| read_with(&bytes, &LabelSource::Unlabeled, &["json", "txt"], on_error);
+        let text = read(ErrorPolicy::Raise).unwrap_err().to_string();
         assert!(text.contains("s.tar, key '1'") && text.contains(reason), "{reason}: {text}");
-        let packed = read(OnError::Skip).unwrap();
-        assert_eq!((packed.entries.len(), packed.left_out), (1, 1));
+        let packed = read(ErrorPolicy::Skip).unwrap();
+        assert_eq!((packed.samples.len(), packed.skipped), (1, 1));
     }
     let latin = ended(&[member("1.mp4", b'0', b"v"), member("1.txt", b'0', b"\xe9")]);
-    let error = read_with(&latin, &LabelIn::Nothing, &["txt"], OnError::Raise).unwrap_err();
+    let error = read_with(&latin, &LabelSource::Unlabeled, &["txt"], ErrorPolicy::Raise).unwrap_err();
     assert!(error.to_string().contains("1.txt is no UTF-8 text"), "{error}");
     // Such members are not read unless a column asks for them.
-    assert!(read(&latin, &LabelIn::Nothing, OnError::Raise).is_ok());
+    assert!(read(&latin, &LabelSource::Unlabeled, ErrorPolicy::Raise).is_ok());
 }
 
 /// An index of a shard, as `wds2idx` writes it.
 fn index_of(shard: &Path, version: &str) -> String {
-    let mut tar = Tar::open(shard).unwrap();
+    let mut tar = TarReader::open(shard).unwrap();
     let (mut lines, mut last) = (Vec::<String>::new(), None);
     while let Some(member) = tar.next().unwrap() {
-        let Some((key, extension)) = parts(&member.name) else { continue };
+        let Some((key, extension)) = split_key(&member.name) else { continue };
         if last.replace(key.to_owned()).as_deref() != Some(key) {
             lines.push(String::new());
         }
@@ -232,9 +243,9 @@ fn index_of(shard: &Path, version: &str) -> String {
     )
 }
 
-fn read_listed(shard: &Path, index: &Path) -> Result<Packed> {
+fn read_listed(shard: &Path, index: &Path) -> Result<ArchiveListing> {
     let (shards, indices) = ([shard.to_owned()], [index.to_owned()]);
-    webdataset(&shards, Some(&indices), &["mp4".to_owned()], &cls(), &[], OnError::Raise, 1, &|| Ok(()))
+    webdataset(&shards, Some(&indices), &["mp4".to_owned()], &cls(), &[], ErrorPolicy::Raise, 1, &|| Ok(()))
 }
 
 #[test]
@@ -248,12 +259,12 @@ fn an_index_stands_for_the_walk_over_headers() {
         ("y.txt", "not looked for"),
     ];
     let path = root.write("s.tar", shard(&files));
-    let walked = read(&std::fs::read(&path).unwrap(), &cls(), OnError::Raise).unwrap();
+    let walked = read(&std::fs::read(&path).unwrap(), &cls(), ErrorPolicy::Raise).unwrap();
     let listed_in = |text: &str| read_listed(&path, &root.write("s.idx", text));
     let found = listed_in(&index_of(&path, "v1.2")).unwrap();
     assert_eq!(listed(&found), listed(&walked));
-    let place = |packed: &Packed| match &packed.entries[1].stored {
-        Stored::Member(member) => (member.offset, member.len),
+    let place = |packed: &ArchiveListing| match &packed.samples[1].location {
+        SampleLocation::Member(member) => (member.offset, member.len),
         other => panic!("{other:?}"),
     };
     assert_eq!(place(&found), place(&walked));

@@ -67,7 +67,7 @@ impl Seeds {
             let folders = ["classes", "corrupt", "odd"].map(|name| root.join("images").join(name));
             let found =
                 folders.into_iter().filter_map(|f| framespool_datasets::folder(f, Some(&extensions)).ok());
-            smallest(found.flat_map(|found| found.entries).map(|entry| entry.path), most_bytes, most)
+            smallest(found.flat_map(|found| found.samples).map(|entry| entry.path), most_bytes, most)
         };
         self.roots.iter().flat_map(pictures).collect()
     }

@@ -10,8 +10,8 @@ mod tables;
 use std::path::PathBuf;
 
 use framespool_datasets::{
-    arrow, lmdb, parquet, recordio, tfrecord, webdataset, Beside, Features, Keys, LabelIn, Lmdb, LmdbLayout,
-    OnError, Packed, TableColumns, Watch,
+    arrow, lmdb, parquet, recordio, tfrecord, webdataset, ArchiveListing, ErrorPolicy, InterruptCheck,
+    LabelKeys, LabelSource, LmdbLayout, LmdbOptions, SampleKeys, TableOptions, TfRecordOptions,
 };
 
 use super::{Target, MIB, USUAL};
@@ -28,10 +28,10 @@ pub const TAR: Target = Target {
         let path = scratch::write("fuzzed.tar", &bytes);
         let extensions = ["mp4", "jpg", "cls.png"].map(str::to_owned);
         let label = match option >> 1 & 3 {
-            0 => LabelIn::Nothing,
-            1 => LabelIn::Text("cls".into()),
-            2 => LabelIn::Json("json".into(), vec!["label".into()]),
-            _ => LabelIn::Json("json".into(), vec!["meta".into(), "class".into()]),
+            0 => LabelSource::Unlabeled,
+            1 => LabelSource::Text("cls".into()),
+            2 => LabelSource::Json("json".into(), vec!["label".into()]),
+            _ => LabelSource::Json("json".into(), vec!["meta".into(), "class".into()]),
         };
         let columns = if option & 8 == 8 { vec!["json".to_owned()] } else { Vec::new() };
         both_ways(&bytes, &path, |on_error| {
@@ -52,7 +52,7 @@ pub const TFRECORD: Target = Target {
         let bytes = if option & 1 == 1 { seals::tfrecord(bytes) } else { bytes.to_vec() };
         let path = scratch::write("fuzzed.tfrecord", &bytes);
         let label = (option & 2 == 2).then(|| "image/class/label".to_owned());
-        let wanted = Features { source: "image/encoded".into(), label, check: option & 4 == 4 };
+        let wanted = TfRecordOptions { source: "image/encoded".into(), label, check: option & 4 == 4 };
         both_ways(&bytes, &path, |on_error| {
             tfrecord(std::slice::from_ref(&path), &wanted, on_error, 1, &|| Ok(()))
         });
@@ -85,15 +85,15 @@ pub const LMDB: Target = Target {
         let path = scratch::write("fuzzed.mdb", bytes);
         let label = match option & 3 {
             0 => None,
-            1 => Some(Beside { key: "label-{}".into(), names: Vec::new() }),
-            _ => Some(Beside { key: "label-{}".into(), names: vec!["label".into()] }),
+            1 => Some(LabelKeys { key: "label-{}".into(), names: Vec::new() }),
+            _ => Some(LabelKeys { key: "label-{}".into(), names: vec!["label".into()] }),
         };
         let layout = match option & 4 {
             0 => LmdbLayout::Plain { key: if label.is_some() { "image-{}" } else { "{}" }.into(), label },
             _ => LmdbLayout::Caffe,
         };
         let database = (option & 8 == 8).then(|| "inner".to_owned());
-        let how = Lmdb { database, layout, check: option & 16 == 16 };
+        let how = LmdbOptions { database, layout, check: option & 16 == 16 };
         both_ways(bytes, &path, |on_error| lmdb(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(())));
     },
     ..USUAL
@@ -124,25 +124,30 @@ pub const ARROW: Target = Target {
 };
 
 /// A reader of tables.
-type Reader =
-    fn(&[PathBuf], &TableColumns, OnError, u32, Watch<'_>) -> framespool::Result<(Packed, Vec<String>)>;
+type Reader = fn(
+    &[PathBuf],
+    &TableOptions,
+    ErrorPolicy,
+    u32,
+    InterruptCheck<'_>,
+) -> framespool::Result<(ArchiveListing, Vec<String>)>;
 
 fn table(input: &[u8], name: &str, read: Reader) {
     let Some((&option, bytes)) = input.split_first() else { return };
     let path: PathBuf = scratch::write(name, bytes);
     let source = ["video", "image", "path", "number"][usize::from(option & 3)];
-    let keys = Keys {
+    let keys = SampleKeys {
         source: source.into(),
         label: "label".into(),
         start: "start".into(),
         end: "end".into(),
         in_frames: option & 4 == 4,
     };
-    let how = TableColumns { keys, others: (option & 8 == 8).then(Vec::new), root: None };
-    let listed = |on_error: OnError| {
+    let how = TableOptions { keys, others: (option & 8 == 8).then(Vec::new), root: None };
+    let listed = |on_error: ErrorPolicy| {
         let (packed, names) = read(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(()))?;
         let most = names.len() as i64;
-        assert!(packed.entries.iter().all(|e| e.label_name.is_none() || (0..most).contains(&e.label)));
+        assert!(packed.samples.iter().all(|e| e.label_name.is_none() || (0..most).contains(&e.label)));
         Ok(packed)
     };
     both_ways(bytes, &path, listed);

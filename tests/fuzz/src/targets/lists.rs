@@ -8,8 +8,9 @@ use framespool::source::{ByteSource, FolderSource, FrameFolder};
 use framespool::Result;
 use framespool_datasets::{
     activitynet, ava, dali_file_list, epic_kitchens, file_list, gluon_list, hmdb51, jester, json_lines,
-    kinetics, rawframes, something_something, space_list, ucf101, Ava, Bounds, DaliUnit, Dataset,
-    EpicKitchens, FrameField, FrameList, Keys, Missing, Numbered,
+    kinetics, rawframes, something_something, space_list, ucf101, AvaOptions, DaliUnit, Dataset,
+    EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, RawframesField, SampleKeys,
+    SegmentBounds,
 };
 
 use super::{sound, Target, USUAL};
@@ -39,7 +40,7 @@ pub const JSON_LINES: Target = Target {
     run: |input| {
         let Some((&option, text)) = input.split_first() else { return };
         let path = scratch::write("fuzzed.jsonl", text);
-        let keys = Keys {
+        let keys = SampleKeys {
             source: "video".into(),
             label: "label".into(),
             start: "start".into(),
@@ -102,20 +103,20 @@ fn same_twice(path: &Path, read: impl Fn() -> Result<Dataset>) {
         (first, second) => panic!("{first:?}, and then {second:?}"),
     }
     let Ok(dataset) = first else { return };
-    let (entries, classes) = (dataset.entries.len(), dataset.classes.len() as i64);
+    let (entries, classes) = (dataset.samples.len(), dataset.classes.len() as i64);
     assert!(entries > 0, "{} lists nothing, and that is no error", path.display());
     assert!(dataset.columns.iter().all(|column| column.values.len() == entries));
-    for entry in &dataset.entries {
-        if entry.label_name.is_some() && classes > 0 {
-            assert!((0..classes).contains(&entry.label), "label {} of {classes}", entry.label);
+    for sample in &dataset.samples {
+        if sample.label_name.is_some() && classes > 0 {
+            assert!((0..classes).contains(&sample.label), "label {} of {classes}", sample.label);
         }
-        match entry.part {
-            Some(Bounds::Seconds { start, end }) => {
+        match sample.segment {
+            Some(SegmentBounds::Seconds { start, end }) => {
                 let finite = start.is_none_or(f64::is_finite) && end.is_none_or(f64::is_finite);
-                assert!(finite && start.zip(end).is_none_or(|(start, end)| start < end), "{entry:?}");
+                assert!(finite && start.zip(end).is_none_or(|(start, end)| start < end), "{sample:?}");
             }
-            Some(Bounds::Frames { start, end: Some(end) }) if start >= 0 && end >= 0 => {
-                assert!(start < end, "{entry:?}");
+            Some(SegmentBounds::Frames { start, end: Some(end) }) if start >= 0 && end >= 0 => {
+                assert!(start < end, "{sample:?}");
             }
             _ => {}
         }
@@ -124,7 +125,8 @@ fn same_twice(path: &Path, read: impl Fn() -> Result<Dataset>) {
 
 fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
     let root = Path::new("/nowhere");
-    let frames = || FrameList { pattern: "img_{:05}.jpg".into(), first: 1, count: None, fps: (30, 1) };
+    let frames =
+        || ImageSequencePattern { pattern: "img_{:05}.jpg".into(), first: 1, count: None, fps: (30, 1) };
     let classes = scratch::folder().join("classes.txt");
     let odd = option & 1 == 1;
     match kind % 16 {
@@ -137,7 +139,8 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
         }
         3 => dali_file_list(path, None, DaliUnit::Seconds),
         4 => {
-            let fields = [FrameField::Start, FrameField::Total, FrameField::Label, FrameField::Labels];
+            let fields =
+                [RawframesField::Start, RawframesField::Total, RawframesField::Label, RawframesField::Labels];
             let fields = if odd { &fields[1..3] } else { &fields[..3] };
             rawframes(path, Some(root), &frames(), fields)
         }
@@ -147,14 +150,17 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
         8 => {
             let span_seconds = if odd { 3.0 } else { 1e-3 };
             let file = if option & 8 == 8 { "{video_id}.*" } else { "{video_id}.mp4" };
-            ava(path, &Ava { root, file, span_seconds, begin_seconds: 900.0, missing: missing(option) })
+            ava(
+                path,
+                &AvaOptions { root, file, span_seconds, begin_seconds: 900.0, missing: missing(option) },
+            )
         }
         9 => activitynet(path, root, odd.then_some("training"), "v_{id}.mp4", None, missing(option)),
         10 => {
             let frames = frames();
             epic_kitchens(
                 path,
-                &EpicKitchens {
+                &EpicKitchensOptions {
                     root,
                     file: "{participant_id}/{video_id}.MP4",
                     label: (option & 2 == 2).then_some("verb"),
@@ -168,7 +174,8 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
             if !classes.exists() {
                 scratch::write("classes.txt", b"{\"Holding something\": \"0\"}");
             }
-            let videos = if odd { Numbered::Folders(frames()) } else { Numbered::Files("webm".into()) };
+            let videos =
+                if odd { NumberedVideos::Folders(frames()) } else { NumberedVideos::Files("webm".into()) };
             match kind % 16 {
                 11 => something_something(path, &classes, root, &videos),
                 _ => jester(path, path, root, &videos),
@@ -181,11 +188,11 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
     }
 }
 
-fn missing(option: u8) -> Missing {
+fn missing(option: u8) -> MissingFilePolicy {
     if option & 16 == 16 {
-        Missing::Error
+        MissingFilePolicy::Error
     } else {
-        Missing::Skip
+        MissingFilePolicy::Skip
     }
 }
 

@@ -7,25 +7,25 @@ use std::path::Path;
 use csv_core::ReadRecordResult;
 use framespool::error::{Error, Result};
 
-use crate::text::for_each_line;
-use crate::value::{shortened, Column};
+use crate::column_value::{shortened, Column};
+use crate::lines::for_each_line;
 
 /// Splits a line into trimmed fields.
-pub(crate) struct Fields {
+pub(crate) struct CsvLineParser {
     reader: csv_core::Reader,
     delimiter: char,
     text: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Fields {
+impl CsvLineParser {
     pub fn new(delimiter: u8) -> Self {
         let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
         Self { reader, delimiter: char::from(delimiter), text: Vec::new(), ends: Vec::new() }
     }
 
     /// The fields of a line.
-    pub fn of(&mut self, line: &str) -> Result<Vec<String>, String> {
+    pub fn parse(&mut self, line: &str) -> Result<Vec<String>, String> {
         self.reader.reset();
         // The fields are no longer than the line, and there is at most one more of them than delimiters.
         self.text.resize(line.len() + 1, 0);
@@ -61,20 +61,20 @@ impl Fields {
 }
 
 /// One row.
-pub(crate) struct Row<'a> {
+pub(crate) struct CsvRow<'a> {
     pub line: u64,
     names: &'a [String],
     fields: &'a [String],
 }
 
-impl<'a> Row<'a> {
+impl<'a> CsvRow<'a> {
     /// The field of a column; empty if there is no such column.
     pub fn get(&self, name: &str) -> &'a str {
-        self.names.iter().position(|n| n == name).map_or("", |place| &self.fields[place])
+        self.names.iter().position(|n| n == name).map_or("", |position| &self.fields[position])
     }
 
     /// The field of a column as an integer; "12.0" is one.
-    pub fn whole(&self, name: &str) -> Result<i64, String> {
+    pub fn integer(&self, name: &str) -> Result<i64, String> {
         let text = self.get(name);
         // Spreadsheets and data frames write integers as floats.
         let digits =
@@ -88,14 +88,14 @@ impl<'a> Row<'a> {
 pub(crate) fn read(
     path: &Path,
     needed: &[&str],
-    mut read: impl FnMut(&Row<'_>) -> Result<bool, String>,
+    mut read: impl FnMut(&CsvRow<'_>) -> Result<bool, String>,
 ) -> Result<Vec<Column>> {
-    let mut fields = Fields::new(b',');
+    let mut parser = CsvLineParser::new(b',');
     let (mut header, mut kept): (Option<Vec<String>>, Vec<Vec<String>>) = (None, Vec::new());
     for_each_line(path, false, |line, text| {
-        let found = fields.of(text)?;
+        let found = parser.parse(text)?;
         let Some(names) = &header else {
-            header = Some(names_of(found, needed)?);
+            header = Some(check_header(found, needed)?);
             return Ok(());
         };
         if found.len() != names.len() {
@@ -105,7 +105,7 @@ pub(crate) fn read(
                 names.len()
             ));
         }
-        if read(&Row { line, names, fields: &found })? {
+        if read(&CsvRow { line, names, fields: &found })? {
             kept.resize(names.len(), Vec::new());
             kept.iter_mut().zip(found).for_each(|(column, field)| column.push(field));
         }
@@ -118,7 +118,7 @@ pub(crate) fn read(
     Ok(header.iter().zip(kept).map(|(name, fields)| Column::of_fields(name, &fields)).collect())
 }
 
-fn names_of(mut header: Vec<String>, needed: &[&str]) -> Result<Vec<String>, String> {
+fn check_header(mut header: Vec<String>, needed: &[&str]) -> Result<Vec<String>, String> {
     let mut seen = HashSet::new();
     for (number, name) in (1..).zip(&mut header) {
         // Data frames are saved with a column of row numbers that has no name.
@@ -139,8 +139,8 @@ fn names_of(mut header: Vec<String>, needed: &[&str]) -> Result<Vec<String>, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column_value::Value;
     use crate::tests::TempFolder;
-    use crate::value::Value;
 
     fn table(text: &str) -> Result<Vec<Column>> {
         let folder = TempFolder::new();
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(names, ["id", "the label", "n"]);
         let text = |text: &str| Value::Text(text.to_owned());
         assert_eq!(columns[0].values, [text("a"), text("é")]);
-        assert_eq!(columns[1].values, [text("one, \"two\""), Value::Missing]);
+        assert_eq!(columns[1].values, [text("one, \"two\""), Value::Null]);
         assert_eq!(columns[2].values, [Value::Integer(1), Value::Integer(2)]);
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let path = folder.write("t.csv", "id,n\na,12.0\nb,12.5\n");
         let mut found = Vec::new();
         let columns = read(&path, &["id", "n"], |row| {
-            found.push((row.line, row.whole("n").ok()));
+            found.push((row.line, row.integer("n").ok()));
             Ok(row.get("id") == "b")
         });
         assert_eq!(found, [(2, Some(12)), (3, None)]);

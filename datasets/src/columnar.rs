@@ -1,7 +1,7 @@
 //! Selects the columns of a table and converts its rows into entries, for all table formats.
 //! A row is a video or an image, given as path, URI or bytes. Reads no file itself.
 
-mod named;
+mod table_column;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,30 +10,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use framespool::error::{Error, Result};
 use framespool::source::{name_of, Member};
 
-pub(crate) use named::{find, Kind, Named};
+pub(crate) use table_column::{find_column, ColumnKind, TableColumn};
 
+use crate::archive::{
+    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
+};
 use crate::classes::Classes;
-use crate::file_list::{below, root_of};
-use crate::json_lines::{local, Keys};
-use crate::packed::{read_all, OnError, Packed, PackedEntry, Stored, Watch};
-use crate::value::{shortened, Value, MAX_COLUMNS};
+use crate::column_value::{shortened, Value, MAX_COLUMNS};
+use crate::file_list::{resolve_path, root_of};
+use crate::json_lines::{local_path, SampleKeys};
 use crate::NO_LABEL;
 
 /// Default names of columns, which are used if they exist.
-const DEFAULTS: [&str; 3] = ["label", "start", "end"];
+const DEFAULT_COLUMNS: [&str; 3] = ["label", "start", "end"];
 /// The field with the bytes in a source column that is a group, and the field with the name next to it.
-const BYTES: &str = "bytes";
-const PATH: &str = "path";
+const BYTES_FIELD: &str = "bytes";
+const PATH_FIELD: &str = "path";
 /// The metadata key under which the library `datasets` stores its feature description.
-pub(crate) const FEATURES: &str = "huggingface";
+pub(crate) const FEATURES_KEY: &str = "huggingface";
 /// Maximum number of rows of a file: a page of a few bytes may encode billions.
 pub(crate) const MAX_ROWS: u64 = 50_000_000;
 
 /// Which columns have which role.
 #[derive(Clone, Debug)]
-pub struct TableColumns {
+pub struct TableOptions {
     /// Source, label, start and end. A name with dots refers to a field of a group.
-    pub keys: Keys,
+    pub keys: SampleKeys,
     /// Further columns to read. `None` reads all that have one number, bool or text per row.
     pub others: Option<Vec<String>>,
     /// Base of relative paths. `None` is the folder of the file.
@@ -42,37 +44,38 @@ pub struct TableColumns {
 
 /// Where the value of a row is stored.
 #[derive(Clone, Copy)]
-pub(crate) enum Spot {
+pub(crate) enum CellLocation {
     /// In the file: offset and length.
-    Lies(u64, u64),
+    Range(u64, u64),
     /// In a page that has to be decoded.
-    Packed,
+    Encoded,
     /// The row has no value.
-    Nowhere,
+    Null,
 }
 
 /// Reads files of one format: `read` appends the entries of a file, and `class_names` returns the names that
 /// a file has for the integer labels of a column.
 pub(crate) fn read_tables(
     files: &[PathBuf],
-    how: &TableColumns,
-    on_error: OnError,
+    options: &TableOptions,
+    on_error: ErrorPolicy,
     threads: u32,
-    interrupt: Watch,
-    read: impl Fn(&Arc<Path>, Watch, &mut Packed) -> Result<()> + Sync,
+    interrupt: InterruptCheck,
+    read: impl Fn(&Arc<Path>, InterruptCheck, &mut ArchiveListing) -> Result<()> + Sync,
     class_names: impl Fn(&Path, &str) -> Vec<String>,
-) -> Result<(Packed, Vec<String>)> {
-    how.keys.check()?;
-    let nothing = format!("looked for rows with something in column '{}'", how.keys.source);
+) -> Result<(ArchiveListing, Vec<String>)> {
+    options.keys.check()?;
+    let nothing = format!("looked for rows with something in column '{}'", options.keys.source);
     // For each file: whether it has integer labels, and whether it has named labels.
     let kinds = Mutex::new(HashMap::new());
-    let mut packed = read_all(files, threads, interrupt, &nothing, |path, go_on| {
-        let mut found = Packed::default();
-        if let Err(error) = read(path, go_on, &mut found) {
-            found.fail(error, on_error)?;
+    let mut packed = read_files(files, threads, interrupt, &nothing, |path, check_interrupt| {
+        let mut found = ArchiveListing::default();
+        if let Err(error) = read(path, check_interrupt, &mut found) {
+            found.handle_error(error, on_error)?;
         }
-        let numbers = found.entries.iter().any(|entry| entry.label_name.is_none() && entry.label != NO_LABEL);
-        let names = found.entries.iter().any(|entry| entry.label_name.is_some());
+        let numbers =
+            found.samples.iter().any(|sample| sample.label_name.is_none() && sample.label != NO_LABEL);
+        let names = found.samples.iter().any(|sample| sample.label_name.is_some());
         kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), (numbers, names));
         Ok(found)
     })?;
@@ -84,25 +87,25 @@ pub(crate) fn read_tables(
             "labels are numbers in {} and names in {}: '{}' must be one kind in all files",
             numbers.display(),
             names.display(),
-            how.keys.label
+            options.keys.label
         )));
     }
-    let names = packed.entries.iter().filter_map(|entry| entry.label_name.as_deref());
+    let names = packed.samples.iter().filter_map(|sample| sample.label_name.as_deref());
     let classes = Classes::sorted(names);
-    for entry in &mut packed.entries {
-        if let Some(name) = entry.label_name.as_deref() {
-            entry.label = classes.label(name).map_err(Error::Argument)?;
+    for sample in &mut packed.samples {
+        if let Some(name) = sample.label_name.as_deref() {
+            sample.label = classes.label(name).map_err(Error::Argument)?;
         }
     }
     let named = match (classes.names.is_empty(), files.first()) {
-        (true, Some(first)) => class_names(first, &how.keys.label),
+        (true, Some(first)) => class_names(first, &options.keys.label),
         _ => classes.names,
     };
     Ok((packed, named))
 }
 
 /// Names of the labels of a column, from the feature description of the library `datasets`.
-pub(crate) fn names_in_features(text: &str, label: &str) -> Vec<String> {
+pub(crate) fn class_names_from_features(text: &str, label: &str) -> Vec<String> {
     let names = || -> Option<Vec<String>> {
         let said: Value = serde_json::from_str(text).ok()?;
         let Value::List(names) = said.get("info")?.get("features")?.get(label)?.get("names")? else {
@@ -114,12 +117,16 @@ pub(crate) fn names_in_features(text: &str, label: &str) -> Vec<String> {
     names().unwrap_or_default()
 }
 
-impl TableColumns {
+impl TableOptions {
     /// The column of bytes, if the source is one, and the columns whose values are read for each row.
-    pub(crate) fn chosen(&self, path: &Path, columns: &[Named]) -> Result<(Option<Named>, Vec<Named>)> {
+    pub(crate) fn select(
+        &self,
+        path: &Path,
+        columns: &[TableColumn],
+    ) -> Result<(Option<TableColumn>, Vec<TableColumn>)> {
         let known = || columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
         let named = |what: &str, name: &str| {
-            find(columns, name).ok_or_else(|| {
+            find_column(columns, name).ok_or_else(|| {
                 Error::Argument(format!(
                     "{} has no column '{}', which is to be the {what}; it has {}",
                     name_of(path),
@@ -131,26 +138,28 @@ impl TableColumns {
         let source = named("source", &self.keys.source)?;
         let bytes = match source.is_bytes() {
             true => Some(source.clone()),
-            false => source.field(BYTES).filter(Named::is_bytes),
+            false => source.field(BYTES_FIELD).filter(TableColumn::is_bytes),
         };
         if bytes.is_none() && !source.is_text() {
-            let beside = match source.field(PATH) {
+            let hint = match source.field(PATH_FIELD) {
                 Some(path) => format!("; its field '{}' may be meant", path.name),
                 None => String::new(),
             };
             return Err(Error::Argument(format!(
-                "{}: column '{}' holds neither text nor bytes, one for each row{beside}; give the column of videos or \
+                "{}: column '{}' holds neither text nor bytes, one for each row{hint}; give the column of videos or \
                  pictures as source=",
                 name_of(path),
                 source.name
             )));
         }
-        let mut wanted: Vec<Named> = Vec::new();
+        let mut wanted: Vec<TableColumn> = Vec::new();
         if bytes.is_none() {
             wanted.push(source.clone());
         }
-        for (name, usual) in [&self.keys.label, &self.keys.start, &self.keys.end].into_iter().zip(DEFAULTS) {
-            match find(columns, name) {
+        for (name, usual) in
+            [&self.keys.label, &self.keys.start, &self.keys.end].into_iter().zip(DEFAULT_COLUMNS)
+        {
+            match find_column(columns, name) {
                 Some(column) => wanted.push(column),
                 None if name == usual => {}
                 None => wanted.push(named(usual, name)?),
@@ -160,7 +169,7 @@ impl TableColumns {
             Some(names) => {
                 for name in names {
                     let column = named("column", name)?;
-                    if bytes.as_ref().is_some_and(|bytes| column.leads_to(bytes)) {
+                    if bytes.as_ref().is_some_and(|bytes| column.contains(bytes)) {
                         let text = format!(
                             "{}: column '{name}' is that of the videos or pictures; leave it out of columns=",
                             name_of(path)
@@ -170,7 +179,7 @@ impl TableColumns {
                     wanted.push(column);
                 }
             }
-            None => wanted.extend(columns.iter().filter(|column| column.is_plain()).cloned()),
+            None => wanted.extend(columns.iter().filter(|column| column.is_scalar()).cloned()),
         }
         let mut names = std::collections::HashSet::new();
         wanted.retain(|column| names.insert(column.name.clone()));
@@ -187,79 +196,86 @@ impl TableColumns {
 }
 
 /// Converts the rows of a file into entries.
-pub(crate) struct Rows<'a> {
+pub(crate) struct RowConverter<'a> {
     path: &'a Arc<Path>,
-    how: &'a TableColumns,
-    wanted: &'a [Named],
+    options: &'a TableOptions,
+    wanted: &'a [TableColumn],
     root: &'a Path,
-    on_error: OnError,
+    on_error: ErrorPolicy,
 }
 
-impl<'a> Rows<'a> {
-    pub fn new(path: &'a Arc<Path>, how: &'a TableColumns, wanted: &'a [Named], on_error: OnError) -> Self {
-        Self { path, how, wanted, root: root_of(path, how.root.as_deref()), on_error }
+impl<'a> RowConverter<'a> {
+    pub fn new(
+        path: &'a Arc<Path>,
+        options: &'a TableOptions,
+        wanted: &'a [TableColumn],
+        on_error: ErrorPolicy,
+    ) -> Self {
+        Self { path, options, wanted, root: root_of(path, options.root.as_deref()), on_error }
     }
 
-    /// Appends a row with its values of the wanted columns. `spot` is the column of bytes, and where the
+    /// Appends a row with its values of the wanted columns. `cell` is the column of bytes, and where the
     /// bytes of the row are stored.
-    pub fn take(
+    pub fn push_row(
         &self,
         row: u64,
         values: Vec<Value>,
-        spot: Option<(&Arc<str>, Option<Spot>)>,
-        found: &mut Packed,
+        cell: Option<(&Arc<str>, Option<CellLocation>)>,
+        found: &mut ArchiveListing,
     ) -> Result<()> {
         let items = self.wanted.iter().map(|column| column.name.clone()).zip(values).collect();
-        let made = self.entry(row, Value::Map(items), spot).map_err(|reason| {
+        let made = self.sample(row, Value::Map(items), cell).map_err(|reason| {
             Error::Argument(format!(
                 "{}, row {row}: {reason}; on_error=\"skip\" leaves out such rows",
                 name_of(self.path)
             ))
         });
         match made {
-            Ok(entry) => {
-                found.entries.push(entry);
+            Ok(sample) => {
+                found.samples.push(sample);
                 Ok(())
             }
-            Err(error) => found.fail(error, self.on_error),
+            Err(error) => found.handle_error(error, self.on_error),
         }
     }
 
     /// Converts a row into an entry.
-    fn entry(
+    fn sample(
         &self,
         row: u64,
         object: Value,
-        spot: Option<(&Arc<str>, Option<Spot>)>,
-    ) -> Result<PackedEntry, String> {
-        let keys = &self.how.keys;
-        let stored = match spot {
+        cell: Option<(&Arc<str>, Option<CellLocation>)>,
+    ) -> Result<ArchiveSample, String> {
+        let keys = &self.options.keys;
+        let location = match cell {
             None => match object.get(&keys.source) {
-                Some(Value::Text(text)) if !text.is_empty() => Stored::Path(below(self.root, &*local(text)?)),
+                Some(Value::Text(text)) if !text.is_empty() => {
+                    SampleLocation::Path(resolve_path(self.root, &*local_path(text)?))
+                }
                 other => {
                     let shown = other.map_or("missing".to_owned(), Value::shown);
                     return Err(format!("\"{}\" is {shown}, the path of a video is wanted", keys.source));
                 }
             },
-            Some((column, Some(Spot::Lies(offset, len)))) => {
+            Some((column, Some(CellLocation::Range(offset, len)))) => {
                 let name = Some(format!("{column}[{row}]").into());
-                Stored::Member(Member { file: self.path.clone(), offset, len, name })
+                SampleLocation::Member(Member { file: self.path.clone(), offset, len, name })
             }
-            Some((column, Some(Spot::Packed))) => {
-                Stored::Cell { file: self.path.clone(), column: column.clone(), row }
+            Some((column, Some(CellLocation::Encoded))) => {
+                SampleLocation::TableCell { file: self.path.clone(), column: column.clone(), row }
             }
             Some((column, _)) => return Err(format!("there is nothing in column '{column}'")),
         };
         let (label, label_name) = keys.label(&object)?;
-        let part = keys.part(&object)?;
-        let mut facts = Vec::new();
+        let segment = keys.segment(&object)?;
+        let mut column_values = Vec::new();
         if let Value::Map(items) = object {
             for (name, value) in items {
                 if keys.is_column(&name, &value)? {
-                    facts.push((name, value));
+                    column_values.push((name, value));
                 }
             }
         }
-        Ok(PackedEntry { label_name, part, facts, ..PackedEntry::new(stored, label) })
+        Ok(ArchiveSample { label_name, segment, column_values, ..ArchiveSample::new(location, label) })
     }
 }

@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
-use crate::places::Places;
-use crate::value::shortened;
+use crate::column_value::shortened;
+use crate::file_lookup::FileLookup;
 
 /// A path template with names in braces.
-pub(crate) struct Template {
-    pieces: Vec<Piece>,
+pub(crate) struct PathPattern {
+    parts: Vec<PatternPart>,
     any_extension: bool,
 }
 
-enum Piece {
+enum PatternPart {
     Text(String),
     Name(String),
 }
 
-impl Template {
+impl PathPattern {
     /// `known` are the names that braces may contain.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self> {
         let wrong = |reason: String| Error::Argument(format!("file \"{text}\" {reason}"));
@@ -28,31 +28,31 @@ impl Template {
             Some(rest) => (rest, true),
             None => (text, false),
         };
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) =
                 after.split_once('}').ok_or_else(|| wrong("has a { without a }".to_owned()))?;
             if !known.contains(&name) {
                 return Err(wrong(format!("asks for {{{name}}}; there is {{{}}}", known.join("}, {"))));
             }
-            pieces.push(Piece::Text(before.to_owned()));
-            pieces.push(Piece::Name(name.to_owned()));
+            parts.push(PatternPart::Text(before.to_owned()));
+            parts.push(PatternPart::Name(name.to_owned()));
             rest = after;
         }
-        pieces.push(Piece::Text(rest.to_owned()));
-        if !pieces.iter().any(|piece| matches!(piece, Piece::Name(_))) {
+        parts.push(PatternPart::Text(rest.to_owned()));
+        if !parts.iter().any(|part| matches!(part, PatternPart::Name(_))) {
             return Err(wrong(format!("is the same for all videos; it needs {{{}}}", known.join("} or {"))));
         }
-        Ok(Self { pieces, any_extension })
+        Ok(Self { parts, any_extension })
     }
 
     /// The file name of one video, without the extension if that has to be looked up.
-    pub fn fill(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    pub fn expand(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
         let mut name = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Text(text) => name.push_str(text),
-                Piece::Name(key) => {
+        for part in &self.parts {
+            match part {
+                PatternPart::Text(text) => name.push_str(text),
+                PatternPart::Name(key) => {
                     let value = value(key).unwrap_or_default();
                     if value.is_empty() || value.starts_with('.') || value.contains(['/', '\\']) {
                         return Err(format!("{key} '{}' cannot be part of a file's name", shortened(&value)));
@@ -66,7 +66,7 @@ impl Template {
 
     /// The path for a filled-in name. `None` if the extension has to be looked up and there is no such file.
     /// If the extension is given, the existence of the file is not checked.
-    pub fn path(&self, root: &Path, name: &str, places: &mut Places) -> Result<Option<PathBuf>> {
+    pub fn resolve(&self, root: &Path, name: &str, lookup: &mut FileLookup) -> Result<Option<PathBuf>> {
         let path = root.join(name);
         if !self.any_extension {
             return Ok(Some(path));
@@ -75,7 +75,7 @@ impl Template {
         else {
             return Ok(None);
         };
-        match places.with_stem(folder, stem)? {
+        match lookup.with_stem(folder, stem)? {
             [] => Ok(None),
             [one] => Ok(Some(folder.join(one))),
             [one, other, ..] => Err(Error::Argument(format!(
@@ -88,7 +88,7 @@ impl Template {
     }
 
     /// Describes the file that was looked up without success.
-    pub fn looked_for(&self, root: &Path, name: &str) -> String {
+    pub fn not_found_message(&self, root: &Path, name: &str) -> String {
         format!("no video {}", root.join(format!("{name}.*")).display())
     }
 }
@@ -106,22 +106,22 @@ mod tests {
         ["p/v_a.mp4", "p/v_b.MKV", "p/v_c.mp4", "p/v_c.webm"]
             .iter()
             .for_each(|name| drop(root.write(name, "")));
-        let template = Template::parse("{part}/v_{id}.*", &KNOWN).unwrap();
-        let mut places = Places::default();
+        let pattern = PathPattern::parse("{part}/v_{id}.*", &KNOWN).unwrap();
+        let mut lookup = FileLookup::default();
         let mut path = |id: &str| {
-            let name = template.fill(|key| Some(if key == "id" { id } else { "p" }.to_owned())).unwrap();
-            template.path(&root.0, &name, &mut places)
+            let name = pattern.expand(|key| Some(if key == "id" { id } else { "p" }.to_owned())).unwrap();
+            pattern.resolve(&root.0, &name, &mut lookup)
         };
         assert_eq!(path("a").unwrap(), Some(root.0.join("p/v_a.mp4")));
         assert_eq!(path("b").unwrap(), Some(root.0.join("p/v_b.MKV")));
         assert_eq!(path("d").unwrap(), None);
         assert!(path("c").unwrap_err().to_string().contains("both v_c.mp4 and v_c.webm"));
-        let fixed = Template::parse("{id}.mp4", &KNOWN).unwrap();
+        let fixed = PathPattern::parse("{id}.mp4", &KNOWN).unwrap();
         assert_eq!(
-            fixed.path(Path::new("/r"), "x.mp4", &mut Places::default()).unwrap(),
+            fixed.resolve(Path::new("/r"), "x.mp4", &mut FileLookup::default()).unwrap(),
             Some("/r/x.mp4".into())
         );
-        assert!(template.looked_for(Path::new("/r"), "p/v_d").contains("/r/p/v_d.*"));
+        assert!(pattern.not_found_message(Path::new("/r"), "p/v_d").contains("/r/p/v_d.*"));
     }
 
     #[test]
@@ -129,13 +129,13 @@ mod tests {
         for (text, part) in
             [("v.mp4", "the same for all"), ("{id", "without a }"), ("{name}.mp4", "there is {id}, {part}")]
         {
-            let error = Template::parse(text, &KNOWN).err().map(|e| e.to_string()).unwrap_or_default();
+            let error = PathPattern::parse(text, &KNOWN).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.contains(part), "{text}: {error}");
         }
-        let template = Template::parse("{id}.mp4", &KNOWN).unwrap();
+        let pattern = PathPattern::parse("{id}.mp4", &KNOWN).unwrap();
         for value in ["", "..", "a/b", "a\\b", ".a"] {
-            assert!(template.fill(|_| Some(value.to_owned())).is_err(), "{value}");
+            assert!(pattern.expand(|_| Some(value.to_owned())).is_err(), "{value}");
         }
-        assert!(template.fill(|_| None).unwrap_err().contains("id ''"));
+        assert!(pattern.expand(|_| None).unwrap_err().contains("id ''"));
     }
 }

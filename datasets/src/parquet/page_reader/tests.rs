@@ -14,9 +14,9 @@ use parquet::schema::parser::parse_message_type;
 
 use super::super::*;
 use super::*;
-use crate::packed::Stored;
+use crate::archive::SampleLocation;
 use crate::tests::TempFolder;
-use crate::Keys;
+use crate::SampleKeys;
 
 /// Values of a column without levels.
 enum Cells<'a> {
@@ -60,14 +60,14 @@ fn plain() -> WriterPropertiesBuilder {
     WriterProperties::builder().set_dictionary_enabled(false)
 }
 
-fn how(source: &str) -> TableColumns {
+fn options(source: &str) -> TableOptions {
     let [label, start, end] = ["label", "start", "end"].map(str::to_owned);
-    let keys = Keys { source: source.to_owned(), label, start, end, in_frames: false };
-    TableColumns { keys, others: None, root: None }
+    let keys = SampleKeys { source: source.to_owned(), label, start, end, in_frames: false };
+    TableOptions { keys, others: None, root: None }
 }
 
-fn list(files: &[PathBuf], source: &str) -> Result<(Packed, Vec<String>)> {
-    parquet(files, &how(source), OnError::Raise, 1, &|| Ok(()))
+fn list(files: &[PathBuf], source: &str) -> Result<(ArchiveListing, Vec<String>)> {
+    parquet(files, &options(source), ErrorPolicy::Raise, 1, &|| Ok(()))
 }
 
 /// The errors of listing a table with these bytes, and of opening its first cell.
@@ -81,7 +81,7 @@ fn reason(bytes: &[u8], source: &str) -> String {
 }
 
 fn cell(path: &Path, column: &str, row: u64) -> Result<Vec<u8>> {
-    let source = Tables::default().cell(path, column.into(), row).open()?;
+    let source = CellReader::default().cell(path, column.into(), row).open()?;
     let mut bytes = vec![0; source.len() as usize];
     source.read_exact_at(&Site::file(source.name()), 0, &mut bytes)?;
     Ok(bytes)
@@ -116,8 +116,8 @@ fn all_encodings_and_compressions_are_read() {
                 }
                 let path = root.write("b.parquet", table(TEXTS, properties, &cells));
                 let (packed, _) = list(&[path], "uri").unwrap();
-                let Stored::Path(last) = &packed.entries[299].stored else { panic!() };
-                assert!(last.ends_with("word 42") && packed.entries.len() == 300);
+                let SampleLocation::Path(last) = &packed.samples[299].location else { panic!() };
+                assert!(last.ends_with("word 42") && packed.samples.len() == 300);
             }
         }
     }
@@ -183,17 +183,17 @@ fn gzip_is_undone_up_to_a_bound() {
         is_compressed,
         statistics: None,
     };
-    assert_eq!(unzipped(page(zipped.slice(3..)), 1000).unwrap().buffer(), &Bytes::from(vec![7; 1000]));
+    assert_eq!(decompress_gzip(page(zipped.slice(3..)), 1000).unwrap().buffer(), &Bytes::from(vec![7; 1000]));
     let levels = [&b"lll"[..], &[7; 1000]].concat();
-    assert_eq!(unzipped(behind(true), 2000).unwrap().buffer(), &Bytes::from(levels));
-    assert_eq!(unzipped(behind(false), 2000).unwrap().buffer(), &zipped);
-    for (page, most, reason) in [
+    assert_eq!(decompress_gzip(behind(true), 2000).unwrap().buffer(), &Bytes::from(levels));
+    assert_eq!(decompress_gzip(behind(false), 2000).unwrap().buffer(), &zipped);
+    for (page, max_bytes, reason) in [
         (page(zipped.slice(3..)), 999, "unpacks to more than 999 bytes"),
         (behind(true), 1002, "unpacks to more than 1002 bytes"),
         (page(zipped.slice(3..zipped.len() - 9)), 2000, "gzip does not unpack"),
         (page(zipped.clone()), 2000, "gzip does not unpack"),
     ] {
-        let error = unzipped(page, most).unwrap_err();
+        let error = decompress_gzip(page, max_bytes).unwrap_err();
         assert!(error.contains(reason), "{error}");
     }
 }
@@ -238,7 +238,7 @@ fn labels_are_of_one_kind_in_all_files() {
         }
     }
     assert_eq!(list(&[two.clone(), two], "uri").unwrap().1, ["dog"]);
-    assert_eq!(list(&[one.clone(), one], "uri").unwrap().0.entries[1].label, 3);
+    assert_eq!(list(&[one.clone(), one], "uri").unwrap().0.samples[1].label, 3);
 }
 
 #[test]

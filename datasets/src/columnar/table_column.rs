@@ -3,30 +3,30 @@
 
 /// What a column has for each row.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     /// At most one text.
     Text,
     /// At most one byte string that is not text.
     Bytes,
     /// At most one number or bool.
-    Plain,
+    Primitive,
     /// Named fields.
-    Group(Vec<(String, Kind)>),
+    Group(Vec<(String, ColumnKind)>),
     /// Anything else.
     Other,
 }
 
 /// A column or nested field: its name, its path of names, and its kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct TableColumn {
     pub name: String,
     pub path_names: Vec<String>,
-    kind: Kind,
+    kind: ColumnKind,
 }
 
-impl Named {
+impl TableColumn {
     /// A top-level column.
-    pub fn top(name: &str, kind: Kind) -> Self {
+    pub fn top_level(name: &str, kind: ColumnKind) -> Self {
         Self { name: name.to_owned(), path_names: vec![name.to_owned()], kind }
     }
 
@@ -36,36 +36,36 @@ impl Named {
     }
 
     /// The field of this name, if the column is a group.
-    pub fn field(&self, name: &str) -> Option<Named> {
-        let Kind::Group(fields) = &self.kind else { return None };
+    pub fn field(&self, name: &str) -> Option<TableColumn> {
+        let ColumnKind::Group(fields) = &self.kind else { return None };
         let kind = fields.iter().find(|(field, _)| field == name)?.1.clone();
         let path_names = self.path_names.iter().cloned().chain([name.to_owned()]).collect();
-        Some(Named { name: format!("{}.{name}", self.name), path_names, kind })
+        Some(TableColumn { name: format!("{}.{name}", self.name), path_names, kind })
     }
 
     /// Whether it is the other column, or a group that contains it.
-    pub fn leads_to(&self, other: &Named) -> bool {
+    pub fn contains(&self, other: &TableColumn) -> bool {
         other.path_names.starts_with(&self.path_names)
     }
 
     /// Whether a row has at most one text.
     pub fn is_text(&self) -> bool {
-        self.kind == Kind::Text
+        self.kind == ColumnKind::Text
     }
 
     /// Whether a row has at most one number, bool or text.
-    pub fn is_plain(&self) -> bool {
-        matches!(self.kind, Kind::Text | Kind::Plain)
+    pub fn is_scalar(&self) -> bool {
+        matches!(self.kind, ColumnKind::Text | ColumnKind::Primitive)
     }
 
     /// Whether a row has at most one byte string that is not text.
     pub fn is_bytes(&self) -> bool {
-        self.kind == Kind::Bytes
+        self.kind == ColumnKind::Bytes
     }
 }
 
 /// Finds a column by name: a top-level one, or, if the name has dots, a field of a group.
-pub(crate) fn find(columns: &[Named], name: &str) -> Option<Named> {
+pub(crate) fn find_column(columns: &[TableColumn], name: &str) -> Option<TableColumn> {
     columns.iter().find(|column| column.name == name).cloned().or_else(|| {
         name.match_indices('.').find_map(|(dot, _)| {
             let outer = columns.iter().find(|column| column.name == name[..dot])?;

@@ -10,24 +10,24 @@ use framespool::source::{self, ByteSource};
 
 /// Size of the window: headers of small adjacent members come with one read, and what is read in vain before
 /// a large member costs no more than the read itself.
-const WINDOW: u64 = 16 << 10;
+const MIN_READ_BYTES: u64 = 16 << 10;
 
 /// A file from which short ranges are read.
-pub(crate) struct Blocks {
+pub(crate) struct RangeReader {
     source: Arc<dyn ByteSource>,
-    /// The bytes that were read last, from offset `begin` on.
-    window: Vec<u8>,
-    begin: u64,
+    /// The bytes that were read last, from `cached_offset` on.
+    cached: Vec<u8>,
+    cached_offset: u64,
 }
 
-impl Blocks {
+impl RangeReader {
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self::of(source::open(path)?))
+        Ok(Self::new(source::open(path)?))
     }
 
     /// Wraps a source that is already open.
-    pub fn of(source: Arc<dyn ByteSource>) -> Self {
-        Self { source, window: Vec::new(), begin: 0 }
+    pub fn new(source: Arc<dyn ByteSource>) -> Self {
+        Self { source, cached: Vec::new(), cached_offset: 0 }
     }
 
     /// Length of the file.
@@ -41,7 +41,7 @@ impl Blocks {
     }
 
     /// The error for damage at an offset.
-    pub fn damaged(&self, offset: u64, reason: impl Into<String>) -> Error {
+    pub fn malformed(&self, offset: u64, reason: impl Into<String>) -> Error {
         Error::malformed(&self.site(offset), reason)
     }
 
@@ -57,18 +57,19 @@ impl Blocks {
     /// Bytes `offset..offset + len`.
     pub fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         self.check(offset, len as u64)?;
-        let held =
-            offset.checked_sub(self.begin).filter(|from| from + len as u64 <= self.window.len() as u64);
+        let held = offset
+            .checked_sub(self.cached_offset)
+            .filter(|from| from + len as u64 <= self.cached.len() as u64);
         let from = match held {
             Some(from) => from as usize,
             None => {
                 // Taken out, so that a failed read does not leave a window with other contents.
-                let mut window = std::mem::take(&mut self.window);
-                let wanted = WINDOW.max(len as u64).min(self.len() - offset);
-                resize(&self.site(offset), &mut window, wanted as usize)?;
-                window.truncate(wanted as usize);
-                let got = self.source.read_at(offset, &mut window)?;
-                window.truncate(got);
+                let mut cached = std::mem::take(&mut self.cached);
+                let wanted = MIN_READ_BYTES.max(len as u64).min(self.len() - offset);
+                resize(&self.site(offset), &mut cached, wanted as usize)?;
+                cached.truncate(wanted as usize);
+                let got = self.source.read_at(offset, &mut cached)?;
+                cached.truncate(got);
                 if got < len {
                     // The file has become shorter since it was opened.
                     let end = offset + len as u64;
@@ -79,15 +80,15 @@ impl Blocks {
                         len: offset + got as u64,
                     });
                 }
-                (self.window, self.begin) = (window, offset);
+                (self.cached, self.cached_offset) = (cached, offset);
                 0
             }
         };
-        Ok(&self.window[from..from + len])
+        Ok(&self.cached[from..from + len])
     }
 
     /// The `N` bytes from `offset` on.
-    pub fn array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N]> {
+    pub fn read_array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.get(offset, N)?);
         Ok(array)
@@ -95,18 +96,18 @@ impl Blocks {
 }
 
 /// A sequential reader over a source.
-pub struct Stream {
+pub struct SourceReader {
     source: Arc<dyn ByteSource>,
     at: u64,
 }
 
-impl Stream {
-    pub fn from(source: Arc<dyn ByteSource>, at: u64) -> Self {
+impl SourceReader {
+    pub fn new(source: Arc<dyn ByteSource>, at: u64) -> Self {
         Self { source, at }
     }
 }
 
-impl std::io::Read for Stream {
+impl std::io::Read for SourceReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.source.read_at(self.at, buffer).map_err(std::io::Error::other)?;
         self.at += read as u64;
@@ -114,8 +115,8 @@ impl std::io::Read for Stream {
     }
 }
 
-/// Converts an error of a [`Stream`] back into an [`Error`].
-pub(crate) fn own(site: &Site, error: std::io::Error) -> Error {
+/// Converts an error of a [`SourceReader`] back into an [`Error`].
+pub(crate) fn from_io_error(site: &Site, error: std::io::Error) -> Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(own) => own.clone(),
         None => Error::io(site, error),
@@ -131,19 +132,19 @@ mod tests {
     fn any_stretch_is_what_the_file_holds_there() {
         let bytes: Vec<u8> = (0..100_000u32).map(|i| ((i * 7919) >> 5) as u8).collect();
         let root = TempFolder::new();
-        let mut blocks = Blocks::open(&root.write("x", &bytes)).unwrap();
+        let mut reader = RangeReader::open(&root.write("x", &bytes)).unwrap();
         for (offset, len) in
             [(0, 10), (5, 5), (16_380, 8), (16_380, 70_000), (99_999, 1), (100_000, 0), (0, 100_000), (3, 0)]
         {
             assert_eq!(
-                blocks.get(offset as u64, len).unwrap(),
+                reader.get(offset as u64, len).unwrap(),
                 &bytes[offset..offset + len],
                 "{offset} {len}"
             );
         }
-        assert_eq!(blocks.array::<4>(50).unwrap(), bytes[50..54]);
+        assert_eq!(reader.read_array::<4>(50).unwrap(), bytes[50..54]);
         for (offset, len) in [(99_999, 2), (100_001, 0), (u64::MAX, 1)] {
-            let error = blocks.get(offset, len).unwrap_err();
+            let error = reader.get(offset, len).unwrap_err();
             assert!(matches!(error, Error::Truncated { .. }), "{error}");
             assert!(error.to_string().contains(&format!("x, byte {offset}: needs bytes")), "{error}");
         }
@@ -153,11 +154,11 @@ mod tests {
     fn a_file_that_becomes_shorter_is_truncated_where_it_ends() {
         let root = TempFolder::new();
         let path = root.write("x", vec![1; 50_000]);
-        let mut blocks = Blocks::open(&path).unwrap();
-        assert!(blocks.get(0, 4).is_ok());
+        let mut reader = RangeReader::open(&path).unwrap();
+        assert!(reader.get(0, 4).is_ok());
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(20_010).unwrap();
-        let error = blocks.get(20_000, 100).unwrap_err();
+        let error = reader.get(20_000, 100).unwrap_err();
         assert!(matches!(error, Error::Truncated { len: 20_010, .. }), "{error}");
-        assert!(blocks.get(20_000, 10).is_ok());
+        assert!(reader.get(20_000, 10).is_ok());
     }
 }

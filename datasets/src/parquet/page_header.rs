@@ -3,87 +3,88 @@
 
 use framespool::error::Result;
 
-use crate::blocks::Blocks;
-use crate::proto::{Fields, Stretch};
+use crate::protobuf::{ByteRange, ProtobufReader};
+use crate::range_reader::RangeReader;
 
 /// Maximum nesting depth of structs, lists and maps.
-const DEEPEST: u32 = 16;
+const MAX_DEPTH: u32 = 16;
 /// Stands for the field number of structs that are nested deeper than callers need.
-const DEEPER: u64 = u64::MAX;
+const DEEPLY_NESTED: u64 = u64::MAX;
 /// Maximum count of numbers in a header, and its maximum length. A page has a dozen, and kilobytes of
 /// statistics.
-const MAX_NUMBERS: usize = 256;
-const LONGEST: u64 = 16 << 20;
+const MAX_INTEGERS: usize = 256;
+const MAX_HEADER_BYTES: u64 = 16 << 20;
 
 /// The numbers of a struct by field, and those of its nested structs by field and inner field. A bool is 0 or
 /// 1.
 #[derive(Default)]
-pub struct Head {
-    numbers: Vec<((u64, u64), i64)>,
+pub struct PageHeader {
+    integers: Vec<((u64, u64), i64)>,
     /// The fields that are structs.
     structs: Vec<u64>,
     /// One past the last byte.
     pub end: u64,
 }
 
-impl Head {
-    pub fn read(blocks: &mut Blocks, (begin, end): Stretch) -> Result<Self> {
-        let stretch = (begin, end.min(begin.saturating_add(LONGEST)));
-        let mut reader = Reader { blocks, bytes: Fields::of(stretch), head: Head::default() };
-        reader.fields(0, 0)?;
-        let end = reader.bytes.place();
-        Ok(Self { end, ..reader.head })
+impl PageHeader {
+    pub fn read(reader: &mut RangeReader, (begin, end): ByteRange) -> Result<Self> {
+        let range = (begin, end.min(begin.saturating_add(MAX_HEADER_BYTES)));
+        let mut thrift =
+            ThriftReader { reader, cursor: ProtobufReader::new(range), header: PageHeader::default() };
+        thrift.fields(0, 0)?;
+        let end = thrift.cursor.position();
+        Ok(Self { end, ..thrift.header })
     }
 
     /// The number in a field of the struct itself.
-    pub fn number(&self, field: u64) -> Option<i64> {
+    pub fn integer(&self, field: u64) -> Option<i64> {
         self.inner(0, field)
     }
 
     /// The number in a field of a nested struct.
     pub fn inner(&self, outer: u64, field: u64) -> Option<i64> {
-        self.numbers.iter().find(|(at, _)| *at == (outer, field)).map(|&(_, number)| number)
+        self.integers.iter().find(|(at, _)| *at == (outer, field)).map(|&(_, number)| number)
     }
 
     /// Whether the field is present and a struct.
-    pub fn has(&self, field: u64) -> bool {
+    pub fn has_struct(&self, field: u64) -> bool {
         self.structs.contains(&field)
     }
 }
 
-struct Reader<'a> {
-    blocks: &'a mut Blocks,
-    bytes: Fields,
-    head: Head,
+struct ThriftReader<'a> {
+    reader: &'a mut RangeReader,
+    cursor: ProtobufReader,
+    header: PageHeader,
 }
 
-impl Reader<'_> {
+impl ThriftReader<'_> {
     /// Reads fields up to the end of a struct; `outer` is the field that contains the struct, 0 for the
     /// outermost.
     fn fields(&mut self, outer: u64, depth: u32) -> Result<()> {
         let mut last = 0i64;
         loop {
-            let begin = self.bytes.place();
+            let begin = self.cursor.position();
             let byte = self.byte()?;
             if byte == 0 {
                 return Ok(());
             }
             last = match byte >> 4 {
-                0 => self.number()?,
+                0 => self.zigzag()?,
                 step => last.saturating_add(i64::from(step)),
             };
             let field = u64::try_from(last)
-                .map_err(|_| self.blocks.damaged(begin, format!("a field with the number {last}")))?;
+                .map_err(|_| self.reader.malformed(begin, format!("a field with the number {last}")))?;
             let number = self.value(byte & 15, Some((outer, field)), depth)?;
-            if let Some(number) = number.filter(|_| outer != DEEPER) {
+            if let Some(number) = number.filter(|_| outer != DEEPLY_NESTED) {
                 // Another reader might use the other value.
-                if self.head.inner(outer, field).is_some() {
-                    return Err(self.blocks.damaged(begin, format!("field {field} is there twice")));
+                if self.header.inner(outer, field).is_some() {
+                    return Err(self.reader.malformed(begin, format!("field {field} is there twice")));
                 }
-                if self.head.numbers.len() == MAX_NUMBERS {
-                    return Err(self.blocks.damaged(begin, format!("more than {MAX_NUMBERS} numbers")));
+                if self.header.integers.len() == MAX_INTEGERS {
+                    return Err(self.reader.malformed(begin, format!("more than {MAX_INTEGERS} numbers")));
                 }
-                self.head.numbers.push(((outer, field), number));
+                self.header.integers.push(((outer, field), number));
             }
         }
     }
@@ -91,24 +92,24 @@ impl Reader<'_> {
     /// Reads a value and returns it if it is a number. `at` is its field, `None` for elements of lists and
     /// maps.
     fn value(&mut self, kind: u8, at: Option<(u64, u64)>, depth: u32) -> Result<Option<i64>> {
-        let begin = self.bytes.place();
-        if depth > DEEPEST {
-            return Err(self.blocks.damaged(begin, "structs too deep inside each other"));
+        let begin = self.cursor.position();
+        if depth > MAX_DEPTH {
+            return Err(self.reader.malformed(begin, "structs too deep inside each other"));
         }
         match (kind, at) {
             // The type of a bool field is its value; a bool in a list has a byte.
             (1 | 2, Some(_)) => return Ok(Some(i64::from(kind == 1))),
             (1..=3, _) => return Ok(Some(i64::from(self.byte()?))),
-            (4..=6, _) => return self.number().map(Some),
-            (7, _) => self.pass(8)?,
+            (4..=6, _) => return self.zigzag().map(Some),
+            (7, _) => self.skip(8)?,
             (8, _) => {
-                let len = self.bytes.number(self.blocks)?;
-                self.pass(len)?;
+                let len = self.cursor.varint(self.reader)?;
+                self.skip(len)?;
             }
             (9 | 10, _) => {
                 let byte = self.byte()?;
                 let count = match byte >> 4 {
-                    15 => self.bytes.number(self.blocks)?,
+                    15 => self.cursor.varint(self.reader)?,
                     few => u64::from(few),
                 };
                 for _ in 0..count {
@@ -116,7 +117,7 @@ impl Reader<'_> {
                 }
             }
             (11, _) => {
-                let count = self.bytes.number(self.blocks)?;
+                let count = self.cursor.varint(self.reader)?;
                 let kinds = if count > 0 { self.byte()? } else { 0 };
                 for _ in 0..count {
                     self.value(kinds >> 4, None, depth + 1)?;
@@ -124,31 +125,31 @@ impl Reader<'_> {
                 }
             }
             (12, Some((0, field))) => {
-                if self.head.has(field) {
-                    return Err(self.blocks.damaged(begin, format!("field {field} is there twice")));
+                if self.header.has_struct(field) {
+                    return Err(self.reader.malformed(begin, format!("field {field} is there twice")));
                 }
-                self.head.structs.push(field);
+                self.header.structs.push(field);
                 self.fields(field, depth + 1)?;
             }
-            (12, _) => self.fields(DEEPER, depth + 1)?,
-            (13, _) => self.pass(16)?,
-            _ => return Err(self.blocks.damaged(begin, format!("a value of unknown kind {kind}"))),
+            (12, _) => self.fields(DEEPLY_NESTED, depth + 1)?,
+            (13, _) => self.skip(16)?,
+            _ => return Err(self.reader.malformed(begin, format!("a value of unknown kind {kind}"))),
         }
         Ok(None)
     }
 
     fn byte(&mut self) -> Result<u8> {
-        let (at, _) = self.bytes.pass(self.blocks, self.bytes.place(), 1)?;
-        self.blocks.array(at).map(|[byte]| byte)
+        let (at, _) = self.cursor.skip(self.reader, self.cursor.position(), 1)?;
+        self.reader.read_array(at).map(|[byte]| byte)
     }
 
-    fn pass(&mut self, len: u64) -> Result<()> {
-        self.bytes.pass(self.blocks, self.bytes.place(), len).map(drop)
+    fn skip(&mut self, len: u64) -> Result<()> {
+        self.cursor.skip(self.reader, self.cursor.position(), len).map(drop)
     }
 
     /// A zigzag-encoded varint.
-    fn number(&mut self) -> Result<i64> {
-        let number = self.bytes.number(self.blocks)?;
+    fn zigzag(&mut self) -> Result<i64> {
+        let number = self.cursor.varint(self.reader)?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 }

@@ -6,42 +6,42 @@ use std::cmp::Ordering;
 
 use framespool::error::{Error, Result};
 
-use super::file::{LmdbFile, Tree, PAGE_HEAD, TREE};
-use super::page::{little, overflow, Held, Kind, Page};
-use crate::packed::Watch;
+use super::file::{LmdbFile, Tree, PAGE_HEADER_BYTES, TREE_RECORD_BYTES};
+use super::page::{overflow_page_count, read_le, NodeData, Page, PageKind};
+use crate::archive::InterruptCheck;
 
 /// Tree flags.
-const REVERSE_KEYS: u16 = 0x02;
-const SEVERAL_VALUES: u16 = 0x04;
-const INTEGER_KEYS: u16 = 0x08;
+const MDB_REVERSEKEY: u16 = 0x02;
+const MDB_DUPSORT: u16 = 0x04;
+const MDB_INTEGERKEY: u16 = 0x08;
 
 /// What a key refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ItemData {
     /// A value, stored contiguously.
     Value { offset: u64, len: u64 },
     /// The record of a named tree.
-    Tree([u8; TREE]),
+    Tree([u8; TREE_RECORD_BYTES]),
 }
 
 /// A key and what it refers to.
-pub struct Item {
+pub struct TreeItem {
     pub key: Vec<u8>,
-    pub found: Found,
+    pub data: ItemData,
 }
 
 impl Tree {
     /// Whether keys are native integers, which sort by value.
     pub fn has_integer_keys(&self) -> bool {
-        self.flags & INTEGER_KEYS != 0
+        self.flags & MDB_INTEGERKEY != 0
     }
 
     fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
         match self.flags {
-            flags if flags & INTEGER_KEYS != 0 => one.len().cmp(&other.len()).then_with(|| {
+            flags if flags & MDB_INTEGERKEY != 0 => one.len().cmp(&other.len()).then_with(|| {
                 one.iter().rev().cmp(other.iter().rev()) // little-endian: compare from the highest byte
             }),
-            flags if flags & REVERSE_KEYS != 0 => one.iter().rev().cmp(other.iter().rev()),
+            flags if flags & MDB_REVERSEKEY != 0 => one.iter().rev().cmp(other.iter().rev()),
             _ => one.cmp(other),
         }
     }
@@ -50,46 +50,46 @@ impl Tree {
 /// Reads the items of a tree. `check` also compares the first overflow page of each long value with the node
 /// that refers to it. `fail` handles each error: if it returns `Ok`, the walk continues with what the error
 /// does not affect.
-pub fn walk(
+pub fn traverse(
     file: &mut LmdbFile,
     tree: &Tree,
     check: bool,
-    go_on: Watch,
+    check_interrupt: InterruptCheck,
     mut fail: impl FnMut(Error) -> Result<()>,
-) -> Result<Vec<Item>> {
-    if tree.flags & SEVERAL_VALUES != 0 {
+) -> Result<Vec<TreeItem>> {
+    if tree.flags & MDB_DUPSORT != 0 {
         return Err(Error::Unsupported {
-            site: file.blocks.site(tree.root.map_or(0, |root| file.place(root))),
+            site: file.reader.site(tree.root.map_or(0, |root| file.page_offset(root))),
             what: "an LMDB database whose keys have several values each (MDB_DUPSORT)".to_owned(),
         });
     }
     let Some(root) = tree.root else { return Ok(Vec::new()) };
     // Page ranges in use, of the tree and of overflow values. No page may be used twice.
     let mut used: Vec<(u64, u64)> = Vec::new();
-    let mut items: Vec<Item> = Vec::new();
+    let mut items: Vec<TreeItem> = Vec::new();
     let mut intact = true;
     // Number of pages that the file contains; its meta page may claim far more.
-    let there = file.end.min(file.blocks.len().div_ceil(file.page_bytes));
+    let page_count = file.end.min(file.reader.len().div_ceil(file.page_bytes));
     let mut visits = 0;
     // Branches from the root down, each with the index of its next node. All leaves are at the same depth.
     let mut path: Vec<(Page, usize)> = Vec::new();
     let mut next = Some(root);
     loop {
-        go_on()?;
+        check_interrupt()?;
         if let Some(number) = next.take() {
-            if visits >= there {
+            if visits >= page_count {
                 let reason = "pages lead to each other in circles; what is left is not read";
-                fail(file.blocks.damaged(file.place(number), reason))?;
+                fail(file.reader.malformed(file.page_offset(number), reason))?;
                 return Ok(items);
             }
-            visits += u64::from(number < there);
+            visits += u64::from(number < page_count);
             used.push((number, 1));
             let leaf = path.len() + 1 == usize::from(tree.depth);
             let page = file.page(number).and_then(|page| match (page.kind, leaf) {
-                (Kind::Leaf, true) | (Kind::Branch, false) => Ok(page),
+                (PageKind::Leaf, true) | (PageKind::Branch, false) => Ok(page),
                 (kind, _) => {
                     let reason = format!("is a {kind:?} on level {} of {}", path.len() + 1, tree.depth);
-                    Err(file.blocks.damaged(file.place(number), reason))
+                    Err(file.reader.malformed(file.page_offset(number), reason))
                 }
             });
             let read = page.and_then(|page| match leaf {
@@ -110,13 +110,13 @@ pub fn walk(
             path.pop();
             continue;
         }
-        let below = branch.below(*at).map_err(|reason| (file.place(branch.number), reason));
+        let child = branch.child(*at).map_err(|reason| (file.page_offset(branch.number), reason));
         *at += 1;
-        match below {
-            Ok(below) => next = Some(below),
-            Err((place, reason)) => {
+        match child {
+            Ok(child) => next = Some(child),
+            Err((page_offset, reason)) => {
                 intact = false;
-                fail(file.blocks.damaged(place, reason))?;
+                fail(file.reader.malformed(page_offset, reason))?;
             }
         }
     }
@@ -124,12 +124,12 @@ pub fn walk(
     if intact {
         if items.len() as u64 != tree.entries {
             let reason = format!("a database of {} entries has {} here", tree.entries, items.len());
-            fail(file.blocks.damaged(file.place(root), reason))?;
+            fail(file.reader.malformed(file.page_offset(root), reason))?;
         }
         used.sort_unstable();
         if let Some(pair) = used.windows(2).find(|pair| pair[0].0.saturating_add(pair[0].1) > pair[1].0) {
             let reason = format!("page {} is used twice: what leads here is damaged", pair[1].0);
-            fail(file.blocks.damaged(file.place(pair[1].0), reason))?;
+            fail(file.reader.malformed(file.page_offset(pair[1].0), reason))?;
         }
     }
     Ok(items)
@@ -141,34 +141,35 @@ fn leaf_items(
     tree: &Tree,
     page: &Page,
     check: bool,
-    items: &mut Vec<Item>,
+    items: &mut Vec<TreeItem>,
     used: &mut Vec<(u64, u64)>,
 ) -> Result<()> {
-    let place = file.place(page.number);
+    let page_offset = file.page_offset(page.number);
     let (before, used_before) = (items.len(), used.len());
     let mut read = || {
         for number in 0..page.len() {
-            let (key, held) = page.entry(number).map_err(|reason| file.blocks.damaged(place, reason))?;
+            let (key, data) =
+                page.leaf_node(number).map_err(|reason| file.reader.malformed(page_offset, reason))?;
             if items.last().is_some_and(|last| tree.compare(&last.key, key) != Ordering::Less) {
                 let reason = format!("the key of node {number} does not come after the one before it");
-                return Err(file.blocks.damaged(place, reason));
+                return Err(file.reader.malformed(page_offset, reason));
             }
-            let found = match held {
-                Held::Here(at, len) => Found::Value { offset: place + at as u64, len },
-                Held::Tree(tree) => Found::Tree(tree),
-                Held::OnPages(first, len) => {
-                    let (offset, pages) = on_pages(file, first, len, check)?;
+            let item_data = match data {
+                NodeData::Inline(at, len) => ItemData::Value { offset: page_offset + at as u64, len },
+                NodeData::Tree(tree) => ItemData::Tree(tree),
+                NodeData::Overflow(first, len) => {
+                    let (offset, pages) = overflow_range(file, first, len, check)?;
                     used.push((first, pages));
-                    Found::Value { offset, len }
+                    ItemData::Value { offset, len }
                 }
-                Held::Several => {
+                NodeData::Duplicates => {
                     return Err(Error::Unsupported {
-                        site: file.blocks.site(place),
+                        site: file.reader.site(page_offset),
                         what: "an LMDB key that has several values".to_owned(),
                     })
                 }
             };
-            items.push(Item { key: key.to_vec(), found });
+            items.push(TreeItem { key: key.to_vec(), data: item_data });
         }
         Ok(())
     };
@@ -181,26 +182,26 @@ fn leaf_items(
 }
 
 /// The offset of a value on overflow pages, and the number of these pages.
-fn on_pages(file: &mut LmdbFile, first: u64, len: u64, check: bool) -> Result<(u64, u64)> {
-    let place = file.place(first);
-    let offset = place.saturating_add(PAGE_HEAD as u64);
-    let pages = (PAGE_HEAD as u64 + len).div_ceil(file.page_bytes);
+fn overflow_range(file: &mut LmdbFile, first: u64, len: u64, check: bool) -> Result<(u64, u64)> {
+    let page_offset = file.page_offset(first);
+    let offset = page_offset.saturating_add(PAGE_HEADER_BYTES as u64);
+    let pages = (PAGE_HEADER_BYTES as u64 + len).div_ceil(file.page_bytes);
     if first.saturating_add(pages) > file.end {
         let reason = format!("a value of {len} bytes is said to begin at page {first} of {}", file.end);
-        return Err(file.blocks.damaged(place, reason));
+        return Err(file.reader.malformed(page_offset, reason));
     }
-    file.blocks.check(offset, len)?;
+    file.reader.check(offset, len)?;
     if check {
-        let head = file.blocks.array(place)?;
-        if overflow(&head, first).is_none_or(|there| there < pages) {
+        let head = file.reader.read_array(page_offset)?;
+        if overflow_page_count(&head, first).is_none_or(|count| count < pages) {
             let reason = format!("does not begin the {pages} pages of a value, which it is said to do");
-            return Err(file.blocks.damaged(place, reason));
+            return Err(file.reader.malformed(page_offset, reason));
         }
     }
     Ok((offset, pages))
 }
 
 /// A key as an integer, for a tree with integer keys.
-pub fn integer(key: &[u8]) -> Option<u64> {
-    (key.len() <= 8).then(|| little(key))
+pub fn integer_key(key: &[u8]) -> Option<u64> {
+    (key.len() <= 8).then(|| read_le(key))
 }

@@ -9,24 +9,24 @@ use crate::{file_list, folder, has_extension, VIDEO_EXTENSIONS};
 
 /// All videos in and below a folder, those of a list file, or the one video; with the folder itself, or the
 /// parent folder.
-pub fn find_videos(place: impl AsRef<Path>) -> Result<(Vec<PathBuf>, PathBuf)> {
-    let place = place.as_ref();
-    if place.is_dir() {
-        let videos = folder::below(place)?;
+pub fn find_videos(path: impl AsRef<Path>) -> Result<(Vec<PathBuf>, PathBuf)> {
+    let path = path.as_ref();
+    if path.is_dir() {
+        let videos = folder::videos_below(path)?;
         if videos.is_empty() {
             return Err(Error::Argument(format!(
                 "{} holds no videos, looked for files ending in .{}; check the folder",
-                place.display(),
+                path.display(),
                 VIDEO_EXTENSIONS.join(" .")
             )));
         }
-        return Ok((videos, place.to_owned()));
+        return Ok((videos, path.to_owned()));
     }
-    let root = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let videos = if has_extension(place, &VIDEO_EXTENSIONS) {
-        vec![place.to_owned()]
+    let root = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let videos = if has_extension(path, &VIDEO_EXTENSIONS) {
+        vec![path.to_owned()]
     } else {
-        file_list(place, None, None)?.entries.into_iter().map(|e| e.path).collect()
+        file_list(path, None, None)?.samples.into_iter().map(|e| e.path).collect()
     };
     Ok((videos, root.to_owned()))
 }

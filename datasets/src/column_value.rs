@@ -1,5 +1,5 @@
 //! Values that a list gives for its entries besides source and label, and columns of them.
-//! A column is as long as its dataset, with [`Value::Missing`] where an entry has no value. The order of keys
+//! A column is as long as its dataset, with [`Value::Null`] where an entry has no value. The order of keys
 //! is kept.
 
 use std::collections::{HashMap, HashSet};
@@ -14,15 +14,15 @@ pub(crate) const MAX_COLUMNS: usize = 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value, or JSON's `null`.
-    Missing,
+    Null,
     /// `true` or `false`.
-    Flag(bool),
+    Bool(bool),
     /// A whole number.
     Integer(i64),
     /// A whole number beyond [`i64::MAX`].
-    Large(u64),
+    Unsigned(u64),
     /// Any other number.
-    Number(f64),
+    Float(f64),
     /// Text.
     Text(String),
     /// Several values.
@@ -32,18 +32,18 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value of a name, unless it is absent or [`Value::Missing`].
+    /// The value of a name, unless it is absent or [`Value::Null`].
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         let Value::Map(items) = self else { return None };
-        items.iter().find(|(key, value)| key == name && *value != Value::Missing).map(|(_, value)| value)
+        items.iter().find(|(key, value)| key == name && *value != Value::Null).map(|(_, value)| value)
     }
 
     /// Any numeric value as a float.
-    pub(crate) fn as_number(&self) -> Option<f64> {
+    pub(crate) fn as_f64(&self) -> Option<f64> {
         match *self {
             Value::Integer(number) => Some(number as f64),
-            Value::Large(number) => Some(number as f64),
-            Value::Number(number) => Some(number),
+            Value::Unsigned(number) => Some(number as f64),
+            Value::Float(number) => Some(number),
             _ => None,
         }
     }
@@ -56,11 +56,11 @@ impl Value {
     /// A short form of the value for error messages.
     pub(crate) fn shown(&self) -> String {
         match self {
-            Value::Missing => "null".to_owned(),
-            Value::Flag(flag) => flag.to_string(),
+            Value::Null => "null".to_owned(),
+            Value::Bool(flag) => flag.to_string(),
             Value::Integer(number) => number.to_string(),
-            Value::Large(number) => number.to_string(),
-            Value::Number(number) => number.to_string(),
+            Value::Unsigned(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
             Value::Text(text) => format!("'{}'", shortened(text)),
             Value::List(items) => format!("a list of {}", items.len()),
             Value::Map(items) => format!("an object of {} keys", items.len()),
@@ -78,13 +78,13 @@ pub(crate) fn shortened(text: &str) -> String {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Json)
+        deserializer.deserialize_any(ValueVisitor)
     }
 }
 
-struct Json;
+struct ValueVisitor;
 
-impl<'de> Visitor<'de> for Json {
+impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,11 +92,11 @@ impl<'de> Visitor<'de> for Json {
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Missing)
+        Ok(Value::Null)
     }
 
     fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
-        Ok(Value::Flag(flag))
+        Ok(Value::Bool(flag))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
@@ -104,11 +104,11 @@ impl<'de> Visitor<'de> for Json {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(i64::try_from(number).map_or(Value::Large(number), Value::Integer))
+        Ok(i64::try_from(number).map_or(Value::Unsigned(number), Value::Integer))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(Value::Number(number))
+        Ok(Value::Float(number))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
@@ -159,15 +159,15 @@ impl Column {
             |kind: &&fn(&str) -> Option<Value>| fields.iter().all(|f| f.is_empty() || kind(f).is_some());
         let kind = kinds.iter().find(all);
         let value = |field: &String| match kind {
-            _ if field.is_empty() => Value::Missing,
-            Some(kind) => kind(field).unwrap_or(Value::Missing),
+            _ if field.is_empty() => Value::Null,
+            Some(kind) => kind(field).unwrap_or(Value::Null),
             None => Value::Text(field.clone()),
         };
         Column { name: name.to_owned(), values: fields.iter().map(value).collect() }
     }
 
     /// Keeps the values whose index is true in `kept`.
-    pub(crate) fn keep(&mut self, kept: &[bool]) {
+    pub(crate) fn filter(&mut self, kept: &[bool]) {
         let mut kept = kept.iter();
         self.values.retain(|_| kept.next().is_some_and(|keep| *keep));
     }
@@ -187,7 +187,7 @@ fn number(text: &str) -> Option<Value> {
         .strip_prefix('0')
         .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit()));
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.filter(|_| plain && !padded).map(Value::Number)
+    number.filter(|_| plain && !padded).map(Value::Float)
 }
 
 fn integer_list(text: &str) -> Option<Value> {
@@ -198,16 +198,16 @@ fn integer_list(text: &str) -> Option<Value> {
 
 /// Columns that are filled entry by entry. A name may first occur late, and may be absent in some entries.
 #[derive(Default)]
-pub(crate) struct Columns {
+pub(crate) struct ColumnsBuilder {
     columns: Vec<Column>,
-    places: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
 }
 
-impl Columns {
+impl ColumnsBuilder {
     /// Sets the value of an entry under `name`; entry numbers must not decrease.
-    pub fn set(&mut self, entry: usize, name: &str, value: Value) -> Result<(), String> {
-        let place = match self.places.get(name) {
-            Some(&place) => place,
+    pub fn set(&mut self, sample: usize, name: &str, value: Value) -> Result<(), String> {
+        let position = match self.positions.get(name) {
+            Some(&position) => position,
             None if self.columns.len() == MAX_COLUMNS => {
                 return Err(format!(
                     "'{}' would be column {}, and a dataset has at most {MAX_COLUMNS}; put what differs from entry to \
@@ -218,19 +218,19 @@ impl Columns {
             }
             None => {
                 self.columns.push(Column { name: name.to_owned(), values: Vec::new() });
-                self.places.insert(name.to_owned(), self.columns.len() - 1);
+                self.positions.insert(name.to_owned(), self.columns.len() - 1);
                 self.columns.len() - 1
             }
         };
-        let values = &mut self.columns[place].values;
-        values.resize(entry, Value::Missing);
+        let values = &mut self.columns[position].values;
+        values.resize(sample, Value::Null);
         values.push(value);
         Ok(())
     }
 
     /// The columns, padded to the length of the dataset.
-    pub fn finish(mut self, entries: usize) -> Vec<Column> {
-        self.columns.iter_mut().for_each(|column| column.values.resize(entries, Value::Missing));
+    pub fn finish(mut self, samples: usize) -> Vec<Column> {
+        self.columns.iter_mut().for_each(|column| column.values.resize(samples, Value::Null));
         self.columns
     }
 }
@@ -249,16 +249,16 @@ mod tests {
             serde_json::from_str(r#"{"b": [1, -2, 2.5], "a": null, "c": 18446744073709551615}"#).unwrap();
         let Value::Map(items) = &value else { panic!("{value:?}") };
         assert_eq!(items.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
-        assert_eq!(items[0].1, Value::List(vec![Value::Integer(1), Value::Integer(-2), Value::Number(2.5)]));
-        assert_eq!((value.get("a"), value.get("c")), (None, Some(&Value::Large(u64::MAX))));
+        assert_eq!(items[0].1, Value::List(vec![Value::Integer(1), Value::Integer(-2), Value::Float(2.5)]));
+        assert_eq!((value.get("a"), value.get("c")), (None, Some(&Value::Unsigned(u64::MAX))));
         let error = serde_json::from_str::<Value>(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string();
         assert!(error.contains("\"a\" is there twice"), "{error}");
     }
 
     #[test]
     fn fields_are_numbers_where_all_of_them_are() {
-        assert_eq!(column("n", &["1", "", "-3"]), [Value::Integer(1), Value::Missing, Value::Integer(-3)]);
-        assert_eq!(column("n", &["1", "2.5"]), [Value::Number(1.0), Value::Number(2.5)]);
+        assert_eq!(column("n", &["1", "", "-3"]), [Value::Integer(1), Value::Null, Value::Integer(-3)]);
+        assert_eq!(column("n", &["1", "2.5"]), [Value::Float(1.0), Value::Float(2.5)]);
         assert_eq!(column("n", &["[3]", "[1, 2]"]), [Value::integers([3]), Value::integers([1, 2])]);
         for text in ["007", "nan", "inf", "['door']", "00.5", "1e999", "1,2", "true"] {
             assert_eq!(column("n", &[text]), [Value::Text(text.to_owned())]);
@@ -268,20 +268,20 @@ mod tests {
 
     #[test]
     fn columns_that_turn_up_late_or_end_early_are_filled_up() {
-        let mut columns = Columns::default();
+        let mut columns = ColumnsBuilder::default();
         columns.set(0, "a", Value::Integer(1)).unwrap();
         columns.set(2, "b", Value::Integer(2)).unwrap();
         let columns = columns.finish(4);
-        assert_eq!(columns[0].values, [Value::Integer(1), Value::Missing, Value::Missing, Value::Missing]);
-        assert_eq!(columns[1].values[1..3], [Value::Missing, Value::Integer(2)]);
+        assert_eq!(columns[0].values, [Value::Integer(1), Value::Null, Value::Null, Value::Null]);
+        assert_eq!(columns[1].values[1..3], [Value::Null, Value::Integer(2)]);
     }
 
     #[test]
     fn keys_that_are_data_do_not_fill_memory() {
-        let mut columns = Columns::default();
+        let mut columns = ColumnsBuilder::default();
         for name in 0..MAX_COLUMNS {
-            columns.set(name, &name.to_string(), Value::Missing).unwrap();
+            columns.set(name, &name.to_string(), Value::Null).unwrap();
         }
-        assert!(columns.set(0, "more", Value::Missing).unwrap_err().contains("1025"));
+        assert!(columns.set(0, "more", Value::Null).unwrap_err().contains("1025"));
     }
 }

@@ -7,76 +7,76 @@ use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::checked::Checked;
-use super::file::{guarded, ParquetFile};
-use super::pages::{pages, Holds, PageAt};
-use crate::blocks::Blocks;
-use crate::packed::Watch;
+use super::file::{catch_panic, ParquetFile};
+use super::page_reader::CheckedPageReader;
+use super::page_scan::{scan_pages, PageContents, PageLocation};
+use crate::archive::InterruptCheck;
+use crate::range_reader::RangeReader;
 
 /// Number of rows that are skipped at a time.
-const STEP: usize = 4096;
+const SKIP_ROWS: usize = 4096;
 
 /// The pages of a column in a row group.
-pub struct Chunk {
+pub struct ColumnChunk {
     pub meta: ColumnChunkMetaData,
     /// Pages with values, each with the number of its first row in the group.
-    pub values: Vec<(u64, PageAt)>,
-    pub dictionary: Option<PageAt>,
+    pub values: Vec<(u64, PageLocation)>,
+    pub dictionary: Option<PageLocation>,
 }
 
-impl Chunk {
+impl ColumnChunk {
     /// # Errors
     /// `Malformed` if the pages do not have exactly one value per row of the group.
     pub fn open(
         file: &ParquetFile,
-        blocks: &mut Blocks,
+        reader: &mut RangeReader,
         group: usize,
         column: usize,
-        go_on: Watch,
+        check_interrupt: InterruptCheck,
     ) -> Result<Self> {
         let group = file.metadata().row_group(group);
         let meta = group.column(column).clone();
         file.check_codec(&meta)?;
         let (begin, len) = meta.byte_range();
         let (mut first, mut values, mut dictionary) = (0u64, Vec::new(), None);
-        for page in pages(blocks, (begin, begin + len), go_on)? {
-            match page.holds {
-                Holds::Dictionary => dictionary = Some(page),
-                Holds::Values { count, .. } => {
+        for page in scan_pages(reader, (begin, begin + len), check_interrupt)? {
+            match page.contents {
+                PageContents::Dictionary => dictionary = Some(page),
+                PageContents::Values { count, .. } => {
                     values.push((first, page));
                     first = first.saturating_add(count);
                 }
-                Holds::Other => {}
+                PageContents::Other => {}
             }
         }
         let rows = u64::try_from(group.num_rows()).unwrap_or(0);
         if first != rows {
             let reason = format!("column '{}' has {first} values for {rows} rows", meta.column_path());
-            return Err(blocks.damaged(begin, reason));
+            return Err(reader.malformed(begin, reason));
         }
         Ok(Self { meta, values, dictionary })
     }
 
     /// The page that contains a row of the group, and the number of the row within the page.
-    pub fn page_of(&self, row: u64) -> Option<(&PageAt, u64)> {
+    pub fn page_of(&self, row: u64) -> Option<(&PageLocation, u64)> {
         let behind = self.values.partition_point(|(first, _)| *first <= row);
         let (first, page) = self.values.get(behind.checked_sub(1)?)?;
         Some((page, row - first))
     }
 
     /// Decompresses a page.
-    pub fn unpack(&self, file: &ParquetFile, page: &PageAt) -> Result<Page> {
-        let site = file.site(page.head);
-        guarded(&site, || {
+    pub fn decompress(&self, file: &ParquetFile, page: &PageLocation) -> Result<Page> {
+        let site = file.site(page.header_offset);
+        catch_panic(&site, || {
             // The crate reads a column from its start, so it gets metadata of a column that consists of this
             // page.
-            let whole = page.data + page.stored - page.head;
+            let whole = page.data_offset + page.compressed_size - page.header_offset;
             let only = ColumnChunkMetaData::builder(self.meta.column_descr_ptr())
                 .set_compression_codec(self.meta.compression_codec())
-                .set_data_page_offset(page.head as i64)
+                .set_data_page_offset(page.header_offset as i64)
                 .set_total_compressed_size(whole as i64)
                 .build()?;
-            Checked::open(file, &only, std::slice::from_ref(page))?
+            CheckedPageReader::open(file, &only, std::slice::from_ref(page))?
                 .get_next_page()?
                 .ok_or_else(|| parquet::errors::ParquetError::EOF("a page without content".into()))
         })
@@ -86,16 +86,16 @@ impl Chunk {
     pub fn value(
         &self,
         file: &ParquetFile,
-        at: &PageAt,
-        unpacked: Vec<Page>,
+        at: &PageLocation,
+        decoded_pages: Vec<Page>,
         row: u64,
     ) -> Result<Option<ByteArray>> {
-        guarded(&file.site(at.head), || {
-            let pages = Box::new(Unpacked(unpacked.into_iter()));
+        catch_panic(&file.site(at.header_offset), || {
+            let pages = Box::new(DecodedPages(decoded_pages.into_iter()));
             let mut reader = ColumnReaderImpl::<ByteArrayType>::new(self.meta.column_descr_ptr(), pages);
             // In steps: some encodings decode skipped values too, and keep those of one step in memory.
-            for first in (0..row).step_by(STEP) {
-                reader.skip_records(STEP.min((row - first) as usize))?;
+            for first in (0..row).step_by(SKIP_ROWS) {
+                reader.skip_records(SKIP_ROWS.min((row - first) as usize))?;
             }
             let (mut levels, mut values) = (Vec::new(), Vec::<ByteArray>::new());
             reader.read_records(1, Some(&mut levels), None, &mut values)?;
@@ -105,9 +105,9 @@ impl Chunk {
 }
 
 /// Decompressed pages as a page reader for the crate.
-struct Unpacked(std::vec::IntoIter<Page>);
+struct DecodedPages(std::vec::IntoIter<Page>);
 
-impl Iterator for Unpacked {
+impl Iterator for DecodedPages {
     type Item = parquet::errors::Result<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -115,7 +115,7 @@ impl Iterator for Unpacked {
     }
 }
 
-impl PageReader for Unpacked {
+impl PageReader for DecodedPages {
     fn get_next_page(&mut self) -> parquet::errors::Result<Option<Page>> {
         Ok(self.0.next())
     }
@@ -135,7 +135,7 @@ impl PageReader for Unpacked {
 }
 
 /// The index of the column with this path of names.
-pub fn number_of(file: &ParquetFile, path: &str) -> Result<usize> {
+pub fn column_index(file: &ParquetFile, path: &str) -> Result<usize> {
     let schema = file.metadata().file_metadata().schema_descr();
     let mut found = (0..schema.num_columns()).filter(|&number| schema.column(number).path().string() == path);
     let first = found.next().ok_or_else(|| {

@@ -12,70 +12,70 @@ use framespool::error::{Error, Place, Result, Site};
 use framespool::limits::Limits;
 use framespool::source::ByteSource;
 
-use super::values::guarded;
+use super::values::catch_panic;
 
 /// The magic number at both ends of a file; a stream has none.
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// Bytes at the end of a file: the length of the footer, and the magic number.
-const TAIL: u64 = 10;
+const TRAILER_BYTES: u64 = 10;
 /// The continuation marker before the length of a message, since Arrow 0.15.
-const GOES_ON: u32 = u32::MAX;
+const CONTINUATION: u32 = u32::MAX;
 
 /// An iterator over the messages of a file or stream.
-pub struct Messages {
+pub struct MessageReader {
     source: Arc<dyn ByteSource>,
-    next: Next,
+    next: NextMessage,
 }
 
 /// Where the next message is stored.
-enum Next {
+enum NextMessage {
     /// At this offset, unless the stream ends there.
     At(u64),
     /// At the offsets in the footer.
-    Listed(std::vec::IntoIter<u64>),
+    Footer(std::vec::IntoIter<u64>),
 }
 
 /// One message.
 pub struct Message {
     /// Offset of its first byte.
     pub at: u64,
-    pub head: MessageBuffer,
+    pub header: MessageBuffer,
     /// Offset and length of its body.
     pub body: (u64, u64),
 }
 
-impl Messages {
+impl MessageReader {
     /// The messages of a file or stream, and its schema.
-    pub fn of(source: Arc<dyn ByteSource>) -> Result<(Self, Schema)> {
-        let mut messages = Self { source, next: Next::At(0) };
+    pub fn open(source: Arc<dyn ByteSource>) -> Result<(Self, Schema)> {
+        let mut messages = Self { source, next: NextMessage::At(0) };
         let mut begin = [0; 8];
         let site = messages.site(0);
         messages.source.read_exact_at(&site, 0, &mut begin)?;
         if begin.starts_with(MAGIC) {
-            let schema = messages.listed()?;
+            let schema = messages.read_footer()?;
             return Ok((messages, schema));
         }
         let [a, b, c, d, ..] = begin;
-        if !matches!(u32::from_le_bytes([a, b, c, d]), GOES_ON | 1..=0xff_ffff) {
+        if !matches!(u32::from_le_bytes([a, b, c, d]), CONTINUATION | 1..=0xff_ffff) {
             return Err(Error::malformed(&site, "does not begin as an Arrow file or stream does"));
         }
         let message = messages.next()?;
-        let schema = message.as_ref().and_then(|message| message.head.as_ref().header_as_schema());
+        let schema = message.as_ref().and_then(|message| message.header.as_ref().header_as_schema());
         let schema =
             schema.ok_or_else(|| Error::malformed(&site, "does not begin with what its columns are"))?;
-        let schema = columns(&site, schema)?;
+        let schema = read_schema(&site, schema)?;
         Ok((messages, schema))
     }
 
     /// Reads the footer of a file.
-    fn listed(&mut self) -> Result<Schema> {
-        let tail_at = self.source.len().saturating_sub(TAIL);
-        let site = self.site(tail_at);
-        let mut tail = [0; TAIL as usize];
-        self.source.read_exact_at(&site, tail_at, &mut tail)?;
-        let [a, b, c, d, mark @ ..] = tail;
+    fn read_footer(&mut self) -> Result<Schema> {
+        let trailer_at = self.source.len().saturating_sub(TRAILER_BYTES);
+        let site = self.site(trailer_at);
+        let mut trailer = [0; TRAILER_BYTES as usize];
+        self.source.read_exact_at(&site, trailer_at, &mut trailer)?;
+        let [a, b, c, d, mark @ ..] = trailer;
         let len = u64::from(u32::from_le_bytes([a, b, c, d]));
-        let begin = tail_at.checked_sub(len).filter(|_| mark == *MAGIC);
+        let begin = trailer_at.checked_sub(len).filter(|_| mark == *MAGIC);
         let begin = begin
             .ok_or_else(|| Error::malformed(&site, "does not end as an Arrow file does: it was cut short"))?;
         let site = self.site(begin);
@@ -85,47 +85,47 @@ impl Messages {
             .map_err(|error| Error::malformed(&site, format!("a list of messages that is none: {error}")))?;
         // Dictionaries are read before the record batches that use them.
         let blocks = list.dictionaries().into_iter().chain(list.recordBatches()).flatten();
-        let places: Vec<u64> =
+        let offsets: Vec<u64> =
             blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX)).collect();
         let schema =
             list.schema().ok_or_else(|| Error::malformed(&site, "does not say what its columns are"))?;
-        self.next = Next::Listed(places.into_iter());
-        columns(&site, schema)
+        self.next = NextMessage::Footer(offsets.into_iter());
+        read_schema(&site, schema)
     }
 
     /// The next message; `None` after the last one.
     pub fn next(&mut self) -> Result<Option<Message>> {
         let at = match &mut self.next {
-            Next::At(at) if *at == self.source.len() => return Ok(None), // a stream may end without a marker
-            Next::At(at) => *at,
-            Next::Listed(places) => match places.next() {
+            NextMessage::At(at) if *at == self.source.len() => return Ok(None), // a stream may end without a marker
+            NextMessage::At(at) => *at,
+            NextMessage::Footer(offsets) => match offsets.next() {
                 Some(at) => at,
                 None => return Ok(None),
             },
         };
-        let (mut head_at, mut len) = (at.saturating_add(4), self.number(at)?);
-        if len == GOES_ON {
-            (head_at, len) = (at + 8, self.number(at + 4)?);
+        let (mut header_at, mut len) = (at.saturating_add(4), self.number(at)?);
+        if len == CONTINUATION {
+            (header_at, len) = (at + 8, self.number(at + 4)?);
         }
         if len == 0 {
-            self.next = Next::At(self.source.len());
+            self.next = NextMessage::At(self.source.len());
             return Ok(None);
         }
         let site = self.site(at);
         Limits::check(&site, "bytes of a message's head", len.into(), Limits::default().header_bytes)?;
-        let head = self.bytes(head_at, len.into())?;
-        let head = MessageBuffer::try_new(head)
+        let header = self.bytes(header_at, len.into())?;
+        let header = MessageBuffer::try_new(header)
             .map_err(|error| Error::malformed(&site, format!("a message that is none: {error}")))?;
-        let said = head.as_ref().bodyLength();
-        let body = (head_at + u64::from(len), u64::try_from(said).unwrap_or(u64::MAX));
+        let body_len = header.as_ref().bodyLength();
+        let body = (header_at + u64::from(len), u64::try_from(body_len).unwrap_or(u64::MAX));
         self.check(body.0, body.1)?;
-        if head.as_ref().version() < MetadataVersion::V4 {
+        if header.as_ref().version() < MetadataVersion::V4 {
             return Err(Error::Unsupported { site, what: "Arrow before version 0.8".to_owned() });
         }
-        if let Next::At(at) = &mut self.next {
+        if let NextMessage::At(at) = &mut self.next {
             *at = body.0 + body.1;
         }
-        Ok(Some(Message { at, head, body }))
+        Ok(Some(Message { at, header, body }))
     }
 
     /// Reads a range of the file into memory that is aligned for any type.
@@ -157,10 +157,10 @@ impl Messages {
     }
 }
 
-fn columns(site: &Site, schema: arrow_ipc::Schema) -> Result<Schema> {
+fn read_schema(site: &Site, schema: arrow_ipc::Schema) -> Result<Schema> {
     if !schema.endianness().equals_to_target_endianness() {
         let what = "numbers with their highest byte first".to_owned();
         return Err(Error::Unsupported { site: site.clone(), what });
     }
-    guarded(site, || arrow_ipc::convert::try_fb_to_schema(schema))
+    catch_panic(site, || arrow_ipc::convert::try_fb_to_schema(schema))
 }

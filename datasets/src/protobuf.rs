@@ -3,35 +3,35 @@
 
 use framespool::error::Result;
 
-use crate::blocks::Blocks;
+use crate::range_reader::RangeReader;
 
 /// A range of a file: the first byte, and one past the last.
-pub type Stretch = (u64, u64);
+pub type ByteRange = (u64, u64);
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum FieldValue {
     /// A varint.
-    Number(u64),
+    Varint(u64),
     /// A message, a string, or packed numbers.
-    Bytes(Stretch),
+    Bytes(ByteRange),
     /// A fixed-size number, which no caller needs.
     Fixed,
 }
 
 /// An iterator over the fields of a message, which reads on demand.
-pub struct Fields {
+pub struct ProtobufReader {
     at: u64,
     end: u64,
 }
 
-impl Fields {
-    pub fn of((at, end): Stretch) -> Self {
+impl ProtobufReader {
+    pub fn new((at, end): ByteRange) -> Self {
         Self { at, end }
     }
 
     /// Offset of the next byte.
-    pub fn place(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.at
     }
 
@@ -41,36 +41,36 @@ impl Fields {
     }
 
     /// Number and value of the next field; `None` after the last one.
-    pub fn next(&mut self, blocks: &mut Blocks) -> Result<Option<(u64, Value)>> {
+    pub fn next(&mut self, reader: &mut RangeReader) -> Result<Option<(u64, FieldValue)>> {
         if self.is_empty() {
             return Ok(None);
         }
         let begin = self.at;
-        let tag = self.number(blocks)?;
+        let tag = self.varint(reader)?;
         let value = match tag & 7 {
-            0 => Value::Number(self.number(blocks)?),
-            1 => self.pass(blocks, begin, 8).map(|_| Value::Fixed)?,
+            0 => FieldValue::Varint(self.varint(reader)?),
+            1 => self.skip(reader, begin, 8).map(|_| FieldValue::Fixed)?,
             2 => {
-                let len = self.number(blocks)?;
-                Value::Bytes(self.pass(blocks, begin, len)?)
+                let len = self.varint(reader)?;
+                FieldValue::Bytes(self.skip(reader, begin, len)?)
             }
-            5 => self.pass(blocks, begin, 4).map(|_| Value::Fixed)?,
+            5 => self.skip(reader, begin, 4).map(|_| FieldValue::Fixed)?,
             kind => {
-                return Err(blocks.damaged(begin, format!("field {} is of unknown kind {kind}", tag >> 3)))
+                return Err(reader.malformed(begin, format!("field {} is of unknown kind {kind}", tag >> 3)))
             }
         };
         Ok(Some((tag >> 3, value)))
     }
 
     /// A varint: seven bits per byte, the lowest first.
-    pub fn number(&mut self, blocks: &mut Blocks) -> Result<u64> {
+    pub fn varint(&mut self, reader: &mut RangeReader) -> Result<u64> {
         let begin = self.at;
         let mut number = 0;
         for shift in (0..70).step_by(7) {
             if self.is_empty() {
-                return Err(blocks.damaged(begin, "the record ends inside a number"));
+                return Err(reader.malformed(begin, "the record ends inside a number"));
             }
-            let [byte] = blocks.array(self.at)?;
+            let [byte] = reader.read_array(self.at)?;
             self.at += 1;
             // Only one bit of the tenth byte fits; the others are sign extension or damage, and are dropped.
             number |= u64::from(byte & 0x7f) << shift;
@@ -78,16 +78,16 @@ impl Fields {
                 return Ok(number);
             }
         }
-        Err(blocks.damaged(begin, "a number of more than ten bytes"))
+        Err(reader.malformed(begin, "a number of more than ten bytes"))
     }
 
     /// Skips `len` bytes and returns their range.
-    pub fn pass(&mut self, blocks: &Blocks, begin: u64, len: u64) -> Result<Stretch> {
+    pub fn skip(&mut self, reader: &RangeReader, begin: u64, len: u64) -> Result<ByteRange> {
         let from = self.at;
         let end = from.checked_add(len).filter(|&end| end <= self.end);
         self.at = end.ok_or_else(|| {
             let left = self.end - from;
-            blocks.damaged(begin, format!("a field of {len} bytes where the record has {left} more"))
+            reader.malformed(begin, format!("a field of {len} bytes where the record has {left} more"))
         })?;
         Ok((from, self.at))
     }

@@ -20,33 +20,33 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::record::reader::RowIter;
 use parquet::schema::types::{ColumnDescPtr, Type};
 
-use super::delta::Lengths;
-use super::file::{Disk, ParquetFile};
-use super::pages::{Holds, PageAt, LARGEST_PAGE};
-use crate::tabular::MAX_ROWS;
+use super::delta_encoding::Lengths;
+use super::file::{ChunkSource, ParquetFile};
+use super::page_scan::{PageContents, PageLocation, MAX_PAGE_BYTES};
+use crate::columnar::MAX_ROWS;
 
 /// Maximum expansion factor of LZ4.
-const LZ4_GROWS: u64 = 255;
+const MAX_LZ4_EXPANSION: u64 = 255;
 
 /// The pages of a column, or some of them.
-pub struct Checked {
-    pages: SerializedPageReader<Disk>,
+pub struct CheckedPageReader {
+    pages: SerializedPageReader<ChunkSource>,
     column: ColumnDescPtr,
     /// Uncompressed sizes of the remaining pages according to their headers, if gzip is decompressed here.
     gzip: Option<VecDeque<u64>>,
     site: Site,
 }
 
-impl Checked {
+impl CheckedPageReader {
     /// `pages` are the parsed page headers.
     pub fn open(
         file: &ParquetFile,
         chunk: &ColumnChunkMetaData,
-        pages: &[PageAt],
+        pages: &[PageLocation],
     ) -> parquet::errors::Result<Self> {
-        let read_ones = || pages.iter().filter(|page| page.holds != Holds::Other);
+        let listed_pages = || pages.iter().filter(|page| page.contents != PageContents::Other);
         let gzip = matches!(chunk.compression(), Compression::GZIP(_));
-        let gzip = gzip.then(|| read_ones().map(|page| page.unpacked).collect());
+        let gzip = gzip.then(|| listed_pages().map(|page| page.uncompressed_size).collect());
         let plain;
         let mut read = chunk;
         if gzip.is_some() {
@@ -55,31 +55,33 @@ impl Checked {
         }
         // The crate decompresses the old, framed LZ4 variant without a bound; pages this small stay within
         // ours.
-        let old = read_ones().all(|page| page.stored <= LARGEST_PAGE / LZ4_GROWS);
-        let how = Arc::new(ReaderProperties::builder().set_backward_compatible_lz4(old).build());
-        let disk = Arc::new(file.disk.clone());
+        let legacy_lz4 =
+            listed_pages().all(|page| page.compressed_size <= MAX_PAGE_BYTES / MAX_LZ4_EXPANSION);
+        let properties =
+            Arc::new(ReaderProperties::builder().set_backward_compatible_lz4(legacy_lz4).build());
+        let chunk_source = Arc::new(file.chunk_source.clone());
         Ok(Self {
-            pages: SerializedPageReader::new_with_properties(disk, read, 0, None, how)?,
+            pages: SerializedPageReader::new_with_properties(chunk_source, read, 0, None, properties)?,
             column: chunk.column_descr_ptr(),
             gzip,
             site: file.site(chunk.byte_range().0),
         })
     }
 
-    fn checked(&mut self, page: Page) -> Result<Page> {
-        let said = self.gzip.as_mut().map(|sizes| sizes.pop_front().unwrap_or(0));
+    fn check(&mut self, page: Page) -> Result<Page> {
+        let declared_size = self.gzip.as_mut().map(|sizes| sizes.pop_front().unwrap_or(0));
         let damaged = |reason: String| Error::malformed(&self.site, reason);
-        let page = match said {
-            Some(said) => unzipped(page, said).map_err(damaged)?,
+        let page = match declared_size {
+            Some(declared_size) => decompress_gzip(page, declared_size).map_err(damaged)?,
             None => page,
         };
         let named = |reason| format!("column '{}' has a page with {reason}", self.column.path().string());
-        check(&page, &self.column).map_err(|reason| damaged(named(reason)))?;
+        check_page(&page, &self.column).map_err(|reason| damaged(named(reason)))?;
         Ok(page)
     }
 }
 
-impl Iterator for Checked {
+impl Iterator for CheckedPageReader {
     type Item = parquet::errors::Result<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -87,11 +89,11 @@ impl Iterator for Checked {
     }
 }
 
-impl PageReader for Checked {
+impl PageReader for CheckedPageReader {
     fn get_next_page(&mut self) -> parquet::errors::Result<Option<Page>> {
         let page = self.pages.get_next_page()?;
         let own = |error| ParquetError::External(Box::new(error));
-        page.map(|page| self.checked(page).map_err(own)).transpose()
+        page.map(|page| self.check(page).map_err(own)).transpose()
     }
 
     fn peek_next_page(&mut self) -> parquet::errors::Result<Option<PageMetadata>> {
@@ -108,15 +110,15 @@ impl PageReader for Checked {
     }
 }
 
-/// A row group whose columns are read through [`Checked`].
-pub struct Group<'a> {
+/// A row group whose columns are read through [`CheckedPageReader`].
+pub struct CheckedRowGroup<'a> {
     pub file: &'a ParquetFile,
     pub meta: &'a RowGroupMetaData,
     /// The page headers of each column.
-    pub pages: Vec<Vec<PageAt>>,
+    pub pages: Vec<Vec<PageLocation>>,
 }
 
-impl RowGroupReader for Group<'_> {
+impl RowGroupReader for CheckedRowGroup<'_> {
     fn metadata(&self) -> &RowGroupMetaData {
         self.meta
     }
@@ -127,7 +129,7 @@ impl RowGroupReader for Group<'_> {
 
     fn get_column_page_reader(&self, number: usize) -> parquet::errors::Result<Box<dyn PageReader>> {
         let pages = self.pages.get(number).map_or(&[][..], |pages| pages);
-        Ok(Box::new(Checked::open(self.file, self.meta.column(number), pages)?))
+        Ok(Box::new(CheckedPageReader::open(self.file, self.meta.column(number), pages)?))
     }
 
     fn get_column_bloom_filter(&self, _: usize) -> Option<&Sbbf> {
@@ -140,7 +142,7 @@ impl RowGroupReader for Group<'_> {
 }
 
 /// Decompresses a gzip page to at most `most` bytes.
-fn unzipped(mut page: Page, most: u64) -> Result<Page, String> {
+fn decompress_gzip(mut page: Page, max_bytes: u64) -> Result<Page, String> {
     let unzip = |buf: Bytes, levels: u32| {
         let levels = levels as usize;
         if levels > buf.len() {
@@ -148,11 +150,11 @@ fn unzipped(mut page: Page, most: u64) -> Result<Page, String> {
         }
         let mut bytes = buf[..levels].to_vec();
         if levels < buf.len() {
-            let unpacked = MultiGzDecoder::new(&buf[levels..]).take(most + 1).read_to_end(&mut bytes);
-            unpacked.map_err(|error| format!("a page that gzip does not unpack: {error}"))?;
+            let written = MultiGzDecoder::new(&buf[levels..]).take(max_bytes + 1).read_to_end(&mut bytes);
+            written.map_err(|error| format!("a page that gzip does not unpack: {error}"))?;
         }
-        match bytes.len() as u64 > most {
-            true => Err(format!("a page that gzip unpacks to more than {most} bytes")),
+        match bytes.len() as u64 > max_bytes {
+            true => Err(format!("a page that gzip unpacks to more than {max_bytes} bytes")),
             false => Ok(Bytes::from(bytes)),
         }
     };
@@ -168,16 +170,16 @@ fn unzipped(mut page: Page, most: u64) -> Result<Page, String> {
 }
 
 /// Returns an error if the crate would allocate for more values than the bytes of the page can contain.
-fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
+fn check_page(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     if let Page::DictionaryPage { buf, num_values, .. } = page {
-        let least = match column.physical_type() {
+        let min_value_bytes = match column.physical_type() {
             Physical::BOOLEAN => 1,
             Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,
             Physical::INT64 | Physical::DOUBLE => 8,
             Physical::INT96 => 12,
             Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0).max(1),
         };
-        return match u64::from(*num_values).saturating_mul(least) > buf.len() as u64 {
+        return match u64::from(*num_values).saturating_mul(min_value_bytes) > buf.len() as u64 {
             true => Err(format!("a dictionary of {num_values} values in {} bytes", buf.len())),
             false => Ok(()),
         };
@@ -190,7 +192,7 @@ fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     if count > MAX_ROWS {
         return Err(format!("{count} values, and at most {MAX_ROWS} are read"));
     }
-    let bytes = values(page, column)?;
+    let bytes = page_values(page, column)?;
     let mut before = Lengths { count, sum: 0, end: 0 };
     if encoding == Encoding::DELTA_BYTE_ARRAY {
         before = Lengths::read(bytes, count)?;
@@ -206,22 +208,22 @@ fn check(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     }
     // The shared prefixes of DELTA_BYTE_ARRAY are stored once and copied for each value.
     let whole = before.sum + lengths.sum;
-    if whole > LARGEST_PAGE {
-        return Err(format!("values of {whole} bytes, and at most {LARGEST_PAGE} are read"));
+    if whole > MAX_PAGE_BYTES {
+        return Err(format!("values of {whole} bytes, and at most {MAX_PAGE_BYTES} are read"));
     }
     Ok(())
 }
 
 /// The bytes of a page after its levels.
-fn values<'a>(page: &'a Page, column: &ColumnDescPtr) -> Result<&'a [u8], String> {
+fn page_values<'a>(page: &'a Page, column: &ColumnDescPtr) -> Result<&'a [u8], String> {
     let short = || "levels that go beyond its end".to_owned();
     match page {
         Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
             let mut rest = &buf[..];
-            for (deepest, encoding) in
+            for (max_level, encoding) in
                 [(column.max_rep_level(), rep_level_encoding), (column.max_def_level(), def_level_encoding)]
             {
-                if deepest == 0 {
+                if max_level == 0 {
                     continue;
                 }
                 let len = match encoding {
@@ -231,7 +233,7 @@ fn values<'a>(page: &'a Page, column: &ColumnDescPtr) -> Result<&'a [u8], String
                         u64::from(u32::from_le_bytes(len))
                     }
                     // The only other encoding is BIT_PACKED.
-                    _ => (u64::from(*num_values) * u64::from(16 - deepest.leading_zeros())).div_ceil(8),
+                    _ => (u64::from(*num_values) * u64::from(16 - max_level.leading_zeros())).div_ceil(8),
                 };
                 rest = usize::try_from(len).ok().and_then(|len| rest.get(len..)).ok_or_else(short)?;
             }

@@ -1,6 +1,6 @@
 //! Reads one cell of a byte-array column of a Parquet file, whose page has to be decoded.
 //! Decoded pages are cached up to a budget, since adjacent rows are usually read one after another.
-//! Holds no file open between reads, and detects a file that has changed.
+//! PageContents no file open between reads, and detects a file that has changed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,91 +12,91 @@ use parquet::column::page::Page;
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::column::{number_of, Chunk};
-use super::file::{Disk, ParquetFile};
-use super::pages::PageAt;
-use crate::blocks::Blocks;
-use crate::tabular::MAX_ROWS;
+use super::column_chunk::{column_index, ColumnChunk};
+use super::file::{ChunkSource, ParquetFile};
+use super::page_scan::PageLocation;
+use crate::columnar::MAX_ROWS;
+use crate::range_reader::RangeReader;
 
 /// Size limit of the cached pages, in bytes.
-const KEPT_BYTES: usize = 256 << 20;
+const MAX_CACHED_BYTES: usize = 256 << 20;
 
 /// The files whose cells are read, and their cached pages.
 #[derive(Default)]
-pub struct Tables {
-    files: Mutex<HashMap<PathBuf, Arc<Table>>>,
-    pages: Arc<Pages>,
+pub struct CellReader {
+    files: Mutex<HashMap<PathBuf, Arc<ParquetTable>>>,
+    pages: Arc<PageCache>,
 }
 
 /// A file and its cached metadata.
-struct Table {
+struct ParquetTable {
     path: Arc<Path>,
-    known: Mutex<Option<Arc<Known>>>,
-    pages: Arc<Pages>,
+    cached: Mutex<Option<Arc<CachedMetadata>>>,
+    pages: Arc<PageCache>,
 }
 
 /// The metadata of one version of a file.
-struct Known {
+struct CachedMetadata {
     identity: Identity,
     metadata: Arc<ParquetMetaData>,
     /// By row group and column.
-    chunks: Mutex<HashMap<(usize, usize), Arc<Chunk>>>,
+    chunks: Mutex<HashMap<(usize, usize), Arc<ColumnChunk>>>,
 }
 
-impl Tables {
+impl CellReader {
     /// An opener for the bytes in a row of a column, which is given as its path of names.
     pub fn cell(&self, file: &Path, column: Arc<str>, row: u64) -> Arc<dyn Opener> {
         let mut files = lock(&self.files);
         let table = files.entry(file.to_owned()).or_insert_with(|| {
-            Arc::new(Table { path: file.into(), known: Mutex::default(), pages: self.pages.clone() })
+            Arc::new(ParquetTable { path: file.into(), cached: Mutex::default(), pages: self.pages.clone() })
         });
-        Arc::new(Cell { table: table.clone(), column, row })
+        Arc::new(CellOpener { table: table.clone(), column, row })
     }
 }
 
-impl Table {
+impl ParquetTable {
     /// The cached metadata if the file is unchanged, otherwise the metadata read again.
-    fn state(&self, source: Arc<dyn ByteSource>) -> Result<(ParquetFile, Arc<Known>)> {
-        let mut known = lock(&self.known);
-        if let Some(known) = known.as_ref().filter(|known| known.identity == source.identity()) {
-            let file = ParquetFile { disk: Disk(source), metadata: known.metadata.clone() };
-            return Ok((file, known.clone()));
+    fn metadata(&self, source: Arc<dyn ByteSource>) -> Result<(ParquetFile, Arc<CachedMetadata>)> {
+        let mut cached = lock(&self.cached);
+        if let Some(cached) = cached.as_ref().filter(|cached| cached.identity == source.identity()) {
+            let file = ParquetFile { chunk_source: ChunkSource(source), metadata: cached.metadata.clone() };
+            return Ok((file, cached.clone()));
         }
         let file = ParquetFile::read(source)?;
         let (identity, metadata) = (file.identity(), file.metadata.clone());
-        let state = Arc::new(Known { identity, metadata, chunks: Mutex::default() });
-        *known = Some(state.clone());
+        let state = Arc::new(CachedMetadata { identity, metadata, chunks: Mutex::default() });
+        *cached = Some(state.clone());
         Ok((file, state))
     }
 }
 
-impl Known {
-    fn chunk(&self, file: &ParquetFile, group: usize, column: usize) -> Result<Arc<Chunk>> {
+impl CachedMetadata {
+    fn chunk(&self, file: &ParquetFile, group: usize, column: usize) -> Result<Arc<ColumnChunk>> {
         if let Some(chunk) = lock(&self.chunks).get(&(group, column)) {
             return Ok(chunk.clone());
         }
         // Uses the file that is already open: the path may refer to another file by now.
-        let mut blocks = Blocks::of(file.disk.0.clone());
-        let chunk = Chunk::open(file, &mut blocks, group, column, &|| Ok(()))?;
+        let mut reader = RangeReader::new(file.chunk_source.0.clone());
+        let chunk = ColumnChunk::open(file, &mut reader, group, column, &|| Ok(()))?;
         Ok(lock(&self.chunks).entry((group, column)).or_insert(Arc::new(chunk)).clone())
     }
 }
 
-struct Cell {
-    table: Arc<Table>,
+struct CellOpener {
+    table: Arc<ParquetTable>,
     column: Arc<str>,
     row: u64,
 }
 
-impl Opener for Cell {
+impl Opener for CellOpener {
     fn name(&self) -> Arc<str> {
         format!("{}!{}[{}]", name_of(&self.table.path), self.column, self.row).into()
     }
 
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
-        let (file, known) = self.table.state(open_again(&self.table.path)?)?;
+        let (file, cached) = self.table.metadata(open_again(&self.table.path)?)?;
         let file = &file;
-        let column = number_of(file, &self.column)?;
+        let column = column_index(file, &self.column)?;
         let (mut row, mut found) = (self.row, None);
         for (number, group) in file.metadata().row_groups().iter().enumerate() {
             let rows = u64::try_from(group.num_rows()).unwrap_or(0);
@@ -112,38 +112,40 @@ impl Opener for Cell {
                 format!("has no row {} any more; list the dataset anew", self.row),
             )
         };
-        let chunk = known.chunk(file, found.ok_or_else(gone)?, column)?;
+        let chunk = cached.chunk(file, found.ok_or_else(gone)?, column)?;
         let (page, row) = chunk.page_of(row).ok_or_else(gone)?;
-        let unpacked =
-            |page: &PageAt| self.table.pages.get(&known.identity, page.head, || chunk.unpack(file, page));
-        let mut pages = chunk.dictionary.as_ref().map(unpacked).transpose()?.into_iter().collect::<Vec<_>>();
-        pages.push(unpacked(page)?);
+        let decode_page = |page: &PageLocation| {
+            self.table.pages.get(&cached.identity, page.header_offset, || chunk.decompress(file, page))
+        };
+        let mut pages =
+            chunk.dictionary.as_ref().map(decode_page).transpose()?.into_iter().collect::<Vec<_>>();
+        pages.push(decode_page(page)?);
         let bytes = chunk.value(file, page, pages, row)?;
         let bytes = bytes.ok_or_else(|| {
             let reason = format!("row {} has nothing in column '{}'", self.row, self.column);
-            Error::malformed(&file.site(page.head), reason)
+            Error::malformed(&file.site(page.header_offset), reason)
         })?;
         let name = self.name();
-        let mut identity = known.identity.clone();
+        let mut identity = cached.identity.clone();
         if let Identity::File { len, start, .. } | Identity::Remote { len, start, .. } = &mut identity {
-            (*len, *start) = (bytes.len() as u64, place_of(column, self.row));
+            (*len, *start) = (bytes.len() as u64, cell_id(column, self.row));
         }
-        Ok(Arc::new(Opened { bytes: MemorySource::new(name, Held(bytes)), identity }))
+        Ok(Arc::new(CellSource { bytes: MemorySource::new(name, PageSlice(bytes)), identity }))
     }
 }
 
 /// A value that serves as the offset of a cell in its identity. It differs for all cells of a file, and from
 /// the offset of any range stored in the file: rows are fewer than [`MAX_ROWS`], and columns fewer than a
 /// footer has bytes.
-fn place_of(column: usize, row: u64) -> u64 {
+fn cell_id(column: usize, row: u64) -> u64 {
     const ROWS: u32 = 64 - MAX_ROWS.leading_zeros();
     1 << 63 | (column as u64) << ROWS | row
 }
 
 /// Bytes as the crate stores them: a slice of a page, which it keeps alive.
-struct Held(ByteArray);
+struct PageSlice(ByteArray);
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for PageSlice {
     fn as_ref(&self) -> &[u8] {
         self.0.data()
     }
@@ -151,12 +153,12 @@ impl AsRef<[u8]> for Held {
 
 /// The bytes of a cell. Their identity does not depend on where they are decoded to, and neither does their
 /// video index.
-struct Opened {
+struct CellSource {
     bytes: MemorySource,
     identity: Identity,
 }
 
-impl ByteSource for Opened {
+impl ByteSource for CellSource {
     fn name(&self) -> &Arc<str> {
         self.bytes.name()
     }
@@ -176,51 +178,51 @@ impl ByteSource for Opened {
 
 /// Decoded pages, the most recently used one last.
 #[derive(Default)]
-struct Pages(Mutex<Vec<(Key, Arc<Slot>)>>);
+struct PageCache(Mutex<Vec<(PageKey, Arc<PageSlot>)>>);
 
 /// Identity of a file, and offset of a page.
-type Key = (Identity, u64);
+type PageKey = (Identity, u64);
 /// A page, once the first thread that needs it has decoded it.
-type Slot = Mutex<Option<Page>>;
+type PageSlot = Mutex<Option<Page>>;
 
-impl Pages {
-    fn get(&self, identity: &Identity, head: u64, unpack: impl FnOnce() -> Result<Page>) -> Result<Page> {
+impl PageCache {
+    fn get(&self, identity: &Identity, head: u64, decompress: impl FnOnce() -> Result<Page>) -> Result<Page> {
         let key = (identity.clone(), head);
         let slot = {
-            let mut kept = lock(&self.0);
-            let slot = match kept.iter().position(|(at, _)| *at == key) {
-                Some(place) => kept.remove(place).1,
+            let mut entries = lock(&self.0);
+            let slot = match entries.iter().position(|(at, _)| *at == key) {
+                Some(position) => entries.remove(position).1,
                 None => Arc::default(),
             };
-            kept.push((key, slot.clone()));
+            entries.push((key, slot.clone()));
             slot
         };
         let page = {
             let mut page = lock(&slot);
             match &*page {
                 Some(page) => return Ok(page.clone()),
-                None => page.insert(unpack()?).clone(),
+                None => page.insert(decompress()?).clone(),
             }
         };
-        self.shrink();
+        self.evict();
         Ok(page)
     }
 
     /// Drops the least recently used pages until the others are within the budget. The last page is always
     /// kept.
-    fn shrink(&self) {
-        let mut kept = lock(&self.0);
+    fn evict(&self) {
+        let mut entries = lock(&self.0);
         let mut bytes = 0;
-        let fits = kept.iter().rev().take_while(|(_, slot)| {
-            // The size of a page that is being decoded is unknown; the thread that decodes it calls `shrink`
+        let fits = entries.iter().rev().take_while(|(_, slot)| {
+            // The size of a page that is being decoded is unknown; the thread that decodes it calls `evict`
             // afterwards.
             let more = slot.try_lock().ok().and_then(|page| page.as_ref().map(|page| page.buffer().len()));
             let first = bytes == 0;
             bytes += more.unwrap_or(0);
-            first || bytes <= KEPT_BYTES
+            first || bytes <= MAX_CACHED_BYTES
         });
-        let gone = kept.len() - fits.count();
-        kept.drain(..gone);
+        let gone = entries.len() - fits.count();
+        entries.drain(..gone);
     }
 }
 

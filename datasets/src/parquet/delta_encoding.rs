@@ -3,7 +3,7 @@
 //! width. The lengths are not stored, since a few bytes may encode billions of them.
 
 /// Maximum bit width of a difference, since lengths have 32 bits.
-const WIDEST: u8 = 32;
+const MAX_BIT_WIDTH: u8 = 32;
 
 /// A summary of lengths, from which the memory of their values can be bounded.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ impl Lengths {
                 if left == 0 {
                     break; // the widths of absent miniblocks have no meaning
                 }
-                if width > WIDEST {
+                if width > MAX_BIT_WIDTH {
                     return Err(format!("lengths that differ by {width} bits"));
                 }
                 let packed = (u64::from(width) * (each / 8)).try_into().unwrap_or(usize::MAX);
                 let packed = rest.split_off(..packed).ok_or_else(short)?;
                 let here = left.min(each);
-                let mut bits = Bits { bytes: packed, held: 0, have: 0 };
+                let mut bits = BitReader { bytes: packed, held: 0, have: 0 };
                 for _ in 0..here {
                     last = last.wrapping_add(least).wrapping_add(bits.take(width) as i32);
                     sum += positive(last)?;
@@ -84,13 +84,13 @@ pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Reads bit-packed numbers, the lowest bit first.
-struct Bits<'a> {
+struct BitReader<'a> {
     bytes: &'a [u8],
     held: u64,
     have: u8,
 }
 
-impl Bits<'_> {
+impl BitReader<'_> {
     fn take(&mut self, width: u8) -> u32 {
         while self.have < width {
             let byte = self.bytes.split_off_first().copied().unwrap_or(0);

@@ -11,12 +11,12 @@ use std::thread::Builder;
 use framespool::error::{Error, Result, Site};
 use framespool::source::{self, Member};
 
-use crate::value::{Column, Columns, Value};
-use crate::Bounds;
+use crate::column_value::{Column, ColumnsBuilder, Value};
+use crate::SegmentBounds;
 
 /// How to handle an entry, or the rest of a file, that is damaged or lacks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnError {
+pub enum ErrorPolicy {
     /// Return the first error.
     Raise,
     /// Leave the entry out and count it.
@@ -25,15 +25,15 @@ pub enum OnError {
 
 /// Where the bytes of a video or an image are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum SampleLocation {
     /// A byte range of a file.
     Member(Member),
     /// In memory, because the bytes are not contiguous in the file.
-    Joined(Vec<u8>),
+    Memory(Vec<u8>),
     /// A separate file, or anything else that a path can refer to.
     Path(PathBuf),
     /// A cell of a table, in a page that must be decoded.
-    Cell {
+    TableCell {
         /// The file of the table.
         file: Arc<Path>,
         /// The column, as its path of names.
@@ -45,78 +45,78 @@ pub enum Stored {
 
 /// One video or image.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PackedEntry {
+pub struct ArchiveSample {
     /// Where the bytes are stored.
-    pub stored: Stored,
+    pub location: SampleLocation,
     /// The label, or [`NO_LABEL`](crate::NO_LABEL).
     pub label: i64,
     /// The name of the label, where the file gives one.
     pub label_name: Option<String>,
     /// The part of the video that the entry covers; `None` is the whole video.
-    pub part: Option<Bounds>,
+    pub segment: Option<SegmentBounds>,
     /// Further values for the columns, by name.
-    pub facts: Vec<(String, Value)>,
+    pub column_values: Vec<(String, Value)>,
 }
 
-impl PackedEntry {
+impl ArchiveSample {
     /// An entry for a whole video or image.
-    pub(crate) fn new(stored: Stored, label: i64) -> Self {
-        Self { stored, label, label_name: None, part: None, facts: Vec::new() }
+    pub(crate) fn new(location: SampleLocation, label: i64) -> Self {
+        Self { location, label, label_name: None, segment: None, column_values: Vec::new() }
     }
 }
 
 /// The contents of the files.
 #[derive(Debug, Default)]
-pub struct Packed {
+pub struct ArchiveListing {
     /// Videos and images, in the order in which the files store them.
-    pub entries: Vec<PackedEntry>,
+    pub samples: Vec<ArchiveSample>,
     /// Number of entries left out. The lost rest of a damaged file counts once.
-    pub left_out: u64,
+    pub skipped: u64,
     /// The reasons for the first ones.
-    pub reasons: Vec<Error>,
+    pub errors: Vec<Error>,
 }
 
 /// Number of reasons kept. When thousands of entries fail, the reason is usually the same.
-const REASONS: usize = 8;
+const MAX_ERRORS: usize = 8;
 
-impl Packed {
+impl ArchiveListing {
     /// Handles an error: returns it or counts it.
-    pub(crate) fn fail(&mut self, error: Error, on_error: OnError) -> Result<()> {
-        if on_error == OnError::Raise || matches!(error, Error::Interrupted) {
+    pub(crate) fn handle_error(&mut self, error: Error, on_error: ErrorPolicy) -> Result<()> {
+        if on_error == ErrorPolicy::Raise || matches!(error, Error::Interrupted) {
             return Err(error);
         }
-        self.left_out += 1;
-        if self.reasons.len() < REASONS {
-            self.reasons.push(error);
+        self.skipped += 1;
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
         }
         Ok(())
     }
 
-    /// Moves the further values of the entries into columns, each as long as `entries`.
+    /// Moves the further values of the entries into columns, each as long as `samples`.
     ///
     /// # Errors
     /// `Argument` if there are more names than columns are allowed, which means that the names are data
     /// themselves.
     pub fn take_columns(&mut self) -> Result<Vec<Column>> {
-        let mut columns = Columns::default();
-        for (number, entry) in self.entries.iter_mut().enumerate() {
-            for (name, value) in entry.facts.drain(..) {
+        let mut columns = ColumnsBuilder::default();
+        for (number, sample) in self.samples.iter_mut().enumerate() {
+            for (name, value) in sample.column_values.drain(..) {
                 columns.set(number, &name, value).map_err(Error::Argument)?;
             }
         }
-        Ok(columns.finish(self.entries.len()))
+        Ok(columns.finish(self.samples.len()))
     }
 
     fn append(&mut self, mut other: Self) {
-        self.entries.append(&mut other.entries);
-        self.left_out += other.left_out;
-        let room = REASONS - self.reasons.len();
-        self.reasons.extend(other.reasons.into_iter().take(room));
+        self.samples.append(&mut other.samples);
+        self.skipped += other.skipped;
+        let room = MAX_ERRORS - self.errors.len();
+        self.errors.extend(other.errors.into_iter().take(room));
     }
 }
 
 /// A check for interruption, called regularly; its error stops the work.
-pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
+pub type InterruptCheck<'a> = &'a dyn Fn() -> Result<()>;
 
 /// Reads files on several threads, including the caller's, which calls `interrupt`. `read` gets a check that
 /// it must call between entries. `nothing` describes what was looked for, for the error if there are no
@@ -125,24 +125,24 @@ pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 /// # Errors
 /// The error of the first file, in file order, for which `read` fails; `Argument` if there are no entries at
 /// all.
-pub(crate) fn read_all(
+pub(crate) fn read_files(
     files: &[PathBuf],
     threads: u32,
-    interrupt: Watch,
+    interrupt: InterruptCheck,
     nothing: &str,
-    read: impl Fn(&Arc<Path>, Watch) -> Result<Packed> + Sync,
-) -> Result<Packed> {
+    read: impl Fn(&Arc<Path>, InterruptCheck) -> Result<ArchiveListing> + Sync,
+) -> Result<ArchiveListing> {
     let next = AtomicUsize::new(0);
     // Files are taken in order, so every file before a failing one is in progress and will be finished.
     let (failed, stop) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
     let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-    let done: Vec<Mutex<Option<Result<Packed>>>> = files.iter().map(|_| Mutex::new(None)).collect();
-    let work = |go_on: Watch| -> Result<()> {
+    let done: Vec<Mutex<Option<Result<ArchiveListing>>>> = files.iter().map(|_| Mutex::new(None)).collect();
+    let work = |check_interrupt: InterruptCheck| -> Result<()> {
         while !failed.load(Ordering::Relaxed) {
-            go_on()?;
+            check_interrupt()?;
             let at = next.fetch_add(1, Ordering::Relaxed);
             let (Some(path), Some(slot)) = (files.get(at), done.get(at)) else { break };
-            let packed = catch_unwind(AssertUnwindSafe(|| read(&Arc::from(path.as_path()), go_on)));
+            let packed = catch_unwind(AssertUnwindSafe(|| read(&Arc::from(path.as_path()), check_interrupt)));
             let packed = packed.unwrap_or_else(|_| {
                 let site = Site::file(&source::name_of(path));
                 Err(Error::Internal { site, reason: "a panic while listing".into() })
@@ -159,17 +159,17 @@ pub(crate) fn read_all(
         }
         Ok(())
     };
-    let helpers = threads.min(u32::try_from(files.len()).unwrap_or(u32::MAX)).saturating_sub(1);
+    let extra_threads = threads.min(u32::try_from(files.len()).unwrap_or(u32::MAX)).saturating_sub(1);
     std::thread::scope(|scope| {
-        for helper in 0..helpers {
-            let named = Builder::new().name(format!("listing-{helper}"));
+        for thread in 0..extra_threads {
+            let builder = Builder::new().name(format!("listing-{thread}"));
             let flag = stop.clone();
             let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
             let help = || {
                 let _calling = source::calling(wanted, None);
                 work(&stopped)
             };
-            if named.spawn_scoped(scope, help).is_err() {
+            if builder.spawn_scoped(scope, help).is_err() {
                 break; // the threads that exist do the work
             }
         }
@@ -194,20 +194,20 @@ pub(crate) fn read_all(
     if stop.load(Ordering::Relaxed) {
         return Err(Error::Interrupted); // takes precedence over any other result
     }
-    let mut all = Packed::default();
+    let mut all = ArchiveListing::default();
     for slot in done {
         match slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(packed) => all.append(packed?),
             None => break, // after a file that failed
         }
     }
-    if all.entries.is_empty() {
-        let why = all.reasons.first().map_or(String::new(), |reason| format!("; the first reason: {reason}"));
+    if all.samples.is_empty() {
+        let why = all.errors.first().map_or(String::new(), |reason| format!("; the first reason: {reason}"));
         let first = files.first().map_or("no file at all".into(), |file| source::name_of(file));
         return Err(Error::Argument(format!(
             "nothing to load in {} file(s), of which the first is {first}: {nothing} ({} left out{why})",
             files.len(),
-            all.left_out,
+            all.skipped,
         )));
     }
     Ok(all)
@@ -225,17 +225,17 @@ mod tests {
         path.to_str().unwrap().parse().unwrap()
     }
 
-    fn packed(label: i64) -> Packed {
-        let entry = PackedEntry::new(Stored::Joined(Vec::new()), label);
-        Packed { entries: vec![entry], ..Packed::default() }
+    fn packed(label: i64) -> ArchiveListing {
+        let sample = ArchiveSample::new(SampleLocation::Memory(Vec::new()), label);
+        ArchiveListing { samples: vec![sample], ..ArchiveListing::default() }
     }
 
     #[test]
     fn the_order_is_that_of_the_files_whatever_the_threads() {
         for threads in [1, 2, 7, 100] {
             let all =
-                read_all(&files(50), threads, &|| Ok(()), "", |path, _| Ok(packed(number(path)))).unwrap();
-            let labels: Vec<i64> = all.entries.iter().map(|entry| entry.label).collect();
+                read_files(&files(50), threads, &|| Ok(()), "", |path, _| Ok(packed(number(path)))).unwrap();
+            let labels: Vec<i64> = all.samples.iter().map(|sample| sample.label).collect();
             assert_eq!(labels, (0..50).collect::<Vec<i64>>());
         }
     }
@@ -244,11 +244,11 @@ mod tests {
     fn the_first_file_that_fails_is_the_error_whatever_the_threads() {
         for threads in [1, 2, 7] {
             for _ in 0..20 {
-                let read = |path: &Arc<Path>, _: Watch| match number(path) {
+                let read = |path: &Arc<Path>, _: InterruptCheck| match number(path) {
                     n @ (17 | 18 | 30) => Err(Error::Argument(format!("file {n}"))),
                     n => Ok(packed(n)),
                 };
-                let error = read_all(&files(50), threads, &|| Ok(()), "", read).unwrap_err();
+                let error = read_files(&files(50), threads, &|| Ok(()), "", read).unwrap_err();
                 assert_eq!(error.to_string(), "file 17");
             }
         }
@@ -256,9 +256,9 @@ mod tests {
 
     #[test]
     fn watching_stops_all_of_them() {
-        let patient = |path: &Arc<Path>, go_on: Watch| {
+        let patient = |path: &Arc<Path>, check_interrupt: InterruptCheck| {
             for _ in 0..1000 {
-                go_on()?;
+                check_interrupt()?;
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             Ok(packed(number(path)))
@@ -269,7 +269,7 @@ mod tests {
                 true => Err(Error::Interrupted),
                 false => Ok(()),
             };
-            let error = read_all(&files(9), threads, &interrupt, "", patient).unwrap_err();
+            let error = read_files(&files(9), threads, &interrupt, "", patient).unwrap_err();
             assert_eq!(error.kind(), "interrupted");
             assert!(begun.elapsed().as_millis() < 700, "took {:?}", begun.elapsed());
         }
@@ -277,17 +277,20 @@ mod tests {
 
     #[test]
     fn nothing_at_all_says_what_was_looked_for_and_what_was_left_out() {
-        let read = |_: &Arc<Path>, _: Watch| {
-            let mut none = Packed::default();
+        let read = |_: &Arc<Path>, _: InterruptCheck| {
+            let mut none = ArchiveListing::default();
             for n in 0..20 {
-                none.fail(Error::Argument(format!("reason {n}")), OnError::Skip)?;
+                none.handle_error(Error::Argument(format!("reason {n}")), ErrorPolicy::Skip)?;
             }
             Ok(none)
         };
-        let text = read_all(&files(3), 2, &|| Ok(()), "looked for x", read).unwrap_err().to_string();
+        let text = read_files(&files(3), 2, &|| Ok(()), "looked for x", read).unwrap_err().to_string();
         for part in ["3 file(s)", "looked for x", "60 left out", "reason 0"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(read_all(&[], 2, &|| Ok(()), "x", read).unwrap_err().to_string().contains("no file at all"));
+        assert!(read_files(&[], 2, &|| Ok(()), "x", read)
+            .unwrap_err()
+            .to_string()
+            .contains("no file at all"));
     }
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use framespool::error::{Error, Result, Site};
 use framespool::source::{self, name_of, url_in};
 
-use crate::blocks::{own, Stream};
-use crate::value::Value;
+use crate::column_value::Value;
+use crate::range_reader::{from_io_error, SourceReader};
 
 /// Maximum length of a line. A record with a long conversation has hundreds of KiB.
 const MAX_LINE_BYTES: u64 = 16 << 20;
@@ -27,67 +27,67 @@ pub(crate) fn for_each_line(
     mut read: impl FnMut(u64, &str) -> Result<(), String>,
 ) -> Result<()> {
     let site = site(path);
-    let mut file = BufReader::new(opened(path)?);
+    let mut file = BufReader::new(open_reader(path)?);
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
         let length = file.by_ref().take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line);
-        if length.map_err(|e| own(&site, e))? == 0 {
+        if length.map_err(|e| from_io_error(&site, e))? == 0 {
             break;
         }
         if line.len() as u64 > MAX_LINE_BYTES {
             let reason =
                 format!("is longer than {} MiB; give a list with one entry per line", MAX_LINE_BYTES >> 20);
-            return Err(wrong(path, number, &reason));
+            return Err(line_error(path, number, &reason));
         }
-        let text = decoded(&line, number == 1).map_err(|reason| wrong(path, number, &reason))?;
+        let text = decode_utf8(&line, number == 1).map_err(|reason| line_error(path, number, &reason))?;
         let text = text.trim();
         if text.is_empty() || (comments && text.starts_with('#')) {
             continue;
         }
         if text.contains('\r') {
             let reason = "has a carriage return inside; save the list with LF or CRLF at the ends of lines";
-            return Err(wrong(path, number, reason));
+            return Err(line_error(path, number, reason));
         }
-        read(number, text).map_err(|reason| wrong(path, number, &reason))?;
+        read(number, text).map_err(|reason| line_error(path, number, &reason))?;
     }
     Ok(())
 }
 
 /// Opens a file, a named pipe, or a URL.
-fn opened(path: &Path) -> Result<Box<dyn Read>> {
+fn open_reader(path: &Path) -> Result<Box<dyn Read>> {
     match url_in(path) {
-        Some(_) => Ok(Box::new(Stream::from(source::open(path)?, 0))),
+        Some(_) => Ok(Box::new(SourceReader::new(source::open(path)?, 0))),
         None => Ok(Box::new(File::open(path).map_err(|e| Error::io(&site(path), e))?)),
     }
 }
 
 /// The value in a JSON file.
-pub(crate) fn json(path: &Path) -> Result<Value> {
+pub(crate) fn read_json(path: &Path) -> Result<Value> {
     let site = site(path);
     let mut bytes = Vec::new();
-    let file = opened(path)?;
-    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| own(&site, e))?;
+    let file = open_reader(path)?;
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| from_io_error(&site, e))?;
     if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
         let text = format!("{} is larger than {} GiB; split it", name_of(path), MAX_DOCUMENT_BYTES >> 30);
         return Err(Error::Argument(text));
     }
-    let text = decoded(&bytes, true).map_err(|reason| {
+    let text = decode_utf8(&bytes, true).map_err(|reason| {
         let valid = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
-        wrong(path, 1 + bytes[..valid].iter().filter(|b| **b == b'\n').count() as u64, &reason)
+        line_error(path, 1 + bytes[..valid].iter().filter(|b| **b == b'\n').count() as u64, &reason)
     })?;
-    serde_json::from_str(text).map_err(|error| wrong(path, error.line() as u64, &json_trouble(&error)))
+    serde_json::from_str(text).map_err(|error| line_error(path, error.line() as u64, &json_error(&error)))
 }
 
 /// The message for a JSON error, without the line number.
-pub(crate) fn json_trouble(error: &serde_json::Error) -> String {
+pub(crate) fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
     format!("is not JSON: {reason} at column {}; correct it, or write it anew", error.column())
 }
 
 /// The error for a line of a list.
-pub(crate) fn wrong(path: &Path, line: u64, reason: &str) -> Error {
+pub(crate) fn line_error(path: &Path, line: u64, reason: &str) -> Error {
     Error::Argument(format!("{}, line {line}: {reason}", name_of(path)))
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn site(path: &Path) -> Site {
 }
 
 /// Decodes bytes as UTF-8 text, without the byte order mark that some editors write at the start of a file.
-fn decoded(bytes: &[u8], first: bool) -> Result<&str, String> {
+fn decode_utf8(bytes: &[u8], first: bool) -> Result<&str, String> {
     if first && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
         return Err("is UTF-16 text; save the file as UTF-8, e.g. iconv -f UTF-16 -t UTF-8".to_owned());
     }
@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn json_that_cannot_be_read_names_its_line() {
         let folder = TempFolder::new();
-        let error = |content: &[u8]| json(&folder.write("a.json", content)).unwrap_err().to_string();
+        let error = |content: &[u8]| read_json(&folder.write("a.json", content)).unwrap_err().to_string();
         assert!(error(b"[1,\n 2,\n]").contains("a.json, line 3: is not JSON"), "{}", error(b"[1,\n 2,\n]"));
         assert!(error(b"[1,\n \"\xe9\"]").contains("line 2: is not UTF-8 text: byte 3"));
         assert!(error(b"{\"a\": 1,\n\"a\": 2}").contains("line 2"), "{}", error(b"{\"a\": 1,\n\"a\": 2}"));
         let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
         assert!(error(&deep).contains("recursion limit"), "{}", error(&deep));
-        assert_eq!(json(&folder.write("b.json", b"\xef\xbb\xbf 3")).unwrap(), Value::Integer(3));
+        assert_eq!(read_json(&folder.write("b.json", b"\xef\xbb\xbf 3")).unwrap(), Value::Integer(3));
     }
 }

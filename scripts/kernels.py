@@ -29,7 +29,7 @@ PTX = CUDA / "gen" / "pixel_pass.ptx"
 
 # The PTX of 11.8 is understood by every driver from release 520 on, which is what this pins.
 NVRTC = ("nvidia-cuda-nvrtc-cu11", "11.8.89")
-OPTIONS = ("--gpu-architecture=compute_70", "--fmad=false", "-default-device", "--std=c++17")
+NVRTC_OPTIONS = ("--gpu-architecture=compute_70", "--fmad=false", "-default-device", "--std=c++17")
 
 NVJPEG = ("nvidia-nvjpeg-cu12", "12.4.0.76")
 
@@ -41,16 +41,16 @@ PTXAS = (
 )
 
 
-def say(text):
+def report(text):
     print(f"kernels: {text}", file=sys.stderr)
 
 
-def die(text):
-    say(text)
+def fail(text):
+    report(text)
     sys.exit(1)
 
 
-def package(name, version):
+def fetch_package(name, version):
     """The folder that holds this package's files, fetched if it is not there yet."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache = Path(os.environ.get("FRAMESPOOL_CACHE") or home / "framespool")
@@ -58,39 +58,39 @@ def package(name, version):
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    half_done = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cache))
+    partial = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cache))
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-    command += ["--only-binary=:all:", "--target", str(half_done), f"{name}=={version}"]
-    say(f"fetching {name} {version}")
+    command += ["--only-binary=:all:", "--target", str(partial), f"{name}=={version}"]
+    report(f"fetching {name} {version}")
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        shutil.rmtree(half_done, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         last = (done.stderr.strip() or done.stdout.strip() or "pip said nothing").splitlines()[-1]
-        die(
+        fail(
             f"{name} {version} could not be fetched: {last}. "
             f"Put the unpacked wheel at {folder}, or run this where PyPI can be reached"
         )
-    half_done.chmod(0o755)
+    partial.chmod(0o755)
     try:
-        half_done.rename(folder)
+        partial.rename(folder)
     except OSError:  # somebody else was faster
-        shutil.rmtree(half_done, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 
-def one_file(folder, pattern):
+def find_one(folder, pattern):
     found = sorted(folder.rglob(pattern))
-    return found[0] if found else die(f"{folder} holds no {pattern}; delete that folder and try again")
+    return found[0] if found else fail(f"{folder} holds no {pattern}; delete that folder and try again")
 
 
 class Nvrtc:
     """NVRTC, loaded from its wheel."""
 
     def __init__(self):
-        folder = package(*NVRTC)
+        folder = fetch_package(*NVRTC)
         # The builtins first, by path: NVRTC looks for them by name alone.
-        ctypes.CDLL(str(one_file(folder, "libnvrtc-builtins.so.*")), mode=ctypes.RTLD_GLOBAL)
-        self.lib = ctypes.CDLL(str(one_file(folder, "libnvrtc.so.*")))
+        ctypes.CDLL(str(find_one(folder, "libnvrtc-builtins.so.*")), mode=ctypes.RTLD_GLOBAL)
+        self.lib = ctypes.CDLL(str(find_one(folder, "libnvrtc.so.*")))
 
     def call(self, name, *args):
         code = getattr(self.lib, name)(*args)
@@ -123,41 +123,41 @@ class Nvrtc:
             strings(headers),
         )
         try:
-            self.call("nvrtcCompileProgram", program, len(OPTIONS), strings(OPTIONS))
+            self.call("nvrtcCompileProgram", program, len(NVRTC_OPTIONS), strings(NVRTC_OPTIONS))
         except RuntimeError as error:
-            die(f"{error}\n{self.text(program, 'ProgramLog')}")
+            fail(f"{error}\n{self.text(program, 'ProgramLog')}")
         log = self.text(program, "ProgramLog").strip()
         if log:
-            die(f"the compiler warns, and nothing here may:\n{log}")
+            fail(f"the compiler warns, and nothing here may:\n{log}")
         return self.text(program, "PTX")
 
 
-def compiled():
+def compile_ptx():
     headers = {header.name: header.read_text() for header in sorted(CUDA.glob("*.h"))}
     return Nvrtc().compile((CUDA / "pixel_pass.cu").read_text(), headers)
 
 
 def generate():
     PTX.parent.mkdir(exist_ok=True)
-    PTX.write_text(compiled())
+    PTX.write_text(compile_ptx())
     print(f"{PTX.relative_to(ROOT)}: {PTX.stat().st_size} bytes")
 
 
 def check():
-    if PTX.read_text() != compiled():
-        die(f"{PTX.relative_to(ROOT)} is not what its sources give; scripts/kernels.py generate makes it so")
+    if PTX.read_text() != compile_ptx():
+        fail(f"{PTX.relative_to(ROOT)} is not what its sources give; scripts/kernels.py generate makes it so")
     print(f"{PTX.relative_to(ROOT)} is what NVRTC {NVRTC[1]} makes of its sources")
 
 
 def assemble(which, sm):
     """(kernel, registers, static shared bytes, stack bytes, spilled bytes) of each kernel."""
-    ptxas = one_file(package(*which), "ptxas")
+    ptxas = find_one(fetch_package(*which), "ptxas")
     ptxas.chmod(0o755)
     with tempfile.TemporaryDirectory() as folder:
         command = [str(ptxas), f"-arch=sm_{sm}", "-v", "-o", f"{folder}/out", str(PTX)]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        die(f"ptxas {which[1]} refuses the PTX for sm_{sm}:\n{done.stderr}")
+        fail(f"ptxas {which[1]} refuses the PTX for sm_{sm}:\n{done.stderr}")
     rows, name, stack, spills = [], None, 0, 0
     for line in done.stderr.splitlines():
         if found := re.search(r"Compiling entry function '(\w+)'", line):
@@ -168,24 +168,24 @@ def assemble(which, sm):
             shared = re.search(r"(\d+) bytes smem", line)
             rows.append((name, int(found[1]), int(shared[1]) if shared else 0, stack, spills))
     if len(rows) != PTX.read_text().count(".entry"):
-        die(f"ptxas {which[1]} for sm_{sm} did not report every kernel:\n{done.stderr}")
+        fail(f"ptxas {which[1]} for sm_{sm} did not report every kernel:\n{done.stderr}")
     return rows
 
 
-def ptxas(everything):
+def assemble_all(all_versions):
     print(f"{'ptxas':8}  {'GPU':7} {'kernel':20} registers  shared  stack  spilled")
     spilled = []
-    for which, machines in PTXAS if everything else PTXAS[:1]:
-        for sm in machines:
+    for which, architectures in PTXAS if all_versions else PTXAS[:1]:
+        for sm in architectures:
             for kernel, registers, shared, stack, spills in assemble(which, sm):
                 print(f"{which[1]:8}  sm_{sm:<4} {kernel:20} {registers:9}  {shared:6}  {stack:5}  {spills:7}")
                 if stack or spills:
                     spilled.append(f"{kernel} on sm_{sm}")
     if spilled:
-        die(f"kernels that keep registers in memory: {', '.join(spilled)}")
+        fail(f"kernels that keep registers in memory: {', '.join(spilled)}")
 
 
-def count():
+def count_instructions():
     """How often each kind of instruction stands in each kernel: a loop's counts once."""
     for kernel in re.split(r"(?=\.visible \.entry )", PTX.read_text())[1:]:
         name = re.match(r"\.visible \.entry (\w+)", kernel)[1]
@@ -199,8 +199,8 @@ def count():
         print(", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items(), key=lambda kind: -kind[1])[:18]))
 
 
-def nvjpeg():
-    folder = package(*NVJPEG) / "nvidia" / "nvjpeg"
+def check_nvjpeg():
+    folder = fetch_package(*NVJPEG) / "nvidia" / "nvjpeg"
     environment = dict(
         os.environ,
         FRAMESPOOL_NVJPEG_HEADER=str(folder / "include" / "nvjpeg.h"),
@@ -213,12 +213,12 @@ def nvjpeg():
 
 
 def sanitize():
-    compiler = shutil.which("g++") or shutil.which("c++") or die("a C++ compiler is needed: g++")
+    compiler = shutil.which("g++") or shutil.which("c++") or fail("a C++ compiler is needed: g++")
     preload = []
     for library in ("libasan.so", "libubsan.so"):
         path = subprocess.run([compiler, f"-print-file-name={library}"], capture_output=True, text=True).stdout.strip()
         if not os.path.isabs(path):
-            die(f"{compiler} has no {library}; install the sanitizers of that compiler")
+            fail(f"{compiler} has no {library}; install the sanitizers of that compiler")
         preload.append(os.path.realpath(path))
     environment = dict(os.environ, CXX=compiler)
     # The preloaded library must not come between cargo and what it starts: only the test itself runs under it.
@@ -226,7 +226,7 @@ def sanitize():
     done = subprocess.run([*build, "--no-run"], cwd=ROOT, env=environment, capture_output=True, text=True)
     found = re.search(r"Executable .*\((.*device_pass-\w+)\)", done.stderr)
     if done.returncode != 0 or not found:
-        die(f"{' '.join(build)} failed:\n{done.stderr}")
+        fail(f"{' '.join(build)} failed:\n{done.stderr}")
     environment["LD_PRELOAD"] = ":".join(preload)
     # Rust's test harness leaves a little behind, and the kernels allocate nothing that could leak.
     environment["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=1"
@@ -238,10 +238,10 @@ def main():
     commands = {
         ("generate",): generate,
         ("check",): check,
-        ("ptxas",): lambda: ptxas(everything=False),
-        ("ptxas", "all"): lambda: ptxas(everything=True),
-        ("count",): count,
-        ("nvjpeg",): nvjpeg,
+        ("ptxas",): lambda: assemble_all(all_versions=False),
+        ("ptxas", "all"): lambda: assemble_all(all_versions=True),
+        ("count",): count_instructions,
+        ("nvjpeg",): check_nvjpeg,
         ("sanitize",): sanitize,
     }
     command = commands.get(tuple(sys.argv[1:]))

@@ -49,17 +49,17 @@ def of_engine(name: str, *more: Tests) -> Area:
 
 
 UNITS = Tests("--lib")
-# Of the kernels, the oracle is what their tests compare with, and scripts/kernels.py tests the CUDA launches.
+# Of the kernels, the reference is what their tests compare with, and scripts/kernels.py tests the CUDA launches.
 PIXEL_PASS = (
     "color",
-    "expand",
-    "finish",
+    "lut",
+    "output_spec",
     "geometry",
     "mask",
-    "pass",
+    "pixel_pass",
     "resample",
     "simd",
-    "view",
+    "frame",
     "warp",
     "weights",
     "write",

@@ -25,7 +25,7 @@ use crate::clip_sampler::Sampling;
 use crate::error::{Error, Result};
 use crate::index::store::Store;
 use crate::sync::{Mutex, PoisonError};
-use crate::transforms::{explain, ClipShape, Expand, SampledParams, TransformPipeline};
+use crate::transforms::{explain, ClipShape, ElementLut, SampledParams, TransformPipeline};
 
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
@@ -123,7 +123,7 @@ impl LoaderConfig {
 
     /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes into output
     /// elements. `None` if cached clips have the output format.
-    fn kept_as(&self) -> Option<(TransformPipeline, Expand)> {
+    fn kept_as(&self) -> Option<(TransformPipeline, ElementLut)> {
         let plain =
             self.clip_shape().is_some() && !self.sampling.pads_with_zeros() && self.gpu.device.is_none();
         self.pipeline.as_codes().filter(|_| plain)

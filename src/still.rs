@@ -9,7 +9,7 @@ mod libjpeg;
 mod memory;
 mod png;
 
-use framespool_kernels::{Color, FrameView, Matrix, Plane, Planes, Range, MAX_SIDE};
+use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes, MAX_SIDE};
 
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
@@ -350,16 +350,16 @@ fn view<'a>(facts: &Facts, data: [&'a [u8]; 3], strides: [usize; 3]) -> FrameVie
     let chroma = facts.planes().get(1).copied().unwrap_or_default();
     let packed = |pixel_bytes| Planes::PackedRgb { plane: plane(0), pixel_bytes, offsets: [0, 1, 2] };
     let (planes, matrix) = match facts.layout {
-        Layout::Gray => (Planes::Gray(plane(0)), Matrix::Bt601),
+        Layout::Gray => (Planes::Gray(plane(0)), MatrixCoefficients::Bt601),
         Layout::Yuv => {
             let (log2_chroma_w, log2_chroma_h) = (chroma.log2_w as u8, chroma.log2_h as u8);
             let planes = [plane(0), plane(1), plane(2)];
-            (Planes::Yuv { planes, log2_chroma_w, log2_chroma_h }, Matrix::Bt601)
+            (Planes::Yuv { planes, log2_chroma_w, log2_chroma_h }, MatrixCoefficients::Bt601)
         }
-        Layout::Rgb => (packed(3), Matrix::Rgb),
-        Layout::Cmyk => (packed(4), Matrix::Rgb),
+        Layout::Rgb => (packed(3), MatrixCoefficients::Rgb),
+        Layout::Cmyk => (packed(4), MatrixCoefficients::Rgb),
     };
-    let color = Color { matrix, range: Range::Full };
+    let color = Colorimetry { matrix, range: ColorRange::Full };
     FrameView { width: facts.width, height: facts.height, depth_bits: 8, shift: 0, planes, color }
 }
 

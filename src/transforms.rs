@@ -18,7 +18,7 @@ pub mod transform;
 pub use compile::SampledParams;
 pub use cuda_executor::CudaExecutor;
 pub use executor::{explain, InputFrame, TransformExecutor};
-pub use framespool_kernels::{Channels, DeviceExpand, Dtype, Expand, Filter, Normalize};
+pub use framespool_kernels::{Channels, DeviceLut, Dtype, ElementLut, Filter, Normalize};
 pub use hdr::take_hdr_warning;
 pub use nvjpeg::JpegReport;
 pub use shape::{ClipShape, Layout};
@@ -133,10 +133,10 @@ impl TransformPipeline {
     }
 
     /// Returns the pipeline that outputs the same pixels as 8-bit codes, which take half or a quarter of the
-    /// memory, and the `Expand` that converts codes to elements. `None` if the elements are not a function of
+    /// memory, and the `ElementLut` that converts codes to elements. `None` if the elements are not a function of
     /// the codes (masks, 16-bit results), or not larger than the codes. For frames of more than 8 bits, the
     /// elements contain more than the codes: such clips cannot be kept as codes.
-    pub fn as_codes(&self) -> Option<(Self, Expand)> {
+    pub fn as_codes(&self) -> Option<(Self, ElementLut)> {
         // The output of tone mapping has more than 8 bits.
         if self.dtype.is_integer()
             || self.tone.is_some()
@@ -144,7 +144,7 @@ impl TransformPipeline {
         {
             return None;
         }
-        let expand = Expand::new(self.dtype, self.normalize).ok()?;
+        let expand = ElementLut::new(self.dtype, self.normalize).ok()?;
         Some((Self { normalize: None, dtype: Dtype::U8, ..self.clone() }, expand))
     }
 

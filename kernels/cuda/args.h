@@ -1,5 +1,5 @@
 // In: nothing. Out: what the host hands to a kernel: one struct by value, and the records that its addresses lead to.
-// Never: holds padding, pointers or anything whose size depends on the machine: `src/device/args.rs` writes the same bytes, and a
+// Never: holds padding, pointers or anything whose size depends on the machine: `src/cuda/kernel_args.rs` writes the same bytes, and a
 // test there reads the FIELD_IS_AT lines below.
 
 #pragma once
@@ -26,22 +26,22 @@ struct alignas(16) Words4 {
 };
 
 // The samples of one position of an axis.
-struct Span {
+struct TapRange {
   u32 start;
   u32 count;
 };
 
 // The weights of an axis. Rows: weight k of position j at [j * taps + k], `taps` being a multiple of 4 and the rest zero; columns: at [k * positions + i], so that
 // neighbouring threads read neighbouring weights.
-struct Axis {
-  u64 spans;    // Span of each position
+struct AxisArgs {
+  u64 tap_ranges;    // TapRange of each position
   u64 weights;  // u16
   u32 taps;
   u32 positions;
 };
 
 // One plane: samples of one to three components, `step` samples apart.
-struct Sheet {
+struct PlaneArgs {
   u64 address;
   u64 stride_bytes;
   u32 first;        // component here
@@ -49,19 +49,19 @@ struct Sheet {
   u32 offsets[3];   // of each of these inside a step
   u32 step;
   u32 row_samples;  // in a row, all components counted
-  u32 grid;         // 0: the axes of luma, 1: those of chroma
+  u32 is_chroma;    // 0: the axes of luma, 1: those of chroma
   u32 chunk;        // most columns that a block holds at a time
   u32 pitch;        // samples from row to row of what it holds: a multiple of 4
   u32 aligned;      // rows begin on multiples of 4 bytes
   u32 unused;
 };
 
-// A mask (CONTRACT.md, step 6).
-struct Mask {
+// A mask (SPEC.md, step 6).
+struct MaskArgs {
   u64 limit;
   u64 key;
-  u32 area;         // see Area
-  u32 paint;        // see Paint
+  u32 region;       // see MaskRegion
+  u32 fill;         // see MaskFill
   u32 rect[4];      // first column, first row, last column + 1, last row + 1
   u32 step_x[2];
   u32 step_y[2];
@@ -70,17 +70,17 @@ struct Mask {
   u32 unused;
 };
 
-enum Area { HOLE = 0, GRID = 1 };
-enum Paint { FLAT = 0, NOISE = 1 };
-enum Place { PLACED = 0, WARP_NEAREST = 1, WARP_BILINEAR = 2 };
-enum Dtype { CODES = 0, HALF = 1, BFLOAT = 2, FLOAT = 3, WORDS = 4 };
+enum MaskRegion { MASK_REGION_RECT = 0, MASK_REGION_GRID = 1 };
+enum MaskFill { MASK_FILL_CONSTANT = 0, MASK_FILL_NOISE = 1 };
+enum Placement { NO_WARP = 0, WARP_NEAREST = 1, WARP_BILINEAR = 2 };
+enum Dtype { DTYPE_U8 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 2, DTYPE_F32 = 3, DTYPE_U16 = 4 };
 
 // How a block stores its elements, so that neighbouring threads store to neighbouring places: the order, and whether whole tiles can be
 // stored in words of four codes, the channels side by side or each by itself.
-enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2, WORDS_SIDE_BY_SIDE = 4, WORDS_BY_CHANNEL = 8 };
+enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2, WORDS_INTERLEAVED = 4, WORDS_PLANAR = 8 };
 
-// Tone mapping (CONTRACT.md): 15-bit components to 16-bit codes, and from those to 15-bit R, G, B.
-struct Tone {
+// Tone mapping (SPEC.md): 15-bit components to 16-bit codes, and from those to 15-bit R, G, B.
+struct ToneArgs {
   u64 light;        // u32 for every 16 codes
   u64 gain;         // u32 by luminance
   u64 code;         // u32 by light
@@ -94,15 +94,15 @@ struct Tone {
 
 // The argument of framespool_pixels, framespool_window and framespool_finish.
 struct PixelArgs {
-  Sheet sheets[3];
-  Axis columns[2];          // of luma and chroma
-  Axis rows[2];
+  PlaneArgs planes[3];
+  AxisArgs columns[2];          // of luma and chroma
+  AxisArgs rows[2];
   u64 sums;                 // 3 u64: the sum of each component over the window
   u64 components;           // i16: the window's components, plane by plane
   u64 slot;                 // element (0, 0, 0)
   u64 elements;             // 3 x 256 elements of code values
   u64 masks;                // Mask
-  Tone tone;                // used where maps_tone is not 0
+  ToneArgs tone;                // used where has_tone_map is not 0
   i64 origin;               // element of pixel (0, 0) of the canvas in stored axes
   i64 step_i;               // from column to column
   i64 step_j;               // from row to row
@@ -111,35 +111,35 @@ struct PixelArgs {
   i64 to_y[3];
   i64 bias_constant[3];
   i64 fill_constant[3];
-  i64 bias_of_mean[9];
-  i64 fill_of_mean[9];
+  i64 bias_mean_factors[9];
+  i64 fill_mean_factors[9];
   i32 factors[9];
   i32 zero[3];
   i32 bias[3];              // where no mean is needed
   i32 fill[3];
   u32 color_shift;
-  u32 sheet_count;
+  u32 plane_count;
   u32 component_count;      // 1 or 3, after tone mapping
   u32 depth_bits;
   u32 word_shift;
-  u32 single;               // no position has more than one tap
+  u32 single_tap;           // no position has more than one tap
   u32 needs_mean;
-  u32 place;                // see Place
+  u32 placement;            // see Placement
   u32 window[2];            // width and height, in stored axes
   u32 canvas[2];
   u32 corner[2];            // of the window on the canvas
-  i32 show_x[3];            // displayed column of canvas pixel (i, j): [0] i + [1] j + [2]
-  i32 show_y[3];
+  i32 display_x[3];            // displayed column of canvas pixel (i, j): [0] i + [1] j + [2]
+  i32 display_y[3];
   u32 output_width;         // as displayed
   u32 channels;             // 1 or 3
   u32 dtype;                // see Dtype
   u32 order;                // see Order
   u32 mask_count;
-  u32 held_bytes;           // of shared memory for the chunk of rows, a multiple of 16
-  float wide_scale[3];      // of 16-bit colors: an element is fma(color, scale, bias)
-  float wide_bias[3];
-  u32 wide;                 // colors are made in 16 bits
-  u32 maps_tone;
+  u32 row_buffer_bytes;           // of shared memory for the chunk of rows, a multiple of 16
+  float scale_u16[3];      // of 16-bit colors: an element is fma(color, scale, bias)
+  float bias_u16[3];
+  u32 use_u16;              // colors are made in 16 bits
+  u32 has_tone_map;
 };
 
 // The argument of framespool_expand.
@@ -152,7 +152,7 @@ struct ExpandArgs {
   u32 plane_step;     // blocks down the grid
   u32 channels;
   u32 first_channel;
-  u32 take_turns;     // code n is of channel first_channel + n mod channels, else that of its plane
+  u32 interleaved;     // code n is of channel first_channel + n mod channels, else that of its plane
   u32 dtype;
   u32 aligned;        // four codes and four elements can be moved at a time
   u32 unused;

@@ -6,12 +6,12 @@
 #include "args.h"
 #include "block.h"
 
-inline u32 least(u32 a, u32 b) { return a < b ? a : b; }
-inline u32 most(u32 a, u32 b) { return a > b ? a : b; }
+inline u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
+inline u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
 
 // The bits of a number that is not NaN in half precision, rounded to nearest even.
-inline u32 half_of(float value) {
-  const u32 bits = bits_of(value);
+inline u32 float_to_half_bits(float value) {
+  const u32 bits = float_to_bits(value);
   const u32 sign = bits >> 16 & 0x8000u;
   const u32 exponent = bits >> 23 & 255u;
   u32 kept, cut;
@@ -32,27 +32,27 @@ inline u32 half_of(float value) {
 }
 
 // The same for bfloat16, which has the exponents of single precision.
-inline u32 bfloat_of(float value) {
-  const u32 bits = bits_of(value);
+inline u32 float_to_bfloat16_bits(float value) {
+  const u32 bits = float_to_bits(value);
   return (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
 }
 
 // SplitMix64 at place n.
-inline u64 random_at(u64 key, u64 n) {
+inline u64 splitmix64(u64 key, u64 n) {
   u64 h = key + (n + 1) * 0x9E3779B97F4A7C15ull;
   h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9ull;
   h = (h ^ h >> 27) * 0x94D049BB133111EBull;
   return h ^ h >> 31;
 }
 
-// The element of 64 random bits (CONTRACT.md, step 6).
+// The element of 64 random bits (SPEC.md, step 6).
 inline u32 noise_element(u32 dtype, u64 random) {
-  if (dtype == CODES) return static_cast<u32>(random) & 255u;
-  if (dtype == WORDS) return static_cast<u32>(random) & 65535u;
+  if (dtype == DTYPE_U8) return static_cast<u32>(random) & 255u;
+  if (dtype == DTYPE_U16) return static_cast<u32>(random) & 65535u;
   const u32 low = static_cast<u32>(random), high = static_cast<u32>(random >> 32);
   const u32 sum = (low & 0xFFFFu) + (low >> 16) + (high & 0xFFFFu) + (high >> 16);
   const float value = static_cast<float>(static_cast<i32>(sum) - 131070) * (1.0f / 37837.2f);
-  if (dtype == HALF) return half_of(value);
-  if (dtype == BFLOAT) return bfloat_of(value);
-  return bits_of(value);
+  if (dtype == DTYPE_F16) return float_to_half_bits(value);
+  if (dtype == DTYPE_BF16) return float_to_bfloat16_bits(value);
+  return float_to_bits(value);
 }

@@ -15,7 +15,7 @@ struct Block {
   unsigned char* shared;
 
   template <class Body>
-  void phase(Body body) {
+  void sync_phase(Body body) {
     body(threadIdx.x, threadIdx.y);
     __syncthreads();
   }
@@ -23,10 +23,10 @@ struct Block {
 
 // What every thread has for itself.
 template <class T>
-struct Own {
-  T mine;
-  explicit Own(T first) : mine(first) {}
-  T& of(u32, u32) { return mine; }
+struct PerThread {
+  T value;
+  explicit PerThread(T first) : value(first) {}
+  T& at(u32, u32) { return value; }
 };
 
 template <class T>
@@ -38,9 +38,9 @@ template <class T>
 inline T load(const T* from) {
   return __ldg(from);
 }
-inline Span load(const Span* from) {
-  const uint2 span = __ldg(reinterpret_cast<const uint2*>(from));
-  return Span{span.x, span.y};
+inline TapRange load(const TapRange* from) {
+  const uint2 range = __ldg(reinterpret_cast<const uint2*>(from));
+  return TapRange{range.x, range.y};
 }
 inline u32 load_word(const void* from) { return __ldg(static_cast<const u32*>(from)); }
 inline Words2 load_words(const void* from) {
@@ -56,19 +56,19 @@ inline void store_words(u64 address, u32 a, u32 b) { *reinterpret_cast<uint2*>(a
 inline void store_words(u64 address, u32 a, u32 b, u32 c, u32 d) {
   *reinterpret_cast<uint4*>(address) = make_uint4(a, b, c, d);
 }
-inline void keep_words(i16* to, u32 a, u32 b) { *reinterpret_cast<uint2*>(to) = make_uint2(a, b); }
-inline void keep_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
+inline void store_shared_words(i16* to, u32 a, u32 b) { *reinterpret_cast<uint2*>(to) = make_uint2(a, b); }
+inline void store_shared_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
 
 inline void add_to(u64 address, u64 value) { atomicAdd(reinterpret_cast<u64*>(address), value); }
 
 // Zeros above the highest bit that is set; 32 of 0.
 inline u32 leading_zeros(u32 value) { return static_cast<u32>(__clz(static_cast<int>(value))); }
 
-inline u32 bits_of(float value) { return __float_as_uint(value); }
+inline u32 float_to_bits(float value) { return __float_as_uint(value); }
 inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
 // The bytes of `a` (numbers 0 to 3) and `b` (4 to 7) that the four lowest digits of `which` name, lowest first.
-inline u32 bytes_of(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }
+inline u32 permute_bytes(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }
 
 // sum + two 16-bit numbers times the two lower, or the two upper, bytes.
 inline u32 dot_low(u32 pair, u32 bytes, u32 sum) {

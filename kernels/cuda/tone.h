@@ -1,4 +1,4 @@
-// In: 15-bit components of video of high dynamic range. Out: 15-bit R, G, B of standard dynamic range (CONTRACT.md, "Tone").
+// In: 15-bit components of video of high dynamic range. Out: 15-bit R, G, B of standard dynamic range (SPEC.md, "Tone").
 // Never: floating point: the curves are the host's tables.
 
 #pragma once
@@ -9,7 +9,7 @@
 #include "resample.h"
 
 // The table's value at `value`, between two entries where need be.
-inline u32 look_up(u64 table, u32 value) {
+inline u32 interpolate_table(u64 table, u32 value) {
   const u32 length = 32 - leading_zeros(value);
   const u32 shift = length > 8 ? length - 8 : 0;
   const u32* entry = at<u32>(table) + 128 * shift + (value >> shift);
@@ -19,7 +19,7 @@ inline u32 look_up(u64 table, u32 value) {
 }
 
 // Of a picture with one component the others count for nothing: their factors are zero.
-inline void map_tone(const Tone& tone, Components& pixel) {
+inline void map_tone(const ToneArgs& tone, Components& pixel) {
   u64 light[3];
 #pragma unroll
   for (u32 r = 0; r < 3; ++r) {
@@ -33,7 +33,7 @@ inline void map_tone(const Tone& tone, Components& pixel) {
     light[r] = (a * (16 - (code & 15)) + b * (code & 15) + 8) >> 4;
   }
   const u64 luminance = (tone.weights[0] * light[0] + tone.weights[1] * light[1] + tone.weights[2] * light[2]) >> 14;
-  const u64 gain = look_up(tone.gain, static_cast<u32>(luminance));
+  const u64 gain = interpolate_table(tone.gain, static_cast<u32>(luminance));
   const u64 brightest = 1ull << 30;
 #pragma unroll
   for (u32 k = 0; k < 3; ++k) {
@@ -47,6 +47,6 @@ inline void map_tone(const Tone& tone, Components& pixel) {
     for (u32 k = 0; k < 3; ++k) sum += tone.gamut[3 * r + k] * static_cast<i64>(light[k]);
     sum >>= 24;
     const i64 white = 1 << 24;
-    pixel.values[r] = static_cast<i32>(look_up(tone.code, static_cast<u32>(sum < 0 ? 0 : sum > white ? white : sum)));
+    pixel.values[r] = static_cast<i32>(interpolate_table(tone.code, static_cast<u32>(sum < 0 ? 0 : sum > white ? white : sum)));
   }
 }

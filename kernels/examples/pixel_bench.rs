@@ -9,62 +9,66 @@ use framespool_kernels::*;
 struct Case {
     name: &'static str,
     geometry: Geometry,
-    finish: Finish,
+    spec: OutputSpec,
     channels_last: bool,
     /// The pass is compiled for every frame, as for clips that draw random crops (of one frame).
     compiled: bool,
 }
 
 /// A turn by some degrees about the middle of a square picture.
-fn turned_by(side: u32, degrees: f64, interpolation: Interpolation) -> Place {
+fn turned_by(side: u32, degrees: f64, interpolation: Interpolation) -> Placement {
     let (sin, cos) = degrees.to_radians().sin_cos();
     let middle = (f64::from(side) - 1.0) / 2.0;
-    let unit = f64::from(1u32 << POSITION_BITS);
+    let unit = f64::from(1u32 << WARP_FRACTION_BITS);
     let fixed = |a: f64, b: f64| [a, b, middle - (a + b) * middle].map(|v| (v * unit).round() as i64);
-    Place::Warp(Warp { size: (side, side), to_x: fixed(cos, -sin), to_y: fixed(sin, cos), interpolation })
+    Placement::Warp(Warp { size: (side, side), to_x: fixed(cos, -sin), to_y: fixed(sin, cos), interpolation })
 }
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (width, height) = (1920u32, 1080u32);
-    let whole = Geometry::whole(width, height);
+    let whole = Geometry::identity(width, height);
     let small =
         Geometry { resized: (455, 256), window: Rect { x: 115, y: 16, width: 224, height: 224 }, ..whole };
     let turned = Orientation { mirror: false, quarter_turns_cw: 1 };
-    let whole_turned = Geometry { orientation: turned, ..Geometry::whole(height, width) };
-    let all = Geometry { resized: (455, 256), window: Rect::sized(455, 256), ..whole };
+    let whole_turned = Geometry { orientation: turned, ..Geometry::identity(height, width) };
+    let all = Geometry { resized: (455, 256), window: Rect::from_size(455, 256), ..whole };
     let case = |name, geometry, dtype, channels_last| Case {
         name,
         geometry,
-        finish: Finish::plain(dtype),
+        spec: OutputSpec::new(dtype),
         channels_last,
         compiled: false,
     };
-    let square = Geometry { resized: (224, 224), window: Rect::sized(224, 224), ..whole };
+    let square = Geometry { resized: (224, 224), window: Rect::from_size(224, 224), ..whole };
     let part = Geometry { crop: Rect { x: 301, y: 203, width: 1111, height: 777 }, ..square };
     let augmented = |geometry: Geometry, interpolation| Case {
         name: match interpolation {
             Interpolation::Nearest => "crop, turn (nearest), jitter, grid",
             Interpolation::Bilinear => "crop, turn (bilinear), jitter, grid",
         },
-        geometry: Geometry { place: turned_by(224, 11.0, interpolation), flip_horizontal: true, ..geometry },
-        finish: Finish {
+        geometry: Geometry {
+            placement: turned_by(224, 11.0, interpolation),
+            flip_horizontal: true,
+            ..geometry
+        },
+        spec: OutputSpec {
             color: ColorMap {
                 matrix: [[1.1, 0.1, -0.1], [0.0, 0.9, 0.05], [0.1, -0.1, 1.2]],
                 mean: [[0.03, 0.06, 0.01]; 3],
                 offset: [3.0; 3],
             },
             masks: vec![Mask {
-                area: Area::Grid(Grid {
+                region: MaskRegion::Grid(MaskGrid {
                     // Squares of 28 pixels, turned by 17 degrees.
                     step_x: [73_345_000, 22_424_000_u32.wrapping_neg()],
                     step_y: [22_424_000, 73_345_000],
                     start: [5, 77],
                     limit: 1 << 31,
                 }),
-                paint: Paint::Code([0; 3]),
+                fill: MaskFill::CodeValue([0; 3]),
             }],
-            ..Finish::plain(Dtype::F32)
+            ..OutputSpec::new(Dtype::F32)
         },
         channels_last: false,
         compiled: true,
@@ -102,20 +106,20 @@ fn main() {
     println!("1920x1080, ms per frame ({} is the default backend)", backend_name());
     for backend in Backend::available() {
         for (source, depth_bits, planes) in sources {
-            for Case { name, geometry, finish, channels_last, compiled } in &cases {
+            for Case { name, geometry, spec, channels_last, compiled } in &cases {
                 let label = format!("{:9} {source:12} {name:34}", backend.name());
                 if !words.iter().all(|word| label.contains(word.as_str())) {
                     continue;
                 }
-                let color = Color { matrix: Matrix::Bt709, range: Range::Limited };
+                let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited };
                 let frame = FrameView { width, height, depth_bits, shift: 0, planes, color };
                 let compile = || {
-                    PixelPass::new(*geometry, finish.clone()).expect("a fair geometry").with_backend(backend)
+                    PixelPass::new(*geometry, spec.clone()).expect("a fair geometry").with_backend(backend)
                 };
                 let mut pass = compile();
                 let (w, h) = pass.output_size();
                 let (w, h) = (w as usize, h as usize);
-                let mut data = vec![0; w * h * 3 * finish.dtype.bytes()];
+                let mut data = vec![0; w * h * 3 * spec.dtype.bytes()];
                 let mut scratch = Scratch::new();
                 let mut best = f64::INFINITY;
                 for _ in 0..40 {
@@ -124,9 +128,9 @@ fn main() {
                         pass = compile();
                     }
                     let mut out = if *channels_last {
-                        OutSlot::hwc(&mut data, w)
+                        OutputSlot::hwc(&mut data, w)
                     } else {
-                        OutSlot::chw(&mut data, w, h)
+                        OutputSlot::chw(&mut data, w, h)
                     };
                     pass.run(&frame, &mut out, &mut scratch).expect("a fair frame");
                     best = best.min(start.elapsed().as_secs_f64());

@@ -3,12 +3,12 @@
 //! Never: rounds before this point; the components still carry the fraction that resampling left.
 
 use crate::error::PassError;
-use crate::finish::{product, ColorMap, Fill};
+use crate::output_spec::{product, ColorMap, Fill};
 
 /// Which luma and chroma make which color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Matrix {
+pub enum MatrixCoefficients {
     /// Kr = 0.299, Kb = 0.114.
     Bt601,
     /// Kr = 0.2126, Kb = 0.0722.
@@ -27,7 +27,7 @@ pub enum Matrix {
 
 /// Which code values are black and white.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Range {
+pub enum ColorRange {
     /// Black 16, white 235, chroma 16 to 240, times 2^(depth - 8).
     Limited,
     /// All code values.
@@ -36,22 +36,22 @@ pub enum Range {
 
 /// What code values mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Color {
+pub struct Colorimetry {
     /// YUV to RGB.
-    pub matrix: Matrix,
+    pub matrix: MatrixCoefficients,
     /// Black and white.
-    pub range: Range,
+    pub range: ColorRange,
 }
 
 /// What the components of a picture are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ink {
+pub(crate) enum ComponentModel {
     Gray,
     Yuv,
     Rgb,
 }
 
-impl Ink {
+impl ComponentModel {
     /// Components that the planes hold.
     pub fn components(self) -> usize {
         match self {
@@ -61,7 +61,7 @@ impl Ink {
     }
 
     /// The components in the places where colors look for them.
-    pub fn spread(self, components: [i16; 3]) -> [i16; 3] {
+    pub fn broadcast_gray(self, components: [i16; 3]) -> [i16; 3] {
         match self {
             Self::Gray => [components[0]; 3],
             Self::Yuv | Self::Rgb => components,
@@ -76,38 +76,38 @@ const COEFFICIENT_BITS: u32 = 13;
 /// Zero of chroma.
 const CHROMA_ZERO: i16 = 1 << (COMPONENT_BITS - 1);
 /// Full cover of a pixel by the picture.
-pub(crate) const COVERED: i32 = 1 << 14;
+pub(crate) const FULL_COVERAGE: i32 = 1 << 14;
 /// Bias and fill stay within this, so that sums stay within 32 bits.
-const FARTHEST: i64 = (1 << 30) - (1 << 20);
+const MAX_BIAS: i64 = (1 << 30) - (1 << 20);
 
-/// Components to colors, in integers (CONTRACT.md, step 5): the source's matrix and the color map in one.
+/// Components to colors, in integers (SPEC.md, step 5): the source's matrix and the color map in one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Coefficients {
-    pub ink: Ink,
+pub(crate) struct ColorCoefficients {
+    pub model: ComponentModel,
     /// No color map, and a matrix of luma weights if any: most coefficients are zero or equal.
-    plain: bool,
+    sparse: bool,
     /// Colors are made in 16 bits.
-    pub wide: bool,
+    pub use_u16: bool,
     factors: [[i16; 3]; 3],
     zero: [i16; 3],
     shift: u32,
-    pub bias: Affine,
-    pub fill: Affine,
+    pub bias: MeanDependentColor,
+    pub fill: MeanDependentColor,
 }
 
 /// A color that may depend on the mean of the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Affine {
+pub(crate) struct MeanDependentColor {
     pub constant: [i64; 3],
-    pub of_mean: [[i64; 3]; 3],
+    pub mean_factors: [[i64; 3]; 3],
 }
 
-/// Coefficients with what the mean of one frame's window decides.
+/// ColorCoefficients with what the mean of one frame's window decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct FrameColors {
-    pub ink: Ink,
-    pub plain: bool,
-    pub wide: bool,
+pub(crate) struct FrameCoefficients {
+    pub model: ComponentModel,
+    pub sparse: bool,
+    pub use_u16: bool,
     pub factors: [[i16; 3]; 3],
     pub zero: [i16; 3],
     pub shift: u32,
@@ -115,7 +115,7 @@ pub(crate) struct FrameColors {
     pub fill: [i32; 3],
 }
 
-impl Matrix {
+impl MatrixCoefficients {
     /// All but those whose planes are R, G, B.
     pub const ALL_YUV: [Self; 6] =
         [Self::Bt601, Self::Bt709, Self::Bt2020Ncl, Self::Fcc, Self::Smpte240m, Self::YCgCo];
@@ -134,18 +134,18 @@ impl Matrix {
 }
 
 /// The base matrix of a source format, in 8-bit code values per 128 units of component, and the components of black.
-fn base(color: Color, depth_bits: u8, ink: Ink) -> ([[f64; 3]; 3], [i16; 3]) {
+fn base_matrix(color: Colorimetry, depth_bits: u8, model: ComponentModel) -> ([[f64; 3]; 3], [i16; 3]) {
     let code_values = f64::from(1u32 << depth_bits);
     // Full range maps 2^depth - 1 to 255; a component is in units of 2^depth / 256.
     let full = 255.0 / 256.0 * code_values / (code_values - 1.0);
     let (black, luma, chroma) = match color.range {
-        Range::Limited => (16 << (COMPONENT_BITS - 8), 255.0 / 219.0, 255.0 / 224.0),
-        Range::Full => (0, full, full),
+        ColorRange::Limited => (16 << (COMPONENT_BITS - 8), 255.0 / 219.0, 255.0 / 224.0),
+        ColorRange::Full => (0, full, full),
     };
-    match ink {
-        Ink::Gray => ([[luma, 0.0, 0.0]; 3], [black; 3]),
-        Ink::Rgb => ([[luma, 0.0, 0.0], [0.0, luma, 0.0], [0.0, 0.0, luma]], [black; 3]),
-        Ink::Yuv => {
+    match model {
+        ComponentModel::Gray => ([[luma, 0.0, 0.0]; 3], [black; 3]),
+        ComponentModel::Rgb => ([[luma, 0.0, 0.0], [0.0, luma, 0.0], [0.0, 0.0, luma]], [black; 3]),
+        ComponentModel::Yuv => {
             let zero = [black, CHROMA_ZERO, CHROMA_ZERO];
             let Some((kr, kb)) = color.matrix.luma_weights() else {
                 // H.273 makes YCgCo of R, G, B that have the range already: differences are as large as they were.
@@ -162,40 +162,42 @@ fn base(color: Color, depth_bits: u8, ink: Ink) -> ([[f64; 3]; 3], [i16; 3]) {
     }
 }
 
-fn fixed(value: f64, bits: u32) -> i64 {
+fn to_fixed_point(value: f64, bits: u32) -> i64 {
     (value * f64::from(1u32 << bits)).round() as i64
 }
 
-impl Coefficients {
+impl ColorCoefficients {
     pub fn new(
-        color: Color,
+        color: Colorimetry,
         depth_bits: u8,
-        ink: Ink,
-        wide: bool,
+        model: ComponentModel,
+        use_u16: bool,
         map: &ColorMap,
         fill: &Fill,
     ) -> Result<Self, PassError> {
-        let (base, zero) = base(color, depth_bits, ink);
+        let (base, zero) = base_matrix(color, depth_bits, model);
         let matrix = product(&map.matrix, &base);
         let fits = |bits: u32| {
             matrix.iter().all(|row| {
-                row.iter().map(|&v| fixed(v, bits).saturating_abs()).fold(0, i64::saturating_add) <= 32_767
+                row.iter().map(|&v| to_fixed_point(v, bits).saturating_abs()).fold(0, i64::saturating_add)
+                    <= 32_767
             })
         };
         let Some(bits) = (0..=COEFFICIENT_BITS).rev().find(|&bits| fits(bits)) else {
             let gain = matrix.iter().map(|row| row.iter().map(|v| v.abs()).sum()).fold(0.0, f64::max);
-            return Err(PassError::ColorTooStrong { gain });
+            return Err(PassError::ColorGainTooLarge { gain });
         };
         let shift = bits + COMPONENT_BITS - 8;
-        let affine = |constant: [f64; 3], of_mean: &[[f64; 3]; 3]| Affine {
-            constant: constant.map(|v| fixed(v, shift)),
-            of_mean: product(of_mean, &base).map(|row| row.map(|v| fixed(v, bits))),
+        let affine = |constant: [f64; 3], mean_factors: &[[f64; 3]; 3]| MeanDependentColor {
+            constant: constant.map(|v| to_fixed_point(v, shift)),
+            mean_factors: product(mean_factors, &base).map(|row| row.map(|v| to_fixed_point(v, bits))),
         };
         Ok(Self {
-            ink,
-            wide,
-            plain: *map == ColorMap::IDENTITY && !(ink == Ink::Yuv && color.matrix == Matrix::YCgCo),
-            factors: matrix.map(|row| row.map(|v| fixed(v, bits) as i16)),
+            model,
+            use_u16,
+            sparse: *map == ColorMap::IDENTITY
+                && !(model == ComponentModel::Yuv && color.matrix == MatrixCoefficients::YCgCo),
+            factors: matrix.map(|row| row.map(|v| to_fixed_point(v, bits) as i16)),
             zero,
             shift,
             bias: affine(map.offset, &map.mean),
@@ -204,21 +206,21 @@ impl Coefficients {
     }
 
     /// For a frame whose window has this mean.
-    pub fn with_mean(&self, mean: [i16; 3]) -> FrameColors {
-        let at = |affine: &Affine| {
+    pub fn with_mean(&self, mean: [i16; 3]) -> FrameCoefficients {
+        let at = |affine: &MeanDependentColor| {
             [0, 1, 2].map(|r| {
-                let of_mean = (0..3).map(|k| {
-                    i128::from(affine.of_mean[r][k])
+                let mean_factors = (0..3).map(|k| {
+                    i128::from(affine.mean_factors[r][k])
                         * i128::from(i32::from(mean[k]) - i32::from(self.zero[k]))
                 });
-                let sum = i128::from(affine.constant[r]) + of_mean.sum::<i128>();
-                sum.clamp(i128::from(-FARTHEST), i128::from(FARTHEST)) as i32
+                let sum = i128::from(affine.constant[r]) + mean_factors.sum::<i128>();
+                sum.clamp(i128::from(-MAX_BIAS), i128::from(MAX_BIAS)) as i32
             })
         };
-        FrameColors {
-            ink: self.ink,
-            plain: self.plain,
-            wide: self.wide,
+        FrameCoefficients {
+            model: self.model,
+            sparse: self.sparse,
+            use_u16: self.use_u16,
             factors: self.factors,
             zero: self.zero,
             shift: self.shift,
@@ -228,14 +230,14 @@ impl Coefficients {
     }
 
     /// For frames whose mean nothing depends on.
-    pub fn without_mean(&self) -> FrameColors {
+    pub fn without_mean(&self) -> FrameCoefficients {
         self.with_mean(self.zero)
     }
 }
 
-impl FrameColors {
+impl FrameCoefficients {
     /// The factors that are not zero without a color map: luma, V to R, U to G, V to G, U to B.
-    pub fn plain_factors(&self) -> [i16; 5] {
+    pub fn sparse_factors(&self) -> [i16; 5] {
         let [[luma, _, v_to_r], [_, u_to_g, v_to_g], [_, u_to_b, _]] = self.factors;
         [luma, v_to_r, u_to_g, v_to_g, u_to_b]
     }
@@ -247,40 +249,40 @@ impl FrameColors {
 
     /// The color where there is no picture.
     pub fn fill(&self) -> [u8; 3] {
-        self.fill.map(|value| self.narrowed(value + self.half()))
+        self.fill.map(|value| self.to_u8(value + self.half()))
     }
 
     /// The same in 16 bits.
-    pub fn wide_fill(&self) -> [u16; 3] {
-        self.fill.map(|value| self.widened(value))
+    pub fn fill_u16(&self) -> [u16; 3] {
+        self.fill.map(|value| self.to_u16(value))
     }
 
-    /// A pixel that the picture covers in part (of [`COVERED`]).
-    pub fn mixed(&self, components: [i16; 3], cover: i32) -> [u8; 3] {
-        self.covered(components, cover).map(|value| self.narrowed(value + self.half()))
+    /// A pixel that the picture covers in part (of [`FULL_COVERAGE`]).
+    pub fn blend_pixel(&self, components: [i16; 3], coverage: i32) -> [u8; 3] {
+        self.blend_coverage(components, coverage).map(|value| self.to_u8(value + self.half()))
     }
 
     /// The same in 16 bits.
-    pub fn wide_mixed(&self, components: [i16; 3], cover: i32) -> [u16; 3] {
-        self.covered(components, cover).map(|value| self.widened(value))
+    pub fn blend_pixel_u16(&self, components: [i16; 3], coverage: i32) -> [u16; 3] {
+        self.blend_coverage(components, coverage).map(|value| self.to_u16(value))
     }
 
-    fn covered(&self, components: [i16; 3], cover: i32) -> [i32; 3] {
+    fn blend_coverage(&self, components: [i16; 3], coverage: i32) -> [i32; 3] {
         [0, 1, 2].map(|r| {
-            let cover = i64::from(cover);
+            let coverage = i64::from(coverage);
             let (bias, fill) = (i64::from(self.bias[r]), i64::from(self.fill[r]));
-            let open = i64::from(COVERED) - cover;
-            let ground = (bias * cover + fill * open + i64::from(COVERED / 2)) >> 14;
+            let open = i64::from(FULL_COVERAGE) - coverage;
+            let ground = (bias * coverage + fill * open + i64::from(FULL_COVERAGE / 2)) >> 14;
             self.sum(r, components) + ground as i32
         })
     }
 
     /// Pixel i of samples whose chroma is half as wide.
     #[inline(always)]
-    fn full_pixel(&self, yuv: [&[u8]; 3], i: usize) -> [u8; 3] {
+    fn unscaled_pixel(&self, yuv: [&[u8]; 3], i: usize) -> [u8; 3] {
         let component = |sample: u8| i16::from(sample) << (COMPONENT_BITS - 8);
         let c = [component(yuv[0][i]), component(yuv[1][i / 2]), component(yuv[2][i / 2])];
-        [0, 1, 2].map(|k| self.narrowed(self.sum(k, c) + self.half()))
+        [0, 1, 2].map(|k| self.to_u8(self.sum(k, c) + self.half()))
     }
 
     #[inline(always)]
@@ -289,13 +291,13 @@ impl FrameColors {
     }
 
     #[inline(always)]
-    fn narrowed(&self, sum: i32) -> u8 {
+    fn to_u8(self, sum: i32) -> u8 {
         (sum >> self.shift).clamp(0, 255) as u8
     }
 
     /// In 16 bits: 255 becomes 65535.
     #[inline(always)]
-    fn widened(&self, sum: i32) -> u16 {
+    fn to_u16(self, sum: i32) -> u16 {
         ((257 * i64::from(sum) + i64::from(self.half())) >> self.shift).clamp(0, 65_535) as u16
     }
 
@@ -310,7 +312,7 @@ impl FrameColors {
 
 /// Converts a row of three components by the full matrix.
 #[inline(always)]
-pub(crate) fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colors: &FrameColors) {
+pub(crate) fn matrix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
     let length = components[0].len();
     let [c0, c1, c2] = components.map(|row| &row[..length]);
@@ -318,37 +320,37 @@ pub(crate) fn mix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colors: &Fra
     let ground = colors.bias.map(|bias| bias + colors.half());
     for i in 0..length {
         let c = [c0[i], c1[i], c2[i]];
-        r[i] = colors.narrowed(colors.sum(0, c) + ground[0]);
-        g[i] = colors.narrowed(colors.sum(1, c) + ground[1]);
-        b[i] = colors.narrowed(colors.sum(2, c) + ground[2]);
+        r[i] = colors.to_u8(colors.sum(0, c) + ground[0]);
+        g[i] = colors.to_u8(colors.sum(1, c) + ground[1]);
+        b[i] = colors.to_u8(colors.sum(2, c) + ground[2]);
     }
 }
 
-/// [`mix_row`] in 16 bits.
+/// [`matrix_row`] in 16 bits.
 #[inline(always)]
-pub(crate) fn wide_row(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colors: &FrameColors) {
+pub(crate) fn matrix_row_u16(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colors: &FrameCoefficients) {
     let length = components[0].len();
     let [c0, c1, c2] = components.map(|row| &row[..length]);
     for (r, out) in rgb.into_iter().enumerate() {
         let out = &mut out[..length];
         for i in 0..length {
-            out[i] = colors.widened(colors.sum(r, [c0[i], c1[i], c2[i]]) + colors.bias[r]);
+            out[i] = colors.to_u16(colors.sum(r, [c0[i], c1[i], c2[i]]) + colors.bias[r]);
         }
     }
 }
 
-/// [`mix_row`] for Y, U, V without a color map: one luma product, no U in red, no V in blue.
+/// [`matrix_row`] for Y, U, V without a color map: one luma product, no U in red, no V in blue.
 #[inline(always)]
-pub(crate) fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameColors) {
+pub(crate) fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
     let length = yuv[0].len();
     let [y, u, v] = yuv.map(|row| &row[..length]);
     let (r, g, b) = (&mut r[..length], &mut g[..length], &mut b[..length]);
     let [[luma, _, v_to_r], [_, u_to_g, v_to_g], [_, u_to_b, _]] = colors.factors;
     let product = |value: i16, factor: i16| i32::from(value) * i32::from(factor);
-    let narrow = |sum: i32| (sum >> PLAIN_SHIFT).clamp(0, 255) as u8;
+    let narrow = |sum: i32| (sum >> SPARSE_SHIFT).clamp(0, 255) as u8;
     for i in 0..length {
-        let light = product(y[i].wrapping_sub(colors.zero[0]), luma) + (1 << (PLAIN_SHIFT - 1));
+        let light = product(y[i].wrapping_sub(colors.zero[0]), luma) + (1 << (SPARSE_SHIFT - 1));
         let (u, v) = (u[i].wrapping_sub(CHROMA_ZERO), v[i].wrapping_sub(CHROMA_ZERO));
         r[i] = narrow(light + product(v, v_to_r));
         g[i] = narrow(light + product(u, u_to_g) + product(v, v_to_g));
@@ -358,43 +360,53 @@ pub(crate) fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameColor
 
 /// [`yuv_row`] from the samples of an 8-bit picture at its own size, whose chroma is half as wide: neither needs resampling.
 #[inline(always)]
-pub(crate) fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameColors) {
-    full_row_from(0, rgb, yuv, colors);
+pub(crate) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
+    unscaled_row_from(0, rgb, yuv, colors);
 }
 
-/// [`full_row`] from a pixel on.
+/// [`unscaled_row`] from a pixel on.
 #[inline(always)]
-pub(crate) fn full_row_from(first: usize, rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameColors) {
+pub(crate) fn unscaled_row_from(
+    first: usize,
+    rgb: [&mut [u8]; 3],
+    yuv: [&[u8]; 3],
+    colors: &FrameCoefficients,
+) {
     let [r, g, b] = rgb;
     for i in first..yuv[0].len() {
-        [r[i], g[i], b[i]] = colors.full_pixel(yuv, i);
+        [r[i], g[i], b[i]] = colors.unscaled_pixel(yuv, i);
     }
 }
 
-/// [`full_row`] to R, G, B side by side.
+/// [`unscaled_row`] to R, G, B side by side.
 #[inline(always)]
-pub(crate) fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameColors) {
-    full_packed_from(0, out, yuv, colors);
+pub(crate) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
+    unscaled_packed_from(0, out, yuv, colors);
 }
 
-/// [`full_packed`] from a pixel on.
+/// [`unscaled_packed`] from a pixel on.
 #[inline(always)]
-pub(crate) fn full_packed_from(first: usize, out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameColors) {
+pub(crate) fn unscaled_packed_from(
+    first: usize,
+    out: &mut [u8],
+    yuv: [&[u8]; 3],
+    colors: &FrameCoefficients,
+) {
     for i in first..yuv[0].len() {
-        out[3 * i..][..3].copy_from_slice(&colors.full_pixel(yuv, i));
+        out[3 * i..][..3].copy_from_slice(&colors.unscaled_pixel(yuv, i));
     }
 }
 
 /// Shift without a color map.
-const PLAIN_SHIFT: u32 = COMPONENT_BITS - 8 + COEFFICIENT_BITS;
+const SPARSE_SHIFT: u32 = COMPONENT_BITS - 8 + COEFFICIENT_BITS;
 
 /// Converts a row of a component that is a color already, without a color map: only the range is undone.
 #[inline(always)]
-pub(crate) fn single_row(out: &mut [u8], values: &[i16], colors: &FrameColors) {
+pub(crate) fn expand_range_row(out: &mut [u8], values: &[i16], colors: &FrameCoefficients) {
     let luma = colors.factors[0][0];
     for (out, &value) in out.iter_mut().zip(values) {
-        let sum = i32::from(value.wrapping_sub(colors.zero[0])) * i32::from(luma) + (1 << (PLAIN_SHIFT - 1));
-        *out = (sum >> PLAIN_SHIFT).clamp(0, 255) as u8;
+        let sum = i32::from(value.wrapping_sub(colors.zero[0])) * i32::from(luma) + (1 << (SPARSE_SHIFT - 1));
+        *out = (sum >> SPARSE_SHIFT).clamp(0, 255) as u8;
     }
 }
 
@@ -402,15 +414,16 @@ pub(crate) fn single_row(out: &mut [u8], values: &[i16], colors: &FrameColors) {
 mod tests {
     use super::*;
 
-    fn rgb(color: Color, depth_bits: u8, map: &ColorMap, yuv: [i16; 3]) -> [u8; 3] {
-        let c = Coefficients::new(color, depth_bits, Ink::Yuv, false, map, &Fill::default()).unwrap();
+    fn rgb(color: Colorimetry, depth_bits: u8, map: &ColorMap, yuv: [i16; 3]) -> [u8; 3] {
+        let c = ColorCoefficients::new(color, depth_bits, ComponentModel::Yuv, false, map, &Fill::default())
+            .unwrap();
         let frame = c.without_mean();
         let mut out = [[0u8; 1]; 3];
         let [r, g, b] = &mut out;
-        mix_row([r, g, b], yuv.each_ref().map(std::slice::from_ref), &frame);
+        matrix_row([r, g, b], yuv.each_ref().map(std::slice::from_ref), &frame);
         let mixed = out.map(|[v]| v);
-        assert_eq!(mixed, frame.mixed(yuv, COVERED));
-        if frame.plain {
+        assert_eq!(mixed, frame.blend_pixel(yuv, FULL_COVERAGE));
+        if frame.sparse {
             let [r, g, b] = &mut out;
             yuv_row([r, g, b], yuv.each_ref().map(std::slice::from_ref), &frame);
             assert_eq!(mixed, out.map(|[v]| v));
@@ -422,9 +435,9 @@ mod tests {
 
     #[test]
     fn limited_black_and_white_are_0_and_255_at_every_depth() {
-        for matrix in Matrix::ALL_YUV {
+        for matrix in MatrixCoefficients::ALL_YUV {
             for depth in 8..=16 {
-                let limited = Color { matrix, range: Range::Limited };
+                let limited = Colorimetry { matrix, range: ColorRange::Limited };
                 assert_eq!(rgb(limited, depth, &ColorMap::IDENTITY, [16 << 7, NEUTRAL, NEUTRAL]), [0; 3]);
                 assert_eq!(rgb(limited, depth, &ColorMap::IDENTITY, [235 << 7, NEUTRAL, NEUTRAL]), [255; 3]);
             }
@@ -433,7 +446,7 @@ mod tests {
 
     #[test]
     fn full_range_8_bit_gray_is_itself() {
-        let full = Color { matrix: Matrix::Bt709, range: Range::Full };
+        let full = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
         for value in 0..=255u8 {
             let yuv = [i16::from(value) << 7, NEUTRAL, NEUTRAL];
             assert_eq!(rgb(full, 8, &ColorMap::IDENTITY, yuv), [value; 3]);
@@ -448,12 +461,13 @@ mod tests {
             offset: [offset, -offset, 0.0],
         };
         let maps = [ColorMap::IDENTITY, strong(1.0, 300.0), strong(40.0, 1e12), strong(500.0, -1e300)];
-        for matrix in Matrix::ALL_YUV {
-            for range in [Range::Limited, Range::Full] {
+        for matrix in MatrixCoefficients::ALL_YUV {
+            for range in [ColorRange::Limited, ColorRange::Full] {
                 for map in &maps {
                     for y in [0, i16::MAX] {
                         for (u, v) in [(0, 0), (0, i16::MAX), (i16::MAX, 0), (i16::MAX, i16::MAX)] {
-                            rgb(Color { matrix, range }, 8, map, [y, u, v]); // debug builds trap on overflow
+                            rgb(Colorimetry { matrix, range }, 8, map, [y, u, v]);
+                            // debug builds trap on overflow
                         }
                     }
                 }
@@ -464,22 +478,22 @@ mod tests {
     #[test]
     fn a_map_beyond_16_bits_is_refused() {
         let map = ColorMap::linear([[20_000.0; 3]; 3]);
-        let full = Color { matrix: Matrix::Bt709, range: Range::Full };
-        let refused = Coefficients::new(full, 8, Ink::Yuv, false, &map, &Fill::default());
-        assert!(matches!(refused, Err(PassError::ColorTooStrong { .. })));
+        let full = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
+        let refused = ColorCoefficients::new(full, 8, ComponentModel::Yuv, false, &map, &Fill::default());
+        assert!(matches!(refused, Err(PassError::ColorGainTooLarge { .. })));
     }
 
     #[test]
     fn fill_is_exactly_its_color_and_mixes_by_cover() {
-        let full = Color { matrix: Matrix::Bt709, range: Range::Full };
+        let full = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
         for value in 0..=255u8 {
             let fill = Fill::constant([f64::from(value); 3]);
-            let c = Coefficients::new(full, 8, Ink::Yuv, false, &ColorMap::IDENTITY, &fill)
+            let c = ColorCoefficients::new(full, 8, ComponentModel::Yuv, false, &ColorMap::IDENTITY, &fill)
                 .unwrap()
                 .without_mean();
             assert_eq!(c.fill(), [value; 3]);
-            assert_eq!(c.mixed(c.zero(), 0), [value; 3]);
-            assert_eq!(c.mixed(c.zero(), COVERED / 2), [value.div_ceil(2); 3]);
+            assert_eq!(c.blend_pixel(c.zero(), 0), [value; 3]);
+            assert_eq!(c.blend_pixel(c.zero(), FULL_COVERAGE / 2), [value.div_ceil(2); 3]);
         }
     }
 }

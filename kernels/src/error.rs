@@ -29,7 +29,7 @@ pub enum PassError {
         height: u32,
     },
     /// A rectangle that does not lie in its picture.
-    RectOutside {
+    RectOutOfBounds {
         /// Which one: `crop`, `window`, `canvas`, `mask`.
         what: &'static str,
         /// The rectangle.
@@ -42,7 +42,7 @@ pub enum PassError {
     /// Normalisation was asked for with an integer dtype.
     NormalizeNeedsFloat,
     /// A mean that is not finite, or a std that is not finite and above zero, or so small that elements are not finite.
-    BadNormalize {
+    InvalidNormalize {
         /// Channel, 0 to 2.
         channel: usize,
         /// Its mean.
@@ -58,37 +58,37 @@ pub enum PassError {
         height: usize,
     },
     /// A warp that leads further from the picture than positions can say.
-    WarpTooFar {
+    WarpOutOfRange {
         /// The coefficients of one axis.
         to: [i64; 3],
     },
     /// A color map or fill with a number that is not finite or beyond a million.
-    BadColor {
+    InvalidColorValue {
         /// The number.
         value: f64,
     },
     /// A color map that multiplies colors by thousands.
-    ColorTooStrong {
+    ColorGainTooLarge {
         /// Its largest row sum, in output levels per level.
         gain: f64,
     },
     /// A tone mapping with a peak that is beyond the bounds.
-    BadPeak {
+    InvalidPeak {
         /// In cd/m2.
         peak: f64,
     },
     /// A tone mapping of primaries that span no colors.
-    BadPrimaries {
+    InvalidPrimaries {
         /// x and y of red, green and blue.
         primaries: [[f64; 2]; 3],
     },
     /// A grid mask whose limit is above 2^32.
-    BadGrid {
+    InvalidMaskGrid {
         /// The limit.
         limit: u64,
     },
     /// A mask of elements was asked for with an integer dtype.
-    ElementNeedsFloat,
+    MaskElementNeedsFloat,
     /// Samples of this depth and position inside their word are not supported in this arrangement of planes.
     UnsupportedDepth {
         /// Bits per sample.
@@ -104,7 +104,7 @@ pub enum PassError {
         log2_chroma_h: u8,
     },
     /// Channel offsets that are not inside the pixel.
-    BadPacking {
+    InvalidPacking {
         /// Bytes per pixel.
         pixel_bytes: u8,
         /// Offsets of R, G, B.
@@ -113,7 +113,7 @@ pub enum PassError {
     /// The color says "already RGB", the planes are YUV.
     MatrixNeedsRgbPlanes,
     /// Rows that overlap.
-    StrideShort {
+    StrideTooShort {
         /// Plane, 0 to 2.
         plane: usize,
         /// Distance of rows.
@@ -122,7 +122,7 @@ pub enum PassError {
         row_bytes: usize,
     },
     /// A plane that ends before its last pixel.
-    PlaneShort {
+    PlaneTooShort {
         /// Plane, 0 to 2.
         plane: usize,
         /// Bytes given.
@@ -131,7 +131,7 @@ pub enum PassError {
         need_bytes: u64,
     },
     /// A slot that ends before its last element.
-    SlotShort {
+    SlotTooShort {
         /// Bytes given.
         have_bytes: usize,
         /// Bytes needed; `u64::MAX` when the strides overflow.
@@ -147,9 +147,9 @@ pub enum PassError {
         column_stride: usize,
     },
     /// A frame of another kind than a pass for a GPU was made for.
-    OtherFormat,
+    FormatMismatch,
     /// Device memory that kernels could not read or write in whole words.
-    Unaligned {
+    Misaligned {
         /// Which: `tables`, `scratch`, `slot`, `out`.
         what: &'static str,
         /// Where it is.
@@ -166,13 +166,13 @@ impl fmt::Display for PassError {
             Self::TooLarge { what, width, height } => {
                 write!(f, "{what} is {width}x{height}: a side may be at most {} pixels", crate::MAX_SIDE)
             }
-            Self::RectOutside { what, rect, width, height } => write!(
+            Self::RectOutOfBounds { what, rect, width, height } => write!(
                 f,
                 "{what} {}x{} at ({}, {}) does not lie in its picture of {width}x{height}",
                 rect.width, rect.height, rect.x, rect.y
             ),
             Self::NormalizeNeedsFloat => write!(f, "normalize needs a float dtype, the dtype is an integer"),
-            Self::BadNormalize { channel, mean, std } => write!(
+            Self::InvalidNormalize { channel, mean, std } => write!(
                 f,
                 "normalize of channel {channel} has mean {mean} and std {std}: both must be finite and std above 0, and so must 1 / std"
             ),
@@ -180,25 +180,25 @@ impl fmt::Display for PassError {
                 f,
                 "the resized picture of {width}x{height} is too large to be turned or to take its mean; \
                  resize it to at most {} pixels",
-                crate::pass::MAX_HELD
+                crate::pixel_pass::MAX_WINDOW_PIXELS
             ),
-            Self::WarpTooFar { to } => write!(
+            Self::WarpOutOfRange { to } => write!(
                 f,
                 "the affine map {to:?} (in 1/2^28 pixel) leads too far from the picture; use less scale or translation"
             ),
-            Self::BadColor { value } => write!(f, "a color change holds {value}: at most a million is possible"),
-            Self::ColorTooStrong { gain } => {
+            Self::InvalidColorValue { value } => write!(f, "a color change holds {value}: at most a million is possible"),
+            Self::ColorGainTooLarge { gain } => {
                 write!(f, "a color change multiplies by {gain:.0}: at most a few thousand is possible")
             }
-            Self::BadPeak { peak } => {
+            Self::InvalidPeak { peak } => {
                 let (least, most) = crate::ToneMap::PEAKS;
                 write!(f, "a peak of tone mapping is {peak} cd/m2: it must be from {least} to {most}")
             }
-            Self::BadPrimaries { primaries } => {
+            Self::InvalidPrimaries { primaries } => {
                 write!(f, "primaries at {primaries:?} span no colors to map from")
             }
-            Self::BadGrid { limit } => write!(f, "the limit of a grid mask is {limit}, above 2^32"),
-            Self::ElementNeedsFloat => {
+            Self::InvalidMaskGrid { limit } => write!(f, "the limit of a grid mask is {limit}, above 2^32"),
+            Self::MaskElementNeedsFloat => {
                 write!(f, "a mask of normalised values needs a float dtype, the dtype is an integer; give it code values")
             }
             Self::UnsupportedDepth { depth_bits, shift } => write!(
@@ -210,19 +210,19 @@ impl fmt::Display for PassError {
                 f,
                 "chroma subsampling 2^{log2_chroma_w} x 2^{log2_chroma_h} is not supported: at most 2^2 each way"
             ),
-            Self::BadPacking { pixel_bytes, offsets } => {
+            Self::InvalidPacking { pixel_bytes, offsets } => {
                 write!(f, "channel offsets {offsets:?} do not lie inside a pixel of {pixel_bytes} bytes")
             }
             Self::MatrixNeedsRgbPlanes => {
                 write!(f, "the color matrix says RGB, the planes are YUV: name the YUV matrix or pass RGB planes")
             }
-            Self::StrideShort { plane, stride_bytes, row_bytes } => {
+            Self::StrideTooShort { plane, stride_bytes, row_bytes } => {
                 write!(f, "plane {plane} has rows of {row_bytes} bytes but a stride of {stride_bytes}")
             }
-            Self::PlaneShort { plane, have_bytes, need_bytes } => {
+            Self::PlaneTooShort { plane, have_bytes, need_bytes } => {
                 write!(f, "plane {plane} needs {need_bytes} bytes, got {have_bytes}")
             }
-            Self::SlotShort { have_bytes, need_bytes } => {
+            Self::SlotTooShort { have_bytes, need_bytes } => {
                 write!(f, "the slot needs {need_bytes} bytes, got {have_bytes}")
             }
             Self::SlotOverlaps { channel_stride, row_stride, column_stride } => write!(
@@ -230,10 +230,10 @@ impl fmt::Display for PassError {
                 "slot strides (channel {channel_stride}, row {row_stride}, column {column_stride}) \
                  let two elements share a place"
             ),
-            Self::OtherFormat => {
+            Self::FormatMismatch => {
                 write!(f, "the frame is of another size, arrangement, depth or color than this pass was made for; make one for it")
             }
-            Self::Unaligned { what, address, alignment } => {
+            Self::Misaligned { what, address, alignment } => {
                 write!(f, "{what} lies at {address:#x} in device memory, which must be a multiple of {alignment}")
             }
         }

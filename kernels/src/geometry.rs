@@ -1,9 +1,9 @@
 //! In: what part of the picture is wanted, at what size, turned how (`Geometry`, in the picture as displayed).
-//! Out: the same in the picture as stored (`Stored`), and where each stored-order pixel lands in the output.
+//! Out: the same in the picture as stored (`StoredGeometry`), and where each stored-order pixel lands in the output.
 //! Never: touches a pixel; resampling happens in stored order and only the writing turns.
 
 use crate::error::PassError;
-use crate::write::OutSlot;
+use crate::write::OutputSlot;
 
 /// Longest side of a frame or of a resized picture.
 pub const MAX_SIDE: u32 = 65_535;
@@ -71,14 +71,14 @@ pub struct Warp {
 }
 
 /// Fraction bits of positions of a [`Warp`].
-pub const POSITION_BITS: u32 = 28;
+pub const WARP_FRACTION_BITS: u32 = 28;
 
 /// How the flipped window becomes the output. What it leaves open is filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Placement {
     /// It is the output.
     #[default]
-    Whole,
+    Identity,
     /// It lies on a canvas of this width and height, its corner at (x, y).
     Canvas {
         /// Width and height of the output.
@@ -97,10 +97,10 @@ pub enum Place {
 pub struct Geometry {
     /// How the stored picture is turned for display.
     pub orientation: Orientation,
-    /// The part of the *oriented* picture that is resized, in units of 1 / `grid` pixel. Pixels wholly outside have no influence.
+    /// The part of the *oriented* picture that is resized, in units of 1 / `crop_subpixels` pixel. Pixels wholly outside have no influence.
     pub crop: Rect,
     /// Units per pixel of `crop`, across and down: 1 except where the crop was taken from a picture of another size.
-    pub grid: (u32, u32),
+    pub crop_subpixels: (u32, u32),
     /// Width and height to which `crop` is resized.
     pub resized: (u32, u32),
     /// The part of the resized picture that is output.
@@ -112,12 +112,12 @@ pub struct Geometry {
     /// The resampling kernel.
     pub filter: Filter,
     /// How that becomes the output.
-    pub place: Place,
+    pub placement: Placement,
 }
 
 impl Rect {
     /// The rectangle of this size at the origin.
-    pub const fn sized(width: u32, height: u32) -> Self {
+    pub const fn from_size(width: u32, height: u32) -> Self {
         Self { x: 0, y: 0, width, height }
     }
 
@@ -134,81 +134,84 @@ impl Rect {
         if fits(self.x, self.width, width) && fits(self.y, self.height, height) {
             Ok(())
         } else {
-            Err(PassError::RectOutside { what, rect: self, width, height })
+            Err(PassError::RectOutOfBounds { what, rect: self, width, height })
         }
     }
 }
 
 impl Geometry {
     /// The whole of an unturned picture, at its own size.
-    pub const fn whole(width: u32, height: u32) -> Self {
+    pub const fn identity(width: u32, height: u32) -> Self {
         let orientation = Orientation { mirror: false, quarter_turns_cw: 0 };
-        let all = Rect::sized(width, height);
+        let all = Rect::from_size(width, height);
         Self {
             orientation,
             crop: all,
-            grid: (1, 1),
+            crop_subpixels: (1, 1),
             resized: (width, height),
             window: all,
             flip_horizontal: false,
             flip_vertical: false,
             filter: Filter::Triangle,
-            place: Place::Whole,
+            placement: Placement::Identity,
         }
     }
 
     /// Width and height of the output.
     pub fn output_size(&self) -> (u32, u32) {
-        match self.place {
-            Place::Whole => (self.window.width, self.window.height),
-            Place::Canvas { size, .. } => size,
-            Place::Warp(warp) => warp.size,
+        match self.placement {
+            Placement::Identity => (self.window.width, self.window.height),
+            Placement::Canvas { size, .. } => size,
+            Placement::Warp(warp) => warp.size,
         }
     }
 
     /// All that can be proven before a frame is seen.
     pub(crate) fn check(&self) -> Result<(), PassError> {
         check_size("resized", self.resized)?;
-        check_size("grid", self.grid)?;
+        check_size("grid", self.crop_subpixels)?;
         self.window.check_inside("window", self.resized)?;
         check_size("output", self.output_size())?;
-        self.crop.check_inside("crop", (MAX_SIDE * self.grid.0, MAX_SIDE * self.grid.1))?;
-        match self.place {
-            Place::Whole => Ok(()),
-            Place::Canvas { size, x, y } => Rect { x, y, ..self.window }.check_inside("canvas", size),
-            Place::Warp(warp) => warp.check(),
+        self.crop
+            .check_inside("crop", (MAX_SIDE * self.crop_subpixels.0, MAX_SIDE * self.crop_subpixels.1))?;
+        match self.placement {
+            Placement::Identity => Ok(()),
+            Placement::Canvas { size, x, y } => Rect { x, y, ..self.window }.check_inside("canvas", size),
+            Placement::Warp(warp) => warp.check(),
         }
     }
 
     /// This geometry carried back to a stored picture of this size.
-    pub(crate) fn stored(&self, width: u32, height: u32) -> Result<Stored, PassError> {
-        let turn = self.turn();
-        let fine = |(width, height): (u32, u32), grid: (u32, u32)| (width * grid.0, height * grid.1);
-        self.crop.check_inside("crop", fine(turn.swap_size((width, height)), self.grid))?;
-        let (resized, grid) = (turn.swap_size(self.resized), turn.swap_size(self.grid));
-        Ok(Stored {
-            crop: turn.carry_back(self.crop, fine((width, height), grid)),
-            grid,
+    pub(crate) fn stored(&self, width: u32, height: u32) -> Result<StoredGeometry, PassError> {
+        let axes = self.axis_transform();
+        let fine = |(width, height): (u32, u32), crop_subpixels: (u32, u32)| {
+            (width * crop_subpixels.0, height * crop_subpixels.1)
+        };
+        self.crop.check_inside("crop", fine(axes.swap_size((width, height)), self.crop_subpixels))?;
+        let (resized, crop_subpixels) = (axes.swap_size(self.resized), axes.swap_size(self.crop_subpixels));
+        Ok(StoredGeometry {
+            crop: axes.to_stored(self.crop, fine((width, height), crop_subpixels)),
+            crop_subpixels,
             resized,
-            window: turn.carry_back(self.window, resized),
+            window: axes.to_stored(self.window, resized),
             filter: self.filter,
         })
     }
 
     /// Displayed pixel (x, y) is the stored pixel with axes swapped (if `swap`), then counted from the far side.
-    fn turn(&self) -> Turn {
+    fn axis_transform(&self) -> AxisTransform {
         let (swap, flip_x, flip_y) = match self.orientation.quarter_turns_cw % 4 {
             0 => (false, false, false),
             1 => (true, false, true),
             2 => (false, true, true),
             _ => (true, true, false),
         };
-        Turn { swap, flip_x: flip_x != self.orientation.mirror, flip_y }
+        AxisTransform { swap, flip_x: flip_x != self.orientation.mirror, flip_y }
     }
 
     /// Where pixel (i, j) of the stored window goes in a slot with these strides.
-    pub(crate) fn placement(&self, slot: &OutSlot<'_>) -> Placement {
-        let swap = self.turn().swap;
+    pub(crate) fn output_strides(&self, slot: &OutputSlot<'_>) -> OutputStrides {
+        let swap = self.axis_transform().swap;
         let (width, height) = (self.window.width as isize, self.window.height as isize);
         let (column, row) = (slot.column_stride as isize, slot.row_stride as isize);
         let (reverse_columns, reverse_rows) = self.reversed();
@@ -216,29 +219,29 @@ impl Geometry {
             if reverse_columns { ((width - 1) * column, -column) } else { (0, column) };
         let (row_origin, row_step) = if reverse_rows { ((height - 1) * row, -row) } else { (0, row) };
         let (step_i, step_j) = if swap { (row_step, column_step) } else { (column_step, row_step) };
-        let corner = match self.place {
-            Place::Canvas { x, y, .. } => x as isize * column + y as isize * row,
+        let corner = match self.placement {
+            Placement::Canvas { x, y, .. } => x as isize * column + y as isize * row,
             _ => 0,
         };
-        Placement { origin: corner + column_origin + row_origin, step_i, step_j }
+        OutputStrides { origin: corner + column_origin + row_origin, step_i, step_j }
     }
 
     /// Whether displayed columns and rows run against the stored axes that feed them: exactly one of turn and flip reverses them.
     fn reversed(&self) -> (bool, bool) {
-        let Turn { swap, flip_x, flip_y } = self.turn();
+        let AxisTransform { swap, flip_x, flip_y } = self.axis_transform();
         let (columns, rows) = if swap { (flip_y, flip_x) } else { (flip_x, flip_y) };
         (columns != self.flip_horizontal, rows != self.flip_vertical)
     }
 
     /// The output in stored axes; that of a warp is displayed as it is stored.
-    pub(crate) fn stage(&self) -> Stage {
-        let (x, y) = match self.place {
-            Place::Whole => (0, 0),
-            Place::Canvas { x, y, .. } => (x, y),
-            Place::Warp(warp) => return Stage::plain(warp.size),
+    pub(crate) fn stored_canvas(&self) -> StoredCanvas {
+        let (x, y) = match self.placement {
+            Placement::Identity => (0, 0),
+            Placement::Canvas { x, y, .. } => (x, y),
+            Placement::Warp(warp) => return StoredCanvas::from_size(warp.size),
         };
         let (width, height) = self.output_size();
-        let swap = self.turn().swap;
+        let swap = self.axis_transform().swap;
         // Along a displayed axis: the window's corner in the stored direction, and the step and origin of displayed positions.
         let along = |reverse: bool, length: u32, corner: u32, part: u32| match reverse {
             true => (length - corner - part, -1, length as i32 - 1),
@@ -248,27 +251,27 @@ impl Geometry {
         let (left, step_x, first_x) = along(reverse_columns, width, x, self.window.width);
         let (top, step_y, first_y) = along(reverse_rows, height, y, self.window.height);
         if swap {
-            Stage {
+            StoredCanvas {
                 size: (height, width),
                 corner: (top, left),
-                show_x: [0, step_x, first_x],
-                show_y: [step_y, 0, first_y],
+                display_x: [0, step_x, first_x],
+                display_y: [step_y, 0, first_y],
             }
         } else {
-            Stage {
+            StoredCanvas {
                 size: (width, height),
                 corner: (left, top),
-                show_x: [step_x, 0, first_x],
-                show_y: [0, step_y, first_y],
+                display_x: [step_x, 0, first_x],
+                display_y: [0, step_y, first_y],
             }
         }
     }
 
     /// A warp of the displayed window as maps to columns and rows of the stored one.
-    pub(crate) fn stored_maps(&self, warp: &Warp) -> ([i64; 3], [i64; 3]) {
-        let turn = self.turn();
+    pub(crate) fn stored_warp(&self, warp: &Warp) -> ([i64; 3], [i64; 3]) {
+        let axes = self.axis_transform();
         let back = |map: [i64; 3], length: u32| {
-            [-map[0], -map[1], (i64::from(length - 1) << POSITION_BITS) - map[2]]
+            [-map[0], -map[1], (i64::from(length - 1) << WARP_FRACTION_BITS) - map[2]]
         };
         let (mut to_x, mut to_y) = (warp.to_x, warp.to_y);
         if self.flip_horizontal {
@@ -277,14 +280,14 @@ impl Geometry {
         if self.flip_vertical {
             to_y = back(to_y, self.window.height);
         }
-        let (width, height) = turn.swap_size((self.window.width, self.window.height));
-        if turn.swap {
+        let (width, height) = axes.swap_size((self.window.width, self.window.height));
+        if axes.swap {
             (to_x, to_y) = (to_y, to_x);
         }
-        if turn.flip_x {
+        if axes.flip_x {
             to_x = back(to_x, width);
         }
-        if turn.flip_y {
+        if axes.flip_y {
             to_y = back(to_y, height);
         }
         (to_x, to_y)
@@ -298,7 +301,7 @@ impl Warp {
             let farthest = (a + b) * u128::from(MAX_SIDE) + c;
             // Two bits to spare: for counting from the far side, and for the half pixel of rounding.
             if farthest >= 1 << 61 {
-                return Err(PassError::WarpTooFar { to });
+                return Err(PassError::WarpOutOfRange { to });
             }
         }
         Ok(())
@@ -317,9 +320,9 @@ fn check_size(what: &'static str, (width, height): (u32, u32)) -> Result<(), Pas
 
 /// A geometry in the axes of the stored picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredGeometry {
     pub crop: Rect,
-    pub grid: (u32, u32),
+    pub crop_subpixels: (u32, u32),
     pub resized: (u32, u32),
     pub window: Rect,
     pub filter: Filter,
@@ -327,13 +330,13 @@ pub(crate) struct Stored {
 
 /// Element offsets of the stored window's pixels: `origin + i * step_i + j * step_j`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Placement {
+pub(crate) struct OutputStrides {
     pub origin: isize,
     pub step_i: isize,
     pub step_j: isize,
 }
 
-impl Placement {
+impl OutputStrides {
     /// Where row j begins, if its pixels go forward.
     pub fn forward(&self, j: usize, length: usize) -> Option<usize> {
         let begin = self.origin + j as isize * self.step_j;
@@ -342,30 +345,30 @@ impl Placement {
 }
 
 /// The output in stored axes: its size, the window's corner in it, and where its pixel (i, j) is displayed: column
-/// `show_x[0] * i + show_x[1] * j + show_x[2]`, row alike.
+/// `display_x[0] * i + display_x[1] * j + display_x[2]`, row alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Stage {
+pub(crate) struct StoredCanvas {
     pub size: (u32, u32),
     pub corner: (u32, u32),
-    pub show_x: [i32; 3],
-    pub show_y: [i32; 3],
+    pub display_x: [i32; 3],
+    pub display_y: [i32; 3],
 }
 
-impl Stage {
+impl StoredCanvas {
     /// Displayed as it is stored, the window in its corner.
-    pub fn plain(size: (u32, u32)) -> Self {
-        Self { size, corner: (0, 0), show_x: [1, 0, 0], show_y: [0, 1, 0] }
+    pub fn from_size(size: (u32, u32)) -> Self {
+        Self { size, corner: (0, 0), display_x: [1, 0, 0], display_y: [0, 1, 0] }
     }
 }
 
 #[derive(Clone, Copy)]
-struct Turn {
+struct AxisTransform {
     swap: bool,
     flip_x: bool,
     flip_y: bool,
 }
 
-impl Turn {
+impl AxisTransform {
     fn swap_size(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.swap {
             (height, width)
@@ -375,7 +378,7 @@ impl Turn {
     }
 
     /// A rectangle of the turned picture, in the unturned picture of this size.
-    fn carry_back(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
+    fn to_stored(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
         let mut back = rect;
         if self.swap {
             back = Rect { x: rect.y, y: rect.x, width: rect.height, height: rect.width };

@@ -2,8 +2,8 @@
 //! Out: the oriented, cropped, resized, flipped, converted and normalised pixels, written straight into that place.
 //! Never: decodes, allocates per row, reads pixels outside what the output needs, or depends on the machine it runs on.
 //!
-//! The pass is *defined in integers* (`CONTRACT.md` beside this crate's manifest), so that every backend gives the same bytes.
-//! [`oracle`] holds the judges: the contract as plain loops, and the exact answer in `f64`.
+//! The pass is *defined in integers* (`SPEC.md` beside this crate's manifest), so that every backend gives the same bytes.
+//! [`mod@reference`] holds the judges: the contract as plain loops, and the exact answer in `f64`.
 //!
 //! ```
 //! use framespool_kernels::*;
@@ -19,12 +19,12 @@
 //!         log2_chroma_w: 1,
 //!         log2_chroma_h: 1,
 //!     },
-//!     color: Color { matrix: Matrix::Bt709, range: Range::Full },
+//!     color: Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full },
 //! };
-//! let geometry = Geometry { resized: (16, 12), window: Rect::sized(16, 12), ..Geometry::whole(64, 48) };
-//! let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8))?;
+//! let geometry = Geometry { resized: (16, 12), window: Rect::from_size(16, 12), ..Geometry::identity(64, 48) };
+//! let mut pass = PixelPass::new(geometry, OutputSpec::new(Dtype::U8))?;
 //! let mut pixels = vec![0u8; 16 * 12 * 3];
-//! pass.run(&frame, &mut OutSlot::hwc(&mut pixels, 16), &mut Scratch::new())?;
+//! pass.run(&frame, &mut OutputSlot::hwc(&mut pixels, 16), &mut Scratch::new())?;
 //! assert!(pixels.iter().all(|&value| value == 128));
 //! # Ok::<(), PassError>(())
 //! ```
@@ -33,35 +33,35 @@
 #![warn(missing_docs)]
 
 mod color;
-mod device;
+mod cuda;
 mod error;
-mod expand;
-mod finish;
+mod frame;
 mod geometry;
+mod lut;
 mod mask;
-pub mod oracle;
-mod pass;
+mod output_spec;
+mod pixel_pass;
+pub mod reference;
 mod resample;
 mod simd;
-mod tone;
-mod view;
+mod tone_map;
 mod warp;
 mod weights;
 mod write;
 
-pub use color::{Color, Matrix, Range};
-pub use device::{
-    DeviceExpand, DeviceFormat, DeviceFrame, DevicePass, DevicePlane, DevicePlanes, DeviceSlot, Launch,
-    NoPlane, PTX,
+pub use color::{ColorRange, Colorimetry, MatrixCoefficients};
+pub use cuda::{
+    DeviceFormat, DeviceFrame, DeviceLut, DevicePass, DevicePlane, DevicePlanes, DeviceSlot, FormatOnly,
+    Launch, PTX,
 };
 pub use error::PassError;
-pub use expand::Expand;
-pub use finish::{Area, Channels, ColorMap, Fill, Finish, Grid, Mask, Paint};
+pub use frame::{FrameView, GenericFrame, GenericPlanes, Plane, Planes};
 pub use geometry::{
-    Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp, MAX_SIDE, POSITION_BITS,
+    Filter, Geometry, Interpolation, Orientation, Placement, Rect, Warp, MAX_SIDE, WARP_FRACTION_BITS,
 };
-pub use pass::{PixelPass, Scratch};
+pub use lut::ElementLut;
+pub use output_spec::{Channels, ColorMap, Fill, Mask, MaskFill, MaskGrid, MaskRegion, OutputSpec};
+pub use pixel_pass::{PixelPass, Scratch};
 pub use simd::{backend_name, Backend};
-pub use tone::{HdrCurve, ToneMap};
-pub use view::{FrameOf, FrameView, Plane, Planes, PlanesOf};
-pub use write::{Dtype, Normalize, OutSlot};
+pub use tone_map::{HdrCurve, ToneMap};
+pub use write::{Dtype, Normalize, OutputSlot};

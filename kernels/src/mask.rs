@@ -2,78 +2,83 @@
 //! Out: the slot with the masked pixels covered.
 //! Never: reads what it covers.
 
-use crate::finish::{Area, Channels, Grid, Mask, Paint};
 use crate::geometry::Rect;
-use crate::write::{Element, OutSlot, Writer};
+use crate::output_spec::{Channels, Mask, MaskFill, MaskGrid, MaskRegion};
+use crate::write::{Element, ElementWriter, OutputSlot};
 
 /// Covers what the masks say, later ones over earlier ones. `size` is the output's.
-pub(crate) fn cover(
+pub(crate) fn apply_masks(
     masks: &[Mask],
-    writer: &Writer,
+    writer: &ElementWriter,
     channels: Channels,
     size: (u32, u32),
-    slot: &mut OutSlot<'_>,
+    slot: &mut OutputSlot<'_>,
 ) {
     for mask in masks {
-        let mut brush = Brush::new(writer, mask.paint, channels, size.0, slot);
-        match mask.area {
-            Area::Hole(rect) => brush.hole(rect),
-            Area::Grid(grid) => brush.grid(grid, size),
+        let mut mask_writer = MaskWriter::new(writer, mask.fill, channels, size.0, slot);
+        match mask.region {
+            MaskRegion::Rect(rect) => mask_writer.rect(rect),
+            MaskRegion::Grid(grid) => mask_writer.grid(grid, size),
         }
     }
 }
 
 /// Fills a rectangle with an element per channel.
-pub(crate) fn fill(
+pub(crate) fn fill_rect(
     rect: Rect,
     elements: [Element; 3],
-    writer: &Writer,
+    writer: &ElementWriter,
     channels: Channels,
-    slot: &mut OutSlot<'_>,
+    slot: &mut OutputSlot<'_>,
 ) {
-    Brush { writer, ink: Ink::Flat(elements), channels: channels.count(), width: 0, slot }.hole(rect);
+    MaskWriter { writer, source: ElementSource::Flat(elements), channels: channels.count(), width: 0, slot }
+        .rect(rect);
 }
 
-struct Brush<'a, 'b> {
-    writer: &'a Writer,
-    ink: Ink,
+struct MaskWriter<'a, 'b> {
+    writer: &'a ElementWriter,
+    source: ElementSource,
     channels: usize,
     width: u64,
-    slot: &'a mut OutSlot<'b>,
+    slot: &'a mut OutputSlot<'b>,
 }
 
 /// What a brush leaves behind.
 #[derive(Clone, Copy)]
-enum Ink {
+enum ElementSource {
     /// An element per channel.
     Flat([Element; 3]),
-    /// See [`Paint::Noise`].
+    /// See [`MaskFill::Noise`].
     Noise(u64),
 }
 
-impl<'a, 'b> Brush<'a, 'b> {
+impl<'a, 'b> MaskWriter<'a, 'b> {
     fn new(
-        writer: &'a Writer,
-        paint: Paint,
+        writer: &'a ElementWriter,
+        fill: MaskFill,
         channels: Channels,
         width: u32,
-        slot: &'a mut OutSlot<'b>,
+        slot: &'a mut OutputSlot<'b>,
     ) -> Self {
-        let ink = match paint {
-            Paint::Code(code) => Ink::Flat([0, 1, 2].map(|c| writer.of_code(c, code[c]))),
-            Paint::Element(values) => Ink::Flat(values.map(|value| writer.of_element(value))),
-            Paint::Noise(key) => Ink::Noise(key),
+        let source = match fill {
+            MaskFill::CodeValue(code) => {
+                ElementSource::Flat([0, 1, 2].map(|c| writer.element_of_u8(c, code[c])))
+            }
+            MaskFill::Element(values) => {
+                ElementSource::Flat(values.map(|value| writer.element_of_f32(value)))
+            }
+            MaskFill::Noise(key) => ElementSource::Noise(key),
         };
-        Self { writer, ink, channels: channels.count(), width: u64::from(width), slot }
+        Self { writer, source, channels: channels.count(), width: u64::from(width), slot }
     }
 
-    fn hole(&mut self, rect: Rect) {
+    fn rect(&mut self, rect: Rect) {
         for y in rect.y..rect.y + rect.height {
             self.run(y, rect.x, rect.x + rect.width);
         }
     }
 
-    fn grid(&mut self, grid: Grid, (width, height): (u32, u32)) {
+    fn grid(&mut self, grid: MaskGrid, (width, height): (u32, u32)) {
         for y in 0..height {
             let phase = |step: [u32; 2], start: u32| start.wrapping_add(step[1].wrapping_mul(y));
             let (mut px, mut py) = (phase(grid.step_x, grid.start[0]), phase(grid.step_y, grid.start[1]));
@@ -98,19 +103,19 @@ impl<'a, 'b> Brush<'a, 'b> {
 
     /// Covers pixels `first..end` of a row.
     fn run(&mut self, y: u32, first: u32, end: u32) {
-        let OutSlot { channel_stride, row_stride, column_stride, .. } = *self.slot;
+        let OutputSlot { channel_stride, row_stride, column_stride, .. } = *self.slot;
         let begin = y as usize * row_stride + first as usize * column_stride;
         let count = (end - first) as usize;
         for channel in 0..self.channels {
             let at = channel * channel_stride + begin;
-            match self.ink {
-                Ink::Flat(elements) => {
+            match self.source {
+                ElementSource::Flat(elements) => {
                     self.writer.repeat(elements[channel], self.slot, at, column_stride, count);
                 }
-                Ink::Noise(key) => {
+                ElementSource::Noise(key) => {
                     for i in 0..count {
                         let pixel = u64::from(y) * self.width + u64::from(first) + i as u64;
-                        let element = self.writer.of_noise(noise(key, 3 * pixel + channel as u64));
+                        let element = self.writer.noise_element(noise(key, 3 * pixel + channel as u64));
                         self.writer.repeat(element, self.slot, at + i * column_stride, column_stride, 1);
                     }
                 }

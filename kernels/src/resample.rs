@@ -1,4 +1,4 @@
-//! In: rows of samples of one sheet, and the weights of one output position (vertical) or of all (horizontal).
+//! In: rows of samples of one plane, and the weights of one output position (vertical) or of all (horizontal).
 //! Out: rows of 15-bit components.
 //! Never: chooses instructions; these bodies are compiled once per backend by `simd`.
 
@@ -13,12 +13,12 @@ pub(crate) struct SampleFormat {
 }
 
 /// Columns whose sums stay in registers while the taps go by.
-const COLUMNS: usize = 32;
+const COLUMN_GROUP: usize = 32;
 
 /// One row of the vertical pass: `dst[i]` is the weighted sum of `src[i]`, `src[i + stride]`, ... `_ahead`: rows behind these that
 /// will be wanted next, for routines that ask memory for them in time.
 #[inline(always)]
-pub(crate) fn blend_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], _ahead: usize) {
+pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], _ahead: usize) {
     const SHIFT: u32 = WEIGHT_BITS + 8 - COMPONENT_BITS;
     if weights.len() == 1 {
         // A lone weight is one.
@@ -27,18 +27,19 @@ pub(crate) fn blend_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i1
         }
         return;
     }
-    let whole = dst.len() / COLUMNS * COLUMNS;
+    let whole = dst.len() / COLUMN_GROUP * COLUMN_GROUP;
     let (groups, rest) = dst.split_at_mut(whole);
-    for (group, dst) in groups.chunks_exact_mut(COLUMNS).enumerate() {
-        let mut sums = [1i32 << (SHIFT - 1); COLUMNS];
+    for (group, dst) in groups.chunks_exact_mut(COLUMN_GROUP).enumerate() {
+        let mut sums = [1i32 << (SHIFT - 1); COLUMN_GROUP];
         for (row, &weight) in weights.iter().enumerate() {
-            let samples: &[u8; COLUMNS] =
-                src[row * stride + group * COLUMNS..][..COLUMNS].try_into().expect("COLUMNS long");
-            for i in 0..COLUMNS {
+            let samples: &[u8; COLUMN_GROUP] = src[row * stride + group * COLUMN_GROUP..][..COLUMN_GROUP]
+                .try_into()
+                .expect("COLUMN_GROUP long");
+            for i in 0..COLUMN_GROUP {
                 sums[i] += i32::from(i16::from(samples[i])) * i32::from(weight);
             }
         }
-        for i in 0..COLUMNS {
+        for i in 0..COLUMN_GROUP {
             dst[i] = (sums[i] >> SHIFT) as i16;
         }
     }
@@ -51,9 +52,9 @@ pub(crate) fn blend_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i1
     }
 }
 
-/// [`blend_u8`] for little-endian words of 9 to 16 bits.
+/// [`filter_vertical_u8`] for little-endian words of 9 to 16 bits.
 #[inline(always)]
-pub(crate) fn blend_u16(
+pub(crate) fn filter_vertical_u16(
     dst: &mut [i16],
     src: &[u8],
     stride_bytes: usize,
@@ -68,12 +69,12 @@ pub(crate) fn blend_u16(
     // Only 16-bit white rounds up to 2^15.
     let narrow = |sum: i32| (sum >> shift).min(i32::from(i16::MAX)) as i16;
     let half = 1i32 << (shift - 1);
-    let whole = dst.len() / COLUMNS * COLUMNS;
+    let whole = dst.len() / COLUMN_GROUP * COLUMN_GROUP;
     let (groups, rest) = dst.split_at_mut(whole);
-    for (group, dst) in groups.chunks_exact_mut(COLUMNS).enumerate() {
-        let mut sums = [half; COLUMNS];
+    for (group, dst) in groups.chunks_exact_mut(COLUMN_GROUP).enumerate() {
+        let mut sums = [half; COLUMN_GROUP];
         for (row, &weight) in weights.iter().enumerate() {
-            let bytes = &src[row * stride_bytes + group * COLUMNS * 2..][..COLUMNS * 2];
+            let bytes = &src[row * stride_bytes + group * COLUMN_GROUP * 2..][..COLUMN_GROUP * 2];
             for (i, sum) in sums.iter_mut().enumerate() {
                 *sum += sample([bytes[2 * i], bytes[2 * i + 1]]) * i32::from(weight);
             }
@@ -94,11 +95,11 @@ pub(crate) fn blend_u16(
 
 /// One component out of a row that holds several: every `step`-th value from `offset` on.
 #[inline(always)]
-pub(crate) fn pick(dst: &mut [i16], src: &[i16], step: usize, offset: usize) {
+pub(crate) fn extract_component(dst: &mut [i16], src: &[i16], step: usize, offset: usize) {
     match step {
-        2 => pick_by::<2>(dst, src, offset),
-        3 => pick_by::<3>(dst, src, offset),
-        4 => pick_by::<4>(dst, src, offset),
+        2 => extract_component_by::<2>(dst, src, offset),
+        3 => extract_component_by::<3>(dst, src, offset),
+        4 => extract_component_by::<4>(dst, src, offset),
         _ => {
             for (dst, values) in dst.iter_mut().zip(src.chunks_exact(step)) {
                 *dst = values[offset];
@@ -108,7 +109,7 @@ pub(crate) fn pick(dst: &mut [i16], src: &[i16], step: usize, offset: usize) {
 }
 
 #[inline(always)]
-fn pick_by<const STEP: usize>(dst: &mut [i16], src: &[i16], offset: usize) {
+fn extract_component_by<const STEP: usize>(dst: &mut [i16], src: &[i16], offset: usize) {
     assert!(offset < STEP);
     for (dst, values) in dst.iter_mut().zip(src.chunks_exact(STEP)) {
         *dst = values[offset];
@@ -117,15 +118,15 @@ fn pick_by<const STEP: usize>(dst: &mut [i16], src: &[i16], offset: usize) {
 
 /// The horizontal pass of one row. `src[0]` is sample `table.first`, and `table.taps` more values than the span are readable.
 #[inline(always)]
-pub(crate) fn convolve(dst: &mut [i16], src: &[i16], table: &AxisTable) {
+pub(crate) fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable) {
     if let Some(repeat) = table.repeat {
         return repeat_samples(dst, src, repeat, table.first);
     }
     match table.taps {
-        8 => convolve_by::<8>(dst, src, table),
-        16 => convolve_by::<16>(dst, src, table),
-        24 => convolve_by::<24>(dst, src, table),
-        32 => convolve_by::<32>(dst, src, table),
+        8 => filter_horizontal_by::<8>(dst, src, table),
+        16 => filter_horizontal_by::<16>(dst, src, table),
+        24 => filter_horizontal_by::<24>(dst, src, table),
+        32 => filter_horizontal_by::<32>(dst, src, table),
         taps => {
             for ((dst, &start), weights) in
                 dst.iter_mut().zip(&table.starts).zip(table.weights.chunks_exact(taps))
@@ -142,7 +143,7 @@ pub(crate) fn convolve(dst: &mut [i16], src: &[i16], table: &AxisTable) {
 }
 
 #[inline(always)]
-fn convolve_by<const TAPS: usize>(dst: &mut [i16], src: &[i16], table: &AxisTable) {
+fn filter_horizontal_by<const TAPS: usize>(dst: &mut [i16], src: &[i16], table: &AxisTable) {
     for ((dst, &start), weights) in dst.iter_mut().zip(&table.starts).zip(table.weights.chunks_exact(TAPS)) {
         let values = &src[(start - table.first) as usize..][..TAPS];
         let sum = (1i32 << (WEIGHT_BITS - 1)) + dot::<TAPS>(values, weights);

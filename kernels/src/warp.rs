@@ -4,12 +4,12 @@
 
 use std::ops::Range;
 
-use crate::color::COVERED;
-use crate::geometry::{Interpolation, POSITION_BITS};
+use crate::color::FULL_COVERAGE;
+use crate::geometry::{Interpolation, WARP_FRACTION_BITS};
 
 /// The components of a window, row by row without gaps.
 #[derive(Clone, Copy)]
-pub(crate) struct Window<'a> {
+pub(crate) struct WindowPlanes<'a> {
     pub planes: [&'a [i16]; 3],
     pub width: usize,
     pub height: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Window<'a> {
 
 /// Positions of one output row, in the window: pixel i reads at (x + i dx, y + i dy), in 2^-28 pixel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct WarpRow {
     pub x: i64,
     pub y: i64,
     pub dx: i64,
@@ -26,16 +26,16 @@ pub(crate) struct Line {
 
 /// Pixels of an output row: `touched` reads at least one pixel of the window, `inner` (a part of it) reads nothing else.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Spans {
+pub(crate) struct WarpSpans {
     pub touched: Range<usize>,
     pub inner: Range<usize>,
 }
 
-const ONE: i64 = 1 << POSITION_BITS;
+const ONE_PIXEL: i64 = 1 << WARP_FRACTION_BITS;
 /// Bits of a position below the 14 that interpolate.
-const FINER: u32 = POSITION_BITS - 14;
+const FRACTION_SHIFT: u32 = WARP_FRACTION_BITS - 14;
 
-impl Line {
+impl WarpRow {
     /// The row of the map for output row j.
     pub fn new(to_x: [i64; 3], to_y: [i64; 3], j: usize) -> Self {
         let at = |to: [i64; 3]| to[1] * j as i64 + to[2];
@@ -44,7 +44,7 @@ impl Line {
 
     /// The same positions with the rounding of nearest pixels added.
     fn rounded(self) -> Self {
-        Self { x: self.x + ONE / 2, y: self.y + ONE / 2, ..self }
+        Self { x: self.x + ONE_PIXEL / 2, y: self.y + ONE_PIXEL / 2, ..self }
     }
 
     pub fn at(&self, i: usize) -> (i64, i64) {
@@ -52,33 +52,33 @@ impl Line {
     }
 
     /// Which of `length` pixels need what.
-    pub fn spans(&self, interpolation: Interpolation, length: usize, window: &Window<'_>) -> Spans {
-        let (width, height) = (window.width as i64 * ONE, window.height as i64 * ONE);
+    pub fn spans(&self, interpolation: Interpolation, length: usize, window: &WindowPlanes<'_>) -> WarpSpans {
+        let (width, height) = (window.width as i64 * ONE_PIXEL, window.height as i64 * ONE_PIXEL);
         match interpolation {
             Interpolation::Nearest => {
                 let line = self.rounded();
-                let all = within(line.x, line.dx, 0, width, length);
-                let touched = meet(all, within(line.y, line.dy, 0, height, length));
-                Spans { inner: touched.clone(), touched }
+                let all = indices_within(line.x, line.dx, 0, width, length);
+                let touched = intersect(all, indices_within(line.y, line.dy, 0, height, length));
+                WarpSpans { inner: touched.clone(), touched }
             }
             Interpolation::Bilinear => {
-                let touched = meet(
-                    within(self.x, self.dx, -ONE, width, length),
-                    within(self.y, self.dy, -ONE, height, length),
+                let touched = intersect(
+                    indices_within(self.x, self.dx, -ONE_PIXEL, width, length),
+                    indices_within(self.y, self.dy, -ONE_PIXEL, height, length),
                 );
-                let inner = meet(
-                    within(self.x, self.dx, 0, width - ONE, length),
-                    within(self.y, self.dy, 0, height - ONE, length),
+                let inner = intersect(
+                    indices_within(self.x, self.dx, 0, width - ONE_PIXEL, length),
+                    indices_within(self.y, self.dy, 0, height - ONE_PIXEL, length),
                 );
                 let inner = if inner.is_empty() { touched.start..touched.start } else { inner };
-                Spans { touched, inner }
+                WarpSpans { touched, inner }
             }
         }
     }
 }
 
 /// The i below `length` for which `least <= start + i step < end`: one stretch, since positions only grow or only fall.
-fn within(start: i64, step: i64, least: i64, end: i64, length: usize) -> Range<usize> {
+fn indices_within(start: i64, step: i64, least: i64, end: i64, length: usize) -> Range<usize> {
     let clamped = |i: i64| i.clamp(0, length as i64) as usize;
     let (first, stop) = match step {
         0 if (least..end).contains(&start) => (0, length),
@@ -97,7 +97,7 @@ fn within(start: i64, step: i64, least: i64, end: i64, length: usize) -> Range<u
     first..stop.max(first)
 }
 
-fn meet(a: Range<usize>, b: Range<usize>) -> Range<usize> {
+fn intersect(a: Range<usize>, b: Range<usize>) -> Range<usize> {
     let (start, end) = (a.start.max(b.start), a.end.min(b.end));
     start..end.max(start)
 }
@@ -106,8 +106,8 @@ fn meet(a: Range<usize>, b: Range<usize>) -> Range<usize> {
 #[inline(always)]
 pub(crate) fn nearest_row(
     out: [&mut [i16]; 3],
-    window: &Window<'_>,
-    line: &Line,
+    window: &WindowPlanes<'_>,
+    line: &WarpRow,
     first: usize,
     components: usize,
 ) {
@@ -116,7 +116,8 @@ pub(crate) fn nearest_row(
         let plane = window.planes[c];
         let (mut x, mut y) = line.at(first);
         for out in out {
-            *out = plane[(y >> POSITION_BITS) as usize * window.width + (x >> POSITION_BITS) as usize];
+            *out =
+                plane[(y >> WARP_FRACTION_BITS) as usize * window.width + (x >> WARP_FRACTION_BITS) as usize];
             x += line.dx;
             y += line.dy;
         }
@@ -127,8 +128,8 @@ pub(crate) fn nearest_row(
 #[inline(always)]
 pub(crate) fn bilinear_row(
     out: [&mut [i16]; 3],
-    window: &Window<'_>,
-    line: &Line,
+    window: &WindowPlanes<'_>,
+    line: &WarpRow,
     first: usize,
     components: usize,
 ) {
@@ -139,7 +140,7 @@ pub(crate) fn bilinear_row(
             let (column, row, f, g) = split(x, y);
             let at = row * window.width + column;
             let (above, below) = (&plane[at..at + 2], &plane[at + window.width..][..2]);
-            *out = between(between(above[0], above[1], f), between(below[0], below[1], f), g);
+            *out = lerp(lerp(above[0], above[1], f), lerp(below[0], below[1], f), g);
             x += line.dx;
             y += line.dy;
         }
@@ -149,25 +150,30 @@ pub(crate) fn bilinear_row(
 /// Column and row of the pixel above and to the left of a position inside the window, and where it lies from there on, of 2^14.
 #[inline(always)]
 pub(crate) fn split(x: i64, y: i64) -> (usize, usize, i32, i32) {
-    ((x >> POSITION_BITS) as usize, (y >> POSITION_BITS) as usize, fraction(x), fraction(y))
+    ((x >> WARP_FRACTION_BITS) as usize, (y >> WARP_FRACTION_BITS) as usize, fraction(x), fraction(y))
 }
 
 /// Where a position lies between two pixels, of 2^14.
 #[inline(always)]
 fn fraction(position: i64) -> i32 {
-    (position >> FINER) as i32 & (COVERED - 1)
+    (position >> FRACTION_SHIFT) as i32 & (FULL_COVERAGE - 1)
 }
 
 #[inline(always)]
-fn between(a: i16, b: i16, f: i32) -> i16 {
-    ((i32::from(a) * (COVERED - f) + i32::from(b) * f + COVERED / 2) >> 14) as i16
+fn lerp(a: i16, b: i16, f: i32) -> i16 {
+    ((i32::from(a) * (FULL_COVERAGE - f) + i32::from(b) * f + FULL_COVERAGE / 2) >> 14) as i16
 }
 
 /// One pixel of a line near the window's edge: its components, `zero` standing for pixels outside, and how much is covered.
-pub(crate) fn edge(window: &Window<'_>, line: &Line, i: usize, zero: [i16; 3]) -> ([i16; 3], i32) {
+pub(crate) fn edge_pixel(
+    window: &WindowPlanes<'_>,
+    line: &WarpRow,
+    i: usize,
+    zero: [i16; 3],
+) -> ([i16; 3], i32) {
     let (x, y) = line.at(i);
     let (f, g) = (fraction(x), fraction(y));
-    let (x0, y0) = (x >> POSITION_BITS, y >> POSITION_BITS);
+    let (x0, y0) = (x >> WARP_FRACTION_BITS, y >> WARP_FRACTION_BITS);
     let column = |x: i64| usize::try_from(x).ok().filter(|&x| x < window.width);
     let row = |y: i64| usize::try_from(y).ok().filter(|&y| y < window.height);
     let components = [0, 1, 2].map(|c| {
@@ -176,13 +182,14 @@ pub(crate) fn edge(window: &Window<'_>, line: &Line, i: usize, zero: [i16; 3]) -
             _ => zero[c],
         };
         let (above, below) =
-            (between(tap(x0, y0), tap(x0 + 1, y0), f), between(tap(x0, y0 + 1), tap(x0 + 1, y0 + 1), f));
-        between(above, below, g)
+            (lerp(tap(x0, y0), tap(x0 + 1, y0), f), lerp(tap(x0, y0 + 1), tap(x0 + 1, y0 + 1), f));
+        lerp(above, below, g)
     });
-    let share = |first: bool, second: bool, f: i32| i32::from(first) * (COVERED - f) + i32::from(second) * f;
+    let share =
+        |first: bool, second: bool, f: i32| i32::from(first) * (FULL_COVERAGE - f) + i32::from(second) * f;
     let across = share(column(x0).is_some(), column(x0 + 1).is_some(), f);
     let down = share(row(y0).is_some(), row(y0 + 1).is_some(), g);
-    (components, (across * down + COVERED / 2) >> 14)
+    (components, (across * down + FULL_COVERAGE / 2) >> 14)
 }
 
 #[cfg(test)]
@@ -194,7 +201,7 @@ mod tests {
         for start in [-7i64, -1, 0, 3, 10, 25] {
             for step in [-9i64, -3, -1, 0, 1, 2, 7] {
                 for (least, end) in [(0, 10), (-4, 4), (5, 5), (0, 1)] {
-                    let got: Vec<usize> = within(start, step, least, end, 12).collect();
+                    let got: Vec<usize> = indices_within(start, step, least, end, 12).collect();
                     let expected: Vec<usize> =
                         (0..12).filter(|&i| (least..end).contains(&(start + step * i as i64))).collect();
                     assert_eq!(got, expected, "{start} {step} {least} {end}");

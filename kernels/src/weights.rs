@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::geometry::{Filter, Stored};
+use crate::geometry::{Filter, StoredGeometry};
 
 /// Weights are in units of 1 / 2^14 and sum to exactly 2^14.
 pub(crate) const WEIGHT_BITS: u32 = 14;
@@ -12,11 +12,11 @@ pub(crate) const WEIGHT_BITS: u32 = 14;
 /// The horizontal loop reads whole groups of this many taps.
 const TAP_GROUP: usize = 8;
 
-/// One axis of a geometry, in the stored picture. The crop is in units of 1 / `grid` luma pixel.
+/// One axis of a geometry, in the stored picture. The crop is in units of 1 / `crop_subpixels` luma pixel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+pub(crate) struct ResampleAxis {
     pub filter: Filter,
-    pub grid: u32,
+    pub crop_subpixels: u32,
     pub crop_start: u32,
     pub crop_length: u32,
     pub resized: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Repeat {
 
 impl AxisTable {
     /// The table for samples that each cover `2^log2` luma pixels.
-    pub fn new(axis: Axis, log2: u8) -> Self {
+    pub fn new(axis: ResampleAxis, log2: u8) -> Self {
         // A picture with a crop of its own has a table of its own: no memory is asked for by position.
         let positions = axis.window_length as usize;
         let (mut starts, mut counts) = (Vec::with_capacity(positions), Vec::with_capacity(positions));
@@ -64,12 +64,12 @@ impl AxisTable {
         for position in 0..axis.window_length {
             let first_luma = luma_weights(axis, axis.window_start + position, &mut luma);
             let before = all.len();
-            starts.push(fold(first_luma, &luma, log2, &mut all));
+            starts.push(append_folded(first_luma, &luma, log2, &mut all));
             counts.push((all.len() - before) as u32);
         }
         let taps = (counts.iter().copied().max().unwrap_or(1) as usize).next_multiple_of(TAP_GROUP);
         let mut table = Self {
-            repeat: axis.copied_from().map(|start| Repeat { first_luma: start + axis.window_start, log2 }),
+            repeat: axis.identity_start().map(|start| Repeat { first_luma: start + axis.window_start, log2 }),
             weights: vec![0; taps * positions],
             taps,
             // Filters move forward, so the first position starts first and the last ends last.
@@ -81,7 +81,7 @@ impl AxisTable {
             pair_weights: Vec::new(),
         };
         if table.repeat.is_none() {
-            table.pair_up(&all);
+            table.build_pairs(&all);
         }
         let mut rest = &all[..];
         for (row, &count) in table.weights.chunks_exact_mut(taps).zip(&table.counts) {
@@ -93,7 +93,7 @@ impl AxisTable {
     }
 
     /// `all`: the weights of one position after another.
-    fn pair_up(&mut self, all: &[i16]) {
+    fn build_pairs(&mut self, all: &[i16]) {
         self.pairs.reserve(self.starts.len());
         self.pair_weights.reserve(all.len() / 2 + self.starts.len());
         let mut behind = all;
@@ -130,17 +130,17 @@ impl AxisTable {
     }
 
     /// Samples between the first and the last that are needed.
-    pub fn span(&self) -> usize {
+    pub fn sample_count(&self) -> usize {
         (self.end - self.first) as usize
     }
 }
 
-impl Axis {
+impl ResampleAxis {
     /// Across the stored picture.
-    pub fn columns(Stored { crop, grid, resized, window, filter }: Stored) -> Self {
+    pub fn columns(StoredGeometry { crop, crop_subpixels, resized, window, filter }: StoredGeometry) -> Self {
         Self {
             filter,
-            grid: grid.0,
+            crop_subpixels: crop_subpixels.0,
             crop_start: crop.x,
             crop_length: crop.width,
             resized: resized.0,
@@ -150,10 +150,10 @@ impl Axis {
     }
 
     /// Down the stored picture.
-    pub fn rows(Stored { crop, grid, resized, window, filter }: Stored) -> Self {
+    pub fn rows(StoredGeometry { crop, crop_subpixels, resized, window, filter }: StoredGeometry) -> Self {
         Self {
             filter,
-            grid: grid.1,
+            crop_subpixels: crop_subpixels.1,
             crop_start: crop.y,
             crop_length: crop.height,
             resized: resized.1,
@@ -163,7 +163,7 @@ impl Axis {
     }
 
     /// The luma pixels that any position of the window needs.
-    pub fn luma_span(self) -> Range<u32> {
+    pub fn luma_range(self) -> Range<u32> {
         let mut weights = Vec::new();
         let first = luma_weights(self, self.window_start, &mut weights);
         let start = luma_weights(self, self.window_start + self.window_length - 1, &mut weights);
@@ -171,15 +171,16 @@ impl Axis {
     }
 
     /// The luma pixel of position 0, where every position is one whole pixel.
-    fn copied_from(&self) -> Option<u32> {
-        let same = u64::from(self.crop_length) == u64::from(self.resized) * u64::from(self.grid);
-        (same && self.crop_start.is_multiple_of(self.grid)).then(|| self.crop_start / self.grid)
+    fn identity_start(&self) -> Option<u32> {
+        let same = u64::from(self.crop_length) == u64::from(self.resized) * u64::from(self.crop_subpixels);
+        (same && self.crop_start.is_multiple_of(self.crop_subpixels))
+            .then(|| self.crop_start / self.crop_subpixels)
     }
 }
 
 /// Appends the luma weights of a position, summed over the luma pixels that each sample covers: exactly "repeat the sample, then
 /// resize", in one step. Gives the first sample.
-fn fold(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>) -> u32 {
+fn append_folded(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>) -> u32 {
     let start = first_luma >> log2;
     let end = (first_luma + luma.len() as u32 - 1) >> log2;
     let before = weights.len();
@@ -190,12 +191,12 @@ fn fold(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>) -> u32 
     start
 }
 
-/// The first luma pixel that matters; the weights from there on go into `weights` (CONTRACT.md, step 1). Weights become 14-bit by
+/// The first luma pixel that matters; the weights from there on go into `weights` (SPEC.md, step 1). Weights become 14-bit by
 /// rounding their running sum, so they add up by construction and thousands of small ones lose nothing.
-fn luma_weights(axis: Axis, position: u32, weights: &mut Vec<i16>) -> u32 {
+fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u32 {
     weights.clear();
-    let Axis { filter, grid, crop_start, crop_length, resized, .. } = axis;
-    let [a, n, m, g, r] = [crop_start, crop_length, resized, grid, position].map(i64::from);
+    let ResampleAxis { filter, crop_subpixels, crop_start, crop_length, resized, .. } = axis;
+    let [a, n, m, g, r] = [crop_start, crop_length, resized, crop_subpixels, position].map(i64::from);
     // All below in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep it within 62 bits.
     let centre = 2 * a * m + (2 * r + 1) * n;
     let pixel = 2 * m * g;
@@ -214,14 +215,14 @@ fn luma_weights(axis: Axis, position: u32, weights: &mut Vec<i16>) -> u32 {
     let raw = |x: i64| reach - ((2 * x + 1) * half - centre).abs();
     let total: i128 = (first..end).map(|x| i128::from(raw(x))).sum();
     match i64::try_from(total << (WEIGHT_BITS + 2)) {
-        Ok(_) => weigh(weights, (first..end).map(raw), total as i64),
-        Err(_) => weigh_wide(weights, (first..end).map(raw), total),
+        Ok(_) => quantize_weights(weights, (first..end).map(raw), total as i64),
+        Err(_) => quantize_weights_i128(weights, (first..end).map(raw), total),
     }
     first as u32
 }
 
 /// Raw weights to 14 bits by the rounded running sum.
-fn weigh(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i64) {
+fn quantize_weights(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i64) {
     let (mut sum, mut before) = (0, 0);
     for weight in raw {
         sum += weight;
@@ -231,8 +232,8 @@ fn weigh(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i64) {
     }
 }
 
-/// [`weigh`] for sums beyond 64 bits: crops of long sides in fine grids.
-fn weigh_wide(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i128) {
+/// [`quantize_weights`] for sums beyond 64 bits: crops of long sides in fine grids.
+fn quantize_weights_i128(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i128) {
     let (mut sum, mut before) = (0i128, 0);
     for weight in raw {
         sum += i128::from(weight);
@@ -246,10 +247,10 @@ fn weigh_wide(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i12
 mod tests {
     use super::*;
 
-    fn axis(crop_start: u32, crop_length: u32, resized: u32) -> Axis {
-        Axis {
+    fn axis(crop_start: u32, crop_length: u32, resized: u32) -> ResampleAxis {
+        ResampleAxis {
             filter: Filter::Triangle,
-            grid: 1,
+            crop_subpixels: 1,
             crop_start,
             crop_length,
             resized,
@@ -307,8 +308,9 @@ mod tests {
     fn a_grid_of_whole_pixels_changes_nothing() {
         for filter in [Filter::Triangle, Filter::Bilinear, Filter::Nearest] {
             for (start, n, m) in [(3, 50, 17), (0, 9, 9), (7, 5, 40)] {
-                let plain = Axis { filter, ..axis(start, n, m) };
-                let fine = Axis { grid: 12, crop_start: 12 * start, crop_length: 12 * n, ..plain };
+                let plain = ResampleAxis { filter, ..axis(start, n, m) };
+                let fine =
+                    ResampleAxis { crop_subpixels: 12, crop_start: 12 * start, crop_length: 12 * n, ..plain };
                 let (plain, fine) = (AxisTable::new(plain, 1), AxisTable::new(fine, 1));
                 assert_eq!(
                     (plain.repeat, &plain.starts, &plain.weights),
@@ -321,7 +323,7 @@ mod tests {
     #[test]
     fn a_crop_between_pixels_weighs_both() {
         // From 1/2 to 2 1/2 at full scale: each position lies midway between two pixels.
-        let table = AxisTable::new(Axis { grid: 2, ..axis(1, 4, 2) }, 0);
+        let table = AxisTable::new(ResampleAxis { crop_subpixels: 2, ..axis(1, 4, 2) }, 0);
         assert_eq!(table.repeat, None);
         assert_eq!(table.taps_at(0), (0, &[8192, 8192][..]));
         assert_eq!(table.taps_at(1), (1, &[8192, 8192][..]));
@@ -332,11 +334,11 @@ mod tests {
         let raw: Vec<i64> = (1..900).map(|i| i * 7919 % 10_007).collect();
         let total: i64 = raw.iter().sum();
         let (mut narrow, mut wide) = (Vec::new(), Vec::new());
-        weigh(&mut narrow, raw.iter().copied(), total);
-        weigh_wide(&mut wide, raw.iter().copied(), i128::from(total));
+        quantize_weights(&mut narrow, raw.iter().copied(), total);
+        quantize_weights_i128(&mut wide, raw.iter().copied(), i128::from(total));
         assert_eq!(narrow, wide);
         // The largest that can come up.
-        let huge = Axis { grid: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, 3) };
+        let huge = ResampleAxis { crop_subpixels: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, 3) };
         let mut weights = Vec::new();
         luma_weights(huge, 1, &mut weights);
         assert_eq!(weights.iter().map(|&w| i32::from(w)).sum::<i32>(), 1 << 14);

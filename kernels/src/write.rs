@@ -6,8 +6,8 @@
 use half::{bf16, f16};
 
 use crate::error::PassError;
-use crate::finish::Channels;
-use crate::geometry::Placement;
+use crate::geometry::OutputStrides;
+use crate::output_spec::Channels;
 
 /// Type of the elements of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub struct Normalize {
 
 /// Where a picture goes: the bytes from its element (0, 0, 0) on, and its strides in elements.
 #[derive(Debug)]
-pub struct OutSlot<'a> {
+pub struct OutputSlot<'a> {
     /// At least up to the end of the last element.
     pub data: &'a mut [u8],
     /// Distance of R, G, B.
@@ -63,7 +63,7 @@ impl Dtype {
 
     /// Whether elements of pictures of this depth are made of 16-bit colors rather than of 8-bit ones.
     /// What tone mapping leaves has 15 bits.
-    pub const fn is_wide(self, depth_bits: u8) -> bool {
+    pub const fn uses_16_bit(self, depth_bits: u8) -> bool {
         match self {
             Self::U8 => false,
             Self::U16 => true,
@@ -81,7 +81,7 @@ impl Normalize {
     }
 
     /// The same of 16-bit colors.
-    pub fn wide_scale_and_bias(normalize: Option<Self>, channel: usize) -> (f32, f32) {
+    pub fn scale_and_bias_u16(normalize: Option<Self>, channel: usize) -> (f32, f32) {
         let std = normalize.map_or(1.0, |n| f64::from(n.std[channel]));
         ((1.0 / (65_535.0 * std)) as f32, Self::scale_and_bias(normalize, channel).1)
     }
@@ -92,14 +92,14 @@ impl Normalize {
             let (scale, bias) = Self::scale_and_bias(Some(*self), channel);
             let sound = mean.is_finite() && std.is_finite() && std > 0.0;
             if !(sound && (255.0 * scale).is_finite() && bias.is_finite()) {
-                return Err(PassError::BadNormalize { channel, mean, std });
+                return Err(PassError::InvalidNormalize { channel, mean, std });
             }
         }
         Ok(())
     }
 }
 
-impl<'a> OutSlot<'a> {
+impl<'a> OutputSlot<'a> {
     /// Channels last, rows of `width` pixels: a frame of NTHWC.
     pub fn hwc(data: &'a mut [u8], width: usize) -> Self {
         Self { data, channel_stride: 1, row_stride: width.saturating_mul(3), column_stride: 3 }
@@ -111,9 +111,13 @@ impl<'a> OutSlot<'a> {
     }
 
     /// The same places, with strides that mean nothing (of single rows, columns, channels) set to 1.
-    pub(crate) fn trimmed(&mut self, (width, height): (u32, u32), channels: Channels) -> OutSlot<'_> {
+    pub(crate) fn with_unit_strides(
+        &mut self,
+        (width, height): (u32, u32),
+        channels: Channels,
+    ) -> OutputSlot<'_> {
         let stride = |stride: usize, length: usize| if length > 1 { stride } else { 1 };
-        OutSlot {
+        OutputSlot {
             channel_stride: stride(self.channel_stride, channels.count()),
             row_stride: stride(self.row_stride, height as usize),
             column_stride: stride(self.column_stride, width as usize),
@@ -128,16 +132,16 @@ impl<'a> OutSlot<'a> {
         channels: Channels,
         dtype: Dtype,
     ) -> Result<(), PassError> {
-        let need = self.need_bytes((width, height), channels, dtype)?;
+        let need = self.required_bytes((width, height), channels, dtype)?;
         if need > self.data.len() as u128 {
             let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
-            return Err(PassError::SlotShort { have_bytes: self.data.len(), need_bytes });
+            return Err(PassError::SlotTooShort { have_bytes: self.data.len(), need_bytes });
         }
         Ok(())
     }
 
     /// Bytes up to the end of the last element, every element having its own place.
-    pub(crate) fn need_bytes(
+    pub(crate) fn required_bytes(
         &self,
         (width, height): (u32, u32),
         channels: Channels,
@@ -162,23 +166,23 @@ impl<'a> OutSlot<'a> {
 }
 
 /// Bytes of every code value of every channel.
-type Table<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
+type ElementTable<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
 
 /// A dtype with its normalisation.
 #[derive(Clone, Debug)]
-pub(crate) struct Writer {
+pub(crate) struct ElementWriter {
     dtype: Dtype,
     normalize: Option<Normalize>,
     /// Scale and bias of 16-bit colors.
     wide: [(f32, f32); 3],
-    tables: Tables,
+    tables: ElementTables,
 }
 
 #[derive(Clone, Debug)]
-enum Tables {
-    Codes,
-    Bytes2(Table<2>),
-    Bytes4(Table<4>),
+enum ElementTables {
+    U8,
+    Bytes2(ElementTable<2>),
+    Bytes4(ElementTable<4>),
 }
 
 /// One element's bytes; the dtype says how many count.
@@ -186,9 +190,9 @@ pub(crate) type Element = [u8; 4];
 
 /// Standard deviation of the sum of four uniform 16-bit words, and their mean.
 const NOISE_SCALE: f32 = 1.0 / 37_837.2;
-const NOISE_MEAN: i32 = 131_070;
+const NOISE_SUM_MEAN: i32 = 131_070;
 
-impl Writer {
+impl ElementWriter {
     pub fn new(dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
         if let Some(normalize) = normalize {
             normalize.check()?;
@@ -197,16 +201,20 @@ impl Writer {
             }
         }
         let tables = match dtype {
-            Dtype::U8 => Tables::Codes,
-            Dtype::F16 => Tables::Bytes2(table(normalize, |value| f16::from_f32(value).to_ne_bytes())),
-            Dtype::BF16 => Tables::Bytes2(table(normalize, |value| bf16::from_f32(value).to_ne_bytes())),
-            Dtype::F32 => Tables::Bytes4(table(normalize, f32::to_ne_bytes)),
+            Dtype::U8 => ElementTables::U8,
+            Dtype::F16 => ElementTables::Bytes2(build_element_table(normalize, |value| {
+                f16::from_f32(value).to_ne_bytes()
+            })),
+            Dtype::BF16 => ElementTables::Bytes2(build_element_table(normalize, |value| {
+                bf16::from_f32(value).to_ne_bytes()
+            })),
+            Dtype::F32 => ElementTables::Bytes4(build_element_table(normalize, f32::to_ne_bytes)),
             Dtype::U16 => {
-                let of_code = |code: usize| (257 * code as u16).to_ne_bytes();
-                Tables::Bytes2(Box::new([std::array::from_fn(of_code); 3]))
+                let element_of_u8 = |code: usize| (257 * code as u16).to_ne_bytes();
+                ElementTables::Bytes2(Box::new([std::array::from_fn(element_of_u8); 3]))
             }
         };
-        let wide = [0, 1, 2].map(|channel| Normalize::wide_scale_and_bias(normalize, channel));
+        let wide = [0, 1, 2].map(|channel| Normalize::scale_and_bias_u16(normalize, channel));
         Ok(Self { dtype, normalize, wide, tables })
     }
 
@@ -220,56 +228,56 @@ impl Writer {
     }
 
     /// Scale and bias of the elements of a channel's 16-bit colors.
-    pub fn wide_scale_and_bias(&self, channel: usize) -> (f32, f32) {
+    pub fn scale_and_bias_u16(&self, channel: usize) -> (f32, f32) {
         self.wide[channel]
     }
 
     /// The element of a code value.
-    pub fn of_code(&self, channel: usize, code: u8) -> Element {
+    pub fn element_of_u8(&self, channel: usize, code: u8) -> Element {
         match &self.tables {
-            Tables::Codes => [code, 0, 0, 0],
-            Tables::Bytes2(table) => {
+            ElementTables::U8 => [code, 0, 0, 0],
+            ElementTables::Bytes2(table) => {
                 let [a, b] = table[channel][usize::from(code)];
                 [a, b, 0, 0]
             }
-            Tables::Bytes4(table) => table[channel][usize::from(code)],
+            ElementTables::Bytes4(table) => table[channel][usize::from(code)],
         }
     }
 
     /// The element of a 16-bit color.
     #[inline(always)]
-    pub fn of_wide(&self, channel: usize, code: u16) -> Element {
+    pub fn element_of_u16(&self, channel: usize, code: u16) -> Element {
         if self.dtype == Dtype::U16 {
             let [a, b] = code.to_ne_bytes();
             return [a, b, 0, 0];
         }
         let (scale, bias) = self.wide[channel];
-        self.of_element(f32::from(code).mul_add(scale, bias))
+        self.element_of_f32(f32::from(code).mul_add(scale, bias))
     }
 
     /// Writes row j of 16-bit colors.
     #[inline(always)]
-    pub fn wide_row(
+    pub fn write_row_u16(
         &self,
         rgb: [&[u16]; 3],
         channels: Channels,
-        slot: &mut OutSlot<'_>,
-        placement: Placement,
+        slot: &mut OutputSlot<'_>,
+        strides: OutputStrides,
         j: usize,
     ) {
         let bytes = self.dtype.bytes();
-        let first = placement.origin + j as isize * placement.step_j;
+        let first = strides.origin + j as isize * strides.step_j;
         for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
             let first = first + (channel * slot.channel_stride) as isize;
             for (i, &code) in row.iter().enumerate() {
-                let at = (first + i as isize * placement.step_i) as usize * bytes;
-                slot.data[at..at + bytes].copy_from_slice(&self.of_wide(channel, code)[..bytes]);
+                let at = (first + i as isize * strides.step_i) as usize * bytes;
+                slot.data[at..at + bytes].copy_from_slice(&self.element_of_u16(channel, code)[..bytes]);
             }
         }
     }
 
     /// The element of a number in the units of the result.
-    pub fn of_element(&self, value: f32) -> Element {
+    pub fn element_of_f32(&self, value: f32) -> Element {
         let two = |[a, b]: [u8; 2]| [a, b, 0, 0];
         match self.dtype {
             Dtype::U8 => [value.round_ties_even().clamp(0.0, 255.0) as u8, 0, 0, 0],
@@ -281,7 +289,7 @@ impl Writer {
     }
 
     /// The element of 64 random bits.
-    pub fn of_noise(&self, random: u64) -> Element {
+    pub fn noise_element(&self, random: u64) -> Element {
         match self.dtype {
             Dtype::U8 => return [random as u8, 0, 0, 0],
             Dtype::U16 => {
@@ -291,12 +299,12 @@ impl Writer {
             Dtype::F16 | Dtype::BF16 | Dtype::F32 => {}
         }
         let sum: i32 = (0..4).map(|word| (random >> (16 * word) & 0xFFFF) as i32).sum();
-        self.of_element((sum - NOISE_MEAN) as f32 * NOISE_SCALE)
+        self.element_of_f32((sum - NOISE_SUM_MEAN) as f32 * NOISE_SCALE)
     }
 
     /// Writes one element `count` times, `step` elements apart, from element `at` on.
     #[inline]
-    pub fn repeat(&self, element: Element, slot: &mut OutSlot<'_>, at: usize, step: usize, count: usize) {
+    pub fn repeat(&self, element: Element, slot: &mut OutputSlot<'_>, at: usize, step: usize, count: usize) {
         let [a, b, ..] = element;
         match self.dtype {
             Dtype::U8 => repeat([a], slot.data, at, step, count),
@@ -307,17 +315,17 @@ impl Writer {
 
     /// Writes row j; reverses `rgb` in place when the slot runs backwards.
     #[inline(always)]
-    pub fn row(
+    pub fn write_row(
         &self,
         rgb: [&mut [u8]; 3],
         channels: Channels,
-        slot: &mut OutSlot<'_>,
-        placement: Placement,
+        slot: &mut OutputSlot<'_>,
+        strides: OutputStrides,
         j: usize,
     ) {
         let length = rgb[0].len() as isize;
-        let mut origin = placement.origin + j as isize * placement.step_j;
-        let mut step = placement.step_i;
+        let mut origin = strides.origin + j as isize * strides.step_j;
+        let mut step = strides.step_i;
         let [r, g, b] = rgb;
         if step < 0 {
             origin += (length - 1) * step;
@@ -330,43 +338,43 @@ impl Writer {
         let rgb = &rgb[..channels.count()];
         let (origin, step) = (origin as usize, step as usize);
         match &self.tables {
-            Tables::Codes => put(rgb, slot, origin, step, |_, value| [value]),
-            Tables::Bytes2(table) => {
-                put(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
+            ElementTables::U8 => write_elements(rgb, slot, origin, step, |_, value| [value]),
+            ElementTables::Bytes2(table) => {
+                write_elements(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
             }
-            Tables::Bytes4(table) => {
-                put(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
+            ElementTables::Bytes4(table) => {
+                write_elements(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
             }
         }
     }
 }
 
 /// Rows that are turned together.
-pub(crate) const TILE: usize = 16;
+pub(crate) const TRANSPOSE_ROWS: usize = 16;
 
 /// Rows of a picture that is written column by column: `rows` of them, `width` pixels each, one after another per channel.
-pub(crate) struct Tile<'a> {
+pub(crate) struct TransposeTile<'a> {
     pub rgb: [&'a mut [u8]; 3],
     pub width: usize,
     pub rows: usize,
 }
 
-impl Writer {
+impl ElementWriter {
     /// Writes rows `j..j + tile.rows`.
     #[inline(always)]
-    pub fn turned(
+    pub fn write_transposed(
         &self,
-        tile: Tile<'_>,
+        tile: TransposeTile<'_>,
         channels: Channels,
-        slot: &mut OutSlot<'_>,
-        placement: Placement,
+        slot: &mut OutputSlot<'_>,
+        strides: OutputStrides,
         j: usize,
     ) {
         let [r, g, b] = tile.rgb;
         for row in 0..tile.rows {
             let part = row * tile.width..(row + 1) * tile.width;
             let rgb = [&mut r[part.clone()], &mut g[part.clone()], &mut b[part]];
-            self.row(rgb, channels, slot, placement, j + row);
+            self.write_row(rgb, channels, slot, strides, j + row);
         }
     }
 }
@@ -381,10 +389,10 @@ fn repeat<const BYTES: usize>(element: [u8; BYTES], data: &mut [u8], at: usize, 
     }
 }
 
-fn table<const BYTES: usize>(
+fn build_element_table<const BYTES: usize>(
     normalize: Option<Normalize>,
     bytes: impl Fn(f32) -> [u8; BYTES],
-) -> Table<BYTES> {
+) -> ElementTable<BYTES> {
     let mut table = Box::new([[[0; BYTES]; 256]; 3]);
     for (channel, values) in table.iter_mut().enumerate() {
         let (scale, bias) = Normalize::scale_and_bias(normalize, channel);
@@ -396,9 +404,9 @@ fn table<const BYTES: usize>(
 }
 
 #[inline(always)]
-fn put<const BYTES: usize>(
+fn write_elements<const BYTES: usize>(
     rgb: &[&[u8]],
-    slot: &mut OutSlot<'_>,
+    slot: &mut OutputSlot<'_>,
     origin: usize,
     step: usize,
     element: impl Fn(usize, u8) -> [u8; BYTES],
@@ -434,27 +442,27 @@ mod tests {
 
     #[test]
     fn float_without_normalize_runs_from_0_to_1() {
-        let writer = Writer::new(Dtype::F32, None).unwrap();
-        assert_eq!(f32::from_ne_bytes(writer.of_code(0, 0)), 0.0);
-        assert_eq!(f32::from_ne_bytes(writer.of_code(2, 255)), 1.0);
+        let writer = ElementWriter::new(Dtype::F32, None).unwrap();
+        assert_eq!(f32::from_ne_bytes(writer.element_of_u8(0, 0)), 0.0);
+        assert_eq!(f32::from_ne_bytes(writer.element_of_u8(2, 255)), 1.0);
     }
 
     #[test]
     fn normalize_is_one_fused_multiply_add() {
         let n = Normalize { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
-        let writer = Writer::new(Dtype::F32, Some(n)).unwrap();
+        let writer = ElementWriter::new(Dtype::F32, Some(n)).unwrap();
         for value in 0..=255 {
             let exact = (f64::from(value) / 255.0 - 0.456) / 0.224;
-            assert!((f64::from(f32::from_ne_bytes(writer.of_code(1, value))) - exact).abs() < 1e-6);
+            assert!((f64::from(f32::from_ne_bytes(writer.element_of_u8(1, value))) - exact).abs() < 1e-6);
         }
     }
 
     #[test]
     fn noise_has_mean_0_and_deviation_1() {
-        let writer = Writer::new(Dtype::F32, None).unwrap();
+        let writer = ElementWriter::new(Dtype::F32, None).unwrap();
         let draw = |n: u64| {
             f32::from_ne_bytes(
-                writer.of_noise(
+                writer.noise_element(
                     (n + 1)
                         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
                         .rotate_left(17)
@@ -472,10 +480,10 @@ mod tests {
     fn a_zero_std_and_a_normalized_u8_are_refused() {
         let n = Normalize { mean: [0.0; 3], std: [1.0, 0.0, 1.0] };
         assert_eq!(
-            Writer::new(Dtype::F32, Some(n)).err(),
-            Some(PassError::BadNormalize { channel: 1, mean: 0.0, std: 0.0 })
+            ElementWriter::new(Dtype::F32, Some(n)).err(),
+            Some(PassError::InvalidNormalize { channel: 1, mean: 0.0, std: 0.0 })
         );
         let n = Normalize { mean: [0.0; 3], std: [1.0; 3] };
-        assert_eq!(Writer::new(Dtype::U8, Some(n)).err(), Some(PassError::NormalizeNeedsFloat));
+        assert_eq!(ElementWriter::new(Dtype::U8, Some(n)).err(), Some(PassError::NormalizeNeedsFloat));
     }
 }

@@ -11,7 +11,7 @@ use framespool::source::{MemorySource, Place};
 use framespool::transforms::{explain, ClipShape, SampledParams, TransformExecutor, TransformPipeline};
 use framespool::video::{decode_stills, ClipOutput, LazyClipOutput};
 use framespool::{Error, Result};
-use framespool_kernels::{Color, FrameView, Matrix, Plane, Planes, Range};
+use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -78,7 +78,7 @@ fn paint(
             1 => Planes::Gray(plane),
             _ => Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] },
         };
-        let color = Color { matrix: Matrix::Rgb, range: Range::Full };
+        let color = Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full };
         let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, color };
         if let OutputMut::Host(clip) = output.target(&shape)? {
             executor.paint_view(&site, &view, turn, &shape, clip, (t, t))?;

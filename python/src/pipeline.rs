@@ -10,7 +10,7 @@ use framespool::transforms::transform::{
 };
 use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
 use framespool::{Error, Result};
-use framespool_kernels::{Filter, Interpolation, Matrix, Range, MAX_SIDE};
+use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, MAX_SIDE};
 use pyo3::prelude::*;
 
 use crate::errors::to_python;
@@ -351,26 +351,26 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    fn matrix(&mut self) -> Result<Option<Matrix>> {
+    fn matrix(&mut self) -> Result<Option<MatrixCoefficients>> {
         let word = self.optional("matrix", Self::word)?;
         Ok(match word.as_deref() {
             None => None,
-            Some("bt601") => Some(Matrix::Bt601),
-            Some("bt709") => Some(Matrix::Bt709),
-            Some("bt2020") => Some(Matrix::Bt2020Ncl),
-            Some("fcc") => Some(Matrix::Fcc),
-            Some("smpte240m") => Some(Matrix::Smpte240m),
-            Some("ycgco") => Some(Matrix::YCgCo),
+            Some("bt601") => Some(MatrixCoefficients::Bt601),
+            Some("bt709") => Some(MatrixCoefficients::Bt709),
+            Some("bt2020") => Some(MatrixCoefficients::Bt2020Ncl),
+            Some("fcc") => Some(MatrixCoefficients::Fcc),
+            Some("smpte240m") => Some(MatrixCoefficients::Smpte240m),
+            Some("ycgco") => Some(MatrixCoefficients::YCgCo),
             Some(other) => return Err(self.bug(format!("no such matrix: {other:?}"))),
         })
     }
 
-    fn range(&mut self) -> Result<Option<Range>> {
+    fn range(&mut self) -> Result<Option<ColorRange>> {
         let word = self.optional("range", Self::word)?;
         Ok(match word.as_deref() {
             None => None,
-            Some("limited") => Some(Range::Limited),
-            Some("full") => Some(Range::Full),
+            Some("limited") => Some(ColorRange::Limited),
+            Some("full") => Some(ColorRange::Full),
             Some(other) => return Err(self.bug(format!("no such range: {other:?}"))),
         })
     }

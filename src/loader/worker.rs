@@ -18,7 +18,7 @@ use crate::batch::{ClipSlot, OutputMut};
 use crate::error::{Error, Result};
 use crate::source::{calling, Calling};
 use crate::sync::thread::{self, Builder, JoinHandle};
-use crate::transforms::{ClipShape, DeviceExpand, Expand, TransformExecutor};
+use crate::transforms::{ClipShape, DeviceLut, ElementLut, TransformExecutor};
 
 /// All workers.
 pub(super) struct WorkerPool {
@@ -98,8 +98,8 @@ struct Worker {
     by_gpu: bool,
     backends: Arc<DecoderBackends>,
     /// Expands clips cached as 8-bit codes into output elements.
-    expand: Option<Expand>,
-    expand_on_device: Option<DeviceExpand>,
+    expand: Option<ElementLut>,
+    expand_on_device: Option<DeviceLut>,
     single_clip: SingleClipDecoder,
     shape: Option<ClipShape>,
     kept_shape: Option<ClipShape>,

@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use framespool_kernels::{Color, FrameView, Matrix, Plane, Planes, Range};
+use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 use png::{ColorType, Decoder, DecodingError, Reader};
 
 use super::head::Head;
@@ -143,8 +143,8 @@ fn frame<'a>(
     }
     reader.next_frame(samples).map_err(|error| refused(site, error))?;
 
-    let color = |matrix| Color { matrix, range: Range::Full };
-    let (gray, rgb) = (color(Matrix::Bt601), color(Matrix::Rgb));
+    let color = |matrix| Colorimetry { matrix, range: ColorRange::Full };
+    let (gray, rgb) = (color(MatrixCoefficients::Bt601), color(MatrixCoefficients::Rgb));
     let (planes, color) = match (header.kind, header.sample_bits) {
         (Kind::Gray, 8) => (Planes::Gray(Plane { data: samples, stride_bytes: width }), gray),
         (Kind::Gray, 16) => {

@@ -3,7 +3,8 @@
 //! The random draws of one transform do not depend on those of another.
 
 use framespool_kernels::{
-    Area, ColorMap, Fill, Filter, Finish, Geometry, Interpolation, Mask, Orientation, Paint, Rect, ToneMap,
+    ColorMap, Fill, Filter, Geometry, Interpolation, Mask, MaskFill, MaskRegion, Orientation, OutputSpec,
+    Rect, ToneMap,
 };
 
 use super::color_matrix;
@@ -43,7 +44,7 @@ impl TransformPipeline {
         &self,
         subject: &FrameRef,
         mut told: Option<&mut Vec<SampledParams>>,
-    ) -> Result<(Geometry, Finish)> {
+    ) -> Result<(Geometry, OutputSpec)> {
         let turn = subject.turn;
         let (width, height) = subject.size;
         let size = if turn.swaps_sides() { (height, width) } else { (width, height) };
@@ -70,7 +71,7 @@ impl TransformPipeline {
                 told.push((step.transform.name(), numbers));
             }
         }
-        let finish = Finish {
+        let finish = OutputSpec {
             tone: subject.tone,
             color: walk.color,
             fill: walk.fill,
@@ -169,9 +170,9 @@ impl Compiler {
                 let [tile, ratio, degrees] = [tile, ratio, degrees].map(|span| uniform(*span, rng));
                 let (shift_x, shift_y) = (uniform(shift.0, rng), uniform(shift.1, rng));
                 if applied && self.label.is_none() {
-                    let area = Area::Grid(grid(tile, ratio, degrees, (shift_x, shift_y)));
+                    let area = MaskRegion::Grid(grid(tile, ratio, degrees, (shift_x, shift_y)));
                     let paint = self.paint(*cover, rng);
-                    self.masks.push(Mask { area, paint });
+                    self.masks.push(Mask { region: area, fill: paint });
                 }
                 tell("applied", &[f64::from(u8::from(applied))]);
                 tell("tile", &[tile]);
@@ -196,7 +197,7 @@ impl Compiler {
             return;
         }
         // Pixels that are already filled change color with the frame.
-        self.fill = map.behind(&self.color).of_fill(&self.fill);
+        self.fill = map.after_mean_of(&self.color).apply_to_fill(&self.fill);
         self.color = self.color.then(map);
     }
 
@@ -461,15 +462,15 @@ impl Compiler {
     fn hole(&mut self, rect: Rect, cover: EraseFill, rng: &mut Rng) {
         let paint = self.paint(cover, rng);
         if self.label.is_none() && rect.width > 0 && rect.height > 0 {
-            self.masks.push(Mask { area: Area::Hole(rect), paint });
+            self.masks.push(Mask { region: MaskRegion::Rect(rect), fill: paint });
         }
     }
 
-    fn paint(&self, cover: EraseFill, rng: &mut Rng) -> Paint {
+    fn paint(&self, cover: EraseFill, rng: &mut Rng) -> MaskFill {
         match cover {
-            EraseFill::Noise => Paint::Noise(rng.next_u64()),
-            EraseFill::Value(value) if self.normalized => Paint::Element(value.map(|v| v as f32)),
-            EraseFill::Value(value) => Paint::Code(value.map(|v| v.round().clamp(0.0, 255.0) as u8)),
+            EraseFill::Noise => MaskFill::Noise(rng.next_u64()),
+            EraseFill::Value(value) if self.normalized => MaskFill::Element(value.map(|v| v as f32)),
+            EraseFill::Value(value) => MaskFill::CodeValue(value.map(|v| v.round().clamp(0.0, 255.0) as u8)),
         }
     }
 }

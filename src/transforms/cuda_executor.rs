@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{Memory, Stream};
-use kernels::{DeviceExpand, DeviceFormat, DeviceFrame, DevicePass, DeviceSlot};
+use kernels::{DeviceFormat, DeviceFrame, DeviceLut, DevicePass, DeviceSlot};
 
 use super::executor::PassId;
 use super::shape::ClipShape;
@@ -96,7 +96,7 @@ impl CudaExecutor {
     ///
     /// # Errors
     /// `Gpu` if the device does not accept the upload or the launch.
-    pub fn expand(&mut self, expand: &DeviceExpand, shape: &ClipShape, codes: u64, out: u64) -> Result<()> {
+    pub fn expand(&mut self, expand: &DeviceLut, shape: &ClipShape, codes: u64, out: u64) -> Result<()> {
         let at = self.make_room(expand.tables().len())?;
         let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
         self.stream.upload(address, expand.tables())?;

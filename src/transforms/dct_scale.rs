@@ -24,8 +24,8 @@ fn leaves_enough(geometry: &Geometry, factor: u32) -> bool {
         u64::from(source) >= MARGIN * u64::from(factor) * u64::from(grid) * u64::from(result)
     };
     averages
-        && fits(geometry.crop.width, geometry.grid.0, geometry.resized.0)
-        && fits(geometry.crop.height, geometry.grid.1, geometry.resized.1)
+        && fits(geometry.crop.width, geometry.crop_subpixels.0, geometry.resized.0)
+        && fits(geometry.crop.height, geometry.crop_subpixels.1, geometry.resized.1)
         && in_smaller(geometry, (1, 1), factor).is_some()
 }
 
@@ -49,7 +49,7 @@ pub(super) fn in_smaller(geometry: &Geometry, stored: (u32, u32), factor: u32) -
         start.checked_add(before)
     };
     let Rect { x, y, width, height } = geometry.crop;
-    let (grid_x, grid_y) = geometry.grid;
+    let (grid_x, grid_y) = geometry.crop_subpixels;
     let finer = |grid: u32| grid.checked_mul(factor).filter(|&grid| grid <= MAX_SIDE);
     Some(Geometry {
         crop: Rect {
@@ -58,7 +58,7 @@ pub(super) fn in_smaller(geometry: &Geometry, stored: (u32, u32), factor: u32) -
             width,
             height,
         },
-        grid: (finer(grid_x)?, finer(grid_y)?),
+        crop_subpixels: (finer(grid_x)?, finer(grid_y)?),
         ..*geometry
     })
 }
@@ -69,8 +69,13 @@ mod tests {
     use framespool_kernels::Orientation;
 
     fn resize(source: (u32, u32), to: (u32, u32)) -> Geometry {
-        let all = Rect::sized(to.0, to.1);
-        Geometry { crop: Rect::sized(source.0, source.1), resized: to, window: all, ..Geometry::whole(1, 1) }
+        let all = Rect::from_size(to.0, to.1);
+        Geometry {
+            crop: Rect::from_size(source.0, source.1),
+            resized: to,
+            window: all,
+            ..Geometry::identity(1, 1)
+        }
     }
 
     #[test]

@@ -362,7 +362,7 @@ impl TransformExecutor {
         let first = self.plan(size, turn, t, false)?.passes.clone();
         self.begin(b);
         let second = &self.plan(size, turn, u, false)?.passes;
-        Ok(first.iter().zip(second.iter()).all(|(one, other)| one.makes_the_same(other)))
+        Ok(first.iter().zip(second.iter()).all(|(one, other)| one.has_same_output(other)))
     }
 
     /// Returns the passes for a frame, one per view, and moves them to the end of the list.
@@ -388,14 +388,14 @@ impl TransformExecutor {
                 let drawn = (0..self.pipeline.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
                 let geometries = drawn.iter().map(|(geometry, _)| geometry);
                 let shrink = if shrinks { dct_scale::enough(geometries) } else { Shrink::Whole };
-                let compile = |(geometry, finish): (kernels::Geometry, kernels::Finish)| {
+                let compile = |(geometry, finish): (kernels::Geometry, kernels::OutputSpec)| {
                     let smaller = match shrink {
                         Shrink::Whole => Some(geometry),
                         less => dct_scale::in_smaller(&geometry, size, less.divisor()),
                     };
                     let too_fine = || {
                         let kernels::Rect { width, height, .. } = geometry.crop;
-                        let (across, down) = geometry.grid;
+                        let (across, down) = geometry.crop_subpixels;
                         Error::Argument(format!(
                             "a crop of {width}/{across} x {height}/{down} pixels is too fine; crop a larger part"
                         ))

@@ -1,7 +1,7 @@
 //! Builds the kernels' view of a decoded frame: its planes and its color.
 //! Copies pixels only to look up a palette.
 
-use framespool_kernels::{Color, FrameView, Matrix, Plane, Planes, Range};
+use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Frame, PixelLayout};
@@ -12,9 +12,9 @@ use crate::media::ColorTags;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ColorOverride {
     /// Matrix from YUV to RGB; planes that are already RGB are not affected.
-    pub matrix: Option<Matrix>,
+    pub matrix: Option<MatrixCoefficients>,
     /// Code values of black and white.
-    pub range: Option<Range>,
+    pub range: Option<ColorRange>,
 }
 
 /// Calls `f` with the view of a frame.
@@ -31,7 +31,13 @@ pub fn with_view<R>(
         let width = frame.width() as usize;
         let plane = Plane { data: &rgb, stride_bytes: width * 3 };
         let planes = Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] };
-        return f(&view(frame, 8, 0, planes, Color { matrix: Matrix::Rgb, range: Range::Full }));
+        return f(&view(
+            frame,
+            8,
+            0,
+            planes,
+            Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full },
+        ));
     }
     let planes = planes(site, frame, &layout)?;
     let shift = layout.components[0].shift;
@@ -42,7 +48,13 @@ fn unsupported(site: &Site, what: &str) -> Error {
     Error::Unsupported { site: site.clone(), what: what.to_owned() }
 }
 
-fn view<'a>(frame: &Frame, depth_bits: u8, shift: u8, planes: Planes<'a>, color: Color) -> FrameView<'a> {
+fn view<'a>(
+    frame: &Frame,
+    depth_bits: u8,
+    shift: u8,
+    planes: Planes<'a>,
+    color: Colorimetry,
+) -> FrameView<'a> {
     FrameView { width: frame.width(), height: frame.height(), depth_bits, shift, planes, color }
 }
 
@@ -88,25 +100,28 @@ fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Pla
 
 /// Matrix and range of a frame: from the stream, else from the container (libavcodec has merged them), else
 /// BT.601 limited range.
-pub(super) fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverride) -> Result<Color> {
+pub(super) fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverride) -> Result<Colorimetry> {
     if rgb {
-        return Ok(Color { matrix: Matrix::Rgb, range: assumed.range.unwrap_or(Range::Full) });
+        return Ok(Colorimetry {
+            matrix: MatrixCoefficients::Rgb,
+            range: assumed.range.unwrap_or(ColorRange::Full),
+        });
     }
     let full = tags.full_range.unwrap_or(false);
-    let range = assumed.range.unwrap_or(if full { Range::Full } else { Range::Limited });
+    let range = assumed.range.unwrap_or(if full { ColorRange::Full } else { ColorRange::Limited });
     if let Some(matrix) = assumed.matrix {
-        return Ok(Color { matrix, range });
+        return Ok(Colorimetry { matrix, range });
     }
     // ITU-T H.273 table 4.
     let matrix = match tags.matrix {
-        1 => Matrix::Bt709,
+        1 => MatrixCoefficients::Bt709,
         // 0 means that the planes are R, G, B, which YUV planes cannot be: a wrong tag, treated as
         // unspecified.
-        0 | 2 | 5 | 6 => Matrix::Bt601,
-        4 => Matrix::Fcc,
-        7 => Matrix::Smpte240m,
-        8 => Matrix::YCgCo,
-        9 => Matrix::Bt2020Ncl,
+        0 | 2 | 5 | 6 => MatrixCoefficients::Bt601,
+        4 => MatrixCoefficients::Fcc,
+        7 => MatrixCoefficients::Smpte240m,
+        8 => MatrixCoefficients::YCgCo,
+        9 => MatrixCoefficients::Bt2020Ncl,
         other => {
             let name = ColorTags { matrix: other, ..tags }.matrix_name().unwrap_or_default();
             return Err(unsupported(
@@ -118,7 +133,7 @@ pub(super) fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverr
             ));
         }
     };
-    Ok(Color { matrix, range })
+    Ok(Colorimetry { matrix, range })
 }
 
 /// Converts a palette frame to packed RGB.
@@ -152,15 +167,15 @@ mod tests {
             color(&site, false, tags, ColorOverride::default()).map(|color| color.matrix)
         };
         let known = [
-            (0, Matrix::Bt601), // contradicts the planes, so it is treated as unspecified
-            (1, Matrix::Bt709),
-            (2, Matrix::Bt601),
-            (4, Matrix::Fcc),
-            (5, Matrix::Bt601),
-            (6, Matrix::Bt601),
-            (7, Matrix::Smpte240m),
-            (8, Matrix::YCgCo),
-            (9, Matrix::Bt2020Ncl),
+            (0, MatrixCoefficients::Bt601), // contradicts the planes, so it is treated as unspecified
+            (1, MatrixCoefficients::Bt709),
+            (2, MatrixCoefficients::Bt601),
+            (4, MatrixCoefficients::Fcc),
+            (5, MatrixCoefficients::Bt601),
+            (6, MatrixCoefficients::Bt601),
+            (7, MatrixCoefficients::Smpte240m),
+            (8, MatrixCoefficients::YCgCo),
+            (9, MatrixCoefficients::Bt2020Ncl),
         ];
         for tag in 0..=255 {
             let found = of(tag);

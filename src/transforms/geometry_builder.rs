@@ -3,7 +3,7 @@
 //! Two resizes never happen one after the other: the last size is made from the source.
 
 use framespool_kernels::{
-    Filter, Geometry, Interpolation, Orientation, Place, Rect, Warp, MAX_SIDE, POSITION_BITS,
+    Filter, Geometry, Interpolation, Orientation, Placement, Rect, Warp, MAX_SIDE, WARP_FRACTION_BITS,
 };
 
 use super::params::{after, finer, part, Map};
@@ -43,7 +43,7 @@ pub(super) struct GeometryBuilder {
 impl GeometryBuilder {
     /// The whole of a frame of this displayed size.
     pub fn new((width, height): (u32, u32), orientation: Orientation) -> Self {
-        let geometry = Geometry { orientation, ..Geometry::whole(width, height) };
+        let geometry = Geometry { orientation, ..Geometry::identity(width, height) };
         Self { geometry, view: View { x: 0, y: 0, width, height }, mapped: None, blank: false }
     }
 
@@ -153,7 +153,7 @@ impl GeometryBuilder {
         if self.mapped.is_none() && self.view_is_window() {
             self.crop_to_window();
             self.geometry.resized = (width, height);
-            self.geometry.window = Rect::sized(width, height);
+            self.geometry.window = Rect::from_size(width, height);
             self.geometry.filter = filter;
             self.view = View { x: 0, y: 0, width, height };
             return;
@@ -232,13 +232,13 @@ impl GeometryBuilder {
     fn crop_to_window(&mut self) {
         let g = &mut self.geometry;
         let (x, width, across) =
-            finer(g.crop.x, g.crop.width, g.grid.0, g.resized.0, g.window.x, g.window.width);
+            finer(g.crop.x, g.crop.width, g.crop_subpixels.0, g.resized.0, g.window.x, g.window.width);
         let (y, height, down) =
-            finer(g.crop.y, g.crop.height, g.grid.1, g.resized.1, g.window.y, g.window.height);
+            finer(g.crop.y, g.crop.height, g.crop_subpixels.1, g.resized.1, g.window.y, g.window.height);
         g.crop = Rect { x, y, width, height };
-        g.grid = (across, down);
+        g.crop_subpixels = (across, down);
         g.resized = (g.window.width, g.window.height);
-        g.window = Rect::sized(g.resized.0, g.resized.1);
+        g.window = Rect::from_size(g.resized.0, g.resized.1);
     }
 
     /// Returns the geometry. `whole_window`: the whole window is needed, not only the part that a map
@@ -257,7 +257,8 @@ impl GeometryBuilder {
         }
         if !self.view_is_window() {
             let View { x, y, width, height } = self.view;
-            self.geometry.place = Place::Canvas { size: (width, height), x: (-x) as u32, y: (-y) as u32 };
+            self.geometry.placement =
+                Placement::Canvas { size: (width, height), x: (-x) as u32, y: (-y) as u32 };
         }
         self.geometry
     }
@@ -271,12 +272,12 @@ impl GeometryBuilder {
             self.take_needed();
         }
         let Mapped { map, size, interpolation, .. } = self.mapped.expect("set above");
-        let unit = f64::from(1u32 << POSITION_BITS);
+        let unit = f64::from(1u32 << WARP_FRACTION_BITS);
         // Converts from pixels as unit squares to pixel centers at whole numbers: half a pixel less at both
         // ends.
         let fixed = |[a, b, c]: [f64; 3]| [a, b, c + (a + b - 1.0) / 2.0].map(|v| (v * unit).round() as i64);
         let warp = Warp { size, to_x: fixed(map[0]), to_y: fixed(map[1]), interpolation };
-        self.geometry.place = Place::Warp(warp);
+        self.geometry.placement = Placement::Warp(warp);
         self.geometry
     }
 
@@ -308,7 +309,7 @@ impl GeometryBuilder {
         mapped.map[1] = mapped.map[1].map(|v| v * down);
         self.crop_to_window();
         self.geometry.resized = (width, height);
-        self.geometry.window = Rect::sized(width, height);
+        self.geometry.window = Rect::from_size(width, height);
         self.geometry.filter = Filter::Triangle;
     }
 
@@ -352,8 +353,8 @@ mod tests {
         d.resize(50, 50, Filter::Triangle);
         let g = d.finish(false);
         assert_eq!(g.crop, Rect { x: 100, y: 100, width: 200, height: 100 });
-        assert_eq!((g.grid, g.resized, g.window), ((1, 1), (50, 50), Rect::sized(50, 50)));
-        assert_eq!(g.place, Place::Whole);
+        assert_eq!((g.crop_subpixels, g.resized, g.window), ((1, 1), (50, 50), Rect::from_size(50, 50)));
+        assert_eq!(g.placement, Placement::Identity);
     }
 
     #[test]
@@ -364,9 +365,9 @@ mod tests {
         d.resize(224, 224, Filter::Triangle);
         let g = d.finish(false);
         // Column 10 of 455 is column 10 * 1920 / 455 = 3840 / 91 of 1920.
-        assert_eq!((g.crop.x, g.crop.width, g.grid.0), (3840, 150 * 384, 91));
-        assert_eq!((g.crop.y, g.crop.height, g.grid.1), (675, 3375, 8));
-        assert_eq!((g.resized, g.window), ((224, 224), Rect::sized(224, 224)));
+        assert_eq!((g.crop.x, g.crop.width, g.crop_subpixels.0), (3840, 150 * 384, 91));
+        assert_eq!((g.crop.y, g.crop.height, g.crop_subpixels.1), (675, 3375, 8));
+        assert_eq!((g.resized, g.window), ((224, 224), Rect::from_size(224, 224)));
     }
 
     #[test]
@@ -386,7 +387,7 @@ mod tests {
         d.pad(Padding { left: 3, top: 4, right: 5, bottom: 6 }).unwrap();
         let g = d.finish(false);
         assert_eq!(g.window, Rect { x: 40, y: 10, width: 20, height: 20 });
-        assert_eq!(g.place, Place::Canvas { size: (28, 30), x: 3, y: 4 });
+        assert_eq!(g.placement, Placement::Canvas { size: (28, 30), x: 3, y: 4 });
     }
 
     #[test]
@@ -395,8 +396,8 @@ mod tests {
         d.pad(Padding { left: 50, ..Padding::default() }).unwrap();
         d.crop(0, 0, size(10, 20)).unwrap();
         let g = d.finish(false);
-        let Place::Warp(warp) = g.place else { panic!("{g:?}") };
-        assert!(warp.size == (20, 10) && warp.to_x[2] > 20 << POSITION_BITS, "{warp:?}");
+        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
+        assert!(warp.size == (20, 10) && warp.to_x[2] > 20 << WARP_FRACTION_BITS, "{warp:?}");
     }
 
     #[test]
@@ -407,8 +408,8 @@ mod tests {
         d.resize(250, 200, Filter::Triangle);
         let g = d.finish(true);
         assert_eq!(g.resized, (250, 200));
-        let Place::Warp(warp) = g.place else { panic!("{g:?}") };
-        let unit = f64::from(1u32 << POSITION_BITS);
+        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
+        let unit = f64::from(1u32 << WARP_FRACTION_BITS);
         assert!(
             (warp.to_x[0] as f64 / unit - cos).abs() < 1e-6
                 && (warp.to_x[1] as f64 / unit + sin).abs() < 1e-6
@@ -424,8 +425,8 @@ mod tests {
         d.crop(0, 5, size(32, 32)).unwrap();
         d.resize(224, 224, Filter::Triangle);
         let g = d.finish(false);
-        let Place::Warp(warp) = g.place else { panic!("{g:?}") };
-        let unit = 1i64 << POSITION_BITS;
+        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
+        let unit = 1i64 << WARP_FRACTION_BITS;
         // Exactly seven times as large: no pixel is blended with the padding.
         assert_eq!((warp.to_x[0], warp.to_x[1], warp.to_x[2] % unit), (unit, 0, 0));
         assert_eq!((warp.to_y[0], warp.to_y[1], warp.to_y[2] % unit), (0, unit, 0));
@@ -439,8 +440,8 @@ mod tests {
         d.crop(500, 400, size(10, 20)).unwrap();
         let g = d.finish(false);
         assert_eq!(g.window, Rect { x: 498, y: 398, width: 25, height: 14 });
-        let Place::Warp(warp) = g.place else { panic!("{g:?}") };
-        assert_eq!((warp.to_x[2] >> (POSITION_BITS - 2), warp.to_y[2] >> POSITION_BITS), (9, 2));
+        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
+        assert_eq!((warp.to_x[2] >> (WARP_FRACTION_BITS - 2), warp.to_y[2] >> WARP_FRACTION_BITS), (9, 2));
     }
 
     #[test]
@@ -450,7 +451,7 @@ mod tests {
         d.crop(-3, -3, size(10, 10)).unwrap();
         let g = d.finish(false);
         assert_eq!(g.window, Rect { x: 3, y: 3, width: 4, height: 4 });
-        assert_eq!(g.place, Place::Canvas { size: (10, 10), x: 3, y: 3 });
+        assert_eq!(g.placement, Placement::Canvas { size: (10, 10), x: 3, y: 3 });
     }
 
     #[test]
@@ -460,8 +461,8 @@ mod tests {
         d.crop(0, 0, size(10, 20)).unwrap();
         d.pad(Padding { left: 60, right: 60, top: 60, bottom: 60 }).unwrap();
         d.resize(70, 65, Filter::Triangle);
-        let Place::Warp(warp) = d.finish(false).place else { panic!("a map to nowhere") };
-        assert!(warp.size == (70, 65) && warp.to_x[2] > 1000 << POSITION_BITS);
+        let Placement::Warp(warp) = d.finish(false).placement else { panic!("a map to nowhere") };
+        assert!(warp.size == (70, 65) && warp.to_x[2] > 1000 << WARP_FRACTION_BITS);
     }
 
     #[test]

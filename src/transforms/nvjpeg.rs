@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use framespool_kernels::{Color, DeviceFrame, DevicePlane, DevicePlanes, Matrix, Range};
+use framespool_kernels::{
+    ColorRange, Colorimetry, DeviceFrame, DevicePlane, DevicePlanes, MatrixCoefficients,
+};
 use framespool_nvdec::jpeg::JpegDecoder;
 use framespool_nvdec::Error;
 
@@ -91,9 +93,9 @@ impl NvjpegWorker {
                 DevicePlanes::Yuv { planes: [plane(0), plane(1), plane(2)], log2_chroma_w, log2_chroma_h }
             }
         };
-        let color = Color {
-            matrix: assumed.matrix.unwrap_or(Matrix::Bt601),
-            range: assumed.range.unwrap_or(Range::Full),
+        let color = Colorimetry {
+            matrix: assumed.matrix.unwrap_or(MatrixCoefficients::Bt601),
+            range: assumed.range.unwrap_or(ColorRange::Full),
         };
         let (width, height) = (planes.width, planes.height);
         if (width, height) != still.size() {

@@ -1,7 +1,7 @@
 //! Computes sizes, crops, affine maps and grids as torchvision and DALI do, and composes maps and crops.
 //! The functions do not depend on a transform pipeline or on earlier steps.
 
-use framespool_kernels::{Grid, Rect, MAX_SIDE};
+use framespool_kernels::{MaskGrid, Rect, MAX_SIDE};
 
 use super::transform::{Target, UniformRange};
 use crate::batch_sampler::rng::Rng;
@@ -131,7 +131,7 @@ pub(super) fn expanded(back: &Map, (width, height): (f64, f64)) -> (u32, u32) {
 /// DALI's `grid_mask`, with shifts in tiles: pixel (x, y) is covered where both
 /// `(x cos - y sin) / tile - shift_x` and `(x sin + y cos) / tile - shift_y` have a fraction below `ratio`.
 /// Phases are in units of 2^-32 tile.
-pub(super) fn grid(tile: f64, ratio: f64, degrees: f64, (shift_x, shift_y): (f64, f64)) -> Grid {
+pub(super) fn grid(tile: f64, ratio: f64, degrees: f64, (shift_x, shift_y): (f64, f64)) -> MaskGrid {
     let (sin, cos) = degrees.to_radians().sin_cos();
     let turn = 4_294_967_296.0;
     // Steps and phases wrap around, so only their fractions matter.
@@ -139,7 +139,7 @@ pub(super) fn grid(tile: f64, ratio: f64, degrees: f64, (shift_x, shift_y): (f64
     // Steps are rounded, and 65535 of them across and down are off by up to 2^16. This offset makes a pixel
     // whose phase should be whole, or exactly at the ratio, count as such.
     let exact = 1 << 17;
-    Grid {
+    MaskGrid {
         step_x: [phase(cos / tile), phase(-sin / tile)],
         step_y: [phase(sin / tile), phase(cos / tile)],
         start: [phase(-shift_x).wrapping_add(exact), phase(-shift_y).wrapping_add(exact)],

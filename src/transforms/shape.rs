@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use framespool_kernels::{Channels, DeviceExpand, DeviceSlot, Dtype, Expand, Launch, OutSlot};
+use framespool_kernels::{Channels, DeviceLut, DeviceSlot, Dtype, ElementLut, Launch, OutputSlot};
 
 use crate::error::{Error, Result};
 
@@ -95,7 +95,7 @@ impl ClipShape {
     ///
     /// # Panics
     /// If `codes` or `clip` has another size.
-    pub fn expand(&self, expand: &Expand, codes: &[u8], clip: &mut [u8]) {
+    pub fn expand(&self, expand: &ElementLut, codes: &[u8], clip: &mut [u8]) {
         let channels = self.channels.count();
         if self.layout == Layout::Nthwc || channels == 1 {
             return expand.run(codes, (0, channels), clip);
@@ -119,7 +119,7 @@ impl ClipShape {
     /// `Argument` for a clip that is too large for one launch.
     pub(super) fn expand_on_device(
         &self,
-        expand: &DeviceExpand,
+        expand: &DeviceLut,
         codes: u64,
         tables: u64,
         out: u64,
@@ -139,10 +139,10 @@ impl ClipShape {
     }
 
     /// The output slot of frame `t` of a view in the bytes of the clip.
-    pub(super) fn slot<'a>(&self, clip: &'a mut [u8], view: usize, t: usize) -> OutSlot<'a> {
+    pub(super) fn slot<'a>(&self, clip: &'a mut [u8], view: usize, t: usize) -> OutputSlot<'a> {
         let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
         let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
-        OutSlot { data, channel_stride, row_stride, column_stride }
+        OutputSlot { data, channel_stride, row_stride, column_stride }
     }
 
     /// Like `slot`, for a clip at this address of a device.

@@ -1,7 +1,7 @@
 //! Defines the transforms that a user can request, with torchvision's semantics.
 //! Parameters given as a range are drawn uniformly; equal ends mean a constant.
 
-use framespool_kernels::{Filter, Interpolation, Matrix, Normalize, Range};
+use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, Normalize};
 
 /// The range of numbers from which one is drawn uniformly.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,9 +116,9 @@ pub enum Transform {
     /// Overrides what the code values of the stream mean, whatever it states itself.
     AssumeColor {
         /// Matrix from YUV to RGB; the stream's if `None`.
-        matrix: Option<Matrix>,
+        matrix: Option<MatrixCoefficients>,
         /// Code values of black and white; the stream's if `None`.
-        range: Option<Range>,
+        range: Option<ColorRange>,
     },
     /// Converts HDR video to SDR video; other frames are not changed.
     ToneMap {

@@ -1,4 +1,4 @@
-"""Decoded planes as the RGB that framespool must deliver, to the bit (``kernels/CONTRACT.md``, without transforms)."""
+"""Decoded planes as the RGB that framespool must deliver, to the bit (``kernels/SPEC.md``, without transforms)."""
 
 from __future__ import annotations
 

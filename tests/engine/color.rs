@@ -1,5 +1,5 @@
 //! Tests color conversion on real frames of every pixel format in the test media: full-size RGB is within 1
-//! of the exact formula. The reference is the float64 formula in `framespool_kernels::oracle`, not the fast
+//! of the exact formula. The reference is the float64 formula in `framespool_kernels::reference`, not the fast
 //! kernels.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use framespool::transforms::frame_view::{with_view, ColorOverride};
 use framespool::transforms::transform::Step;
 use framespool::transforms::{Dtype, InputFrame, Layout, TransformExecutor, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool_kernels::{oracle, Orientation};
+use framespool_kernels::{reference, Orientation};
 
 #[test]
 fn full_size_rgb_is_within_one_of_the_exact_formula() {
@@ -39,7 +39,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
                 let target = OutputMut::Host(&mut have);
                 executor.paint(&index.site, &mut InputFrame::Cpu(frame), turn, &shape, target, 0)?;
                 let exact = with_view(&index.site, frame, ColorOverride::default(), |view| {
-                    Ok(oracle::full_size(view).expect("a sound view"))
+                    Ok(reference::exact_full_size(view).expect("a sound view"))
                 })?
                 .oriented(Orientation { mirror: turn.mirror, quarter_turns_cw: turn.quarter_turns_cw });
                 assert_eq!((exact.width, exact.height), (width, height), "{}", entry.path);

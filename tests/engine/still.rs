@@ -17,7 +17,7 @@ use framespool::media::DisplayOrientation;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::still::{header, sniff, Ask, Coding, Format, Header, Kind, Shrink, StillDecoder};
 use framespool_kernels::{
-    Dtype, Finish, FrameView, Geometry, OutSlot, PixelPass, Planes, Range, Rect, Scratch,
+    ColorRange, Dtype, FrameView, Geometry, OutputSlot, OutputSpec, PixelPass, Planes, Rect, Scratch,
 };
 
 /// A file that libjpeg decodes with a warning: an error here, while Pillow ignores it.
@@ -102,15 +102,15 @@ fn samples(view: &FrameView<'_>) -> Vec<u8> {
 /// and the last pixel may extend beyond it.
 fn painted(view: &FrameView<'_>, whole: (u32, u32), k: u32, size: (u32, u32)) -> Vec<u8> {
     let geometry = Geometry {
-        crop: Rect::sized(whole.0, whole.1),
-        grid: (k, k),
+        crop: Rect::from_size(whole.0, whole.1),
+        crop_subpixels: (k, k),
         resized: size,
-        window: Rect::sized(size.0, size.1),
-        ..Geometry::whole(view.width, view.height)
+        window: Rect::from_size(size.0, size.1),
+        ..Geometry::identity(view.width, view.height)
     };
-    let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).expect("a plain pass");
+    let mut pass = PixelPass::new(geometry, OutputSpec::new(Dtype::U8)).expect("a plain pass");
     let mut pixels = vec![0; size.0 as usize * size.1 as usize * 3];
-    pass.run(view, &mut OutSlot::hwc(&mut pixels, size.0 as usize), &mut Scratch::new())
+    pass.run(view, &mut OutputSlot::hwc(&mut pixels, size.0 as usize), &mut Scratch::new())
         .expect("the kernels read it");
     pixels
 }
@@ -288,7 +288,7 @@ fn every_size_and_arrangement_shows_the_same_picture() {
             let k = ask.shrink.divisor();
             assert_eq!((view.width, view.height), (header.width.div_ceil(k), header.height.div_ceil(k)));
             assert_eq!((view.width, view.height), header.shrunk(ask.shrink));
-            assert_eq!(view.color.range, Range::Full);
+            assert_eq!(view.color.range, ColorRange::Full);
             if let (Planes::Yuv { log2_chroma_w, log2_chroma_h, .. }, Shrink::Whole) =
                 (view.planes, ask.shrink)
             {

@@ -43,8 +43,8 @@ impl Framespool {
     }
 
     fn fixed(&self, case: &str) -> Result<PixelPass, Failure> {
-        let whole = Geometry::whole(self.footage.width as u32, self.footage.height as u32);
-        let square = Rect::sized(SIDE, SIDE);
+        let whole = Geometry::identity(self.footage.width as u32, self.footage.height as u32);
+        let square = Rect::from_size(SIDE, SIDE);
         let direct = Geometry { resized: (SIDE, SIDE), window: square, ..whole };
         Ok(match case {
             "direct" => PixelPass::new(direct, normalized())?,
@@ -54,7 +54,7 @@ impl Framespool {
                 let window = Rect { x: 116, y: 16, ..square };
                 PixelPass::new(Geometry { resized: (455, 256), window, ..whole }, normalized())?
             }
-            "full" => PixelPass::new(whole, Finish::plain(Dtype::U8))?,
+            "full" => PixelPass::new(whole, OutputSpec::new(Dtype::U8))?,
             _ => return Err(format!("no case {case}").into()),
         })
     }
@@ -62,12 +62,12 @@ impl Framespool {
     fn augmented(&self, clip: usize, steps: usize) -> Result<PixelPass, PassError> {
         let clip = &self.footage.clips[clip % self.footage.clips.len()];
         let has = |step: &str| STEPS[..steps].contains(&step);
-        let whole = Geometry::whole(self.footage.width as u32, self.footage.height as u32);
+        let whole = Geometry::identity(self.footage.width as u32, self.footage.height as u32);
         let [x, y, width, height] = clip.crop;
         let mut geometry = Geometry {
             crop: Rect { x, y, width, height },
             resized: (SIDE, SIDE),
-            window: Rect::sized(SIDE, SIDE),
+            window: Rect::from_size(SIDE, SIDE),
             flip_horizontal: has("flip") && clip.flip,
             ..whole
         };
@@ -79,17 +79,17 @@ impl Framespool {
             finish.color = finish.color.then(&ColorMap::linear(clip.color));
         }
         if has("rotate") {
-            geometry.place = Place::Warp(rotation(clip));
+            geometry.placement = Placement::Warp(rotation(clip));
         }
         if has("grid") {
-            finish.masks = vec![Mask { area: Area::Grid(grid(clip)), paint: Paint::Code([0; 3]) }];
+            finish.masks = vec![Mask { region: MaskRegion::Grid(grid(clip)), fill: MaskFill::CodeValue([0; 3]) }];
         }
         PixelPass::new(geometry, finish)
     }
 }
 
-fn normalized() -> Finish {
-    Finish::plain(Dtype::F32).normalized(Normalize { mean: MEAN, std: STD })
+fn normalized() -> OutputSpec {
+    OutputSpec::new(Dtype::F32).normalized(Normalize { mean: MEAN, std: STD })
 }
 
 /// Distances from the mean gray of the picture, times this.
@@ -104,7 +104,7 @@ fn contrast(factor: f64) -> ColorMap {
 fn rotation(clip: &Augmentation) -> Warp {
     let Augmentation { cos, sin, .. } = *clip;
     let centre = f64::from(SIDE - 1) / 2.0;
-    let fixed = |v: f64| (v * f64::from(1u32 << POSITION_BITS)).round() as i64;
+    let fixed = |v: f64| (v * f64::from(1u32 << WARP_FRACTION_BITS)).round() as i64;
     Warp {
         size: (SIDE, SIDE),
         to_x: [cos, -sin, centre * (1.0 - cos + sin)].map(fixed),
@@ -113,12 +113,12 @@ fn rotation(clip: &Augmentation) -> Warp {
     }
 }
 
-fn grid(clip: &Augmentation) -> Grid {
+fn grid(clip: &Augmentation) -> MaskGrid {
     // Of the cycles only the fraction counts: the integer wraps.
     let turns = clip.grid.map(|row| row.map(|v| (v * 2f64.powi(32)).round() as i64 as u32));
     let [[xx, xy, x], [yx, yy, y]] = turns;
     let limit = (clip.grid_ratio * 2f64.powi(32)).round() as u64;
-    Grid { step_x: [xx, xy], step_y: [yx, yy], start: [x, y], limit }
+    MaskGrid { step_x: [xx, xy], step_y: [yx, yy], start: [x, y], limit }
 }
 
 /// One frame into its slot. Apart from `Framespool` so that footage and state are borrowed side by side.
@@ -136,15 +136,15 @@ fn run(footage: &Footage, index: usize, state: &mut State, out: &mut [u8]) -> Re
             log2_chroma_w: 1,
             log2_chroma_h: 1,
         },
-        color: Color { matrix: Matrix::Bt709, range: framespool_kernels::Range::Limited },
+        color: Colorimetry { matrix: MatrixCoefficients::Bt709, range: framespool_kernels::ColorRange::Limited },
     };
     let pass = state.pass.as_mut().expect("a clip has begun");
     let (out_width, out_height) = pass.output_size();
     let (out_width, out_height) = (out_width as usize, out_height as usize);
     let mut slot = if state.channels_last {
-        OutSlot::hwc(out, out_width)
+        OutputSlot::hwc(out, out_width)
     } else {
-        OutSlot::chw(out, out_width, out_height)
+        OutputSlot::chw(out, out_width, out_height)
     };
     Ok(pass.run(&frame, &mut slot, &mut state.scratch)?)
 }

@@ -13,7 +13,7 @@ struct Block {
   unsigned char* shared;
 
   template <class Body>
-  void phase(Body body) {
+  void sync_phase(Body body) {
     for (u32 i = 0; i < TILE; ++i) {
       const u32 thread = (x + y) % 2 == 0 ? i : TILE - 1 - i;
       body(thread % TILE_WIDTH, thread / TILE_WIDTH);
@@ -22,14 +22,14 @@ struct Block {
 };
 
 template <class T>
-struct Own {
+struct PerThread {
   T each[TILE_HEIGHT][TILE_WIDTH];
-  explicit Own(T first) {
+  explicit PerThread(T first) {
     for (auto& row : each) {
-      for (T& mine : row) mine = first;
+      for (T& value : row) value = first;
     }
   }
-  T& of(u32 x, u32 y) { return each[y][x]; }
+  T& at(u32 x, u32 y) { return each[y][x]; }
 };
 
 template <class T>
@@ -52,12 +52,12 @@ inline void store_words(u64 address, u32 a, u32 b) { *reinterpret_cast<Words2*>(
 inline void store_words(u64 address, u32 a, u32 b, u32 c, u32 d) {
   *reinterpret_cast<Words4*>(address) = Words4{{a, b, c, d}};
 }
-inline void keep_words(i16* to, u32 a, u32 b) { *reinterpret_cast<Words2*>(to) = Words2{{a, b}}; }
-inline void keep_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
+inline void store_shared_words(i16* to, u32 a, u32 b) { *reinterpret_cast<Words2*>(to) = Words2{{a, b}}; }
+inline void store_shared_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a; }
 
 inline void add_to(u64 address, u64 value) { *reinterpret_cast<u64*>(address) += value; }
 
-inline u32 bits_of(float value) {
+inline u32 float_to_bits(float value) {
   u32 bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
@@ -67,7 +67,7 @@ inline u32 leading_zeros(u32 value) { return value == 0 ? 32 : static_cast<u32>(
 
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
-inline u32 bytes_of(u32 a, u32 b, u32 which) {
+inline u32 permute_bytes(u32 a, u32 b, u32 which) {
   const u64 all = static_cast<u64>(b) << 32 | a;
   u32 result = 0;
   for (u32 i = 0; i < 4; ++i) {

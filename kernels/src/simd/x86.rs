@@ -4,16 +4,16 @@
 
 #![allow(unsafe_code)]
 
-pub(super) mod blend;
-pub(super) mod block;
+pub(super) mod horizontal;
+pub(super) mod vertical;
 
 use std::arch::x86_64::*;
 
-use crate::color::{self, FrameColors};
-use crate::finish::Channels;
-use crate::geometry::Placement;
-use crate::warp::{self, Line, Window};
-use crate::write::{Dtype, OutSlot, Tile, Writer, TILE};
+use crate::color::{self, FrameCoefficients};
+use crate::geometry::OutputStrides;
+use crate::output_spec::Channels;
+use crate::warp::{self, WarpRow, WindowPlanes};
+use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
 
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -46,12 +46,12 @@ fn load_i16(from: &[i16; 16]) -> __m256i {
 /// Two weights side by side, as often as fits: for products of two interleaved rows.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pair(first: i16, second: i16) -> __m256i {
+fn weight_pair(first: i16, second: i16) -> __m256i {
     _mm256_set1_epi32(i32::from(first) & 0xFFFF | i32::from(second) << 16)
 }
 
-/// The factors of [`full_row`], each in every lane.
-struct Factors {
+/// The factors of [`unscaled_row`], each in every lane.
+struct BroadcastFactors {
     zero: __m256i,
     luma: __m256i,
     v_to_r: __m256i,
@@ -59,17 +59,17 @@ struct Factors {
     u_to_b: __m256i,
 }
 
-impl Factors {
+impl BroadcastFactors {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(colors: &FrameColors) -> Self {
-        let [luma, v_to_r, u_to_g, v_to_g, u_to_b] = colors.plain_factors();
+    fn new(colors: &FrameCoefficients) -> Self {
+        let [luma, v_to_r, u_to_g, v_to_g, u_to_b] = colors.sparse_factors();
         Self {
             zero: _mm256_set1_epi16(colors.zero()[0]),
-            luma: pair(luma, 0),
-            v_to_r: pair(0, v_to_r),
-            uv_to_g: pair(u_to_g, v_to_g),
-            u_to_b: pair(u_to_b, 0),
+            luma: weight_pair(luma, 0),
+            v_to_r: weight_pair(0, v_to_r),
+            uv_to_g: weight_pair(u_to_g, v_to_g),
+            u_to_b: weight_pair(u_to_b, 0),
         }
     }
 }
@@ -77,43 +77,43 @@ impl Factors {
 /// A row of 8-bit Y, U, V whose chroma is half as wide, straight to R, G, B: what blending, repeating and
 /// [`yuv_row`](crate::color::yuv_row) give, without the rows between.
 #[target_feature(enable = "avx2")]
-pub(super) fn full_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameColors) {
+pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
     let [y, u, v] = yuv;
     let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 32 * 32;
-    let f = Factors::new(colors);
-    color::full_row_from(whole, [&mut *r, &mut *g, &mut *b], yuv, colors);
+    let f = BroadcastFactors::new(colors);
+    color::unscaled_row_from(whole, [&mut *r, &mut *g, &mut *b], yuv, colors);
     for at in (0..whole).step_by(32) {
         let y = load_u8(y[at..][..32].try_into().expect("32 long"));
         let u16s: &[u8; 16] = u[at / 2..][..16].try_into().expect("16 long");
         let v16s: &[u8; 16] = v[at / 2..][..16].try_into().expect("16 long");
-        let [red, green, blue] = full_group(y, u16s, v16s, &f);
+        let [red, green, blue] = unscaled_group(y, u16s, v16s, &f);
         store_u8((&mut r[at..][..32]).try_into().expect("32 long"), red);
         store_u8((&mut g[at..][..32]).try_into().expect("32 long"), green);
         store_u8((&mut b[at..][..32]).try_into().expect("32 long"), blue);
     }
 }
 
-/// [`full_row`] straight to R, G, B side by side.
+/// [`unscaled_row`] straight to R, G, B side by side.
 #[target_feature(enable = "avx2")]
-pub(super) fn full_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameColors) {
+pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [y, u, v] = yuv;
     let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 32 * 32;
-    let f = Factors::new(colors);
+    let f = BroadcastFactors::new(colors);
     for at in (0..whole).step_by(32) {
         let y = load_u8(y[at..][..32].try_into().expect("32 long"));
         let u16s: &[u8; 16] = u[at / 2..][..16].try_into().expect("16 long");
         let v16s: &[u8; 16] = v[at / 2..][..16].try_into().expect("16 long");
-        let [red, green, blue] = full_group(y, u16s, v16s, &f);
+        let [red, green, blue] = unscaled_group(y, u16s, v16s, &f);
         store_packed((&mut out[3 * at..][..96]).try_into().expect("96 long"), red, green, blue);
     }
-    color::full_packed_from(whole, out, yuv, colors);
+    color::unscaled_packed_from(whole, out, yuv, colors);
 }
 
-/// 32 pixels of [`full_row`].
+/// 32 pixels of [`unscaled_row`].
 #[inline]
 #[target_feature(enable = "avx2")]
-fn full_group(y: __m256i, u: &[u8; 16], v: &[u8; 16], f: &Factors) -> [__m256i; 3] {
+fn unscaled_group(y: __m256i, u: &[u8; 16], v: &[u8; 16], f: &BroadcastFactors) -> [__m256i; 3] {
     let nothing = _mm256_setzero_si256();
     let (u, v) = (chroma(u), chroma(v));
     // (u, v) pairs of samples 0-3 | 8-11 and 4-7 | 12-15.
@@ -129,9 +129,9 @@ fn full_group(y: __m256i, u: &[u8; 16], v: &[u8; 16], f: &Factors) -> [__m256i; 
         _mm256_madd_epi16(_mm256_unpackhi_epi16(odd, nothing), f.luma),
     ];
     [
-        full_channel(&light, first, second, f.v_to_r),
-        full_channel(&light, first, second, f.uv_to_g),
-        full_channel(&light, first, second, f.u_to_b),
+        unscaled_channel(&light, first, second, f.v_to_r),
+        unscaled_channel(&light, first, second, f.uv_to_g),
+        unscaled_channel(&light, first, second, f.u_to_b),
     ]
 }
 
@@ -144,10 +144,10 @@ fn chroma(samples: &[u8; 16]) -> __m256i {
     _mm256_slli_epi16::<7>(_mm256_sub_epi16(_mm256_cvtepu8_epi16(samples), _mm256_set1_epi16(128)))
 }
 
-/// One channel of [`full_group`]: light and the share of (u, v) pairs, rounded and clamped.
+/// One channel of [`unscaled_group`]: light and the share of (u, v) pairs, rounded and clamped.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn full_channel(light: &[__m256i; 4], first: __m256i, second: __m256i, factors: __m256i) -> __m256i {
+fn unscaled_channel(light: &[__m256i; 4], first: __m256i, second: __m256i, factors: __m256i) -> __m256i {
     let half = _mm256_set1_epi32(1 << 19);
     let first = _mm256_add_epi32(_mm256_madd_epi16(first, factors), half);
     let second = _mm256_add_epi32(_mm256_madd_epi16(second, factors), half);
@@ -182,7 +182,8 @@ fn store_packed(out: &mut [u8; 96], r: __m256i, g: __m256i, b: __m256i) {
     let (first, rest) = out.split_at_mut(32);
     let (second, third) = rest.split_at_mut(32);
     // Each holds a third of pixels 0-15 in its low half and of 16-31 in its high half.
-    let (x, y, z) = (third_of(r, g, b, 0), third_of(r, g, b, 1), third_of(r, g, b, 2));
+    let (x, y, z) =
+        (interleave_third(r, g, b, 0), interleave_third(r, g, b, 1), interleave_third(r, g, b, 2));
     store_u8(first.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x20>(x, y));
     store_u8(second.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x30>(z, x));
     store_u8(third.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x31>(y, z));
@@ -190,7 +191,7 @@ fn store_packed(out: &mut [u8; 96], r: __m256i, g: __m256i, b: __m256i) {
 
 /// For each 16 bytes of three times 16 pixels, where the bytes of R, G, B go: -1 leaves zero.
 #[rustfmt::skip]
-static PLACES: [[[i8; 16]; 3]; 3] = [
+static INTERLEAVE_SHUFFLES: [[[i8; 16]; 3]; 3] = [
     [
         [0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5],
         [-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1],
@@ -211,27 +212,27 @@ static PLACES: [[[i8; 16]; 3]; 3] = [
 /// The `part`th 16 bytes of each half's 16 pixels.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn third_of(r: __m256i, g: __m256i, b: __m256i, part: usize) -> __m256i {
-    let [red, green, blue] = &PLACES[part];
-    let red = _mm256_shuffle_epi8(r, places(red));
-    let green = _mm256_shuffle_epi8(g, places(green));
-    let blue = _mm256_shuffle_epi8(b, places(blue));
+fn interleave_third(r: __m256i, g: __m256i, b: __m256i, part: usize) -> __m256i {
+    let [red, green, blue] = &INTERLEAVE_SHUFFLES[part];
+    let red = _mm256_shuffle_epi8(r, load_shuffle(red));
+    let green = _mm256_shuffle_epi8(g, load_shuffle(green));
+    let blue = _mm256_shuffle_epi8(b, load_shuffle(blue));
     _mm256_or_si256(_mm256_or_si256(red, green), blue)
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn places(places: &[i8; 16]) -> __m256i {
+fn load_shuffle(shuffle: &[i8; 16]) -> __m256i {
     // SAFETY: 16 bytes are readable, and the load has no alignment.
-    _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(places.as_ptr().cast()) })
+    _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(shuffle.as_ptr().cast()) })
 }
 
 /// [`warp::bilinear_row`](crate::warp::bilinear_row), eight pixels at a time.
 #[target_feature(enable = "avx2")]
 pub(super) fn bilinear_row(
     mut out: [&mut [i16]; 3],
-    window: &Window<'_>,
-    line: &Line,
+    window: &WindowPlanes<'_>,
+    line: &WarpRow,
     first: usize,
     components: usize,
 ) {
@@ -267,9 +268,9 @@ pub(super) fn bilinear_row(
                     _mm256_i32gather_epi32::<2>(plane.as_ptr().cast(), below),
                 )
             };
-            let (above, below) = (between(above, across), between(below, across));
+            let (above, below) = (lerp_pairs(above, across), lerp_pairs(below, across));
             // Components are 15 bits, so both fit one 32-bit lane.
-            let sums = between(_mm256_or_si256(above, _mm256_slli_epi32::<16>(below)), down);
+            let sums = lerp_pairs(_mm256_or_si256(above, _mm256_slli_epi32::<16>(below)), down);
             let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packs_epi32(sums, sums));
             let out: &mut [i16; 8] = (&mut out[at..][..8]).try_into().expect("8 long");
             // SAFETY: 16 bytes are writable, and the store has no alignment.
@@ -288,25 +289,25 @@ fn load_i32(from: &[i32; 8]) -> __m256i {
 /// Pairs of neighbours by pairs of 14-bit weights.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn between(pairs: __m256i, weights: __m256i) -> __m256i {
+fn lerp_pairs(pairs: __m256i, weights: __m256i) -> __m256i {
     _mm256_srai_epi32::<14>(_mm256_add_epi32(_mm256_madd_epi16(pairs, weights), _mm256_set1_epi32(1 << 13)))
 }
 
-/// [`Writer::row`], with R, G, B packed by shuffles where they lie side by side, and single precision computed instead of looked up.
+/// [`ElementWriter::write_row`], with R, G, B packed by shuffles where they lie side by side, and single precision computed instead of looked up.
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn write_row(
-    writer: &Writer,
+    writer: &ElementWriter,
     rgb: [&mut [u8]; 3],
     channels: Channels,
-    slot: &mut OutSlot<'_>,
-    placement: Placement,
+    slot: &mut OutputSlot<'_>,
+    strides: OutputStrides,
     j: usize,
 ) {
     let length = rgb[0].len();
-    let Some(origin) = placement.forward(j, length) else {
-        return writer.row(rgb, channels, slot, placement, j);
+    let Some(origin) = strides.forward(j, length) else {
+        return writer.write_row(rgb, channels, slot, strides, j);
     };
-    match (writer.dtype(), channels, slot.channel_stride, placement.step_i) {
+    match (writer.dtype(), channels, slot.channel_stride, strides.step_i) {
         (Dtype::U8, Channels::Three, 1, 3) => {
             let rgb = rgb.map(|row| &*row);
             let out = &mut slot.data[origin..][..3 * length];
@@ -324,45 +325,45 @@ pub(super) fn write_row(
                 }
             }
         }
-        _ => writer.row(rgb, channels, slot, placement, j),
+        _ => writer.write_row(rgb, channels, slot, strides, j),
     }
 }
 
-/// [`Writer::turned`], in blocks of 16 by 16 that are turned in registers where elements are single bytes.
+/// [`ElementWriter::write_transposed`], in blocks of 16 by 16 that are turned in registers where elements are single bytes.
 #[target_feature(enable = "avx2,fma")]
-pub(super) fn write_turned(
-    writer: &Writer,
-    tile: Tile<'_>,
+pub(super) fn write_transposed(
+    writer: &ElementWriter,
+    tile: TransposeTile<'_>,
     channels: Channels,
-    slot: &mut OutSlot<'_>,
-    placement: Placement,
+    slot: &mut OutputSlot<'_>,
+    strides: OutputStrides,
     j: usize,
 ) {
-    let packed = slot.channel_stride == 1 && placement.step_j.unsigned_abs() == 3;
-    let apart = placement.step_j.unsigned_abs() == 1;
-    let blocks = tile.width / TILE;
+    let packed = slot.channel_stride == 1 && strides.step_j.unsigned_abs() == 3;
+    let apart = strides.step_j.unsigned_abs() == 1;
+    let blocks = tile.width / TRANSPOSE_ROWS;
     if writer.dtype() != Dtype::U8
         || channels != Channels::Three
-        || tile.rows != TILE
+        || tile.rows != TRANSPOSE_ROWS
         || blocks == 0
         || !(packed || apart)
     {
-        return writer.turned(tile, channels, slot, placement, j);
+        return writer.write_transposed(tile, channels, slot, strides, j);
     }
     // The place of the row that comes first in the slot.
-    let backwards = placement.step_j < 0;
-    let first_row = if backwards { j + TILE - 1 } else { j };
-    let origin = placement.origin + first_row as isize * placement.step_j;
+    let backwards = strides.step_j < 0;
+    let first_row = if backwards { j + TRANSPOSE_ROWS - 1 } else { j };
+    let origin = strides.origin + first_row as isize * strides.step_j;
     let width = tile.width;
     for block in 0..=blocks {
         // The last block ends with the picture, and writes some columns twice.
-        let left = (block * TILE).min(width - TILE);
+        let left = (block * TRANSPOSE_ROWS).min(width - TRANSPOSE_ROWS);
         let [r, g, b] = &tile.rgb;
-        let r = transposed(&r[left..], width, backwards);
-        let g = transposed(&g[left..], width, backwards);
-        let b = transposed(&b[left..], width, backwards);
-        for i in 0..TILE {
-            let at = (origin + (left + i) as isize * placement.step_i) as usize;
+        let r = transpose_16x16(&r[left..], width, backwards);
+        let g = transpose_16x16(&g[left..], width, backwards);
+        let b = transpose_16x16(&b[left..], width, backwards);
+        for i in 0..TRANSPOSE_ROWS {
+            let at = (origin + (left + i) as isize * strides.step_i) as usize;
             if packed {
                 let out: &mut [u8; 48] = (&mut slot.data[at..][..48]).try_into().expect("48 long");
                 let (wide_r, wide_g, wide_b) = (
@@ -372,7 +373,10 @@ pub(super) fn write_turned(
                 );
                 for part in 0..3 {
                     let out: &mut [u8; 16] = (&mut out[16 * part..][..16]).try_into().expect("16 long");
-                    store_u8_half(out, _mm256_castsi256_si128(third_of(wide_r, wide_g, wide_b, part)));
+                    store_u8_half(
+                        out,
+                        _mm256_castsi256_si128(interleave_third(wide_r, wide_g, wide_b, part)),
+                    );
                 }
             } else {
                 let far = slot.channel_stride;
@@ -387,7 +391,7 @@ pub(super) fn write_turned(
 /// 16 rows of 16 bytes as 16 columns, from top to bottom or from bottom to top.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn transposed(rows: &[u8], stride: usize, backwards: bool) -> [__m128i; 16] {
+fn transpose_16x16(rows: &[u8], stride: usize, backwards: bool) -> [__m128i; 16] {
     let mut block = [_mm_setzero_si128(); 16];
     for (row, to) in block.iter_mut().enumerate() {
         let row = if backwards { 15 - row } else { row };

@@ -7,29 +7,29 @@ use proptest::prelude::*;
 
 use crate::host::{run, UNTOUCHED};
 use crate::strategies::{canvased, formats, placed, warped, whole};
-use crate::strategies_finish::{colors, finishes, layouts};
-use crate::support::{config, gray, noise, Format, Picture};
+use crate::strategies_output::{colors, layouts, output_specs};
+use crate::support::{config, gray, noise, Format, TestFrame};
 
 /// The bytes of a slot of these strides, as the oracle has them.
 fn expected(
     frame: &FrameView<'_>,
     geometry: &Geometry,
-    finish: &Finish,
+    spec: &OutputSpec,
     strides: [usize; 3],
 ) -> (usize, Result<Vec<u8>, PassError>) {
     let (width, height) = geometry.output_size();
-    let lengths = [finish.channels.count(), height as usize, width as usize];
-    let bytes = finish.dtype.bytes();
+    let lengths = [spec.channels.count(), height as usize, width as usize];
+    let bytes = spec.dtype.bytes();
     let at = |place: [usize; 3]| place.iter().zip(strides).map(|(at, stride)| at * stride).sum::<usize>();
     let length = (at(lengths.map(|length| length - 1)) + 1) * bytes;
-    let slot = oracle::outcome(frame, geometry, finish).map(|elements| {
+    let slot = reference::expected_elements(frame, geometry, spec).map(|elements| {
         let mut slot = vec![UNTOUCHED; length];
         let mut elements = elements.into_iter();
         for y in 0..lengths[1] {
             for x in 0..lengths[2] {
                 for channel in 0..lengths[0] {
-                    let place = at([channel, y, x]) * bytes;
-                    slot[place..place + bytes].copy_from_slice(&elements.next().unwrap());
+                    let start = at([channel, y, x]) * bytes;
+                    slot[start..start + bytes].copy_from_slice(&elements.next().unwrap());
                 }
             }
         }
@@ -42,12 +42,12 @@ fn expected(
 fn equal(
     frame: &FrameView<'_>,
     geometry: &Geometry,
-    finish: &Finish,
+    spec: &OutputSpec,
     strides: [usize; 3],
     lead: usize,
 ) -> Result<(), TestCaseError> {
-    let (bytes, expected) = expected(frame, geometry, finish, strides);
-    let pass = PixelPass::new(*geometry, finish.clone()).unwrap();
+    let (bytes, expected) = expected(frame, geometry, spec, strides);
+    let pass = PixelPass::new(*geometry, spec.clone()).unwrap();
     let got = run(&pass, frame, strides, bytes, lead);
     if let (Ok(got), Ok(expected)) = (&got, &expected) {
         let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
@@ -72,47 +72,47 @@ proptest! {
     #![proptest_config(config(800))]
 
     #[test]
-    fn kernels_equal_the_integer_twin(
+    fn kernels_equal_the_integer_reference(
         (format, geometry) in formats().prop_flat_map(whole),
         seed in any::<u64>(),
         lead in leads(),
     ) {
-        equal(&noise(format, seed).view(), &geometry, &Finish::plain(Dtype::U8), packed(&geometry), lead)?;
+        equal(&noise(format, seed).view(), &geometry, &OutputSpec::new(Dtype::U8), packed(&geometry), lead)?;
     }
 
     #[test]
-    fn kernels_equal_the_integer_twin_in_other_colors_on_a_canvas(
+    fn kernels_equal_the_integer_reference_in_other_colors_on_a_canvas(
         (format, geometry) in formats().prop_flat_map(canvased),
-        finish in colors(),
+        spec in colors(),
         seed in any::<u64>(),
         lead in leads(),
     ) {
-        equal(&noise(format, seed).view(), &geometry, &finish, packed(&geometry), lead)?;
+        equal(&noise(format, seed).view(), &geometry, &spec, packed(&geometry), lead)?;
     }
 
     #[test]
-    fn kernels_equal_the_integer_twin_through_an_affine_map(
+    fn kernels_equal_the_integer_reference_through_an_affine_map(
         (format, geometry) in formats().prop_flat_map(warped),
-        finish in colors(),
+        spec in colors(),
         plain in any::<bool>(),
         seed in any::<u64>(),
         lead in leads(),
     ) {
-        let finish = if plain { Finish { fill: finish.fill, ..Finish::plain(Dtype::U8) } } else { finish };
-        equal(&noise(format, seed).view(), &geometry, &finish, packed(&geometry), lead)?;
+        let spec = if plain { OutputSpec { fill: spec.fill, ..OutputSpec::new(Dtype::U8) } } else { spec };
+        equal(&noise(format, seed).view(), &geometry, &spec, packed(&geometry), lead)?;
     }
 
     #[test]
-    fn every_layout_dtype_and_mask_gives_the_elements_of_the_twin(
-        ((format, geometry), finish) in formats().prop_flat_map(placed)
-            .prop_flat_map(|case| (Just(case), finishes(case.1.output_size()))),
+    fn every_layout_dtype_and_mask_gives_the_elements_of_the_reference(
+        ((format, geometry), spec) in formats().prop_flat_map(placed)
+            .prop_flat_map(|case| (Just(case), output_specs(case.1.output_size()))),
         layout in layouts(),
         seed in any::<u64>(),
         lead in leads(),
     ) {
         let (width, height) = geometry.output_size();
-        let strides = layout.strides([finish.channels.count(), height as usize, width as usize]);
-        equal(&noise(format, seed).view(), &geometry, &finish, strides, lead)?;
+        let strides = layout.strides([spec.channels.count(), height as usize, width as usize]);
+        equal(&noise(format, seed).view(), &geometry, &spec, strides, lead)?;
     }
 }
 
@@ -121,7 +121,7 @@ proptest! {
 
     /// More columns than a block holds at a time: horizontal sums go on from chunk to chunk.
     #[test]
-    fn kernels_equal_the_integer_twin_on_long_sides_and_fine_grids(
+    fn kernels_equal_the_integer_reference_on_long_sides_and_fine_grids(
         length in prop_oneof![1u32..3000, 3000u32..20_000, 60_000u32..=65_535],
         grid in prop_oneof![1u32..20, 60_000u32..=65_535],
         (start, end) in prop_oneof![Just((0.0, 0.999_999)), (0.0f64..1.0, 0.0f64..1.0)],
@@ -147,69 +147,69 @@ proptest! {
         let geometry = Geometry {
             orientation: Orientation { mirror, quarter_turns_cw },
             crop: Rect { x, y, width, height },
-            grid: pick(grid, 1),
+            crop_subpixels: pick(grid, 1),
             resized: pick(resized, 1),
             window: Rect { x: corner.0, y: corner.1, width: sides.0, height: sides.1 },
             filter,
-            ..Geometry::whole(1, 1)
+            ..Geometry::identity(1, 1)
         };
-        equal(&noise(format, seed).view(), &geometry, &Finish::plain(Dtype::U8), packed(&geometry), lead)?;
+        equal(&noise(format, seed).view(), &geometry, &OutputSpec::new(Dtype::U8), packed(&geometry), lead)?;
     }
 }
 
 #[test]
-fn kernels_equal_the_integer_twin_on_large_windows() {
+fn kernels_equal_the_integer_reference_on_large_windows() {
     // Several tiles each way, the last ones cut; all samples nearly white.
     let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
     let picture =
-        Picture::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
+        TestFrame::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
     let contrast = ColorMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColorMap::linear([[0.2, 0.1, 0.3]; 3]) };
-    let finish = Finish { color: contrast, ..Finish::plain(Dtype::U8) };
-    let (slow, fast) = (1 << (POSITION_BITS - 3), 3 << POSITION_BITS);
+    let spec = OutputSpec { color: contrast, ..OutputSpec::new(Dtype::U8) };
+    let (slow, fast) = (1 << (WARP_FRACTION_BITS - 3), 3 << WARP_FRACTION_BITS);
     let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
     let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
-    for place in [Place::Whole, Place::Warp(warp)] {
-        let geometry = Geometry { place, ..Geometry::whole(400, 300) };
-        equal(&picture.view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+    for place in [Placement::Identity, Placement::Warp(warp)] {
+        let geometry = Geometry { placement: place, ..Geometry::identity(400, 300) };
+        equal(&picture.view(), &geometry, &spec, packed(&geometry), 0).unwrap();
     }
 }
 
 #[test]
-fn kernels_equal_the_integer_twin_on_wide_pictures_of_every_arrangement() {
+fn kernels_equal_the_integer_reference_on_wide_pictures_of_every_arrangement() {
     // Chunks in two dimensions at once: many rows, many columns, several tiles.
-    use crate::support::Arrangement::{Gray, PackedRgb, Planar, PlanarRgb, SemiPlanar};
+    use crate::support::PlaneLayout::{Gray, PackedRgb, Planar, PlanarRgb, SemiPlanar};
     let arrangements = [Gray, Planar, SemiPlanar, PlanarRgb, PackedRgb(3), PackedRgb(6)];
-    for (n, arrangement) in arrangements.into_iter().enumerate() {
-        for depth_bits in [8, 10].into_iter().filter(|&d| d == 8 || !matches!(arrangement, PackedRgb(_))) {
-            let format = Format { arrangement, depth_bits, padding_bytes: 2, ..Format::i420(5001, 37) };
+    for (n, plane_layout) in arrangements.into_iter().enumerate() {
+        for depth_bits in [8, 10].into_iter().filter(|&d| d == 8 || !matches!(plane_layout, PackedRgb(_))) {
+            let format = Format { plane_layout, depth_bits, padding_bytes: 2, ..Format::i420(5001, 37) };
             let geometry = Geometry {
                 crop: Rect { x: 3, y: 1, width: 4990, height: 35 },
                 resized: (70, 19),
                 window: Rect { x: 1, y: 0, width: 67, height: 19 },
-                place: Place::Canvas { size: (80, 30), x: 5, y: 7 },
+                placement: Placement::Canvas { size: (80, 30), x: 5, y: 7 },
                 flip_horizontal: n % 2 == 1,
-                ..Geometry::whole(1, 1)
+                ..Geometry::identity(1, 1)
             };
-            let finish = Finish { fill: Fill::constant([9.0, 99.0, 199.0]), ..Finish::plain(Dtype::F16) };
-            equal(&noise(format, 7).view(), &geometry, &finish, packed(&geometry), 4 * n).unwrap();
+            let spec = OutputSpec { fill: Fill::constant([9.0, 99.0, 199.0]), ..OutputSpec::new(Dtype::F16) };
+            equal(&noise(format, 7).view(), &geometry, &spec, packed(&geometry), 4 * n).unwrap();
         }
     }
 }
 
 #[test]
-fn kernels_equal_the_integer_twin_where_fill_fades_in() {
+fn kernels_equal_the_integer_reference_where_fill_fades_in() {
     // One strong row leaves the others 7 bits of fraction: here rounding by cover shows.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
-    let finish = Finish { color: ColorMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
-    let to_x = [1 << (POSITION_BITS - 10), 0, 0];
+    let spec = OutputSpec { color: ColorMap::linear(matrix), fill, ..OutputSpec::new(Dtype::U8) };
+    let to_x = [1 << (WARP_FRACTION_BITS - 10), 0, 0];
     let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };
-    let geometry = Geometry { place: Place::Warp(warp), ..Geometry::whole(1, 1) };
-    equal(&gray(1, 1, &[0]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+    let geometry = Geometry { placement: Placement::Warp(warp), ..Geometry::identity(1, 1) };
+    equal(&gray(1, 1, &[0]).view(), &geometry, &spec, packed(&geometry), 0).unwrap();
 }
 
 #[test]
-fn whole_tiles_of_codes_equal_the_twin_in_every_layout() {
+fn whole_tiles_of_codes_equal_the_reference_in_every_layout() {
     // Where four codes are stored at a time, and where strides or addresses forbid it.
     for (width, height) in [(64, 24), (72, 27), (70, 24)] {
         let picture = noise(Format { padding_bytes: 0, ..Format::i420(width, height) }, 3);
@@ -222,8 +222,8 @@ fn whole_tiles_of_codes_equal_the_twin_in_every_layout() {
         ] {
             let orientation = Orientation { mirror: false, quarter_turns_cw };
             let size = if quarter_turns_cw == 1 { (height, width) } else { (width, height) };
-            let geometry = Geometry { orientation, flip_horizontal, ..Geometry::whole(size.0, size.1) };
-            let finish = Finish { channels, ..Finish::plain(Dtype::U8) };
+            let geometry = Geometry { orientation, flip_horizontal, ..Geometry::identity(size.0, size.1) };
+            let spec = OutputSpec { channels, ..OutputSpec::new(Dtype::U8) };
             let (w, h) = (size.0 as usize, size.1 as usize);
             for gap in [0, 1, 4] {
                 let by_channel = [w * h + 4 * h + gap, w + 4, 1];
@@ -232,7 +232,7 @@ fn whole_tiles_of_codes_equal_the_twin_in_every_layout() {
                 for (strides, lead) in
                     [(by_channel, 0), (padded, 0), (together, 0), (together, 1), (padded, 2)]
                 {
-                    equal(&picture.view(), &geometry, &finish, strides, lead).unwrap();
+                    equal(&picture.view(), &geometry, &spec, strides, lead).unwrap();
                 }
             }
         }
@@ -241,25 +241,29 @@ fn whole_tiles_of_codes_equal_the_twin_in_every_layout() {
 
 #[test]
 fn a_grid_masks_phases_below_its_limit_and_not_the_limit_itself() {
-    let geometry = Geometry { resized: (40, 12), window: Rect::sized(40, 12), ..Geometry::whole(1, 1) };
+    let geometry =
+        Geometry { resized: (40, 12), window: Rect::from_size(40, 12), ..Geometry::identity(1, 1) };
     for limit in [0, 3, (1 << 32) - 1, 1 << 32] {
         // Phases are column and row, less one.
-        let grid = Grid { step_x: [1, 0], step_y: [0, 1], start: [u32::MAX; 2], limit };
-        let masks = vec![Mask { area: Area::Grid(grid), paint: Paint::Code([1, 2, 3]) }];
-        let finish = Finish { masks, ..Finish::plain(Dtype::U8) };
-        equal(&gray(1, 1, &[99]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+        let grid = MaskGrid { step_x: [1, 0], step_y: [0, 1], start: [u32::MAX; 2], limit };
+        let masks = vec![Mask { region: MaskRegion::Grid(grid), fill: MaskFill::CodeValue([1, 2, 3]) }];
+        let spec = OutputSpec { masks, ..OutputSpec::new(Dtype::U8) };
+        equal(&gray(1, 1, &[99]).view(), &geometry, &spec, packed(&geometry), 0).unwrap();
     }
 }
 
 #[test]
-fn a_million_elements_of_noise_equal_the_twin_in_every_dtype() {
+fn a_million_elements_of_noise_equal_the_reference_in_every_dtype() {
     // Ties of rounding to 16 bits are one number in thousands.
-    let place = Place::Canvas { size: (700, 500), x: 3, y: 3 };
-    let geometry = Geometry { place, ..Geometry::whole(1, 1) };
+    let place = Placement::Canvas { size: (700, 500), x: 3, y: 3 };
+    let geometry = Geometry { placement: place, ..Geometry::identity(1, 1) };
     for (key, dtype) in [Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16].into_iter().enumerate() {
-        let masks = vec![Mask { area: Area::Hole(Rect::sized(700, 500)), paint: Paint::Noise(key as u64) }];
-        let finish = Finish { masks, ..Finish::plain(dtype) };
-        equal(&gray(1, 1, &[0]).view(), &geometry, &finish, packed(&geometry), 0).unwrap();
+        let masks = vec![Mask {
+            region: MaskRegion::Rect(Rect::from_size(700, 500)),
+            fill: MaskFill::Noise(key as u64),
+        }];
+        let spec = OutputSpec { masks, ..OutputSpec::new(dtype) };
+        equal(&gray(1, 1, &[0]).view(), &geometry, &spec, packed(&geometry), 0).unwrap();
     }
 }
 
@@ -268,7 +272,7 @@ fn a_million_elements_of_noise_equal_the_twin_in_every_dtype() {
 #[ignore = "prints a time"]
 fn sixteen_frames_of_a_training_clip() {
     let format = Format {
-        arrangement: crate::support::Arrangement::SemiPlanar,
+        plane_layout: crate::support::PlaneLayout::SemiPlanar,
         padding_bytes: 128,
         ..Format::i420(1920, 1080)
     };
@@ -276,10 +280,10 @@ fn sixteen_frames_of_a_training_clip() {
     let geometry = Geometry {
         crop: Rect { x: 420, y: 0, width: 1080, height: 1080 },
         resized: (224, 224),
-        window: Rect::sized(224, 224),
-        ..Geometry::whole(1, 1)
+        window: Rect::from_size(224, 224),
+        ..Geometry::identity(1, 1)
     };
-    let pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).unwrap();
+    let pass = PixelPass::new(geometry, OutputSpec::new(Dtype::U8)).unwrap();
     let began = std::time::Instant::now();
     for _ in 0..16 {
         run(&pass, &picture.view(), packed(&geometry), 224 * 224 * 3, 0).unwrap();

@@ -116,16 +116,16 @@ pub fn run(
 ) -> Result<Vec<u8>, PassError> {
     // What a device cannot see must hold here.
     let mut data = vec![0; bytes];
-    let mut slot = OutSlot { data: &mut data, channel_stride, row_stride, column_stride };
+    let mut slot = OutputSlot { data: &mut data, channel_stride, row_stride, column_stride };
     let on_cpu = pass.clone().run(frame, &mut slot, &mut Scratch::new());
-    if matches!(on_cpu, Err(PassError::PlaneShort { .. } | PassError::SlotShort { .. })) {
+    if matches!(on_cpu, Err(PassError::PlaneTooShort { .. } | PassError::SlotTooShort { .. })) {
         return Err(on_cpu.unwrap_err());
     }
     let (frame, _planes) = upload(frame, lead);
     let device = pass.for_device(&frame.format())?;
     let tables = Buffer::aligned(device.tables());
     let scratch = Buffer::aligned(&vec![0x5A; device.scratch_bytes()]);
-    let out = Buffer::new(&vec![UNTOUCHED; bytes + 2 * GUARD], lead * pass.finish().dtype.bytes());
+    let out = Buffer::new(&vec![UNTOUCHED; bytes + 2 * GUARD], lead * pass.output_spec().dtype.bytes());
     let address = out.address() + GUARD as u64;
     let slot = DeviceSlot { address, channel_stride, row_stride, column_stride };
     for step in device.launches(&frame, tables.address(), scratch.address(), slot)? {
@@ -144,9 +144,9 @@ pub fn run(
     Ok(slot.to_vec())
 }
 
-/// Turns codes into elements; see [`DeviceExpand::launch`].
+/// Turns codes into elements; see [`DeviceLut::launch`].
 pub fn expand(
-    expand: &Expand,
+    expand: &ElementLut,
     codes: &[u8],
     (plane_codes, planes): (usize, u32),
     turns: (usize, bool),

@@ -3,19 +3,19 @@
 //! Never: needs a GPU. What only a GPU can show is in ../../cuda/README.md.
 
 mod equality;
-mod expand;
+mod errors;
 mod host;
-mod refusals;
+mod lut;
 
 #[allow(dead_code)] // shared with the tests of the CPU
-#[path = "../pixel_pass/damage.rs"]
-mod damage;
+#[path = "../pixel_pass/mutator.rs"]
+mod mutator;
 #[allow(dead_code)]
 #[path = "../pixel_pass/strategies.rs"]
 mod strategies;
 #[allow(dead_code)]
-#[path = "../pixel_pass/strategies_finish.rs"]
-mod strategies_finish;
+#[path = "../pixel_pass/strategies_output.rs"]
+mod strategies_output;
 #[allow(dead_code)]
 #[path = "../pixel_pass/support.rs"]
 mod support;

@@ -2,36 +2,36 @@
 //! Out: the promised distance from the exact answer.
 //! Never: compares with the pass's own arithmetic.
 
-use framespool_kernels::oracle::Image;
+use framespool_kernels::reference::Image;
 use framespool_kernels::*;
 
-use crate::support::{hash, run_u8, Arrangement, Format, Picture};
+use crate::support::{hash, run_u8, Format, PlaneLayout, TestFrame};
 
 /// A picture of waves and noise, drawn in RGB so that it is in gamut like footage, then encoded.
-fn footage(format: Format, seed: u64) -> Picture {
+fn footage(format: Format, seed: u64) -> TestFrame {
     drawn(format, seed, 1.0)
 }
 
 /// [`footage`] of less contrast: repeated chroma does not lead out of RGB either.
-pub fn calm_footage(format: Format, seed: u64) -> Picture {
+pub fn calm_footage(format: Format, seed: u64) -> TestFrame {
     drawn(format, seed, 0.4)
 }
 
-fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
+fn drawn(format: Format, seed: u64, contrast: f64) -> TestFrame {
     let (kr, kb) = match format.color.matrix {
-        Matrix::Bt601 => (0.299, 0.114),
-        Matrix::Bt709 => (0.2126, 0.0722),
-        Matrix::Fcc => (0.3, 0.11),
-        Matrix::Smpte240m => (0.212, 0.087),
+        MatrixCoefficients::Bt601 => (0.299, 0.114),
+        MatrixCoefficients::Bt709 => (0.2126, 0.0722),
+        MatrixCoefficients::Fcc => (0.3, 0.11),
+        MatrixCoefficients::Smpte240m => (0.212, 0.087),
         _ => (0.2627, 0.0593),
     };
     let codes = 2f64.powi(i32::from(format.depth_bits));
     let (black, luma_span, chroma_span) = match format.color.range {
-        Range::Limited => (codes / 16.0, codes * 219.0 / 256.0, codes * 224.0 / 256.0),
-        Range::Full => (0.0, codes - 1.0, codes - 1.0),
+        ColorRange::Limited => (codes / 16.0, codes * 219.0 / 256.0, codes * 224.0 / 256.0),
+        ColorRange::Full => (0.0, codes - 1.0, codes - 1.0),
     };
-    let is_rgb = matches!(format.arrangement, Arrangement::PlanarRgb | Arrangement::PackedRgb(_));
-    Picture::new(format, |component, column, row| {
+    let is_rgb = matches!(format.plane_layout, PlaneLayout::PlanarRgb | PlaneLayout::PackedRgb(_));
+    TestFrame::new(format, |component, column, row| {
         let (w, h) = if component == 0 || is_rgb { (0, 0) } else { format.log2_chroma };
         let (x, y) = (f64::from(column << w), f64::from(row << h));
         let rgb = [0, 1, 2].map(|c| {
@@ -50,7 +50,7 @@ fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
             _ => codes / 2.0 + chroma_span * (red - y) / 2.0 / (1.0 - kr),
         };
         let value = match component {
-            _ if is_rgb || format.color.matrix != Matrix::YCgCo => ordinary(component, y),
+            _ if is_rgb || format.color.matrix != MatrixCoefficients::YCgCo => ordinary(component, y),
             0 => black + luma_span * (0.5 * green + 0.25 * (red + blue)),
             1 => codes / 2.0 + luma_span * (0.5 * green - 0.25 * (red + blue)),
             _ => codes / 2.0 + luma_span * 0.5 * (red - blue),
@@ -61,23 +61,23 @@ fn drawn(format: Format, seed: u64, contrast: f64) -> Picture {
 
 pub fn formats(width: u32, height: u32) -> Vec<Format> {
     let mut all = Vec::new();
-    for arrangement in [
-        Arrangement::Gray,
-        Arrangement::Planar,
-        Arrangement::SemiPlanar,
-        Arrangement::PlanarRgb,
-        Arrangement::PackedRgb(4),
+    for plane_layout in [
+        PlaneLayout::Gray,
+        PlaneLayout::Planar,
+        PlaneLayout::SemiPlanar,
+        PlaneLayout::PlanarRgb,
+        PlaneLayout::PackedRgb(4),
     ] {
         for depth_bits in [8, 10, 12, 16] {
-            if matches!(arrangement, Arrangement::PackedRgb(_)) && depth_bits > 8 {
+            if matches!(plane_layout, PlaneLayout::PackedRgb(_)) && depth_bits > 8 {
                 continue;
             }
-            for matrix in Matrix::ALL_YUV {
-                for range in [Range::Limited, Range::Full] {
+            for matrix in MatrixCoefficients::ALL_YUV {
+                for range in [ColorRange::Limited, ColorRange::Full] {
                     for log2_chroma in [(1, 1), (1, 0), (0, 0), (2, 0)] {
-                        let color = Color { matrix, range };
+                        let color = Colorimetry { matrix, range };
                         all.push(Format {
-                            arrangement,
+                            plane_layout,
                             depth_bits,
                             log2_chroma,
                             color,
@@ -115,8 +115,8 @@ pub fn distance(a: &Image, b: &Image) -> Distance {
 fn full_size_is_within_1_of_the_exact_formula() {
     for (seed, format) in formats(67, 41).into_iter().enumerate() {
         let picture = footage(format, seed as u64);
-        let exact = oracle::full_size(&picture.view()).unwrap();
-        let got = run_u8(&picture.view(), Geometry::whole(67, 41), Backend::detect());
+        let exact = reference::exact_full_size(&picture.view()).unwrap();
+        let got = run_u8(&picture.view(), Geometry::identity(67, 41), Backend::detect());
         assert!(distance(&got, &exact).max <= 1, "{format:?}");
     }
 }
@@ -124,10 +124,10 @@ fn full_size_is_within_1_of_the_exact_formula() {
 #[test]
 fn full_size_is_within_1_on_all_8_bit_code_values() {
     // Out of gamut too: 32 x 32 x 32 of them in one 4:4:4 picture.
-    for matrix in Matrix::ALL_YUV {
-        for range in [Range::Limited, Range::Full] {
+    for matrix in MatrixCoefficients::ALL_YUV {
+        for range in [ColorRange::Limited, ColorRange::Full] {
             for depth_bits in [8, 10, 12, 16] {
-                let color = Color { matrix, range };
+                let color = Colorimetry { matrix, range };
                 let format = Format {
                     log2_chroma: (0, 0),
                     depth_bits,
@@ -136,12 +136,12 @@ fn full_size_is_within_1_on_all_8_bit_code_values() {
                     ..Format::i420(256, 128)
                 };
                 let top = (1 << depth_bits) - 1;
-                let picture = Picture::new(format, |component, column, row| {
+                let picture = TestFrame::new(format, |component, column, row| {
                     let index = row * 256 + column;
                     (index >> (5 * component) & 31) * top / 31
                 });
-                let exact = oracle::full_size(&picture.view()).unwrap();
-                let got = run_u8(&picture.view(), Geometry::whole(256, 128), Backend::detect());
+                let exact = reference::exact_full_size(&picture.view()).unwrap();
+                let got = run_u8(&picture.view(), Geometry::identity(256, 128), Backend::detect());
                 assert!(distance(&got, &exact).max <= 1, "{format:?}");
             }
         }
@@ -159,11 +159,11 @@ fn every_size_is_near_the_antialiased_resize_of_full_size_rgb() {
             let geometry = Geometry {
                 crop: Rect { x: 3, y: 1, width: width - 5, height: height - 2 },
                 resized,
-                window: Rect::sized(resized.0, resized.1),
+                window: Rect::from_size(resized.0, resized.1),
                 orientation: Orientation { mirror: seed % 2 == 1, quarter_turns_cw: 0 },
-                ..Geometry::whole(width, height)
+                ..Geometry::identity(width, height)
             };
-            let exact = oracle::reference(&picture.view(), &geometry, &Finish::plain(Dtype::U8)).unwrap();
+            let exact = reference::exact(&picture.view(), &geometry, &OutputSpec::new(Dtype::U8)).unwrap();
             let d = distance(&run_u8(&picture.view(), geometry, Backend::detect()), &exact);
             assert!(
                 d.within_2 >= 0.99 && d.mean < 0.5,
@@ -190,9 +190,9 @@ fn turned_pictures_are_near_the_exact_answer_too() {
                 window: Rect { x: 5, y: 1, width: 20, height: 19 },
                 flip_horizontal: mirror,
                 flip_vertical: quarter_turns_cw > 1,
-                ..Geometry::whole(width, height)
+                ..Geometry::identity(width, height)
             };
-            let exact = oracle::reference(&picture.view(), &geometry, &Finish::plain(Dtype::U8)).unwrap();
+            let exact = reference::exact(&picture.view(), &geometry, &OutputSpec::new(Dtype::U8)).unwrap();
             let d = distance(&run_u8(&picture.view(), geometry, Backend::detect()), &exact);
             assert!(d.within_2 >= 0.99 && d.mean < 0.5, "{orientation:?}: {} {}", d.within_2, d.mean);
         }

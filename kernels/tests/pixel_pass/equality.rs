@@ -6,15 +6,15 @@ use framespool_kernels::*;
 use proptest::prelude::*;
 
 use crate::strategies::{canvased, formats, placed, warped, whole};
-use crate::strategies_finish::{colors, finishes, layouts};
-use crate::support::{config, gray, noise, run_finished, Format, Picture};
+use crate::strategies_output::{colors, layouts, output_specs};
+use crate::support::{config, gray, noise, run_with_spec, Format, TestFrame};
 
 /// Same pixels, or the same refusal.
-fn equal(format: Format, geometry: Geometry, finish: &Finish, seed: u64) -> Result<(), TestCaseError> {
+fn equal(format: Format, geometry: Geometry, spec: &OutputSpec, seed: u64) -> Result<(), TestCaseError> {
     let picture = noise(format, seed);
-    let expected = oracle::twin(&picture.view(), &geometry, finish);
+    let expected = reference::integer(&picture.view(), &geometry, spec);
     for backend in Backend::available() {
-        let got = run_finished(&picture.view(), &geometry, finish, backend);
+        let got = run_with_spec(&picture.view(), &geometry, spec, backend);
         prop_assert_eq!(&got, &expected, "{}", backend.name());
     }
     Ok(())
@@ -24,54 +24,54 @@ proptest! {
     #![proptest_config(config(600))]
 
     #[test]
-    fn every_backend_equals_the_integer_twin(
+    fn every_backend_equals_the_integer_reference(
         (format, geometry) in formats().prop_flat_map(whole),
         seed in any::<u64>(),
     ) {
-        equal(format, geometry, &Finish::plain(Dtype::U8), seed)?;
+        equal(format, geometry, &OutputSpec::new(Dtype::U8), seed)?;
     }
 
     #[test]
-    fn every_backend_equals_the_integer_twin_in_other_colors_on_a_canvas(
+    fn every_backend_equals_the_integer_reference_in_other_colors_on_a_canvas(
         (format, geometry) in formats().prop_flat_map(canvased),
-        finish in colors(),
+        spec in colors(),
         seed in any::<u64>(),
     ) {
-        equal(format, geometry, &finish, seed)?;
+        equal(format, geometry, &spec, seed)?;
     }
 
     #[test]
-    fn every_backend_equals_the_integer_twin_through_an_affine_map(
+    fn every_backend_equals_the_integer_reference_through_an_affine_map(
         (format, geometry) in formats().prop_flat_map(warped),
-        finish in colors(),
+        spec in colors(),
         plain in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let finish = if plain { Finish { fill: finish.fill, ..Finish::plain(Dtype::U8) } } else { finish };
-        equal(format, geometry, &finish, seed)?;
+        let spec = if plain { OutputSpec { fill: spec.fill, ..OutputSpec::new(Dtype::U8) } } else { spec };
+        equal(format, geometry, &spec, seed)?;
     }
 
     #[test]
-    fn every_layout_dtype_and_mask_gives_the_elements_of_the_twin(
-        ((format, geometry), finish) in formats().prop_flat_map(placed)
-            .prop_flat_map(|case| (Just(case), finishes(case.1.output_size()))),
+    fn every_layout_dtype_and_mask_gives_the_elements_of_the_reference(
+        ((format, geometry), spec) in formats().prop_flat_map(placed)
+            .prop_flat_map(|case| (Just(case), output_specs(case.1.output_size()))),
         layout in layouts(),
         seed in any::<u64>(),
     ) {
         let picture = noise(format, seed);
-        let expected = oracle::outcome(&picture.view(), &geometry, &finish);
+        let expected = reference::expected_elements(&picture.view(), &geometry, &spec);
         let (width, height) = geometry.output_size();
-        let lengths = [finish.channels.count(), height as usize, width as usize];
+        let lengths = [spec.channels.count(), height as usize, width as usize];
         let [channel_stride, row_stride, column_stride] = layout.strides(lengths);
         let at = |channel: usize, y: usize, x: usize| {
             channel * channel_stride + y * row_stride + x * column_stride
         };
         let length = at(lengths[0] - 1, lengths[1] - 1, lengths[2] - 1) + 1;
-        let (bytes, untouched) = (finish.dtype.bytes(), 0xEE);
+        let (bytes, untouched) = (spec.dtype.bytes(), 0xEE);
         for backend in Backend::available() {
             let mut data = vec![untouched; length * bytes];
-            let mut out = OutSlot { data: &mut data, channel_stride, row_stride, column_stride };
-            let mut pass = PixelPass::new(geometry, finish.clone()).unwrap().with_backend(backend);
+            let mut out = OutputSlot { data: &mut data, channel_stride, row_stride, column_stride };
+            let mut pass = PixelPass::new(geometry, spec.clone()).unwrap().with_backend(backend);
             let done = pass.run(&picture.view(), &mut out, &mut Scratch::new());
             let mut whole = vec![untouched; length * bytes];
             match &expected {
@@ -81,8 +81,8 @@ proptest! {
                     for y in 0..lengths[1] {
                         for x in 0..lengths[2] {
                             for channel in 0..lengths[0] {
-                                let place = at(channel, y, x) * bytes;
-                                whole[place..place + bytes].copy_from_slice(elements.next().unwrap());
+                                let start = at(channel, y, x) * bytes;
+                                whole[start..start + bytes].copy_from_slice(elements.next().unwrap());
                             }
                         }
                     }
@@ -104,7 +104,7 @@ proptest! {
         before in formats().prop_flat_map(placed),
         (format, geometry) in formats().prop_flat_map(placed),
         other in formats(),
-        finishes in [colors(), colors()],
+        output_specs in [colors(), colors()],
         seed in any::<u64>(),
     ) {
         // The same size, but other planes, depth and color.
@@ -114,13 +114,13 @@ proptest! {
             let (width, height) = pass.output_size();
             let mut data = vec![0; width as usize * height as usize * 3];
             let picture = noise(format, seed);
-            let done = pass.run(&picture.view(), &mut OutSlot::hwc(&mut data, width as usize), &mut scratch);
-            let expected = oracle::twin(&picture.view(), pass.geometry(), pass.finish());
+            let done = pass.run(&picture.view(), &mut OutputSlot::hwc(&mut data, width as usize), &mut scratch);
+            let expected = reference::integer(&picture.view(), pass.geometry(), pass.output_spec());
             (done.map(|()| data), expected.map(|image| image.pixels.concat()))
         };
         for backend in Backend::available() {
-            let mut earlier = PixelPass::new(before.1, finishes[0].clone()).unwrap().with_backend(backend);
-            let mut pass = PixelPass::new(geometry, finishes[1].clone()).unwrap().with_backend(backend);
+            let mut earlier = PixelPass::new(before.1, output_specs[0].clone()).unwrap().with_backend(backend);
+            let mut pass = PixelPass::new(geometry, output_specs[1].clone()).unwrap().with_backend(backend);
             let (got, expected) = run(&mut earlier, before.0);
             prop_assert_eq!(got, expected, "{}", backend.name());
             for format in [format, other, format] {
@@ -136,7 +136,7 @@ proptest! {
 
     /// Where weights are largest: sums of 64 bits and of more.
     #[test]
-    fn every_backend_equals_the_integer_twin_on_long_sides_and_fine_grids(
+    fn every_backend_equals_the_integer_reference_on_long_sides_and_fine_grids(
         length in prop_oneof![1u32..3000, 60_000u32..=65_535],
         grid in prop_oneof![1u32..20, 60_000u32..=65_535],
         (start, end) in prop_oneof![Just((0.0, 0.999_999)), (0.0f64..1.0, 0.0f64..1.0)],
@@ -161,49 +161,49 @@ proptest! {
         let geometry = Geometry {
             orientation: Orientation { mirror, quarter_turns_cw },
             crop: Rect { x, y, width, height },
-            grid: pick(grid, 1),
+            crop_subpixels: pick(grid, 1),
             resized: pick(resized, 1),
             window: Rect { x: corner.0, y: corner.1, width: sides.0, height: sides.1 },
             filter,
-            ..Geometry::whole(1, 1)
+            ..Geometry::identity(1, 1)
         };
-        equal(format, geometry, &Finish::plain(Dtype::U8), seed)?;
+        equal(format, geometry, &OutputSpec::new(Dtype::U8), seed)?;
     }
 }
 
 #[test]
-fn every_backend_equals_the_integer_twin_on_large_windows() {
+fn every_backend_equals_the_integer_reference_on_large_windows() {
     // More pixels than one sum of 32 bits holds, all of them nearly white.
     let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
     let picture =
-        Picture::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
+        TestFrame::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
     let contrast = ColorMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColorMap::linear([[0.2, 0.1, 0.3]; 3]) };
-    let finish = Finish { color: contrast, ..Finish::plain(Dtype::U8) };
-    let (slow, fast) = (1 << (POSITION_BITS - 3), 3 << POSITION_BITS);
+    let spec = OutputSpec { color: contrast, ..OutputSpec::new(Dtype::U8) };
+    let (slow, fast) = (1 << (WARP_FRACTION_BITS - 3), 3 << WARP_FRACTION_BITS);
     let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
     let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
-    for place in [Place::Whole, Place::Warp(warp)] {
-        let geometry = Geometry { place, ..Geometry::whole(400, 300) };
-        let expected = oracle::twin(&picture.view(), &geometry, &finish);
+    for place in [Placement::Identity, Placement::Warp(warp)] {
+        let geometry = Geometry { placement: place, ..Geometry::identity(400, 300) };
+        let expected = reference::integer(&picture.view(), &geometry, &spec);
         for backend in Backend::available() {
-            assert_eq!(run_finished(&picture.view(), &geometry, &finish, backend), expected);
+            assert_eq!(run_with_spec(&picture.view(), &geometry, &spec, backend), expected);
         }
     }
 }
 
 #[test]
-fn every_backend_equals_the_integer_twin_where_fill_fades_in() {
+fn every_backend_equals_the_integer_reference_where_fill_fades_in() {
     // One strong row leaves the others 7 bits of fraction: here rounding by cover shows. The pixel is left in steps of 1/1024.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
-    let finish = Finish { color: ColorMap::linear(matrix), fill, ..Finish::plain(Dtype::U8) };
+    let spec = OutputSpec { color: ColorMap::linear(matrix), fill, ..OutputSpec::new(Dtype::U8) };
     let picture = gray(1, 1, &[0]);
-    let to_x = [1 << (POSITION_BITS - 10), 0, 0];
+    let to_x = [1 << (WARP_FRACTION_BITS - 10), 0, 0];
     let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };
-    let geometry = Geometry { place: Place::Warp(warp), ..Geometry::whole(1, 1) };
-    let expected = oracle::twin(&picture.view(), &geometry, &finish).unwrap();
+    let geometry = Geometry { placement: Placement::Warp(warp), ..Geometry::identity(1, 1) };
+    let expected = reference::integer(&picture.view(), &geometry, &spec).unwrap();
     assert_eq!(expected.pixels[507..510].iter().map(|pixel| pixel[0]).collect::<Vec<_>>(), [0, 1, 1]);
     for backend in Backend::available() {
-        assert_eq!(run_finished(&picture.view(), &geometry, &finish, backend).as_ref(), Ok(&expected));
+        assert_eq!(run_with_spec(&picture.view(), &geometry, &spec, backend).as_ref(), Ok(&expected));
     }
 }

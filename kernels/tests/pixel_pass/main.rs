@@ -3,15 +3,15 @@
 //! Never: needs files, a GPU or a particular machine.
 
 mod accuracy;
-mod accuracy_changes;
-mod claims;
-mod damage;
+mod accuracy_transforms;
+mod behavior;
 mod equality;
+mod errors;
 mod extremes;
-mod finishes;
-mod nonsense;
-mod places;
-mod refusals;
+mod geometry;
+mod invalid_input;
+mod mutator;
+mod output;
 mod strategies;
-mod strategies_finish;
+mod strategies_output;
 mod support;

@@ -5,27 +5,27 @@
 use framespool_kernels::*;
 use proptest::prelude::*;
 
-use crate::support::{Arrangement, Format};
+use crate::support::{Format, PlaneLayout};
 
 pub fn formats() -> BoxedStrategy<Format> {
-    let arrangement = prop_oneof![
-        Just(Arrangement::Gray),
-        Just(Arrangement::Planar),
-        Just(Arrangement::Planar),
-        Just(Arrangement::SemiPlanar),
-        Just(Arrangement::PlanarRgb),
-        (3u8..=6).prop_map(Arrangement::PackedRgb),
+    let plane_layout = prop_oneof![
+        Just(PlaneLayout::Gray),
+        Just(PlaneLayout::Planar),
+        Just(PlaneLayout::Planar),
+        Just(PlaneLayout::SemiPlanar),
+        Just(PlaneLayout::PlanarRgb),
+        (3u8..=6).prop_map(PlaneLayout::PackedRgb),
     ];
-    let matrix = proptest::sample::select(&Matrix::ALL_YUV[..]);
+    let matrix = proptest::sample::select(&MatrixCoefficients::ALL_YUV[..]);
     let depth = prop_oneof![3 => Just(8u8), 1 => Just(10u8), 1 => Just(12u8), 1 => 9u8..=16];
-    let range = prop_oneof![Just(Range::Limited), Just(Range::Full)];
-    (1u32..80, 1u32..60, arrangement, (0u8..=2, 0u8..=2), depth, 0u8..=8, 0usize..40, matrix, range)
-        .prop_map(|(width, height, arrangement, log2_chroma, depth, shift, padding, matrix, range)| {
-            let depth_bits = if matches!(arrangement, Arrangement::PackedRgb(_)) { 8 } else { depth };
+    let range = prop_oneof![Just(ColorRange::Limited), Just(ColorRange::Full)];
+    (1u32..80, 1u32..60, plane_layout, (0u8..=2, 0u8..=2), depth, 0u8..=8, 0usize..40, matrix, range)
+        .prop_map(|(width, height, plane_layout, log2_chroma, depth, shift, padding, matrix, range)| {
+            let depth_bits = if matches!(plane_layout, PlaneLayout::PackedRgb(_)) { 8 } else { depth };
             let shift = if depth_bits == 8 { 0 } else { shift.min(16 - depth_bits) };
             let padding_bytes = if depth_bits == 8 { padding } else { padding & !1 };
-            let color = Color { matrix, range };
-            Format { width, height, arrangement, log2_chroma, depth_bits, shift, padding_bytes, color }
+            let color = Colorimetry { matrix, range };
+            Format { width, height, plane_layout, log2_chroma, depth_bits, shift, padding_bytes, color }
         })
         .boxed()
 }
@@ -86,13 +86,13 @@ fn geometries(width: u32, height: u32) -> BoxedStrategy<Geometry> {
             (side(width), side(height)).prop_map(move |(x, y)| Geometry {
                 orientation,
                 crop: Rect { x: x.crop.0, y: y.crop.0, width: x.crop.1, height: y.crop.1 },
-                grid: (x.grid, y.grid),
+                crop_subpixels: (x.grid, y.grid),
                 resized: (x.resized, y.resized),
                 window: Rect { x: x.window.0, y: y.window.0, width: x.window.1, height: y.window.1 },
                 flip_horizontal,
                 flip_vertical,
                 filter,
-                place: Place::Whole,
+                placement: Placement::Identity,
             })
         })
         .boxed()
@@ -124,7 +124,7 @@ fn canvases(geometry: Geometry) -> BoxedStrategy<Geometry> {
     (border(), border(), border(), border())
         .prop_map(move |(x, y, right, bottom)| {
             let size = (x + width + right, y + height + bottom);
-            Geometry { place: Place::Canvas { size, x, y }, ..geometry }
+            Geometry { placement: Placement::Canvas { size, x, y }, ..geometry }
         })
         .boxed()
 }
@@ -141,7 +141,7 @@ fn warps(geometry: Geometry) -> BoxedStrategy<Geometry> {
     ];
     (size, interpolation, map)
         .prop_map(move |(size, interpolation, (to_x, to_y))| Geometry {
-            place: Place::Warp(Warp { size, to_x, to_y, interpolation }),
+            placement: Placement::Warp(Warp { size, to_x, to_y, interpolation }),
             ..geometry
         })
         .boxed()
@@ -149,7 +149,7 @@ fn warps(geometry: Geometry) -> BoxedStrategy<Geometry> {
 
 type Map = ([i64; 3], [i64; 3]);
 
-const ONE: f64 = (1u64 << POSITION_BITS) as f64;
+const ONE: f64 = (1u64 << WARP_FRACTION_BITS) as f64;
 
 /// Turned, scaled and sheared about the middle, then moved.
 fn drawn(width: u32, height: u32) -> BoxedStrategy<Map> {
@@ -169,7 +169,7 @@ fn drawn(width: u32, height: u32) -> BoxedStrategy<Map> {
 
 /// Steps of half pixels: positions on pixels, on borders, and on the very edge.
 fn halves(width: u32, height: u32) -> BoxedStrategy<Map> {
-    let half = 1i64 << (POSITION_BITS - 1);
+    let half = 1i64 << (WARP_FRACTION_BITS - 1);
     let map = move |length: u32| {
         (-3i64..=3, -3i64..=3, -4..=2 * i64::from(length) + 4)
             .prop_map(move |to| [to.0, to.1, to.2].map(|v| v * half))
@@ -182,7 +182,8 @@ fn edges(width: u32, height: u32) -> BoxedStrategy<Map> {
     let small = || prop_oneof![Just(0i64), -3i64..=3, -(1i64 << 15)..1 << 15, -(1i64 << 27)..1 << 27];
     let map = move |length: u32| {
         let edge = prop_oneof![Just(-1), Just(0), Just(i64::from(length) - 1), Just(i64::from(length))];
-        (small(), small(), edge, small()).prop_map(|(a, b, edge, off)| [a, b, (edge << POSITION_BITS) + off])
+        (small(), small(), edge, small())
+            .prop_map(|(a, b, edge, off)| [a, b, (edge << WARP_FRACTION_BITS) + off])
     };
     (map(width), map(height)).boxed()
 }

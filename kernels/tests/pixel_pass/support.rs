@@ -2,12 +2,12 @@
 //! Out: owned pictures with rows padded by rubbish, runs of the pass into 8-bit images, how long properties are tried.
 //! Never: checks anything.
 
-use framespool_kernels::oracle::Image;
+use framespool_kernels::reference::Image;
 use framespool_kernels::*;
 use proptest::prelude::ProptestConfig;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrangement {
+pub enum PlaneLayout {
     Gray,
     Planar,
     SemiPlanar,
@@ -19,12 +19,12 @@ pub enum Arrangement {
 pub struct Format {
     pub width: u32,
     pub height: u32,
-    pub arrangement: Arrangement,
+    pub plane_layout: PlaneLayout,
     pub log2_chroma: (u8, u8),
     pub depth_bits: u8,
     pub shift: u8,
     pub padding_bytes: usize,
-    pub color: Color,
+    pub color: Colorimetry,
 }
 
 impl Format {
@@ -32,22 +32,22 @@ impl Format {
         Self {
             width,
             height,
-            arrangement: Arrangement::Planar,
+            plane_layout: PlaneLayout::Planar,
             log2_chroma: (1, 1),
             depth_bits: 8,
             shift: 0,
             padding_bytes: 3,
-            color: Color { matrix: Matrix::Bt709, range: Range::Limited },
+            color: Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited },
         }
     }
 }
 
-pub struct Picture {
+pub struct TestFrame {
     pub format: Format,
     planes: Vec<(Vec<u8>, usize)>,
 }
 
-impl Picture {
+impl TestFrame {
     /// `sample(component, column, row)` gives code values in the component's own resolution.
     pub fn new(format: Format, mut sample: impl FnMut(usize, u32, u32) -> u32) -> Self {
         let chroma = (
@@ -79,15 +79,15 @@ impl Picture {
             }
             (data, stride)
         };
-        let planes = match format.arrangement {
-            Arrangement::Gray => vec![plane(luma, &[Some(0)])],
-            Arrangement::Planar => {
+        let planes = match format.plane_layout {
+            PlaneLayout::Gray => vec![plane(luma, &[Some(0)])],
+            PlaneLayout::Planar => {
                 vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1)]), plane(chroma, &[Some(2)])]
             }
-            Arrangement::SemiPlanar => vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1), Some(2)])],
-            Arrangement::PlanarRgb => (0..3).map(|component| plane(luma, &[Some(component)])).collect(),
-            Arrangement::PackedRgb(3) => vec![plane(luma, &[Some(2), Some(1), Some(0)])],
-            Arrangement::PackedRgb(bytes) => {
+            PlaneLayout::SemiPlanar => vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1), Some(2)])],
+            PlaneLayout::PlanarRgb => (0..3).map(|component| plane(luma, &[Some(component)])).collect(),
+            PlaneLayout::PackedRgb(3) => vec![plane(luma, &[Some(2), Some(1), Some(0)])],
+            PlaneLayout::PackedRgb(bytes) => {
                 let mut components = vec![None, Some(0), Some(1), Some(2)];
                 components.resize(usize::from(bytes), None);
                 vec![plane(luma, &components)]
@@ -100,19 +100,19 @@ impl Picture {
         let Format { width, height, depth_bits, shift, color, log2_chroma, .. } = self.format;
         let plane = |index: usize| Plane { data: &self.planes[index].0, stride_bytes: self.planes[index].1 };
         let (log2_chroma_w, log2_chroma_h) = log2_chroma;
-        let planes = match self.format.arrangement {
-            Arrangement::Gray => Planes::Gray(plane(0)),
-            Arrangement::Planar => {
+        let planes = match self.format.plane_layout {
+            PlaneLayout::Gray => Planes::Gray(plane(0)),
+            PlaneLayout::Planar => {
                 Planes::Yuv { planes: [plane(0), plane(1), plane(2)], log2_chroma_w, log2_chroma_h }
             }
-            Arrangement::SemiPlanar => {
+            PlaneLayout::SemiPlanar => {
                 Planes::SemiPlanar { luma: plane(0), chroma: plane(1), log2_chroma_w, log2_chroma_h }
             }
-            Arrangement::PlanarRgb => Planes::PlanarRgb([plane(0), plane(1), plane(2)]),
-            Arrangement::PackedRgb(3) => {
+            PlaneLayout::PlanarRgb => Planes::PlanarRgb([plane(0), plane(1), plane(2)]),
+            PlaneLayout::PackedRgb(3) => {
                 Planes::PackedRgb { plane: plane(0), pixel_bytes: 3, offsets: [2, 1, 0] }
             }
-            Arrangement::PackedRgb(pixel_bytes) => {
+            PlaneLayout::PackedRgb(pixel_bytes) => {
                 Planes::PackedRgb { plane: plane(0), pixel_bytes, offsets: [1, 2, 3] }
             }
         };
@@ -121,46 +121,46 @@ impl Picture {
 }
 
 /// The pass on one backend, 8-bit and channels last.
-pub fn run_finished(
+pub fn run_with_spec(
     frame: &FrameView<'_>,
     geometry: &Geometry,
-    finish: &Finish,
+    spec: &OutputSpec,
     backend: Backend,
 ) -> Result<Image, PassError> {
-    let mut pass = PixelPass::new(*geometry, finish.clone())?.with_backend(backend);
+    let mut pass = PixelPass::new(*geometry, spec.clone())?.with_backend(backend);
     let (width, height) = pass.output_size();
     let mut data = vec![0; width as usize * height as usize * 3];
-    pass.run(frame, &mut OutSlot::hwc(&mut data, width as usize), &mut Scratch::new())?;
+    pass.run(frame, &mut OutputSlot::hwc(&mut data, width as usize), &mut Scratch::new())?;
     Ok(Image { width, height, pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect() })
 }
 
-/// [`run_finished`] with the colors as they are.
+/// [`run_with_spec`] with the colors as they are.
 pub fn run_u8(frame: &FrameView<'_>, geometry: Geometry, backend: Backend) -> Image {
-    run_finished(frame, &geometry, &Finish::plain(Dtype::U8), backend).unwrap()
+    run_with_spec(frame, &geometry, &OutputSpec::new(Dtype::U8), backend).unwrap()
 }
 
 /// A gray full-range picture whose pixels are listed.
-pub fn gray(width: u32, height: u32, values: &[u8]) -> Picture {
-    let color = Color { matrix: Matrix::Bt709, range: Range::Full };
-    let format = Format { arrangement: Arrangement::Gray, color, ..Format::i420(width, height) };
-    Picture::new(format, |_, column, row| u32::from(values[(row * width + column) as usize]))
+pub fn gray(width: u32, height: u32, values: &[u8]) -> TestFrame {
+    let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
+    let format = Format { plane_layout: PlaneLayout::Gray, color, ..Format::i420(width, height) };
+    TestFrame::new(format, |_, column, row| u32::from(values[(row * width + column) as usize]))
 }
 
 /// The red (or gray) values of the output.
-pub fn red(picture: &Picture, geometry: Geometry) -> Vec<u8> {
-    red_finished(picture, geometry, &Finish::plain(Dtype::U8))
+pub fn red(picture: &TestFrame, geometry: Geometry) -> Vec<u8> {
+    red_with_spec(picture, geometry, &OutputSpec::new(Dtype::U8))
 }
 
 /// [`red`] in other colors.
-pub fn red_finished(picture: &Picture, geometry: Geometry, finish: &Finish) -> Vec<u8> {
-    let image = run_finished(&picture.view(), &geometry, finish, Backend::detect()).unwrap();
+pub fn red_with_spec(picture: &TestFrame, geometry: Geometry, spec: &OutputSpec) -> Vec<u8> {
+    let image = run_with_spec(&picture.view(), &geometry, spec, Backend::detect()).unwrap();
     image.pixels.iter().map(|pixel| pixel[0]).collect()
 }
 
 /// Noise in every sample. Extremes as often as not: sums must survive all black and all white.
-pub fn noise(format: Format, seed: u64) -> Picture {
+pub fn noise(format: Format, seed: u64) -> TestFrame {
     let white = (1u64 << format.depth_bits) - 1;
-    Picture::new(format, |component, column, row| {
+    TestFrame::new(format, |component, column, row| {
         let random = hash(seed, component as u64, u64::from(column), u64::from(row));
         (match random >> 60 {
             0..=3 => 0,

@@ -128,7 +128,7 @@ fn copied(view: &FrameView<'_>, slot: &mut [u8]) -> bool {
     let kernels::Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] } = view.planes else {
         return false;
     };
-    let as_they_are = view.depth_bits == 8 && view.color.range == kernels::Range::Full;
+    let as_they_are = view.depth_bits == 8 && view.color.range == kernels::ColorRange::Full;
     let (row_bytes, height) = (view.width as usize * 3, view.height as usize);
     let whole = plane.stride_bytes >= row_bytes
         && plane.data.len() >= plane.stride_bytes * (height - 1) + row_bytes

@@ -2,7 +2,7 @@
 //! every size. Rows that were not requested contain data of an earlier image; a truncated file is still an
 //! error.
 
-use framespool_kernels::{Filter, Interpolation, Orientation, Place, Warp};
+use framespool_kernels::{Filter, Interpolation, Orientation, Placement, Warp};
 
 use super::*;
 
@@ -13,8 +13,8 @@ fn parts((width, height): (u32, u32)) -> Vec<Geometry> {
         orientation: upright,
         crop: Rect { x, y, width: w.max(1), height: h.max(1) },
         resized: to,
-        window: Rect::sized(to.0, to.1),
-        ..Geometry::whole(width, height)
+        window: Rect::from_size(to.0, to.1),
+        ..Geometry::identity(width, height)
     };
     let (w, h) = (width, height);
     let mut all = vec![
@@ -36,7 +36,7 @@ fn parts((width, height): (u32, u32)) -> Vec<Geometry> {
         to_y: [-(1 << 26), 1 << 28, 1 << 28],
         interpolation: Interpolation::Bilinear,
     };
-    all.push(Geometry { place: Place::Warp(slant), ..part(0, h / 4, w, h / 4, (24, 24)) });
+    all.push(Geometry { placement: Placement::Warp(slant), ..part(0, h / 4, w, h / 4, (24, 24)) });
     // Other orientations: the crop is in coordinates of the oriented image.
     for (mirror, quarter_turns_cw) in [(true, 0), (false, 1), (true, 1), (false, 2), (false, 3)] {
         let (w, h) = if quarter_turns_cw % 2 == 1 { (h, w) } else { (w, h) };
@@ -49,7 +49,7 @@ fn parts((width, height): (u32, u32)) -> Vec<Geometry> {
 fn run(pass: &mut PixelPass, view: &FrameView<'_>) -> Vec<u8> {
     let (width, height) = pass.output_size();
     let mut pixels = vec![0; width as usize * height as usize * 3];
-    pass.run(view, &mut OutSlot::hwc(&mut pixels, width as usize), &mut Scratch::new()).expect("it fits");
+    pass.run(view, &mut OutputSlot::hwc(&mut pixels, width as usize), &mut Scratch::new()).expect("it fits");
     pixels
 }
 
@@ -72,7 +72,7 @@ fn rows_that_a_pass_does_not_read_change_nothing() {
             // All crops of the whole image, and some of the shrunk ones.
             let step = if shrink == Shrink::Whole { 1 } else { 4 };
             for (m, geometry) in parts((width, height)).into_iter().enumerate().skip(n % step).step_by(step) {
-                let mut pass = PixelPass::new(geometry, Finish::plain(Dtype::U8)).expect("a plain pass");
+                let mut pass = PixelPass::new(geometry, OutputSpec::new(Dtype::U8)).expect("a plain pass");
                 let rows = pass.source_rows(width, height).expect("inside");
                 assert!(rows.start < rows.end && rows.end <= height, "{} {geometry:?}: {rows:?}", entry.path);
                 spared += u64::from(height - (rows.end - rows.start));

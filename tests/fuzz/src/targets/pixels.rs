@@ -11,7 +11,9 @@ use framespool::transforms::transform::{
 use framespool::transforms::{
     explain, Dtype, Filter, Layout, Normalize, TransformExecutor, TransformPipeline,
 };
-use framespool_kernels::{Color, FrameView, Interpolation, Matrix, Plane, Planes, Range};
+use framespool_kernels::{
+    ColorRange, Colorimetry, FrameView, Interpolation, MatrixCoefficients, Plane, Planes,
+};
 
 use super::{sound, Target, MIB, USUAL};
 use crate::case::Case;
@@ -107,7 +109,7 @@ fn view((width, height): (u32, u32), [y, u, v]: &[Vec<u8>; 3]) -> FrameView<'_> 
             log2_chroma_w: 1,
             log2_chroma_h: 1,
         },
-        color: Color { matrix: Matrix::Bt709, range: Range::Limited },
+        color: Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited },
     }
 }
 
@@ -182,15 +184,15 @@ fn transform(c: &mut Case<'_>) -> Transform {
         0 => Transform::AssumeColor {
             matrix: c.maybe(|c| {
                 c.one_of(&[
-                    Matrix::Bt601,
-                    Matrix::Bt709,
-                    Matrix::Bt2020Ncl,
-                    Matrix::Smpte240m,
-                    Matrix::YCgCo,
-                    Matrix::Rgb,
+                    MatrixCoefficients::Bt601,
+                    MatrixCoefficients::Bt709,
+                    MatrixCoefficients::Bt2020Ncl,
+                    MatrixCoefficients::Smpte240m,
+                    MatrixCoefficients::YCgCo,
+                    MatrixCoefficients::Rgb,
                 ])
             }),
-            range: c.maybe(|c| c.one_of(&[Range::Limited, Range::Full])),
+            range: c.maybe(|c| c.one_of(&[ColorRange::Limited, ColorRange::Full])),
         },
         1 | 2 => {
             let target = match c.below(3) {

@@ -1,0 +1,237 @@
+//! In: borrowed planes as a decoder left them, with their facts (size, depth, subsampling, color).
+//! Out: the same planes, proven long enough, as one to three `CheckedPlane`s that the resampler reads alike.
+//! Never: copies a pixel or trusts a stride.
+
+use crate::color::{Colorimetry, ComponentModel, MatrixCoefficients};
+use crate::error::PassError;
+use crate::geometry::MAX_SIDE;
+
+/// One plane: `data` starts at the first row, rows are `stride_bytes` apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Plane<'a> {
+    /// At least `stride_bytes * (rows - 1) + row_bytes` bytes.
+    pub data: &'a [u8],
+    /// Distance of rows, at least the bytes of a row.
+    pub stride_bytes: usize,
+}
+
+/// The arrangement of planes in this process's memory.
+pub type Planes<'a> = GenericPlanes<Plane<'a>>;
+
+/// The arrangement of the planes of a picture; `P` says where one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GenericPlanes<P> {
+    /// 4:0:0.
+    Gray(P),
+    /// Planar Y, U, V. A chroma plane is `ceil(width / 2^log2_chroma_w)` by `ceil(height / 2^log2_chroma_h)`.
+    Yuv {
+        /// Y, U, V.
+        planes: [P; 3],
+        /// 1 for 4:2:0 and 4:2:2, 0 for 4:4:4, 2 for 4:1:1.
+        log2_chroma_w: u8,
+        /// 1 for 4:2:0, 0 for 4:2:2 and 4:4:4.
+        log2_chroma_h: u8,
+    },
+    /// Y, and U and V taking turns in one plane, U first: NV12, P010.
+    SemiPlanar {
+        /// Y.
+        luma: P,
+        /// U, V, U, V, ...
+        chroma: P,
+        /// As for `Yuv`.
+        log2_chroma_w: u8,
+        /// As for `Yuv`.
+        log2_chroma_h: u8,
+    },
+    /// R, G, B planes, in this order.
+    PlanarRgb([P; 3]),
+    /// R, G, B bytes side by side.
+    PackedRgb {
+        /// The plane.
+        plane: P,
+        /// 3 for RGB24, 4 for RGBA.
+        pixel_bytes: u8,
+        /// Where R, G, B lie inside a pixel.
+        offsets: [u8; 3],
+    },
+}
+
+/// One decoded picture in this process's memory.
+pub type FrameView<'a> = GenericFrame<Plane<'a>>;
+
+/// One decoded picture as stored: before any orientation. `P` says where a plane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GenericFrame<P> {
+    /// Width in pixels of luma.
+    pub width: u32,
+    /// Height in pixels of luma.
+    pub height: u32,
+    /// 8: one byte a sample. 9 to 16: little-endian 16-bit words.
+    pub depth_bits: u8,
+    /// A sample's value is `word >> shift`: 6 for P010, 0 for yuv420p10le. 0 for 8 bit.
+    pub shift: u8,
+    /// The planes.
+    pub planes: GenericPlanes<P>,
+    /// How code values mean color. RGB planes ignore the matrix, gray ignores it too; all obey the range.
+    pub color: Colorimetry,
+}
+
+/// What must be proven of a plane before it is read.
+pub(crate) trait PlaneBounds: Copy {
+    /// It has `rows` rows of `row_bytes` bytes; `index` names it in errors.
+    fn check(self, index: usize, rows: usize, row_bytes: usize) -> Result<(), PassError>;
+}
+
+impl PlaneBounds for Plane<'_> {
+    fn check(self, index: usize, rows: usize, row_bytes: usize) -> Result<(), PassError> {
+        let need = required_plane_bytes(self.stride_bytes, index, rows, row_bytes)?;
+        if need > self.data.len() as u128 {
+            let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
+            return Err(PassError::PlaneTooShort { plane: index, have_bytes: self.data.len(), need_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Bytes from the first of the first row to the last of the last, of rows that do not overlap.
+pub(crate) fn required_plane_bytes(
+    stride_bytes: usize,
+    plane: usize,
+    rows: usize,
+    row_bytes: usize,
+) -> Result<u128, PassError> {
+    if rows > 1 && stride_bytes < row_bytes {
+        return Err(PassError::StrideTooShort { plane, stride_bytes, row_bytes });
+    }
+    // Sides are at most MAX_SIDE, so nothing overflows but the stride product, hence u128.
+    Ok(stride_bytes as u128 * (rows as u128 - 1) + row_bytes as u128)
+}
+
+/// A plane whose extent is proven: samples of one to three components, `step` samples apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedPlane<P> {
+    pub storage: P,
+    pub step: usize,
+    /// In a row.
+    pub columns: usize,
+    pub is_chroma: bool,
+    /// Offset in samples of component c inside a step.
+    pub offsets: [Option<usize>; 3],
+}
+
+/// A checked picture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedFrame<P> {
+    pub planes: [Option<CheckedPlane<P>>; 3],
+    pub log2_chroma: (u8, u8),
+    pub model: ComponentModel,
+}
+
+#[allow(private_bounds)] // only to say what `check` needs
+impl<P: PlaneBounds> GenericFrame<P> {
+    /// Proves that every sample of the picture exists.
+    pub(crate) fn check(&self) -> Result<CheckedFrame<P>, PassError> {
+        let (width, height) = (self.width, self.height);
+        if width == 0 || height == 0 {
+            return Err(PassError::Empty { what: "frame", width, height });
+        }
+        if width > MAX_SIDE || height > MAX_SIDE {
+            return Err(PassError::TooLarge { what: "frame", width, height });
+        }
+        let packed = matches!(self.planes, GenericPlanes::PackedRgb { .. });
+        let supported = match self.depth_bits {
+            8 => self.shift == 0,
+            9..=16 => self.shift <= 16 - self.depth_bits && !packed,
+            _ => false,
+        };
+        if !supported {
+            return Err(PassError::UnsupportedDepth { depth_bits: self.depth_bits, shift: self.shift });
+        }
+        self.resolve_planes()
+    }
+
+    fn resolve_planes(&self) -> Result<CheckedFrame<P>, PassError> {
+        let whole = |index, plane, component: usize| {
+            let mut offsets = [None; 3];
+            offsets[component] = Some(0);
+            self.checked_plane(index, plane, 1, (0, 0), offsets)
+        };
+        match self.planes {
+            GenericPlanes::Gray(plane) => Ok(CheckedFrame {
+                planes: [Some(whole(0, plane, 0)?), None, None],
+                log2_chroma: (0, 0),
+                model: ComponentModel::Gray,
+            }),
+            GenericPlanes::PlanarRgb([r, g, b]) => Ok(CheckedFrame {
+                planes: [Some(whole(0, r, 0)?), Some(whole(1, g, 1)?), Some(whole(2, b, 2)?)],
+                log2_chroma: (0, 0),
+                model: ComponentModel::Rgb,
+            }),
+            GenericPlanes::PackedRgb { plane, pixel_bytes, offsets } => {
+                if offsets.iter().any(|&offset| offset >= pixel_bytes) {
+                    return Err(PassError::InvalidPacking { pixel_bytes, offsets });
+                }
+                let offsets = offsets.map(|offset| Some(usize::from(offset)));
+                let plane = self.checked_plane(0, plane, usize::from(pixel_bytes), (0, 0), offsets)?;
+                Ok(CheckedFrame {
+                    planes: [Some(plane), None, None],
+                    log2_chroma: (0, 0),
+                    model: ComponentModel::Rgb,
+                })
+            }
+            GenericPlanes::Yuv { planes: [y, u, v], log2_chroma_w, log2_chroma_h } => {
+                let log2_chroma = self.subsampling(log2_chroma_w, log2_chroma_h)?;
+                let u = self.checked_plane(1, u, 1, log2_chroma, [None, Some(0), None])?;
+                let v = self.checked_plane(2, v, 1, log2_chroma, [None, None, Some(0)])?;
+                Ok(CheckedFrame {
+                    planes: [Some(whole(0, y, 0)?), Some(u), Some(v)],
+                    log2_chroma,
+                    model: ComponentModel::Yuv,
+                })
+            }
+            GenericPlanes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h } => {
+                let log2_chroma = self.subsampling(log2_chroma_w, log2_chroma_h)?;
+                let uv = self.checked_plane(1, chroma, 2, log2_chroma, [None, Some(0), Some(1)])?;
+                Ok(CheckedFrame {
+                    planes: [Some(whole(0, luma, 0)?), Some(uv), None],
+                    log2_chroma,
+                    model: ComponentModel::Yuv,
+                })
+            }
+        }
+    }
+
+    fn subsampling(&self, log2_chroma_w: u8, log2_chroma_h: u8) -> Result<(u8, u8), PassError> {
+        if log2_chroma_w > 2 || log2_chroma_h > 2 {
+            return Err(PassError::UnsupportedSubsampling { log2_chroma_w, log2_chroma_h });
+        }
+        if self.color.matrix == MatrixCoefficients::Rgb {
+            return Err(PassError::MatrixNeedsRgbPlanes);
+        }
+        Ok((log2_chroma_w, log2_chroma_h))
+    }
+
+    fn checked_plane(
+        &self,
+        index: usize,
+        plane: P,
+        step: usize,
+        (log2_w, log2_h): (u8, u8),
+        offsets: [Option<usize>; 3],
+    ) -> Result<CheckedPlane<P>, PassError> {
+        let columns = self.width.div_ceil(1 << log2_w) as usize;
+        let rows = self.height.div_ceil(1 << log2_h) as usize;
+        plane.check(index, rows, columns * step * self.sample_bytes())?;
+        // With chroma at full size the luma tables serve, so only planes that differ from luma count as chroma.
+        let is_chroma = (log2_w, log2_h) != (0, 0);
+        Ok(CheckedPlane { storage: plane, step, columns, is_chroma, offsets })
+    }
+
+    pub(crate) fn sample_bytes(&self) -> usize {
+        if self.depth_bits == 8 {
+            1
+        } else {
+            2
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! In: a picture's 8-bit codes, as a pass of dtype `U8` without masks writes them.
+//! Out: the elements that a pass of another dtype, or with a normalisation, would have written.
+//! Never: computes anything: an element is looked up by its code.
+
+use crate::error::PassError;
+use crate::write::{Dtype, ElementWriter, Normalize};
+
+/// Turns codes into elements.
+#[derive(Clone, Debug)]
+pub struct ElementLut(ElementWriter);
+
+impl ElementLut {
+    /// # Errors
+    /// For a normalisation that a pass would refuse.
+    pub fn new(dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
+        ElementWriter::new(dtype, normalize).map(Self)
+    }
+
+    pub(crate) fn writer(&self) -> &ElementWriter {
+        &self.0
+    }
+
+    /// The elements of `codes`, which are of one channel, or of `channels` in turn, beginning with `first`.
+    ///
+    /// # Panics
+    /// If `out` is not as long as the elements are.
+    pub fn run(&self, codes: &[u8], (first, channels): (usize, usize), out: &mut [u8]) {
+        let size = self.0.dtype().bytes();
+        assert_eq!(out.len(), codes.len() * size, "an element for each code");
+        match size {
+            1 => out.copy_from_slice(codes),
+            2 => self.each::<2>(codes, (first, channels), out),
+            _ => self.each::<4>(codes, (first, channels), out),
+        }
+    }
+
+    fn each<const N: usize>(&self, codes: &[u8], (first, channels): (usize, usize), out: &mut [u8]) {
+        let table = |channel: usize| -> [[u8; N]; 256] {
+            std::array::from_fn(|code| {
+                let element = self.0.element_of_u8(channel, code as u8);
+                std::array::from_fn(|byte| element[byte])
+            })
+        };
+        let tables: Vec<_> = (first..first + channels).map(table).collect();
+        let (elements, _) = out.as_chunks_mut::<N>();
+        for (codes, elements) in codes.chunks(channels).zip(elements.chunks_mut(channels)) {
+            for ((element, &code), table) in elements.iter_mut().zip(codes).zip(&tables) {
+                *element = table[usize::from(code)];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_those_of_the_writer_in_turn_or_by_plane() {
+        let normalize = Normalize { mean: [0.4, 0.5, 0.6], std: [0.2, 0.3, 0.4] };
+        let codes: Vec<u8> = (0..=255).flat_map(|c| [c, 255 - c, c / 2]).collect();
+        for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32] {
+            let writer = ElementWriter::new(dtype, Some(normalize)).unwrap();
+            let expand = ElementLut::new(dtype, Some(normalize)).unwrap();
+            let n = dtype.bytes();
+            let mut out = vec![0; codes.len() * n];
+            expand.run(&codes, (0, 3), &mut out);
+            for (i, &code) in codes.iter().enumerate() {
+                assert_eq!(out[i * n..(i + 1) * n], writer.element_of_u8(i % 3, code)[..n], "{dtype:?} {i}");
+            }
+            let mut plane = vec![0; codes.len() * n];
+            expand.run(&codes, (2, 1), &mut plane);
+            assert_eq!(plane[..n], writer.element_of_u8(2, codes[0])[..n]);
+        }
+        let mut same = [0; 3];
+        ElementLut::new(Dtype::U8, None).unwrap().run(&[7, 8, 9], (0, 3), &mut same);
+        assert_eq!(same, [7, 8, 9]);
+    }
+}

@@ -1,0 +1,615 @@
+//! In: a compiled geometry and finish, then frame after frame.
+//! Out: each frame's pixels in its slot, row by row: vertical pass, horizontal pass, place, color, write; then masks.
+//! Never: holds more than rows, unless a warp or a mean needs the whole window (then its components, 15 bits each),
+//! or starts writing before everything is proven to fit.
+
+mod rows;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::color::{ColorCoefficients, Colorimetry, ComponentModel, FrameCoefficients};
+use crate::error::PassError;
+use crate::frame::{CheckedFrame, CheckedPlane, FrameView, Plane};
+use crate::geometry::{Geometry, Interpolation, OutputStrides, Placement, Rect, StoredGeometry, Warp};
+use crate::mask;
+use crate::output_spec::{Channels, ColorMap, Fill, OutputSpec};
+use crate::simd::Backend;
+use crate::tone_map::{ToneTables, TONE_MAPPED};
+use crate::warp::{self, WarpRow, WindowPlanes};
+use crate::weights::{AxisTable, ResampleAxis};
+use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
+
+/// Pixels of a window that is kept whole: 1.6 GB of components.
+pub(crate) const MAX_WINDOW_PIXELS: usize = 1 << 28;
+
+/// What a clip's frames go through, compiled. Cloning shares the tables.
+#[derive(Clone, Debug)]
+pub struct PixelPass {
+    geometry: Geometry,
+    spec: Arc<OutputSpec>,
+    writer: Arc<ElementWriter>,
+    tone: Option<Arc<ToneTables>>,
+    backend: Backend,
+    tables: Option<Arc<ResampleTables>>,
+    coefficients: Option<(ColorKey, ColorCoefficients)>,
+    /// To the codes that tone mapping takes.
+    source_coefficients: Option<(ColorKey, ColorCoefficients)>,
+}
+
+/// Rows in the making. One per worker, reused for every pass and frame.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    /// A blended row of a plane that holds several components.
+    interleaved: Vec<i16>,
+    /// A blended row of one component.
+    filtered: Vec<i16>,
+    components: [Vec<i16>; 3],
+    /// A row whose tones are mapped.
+    tone_mapped: [Vec<i16>; 3],
+    /// Sixteen blended rows, the same as pairs of neighbours, and sixteen rows of each component: where rows are made in blocks.
+    block: [Vec<i16>; 2],
+    block_components: [Vec<i16>; 3],
+    /// The components of the whole window, where a warp or a mean needs them.
+    window: [Vec<i16>; 3],
+    rgb: [Vec<u8>; 3],
+    /// The same in 16 bits.
+    rgb_u16: [Vec<u16>; 3],
+    /// Rows of R, G, B that wait to be turned together.
+    tile: [Vec<u8>; 3],
+    tile_rows: usize,
+}
+
+/// Weight tables of one source format.
+#[derive(Debug)]
+pub(crate) struct ResampleTables {
+    format: TableKey,
+    pub width: usize,
+    pub height: usize,
+    pub luma: PlaneTables,
+    pub chroma: PlaneTables,
+}
+
+pub(crate) type TableKey = (u32, u32, (u8, u8));
+pub(crate) type ColorKey = (Colorimetry, u8, ComponentModel);
+
+#[derive(Debug)]
+pub(crate) struct PlaneTables {
+    pub columns: AxisTable,
+    pub rows: AxisTable,
+}
+
+impl Scratch {
+    /// Empty; grows on first use.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let blocks = self.block.iter().chain(&self.block_components);
+        let words = [&self.interleaved, &self.filtered]
+            .into_iter()
+            .chain(&self.components)
+            .chain(&self.tone_mapped)
+            .chain(&self.window)
+            .chain(blocks);
+        words.map(|row| row.capacity() * 2).sum::<usize>()
+            + self.rgb.iter().chain(&self.tile).map(Vec::capacity).sum::<usize>()
+            + self.rgb_u16.iter().map(|row| row.capacity() * 2).sum::<usize>()
+    }
+
+    fn resize(&mut self, width: usize, use_u16: bool, maps: bool) {
+        self.tile_rows = 0;
+        for row in self.tone_mapped.iter_mut().filter(|_| maps) {
+            row.resize(width, 0);
+        }
+        for row in &mut self.components {
+            row.resize(width, 0);
+        }
+        for row in &mut self.rgb {
+            row.resize(width, 0);
+        }
+        for row in self.rgb_u16.iter_mut().filter(|_| use_u16 || maps) {
+            row.resize(width, 0);
+        }
+    }
+}
+
+impl PixelPass {
+    /// Whether another pass makes the same pixels of the same frame.
+    pub fn has_same_output(&self, other: &PixelPass) -> bool {
+        self.geometry == other.geometry && self.spec == other.spec
+    }
+
+    /// Compiles a pass. What depends on the frames (size, subsampling, color) is computed at the first of its kind.
+    pub fn new(geometry: Geometry, spec: OutputSpec) -> Result<Self, PassError> {
+        geometry.check()?;
+        spec.check(geometry.output_size())?;
+        let writer = Arc::new(ElementWriter::new(spec.dtype, spec.normalize)?);
+        let backend = Backend::detect();
+        let tone = spec.tone.map(|tone| tone.tables()).transpose()?;
+        let spec = Arc::new(spec);
+        let (tables, coefficients, source_coefficients) = (None, None, None);
+        Ok(Self { geometry, spec, writer, tone, backend, tables, coefficients, source_coefficients })
+    }
+
+    /// The same pass on another backend: same bytes, another speed.
+    pub fn with_backend(self, backend: Backend) -> Self {
+        Self { backend, ..self }
+    }
+
+    /// Width and height of what [`run`](Self::run) writes.
+    pub fn output_size(&self) -> (u32, u32) {
+        self.geometry.output_size()
+    }
+
+    /// Rows of a stored picture of this size that its result depends on; of planes with fewer rows, those that show any of them.
+    pub fn source_rows(&self, width: u32, height: u32) -> Result<Range<u32>, PassError> {
+        Ok(ResampleAxis::rows(self.geometry.stored(width, height)?).luma_range())
+    }
+
+    /// The geometry that was compiled.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The finish that was compiled.
+    pub fn output_spec(&self) -> &OutputSpec {
+        &self.spec
+    }
+
+    /// Writes one frame into its slot. On an error nothing has been written.
+    pub fn run(
+        &mut self,
+        frame: &FrameView<'_>,
+        out: &mut OutputSlot<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), PassError> {
+        let checked = frame.check()?;
+        out.check(self.output_size(), self.spec.channels, self.spec.dtype)?;
+        let out = &mut out.with_unit_strides(self.output_size(), self.spec.channels);
+        let tables = self.update_tables((frame.width, frame.height, checked.log2_chroma))?;
+        let key = (frame.color, frame.depth_bits, checked.model);
+        let tone =
+            self.tone.clone().map(|tone| Ok((tone, self.update_source_coefficients(key)?))).transpose()?;
+        let coefficients = self.update_coefficients(if tone.is_some() { TONE_MAPPED } else { key })?;
+        let buffered = matches!(self.geometry.placement, Placement::Warp(_)) || self.spec.needs_mean();
+        if buffered && tables.width * tables.height > MAX_WINDOW_PIXELS {
+            return Err(PassError::WindowTooLarge { width: tables.width, height: tables.height });
+        }
+        scratch.resize(tables.width.max(self.output_size().0 as usize), coefficients.use_u16, tone.is_some());
+        let tone = tone.as_ref().map(|(tone, colors)| (&**tone, colors));
+        let source = FrameSource { frame, checked: &checked, tables: &tables, tone };
+        match self.geometry.placement {
+            Placement::Warp(warp) => self.run_warp(source, &warp, &coefficients, out, scratch),
+            _ if self.spec.needs_mean() => self.run_buffered(source, &coefficients, out, scratch),
+            _ => self.run_streaming(source, &coefficients.without_mean(), out, scratch),
+        }
+        mask::apply_masks(&self.spec.masks, &self.writer, self.spec.channels, self.output_size(), out);
+        Ok(())
+    }
+
+    /// Row by row from the frame to the slot.
+    fn run_streaming(
+        &self,
+        source: FrameSource<'_>,
+        colors: &FrameCoefficients,
+        out: &mut OutputSlot<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let strides = self.geometry.output_strides(out);
+        let unscaled = source.unscaled_planes(colors);
+        for j in 0..source.tables.height {
+            if let Some((planes, out)) = unscaled.zip(self.packed_row(strides, j, source.tables.width, out)) {
+                self.backend.unscaled_packed(out, source.unscaled_row_samples(planes, j), colors);
+                continue;
+            }
+            if let Some(planes) = unscaled {
+                let rgb = scratch.rgb.each_mut().map(|row| &mut row[..source.tables.width]);
+                self.backend.unscaled_row(rgb, source.unscaled_row_samples(planes, j), colors);
+            } else {
+                self.compute_row(source, j, scratch);
+                self.convert_computed_row(source, colors, scratch);
+            }
+            self.write_row(colors.use_u16, source.size(), strides, j, out, scratch);
+        }
+        self.fill_border(colors, out);
+    }
+
+    /// Fills `scratch.components` with row j; where tones are mapped, `scratch.mapped` besides.
+    fn compute_row(&self, source: FrameSource<'_>, j: usize, scratch: &mut Scratch) {
+        self.resample_row(source, j, scratch);
+        let Some((tone, colors)) = source.tone else { return };
+        let width = source.tables.width;
+        let Scratch { components, rgb_u16, tone_mapped, .. } = scratch;
+        let mut components = components.each_ref().map(|row| &row[..width]);
+        if colors.model == ComponentModel::Gray {
+            components = [components[0]; 3];
+        }
+        self.backend.matrix_row_u16(rgb_u16.each_mut().map(|row| &mut row[..width]), components, colors);
+        let codes = rgb_u16.each_ref().map(|row| &row[..width]);
+        self.backend.map_row(tone_mapped.each_mut().map(|row| &mut row[..width]), codes, tone);
+    }
+
+    /// Colors of the row that `compute_row` left. The next row's may go on from its components, so they stay.
+    fn convert_computed_row(
+        &self,
+        source: FrameSource<'_>,
+        colors: &FrameCoefficients,
+        scratch: &mut Scratch,
+    ) {
+        if source.tone.is_some() {
+            std::mem::swap(&mut scratch.components, &mut scratch.tone_mapped);
+        }
+        self.convert_components(colors, 0..source.tables.width, scratch);
+        if source.tone.is_some() {
+            std::mem::swap(&mut scratch.components, &mut scratch.tone_mapped);
+        }
+    }
+
+    /// The bytes of row j in the slot, where its pixels are codes that lie side by side and forward.
+    fn packed_row<'b>(
+        &self,
+        strides: OutputStrides,
+        j: usize,
+        width: usize,
+        out: &'b mut OutputSlot<'_>,
+    ) -> Option<&'b mut [u8]> {
+        let OutputSpec { dtype, channels, .. } = *self.spec;
+        let packed = strides.step_i == 3 && out.channel_stride == 1;
+        let codes = dtype == Dtype::U8 && channels == Channels::Three;
+        let begin = strides.forward(j, width).filter(|_| packed && codes)?;
+        Some(&mut out.data[begin..][..3 * width])
+    }
+
+    /// All rows of the window first, since its mean decides their colors.
+    fn run_buffered(
+        &self,
+        source: FrameSource<'_>,
+        coefficients: &ColorCoefficients,
+        out: &mut OutputSlot<'_>,
+        scratch: &mut Scratch,
+    ) {
+        self.buffer_window(source, scratch);
+        let colors = self.frame_coefficients(source, coefficients, scratch);
+        let strides = self.geometry.output_strides(out);
+        let (width, height) = source.size();
+        for j in 0..height {
+            for (row, window) in
+                scratch.components.iter_mut().zip(&scratch.window).take(colors.model.components())
+            {
+                row[..width].copy_from_slice(&window[j * width..][..width]);
+            }
+            self.convert_components(&colors, 0..width, scratch);
+            self.write_row(colors.use_u16, (width, height), strides, j, out, scratch);
+        }
+        self.fill_border(&colors, out);
+    }
+
+    /// All rows of the window first, since the map reads them in any order.
+    fn run_warp(
+        &self,
+        source: FrameSource<'_>,
+        warp: &Warp,
+        coefficients: &ColorCoefficients,
+        out: &mut OutputSlot<'_>,
+        scratch: &mut Scratch,
+    ) {
+        self.buffer_window(source, scratch);
+        let colors = self.frame_coefficients(source, coefficients, scratch);
+        let (to_x, to_y) = self.geometry.stored_warp(warp);
+        let (width, height) = (warp.size.0 as usize, warp.size.1 as usize);
+        let strides =
+            OutputStrides { origin: 0, step_i: out.column_stride as isize, step_j: out.row_stride as isize };
+        let (fill, fill_u16) = (colors.fill(), colors.fill_u16());
+        for j in 0..height {
+            let Scratch { components, window, rgb, rgb_u16, .. } = &mut *scratch;
+            let window = WindowPlanes {
+                planes: match colors.model {
+                    ComponentModel::Gray => [&window[0][..]; 3],
+                    ComponentModel::Yuv | ComponentModel::Rgb => window.each_ref().map(Vec::as_slice),
+                },
+                width: source.tables.width,
+                height: source.tables.height,
+            };
+            let line = WarpRow::new(to_x, to_y, j);
+            let spans = line.spans(warp.interpolation, width, &window);
+            for (rgb, &fill) in rgb.iter_mut().zip(&fill) {
+                rgb[..spans.touched.start].fill(fill);
+                rgb[spans.touched.end..width].fill(fill);
+            }
+            for (rgb_u16, &fill) in rgb_u16.iter_mut().zip(&fill_u16).filter(|_| colors.use_u16) {
+                rgb_u16[..spans.touched.start].fill(fill);
+                rgb_u16[spans.touched.end..width].fill(fill);
+            }
+            for i in spans.touched.clone().filter(|i| !spans.inner.contains(i)) {
+                let (values, coverage) = warp::edge_pixel(&window, &line, i, colors.zero());
+                if colors.use_u16 {
+                    let color = colors.blend_pixel_u16(colors.model.broadcast_gray(values), coverage);
+                    for (rgb_u16, value) in rgb_u16.iter_mut().zip(color) {
+                        rgb_u16[i] = value;
+                    }
+                    continue;
+                }
+                let color = colors.blend_pixel(colors.model.broadcast_gray(values), coverage);
+                for (rgb, value) in rgb.iter_mut().zip(color) {
+                    rgb[i] = value;
+                }
+            }
+            let inner = components.each_mut().map(|row| &mut row[spans.inner.clone()]);
+            let count = colors.model.components();
+            match warp.interpolation {
+                Interpolation::Nearest => {
+                    self.backend.nearest_row(inner, &window, &line, spans.inner.start, count)
+                }
+                Interpolation::Bilinear => {
+                    self.backend.bilinear_row(inner, &window, &line, spans.inner.start, count)
+                }
+            }
+            self.convert_components(&colors, spans.inner, scratch);
+            self.write_row(colors.use_u16, (width, height), strides, j, out, scratch);
+        }
+    }
+
+    fn buffer_window(&self, source: FrameSource<'_>, scratch: &mut Scratch) {
+        let (width, height) = (source.tables.width, source.tables.height);
+        let model = source.model();
+        for window in scratch.window.iter_mut().take(model.components()) {
+            if window.len() < width * height {
+                window.resize(width * height, 0);
+            }
+        }
+        for j in 0..height {
+            self.compute_row(source, j, scratch);
+            let made = if source.tone.is_some() { &scratch.tone_mapped } else { &scratch.components };
+            let rows = made.iter().zip(&mut scratch.window);
+            for (row, window) in rows.take(model.components()) {
+                window[j * width..][..width].copy_from_slice(&row[..width]);
+            }
+        }
+    }
+
+    /// The colors of a frame whose window is held.
+    fn frame_coefficients(
+        &self,
+        source: FrameSource<'_>,
+        coefficients: &ColorCoefficients,
+        scratch: &Scratch,
+    ) -> FrameCoefficients {
+        if !self.spec.needs_mean() {
+            return coefficients.without_mean();
+        }
+        let count = source.tables.width * source.tables.height;
+        let mean = |c: usize| {
+            let sum: i64 = scratch.window[c][..count]
+                .chunks(1 << 15)
+                .map(|part| i64::from(self.backend.sum(part)))
+                .sum();
+            ((2 * sum + count as i64) / (2 * count as i64)) as i16
+        };
+        let mut means = [0; 3];
+        for (c, value) in means.iter_mut().enumerate().take(source.model().components()) {
+            *value = mean(c);
+        }
+        coefficients.with_mean(source.model().broadcast_gray(means))
+    }
+
+    /// Fills what a canvas shows beside the window.
+    fn fill_border(&self, colors: &FrameCoefficients, out: &mut OutputSlot<'_>) {
+        let Placement::Canvas { size: (width, height), x, y } = self.geometry.placement else { return };
+        let elements = if colors.use_u16 {
+            let fill = colors.fill_u16();
+            [0, 1, 2].map(|channel| self.writer.element_of_u16(channel, fill[channel]))
+        } else {
+            let fill = colors.fill();
+            [0, 1, 2].map(|channel| self.writer.element_of_u8(channel, fill[channel]))
+        };
+        let window = self.geometry.window;
+        let (right, bottom) = (x + window.width, y + window.height);
+        let borders = [
+            Rect { x: 0, y: 0, width, height: y },
+            Rect { x: 0, y: bottom, width, height: height - bottom },
+            Rect { x: 0, y, width: x, height: window.height },
+            Rect { x: right, y, width: width - right, height: window.height },
+        ];
+        for border in borders.into_iter().filter(|border| border.width > 0 && border.height > 0) {
+            mask::fill_rect(border, elements, &self.writer, self.spec.channels, out);
+        }
+    }
+
+    /// Writes row j of a window of `height` rows. A turned picture's rows wait until there are enough to write columns by.
+    fn write_row(
+        &self,
+        use_u16: bool,
+        (width, height): (usize, usize),
+        strides: OutputStrides,
+        j: usize,
+        out: &mut OutputSlot<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let channels = self.spec.channels;
+        if use_u16 {
+            let rgb = scratch.rgb_u16.each_ref().map(|row| &row[..width]);
+            return self.backend.write_row_u16(&self.writer, rgb, channels, out, strides, j);
+        }
+        if strides.step_i.unsigned_abs() <= strides.step_j.unsigned_abs() {
+            let rgb = scratch.rgb.each_mut().map(|row| &mut row[..width]);
+            return self.backend.write_row(&self.writer, rgb, channels, out, strides, j);
+        }
+        let Scratch { rgb, tile, tile_rows, .. } = scratch;
+        for (tile, rgb) in tile.iter_mut().zip(rgb) {
+            if tile.len() < TRANSPOSE_ROWS * width {
+                tile.resize(TRANSPOSE_ROWS * width, 0);
+            }
+            tile[*tile_rows * width..][..width].copy_from_slice(&rgb[..width]);
+        }
+        *tile_rows += 1;
+        if *tile_rows == TRANSPOSE_ROWS || j + 1 == height {
+            let rgb = tile.each_mut().map(Vec::as_mut_slice);
+            let tile = TransposeTile { rgb, width, rows: *tile_rows };
+            self.backend.write_transposed(&self.writer, tile, channels, out, strides, j + 1 - *tile_rows);
+            *tile_rows = 0;
+        }
+    }
+
+    /// Turns a stretch of `scratch.components` into `scratch.rgb`, or `scratch.rgb_u16`.
+    fn convert_components(&self, colors: &FrameCoefficients, part: Range<usize>, scratch: &mut Scratch) {
+        let Scratch { components, rgb, rgb_u16, .. } = scratch;
+        let components = components.each_ref().map(|row| &row[part.clone()]);
+        if colors.use_u16 {
+            let rgb_u16 = rgb_u16.each_mut().map(|row| &mut row[part.clone()]);
+            let components =
+                if colors.model == ComponentModel::Gray { [components[0]; 3] } else { components };
+            return self.backend.matrix_row_u16(rgb_u16, components, colors);
+        }
+        let mut rgb = rgb.each_mut().map(|row| &mut row[part.clone()]);
+        match (colors.model, colors.sparse) {
+            (ComponentModel::Yuv, true) => self.backend.yuv_row(rgb, components, colors),
+            (ComponentModel::Rgb, true) => {
+                for (out, values) in rgb.iter_mut().zip(components) {
+                    self.backend.expand_range_row(out, values, colors);
+                }
+            }
+            (ComponentModel::Gray, true) => {
+                let [r, g, b] = rgb;
+                self.backend.expand_range_row(r, components[0], colors);
+                g.copy_from_slice(r);
+                b.copy_from_slice(r);
+            }
+            (ComponentModel::Gray, false) => self.backend.matrix_row(rgb, [components[0]; 3], colors),
+            (_, false) => self.backend.matrix_row(rgb, components, colors),
+        }
+    }
+
+    pub(crate) fn writer(&self) -> &ElementWriter {
+        &self.writer
+    }
+
+    fn update_tables(&mut self, format: TableKey) -> Result<Arc<ResampleTables>, PassError> {
+        let tables = self.resample_tables(format)?;
+        self.tables = Some(Arc::clone(&tables));
+        Ok(tables)
+    }
+
+    /// The tables for a format: those at hand, if they are for it.
+    pub(crate) fn resample_tables(&self, format: TableKey) -> Result<Arc<ResampleTables>, PassError> {
+        if let Some(tables) = self.tables.as_ref().filter(|tables| tables.format == format) {
+            return Ok(Arc::clone(tables));
+        }
+        let (width, height, log2_chroma) = format;
+        let stored = self.geometry.stored(width, height)?;
+        Ok(Arc::new(ResampleTables {
+            format,
+            width: stored.window.width as usize,
+            height: stored.window.height as usize,
+            luma: PlaneTables::new(stored, (0, 0)),
+            chroma: PlaneTables::new(stored, log2_chroma),
+        }))
+    }
+
+    fn update_coefficients(&mut self, key: ColorKey) -> Result<ColorCoefficients, PassError> {
+        let made = self.color_coefficients(key)?;
+        self.coefficients = Some((key, made));
+        Ok(made)
+    }
+
+    fn update_source_coefficients(&mut self, key: ColorKey) -> Result<FrameCoefficients, PassError> {
+        let made = self.source_color_coefficients(key)?;
+        self.source_coefficients = Some((key, made));
+        Ok(made.without_mean())
+    }
+
+    /// The coefficients that make the codes for tone mapping: no color map, 16 bits.
+    pub(crate) fn source_color_coefficients(&self, key: ColorKey) -> Result<ColorCoefficients, PassError> {
+        if let Some((_, made)) = self.source_coefficients.as_ref().filter(|(known, _)| *known == key) {
+            return Ok(*made);
+        }
+        let (color, depth_bits, model) = key;
+        ColorCoefficients::new(color, depth_bits, model, true, &ColorMap::IDENTITY, &Fill::default())
+    }
+
+    pub(crate) fn tone(&self) -> Option<&ToneTables> {
+        self.tone.as_deref()
+    }
+
+    /// The coefficients for a kind of picture: those at hand, if they are for it.
+    pub(crate) fn color_coefficients(&self, key: ColorKey) -> Result<ColorCoefficients, PassError> {
+        if let Some((_, coefficients)) = self.coefficients.as_ref().filter(|(known, _)| *known == key) {
+            return Ok(*coefficients);
+        }
+        let (color, depth_bits, model) = key;
+        let use_u16 = self.spec.dtype.uses_16_bit(depth_bits);
+        ColorCoefficients::new(color, depth_bits, model, use_u16, &self.spec.color, &self.spec.fill)
+    }
+}
+
+/// One frame, checked, with the tables for its format.
+#[derive(Clone, Copy)]
+struct FrameSource<'a> {
+    frame: &'a FrameView<'a>,
+    checked: &'a CheckedFrame<Plane<'a>>,
+    tables: &'a ResampleTables,
+    /// How its tones are mapped, and what makes the codes for that.
+    tone: Option<(&'a ToneTables, &'a FrameCoefficients)>,
+}
+
+impl<'a> FrameSource<'a> {
+    /// What the components are from which colors are made.
+    fn model(&self) -> ComponentModel {
+        if self.tone.is_some() {
+            ComponentModel::Rgb
+        } else {
+            self.checked.model
+        }
+    }
+
+    /// Width and height of the window as stored.
+    fn size(&self) -> (usize, usize) {
+        (self.tables.width, self.tables.height)
+    }
+
+    /// The planes of an 8-bit picture that keeps its size, chroma being half as wide: rows can be converted where they lie.
+    fn unscaled_planes(&self, colors: &FrameCoefficients) -> Option<[CheckedPlane<Plane<'a>>; 3]> {
+        let [Some(y), Some(u), Some(v)] = self.checked.planes else { return None };
+        let ResampleTables { luma, chroma, .. } = self.tables;
+        let same = |axis: &AxisTable, log2: u8| axis.repeat.is_some_and(|repeat| repeat.log2 == log2);
+        let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
+        let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
+        let even = luma.columns.first.is_multiple_of(2);
+        let plain = colors.sparse
+            && !colors.use_u16
+            && self.tone.is_none()
+            && colors.model == ComponentModel::Yuv
+            && self.frame.depth_bits == 8;
+        (columns && rows && even && plain).then_some([y, u, v])
+    }
+
+    /// The samples of row j of such planes.
+    fn unscaled_row_samples(&self, planes: [CheckedPlane<Plane<'a>>; 3], j: usize) -> [&'a [u8]; 3] {
+        let ResampleTables { luma, chroma, .. } = self.tables;
+        let plane_tables = [luma, chroma, chroma];
+        [0, 1, 2].map(|c| {
+            let plane = planes[c].storage;
+            let first = plane_tables[c].rows.taps_at(j).0 * plane.stride_bytes
+                + plane_tables[c].columns.first as usize;
+            &plane.data[first..][..plane_tables[c].columns.sample_count()]
+        })
+    }
+}
+
+impl PlaneTables {
+    fn new(stored: StoredGeometry, (log2_w, log2_h): (u8, u8)) -> Self {
+        let (columns, rows) = (ResampleAxis::columns(stored), ResampleAxis::rows(stored));
+        Self { columns: AxisTable::new(columns, log2_w), rows: AxisTable::new(rows, log2_h) }
+    }
+}
+
+fn grow_to(row: &mut Vec<i16>, length: usize) {
+    if row.len() < length {
+        row.resize(length, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! In: the same frame, geometry and finish as a [`PixelPass`](crate::PixelPass).
+//! Out: the judgement: [`integer()`] and [`elements()`] (for 16-bit colors [`integer_u16`] and [`elements_u16`]) are the contract as plain loops (the pass must equal them byte for byte),
+//! [`exact()`] is the exact answer in `f64` (the pass must be near it), [`exact_full_size`] its first half.
+//! Never: shares arithmetic with the pass, or hurries.
+
+mod color;
+mod elements;
+mod exact;
+mod integer;
+
+pub use elements::{elements, elements_u16};
+pub use exact::{exact, exact_full_size};
+pub use integer::{integer, integer_u16};
+
+use crate::error::PassError;
+use crate::frame::{FrameView, Planes};
+use crate::geometry::{Geometry, Orientation};
+use crate::output_spec::OutputSpec;
+
+/// A picture of R, G, B, of 8 bits unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image<Code = u8> {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Row by row.
+    pub pixels: Vec<[Code; 3]>,
+}
+
+impl<Code: Copy> Image<Code> {
+    /// One pixel.
+    pub fn at(&self, x: u32, y: u32) -> [Code; 3] {
+        self.pixels[y as usize * self.width as usize + x as usize]
+    }
+
+    fn from_fn(width: u32, height: u32, mut pixel: impl FnMut(u32, u32) -> [Code; 3]) -> Self {
+        let pixels =
+            (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).map(|(x, y)| pixel(x, y)).collect();
+        Self { width, height, pixels }
+    }
+
+    /// Turned for display, one step after the other as the words say.
+    pub fn oriented(&self, orientation: Orientation) -> Self {
+        let mut image = self.clone();
+        if orientation.mirror {
+            image = Self::from_fn(self.width, self.height, |x, y| self.at(self.width - 1 - x, y));
+        }
+        for _ in 0..orientation.quarter_turns_cw % 4 {
+            let before = image;
+            image = Self::from_fn(before.height, before.width, |x, y| before.at(y, before.height - 1 - x));
+        }
+        image
+    }
+}
+
+/// The bytes of every element, as [`elements()`] has them, in the depth that the finish asks of such a frame.
+///
+/// # Errors
+/// Those of the pass.
+pub fn expected_elements(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    spec: &OutputSpec,
+) -> Result<Vec<Vec<u8>>, PassError> {
+    // What tone mapping leaves has 15 bits.
+    if spec.dtype.uses_16_bit(if spec.tone.is_some() { 15 } else { frame.depth_bits }) {
+        return Ok(elements_u16(&integer_u16(frame, geometry, spec)?, spec));
+    }
+    Ok(elements(&integer(frame, geometry, spec)?, spec))
+}
+
+/// The code value of a component at a luma position, chroma repeated.
+fn sample(frame: &FrameView<'_>, component: usize, x: u32, y: u32) -> u32 {
+    let (plane, column, row) = match frame.planes {
+        Planes::Gray(plane) => (plane, x, y),
+        Planes::PlanarRgb(planes) => (planes[component], x, y),
+        Planes::PackedRgb { plane, pixel_bytes, offsets } => {
+            (plane, x * u32::from(pixel_bytes) + u32::from(offsets[component]), y)
+        }
+        Planes::Yuv { planes, .. } if component == 0 => (planes[0], x, y),
+        Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
+            (planes[component], x >> log2_chroma_w, y >> log2_chroma_h)
+        }
+        Planes::SemiPlanar { luma, .. } if component == 0 => (luma, x, y),
+        Planes::SemiPlanar { chroma, log2_chroma_w, log2_chroma_h, .. } => {
+            (chroma, (x >> log2_chroma_w) * 2 + component as u32 - 1, y >> log2_chroma_h)
+        }
+    };
+    let (row, column) = (row as usize * plane.stride_bytes, column as usize);
+    if frame.depth_bits == 8 {
+        return u32::from(plane.data[row + column]);
+    }
+    let word = u32::from(plane.data[row + 2 * column]) + 256 * u32::from(plane.data[row + 2 * column + 1]);
+    (word >> frame.shift).min((1 << frame.depth_bits) - 1)
+}
+
+/// Components that the planes hold.
+fn components(frame: &FrameView<'_>) -> usize {
+    if matches!(frame.planes, Planes::Gray(_)) {
+        1
+    } else {
+        3
+    }
+}
+
+fn is_yuv(frame: &FrameView<'_>) -> bool {
+    matches!(frame.planes, Planes::Yuv { .. } | Planes::SemiPlanar { .. })
+}
+
+/// Refuses what the pass would refuse, so that the loops may index freely.
+fn check(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> Result<(), PassError> {
+    frame.check()?;
+    geometry.check()?;
+    spec.check(geometry.output_size())?;
+    let (width, height) = match geometry.orientation.quarter_turns_cw % 2 {
+        0 => (frame.width, frame.height),
+        _ => (frame.height, frame.width),
+    };
+    geometry
+        .crop
+        .check_inside("crop", (width * geometry.crop_subpixels.0, height * geometry.crop_subpixels.1))
+}

@@ -1,0 +1,38 @@
+//! In: codes of clips.
+//! Out: the kernel makes the elements that `ElementLut` makes.
+//! Never: allows a tolerance.
+
+use framespool_kernels::*;
+use proptest::prelude::*;
+
+use crate::host;
+use crate::support::{config, hash};
+
+proptest! {
+    #![proptest_config(config(500))]
+
+    #[test]
+    fn elements_are_those_of_the_cpu(
+        plane in prop_oneof![0usize..40, 1000usize..5000],
+        planes in 1u32..7,
+        (channels, take_turns) in (prop_oneof![Just(1usize), Just(3)], any::<bool>()),
+        dtype in prop::sample::select(vec![Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32]),
+        lead in 0usize..8,
+        seed in any::<u64>(),
+    ) {
+        let normalize = Normalize { mean: [0.4, 0.5, 0.6], std: [0.2, 0.3, 0.4] };
+        let expand = ElementLut::new(dtype, (dtype != Dtype::U8).then_some(normalize)).unwrap();
+        let plane = if take_turns { plane / channels * channels } else { plane };
+        let codes: Vec<u8> = (0..plane as u64 * u64::from(planes)).map(|n| hash(seed, n, 0, 0) as u8).collect();
+        let mut expected = vec![0; codes.len() * dtype.bytes()];
+        if plane > 0 {
+            let out = expected.chunks_mut(plane * dtype.bytes());
+            for (number, (codes, out)) in codes.chunks(plane).zip(out).enumerate() {
+                let turns = if take_turns { (0, channels) } else { (number % channels, 1) };
+                expand.run(codes, turns, out);
+            }
+        }
+        let got = host::expand(&expand, &codes, (plane, planes), (channels, take_turns), lead, dtype.bytes());
+        prop_assert_eq!(got, expected);
+    }
+}

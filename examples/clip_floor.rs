@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use framespool::batch_sampler::rng::{purpose, Key};
-use framespool::demux::read::PacketReader;
+use framespool::bitstream::disposable::{Dependency, DependencyParser};
+use framespool::bitstream::references::ReferenceGraph;
+use framespool::decode::plan::plan_decode_ranges;
+use framespool::decode::PacketReader;
 use framespool::error::Result;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
-use framespool::index::links::Links;
-use framespool::index::roles::{Role, Roles};
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::media::CodecKind;
-use framespool::plan::plan_decode_ranges;
 use framespool::source::{ByteSource, FileSource};
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Filter, InputFrame, Layout, TransformExecutor, TransformPipeline};
@@ -63,7 +63,8 @@ fn main() -> Result<()> {
                         let video = Video::with_index(source, index.clone());
                         let mut output = LazyClipOutput::default();
                         let key = Key { seed: 0, epoch: 0, clip, occurrence: 0 };
-                        clip_decoder.make(&mut video.reader(), &frames, key, &mut output, &|| Ok(()))?;
+                        clip_decoder
+                            .decode_clip(&mut video.reader(), &frames, key, &mut output, &|| Ok(()))?;
                         output.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec()
                     }
                 };
@@ -107,25 +108,24 @@ fn needed(
     let mut packet = Packet::new();
     let mut passes = Vec::new();
     for run in plan_decode_ranges(index, frames) {
-        let mut roles = Roles::new(&index.info.params);
-        let mut links = Links::new(&index.info.params);
+        let mut parser = DependencyParser::new(&index.info.params);
+        let mut graph = ReferenceGraph::new(&index.info.params);
         let mut pass = Pass { packets: Vec::new(), wanted: run.wanted.clone(), skipped: 0 };
         let (mut kept, mut must) = (Vec::new(), Vec::new());
         for at in (run.start.0..=run.end.0).map(framespool::units::DecodeIndex) {
             reader.read(at, at == run.start, &mut packet, &|| Ok(()))?;
-            let leaf =
-                matches!(roles.role(packet.data()), Role::Leaf { layer } if layer >= roles.highest_layer());
-            if let Some(links) = &mut links {
-                links.note(packet.data());
+            let leaf = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
+            if let Some(graph) = &mut graph {
+                graph.push(packet.data());
             }
             let record = &index.packets[at.at()];
-            must.push(record.is_start() || record.is_part() || run.wanted.binary_search(&at).is_ok());
+            must.push(record.is_sync() || record.is_second_field() || run.wanted.binary_search(&at).is_ok());
             kept.push(!leaf || must[kept.len()]);
             pass.packets.push((at, packet.data().to_vec(), packet.is_key()));
         }
         let places: Vec<usize> = (0..must.len()).filter(|&n| must[n]).collect();
         let fewer = |n: &Vec<bool>| n.iter().filter(|&&k| k).count() < kept.iter().filter(|&&k| k).count();
-        let kept = links.and_then(|l| l.needed(&places)).filter(fewer).unwrap_or(kept);
+        let kept = graph.and_then(|l| l.required_for(&places)).filter(fewer).unwrap_or(kept);
         pass.skipped = kept.iter().filter(|&&k| !k).count();
         let mut kept = kept.into_iter();
         pass.packets.retain(|_| kept.next().unwrap_or(true));

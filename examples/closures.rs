@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use framespool::batch_sampler::rng::{purpose, Key};
-use framespool::decode::FrameDecoder;
-use framespool::demux::read::PacketReader;
+use framespool::bitstream::disposable::{Dependency, DependencyParser};
+use framespool::decode::plan::{plan_decode_ranges, DecodeRange};
+use framespool::decode::PacketReader;
+use framespool::decode::SoftwareDecoder;
 use framespool::error::Result;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
-use framespool::index::roles::{Role, Roles};
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
-use framespool::plan::{plan_decode_ranges, DecodeRange};
 use framespool::source::{ByteSource, FileSource};
 use framespool::units::{DecodeIndex, DisplayIndex};
 
@@ -42,7 +42,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
     let mut reader = PacketReader::new(source, index.clone());
     let mut leaves = Leaves { decoder: Decoder::open(&index.site, &index.info.params, 1)?, fed: 0 };
-    let mut engine = FrameDecoder::new();
+    let mut engine = SoftwareDecoder::new();
     let (mut rows, mut all, mut read) = (Vec::new(), 0, [0; 2]);
     for clip in 0..CLIPS {
         let last = index.num_frames() - 1;
@@ -75,7 +75,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
         assert_eq!(shown[0], shown[1], "{file}: frames");
         rows.push((times[0], times[1], times[1] / times[0]));
     }
-    assert_eq!(engine.counts.runs_repeated, 0, "{file}: runs repeated");
+    assert_eq!(engine.stats.runs_repeated, 0, "{file}: runs repeated");
     let median = |pick: fn(&(f64, f64, f64)) -> f64| {
         let mut values: Vec<f64> = rows.iter().map(pick).collect();
         values.sort_by(f64::total_cmp);
@@ -92,7 +92,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
         engine.times.reading.as_secs_f64() * 1000.0 / CLIPS as f64,
         per_clip(all.into()),
         per_clip(leaves.fed),
-        per_clip(engine.counts.pictures_decoded),
+        per_clip(engine.stats.pictures_decoded),
         per_clip(read[0]) / 1e6,
         per_clip(read[1]) / 1e6
     );
@@ -128,7 +128,7 @@ struct Leaves {
 
 impl Leaves {
     fn run(&mut self, index: &VideoIndex, reader: &mut PacketReader, run: &DecodeRange) -> Result<usize> {
-        let mut roles = Roles::new(&index.info.params);
+        let mut parser = DependencyParser::new(&index.info.params);
         let (mut packet, mut frame) = (Packet::new(), Frame::new());
         let mut shown = 0;
         let mut receive = |decoder: &mut Decoder| {
@@ -139,11 +139,10 @@ impl Leaves {
             }
         };
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
-            reader.read_towards(at, at == run.start, run.end, &mut packet, &|| Ok(()))?;
-            let leaf =
-                matches!(roles.role(packet.data()), Role::Leaf { layer } if layer >= roles.highest_layer());
+            reader.read_with_prefetch(at, at == run.start, run.end, &mut packet, &|| Ok(()))?;
+            let leaf = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
             let record = &index.packets[at.at()];
-            let kept = record.is_start() || record.is_part() || run.wanted.binary_search(&at).is_ok();
+            let kept = record.is_sync() || record.is_second_field() || run.wanted.binary_search(&at).is_ok();
             if leaf && !kept {
                 continue;
             }

@@ -2,8 +2,11 @@
 //! A picture that does not decode cleanly, and any picture that may refer to it, is an error and never
 //! delivered.
 
+mod bitstream_filter;
 mod hardware;
 mod image;
+mod packet_reader;
+pub mod plan;
 mod range_state;
 mod skip_analysis;
 mod stats;
@@ -11,21 +14,22 @@ mod stats;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crate::demux::read::PacketReader;
+use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
 use crate::media::{CodecKind, CodecParams};
-use crate::plan::DecodeRange;
 use crate::units::DecodeIndex;
 
+pub use bitstream_filter::{AccessUnitInfo, BitstreamFilter};
 pub use hardware::HardwareDecoder;
 pub use image::{EncodedImage, ImageReader};
+pub use packet_reader::PacketReader;
 use range_state::RangeState;
 pub use stats::{DecodeStats, DecodeTimes};
 
 /// A decode range of fewer packets than this is decoded on one thread.
-const FEW: u32 = 6;
+const MIN_THREADED_PACKETS: u32 = 6;
 
 /// Result of one step of a decode range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +42,17 @@ pub enum Step {
 
 /// A decoder that is reused across decode ranges, and across videos with the same codec parameters. A decode
 /// range can be suspended after any step and resumed later: this struct holds its whole state.
-pub struct FrameDecoder {
+pub struct SoftwareDecoder {
     open: Option<(CodecParams, Decoder)>,
     /// The video that was decoded last.
-    of: Weak<VideoIndex>,
+    last_index: Weak<VideoIndex>,
     packet: Packet,
     frame: Frame,
-    pass: Option<RangeState>,
+    state: Option<RangeState>,
     /// Number of decoding threads.
     threads: u32,
     /// Work done so far.
-    pub counts: DecodeStats,
+    pub stats: DecodeStats,
     /// Time spent so far.
     pub times: DecodeTimes,
 }
@@ -70,24 +74,24 @@ fn is_stateless_at_sync(kind: CodecKind) -> bool {
     }
 }
 
-impl Default for FrameDecoder {
+impl Default for SoftwareDecoder {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl FrameDecoder {
+impl SoftwareDecoder {
     /// Creates a decoder that works on the calling thread and skips pictures on which no wanted picture
     /// depends.
     pub fn new() -> Self {
         Self {
             open: None,
-            of: Weak::new(),
+            last_index: Weak::new(),
             packet: Packet::new(),
             frame: Frame::new(),
-            pass: None,
+            state: None,
             threads: 1,
-            counts: DecodeStats::default(),
+            stats: DecodeStats::default(),
             times: DecodeTimes::default(),
         }
     }
@@ -100,25 +104,25 @@ impl FrameDecoder {
 
     /// Whether the open decoder has these codec parameters, so that it need not be reopened for a stream with
     /// them.
-    pub fn fits(&self, params: &CodecParams) -> bool {
+    pub fn is_open_for(&self, params: &CodecParams) -> bool {
         self.open.as_ref().is_some_and(|(have, _)| have == params)
     }
 
-    /// Decodes one decode range and passes each wanted frame to `each`, in the order in which the frames
+    /// Decodes one decode range and passes each wanted frame to `on_frame`, in the order in which the frames
     /// become ready. Calls `interrupt` before each packet; an error from it stops decoding.
     ///
     /// # Errors
-    /// Any error from reading, decoding or `each`. Frames that precede the damage in decode order are
+    /// Any error from reading, decoding or `on_frame`. Frames that precede the damage in decode order are
     /// delivered first.
     pub fn run(
         &mut self,
         reader: &mut PacketReader,
-        run: &DecodeRange,
+        range: &DecodeRange,
         interrupt: &dyn Fn() -> Result<()>,
-        mut each: impl FnMut(DecodeIndex, &Frame) -> Result<()>,
+        mut on_frame: impl FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<()> {
-        self.begin(reader.index(), run.clone())?;
-        while self.step(reader, interrupt, &mut each)? == Step::More {}
+        self.begin(reader.index(), range.clone())?;
+        while self.step(reader, interrupt, &mut on_frame)? == Step::More {}
         Ok(())
     }
 
@@ -126,27 +130,29 @@ impl FrameDecoder {
     ///
     /// # Errors
     /// `Unsupported` or `Malformed` if no decoder can be opened.
-    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) -> Result<()> {
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
-        // For a few pictures, waking the threads costs more time than they save. In the codecs of `conceals`,
+        // For a few pictures, waking the threads costs more time than they save. In the codecs of `conceals_errors`,
         // libavcodec also conceals damage differently with several threads than with one, without reporting
         // it.
-        let conceals =
+        let conceals_errors =
             matches!(index.info.params.codec.kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4);
-        let alone = run.packets() < FEW || conceals;
+        let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors;
         let threads = if alone { 1 } else { self.threads };
-        let of = Arc::downgrade(index);
+        let last_index = Arc::downgrade(index);
         let kind = index.info.params.codec.kind;
         // A damaged MPEG-4 picture may change the layout of the video object layer unnoticed: that state must
         // not outlive its decode range.
-        if kind == CodecKind::Mpeg4 || !is_stateless_at_sync(kind) && !Weak::ptr_eq(&self.of, &of) {
+        if kind == CodecKind::Mpeg4
+            || !is_stateless_at_sync(kind) && !Weak::ptr_eq(&self.last_index, &last_index)
+        {
             self.open = None;
         }
-        self.of = of;
-        self.ready(&index.site, &index.info.params, threads)?;
-        self.counts.runs += 1;
+        self.last_index = last_index;
+        self.ensure_open(&index.site, &index.info.params, threads)?;
+        self.stats.runs += 1;
         let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
-        self.pass = Some(RangeState::new(index.clone(), run, true, threaded));
+        self.state = Some(RangeState::new(index.clone(), range, true, threaded));
         Ok(())
     }
 
@@ -158,14 +164,14 @@ impl FrameDecoder {
         &mut self,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+        on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
-        let Some(mut pass) = self.pass.take() else { return Ok(Step::Done) };
-        let result = interrupt().and_then(|()| self.step_inner(&mut pass, reader, interrupt, each));
+        let Some(mut state) = self.state.take() else { return Ok(Step::Done) };
+        let result = interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
         match result {
-            Ok(Step::More) => self.pass = Some(pass),
+            Ok(Step::More) => self.state = Some(state),
             Ok(Step::Done) => {
-                if pass.index.changes_parameters {
+                if state.index.changes_parameters {
                     self.open = None; // later ranges must not inherit its state
                 }
             }
@@ -175,11 +181,11 @@ impl FrameDecoder {
                 // it gets every packet. Also, only a decoder with one thread can attribute a logged error to
                 // a packet. Also, a packet that the container marks as a random access point may not be one.
                 if matches!(error, Error::Decode { .. })
-                    && (pass.retry_without_skipping() || pass.retry_from_earlier_start())
+                    && (state.retry_without_skipping() || state.retry_from_earlier_sync_point())
                 {
-                    self.counts.runs_repeated += 1;
-                    self.ready(&pass.index.site, &pass.index.info.params, 1)?;
-                    self.pass = Some(pass);
+                    self.stats.runs_repeated += 1;
+                    self.ensure_open(&state.index.site, &state.index.info.params, 1)?;
+                    self.state = Some(state);
                     return Ok(Step::More);
                 }
                 return Err(error);
@@ -190,70 +196,70 @@ impl FrameDecoder {
 
     fn step_inner(
         &mut self,
-        pass: &mut RangeState,
+        state: &mut RangeState,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+        on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
-        let Some(at) = pass.next() else { return self.finish(pass, each) };
+        let Some(at) = state.next() else { return self.finish(state, on_frame) };
         let begun = Instant::now();
-        pass.look_ahead(at, reader, interrupt)?;
-        if let Some(error) = pass.barrier(at) {
-            pass.mark_truncated(at, error);
-            return self.finish(pass, each);
+        state.analyze_references(at, reader, interrupt)?;
+        if let Some(error) = state.missing_data_error(at) {
+            state.mark_truncated(at, error);
+            return self.finish(state, on_frame);
         }
-        if pass.can_skip_read(at) {
-            self.counts.pictures_skipped += 1;
+        if state.can_skip_read(at) {
+            self.stats.pictures_skipped += 1;
             return Ok(Step::More);
         }
-        let read = pass.read(at, reader, &mut self.packet, interrupt);
-        let spared = read.as_ref().is_ok_and(|()| pass.can_skip_decode(at, self.packet.data()));
+        let read = state.read(at, reader, &mut self.packet, interrupt);
+        let skip = read.as_ref().is_ok_and(|()| state.can_skip_decode(at, self.packet.data()));
         let have = Instant::now();
         self.times.reading += have - begun;
         if let Err(error) = read {
-            pass.mark_truncated(at, error);
-            return self.finish(pass, each);
+            state.mark_truncated(at, error);
+            return self.finish(state, on_frame);
         }
-        if spared {
-            self.counts.pictures_skipped += 1;
+        if skip {
+            self.stats.pictures_skipped += 1;
             return Ok(Step::More);
         }
         // libavcodec takes an empty packet as the end of the stream.
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
-        self.counts.pictures_decoded += u64::from(!pass.index.packets[at.at()].is_part());
+        self.stats.pictures_decoded += u64::from(!state.index.packets[at.at()].is_second_field());
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         let refused = decoder.send(&self.packet).err();
-        pass.sent(at, refused.as_deref());
-        let transforming = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
+        state.record_sent(at, refused.as_deref());
+        let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
         self.times.transforming += transforming;
         self.times.decoding += have.elapsed().saturating_sub(transforming);
-        if pass.is_damaged() {
-            return self.finish(pass, each);
+        if state.is_damaged() {
+            return self.finish(state, on_frame);
         }
         Ok(Step::More)
     }
 
     fn finish(
         &mut self,
-        pass: &mut RangeState,
-        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+        state: &mut RangeState,
+        on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let begun = Instant::now();
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         decoder.drain();
-        let transforming = pass.collect(decoder, &mut self.frame, each, &mut self.counts)?;
+        let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
         decoder.flush();
         self.times.transforming += transforming;
         self.times.decoding += begun.elapsed().saturating_sub(transforming);
-        pass.finish().map(|()| Step::Done)
+        state.finish().map(|()| Step::Done)
     }
 
     /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
-        let Some(pass) = self.pass.take() else { return };
-        if pass.index.changes_parameters {
+        let Some(state) = self.state.take() else { return };
+        if state.index.changes_parameters {
             self.open = None; // as at the end of a decode range
         } else if let Some((_, decoder)) = &mut self.open {
             decoder.flush();
@@ -261,14 +267,14 @@ impl FrameDecoder {
     }
 
     /// Opens a decoder unless the open one can be used.
-    fn ready(&mut self, site: &Site, params: &CodecParams, threads: u32) -> Result<()> {
+    fn ensure_open(&mut self, site: &Site, params: &CodecParams, threads: u32) -> Result<()> {
         // A decoder with several threads is also used for short ranges; one with a single thread is not kept
         // for long ranges.
         let fits = self.open.as_ref().is_some_and(|(have, d)| have == params && d.threads() >= threads);
         if !fits {
             self.open = None; // free the memory of the old decoder before the new one allocates its own
             let decoder = Decoder::open(site, params, threads)?;
-            self.counts.decoders_opened += 1;
+            self.stats.decoders_opened += 1;
             self.open = Some((params.clone(), decoder));
         }
         Ok(())

@@ -1,16 +1,15 @@
 //! Reads the properties of a video stream and of each packet, in decode order, without decoding.
 //! MP4/MOV files are read from their sample tables ([`mp4`]), other files by one pass of libavformat
-//! ([`scan`]).
+//! ([`libavformat`]).
 
+pub mod libavformat;
 pub mod mp4;
-pub mod read;
-pub mod scan;
 
 use crate::media::{StreamInfo, StreamSummary};
 
 /// Container metadata of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PacketFact {
+pub struct PacketInfo {
     /// Offset of the payload in the source; `None` where the payload is not contiguous.
     pub offset: Option<u64>,
     /// Payload length in bytes.
@@ -41,7 +40,7 @@ pub struct Track {
     /// All streams of the container, by index.
     pub streams: Vec<StreamSummary>,
     /// Packets in decode order.
-    pub packets: Vec<PacketFact>,
+    pub packets: Vec<PacketInfo>,
     /// Number of damaged units of the container that were skipped, and of packets of which a part is missing.
     pub damaged_units: u32,
 }

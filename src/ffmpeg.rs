@@ -13,7 +13,7 @@ pub use decoder::{Decoder, Received};
 pub use demuxer::Demuxer;
 pub use frame::{Frame, PixelLayout};
 pub use packet::Packet;
-pub use parser::{Parsed, Parser};
+pub use parser::{ParsedPicture, Parser};
 
 /// Version of the linked FFmpeg, for messages and reports.
 pub fn version() -> String {

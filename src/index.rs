@@ -1,27 +1,18 @@
 //! Defines the video index: packet table, frames in presentation order and random access points of one video.
-//! Building it decodes only streams whose headers are not parsed here or do not give the order (see `build`).
+//! Building it decodes only streams whose headers are not parsed here or do not give the order (see `builder`).
 
-pub mod access;
-mod av1;
-mod build;
-mod frames;
-mod hevc;
-pub mod links;
-pub mod look;
-mod nal;
-pub(crate) mod params;
-pub mod roles;
-mod stated;
-pub mod still;
-pub mod store;
-mod times;
+mod builder;
+pub mod cache;
+mod frame_order;
+mod frame_times;
+pub mod image;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ffmpeg::Packet;
 use crate::media::{list_streams, StreamInfo, StreamSummary};
 use crate::units::{DecodeIndex, DisplayIndex};
 
-pub use build::{build, build_stream, from_scan};
+pub use builder::{build, build_from_scan, build_stream};
 
 /// Entry of the packet table. 32 bytes, so that an hour of video at 60 frames per second takes 7 MB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,24 +32,24 @@ pub struct PacketRecord {
 /// Value of a missing timestamp.
 pub const NO_TIME: i64 = i64::MIN;
 
-const START: u32 = 1;
+const SYNC: u32 = 1;
 const CONTAINER_KEY: u32 = 2;
 const FRAME: u32 = 4;
-const PART: u32 = 8;
+const SECOND_FIELD: u32 = 8;
 const CORRUPT: u32 = 16;
 const AFTER_GAP: u32 = 32;
 const CLOSED: u32 = 64;
 
 impl PacketRecord {
     /// Decoding that starts here is exact for all frames that are shown at or after this picture.
-    pub fn is_start(&self) -> bool {
-        self.flags & START != 0
+    pub fn is_sync(&self) -> bool {
+        self.flags & SYNC != 0
     }
 
     /// No later packet refers to anything before it, so decoding from here is exact for its leading pictures
     /// too.
-    pub fn is_closed_start(&self) -> bool {
-        self.flags & (START | CLOSED) == START | CLOSED
+    pub fn is_closed_sync(&self) -> bool {
+        self.flags & (SYNC | CLOSED) == SYNC | CLOSED
     }
 
     /// The container marks it as a keyframe, which may be wrong.
@@ -72,8 +63,8 @@ impl PacketRecord {
     }
 
     /// It is the second field of the picture in the preceding packet.
-    pub fn is_part(&self) -> bool {
-        self.flags & PART != 0
+    pub fn is_second_field(&self) -> bool {
+        self.flags & SECOND_FIELD != 0
     }
 
     /// Part of its payload is missing.
@@ -121,9 +112,9 @@ pub struct VideoIndex {
     /// Packets can be read from the source at their offset; otherwise only libavformat can read them.
     pub direct: bool,
     /// Packets at which decoding may start, ascending.
-    pub starts: Vec<u32>,
+    pub sync_points: Vec<u32>,
     /// Bytes to send to a decoder that starts at or after a given packet: (first packet, bytes), ascending.
-    pub preambles: Vec<(u32, Vec<u8>)>,
+    pub in_band_headers: Vec<(u32, Vec<u8>)>,
     /// Number of damaged container units that were skipped and of packets with missing parts; frames may be
     /// missing there.
     pub damaged_units: u32,
@@ -167,26 +158,26 @@ impl VideoIndex {
     /// Returns the packet at which decoding must start so that `frame` is exact: the latest start at or
     /// before its packet that is closed or not shown after it. An open start that is shown after the frame
     /// does not qualify: the frame is one of its leading pictures and may refer to pictures before it.
-    pub fn start_of(&self, frame: DisplayIndex) -> DecodeIndex {
+    pub fn sync_point_for(&self, frame: DisplayIndex) -> DecodeIndex {
         let packet = self.frames[frame.at()].packet;
         let order = self.packets[packet.at()].order;
-        let before = &self.starts[..self.starts.partition_point(|&s| s <= packet.0)];
-        let serves = |start: &PacketRecord| start.is_closed_start() || start.order <= order;
+        let before = &self.sync_points[..self.sync_points.partition_point(|&s| s <= packet.0)];
+        let serves = |start: &PacketRecord| start.is_closed_sync() || start.order <= order;
         let start = before.iter().rfind(|&&s| serves(&self.packets[s as usize]));
         // Decodable leading pictures of the first start are decoded from that start.
         DecodeIndex(start.or(before.first()).copied().unwrap_or(0))
     }
 
     /// Returns the bytes to send to the decoder before packet `at` when decoding starts there.
-    pub fn preamble(&self, at: DecodeIndex) -> &[u8] {
-        let after = self.preambles.partition_point(|p| p.0 <= at.0);
-        after.checked_sub(1).map_or(&[], |i| &self.preambles[i].1)
+    pub fn headers_before(&self, at: DecodeIndex) -> &[u8] {
+        let after = self.in_band_headers.partition_point(|p| p.0 <= at.0);
+        after.checked_sub(1).map_or(&[], |i| &self.in_band_headers[i].1)
     }
 
     /// Returns the last packet to send for `packet`'s picture: the packet itself, or that of its second
     /// field.
-    pub fn last_part_of(&self, packet: DecodeIndex) -> DecodeIndex {
-        let parts = self.packets[packet.at() + 1..].iter().take_while(|p| p.is_part()).count();
+    pub fn last_packet_of_picture(&self, packet: DecodeIndex) -> DecodeIndex {
+        let parts = self.packets[packet.at() + 1..].iter().take_while(|p| p.is_second_field()).count();
         DecodeIndex(packet.0 + parts as u32)
     }
 
@@ -196,7 +187,7 @@ impl VideoIndex {
     }
 
     /// Returns the end time of a frame in ticks: the next frame's time, or the end of the video.
-    pub fn end_of(&self, frame: DisplayIndex) -> i64 {
+    pub fn end_pts_of(&self, frame: DisplayIndex) -> i64 {
         self.frames.get(frame.at() + 1).map_or(self.end_pts, |f| f.pts)
     }
 
@@ -207,7 +198,7 @@ impl VideoIndex {
 
     /// Returns the duration of a frame in seconds, rounded once from ticks.
     pub fn duration_seconds(&self, frame: DisplayIndex) -> f64 {
-        self.info.time_base.seconds(self.end_of(frame) - self.pts(frame))
+        self.info.time_base.seconds(self.end_pts_of(frame) - self.pts(frame))
     }
 
     /// Returns the presentation time of the first frame in seconds.
@@ -252,7 +243,7 @@ impl VideoIndex {
     pub fn key_frames(&self) -> Vec<DisplayIndex> {
         (0..self.num_frames())
             .map(DisplayIndex)
-            .filter(|f| self.packets[self.frames[f.at()].packet.at()].is_start())
+            .filter(|f| self.packets[self.frames[f.at()].packet.at()].is_sync())
             .collect()
     }
 
@@ -275,8 +266,8 @@ impl VideoIndex {
             + self.frames.len() * size_of::<FrameRecord>()
             + self.info.params.extradata.len()
             + self.streams.iter().map(|s| size_of::<StreamSummary>() + s.codec.len()).sum::<usize>()
-            + self.starts.len() * size_of::<u32>()
-            + self.preambles.iter().map(|p| p.1.len()).sum::<usize>()
+            + self.sync_points.len() * size_of::<u32>()
+            + self.in_band_headers.iter().map(|p| p.1.len()).sum::<usize>()
     }
 
     /// Site of a packet, for error messages.
@@ -294,7 +285,7 @@ impl VideoIndex {
 #[cfg(test)]
 impl VideoIndex {
     /// A test index: (presentation order, start?, shown?) of each packet in decode order; one tick per frame.
-    pub(crate) fn sketch(packets: &[(i64, bool, bool)]) -> Self {
+    pub(crate) fn synthetic(packets: &[(i64, bool, bool)]) -> Self {
         use crate::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation};
         let site = Site::file(&"sketch".into());
         let record = |&(order, start, frame): &(i64, bool, bool)| PacketRecord {
@@ -302,7 +293,7 @@ impl VideoIndex {
             order,
             dts: NO_TIME,
             size: 1,
-            flags: if start { START } else { 0 } | if frame { FRAME } else { 0 },
+            flags: if start { SYNC } else { 0 } | if frame { FRAME } else { 0 },
         };
         let mut shown: Vec<u32> = (0..packets.len() as u32).filter(|&n| packets[n as usize].2).collect();
         shown.sort_by_key(|&n| packets[n as usize].0);
@@ -336,8 +327,8 @@ impl VideoIndex {
             end_pts: shown.len() as i64,
             frames: shown.iter().enumerate().map(frame).collect(),
             direct: true,
-            starts: (0..packets.len() as u32).filter(|&n| packets[n as usize].1).collect(),
-            preambles: Vec::new(),
+            sync_points: (0..packets.len() as u32).filter(|&n| packets[n as usize].1).collect(),
+            in_band_headers: Vec::new(),
             damaged_units: 0,
             changes_parameters: false,
         }
@@ -358,13 +349,22 @@ mod tests {
     fn open_gop() -> VideoIndex {
         let start = |order| (order, true, true);
         let shown = |order| (order, false, true);
-        VideoIndex::sketch(&[start(0), shown(3), shown(1), shown(2), start(6), shown(4), shown(5), shown(7)])
+        VideoIndex::synthetic(&[
+            start(0),
+            shown(3),
+            shown(1),
+            shown(2),
+            start(6),
+            shown(4),
+            shown(5),
+            shown(7),
+        ])
     }
 
     #[test]
     fn a_picture_that_leads_a_start_on_screen_is_decoded_from_the_start_before() {
         let index = open_gop();
-        let starts: Vec<u32> = (0..8).map(|f| index.start_of(DisplayIndex(f)).0).collect();
+        let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(DisplayIndex(f)).0).collect();
         assert_eq!(starts, [0, 0, 0, 0, 0, 0, 4, 4]);
         assert_eq!(index.key_frames(), [DisplayIndex(0), DisplayIndex(6)]);
     }
@@ -373,8 +373,8 @@ mod tests {
     fn what_leads_the_first_start_and_can_be_decoded_is_decoded_from_there() {
         let cut =
             [(-2, false, false), (-1, false, false), (3, true, true), (1, false, true), (2, false, true)];
-        let index = VideoIndex::sketch(&cut);
-        let starts: Vec<u32> = (0..3).map(|f| index.start_of(DisplayIndex(f)).0).collect();
+        let index = VideoIndex::synthetic(&cut);
+        let starts: Vec<u32> = (0..3).map(|f| index.sync_point_for(DisplayIndex(f)).0).collect();
         assert_eq!(starts, [2, 2, 2]);
     }
 
@@ -382,7 +382,7 @@ mod tests {
     fn what_leads_a_closed_start_is_decoded_from_it() {
         let mut index = open_gop();
         index.packets[4].flags |= CLOSED;
-        let starts: Vec<u32> = (0..8).map(|f| index.start_of(DisplayIndex(f)).0).collect();
+        let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(DisplayIndex(f)).0).collect();
         assert_eq!(starts, [0, 0, 0, 0, 4, 4, 4, 4]);
     }
 

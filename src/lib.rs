@@ -4,6 +4,7 @@
 
 pub mod batch;
 pub mod batch_sampler;
+pub mod bitstream;
 pub mod clip_sampler;
 pub mod decode;
 pub mod demux;
@@ -14,7 +15,6 @@ pub mod index;
 pub mod limits;
 pub mod loader;
 pub mod media;
-pub mod plan;
 pub mod source;
 pub mod still;
 mod sync;

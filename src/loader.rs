@@ -23,7 +23,7 @@ use crate::batch_sampler::rng::Key;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig};
 use crate::clip_sampler::Sampling;
 use crate::error::{Error, Result};
-use crate::index::store::Store;
+use crate::index::cache::IndexCache;
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::{explain, ClipShape, ElementLut, SampledParams, TransformPipeline};
 
@@ -103,7 +103,7 @@ pub struct LoaderConfig {
     /// Number of clip requests after the open batches that are considered for the clip cache.
     pub look_ahead: u32,
     /// Store of video indices on disk.
-    pub index: Option<Arc<Store>>,
+    pub index: Option<Arc<IndexCache>>,
     /// Selects the work that runs on a GPU.
     pub gpu: GpuConfig,
 }

@@ -81,7 +81,7 @@ pub struct CodecParams {
 #[cfg(test)]
 impl CodecParams {
     /// Parameters for tests.
-    pub(crate) fn sketch(name: &str, extradata: &[u8]) -> Self {
+    pub(crate) fn synthetic(name: &str, extradata: &[u8]) -> Self {
         Self {
             codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
             tag: 0,

@@ -1,34 +1,34 @@
 //! Decodes frames of one video by number, transforms them and writes them in the requested order.
 //! Each group of pictures is decoded in one pass. No frames are cached.
 
+mod access_cost;
 mod color;
 mod decoder;
-mod header;
-mod many;
-mod probe;
+mod image_batch;
 mod stream;
+mod stream_header;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, OutputMut, Pool};
 use crate::batch_sampler::rng::Key;
-use crate::decode::{DecodeStats, DecodeTimes, EncodedImage, FrameDecoder, ImageReader, Step};
-use crate::demux::read::PacketReader;
+use crate::decode::plan::{self, DecodeRange};
+use crate::decode::PacketReader;
+use crate::decode::{DecodeStats, DecodeTimes, EncodedImage, ImageReader, SoftwareDecoder, Step};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::{build_stream, VideoIndex};
 use crate::limits::Limits;
 use crate::media::CodecKind;
-use crate::plan::{self, DecodeRange};
 use crate::source::ByteSource;
-use crate::transforms::{ClipShape, InputFrame as Decoded, JpegReport, TransformExecutor, TransformPipeline};
+use crate::transforms::{ClipShape, InputFrame, JpegReport, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, DisplayIndex};
 
+pub use access_cost::AccessCost;
 pub use decoder::{AnyDecoder, NvdecDecoder};
-pub use many::decode_stills;
-pub use probe::Probe;
-pub use stream::{FrameStream, Picture};
+pub use image_batch::decode_image_batch;
+pub use stream::{DecodedFrame, FrameStream};
 
 /// An opened video: its bytes and its index.
 #[derive(Clone)]
@@ -86,13 +86,13 @@ pub struct LazyClipOutput {
 
 impl Default for LazyClipOutput {
     fn default() -> Self {
-        Self::of(Pool::new(0))
+        Self::from_pool(Pool::new(0))
     }
 }
 
 impl LazyClipOutput {
     /// Allocates from this pool.
-    pub fn of(pool: Arc<Pool>) -> Self {
+    pub fn from_pool(pool: Arc<Pool>) -> Self {
         Self { pool, made: None }
     }
 
@@ -135,14 +135,14 @@ impl ClipOutput for LazyClipOutput {
 }
 
 /// Blocks of device memory that a worker keeps: a new allocation makes the whole device wait.
-const POOLED: usize = 4;
+const MAX_POOLED_BLOCKS: usize = 4;
 
 /// The state with which one worker makes clips: decoders and a transform executor, all reused.
 pub struct ClipDecoder {
     /// The decoder on the CPU.
-    decoder: FrameDecoder,
+    decoder: SoftwareDecoder,
     /// Reads image files.
-    still: ImageReader,
+    image_reader: ImageReader,
     /// The GPU decoder, which is tried first.
     hardware: Option<AnyDecoder>,
     executor: TransformExecutor,
@@ -162,19 +162,19 @@ impl ClipDecoder {
 
     /// Creates a clip decoder for a transform pipeline, with several threads for each clip.
     pub fn with_threads(pipeline: TransformPipeline, threads: u32) -> Self {
-        Self::on(pipeline, threads, None)
+        Self::with_gpu(pipeline, threads, None)
     }
 
     /// Creates a clip decoder that decodes on the CPU. Its results go to the memory of `gpu` where the output
     /// is there.
-    pub fn on(pipeline: TransformPipeline, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
+    pub fn with_gpu(pipeline: TransformPipeline, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
         Self {
-            decoder: FrameDecoder::with_threads(threads),
-            still: ImageReader::default(),
+            decoder: SoftwareDecoder::with_threads(threads),
+            image_reader: ImageReader::default(),
             hardware: None,
             pool: Pool::on(
                 gpu.as_ref().map(|gpu| gpu.device().clone()),
-                if gpu.is_some() { POOLED } else { 0 },
+                if gpu.is_some() { MAX_POOLED_BLOCKS } else { 0 },
             ),
             executor: TransformExecutor::on(pipeline, gpu),
             bytes_read: 0,
@@ -186,7 +186,7 @@ impl ClipDecoder {
     ///
     /// # Errors
     /// `Gpu` if the device lacks what decoding requires.
-    pub fn decoding_on(self, gpu: &Arc<Gpu>) -> Result<Self> {
+    pub fn with_nvdec(self, gpu: &Arc<Gpu>) -> Result<Self> {
         let worker = NvdecDecoder::new(gpu)?;
         Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(worker))), ..self })
     }
@@ -202,22 +202,22 @@ impl ClipDecoder {
     }
 
     /// Returns the work of the CPU decoders since the last call.
-    pub fn take_work(&mut self) -> (DecodeStats, DecodeTimes) {
-        let mut counts = std::mem::take(&mut self.decoder.counts);
+    pub fn take_stats(&mut self) -> (DecodeStats, DecodeTimes) {
+        let mut stats = std::mem::take(&mut self.decoder.stats);
         let mut times = std::mem::take(&mut self.decoder.times);
-        counts += std::mem::take(&mut self.still.counts);
-        times += std::mem::take(&mut self.still.times);
-        (counts, times)
+        stats += std::mem::take(&mut self.image_reader.stats);
+        times += std::mem::take(&mut self.image_reader.times);
+        (stats, times)
     }
 
     /// Returns the work of the GPU decoder since the last call.
-    pub fn take_work_of_gpu(&mut self) -> (DecodeStats, DecodeTimes) {
-        self.hardware.as_mut().map(AnyDecoder::take_work).unwrap_or_default()
+    pub fn take_nvdec_stats(&mut self) -> (DecodeStats, DecodeTimes) {
+        self.hardware.as_mut().map(AnyDecoder::take_stats).unwrap_or_default()
     }
 
     /// Creates an output in the memory where the results go.
     pub fn output(&self) -> LazyClipOutput {
-        LazyClipOutput::of(self.pool.clone())
+        LazyClipOutput::from_pool(self.pool.clone())
     }
 
     /// The transform pipeline.
@@ -227,7 +227,7 @@ impl ClipDecoder {
 
     /// Decodes `frames` (any order, duplicates allowed), transforms them and writes them as frames 0, 1, … of
     /// a clip. Random parameters are drawn with `key`.
-    pub fn make(
+    pub fn decode_clip(
         &mut self,
         reader: &mut PacketReader,
         frames: &[DisplayIndex],
@@ -238,16 +238,16 @@ impl ClipDecoder {
         self.pipeline().check_frames(frames.len())?;
         self.executor.begin(key);
         let index = reader.index().clone();
-        let mut places: HashMap<DecodeIndex, Vec<usize>> = HashMap::with_capacity(frames.len());
+        let mut positions: HashMap<DecodeIndex, Vec<usize>> = HashMap::with_capacity(frames.len());
         for (t, frame) in frames.iter().enumerate() {
-            places.entry(index.frames[frame.at()].packet).or_default().push(t);
+            positions.entry(index.frames[frame.at()].packet).or_default().push(t);
         }
         let before = reader.bytes_read();
         let turn = index.info.turn;
         let mut shape: Option<ClipShape> = None;
-        for run in plan::plan_decode_ranges(&index, frames) {
-            self.run(reader, run, interrupt, &mut |executor, packet, picture| {
-                let times = places.get(&packet).map_or(&[][..], Vec::as_slice);
+        for range in plan::plan_decode_ranges(&index, frames) {
+            self.run(reader, range, interrupt, &mut |executor, packet, picture| {
+                let times = positions.get(&packet).map_or(&[][..], Vec::as_slice);
                 let shape = match shape {
                     Some(shape) => shape,
                     None => {
@@ -277,42 +277,44 @@ impl ClipDecoder {
     fn run(
         &mut self,
         reader: &mut PacketReader,
-        run: DecodeRange,
+        range: DecodeRange,
         interrupt: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(&mut TransformExecutor, DecodeIndex, &mut Decoded<'_>) -> Result<()>,
+        on_frame: &mut dyn FnMut(&mut TransformExecutor, DecodeIndex, &mut InputFrame<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Self { decoder, still, hardware, executor, cpu_fallback, .. } = self;
+        let Self { decoder, image_reader, hardware, executor, cpu_fallback, .. } = self;
         if reader.index().info.params.codec.kind == CodecKind::Still {
-            still.begin(&reader.index().clone(), run);
-            let mut taken =
-                |packet, picture: EncodedImage<'_>| each(executor, packet, &mut Decoded::Image(picture));
-            while still.step(reader, interrupt, &mut taken)? == Step::More {}
+            image_reader.begin(&reader.index().clone(), range);
+            let mut taken = |packet, picture: EncodedImage<'_>| {
+                on_frame(executor, packet, &mut InputFrame::Image(picture))
+            };
+            while image_reader.step(reader, interrupt, &mut taken)? == Step::More {}
             return Ok(());
         }
         let left = match hardware {
             Some(hardware) => {
-                let mut taken = |packet, mut picture: Decoded<'_>| each(executor, packet, &mut picture);
-                try_hardware(hardware, reader, run, interrupt, &mut taken, cpu_fallback)?
+                let mut taken =
+                    |packet, mut picture: InputFrame<'_>| on_frame(executor, packet, &mut picture);
+                try_nvdec(hardware, reader, range, interrupt, &mut taken, cpu_fallback)?
             }
-            None => Some(run),
+            None => Some(range),
         };
-        let Some(run) = left else { return Ok(()) };
+        let Some(range) = left else { return Ok(()) };
         let index = reader.index().clone();
-        let mut missing: BTreeSet<DecodeIndex> = run.wanted.iter().copied().collect();
-        let done = decoder.run(reader, &run, interrupt, |packet, frame| {
+        let mut missing: BTreeSet<DecodeIndex> = range.wanted.iter().copied().collect();
+        let done = decoder.run(reader, &range, interrupt, |packet, frame| {
             missing.remove(&packet);
-            each(executor, packet, &mut Decoded::Cpu(frame))
+            on_frame(executor, packet, &mut InputFrame::Cpu(frame))
         });
-        if !matches!(done, Err(Error::Decode { .. })) || run.wanted.len() == 1 {
+        if !matches!(done, Err(Error::Decode { .. })) || range.wanted.len() == 1 {
             return done;
         }
         // A frame that does not depend on the damaged picture is delivered when it is requested alone. Decode
         // each missing frame alone, so that a frame is delivered or refused however it is requested.
         let frames = index.frames.iter().enumerate().filter(|(_, frame)| missing.contains(&frame.packet));
         for (number, _) in frames {
-            for run in plan::plan_decode_ranges(&index, &[DisplayIndex(number as u32)]) {
-                decoder.run(reader, &run, interrupt, |packet, frame| {
-                    each(executor, packet, &mut Decoded::Cpu(frame))
+            for range in plan::plan_decode_ranges(&index, &[DisplayIndex(number as u32)]) {
+                decoder.run(reader, &range, interrupt, |packet, frame| {
+                    on_frame(executor, packet, &mut InputFrame::Cpu(frame))
                 })?;
             }
         }
@@ -321,35 +323,35 @@ impl ClipDecoder {
 }
 
 /// Decodes a range on the GPU. Returns the part of it that falls back to the CPU, if any.
-fn try_hardware(
+fn try_nvdec(
     hardware: &mut AnyDecoder,
     reader: &mut PacketReader,
-    run: DecodeRange,
+    range: DecodeRange,
     interrupt: &dyn Fn() -> Result<()>,
-    each: &mut dyn FnMut(DecodeIndex, Decoded<'_>) -> Result<()>,
+    on_frame: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
     reason: &mut Option<Error>,
 ) -> Result<Option<DecodeRange>> {
     let index = reader.index().clone();
-    if let Err(error) = hardware.begin(&index, run.clone()) {
+    if let Err(error) = hardware.begin(&index, range.clone()) {
         return match error {
             Error::Unsupported { .. } | Error::Gpu { lost: false, .. } => {
                 *reason = Some(error);
-                Ok(Some(run))
+                Ok(Some(range))
             }
             other => Err(other),
         };
     }
     loop {
-        match hardware.step(reader, interrupt, each) {
+        match hardware.step(reader, interrupt, on_frame) {
             Ok(Step::More) => {}
             Ok(Step::Done) => return Ok(None),
             Err(error) => {
                 let left = hardware.remaining_for_cpu(&error);
                 hardware.stop();
                 let rest = match (left, &error) {
-                    (Some(wanted), _) => DecodeRange::remaining(&run, wanted, &index),
+                    (Some(wanted), _) => DecodeRange::remaining(&range, wanted, &index),
                     // Frames that were already written may not be trusted either.
-                    (None, Error::Decode { .. } | Error::Internal { .. }) => run,
+                    (None, Error::Decode { .. } | Error::Internal { .. }) => range,
                     (None, _) => return Err(error),
                 };
                 *reason = Some(error);

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use framespool::demux::read::PacketReader;
+use framespool::decode::BitstreamFilter;
+use framespool::decode::PacketReader;
 use framespool::ffmpeg::Packet;
 use framespool::gpu::{count, why_none, Gpu};
-use framespool::index::access::Access;
 use framespool::source::FileSource;
 use framespool::units::DecodeIndex;
 use framespool::video::Video;
@@ -164,25 +164,25 @@ fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec
     let source = Arc::new(FileSource::open(path)?);
     let video = Video::open(source, &interrupt)?;
     let index = video.index().clone();
-    let access = Access::new(&index).map_err(|what| Error::Unsupported {
+    let filter = BitstreamFilter::new(&index).map_err(|what| Error::Unsupported {
         site: index.site.clone(),
         what: format!("on the GPU, {what}"),
     })?;
     let mut reader: PacketReader = video.reader();
     let mut packet = Packet::new();
     let (mut units, mut bytes) = (Vec::new(), 0);
-    let first = index.starts.first().copied().unwrap_or(0);
+    let first = index.sync_points.first().copied().unwrap_or(0);
     for at in first..index.packets.len() as u32 {
         if units.len() == most || bytes > MAX_UNIT_BYTES {
             break;
         }
         reader.read(DecodeIndex(at), at == first, &mut packet, &interrupt)?;
         let mut unit = Vec::new();
-        access.unit(packet.data(), &mut unit);
+        filter.filter_packet(packet.data(), &mut unit);
         bytes += unit.len();
         units.push(unit);
     }
-    Ok((access.codec, access.headers, units))
+    Ok((filter.codec, filter.headers, units))
 }
 
 /// Decodes a clip repeatedly in `sessions` threads and discards the frames: measures the limit of the

@@ -9,7 +9,7 @@ use framespool::error::Site;
 use framespool::media::DisplayOrientation;
 use framespool::source::{MemorySource, Place};
 use framespool::transforms::{explain, ClipShape, SampledParams, TransformExecutor, TransformPipeline};
-use framespool::video::{decode_stills, ClipOutput, LazyClipOutput};
+use framespool::video::{decode_image_batch, ClipOutput, LazyClipOutput};
 use framespool::{Error, Result};
 use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 use pyo3::buffer::PyBuffer;
@@ -113,8 +113,10 @@ pub fn decode_images<'py>(
         Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;
-    let decoded =
-        raise_own(py, py.detach(called(|| decode_stills(&files, &pipeline, seed, threads, &interrupt()))))?;
+    let decoded = raise_own(
+        py,
+        py.detach(called(|| decode_image_batch(&files, &pipeline, seed, threads, &interrupt()))),
+    )?;
     let list = PyList::empty(py);
     for picture in decoded {
         match picture {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use framespool::error::Site;
-use framespool::index::store::{default_place, Access, Progress, Store, Travelled};
+use framespool::index::cache::{default_dir, AccessMode, IndexCache, Progress, TransferReport};
 use framespool::Error;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,13 +28,13 @@ pub enum Wanted {
 #[derive(Clone, Default)]
 pub struct Kept {
     /// The store.
-    pub store: Option<Arc<Store>>,
+    pub store: Option<Arc<IndexCache>>,
     /// Why there is no store at the default path.
     pub why_not: Option<String>,
 }
 
 /// Stores stay open until Python exits, so that videos opened one after another share them.
-static OPENED: Mutex<Vec<Arc<Store>>> = Mutex::new(Vec::new());
+static OPENED: Mutex<Vec<Arc<IndexCache>>> = Mutex::new(Vec::new());
 
 impl Kept {
     /// Opens the store that the keyword selects.
@@ -42,7 +42,7 @@ impl Kept {
         match wanted {
             Wanted::Flag(false) => Ok(Self::default()),
             Wanted::Place(Some(place)) => Ok(Self { store: Some(open(place.clone())?), why_not: None }),
-            Wanted::Flag(true) | Wanted::Place(None) => Ok(match default_place().map(open) {
+            Wanted::Flag(true) | Wanted::Place(None) => Ok(match default_dir().map(open) {
                 None => Self::default(),
                 Some(Ok(store)) => Self { store: Some(store), why_not: None },
                 Some(Err(error)) => Self { store: None, why_not: Some(error.to_string()) },
@@ -52,17 +52,17 @@ impl Kept {
 
     /// Returns why indices are not cached.
     pub fn trouble(&self) -> Option<String> {
-        self.store.as_ref().map_or_else(|| self.why_not.clone(), |store| store.trouble())
+        self.store.as_ref().map_or_else(|| self.why_not.clone(), |store| store.last_error())
     }
 }
 
-fn open(place: PathBuf) -> framespool::Result<Arc<Store>> {
-    let store = Store::open(&place, Access::Write)?;
+fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
+    let store = IndexCache::open(&place, AccessMode::Write)?;
     // In a forked child, the lock may be held forever by a thread that exists only in the parent. In that
     // case the store is not added to the list.
     if let Ok(mut opened) = OPENED.try_lock() {
         if !opened.iter().any(|known| Arc::ptr_eq(known, &store)) {
-            opened.retain(|known| known.is_in_place());
+            opened.retain(|known| known.is_same_file());
             opened.push(store.clone());
         }
     }
@@ -82,7 +82,7 @@ pub fn flush_index(py: Python<'_>) {
 
 /// The index cache, for filling it ahead of time.
 #[pyclass(module = "framespool._framespool", frozen)]
-pub struct Index(Arc<Store>);
+pub struct Index(Arc<IndexCache>);
 
 #[pymethods]
 impl Index {
@@ -91,7 +91,7 @@ impl Index {
         let nowhere = || {
             Error::Argument("there is no place for the index: FRAMESPOOL_INDEX is \"off\"; name one".into())
         };
-        py.detach(|| open(place.or_else(default_place).ok_or_else(nowhere)?)).or_raise(py).map(Self)
+        py.detach(|| open(place.or_else(default_dir).ok_or_else(nowhere)?)).or_raise(py).map(Self)
     }
 
     #[getter]
@@ -101,12 +101,12 @@ impl Index {
 
     #[getter]
     fn trouble(&self) -> Option<String> {
-        self.0.trouble()
+        self.0.last_error()
     }
 
     #[getter]
     fn lost(&self) -> u64 {
-        self.0.lost()
+        self.0.dropped_writes()
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
@@ -131,7 +131,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyDict>> {
         let fill = || {
             let last = std::cell::Cell::new(None::<Instant>);
-            self.0.fill(&paths, stream, threads, check, &|now| {
+            self.0.prebuild(&paths, stream, threads, check, &|now| {
                 if now.done < now.total && last.get().is_some_and(|last| last.elapsed() < LOOK_UP) {
                     return Ok(());
                 }
@@ -144,7 +144,7 @@ impl Index {
         dict.set_item("found", filled.found)?;
         dict.set_item("indexed", filled.built)?;
         dict.set_item("frames", filled.frames)?;
-        dict.set_item("wrong", filled.wrong)?;
+        dict.set_item("wrong", filled.mismatched)?;
         let failed = filled.failed.into_iter().map(|(path, error)| (path, error.kind(), error.to_string()));
         dict.set_item("failed", failed.collect::<Vec<_>>())?;
         Ok(dict)
@@ -196,6 +196,6 @@ fn tell(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<()> {
 /// The number of entries exported or imported; the paths left out, with reasons.
 type Left = (u64, Vec<(PathBuf, String)>);
 
-fn left(done: Travelled) -> Left {
-    (done.entries, done.left)
+fn left(done: TransferReport) -> Left {
+    (done.entries, done.skipped)
 }

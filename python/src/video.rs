@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use framespool::batch_sampler::rng::Key;
-use framespool::demux::read::PacketReader;
+use framespool::decode::PacketReader;
 use framespool::gpu::Gpu;
-use framespool::index::still;
-use framespool::index::store::index_of;
+use framespool::index::cache::index_of;
+use framespool::index::image;
 use framespool::limits::Limits;
 use framespool::loader::DecoderBackend;
 use framespool::source::{self, FolderSource, FrameFolder, Member, MemorySource, Opener};
 use framespool::transforms::transform::Transform;
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
 use framespool::units::DisplayIndex;
-use framespool::video::{ClipDecoder, FrameStream, Picture, Video as Engine};
+use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use framespool::Error;
 use framespool_datasets::CellReader;
 use pyo3::prelude::*;
@@ -228,7 +228,7 @@ pub struct FrameIterator {
     /// `None` once the end or an error has been reached.
     stream: Mutex<Option<FrameStream>>,
     /// A frame that was decoded when a signal handler raised an exception; the next call returns it.
-    kept: Mutex<Option<Picture>>,
+    kept: Mutex<Option<DecodedFrame>>,
     made_in: u32,
 }
 
@@ -282,17 +282,18 @@ impl Video {
     }
 
     fn workbench(&self, pipeline: TransformPipeline) -> framespool::Result<ClipDecoder> {
-        let clip_decoder = ClipDecoder::on(pipeline, self.threads, self.gpu.clone());
+        let clip_decoder = ClipDecoder::with_gpu(pipeline, self.threads, self.gpu.clone());
         match (self.decoder, &self.gpu) {
             (DecoderBackend::Cpu | DecoderBackend::Nvjpeg, _) | (DecoderBackend::Auto, None) => {
                 Ok(clip_decoder)
             }
-            (DecoderBackend::Nvdec, None) => clip_decoder.decoding_on(&Gpu::open(0)?),
-            (DecoderBackend::Nvdec, Some(gpu)) => clip_decoder.decoding_on(gpu),
+            (DecoderBackend::Nvdec, None) => clip_decoder.with_nvdec(&Gpu::open(0)?),
+            (DecoderBackend::Nvdec, Some(gpu)) => clip_decoder.with_nvdec(gpu),
             // A GPU without a usable decoder can still receive frames that the CPU decodes.
             (DecoderBackend::Auto, Some(gpu)) => {
-                let plain = ClipDecoder::on(clip_decoder.pipeline().clone(), self.threads, self.gpu.clone());
-                clip_decoder.decoding_on(gpu).or(Ok(plain))
+                let plain =
+                    ClipDecoder::with_gpu(clip_decoder.pipeline().clone(), self.threads, self.gpu.clone());
+                clip_decoder.with_nvdec(gpu).or(Ok(plain))
             }
         }
     }
@@ -314,7 +315,7 @@ impl Video {
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut output = clip_decoder.output();
-            let done = clip_decoder.make(
+            let done = clip_decoder.decode_clip(
                 &mut reader,
                 frames,
                 Key { seed, epoch: 0, clip: 0, occurrence: 0 },
@@ -386,7 +387,7 @@ impl Video {
                 Source::Frames(frames) => {
                     let frames = FrameFolder::from(frames);
                     let source = Arc::new(FolderSource::open(&frames)?);
-                    let index = still::of_folder(&source, frames.fps, &Limits::default())?;
+                    let index = image::index_image_sequence(&source, frames.fps, &Limits::default())?;
                     index.check_stream(stream)?;
                     Engine::with_index(source, Arc::new(index))
                 }
@@ -506,12 +507,13 @@ impl Video {
     /// Returns properties found by scanning the packets, by name, and the cost of decoding such a clip.
     fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
-        let probe = raise_own(py, py.detach(called(|| self.engine.probe(frames, stride, &interrupt()))))?;
+        let probe =
+            raise_own(py, py.detach(called(|| self.engine.access_cost(frames, stride, &interrupt()))))?;
         let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
-        put("skippable", probe.skippable.into_pyobject(py)?.into_any());
+        put("skippable", probe.disposable.into_pyobject(py)?.into_any());
         put("reordered", probe.reordered.into_pyobject(py)?.into_any());
-        put("groups", probe.groups.into_pyobject(py)?.into_any());
+        put("groups", probe.gop_sizes.into_pyobject(py)?.into_any());
         put("packet_bytes", probe.packet_bytes.into_pyobject(py)?.into_any());
         put("nvdec", probe.nvdec.clone().ok().into_pyobject(py)?.into_any());
         put("nvdec_reason", probe.nvdec.err().into_pyobject(py)?.into_any());

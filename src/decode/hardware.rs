@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 use framespool_nvdec::cuda::{Device, Stream};
 use framespool_nvdec::session::{AccessUnit, Session, Surface};
 
+use super::bitstream_filter::{AccessUnitInfo, BitstreamFilter, CROPPED_LEFT_OR_TOP};
 use super::range_state::RangeState;
 use super::{DecodeStats, DecodeTimes, Step};
-use crate::demux::read::PacketReader;
+use crate::decode::plan::DecodeRange;
+use crate::decode::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::Packet;
-use crate::index::access::{Access, Shape, CROPPED};
 use crate::index::VideoIndex;
 use crate::media::ColorTags;
-use crate::plan::DecodeRange;
 use crate::units::DecodeIndex;
 
 /// An NVDEC session that is reused across decode ranges and videos.
 pub struct HardwareDecoder {
     session: Session,
-    access: Option<(Arc<VideoIndex>, Access)>,
+    filter: Option<(Arc<VideoIndex>, BitstreamFilter)>,
     packet: Packet,
     unit: Vec<u8>,
-    pass: Option<RangeState>,
+    state: Option<RangeState>,
     /// Color description from the headers of the decode range, for codecs whose parser does not report it.
     color: Option<ColorTags>,
     /// Work done so far.
-    pub counts: DecodeStats,
+    pub stats: DecodeStats,
     /// Time spent so far.
     pub times: DecodeTimes,
 }
@@ -38,12 +38,12 @@ pub struct HardwareDecoder {
 const RGB: u8 = 0;
 
 /// Errors of the session calls: from the session itself, or from the callback that receives a frame.
-enum Trouble {
+enum SessionError {
     Session(framespool_nvdec::Error),
-    Taker(Error),
+    Callback(Error),
 }
 
-impl From<framespool_nvdec::Error> for Trouble {
+impl From<framespool_nvdec::Error> for SessionError {
     fn from(error: framespool_nvdec::Error) -> Self {
         Self::Session(error)
     }
@@ -55,12 +55,12 @@ impl HardwareDecoder {
     pub fn new(device: &Arc<Device>) -> Result<Self> {
         Ok(Self {
             session: Session::new(device)?,
-            access: None,
+            filter: None,
             packet: Packet::new(),
             unit: Vec::new(),
-            pass: None,
+            state: None,
             color: None,
-            counts: DecodeStats::default(),
+            stats: DecodeStats::default(),
             times: DecodeTimes::default(),
         })
     }
@@ -74,151 +74,151 @@ impl HardwareDecoder {
     ///
     /// # Errors
     /// `Unsupported` for a stream that falls back to the CPU, `Gpu` if the driver fails.
-    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) -> Result<()> {
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
-        if self.access.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index)) {
-            let access = Access::new(index).map_err(|what| Error::Unsupported {
+        if self.filter.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index)) {
+            let filter = BitstreamFilter::new(index).map_err(|what| Error::Unsupported {
                 site: index.site.clone(),
                 what: format!("on the GPU, {what}"),
             })?;
-            self.access = Some((index.clone(), access));
+            self.filter = Some((index.clone(), filter));
         }
-        let (_, access) = self.access.as_ref().expect("made above");
-        self.session.begin(access.codec, &access.headers).map_err(|error| match error {
+        let (_, filter) = self.filter.as_ref().expect("made above");
+        self.session.begin(filter.codec, &filter.headers).map_err(|error| match error {
             framespool_nvdec::Error::Unsupported { reason: what } => {
                 Error::Unsupported { site: index.site.clone(), what }
             }
             other => other.into(),
         })?;
-        self.counts.runs += 1;
-        self.color = access.color;
-        self.pass = Some(RangeState::new(index.clone(), run, true, false));
+        self.stats.runs += 1;
+        self.color = filter.color;
+        self.state = Some(RangeState::new(index.clone(), range, true, false));
         Ok(())
     }
 
     /// Whether the pictures of the stream are identified by counting the displayed ones.
-    pub fn counts_pictures(&self) -> bool {
-        self.access.as_ref().is_some_and(|(_, access)| !access.codec.reorders())
+    pub fn identifies_by_count(&self) -> bool {
+        self.filter.as_ref().is_some_and(|(_, filter)| !filter.codec.reorders())
     }
 
     /// Wanted packets whose frames have not been delivered, of the decode range in progress or of the one
     /// that failed last.
     pub fn missing(&self) -> Vec<DecodeIndex> {
-        self.pass.as_ref().map_or(Vec::new(), |pass| pass.missing().to_vec())
+        self.state.as_ref().map_or(Vec::new(), |state| state.missing().to_vec())
     }
 
     /// Processes one packet of the decode range. After [`Step::Done`] the range is over; after an error,
     /// [`missing`](Self::missing) returns the packets not delivered, and [`stop`](Self::stop) must be called.
     ///
     /// # Errors
-    /// Any error from reading or `each`; `Decode` and `Unsupported` for what the hardware cannot decode,
+    /// Any error from reading or `on_frame`; `Decode` and `Unsupported` for what the hardware cannot decode,
     /// which may only mean that the CPU must decode it.
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
+        on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
-        let Some(mut pass) = self.pass.take() else { return Ok(Step::Done) };
-        let step = interrupt().and_then(|()| self.step_inner(&mut pass, reader, interrupt, each));
+        let Some(mut state) = self.state.take() else { return Ok(Step::Done) };
+        let step = interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
         if !matches!(step, Ok(Step::Done)) {
-            self.pass = Some(pass);
+            self.state = Some(state);
         }
         step
     }
 
     fn step_inner(
         &mut self,
-        pass: &mut RangeState,
+        state: &mut RangeState,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
+        on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
-        let Some(at) = pass.next() else { return self.finish(pass, each) };
+        let Some(at) = state.next() else { return self.finish(state, on_frame) };
         let begun = Instant::now();
-        pass.look_ahead(at, reader, interrupt)?;
+        state.analyze_references(at, reader, interrupt)?;
         // An HEVC leading picture of the random access point may refer to pictures before that point, and no
         // trailing picture refers to it: it need not even be parsed.
-        let is_leading = pass.is_leading(at);
-        if is_leading && pass.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
-            self.counts.pictures_skipped += 1;
+        let is_leading = state.is_leading(at);
+        if is_leading && state.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
+            self.stats.pictures_skipped += 1;
             return Ok(Step::More);
         }
-        if let Some(error) = pass.barrier(at) {
+        if let Some(error) = state.missing_data_error(at) {
             return Err(error); // the CPU decoder determines which pictures can still be decoded
         }
-        let over = pass.can_skip_read(at);
-        pass.read(at, reader, &mut self.packet, interrupt).map_err(|error| match error {
+        let over = state.can_skip_read(at);
+        state.read(at, reader, &mut self.packet, interrupt).map_err(|error| match error {
             Error::Interrupted => error,
             // The CPU decoder may not need this packet, or reports what is wrong with it.
-            other => Error::Decode { site: pass.index.site_of_packet(at), reason: other.to_string() },
+            other => Error::Decode { site: state.index.site_of_packet(at), reason: other.to_string() },
         })?;
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
-        let spared = over || pass.can_skip_decode(at, self.packet.data());
-        let wanted = pass.wants(at);
-        let decode = wanted || !(spared || is_leading);
-        let (_, access) = self.access.as_ref().expect("made when the run began");
-        let shape = access.unit(self.packet.data(), &mut self.unit);
-        self.heed(&shape, &pass.index)?;
+        let skip = over || state.can_skip_decode(at, self.packet.data());
+        let wanted = state.wants(at);
+        let decode = wanted || !(skip || is_leading);
+        let (_, filter) = self.filter.as_ref().expect("made when the run began");
+        let unit_info = filter.filter_packet(self.packet.data(), &mut self.unit);
+        self.apply_unit_info(&unit_info, &state.index)?;
         let have = Instant::now();
         self.times.reading += have - begun;
-        if !pass.index.packets[at.at()].is_part() {
-            *if decode { &mut self.counts.pictures_decoded } else { &mut self.counts.pictures_skipped } += 1;
+        if !state.index.packets[at.at()].is_second_field() {
+            *if decode { &mut self.stats.pictures_decoded } else { &mut self.stats.pictures_skipped } += 1;
         }
         let unit = AccessUnit {
             data: &self.unit,
             id: at.0,
-            timestamp: pass.index.packets[at.at()].order,
+            timestamp: state.index.packets[at.at()].order,
             wanted,
             decode,
-            single_frame: shape.whole,
-            num_displayed: shape.shows,
+            single_frame: unit_info.is_single_frame,
+            num_displayed: unit_info.num_shown,
         };
         let mut transforming = Duration::ZERO;
-        let counts = &mut self.counts;
+        let stats = &mut self.stats;
         let color = self.color;
         let fed = self.session.feed(&unit, &mut |id, surface| {
-            hand_on(pass, id, &colored(surface, color), each, counts, &mut transforming)
+            deliver_frame(state, id, &with_color(surface, color), on_frame, stats, &mut transforming)
         });
         self.times.transforming += transforming;
         self.times.decoding += have.elapsed().saturating_sub(transforming);
-        fed.map_err(|trouble| blame(pass, at, trouble))?;
+        fed.map_err(|error| to_error(state, at, error))?;
         Ok(Step::More)
     }
 
     fn finish(
         &mut self,
-        pass: &mut RangeState,
-        each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
+        state: &mut RangeState,
+        on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
         let begun = Instant::now();
         let mut transforming = Duration::ZERO;
-        let counts = &mut self.counts;
+        let stats = &mut self.stats;
         let color = self.color;
         let finished = self.session.finish(&mut |id, surface| {
-            hand_on(pass, id, &colored(surface, color), each, counts, &mut transforming)
+            deliver_frame(state, id, &with_color(surface, color), on_frame, stats, &mut transforming)
         });
         self.times.transforming += transforming;
         self.times.decoding += begun.elapsed().saturating_sub(transforming);
-        finished.map_err(|trouble| blame(pass, pass.last(), trouble))?;
-        pass.finish().map(|()| Step::Done)
+        finished.map_err(|error| to_error(state, state.last(), error))?;
+        state.finish().map(|()| Step::Done)
     }
 
     /// Records the properties that an access unit declares.
     ///
     /// # Errors
     /// `Unsupported` for properties that the surfaces of a hardware decoder do not report.
-    fn heed(&mut self, shape: &Shape, index: &VideoIndex) -> Result<()> {
+    fn apply_unit_info(&mut self, unit_info: &AccessUnitInfo, index: &VideoIndex) -> Result<()> {
         let refuse = |what: &str| Err(Error::Unsupported { site: index.site.clone(), what: what.to_owned() });
-        if shape.resized {
+        if unit_info.is_resized {
             return refuse("on the GPU, pictures that ask to be shown at another size than their own");
         }
-        if shape.cropped {
-            return refuse(&format!("on the GPU, {CROPPED}"));
+        if unit_info.is_cropped {
+            return refuse(&format!("on the GPU, {CROPPED_LEFT_OR_TOP}"));
         }
-        let Some(now) = shape.color else { return Ok(()) };
+        let Some(now) = unit_info.color else { return Ok(()) };
         if now.matrix == RGB {
             return refuse("on the GPU, planes of red, green and blue");
         }
@@ -231,15 +231,15 @@ impl HardwareDecoder {
 
     /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
-        if self.pass.take().is_some() {
+        if self.state.take().is_some() {
             self.session.stop();
         }
     }
 }
 
 /// The surface with the color description from the headers of the stream, if they were parsed.
-fn colored(surface: &Surface, stated: Option<ColorTags>) -> Surface {
-    match stated {
+fn with_color(surface: &Surface, color: Option<ColorTags>) -> Surface {
+    match color {
         None => *surface,
         Some(ColorTags { primaries, transfer, matrix, full_range }) => {
             Surface { primaries, transfer, matrix, full_range, ..*surface }
@@ -247,48 +247,48 @@ fn colored(surface: &Surface, stated: Option<ColorTags>) -> Surface {
     }
 }
 
-fn hand_on(
-    pass: &mut RangeState,
+fn deliver_frame(
+    state: &mut RangeState,
     id: u32,
     surface: &Surface,
-    each: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
-    counts: &mut DecodeStats,
+    on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
+    stats: &mut DecodeStats,
     transforming: &mut Duration,
-) -> Result<(), Trouble> {
+) -> Result<(), SessionError> {
     let at = DecodeIndex(id);
-    if !pass.wants(at) {
+    if !state.wants(at) {
         return Ok(());
     }
     let begun = Instant::now();
-    let taken = each(at, surface);
+    let taken = on_frame(at, surface);
     *transforming += begun.elapsed();
-    taken.map_err(Trouble::Taker)?;
+    taken.map_err(SessionError::Callback)?;
     // Only now: a frame whose transforms failed is still missing, and the CPU decodes it.
-    pass.take(at);
-    counts.pictures_delivered += 1;
+    state.mark_delivered(at);
+    stats.pictures_delivered += 1;
     Ok(())
 }
 
 /// Converts an error of a session call to the error of the decode range. `at`: the packet sent last.
-fn blame(pass: &RangeState, at: DecodeIndex, trouble: Trouble) -> Error {
+fn to_error(state: &RangeState, at: DecodeIndex, error: SessionError) -> Error {
     use framespool_nvdec::Error as Nvdec;
-    let error = match trouble {
-        Trouble::Taker(error) => return error,
-        Trouble::Session(error) => error,
+    let error = match error {
+        SessionError::Callback(error) => return error,
+        SessionError::Session(error) => error,
     };
     let packet = match error {
         Nvdec::DamagedPicture { id, .. } | Nvdec::MissingPicture { id, .. } => DecodeIndex(id),
         _ => at,
     };
     match error {
-        Nvdec::Unsupported { reason } => Error::Unsupported { site: pass.index.site.clone(), what: reason },
+        Nvdec::Unsupported { reason } => Error::Unsupported { site: state.index.site.clone(), what: reason },
         // It is unknown since when pictures have been mistaken for one another: decoding only the missing
         // ones is not enough.
         error @ Nvdec::Mismatch { .. } => {
-            Error::Internal { site: pass.index.site_of_packet(packet), reason: error.to_string() }
+            Error::Internal { site: state.index.site_of_packet(packet), reason: error.to_string() }
         }
         error if error.is_about_stream() => {
-            Error::Decode { site: pass.index.site_of_packet(packet), reason: error.to_string() }
+            Error::Decode { site: state.index.site_of_packet(packet), reason: error.to_string() }
         }
         error => error.into(),
     }

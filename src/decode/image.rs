@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 use framespool_kernels::FrameView;
 
 use super::{DecodeStats, DecodeTimes, Step};
-use crate::demux::read::PacketReader;
+use crate::decode::plan::DecodeRange;
+use crate::decode::PacketReader;
 use crate::error::{Result, Site};
 use crate::index::VideoIndex;
 use crate::limits::Limits;
-use crate::plan::DecodeRange;
 use crate::source::{ByteSource, Identity};
 use crate::still::{self, Ask, Header, StillDecoder};
 use crate::units::DecodeIndex;
 
 /// Largest file buffer that is kept for the next file.
-const KEPT_BYTES: usize = 16 << 20;
+const MAX_RETAINED_BYTES: usize = 16 << 20;
 
 /// A file that has been read. Its header is parsed again, since the file may have changed since it was
 /// indexed, and since each frame of a folder has its own header.
-struct Held<'a> {
+struct MemoryFile<'a> {
     name: &'a Arc<str>,
     bytes: &'a [u8],
 }
 
-impl ByteSource for Held<'_> {
+impl ByteSource for MemoryFile<'_> {
     fn name(&self) -> &Arc<str> {
         self.name
     }
@@ -103,44 +103,44 @@ pub struct ImageReader {
     decoder: StillDecoder,
     file: Vec<u8>,
     /// The decode range in progress, and how many of its images have been delivered.
-    run: Option<(Arc<VideoIndex>, DecodeRange, usize)>,
+    range: Option<(Arc<VideoIndex>, DecodeRange, usize)>,
     limits: Limits,
     /// Work done so far.
-    pub counts: DecodeStats,
+    pub stats: DecodeStats,
     /// Time spent so far.
     pub times: DecodeTimes,
 }
 
 impl ImageReader {
     /// Begins a decode range; a range in progress is abandoned.
-    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) {
-        self.counts.runs += 1;
-        self.run = Some((index.clone(), run, 0));
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) {
+        self.stats.runs += 1;
+        self.range = Some((index.clone(), range, 0));
     }
 
     /// Processes one image of the decode range. After an error, and after [`Step::Done`], the range is over.
     ///
     /// # Errors
-    /// Any error from reading or `each`.
+    /// Any error from reading or `on_frame`.
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(DecodeIndex, EncodedImage<'_>) -> Result<()>,
+        on_frame: &mut dyn FnMut(DecodeIndex, EncodedImage<'_>) -> Result<()>,
     ) -> Result<Step> {
-        let Some((index, run, done)) = self.run.take() else { return Ok(Step::Done) };
-        let Some(&at) = run.wanted.get(done) else { return Ok(Step::Done) };
+        let Some((index, range, done)) = self.range.take() else { return Ok(Step::Done) };
+        let Some(&at) = range.wanted.get(done) else { return Ok(Step::Done) };
         interrupt()?;
         let begun = Instant::now();
-        if self.file.capacity() > KEPT_BYTES {
+        if self.file.capacity() > MAX_RETAINED_BYTES {
             self.file = Vec::new();
         }
         reader.fetch(at, &mut self.file)?;
         let site = reader.site_of_file(at);
-        let header = still::header(&Held { name: &site.file, bytes: &self.file }, &self.limits)?;
+        let header = still::header(&MemoryFile { name: &site.file, bytes: &self.file }, &self.limits)?;
         let have = Instant::now();
         self.times.reading += have - begun;
-        self.counts.pictures_decoded += 1;
+        self.stats.pictures_decoded += 1;
         let mut decoding = Duration::ZERO;
         let picture = EncodedImage {
             site,
@@ -149,20 +149,20 @@ impl ImageReader {
             decoder: &mut self.decoder,
             decoding: &mut decoding,
         };
-        let painted = each(at, picture);
+        let painted = on_frame(at, picture);
         self.times.decoding += decoding;
         self.times.transforming += have.elapsed().saturating_sub(decoding);
         painted?;
-        self.counts.pictures_delivered += 1;
-        if done + 1 == run.wanted.len() {
+        self.stats.pictures_delivered += 1;
+        if done + 1 == range.wanted.len() {
             return Ok(Step::Done);
         }
-        self.run = Some((index, run, done + 1));
+        self.range = Some((index, range, done + 1));
         Ok(Step::More)
     }
 
     /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
-        self.run = None;
+        self.range = None;
     }
 }

@@ -7,137 +7,137 @@ use std::time::{Duration, Instant};
 
 use super::skip_analysis::SkipMap;
 use super::DecodeStats;
-use crate::demux::read::PacketReader;
+use crate::bitstream::disposable::{Dependency, DependencyParser};
+use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
+use crate::decode::plan::DecodeRange;
+use crate::decode::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::{Decoder, Frame, Packet, Received};
-use crate::index::params::replaces_sets;
-use crate::index::roles::{Role, Roles};
 use crate::index::VideoIndex;
 use crate::media::CodecKind;
-use crate::plan::DecodeRange;
 use crate::units::DecodeIndex;
 
 /// Largest distance in packets from a start to a failure that may mean that the start is not a random access
 /// point: the maximum number of leading pictures.
-const LEADING: u32 = 16;
+const MAX_LEADING_PICTURES: u32 = 16;
 
 /// Earlier starts that one decode range tries. In a file that is damaged throughout, each of them fails.
-const MAX_EARLIER_STARTS: u32 = 4;
+const MAX_EARLIER_SYNC_POINTS: u32 = 4;
 
 /// State of one decode range.
 pub(super) struct RangeState {
     pub index: Arc<VideoIndex>,
-    run: DecodeRange,
+    range: DecodeRange,
     next: u32,
     /// The packet sent to the decoder last.
     last_sent: DecodeIndex,
     /// Wanted and not yet delivered, in ascending order.
     missing: Vec<DecodeIndex>,
     /// How often the decoder failed to return a frame.
-    refusals: u32,
+    receive_errors: u32,
     /// First packet whose picture cannot be trusted, and why.
     damage: Option<(DecodeIndex, Error)>,
     indexed_by_time: bool,
     /// Presentation order of the first packet. Leading pictures of the random access point may refer to
     /// pictures before it: they are sent because the decoder counts them, but their frames are discarded, and
     /// their errors say nothing about other pictures.
-    start_order: i64,
+    start_presentation_order: i64,
     /// The range begins at the first random access point of the stream: its leading pictures that are indexed
     /// as frames can be decoded.
-    at_first_start: bool,
+    at_first_sync_point: bool,
     /// The range begins at a closed random access point: no later picture refers to a picture before it.
     closed: bool,
     /// First damaged packet of the failed attempt.
     failed_at: Option<DecodeIndex>,
     /// How many more earlier starts may be tried.
-    earlier_starts_left: u32,
-    /// Result of reading the whole range ahead; if present, `roles` and `layers` are not consulted.
-    ahead: Option<SkipMap>,
+    earlier_sync_points_left: u32,
+    /// Result of reading the whole range ahead; if present, `dependency_parser` and `layers` are not consulted.
+    skip_map: Option<SkipMap>,
     /// Parses headers; `None` if every picture is to be decoded.
-    roles: Option<Roles>,
+    dependency_parser: Option<DependencyParser>,
     /// For each wanted packet, the highest temporal layer among it and the wanted packets after it; empty if
     /// the stream has only one layer.
     layers: Vec<u8>,
     /// Pictures were skipped.
-    spared: bool,
+    skipped_any: bool,
     /// The decoder has several threads: a logged error is not necessarily about the packet sent last.
     threaded: bool,
 }
 
 impl RangeState {
-    pub fn new(index: Arc<VideoIndex>, run: DecodeRange, sparing: bool, threaded: bool) -> Self {
+    pub fn new(index: Arc<VideoIndex>, range: DecodeRange, allow_skipping: bool, threaded: bool) -> Self {
         // A parameter set that changes inside the stream may change with a picture that is skipped.
-        let roles = (sparing && !index.changes_parameters)
-            .then(|| Roles::new(&index.info.params))
-            .filter(Roles::can_drop);
+        let dependency_parser = (allow_skipping && !index.changes_parameters)
+            .then(|| DependencyParser::new(&index.info.params))
+            .filter(DependencyParser::may_have_disposable);
         Self {
-            next: run.start.0,
-            last_sent: run.start,
-            missing: run.wanted.clone(),
-            refusals: 0,
+            next: range.start.0,
+            last_sent: range.start,
+            missing: range.wanted.clone(),
+            receive_errors: 0,
             damage: None,
             indexed_by_time: index.info.params.codec.kind == CodecKind::Vp9,
-            start_order: index.packets[run.start.at()].order,
-            at_first_start: index.starts.first() == Some(&run.start.0),
-            closed: index.packets[run.start.at()].is_closed_start(),
+            start_presentation_order: index.packets[range.start.at()].order,
+            at_first_sync_point: index.sync_points.first() == Some(&range.start.0),
+            closed: index.packets[range.start.at()].is_closed_sync(),
             failed_at: None,
-            earlier_starts_left: MAX_EARLIER_STARTS,
-            ahead: None,
-            roles,
+            earlier_sync_points_left: MAX_EARLIER_SYNC_POINTS,
+            skip_map: None,
+            dependency_parser,
             layers: Vec::new(),
-            spared: false,
+            skipped_any: false,
             threaded,
             index,
-            run,
+            range,
         }
     }
 
     /// Restarts the range so that every picture is decoded, on one thread, for the frames that are still
     /// missing. Returns false if the failed attempt did so already.
     pub fn retry_without_skipping(&mut self) -> bool {
-        if !(self.spared || self.threaded) || self.missing.is_empty() {
+        if !(self.skipped_any || self.threaded) || self.missing.is_empty() {
             return false;
         }
-        self.run.wanted.clone_from(&self.missing);
-        let run = DecodeRange { end: self.last_needed(), ..self.run.clone() };
-        *self = Self::new(self.index.clone(), run, false, false);
+        self.range.wanted.clone_from(&self.missing);
+        let range = DecodeRange { end: self.last_needed(), ..self.range.clone() };
+        *self = Self::new(self.index.clone(), range, false, false);
         true
     }
 
     /// Restarts at the previous random access point, after an attempt that failed near its start: the packet
     /// taken for a random access point may not be one. Only if every picture was decoded on one thread, so
     /// that the failed packet is known. Returns false if there is no earlier random access point, if
-    /// `MAX_EARLIER_STARTS` have been tried, or if the failure is too far after this one to be caused by it.
-    pub fn retry_from_earlier_start(&mut self) -> bool {
+    /// `MAX_EARLIER_SYNC_POINTS` have been tried, or if the failure is too far after this one to be caused by it.
+    pub fn retry_from_earlier_sync_point(&mut self) -> bool {
         let Some(failed) = self.failed_at else { return false };
-        let starts = &self.index.starts;
-        let own = starts.partition_point(|&start| start < self.run.start.0);
-        let Some(&before) = own.checked_sub(1).and_then(|own| starts.get(own)) else { return false };
-        let of_next = starts.get(own + 1).is_some_and(|&next| next <= failed.0);
-        if self.spared
+        let sync_points = &self.index.sync_points;
+        let own = sync_points.partition_point(|&start| start < self.range.start.0);
+        let Some(&before) = own.checked_sub(1).and_then(|own| sync_points.get(own)) else { return false };
+        let of_next = sync_points.get(own + 1).is_some_and(|&next| next <= failed.0);
+        if self.skipped_any
             || self.threaded
-            || self.earlier_starts_left == 0
+            || self.earlier_sync_points_left == 0
             || self.missing.is_empty()
             || of_next
-            || failed.0 - self.run.start.0 > LEADING
+            || failed.0 - self.range.start.0 > MAX_LEADING_PICTURES
         {
             return false;
         }
-        let run =
+        let range =
             DecodeRange { start: DecodeIndex(before), end: self.last_needed(), wanted: self.missing.clone() };
-        let earlier_starts_left = self.earlier_starts_left - 1;
-        *self = Self { earlier_starts_left, ..Self::new(self.index.clone(), run, false, false) };
+        let earlier_sync_points_left = self.earlier_sync_points_left - 1;
+        *self = Self { earlier_sync_points_left, ..Self::new(self.index.clone(), range, false, false) };
         true
     }
 
     fn last_needed(&self) -> DecodeIndex {
-        self.missing.iter().map(|&at| self.index.last_part_of(at)).max().unwrap_or(self.run.end)
+        self.missing.iter().map(|&at| self.index.last_packet_of_picture(at)).max().unwrap_or(self.range.end)
     }
 
     /// Returns the next packet to process; `None` at the end of the range.
     pub fn next(&mut self) -> Option<DecodeIndex> {
         let at = DecodeIndex(self.next);
-        (at <= self.run.end).then(|| {
+        (at <= self.range.end).then(|| {
             self.next += 1;
             at
         })
@@ -154,9 +154,12 @@ impl RangeState {
         packet: &mut Packet,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let last = self.ahead.as_ref().map_or(self.run.end, |ahead| ahead.fetch_to(&self.index, at));
-        reader.read_towards(at, at == self.run.start, last, packet, interrupt)?;
-        self.misplaced_set(at, packet.data()).map_or(Ok(()), Err)
+        let last = self
+            .skip_map
+            .as_ref()
+            .map_or(self.range.end, |skip_map| skip_map.last_to_read_with(&self.index, at));
+        reader.read_with_prefetch(at, at == self.range.start, last, packet, interrupt)?;
+        self.misplaced_parameter_set(at, packet.data()).map_or(Ok(()), Err)
     }
 
     /// Determines what the wanted pictures depend on, before the first packet if the whole range can be read
@@ -164,35 +167,40 @@ impl RangeState {
     ///
     /// # Errors
     /// Any error from `interrupt`.
-    pub fn look_ahead(
+    pub fn analyze_references(
         &mut self,
         at: DecodeIndex,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        if at == self.run.start && self.roles.is_some() {
-            self.ahead = SkipMap::look(&self.index, &self.run, reader, interrupt)?;
+        if at == self.range.start && self.dependency_parser.is_some() {
+            self.skip_map = SkipMap::build(&self.index, &self.range, reader, interrupt)?;
         }
-        if self.ahead.is_none() {
-            self.look_at_layers(reader, interrupt);
+        if self.skip_map.is_none() {
+            self.find_needed_layers(reader, interrupt);
         }
         Ok(())
     }
 
     /// In a stream with temporal layers, determines the highest layer that the wanted pictures need: pictures
     /// of higher layers can be skipped.
-    fn look_at_layers(&mut self, reader: &mut PacketReader, interrupt: &dyn Fn() -> Result<()>) {
-        let Some(roles) = self.roles.as_mut().filter(|r| r.highest_layer() > 0) else { return };
+    fn find_needed_layers(&mut self, reader: &mut PacketReader, interrupt: &dyn Fn() -> Result<()>) {
+        let Some(dependency_parser) = self.dependency_parser.as_mut().filter(|r| r.highest_layer() > 0)
+        else {
+            return;
+        };
         if !self.layers.is_empty() || !self.index.direct {
             return;
         }
         let mut packet = Packet::new();
-        for &at in &self.run.wanted {
+        for &at in &self.range.wanted {
             // A packet that cannot be read is reported as an error when it is processed.
-            let role = reader.read(at, false, &mut packet, interrupt).map(|()| roles.role(packet.data()));
-            self.layers.push(match role {
-                Ok(Role::Reference { layer } | Role::Leaf { layer }) => layer,
-                Ok(Role::Needed) | Err(_) => roles.highest_layer(),
+            let dependency = reader
+                .read(at, false, &mut packet, interrupt)
+                .map(|()| dependency_parser.parse(packet.data()));
+            self.layers.push(match dependency {
+                Ok(Dependency::Reference { layer } | Dependency::Disposable { layer }) => layer,
+                Ok(Dependency::Unknown) | Err(_) => dependency_parser.highest_layer(),
             });
         }
         for i in (1..self.layers.len()).rev() {
@@ -202,36 +210,41 @@ impl RangeState {
 
     /// Whether packet `at` need not even be read.
     pub fn can_skip_read(&mut self, at: DecodeIndex) -> bool {
-        let over = self.ahead.as_ref().is_some_and(|ahead| ahead.can_skip_decode(at));
-        self.spared |= over;
+        let over = self.skip_map.as_ref().is_some_and(|skip_map| skip_map.can_skip_decode(at));
+        self.skipped_any |= over;
         over
     }
 
     /// Whether packet `at`, which has been read, need not be sent to the decoder.
     pub fn can_skip_decode(&mut self, at: DecodeIndex, data: &[u8]) -> bool {
-        let Some(roles) = self.roles.as_mut().filter(|_| self.ahead.is_none()) else { return false };
-        let role = roles.role(data);
+        let Some(dependency_parser) = self.dependency_parser.as_mut().filter(|_| self.skip_map.is_none())
+        else {
+            return false;
+        };
+        let dependency = dependency_parser.parse(data);
         let record = &self.index.packets[at.at()];
-        if record.is_start() || record.is_part() || self.run.wanted.binary_search(&at).is_ok() {
+        if record.is_sync() || record.is_second_field() || self.range.wanted.binary_search(&at).is_ok() {
             return false;
         }
         // Packets sent from here on are wanted, or of a layer on which a wanted picture may depend.
-        let later = self.run.wanted.partition_point(|&w| w < at);
-        let highest = self.layers.get(later).copied().unwrap_or(roles.highest_layer());
-        let spared = match role {
-            Role::Leaf { layer } => layer >= highest,
-            Role::Reference { layer } => layer > highest,
-            Role::Needed => false,
+        let later = self.range.wanted.partition_point(|&w| w < at);
+        let highest = self.layers.get(later).copied().unwrap_or(dependency_parser.highest_layer());
+        let skipped_any = match dependency {
+            Dependency::Disposable { layer } => layer >= highest,
+            Dependency::Reference { layer } => layer > highest,
+            Dependency::Unknown => false,
         };
-        self.spared |= spared;
-        spared
+        self.skipped_any |= skipped_any;
+        skipped_any
     }
 
     /// Whether packet `at` is a leading picture of the random access point, which may not decode correctly
     /// from there.
     pub fn is_leading(&self, at: DecodeIndex) -> bool {
         let packet = &self.index.packets[at.at()];
-        packet.order < self.start_order && !self.closed && !(self.at_first_start && packet.is_frame())
+        packet.order < self.start_presentation_order
+            && !self.closed
+            && !(self.at_first_sync_point && packet.is_frame())
     }
 
     /// The wanted packets that are not yet delivered, in ascending order.
@@ -245,21 +258,21 @@ impl RangeState {
     }
 
     /// Removes packet `at` from the missing packets; returns whether it was missing.
-    pub fn take(&mut self, at: DecodeIndex) -> bool {
+    pub fn mark_delivered(&mut self, at: DecodeIndex) -> bool {
         self.missing.binary_search(&at).map(|place| self.missing.remove(place)).is_ok()
     }
 
     /// The last packet of the decode range.
     pub fn last(&self) -> DecodeIndex {
-        self.run.end
+        self.range.end
     }
 
     /// Why no picture from packet `at` on can be trusted, if the container shows that data is missing.
-    pub fn barrier(&self, at: DecodeIndex) -> Option<Error> {
+    pub fn missing_data_error(&self, at: DecodeIndex) -> Option<Error> {
         let packet = &self.index.packets[at.at()];
         let reason = if packet.is_corrupt() {
             "a part of the packet is missing from the file"
-        } else if packet.is_after_gap() && at != self.run.start {
+        } else if packet.is_after_gap() && at != self.range.start {
             "packets before it are missing from the file"
         } else {
             return None;
@@ -276,8 +289,8 @@ impl RangeState {
     /// Why packet `at` cannot be decoded: it carries a parameter set at a position that the format does not
     /// allow. Decoding that starts after it would not have the parameter set and would produce different
     /// frames.
-    fn misplaced_set(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
-        let found = !self.index.changes_parameters && replaces_sets(&self.index.info.params, data);
+    fn misplaced_parameter_set(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
+        let found = !self.index.changes_parameters && replaces_parameter_sets(&self.index.info.params, data);
         found.then(|| Error::Decode {
             site: self.index.site_of_packet(at),
             reason: "the sample replaces a parameter set of its sample entry, which avc1 and hvc1 forbid; a copy of the file \
@@ -287,17 +300,17 @@ impl RangeState {
     }
 
     /// Records a packet that was sent to the decoder, and the reason if the decoder rejected it.
-    pub fn sent(&mut self, at: DecodeIndex, refused: Option<&str>) {
+    pub fn record_sent(&mut self, at: DecodeIndex, refused: Option<&str>) {
         self.last_sent = at;
         if let Some(reason) = refused {
-            self.note_logged_error(reason);
+            self.record_logged_error(reason);
         }
     }
 
     /// Records an error that the decoder reported for the packet sent last.
-    fn note_logged_error(&mut self, reason: &str) {
+    fn record_logged_error(&mut self, reason: &str) {
         if self.threaded {
-            self.mark_corrupt(self.run.start, reason); // no frame received from now on can be trusted
+            self.mark_corrupt(self.range.start, reason); // no frame received from now on can be trusted
         } else if !self.is_leading(self.last_sent) {
             self.mark_corrupt(self.last_sent, reason);
         }
@@ -314,13 +327,13 @@ impl RangeState {
         }
     }
 
-    /// Delivers the frames that the decoder has ready. Returns the time spent in `each`.
+    /// Delivers the frames that the decoder has ready. Returns the time spent in `on_frame`.
     pub fn collect(
         &mut self,
         decoder: &mut Decoder,
         frame: &mut Frame,
-        each: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
-        counts: &mut DecodeStats,
+        on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
+        stats: &mut DecodeStats,
     ) -> Result<Duration> {
         let mut transforming = Duration::ZERO;
         loop {
@@ -328,16 +341,16 @@ impl RangeState {
             // Some decoders (HEVC) process a packet only when a frame is requested, and report its errors
             // then.
             if let Some(reason) = decoder.logged_error() {
-                self.note_logged_error(&reason);
+                self.record_logged_error(&reason);
             }
             match received {
                 Ok(Received::NeedsInput | Received::End) => return Ok(transforming),
                 Ok(Received::Frame) => {}
                 Err(reason) => {
-                    let at = self.missing.first().copied().unwrap_or(self.run.end);
+                    let at = self.missing.first().copied().unwrap_or(self.range.end);
                     self.mark_corrupt(at, &reason);
-                    self.refusals += 1;
-                    if self.refusals > 64 {
+                    self.receive_errors += 1;
+                    if self.receive_errors > 64 {
                         return Ok(transforming); // a decoder that fails forever must not block forever
                     }
                     continue;
@@ -350,9 +363,9 @@ impl RangeState {
             let trusted = self.damage.as_ref().is_none_or(|(first, _)| packet_index < *first);
             if let Some(place) = self.missing.iter().position(|&w| w == packet_index).filter(|_| trusted) {
                 self.missing.remove(place);
-                counts.pictures_delivered += 1;
+                stats.pictures_delivered += 1;
                 let begun = Instant::now();
-                each(packet_index, frame)?;
+                on_frame(packet_index, frame)?;
                 transforming += begun.elapsed();
             }
         }

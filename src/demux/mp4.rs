@@ -3,11 +3,11 @@
 //! those files. No count is trusted before its box is known to hold that many entries.
 
 mod boxes;
-mod edits;
-mod entry;
+mod edit_list;
 mod fragments;
+mod sample_entry;
+mod sample_table;
 mod streams;
-mod tables;
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::media::{list_streams, DisplayOrientation, StreamInfo, StreamKind, Str
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
-use boxes::{children, find, Boxes};
-use edits::Edits;
-use tables::Sample;
+use boxes::{children, find, TopLevelBoxes};
+use edit_list::EditList;
+use sample_table::Mp4Sample;
 
 /// Name of the container for files that are read here; libavformat's name for it is longer.
 pub const CONTAINER: &str = "mov,mp4";
@@ -31,51 +31,55 @@ pub const CONTAINER: &str = "mov,mp4";
 ///
 /// # Errors
 /// `NotVideo` where `stream` is not a video stream.
-pub fn read(source: &Arc<dyn ByteSource>, stream: Option<u32>, limits: &Limits) -> Result<Option<Track>> {
+pub fn read_track(
+    source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
+    limits: &Limits,
+) -> Result<Option<Track>> {
     let (site, limits) = (Site::file(source.name()), &limits.within(source.len()));
-    let Some(top) = Boxes::scan(&**source, &site, limits)? else { return Ok(None) };
-    check_claims(&top, &site, source.len())?;
+    let Some(top) = TopLevelBoxes::scan(&**source, &site, limits)? else { return Ok(None) };
+    check_sample_counts(&top, &site, source.len())?;
     let Some(movie) = Movie::parse(&top.moov) else { return Ok(None) };
     if movie.traks.is_empty() {
         return Ok(None);
     }
-    let Some(choice) = Choice::make(source, &site, &top, stream)? else { return Ok(None) };
+    let Some(selected) = SelectedStream::select(source, &site, &top, stream)? else { return Ok(None) };
     // Where two tracks have the same ID, the ID from libavformat does not identify one of them.
-    let mut named = movie.traks.iter().filter(|trak| trak.id == choice.track_id);
+    let mut named = movie.traks.iter().filter(|trak| trak.id == selected.track_id);
     let (Some(chosen), None) = (named.next(), named.next()) else { return Ok(None) };
-    track(&site, limits, &top, &movie, chosen, choice)
+    build_track(&site, limits, &top, &movie, chosen, selected)
 }
 
 /// Checks that the file can hold as many samples as all its tracks claim: libavformat, which reads the
 /// unusual files, allocates memory for each sample before it reads any.
-fn check_claims(top: &Boxes, site: &Site, len: u64) -> Result<()> {
-    let tables = children(&top.moov)
-        .filter(|(kind, _)| kind == b"trak")
-        .filter_map(|(_, trak)| find(find(find(trak, b"mdia")?, b"minf")?, b"stbl").map(tables::claimed));
-    let runs = top.moofs.iter().map(|(_, moof)| fragments::claimed(moof));
+fn check_sample_counts(top: &TopLevelBoxes, site: &Site, len: u64) -> Result<()> {
+    let tables = children(&top.moov).filter(|(kind, _)| kind == b"trak").filter_map(|(_, trak)| {
+        find(find(find(trak, b"mdia")?, b"minf")?, b"stbl").map(sample_table::claimed_samples)
+    });
+    let runs = top.moofs.iter().map(|(_, moof)| fragments::claimed_samples(moof));
     Limits::check(site, "number of samples of all tracks", tables.chain(runs).sum(), Limits::held_by(len))?;
     Ok(())
 }
 
 /// The video stream to read.
-struct Choice {
+struct SelectedStream {
     /// Its index among all streams.
     stream: u32,
     track_id: u32,
     streams: Vec<StreamSummary>,
 }
 
-impl Choice {
+impl SelectedStream {
     /// Chooses from the boxes where there is only one video stream, otherwise through libavformat. `None`
     /// where the chosen stream's ID is not a track ID.
-    fn make(
+    fn select(
         source: &Arc<dyn ByteSource>,
         site: &Site,
-        top: &Boxes,
+        top: &TopLevelBoxes,
         wanted: Option<u32>,
     ) -> Result<Option<Self>> {
         let is_video = |stream: &StreamSummary| stream.kind == StreamKind::Video;
-        if let Some(listed) = streams::list(top) {
+        if let Some(listed) = streams::summarize_streams(top) {
             let mut videos = (0..).zip(&listed).filter(|(_, (stream, _))| is_video(stream));
             let (first, second) = (videos.next(), videos.next());
             if let (Some((stream, &(_, track_id))), None) = (first, second) {
@@ -96,26 +100,28 @@ impl Choice {
             // libavformat selects the best of several by what it finds in their first packets.
             demuxer = Demuxer::open(source.clone(), true, wanted)?;
         }
-        let (stream, id) = demuxer.chosen();
+        let (stream, id) = demuxer.selected_stream();
         let Ok(track_id) = u32::try_from(id) else { return Ok(None) };
         Ok(Some(Self { stream, track_id, streams: demuxer.stream_summaries() }))
     }
 }
 
-fn track(
+fn build_track(
     site: &Site,
     limits: &Limits,
-    top: &Boxes,
+    top: &TopLevelBoxes,
     movie: &Movie,
     chosen: &Trak,
-    mut choice: Choice,
+    mut selected: SelectedStream,
 ) -> Result<Option<Track>> {
-    let Some(params) = entry::codec_params(site, chosen.stsd, limits)? else { return Ok(None) };
-    if let Some(summary) = choice.streams.get_mut(choice.stream as usize).filter(|stream| stream.width == 0) {
+    let Some(params) = sample_entry::codec_params(site, chosen.stsd, limits)? else { return Ok(None) };
+    if let Some(summary) =
+        selected.streams.get_mut(selected.stream as usize).filter(|stream| stream.width == 0)
+    {
         // libavformat finds the picture size of some codecs only in packets.
         (summary.width, summary.height) = (params.width, params.height);
     }
-    let Some(mut samples) = tables::samples(chosen.stbl, site, limits)? else {
+    let Some(mut samples) = sample_table::samples(chosen.stbl, site, limits)? else {
         return Ok(None);
     };
     let fragmented = !top.moofs.is_empty();
@@ -123,21 +129,21 @@ fn track(
         return Ok(None);
     }
     check_room_for_index(site, samples.len())?;
-    let Some(edits) = Edits::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented) else {
+    let Some(edits) = EditList::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented) else {
         return Ok(None);
     };
     let Some(time_base) = TimeBase::new(1, chosen.timescale) else { return Ok(None) };
     Ok(Some(Track {
         container: CONTAINER.into(),
         info: StreamInfo {
-            stream: choice.stream,
+            stream: selected.stream,
             params,
             time_base,
             turn: chosen.turn,
-            sample_aspect: entry::pixel_aspect(chosen.stsd),
+            sample_aspect: sample_entry::pixel_aspect(chosen.stsd),
             frame_rate: None,
         },
-        streams: choice.streams,
+        streams: selected.streams,
         packets: edits.apply(samples),
         damaged_units: 0,
     }))
@@ -165,11 +171,13 @@ impl<'a> Movie<'a> {
     fn parse(moov: &'a [u8]) -> Option<Self> {
         let mvhd = find(moov, b"mvhd")?;
         let wide = *mvhd.first()? == 1;
-        let timescale = be32(mvhd, if wide { 20 } else { 12 })?;
+        let timescale = read_u32_be(mvhd, if wide { 20 } else { 12 })?;
         let movie_matrix = matrix(mvhd, if wide { 48 } else { 36 })?;
         let mut traks = Vec::new();
         for (_, trak) in children(moov).filter(|(kind, _)| kind == b"trak") {
-            traks.extend(Trak::parse(trak, &movie_matrix).filter(|trak| entry::is_read(trak.stsd)));
+            traks.extend(
+                Trak::parse(trak, &movie_matrix).filter(|trak| sample_entry::is_supported(trak.stsd)),
+            );
         }
         let mut trex = Vec::new();
         if let Some(mvex) = find(moov, b"mvex") {
@@ -195,8 +203,8 @@ impl<'a> Trak<'a> {
         let [a, b, c, d] = matrix(tkhd, if wide { 52 } else { 40 })?;
         let [e, f, g, h] = *movie_matrix;
         Some(Self {
-            id: be32(tkhd, if wide { 20 } else { 12 })?,
-            timescale: be32(mdhd, if *mdhd.first()? == 1 { 20 } else { 12 })?,
+            id: read_u32_be(tkhd, if wide { 20 } else { 12 })?,
+            timescale: read_u32_be(mdhd, if *mdhd.first()? == 1 { 20 } else { 12 })?,
             // Row vectors: first the track's matrix, then the movie's.
             turn: DisplayOrientation::from_matrix(a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h),
             stbl,
@@ -208,10 +216,10 @@ impl<'a> Trak<'a> {
 
 /// `[a b; c d]` of the 3x3 matrix at `at` (16.16 fixed point; rows a b u, c d v, x y w).
 fn matrix(body: &[u8], at: usize) -> Option<[f64; 4]> {
-    let cell = |i: usize| Some(f64::from(be32(body, at + 4 * i)? as i32) / 65536.0);
+    let cell = |i: usize| Some(f64::from(read_u32_be(body, at + 4 * i)? as i32) / 65536.0);
     Some([cell(0)?, cell(1)?, cell(3)?, cell(4)?])
 }
 
-fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_u32_be(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }

@@ -32,7 +32,7 @@ pub struct Decoder {
     draining: bool,
     /// Collects errors of its threads; `None` for a decoder without threads, which logs on the calling
     /// thread.
-    sink: Option<Arc<log::Sink>>,
+    sink: Option<Arc<log::ErrorSink>>,
     threads: u32,
     /// Process that has these threads.
     made_in: u32,
@@ -97,7 +97,7 @@ pub(super) fn alloc_context(
 /// conceal every block, or to report that it did not (HEVC: scripts/ffmpeg.patch). Data that another picture
 /// left in a reused buffer must never be visible. `FRAMESPOOL_POISON`, a number from 0 to 255, fills for all
 /// codecs, which does not change the output of such a decoder.
-fn fill(kind: CodecKind) -> Option<u8> {
+fn frame_fill_byte(kind: CodecKind) -> Option<u8> {
     static POISON: OnceLock<Option<u8>> = OnceLock::new();
     let poison = POISON.get_or_init(|| std::env::var("FRAMESPOOL_POISON").ok()?.parse().ok());
     let whole = match kind {
@@ -113,7 +113,7 @@ fn fill(kind: CodecKind) -> Option<u8> {
 }
 
 /// The value for [`filled_buffer`], the same for all decoders of a process that fill buffers.
-static FILL: AtomicU8 = AtomicU8::new(0);
+static FILL_BYTE: AtomicU8 = AtomicU8::new(0);
 
 /// Allocates the memory of a frame as libavcodec does, and fills it.
 unsafe extern "C" fn filled_buffer(
@@ -126,7 +126,7 @@ unsafe extern "C" fn filled_buffer(
         let code = ffi::avcodec_default_get_buffer2(context, frame, flags);
         if code >= 0 {
             for buffer in (*frame).buf.iter().take_while(|buffer| !buffer.is_null()) {
-                ptr::write_bytes((**buffer).data, FILL.load(Ordering::Relaxed), (**buffer).size);
+                ptr::write_bytes((**buffer).data, FILL_BYTE.load(Ordering::Relaxed), (**buffer).size);
             }
         }
         code
@@ -154,7 +154,7 @@ impl Decoder {
         }
         let context = alloc_context(site, params, codec)?
             .ok_or_else(|| Error::malformed(site, "out of memory for a decoder"))?;
-        let sink = (threads > 1).then(Arc::<log::Sink>::default);
+        let sink = (threads > 1).then(Arc::<log::ErrorSink>::default);
         let this = Self { context, draining: false, sink, threads, made_in: std::process::id() };
         // SAFETY: the context is live and not open yet.
         let code = unsafe {
@@ -163,8 +163,8 @@ impl Decoder {
             if let Some(sink) = &this.sink {
                 (*c).opaque = Arc::as_ptr(sink).cast_mut().cast();
             }
-            if let Some(fill) = fill(params.codec.kind) {
-                FILL.store(fill, Ordering::Relaxed);
+            if let Some(fill) = frame_fill_byte(params.codec.kind) {
+                FILL_BYTE.store(fill, Ordering::Relaxed);
                 (*c).get_buffer2 = Some(filled_buffer);
             }
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
@@ -174,7 +174,7 @@ impl Decoder {
         if code < 0 {
             return Err(Error::malformed(
                 site,
-                log::explain(&format!("the decoder refuses it: {}", error_text(code))),
+                log::with_logged_error(&format!("the decoder refuses it: {}", error_text(code))),
             ));
         }
         Ok(this)
@@ -186,7 +186,7 @@ impl Decoder {
         // SAFETY: both live; libavcodec keeps its own reference to the payload.
         let code = unsafe { ffi::avcodec_send_packet(self.context.as_ptr(), packet.raw()) };
         if code < 0 {
-            return Err(log::explain(&error_text(code)));
+            return Err(log::with_logged_error(&error_text(code)));
         }
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Decoder {
             0.. => Ok(Received::Frame),
             ffi::AVERROR_EOF => Ok(Received::End),
             code if code == ffi::AVERROR(libc::EAGAIN) => Ok(Received::NeedsInput),
-            code => Err(log::explain(&error_text(code))),
+            code => Err(log::with_logged_error(&error_text(code))),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ffmpeg_sys_next as ffi;
 
-use super::io::Io;
+use super::io::AvioContext;
 use super::{log, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
@@ -22,7 +22,7 @@ use crate::units::TimeBase;
 /// An open container with one chosen video stream.
 pub struct Demuxer {
     context: NonNull<ffi::AVFormatContext>,
-    io: Io, // declared after the context: it must outlive it
+    io: AvioContext, // declared after the context: it must outlive it
     site: Site,
     stream: c_int,
     skipped_corrupt: u32,
@@ -43,7 +43,7 @@ impl Demuxer {
         if source.is_empty() {
             return Err(Error::malformed(&site, "the file is empty"));
         }
-        let mut io = Io::new(source);
+        let mut io = AvioContext::new(source);
         // SAFETY: a context of our own, freed below or by avformat_open_input on failure.
         let mut raw = unsafe { ffi::avformat_alloc_context() };
         if raw.is_null() {
@@ -53,7 +53,7 @@ impl Demuxer {
         let code = unsafe {
             (*raw).pb = io.raw();
             (*raw).flags |= ffi::AVFMT_FLAG_CUSTOM_IO;
-            (*raw).io_open = Some(refuse_to_open);
+            (*raw).io_open = Some(deny_external_open);
             ffi::avformat_open_input(&mut raw, ptr::null(), ptr::null(), ptr::null_mut())
         };
         if code < 0 {
@@ -168,7 +168,7 @@ impl Demuxer {
     }
 
     /// Index of the chosen stream, and its ID in the container (MP4: the track ID).
-    pub fn chosen(&self) -> (u32, i32) {
+    pub fn selected_stream(&self) -> (u32, i32) {
         // SAFETY: live stream.
         (self.stream as u32, unsafe { (*self.streams()[self.stream as usize]).id })
     }
@@ -208,7 +208,7 @@ impl Demuxer {
             stream: self.stream as u32,
             params,
             time_base,
-            turn: turn(par),
+            turn: display_orientation(par),
             sample_aspect: rate(stream.sample_aspect_ratio).or(rate(par.sample_aspect_ratio)),
             frame_rate: rate(guessed),
         })
@@ -307,7 +307,7 @@ impl Demuxer {
                 code => {
                     return Err(Error::malformed(
                         &self.site,
-                        log::explain(&format!("reading stopped: {}", error_text(code))),
+                        log::with_logged_error(&format!("reading stopped: {}", error_text(code))),
                     ))
                 }
             }
@@ -325,7 +325,7 @@ impl Demuxer {
 impl Drop for Demuxer {
     fn drop(&mut self) {
         let mut raw = self.raw();
-        // SAFETY: opened by avformat_open_input, closed once; custom I/O is left to `Io`.
+        // SAFETY: opened by avformat_open_input, closed once; custom I/O is left to `AvioContext`.
         unsafe { ffi::avformat_close_input(&mut raw) };
     }
 }
@@ -333,7 +333,7 @@ impl Drop for Demuxer {
 /// Called by libavformat to open files that a file refers to: parts of a playlist, a track in another file.
 /// Refused: a video is one file here, and with an FFmpeg that follows such references, the author of a file
 /// would choose what this process reads and which servers it contacts.
-unsafe extern "C" fn refuse_to_open(
+unsafe extern "C" fn deny_external_open(
     _: *mut ffi::AVFormatContext,
     _: *mut *mut ffi::AVIOContext,
     _: *const libc::c_char,
@@ -343,11 +343,11 @@ unsafe extern "C" fn refuse_to_open(
     ffi::AVERROR(libc::EPERM)
 }
 
-fn open_error(site: &Site, io: &mut Io, code: c_int, what: &str) -> Error {
+fn open_error(site: &Site, io: &mut AvioContext, code: c_int, what: &str) -> Error {
     if let Some(error) = io.take_error() {
         return error;
     }
-    Error::malformed(site, log::explain(&format!("{what}: {}", error_text(code))))
+    Error::malformed(site, log::with_logged_error(&format!("{what}: {}", error_text(code))))
 }
 
 /// libav's text for an error code.
@@ -465,7 +465,7 @@ fn codec_params(site: &Site, par: &ffi::AVCodecParameters, limits: &Limits) -> R
     })
 }
 
-fn turn(par: &ffi::AVCodecParameters) -> DisplayOrientation {
+fn display_orientation(par: &ffi::AVCodecParameters) -> DisplayOrientation {
     // SAFETY: live parameters; the returned entry, if any, belongs to them.
     let entry = unsafe {
         ffi::av_packet_side_data_get(

@@ -14,7 +14,7 @@ use crate::source::ByteSource;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
-struct State {
+struct AvioState {
     source: Arc<dyn ByteSource>,
     position: u64,
     bytes_read: u64,
@@ -23,17 +23,17 @@ struct State {
 }
 
 /// Owns the context, its buffer and the state behind its callbacks.
-pub(super) struct Io {
+pub(super) struct AvioContext {
     context: NonNull<ffi::AVIOContext>,
-    state: *mut State,
+    state: *mut AvioState,
 }
 
 // SAFETY: the source is Send + Sync and the callbacks run only inside calls made through the owner.
-unsafe impl Send for Io {}
+unsafe impl Send for AvioContext {}
 
-impl Io {
+impl AvioContext {
     pub(super) fn new(source: Arc<dyn ByteSource>) -> Self {
-        let state = Box::into_raw(Box::new(State {
+        let state = Box::into_raw(Box::new(AvioState {
             source,
             position: 0,
             bytes_read: 0,
@@ -74,7 +74,7 @@ impl Io {
     }
 }
 
-impl Drop for Io {
+impl Drop for AvioContext {
     fn drop(&mut self) {
         let mut context = self.raw();
         // SAFETY: the context and its (possibly reallocated) buffer are owned here and freed once, the state
@@ -89,7 +89,7 @@ impl Drop for Io {
 
 unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c_int {
     // SAFETY: `opaque` is the State given to avio_alloc_context; libavformat calls from one thread at a time.
-    let state = unsafe { &mut *opaque.cast::<State>() };
+    let state = unsafe { &mut *opaque.cast::<AvioState>() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let want = usize::try_from(len).unwrap_or(0);
         // Read into our own memory first: libav's buffer may be uninitialized, which a slice must never be.
@@ -117,7 +117,7 @@ unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c
 
 unsafe extern "C" fn seek(opaque: *mut c_void, offset: i64, whence: c_int) -> i64 {
     // SAFETY: as in `read`.
-    let state = unsafe { &mut *opaque.cast::<State>() };
+    let state = unsafe { &mut *opaque.cast::<AvioState>() };
     let len = i64::try_from(state.source.len()).unwrap_or(i64::MAX);
     let target = match whence & !ffi::AVSEEK_FORCE {
         ffi::AVSEEK_SIZE => return len,

@@ -10,14 +10,14 @@ use ffmpeg_sys_next as ffi;
 
 thread_local! {
     /// The first error that libav logged on this thread since [`clear`].
-    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
+    static THREAD_ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Collects the log of a decoder with several threads: its context's `opaque` points here.
 #[derive(Debug, Default)]
-pub(super) struct Sink(Mutex<Option<String>>);
+pub(super) struct ErrorSink(Mutex<Option<String>>);
 
-impl Sink {
+impl ErrorSink {
     pub fn clear(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -31,7 +31,7 @@ impl Sink {
 ///
 /// # Safety
 /// `class` is what libav gave to the log callback, which is still running.
-unsafe fn sink_of<'a>(class: *mut c_void) -> Option<&'a Sink> {
+unsafe fn error_sink_of<'a>(class: *mut c_void) -> Option<&'a ErrorSink> {
     // SAFETY: libav's log contexts begin with a pointer to their class; null is allowed.
     let kind = unsafe { class.cast::<*const ffi::AVClass>().as_ref() }?;
     // SAFETY: returns a static class.
@@ -40,12 +40,12 @@ unsafe fn sink_of<'a>(class: *mut c_void) -> Option<&'a Sink> {
     }
     // SAFETY: it is a codec context. Only `Decoder::open` sets `opaque`, to a sink that outlives the context
     // and the threads that work for it; their contexts are copies.
-    unsafe { (*class.cast::<ffi::AVCodecContext>()).opaque.cast::<Sink>().as_ref() }
+    unsafe { (*class.cast::<ffi::AVCodecContext>()).opaque.cast::<ErrorSink>().as_ref() }
 }
 
 /// Messages that do not affect pictures: they occur when decoding starts at a random access point other than
 /// the first one, because reference marking commands refer to pictures before it.
-const HARMLESS: [&str; 3] =
+const IGNORED_MESSAGES: [&str; 3] =
     ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
 
 /// Redirects libav's log into thread-local storage; must be called before any other libav function.
@@ -57,16 +57,16 @@ pub fn capture() {
 
 /// Clears the error of this thread.
 pub fn clear() {
-    HEARD.with(|heard| heard.borrow_mut().take());
+    THREAD_ERROR.with(|error| error.borrow_mut().take());
 }
 
 /// The first error logged on this thread since [`clear`].
 pub fn first() -> Option<String> {
-    HEARD.with(|heard| heard.borrow().clone())
+    THREAD_ERROR.with(|error| error.borrow().clone())
 }
 
 /// `what`, followed by libav's error message if there is one.
-pub(crate) fn explain(what: &str) -> String {
+pub(crate) fn with_logged_error(what: &str) -> String {
     match first() {
         Some(line) => format!("{what} ({line})"),
         None => what.to_owned(),
@@ -105,7 +105,7 @@ unsafe extern "C" fn on_log(
     }
     // SAFETY: av_log_format_line2 always ends the buffer with a NUL.
     let text = unsafe { CStr::from_ptr(line.as_ptr()) }.to_string_lossy();
-    if HARMLESS.iter().any(|harmless| text.contains(harmless)) {
+    if IGNORED_MESSAGES.iter().any(|ignored| text.contains(ignored)) {
         return;
     }
     // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
@@ -114,14 +114,14 @@ unsafe extern "C" fn on_log(
         text.rsplit_once("] ").map_or(text, |(_, rest)| rest).to_owned()
     };
     // SAFETY: `class` is libav's, and this is the callback.
-    if let Some(sink) = unsafe { sink_of(class) } {
+    if let Some(sink) = unsafe { error_sink_of(class) } {
         sink.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(said);
         return;
     }
     // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on
     // re-entry.
-    let _ = HEARD.try_with(|heard| {
-        let Ok(mut heard) = heard.try_borrow_mut() else { return };
-        heard.get_or_insert_with(said);
+    let _ = THREAD_ERROR.try_with(|error| {
+        let Ok(mut error) = error.try_borrow_mut() else { return };
+        error.get_or_insert_with(said);
     });
 }

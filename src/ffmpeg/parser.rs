@@ -12,9 +12,9 @@ use crate::media::CodecParams;
 
 /// Header fields of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedPicture {
     /// Picture order count (H.264, HEVC): presentation order within one coded video sequence.
-    pub order: i32,
+    pub picture_order_count: i32,
     /// Coded as a single field rather than a frame.
     pub is_field: bool,
     /// A bottom field (when `is_field`).
@@ -53,7 +53,7 @@ impl Parser {
 
     /// Reads the headers of one complete packet. `padded` must end in 64 zero bytes beyond its `len` payload
     /// bytes.
-    pub fn parse(&mut self, padded: &[u8], len: usize) -> Parsed {
+    pub fn parse(&mut self, padded: &[u8], len: usize) -> ParsedPicture {
         let len = len.min(padded.len().saturating_sub(ffi::AV_INPUT_BUFFER_PADDING_SIZE as usize));
         let (mut out, mut out_len) = (ptr::null_mut(), 0);
         // SAFETY: both contexts are live and ours; the input has the padding that parsers read into.
@@ -78,7 +78,11 @@ impl Parser {
         use ffi::AVPictureStructure as S;
         let (top, bottom) =
             (S::AV_PICTURE_STRUCTURE_TOP_FIELD as u32, S::AV_PICTURE_STRUCTURE_BOTTOM_FIELD as u32);
-        Parsed { order, is_field: structure == top || structure == bottom, is_bottom: structure == bottom }
+        ParsedPicture {
+            picture_order_count: order,
+            is_field: structure == top || structure == bottom,
+            is_bottom: structure == bottom,
+        }
     }
 }
 

@@ -15,10 +15,10 @@ use crate::batch_sampler::rng::{purpose, Key};
 use crate::batch_sampler::Mix;
 use crate::clip_sampler::video_timing::{Extent, Part};
 use crate::clip_sampler::{ClipIndices, Sampling, VideoTiming};
-use crate::demux::read::PacketReader;
+use crate::decode::PacketReader;
 use crate::error::{Error, Result, Site};
-use crate::index::store::{index_of, Store};
-use crate::index::{still, VideoIndex};
+use crate::index::cache::{index_of, IndexCache};
+use crate::index::{image, VideoIndex};
 use crate::limits::Limits;
 use crate::source::{calling, ByteSource, FolderSource, Identity, Place};
 use crate::video::Video;
@@ -50,7 +50,7 @@ pub struct VideoCatalog {
     kept: Mutex<IndexLru>,
     /// Idle readers, most recently used last.
     readers: Mutex<Vec<PacketReader>>,
-    store: Option<Arc<Store>>,
+    store: Option<Arc<IndexCache>>,
 }
 
 /// The index of a video, and the identity of the file for which it was built.
@@ -81,7 +81,7 @@ impl VideoCatalog {
         sampling: Sampling,
         of_pictures: bool,
         stream: Option<u32>,
-        store: Option<Arc<Store>>,
+        store: Option<Arc<IndexCache>>,
     ) -> Self {
         let clips_each = sampling.clips_each().unwrap_or(0);
         let files = entries.shared_files();
@@ -369,7 +369,7 @@ impl VideoCatalog {
         if self.of_pictures && folder.is_none() {
             // Reading the header of an image is faster than a search in a table of indices, and there may be
             // millions of images.
-            let index = still::of_file(&*source, &Limits::default())?;
+            let index = image::index_file(&*source, &Limits::default())?;
             return Ok(Video::with_index(source, Arc::new(index)));
         }
         let identity = source.identity();
@@ -389,7 +389,7 @@ impl VideoCatalog {
             }
             Place::Frames(frames) => {
                 let folder = folder.as_ref().expect("opened above");
-                let index = still::of_folder(folder, frames.fps, &Limits::default())?;
+                let index = image::index_image_sequence(folder, frames.fps, &Limits::default())?;
                 index.check_stream(self.stream)?;
                 stats.add(|s| s.videos_indexed += 1);
                 Video::with_index(source, Arc::new(index))

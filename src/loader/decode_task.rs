@@ -15,11 +15,11 @@ use super::stats::StatsCollector;
 use super::ClipMetadata;
 use crate::batch_sampler::rng::Key;
 use crate::batch_sampler::SampledClip;
+use crate::decode::plan::DecodeRange;
+use crate::decode::PacketReader;
 use crate::decode::{DecodeStats, DecodeTimes, Step};
-use crate::demux::read::PacketReader;
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
-use crate::plan::DecodeRange;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
@@ -297,7 +297,7 @@ impl DecodeTask {
             if clips.len() > 1 {
                 stats.add(|s| s.gops_shared += 1);
             }
-            let ends = run.wanted.iter().map(|&at| self.index.last_part_of(at)).max();
+            let ends = run.wanted.iter().map(|&at| self.index.last_packet_of_picture(at)).max();
             run.end = ends.unwrap_or(last);
             let index = &self.index;
             let decoder = self.decoder.get_or_insert_with(|| scheduler.decoder(&index.info.params, by_gpu));
@@ -440,7 +440,7 @@ impl DecodeTask {
 
 impl WorkCounts {
     fn take(&mut self, decoder: &mut AnyDecoder) {
-        let (counts, times) = decoder.take_work();
+        let (counts, times) = decoder.take_stats();
         self.decoded_by_gpu += if decoder.is_hardware() { counts.pictures_decoded } else { 0 };
         self.counts += counts;
         self.times += times;

@@ -16,7 +16,7 @@ use super::stats::StatsCollector;
 use super::{ClipMetadata, LoaderConfig, Outcome};
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, Pool};
 use crate::batch_sampler::SampledClip;
-use crate::decode::{FrameDecoder, ImageReader};
+use crate::decode::{ImageReader, SoftwareDecoder};
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -113,7 +113,7 @@ struct SchedulerState {
     #[expect(clippy::vec_box, reason = "moved between threads")]
     suspended: Vec<Box<DecodeTask>>,
     /// Idle decoders, most recently used last.
-    decoders: Vec<FrameDecoder>,
+    decoders: Vec<SoftwareDecoder>,
     /// Idle decoders for image files.
     #[expect(clippy::vec_box, reason = "moved between threads")]
     stills: Vec<Box<ImageReader>>,

@@ -40,8 +40,11 @@ impl SingleClipDecoder {
         stats: &Arc<StatsCollector>,
         backends: &DecoderBackends,
     ) -> Self {
-        let clip_decoder =
-            ClipDecoder::on(config.pipeline.clone(), config.frame_threads(), backends.output_device.clone());
+        let clip_decoder = ClipDecoder::with_gpu(
+            config.pipeline.clone(),
+            config.frame_threads(),
+            backends.output_device.clone(),
+        );
         Self {
             padding_executor: TransformExecutor::on(config.pipeline.clone(), backends.output_device.clone()),
             clip_decoder: if config.gpu.decoder == DecoderBackend::Nvjpeg {
@@ -57,7 +60,7 @@ impl SingleClipDecoder {
 
     /// Adds the work done since the last call to the statistics.
     pub fn count_work(&mut self) {
-        let (counts, times) = self.clip_decoder.take_work();
+        let (counts, times) = self.clip_decoder.take_stats();
         let report = self.clip_decoder.take_report();
         self.stats.work(&WorkCounts {
             counts,
@@ -146,7 +149,7 @@ impl SingleClipDecoder {
             None => &mut growing,
         };
         let mut reader = self.catalog.reader(&video);
-        let mut made = self.clip_decoder.make(&mut reader, &frames, key, output, interrupt);
+        let mut made = self.clip_decoder.decode_clip(&mut reader, &frames, key, output, interrupt);
         if made.is_ok() {
             self.catalog.keep_reader(reader);
             if self.config.sampling.pads_with_zeros() {

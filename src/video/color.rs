@@ -1,10 +1,10 @@
 //! Reads the color description of a video from its first decoded frame.
 
 use super::Video;
-use crate::decode::FrameDecoder;
+use crate::decode::plan;
+use crate::decode::SoftwareDecoder;
 use crate::error::Result;
 use crate::media::{CodecKind, ColorTags};
-use crate::plan;
 use crate::units::DisplayIndex;
 
 impl Video {
@@ -20,8 +20,8 @@ impl Video {
             return Ok(tags);
         }
         let mut reader = self.reader();
-        for run in plan::plan_decode_ranges(&self.index, &[DisplayIndex(0)]) {
-            FrameDecoder::new().run(&mut reader, &run, interrupt, |_, frame| {
+        for range in plan::plan_decode_ranges(&self.index, &[DisplayIndex(0)]) {
+            SoftwareDecoder::new().run(&mut reader, &range, interrupt, |_, frame| {
                 tags = frame.color();
                 Ok(())
             })?;

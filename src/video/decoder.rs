@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use crate::decode::{DecodeStats, DecodeTimes, FrameDecoder, HardwareDecoder, ImageReader, Step};
-use crate::demux::read::PacketReader;
+use crate::decode::plan::DecodeRange;
+use crate::decode::PacketReader;
+use crate::decode::{DecodeStats, DecodeTimes, HardwareDecoder, ImageReader, SoftwareDecoder, Step};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
 use crate::media::{CodecKind, CodecParams, ColorTags};
-use crate::plan::DecodeRange;
 use crate::transforms::{CudaExecutor, InputFrame};
 use crate::units::DecodeIndex;
 
@@ -21,7 +21,7 @@ pub struct NvdecDecoder {
     container: ColorTags,
     /// A permit of the owner that counts the open sessions.
     #[expect(dead_code, reason = "held for its Drop")]
-    seat: Option<Arc<()>>,
+    permit: Option<Arc<()>>,
 }
 
 impl NvdecDecoder {
@@ -30,12 +30,12 @@ impl NvdecDecoder {
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let decoder = HardwareDecoder::new(gpu.device())?;
         let cuda = CudaExecutor::new(gpu.clone(), decoder.stream().clone());
-        Ok(Self { decoder, cuda, container: ColorTags::default(), seat: None })
+        Ok(Self { decoder, cuda, container: ColorTags::default(), permit: None })
     }
 
     /// Holds this permit until the decoder is dropped.
-    pub fn with_permit(self, seat: Arc<()>) -> Self {
-        Self { seat: Some(seat), ..self }
+    pub fn with_permit(self, permit: Arc<()>) -> Self {
+        Self { permit: Some(permit), ..self }
     }
 }
 
@@ -52,11 +52,11 @@ fn container(params: &CodecParams) -> ColorTags {
 #[expect(clippy::large_enum_variant, reason = "few, and they go from hand to hand")]
 pub enum AnyDecoder {
     /// libavcodec.
-    Software(FrameDecoder),
+    Software(SoftwareDecoder),
     /// NVDEC.
     Hardware(Box<NvdecDecoder>),
     /// For image files.
-    Still(Box<ImageReader>),
+    Image(Box<ImageReader>),
 }
 
 impl AnyDecoder {
@@ -69,16 +69,16 @@ impl AnyDecoder {
     ///
     /// # Errors
     /// `Unsupported` for a stream that it does not decode.
-    pub fn begin(&mut self, index: &Arc<VideoIndex>, run: DecodeRange) -> Result<()> {
+    pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         match self {
-            Self::Software(decoder) => decoder.begin(index, run),
-            Self::Still(reader) => {
-                reader.begin(index, run);
+            Self::Software(decoder) => decoder.begin(index, range),
+            Self::Image(reader) => {
+                reader.begin(index, range);
                 Ok(())
             }
             Self::Hardware(worker) => {
                 worker.container = container(&index.info.params);
-                worker.decoder.begin(index, run)
+                worker.decoder.begin(index, range)
             }
         }
     }
@@ -91,19 +91,19 @@ impl AnyDecoder {
         &mut self,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
+        on_frame: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
     ) -> Result<Step> {
         match self {
             Self::Software(decoder) => {
-                decoder.step(reader, interrupt, &mut |at, frame| each(at, InputFrame::Cpu(frame)))
+                decoder.step(reader, interrupt, &mut |at, frame| on_frame(at, InputFrame::Cpu(frame)))
             }
-            Self::Still(still) => {
-                still.step(reader, interrupt, &mut |at, picture| each(at, InputFrame::Image(picture)))
+            Self::Image(images) => {
+                images.step(reader, interrupt, &mut |at, picture| on_frame(at, InputFrame::Image(picture)))
             }
             Self::Hardware(worker) => {
                 let NvdecDecoder { decoder, cuda, container, .. } = &mut **worker;
                 decoder.step(reader, interrupt, &mut |at, surface| {
-                    each(at, InputFrame::Nvdec { surface, container: *container, cuda })
+                    on_frame(at, InputFrame::Nvdec { surface, container: *container, cuda })
                 })
             }
         }
@@ -127,25 +127,25 @@ impl AnyDecoder {
     /// Whether only the end of a decode range shows that no frame was mistaken for another: a GPU decoder
     /// identifies the pictures of VP8, VP9 and AV1 by counting them, and may notice late that one is missing.
     pub fn verifies_at_end(&self) -> bool {
-        matches!(self, Self::Hardware(worker) if worker.decoder.counts_pictures())
+        matches!(self, Self::Hardware(worker) if worker.decoder.identifies_by_count())
     }
 
     /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
         match self {
             Self::Software(decoder) => decoder.stop(),
-            Self::Still(reader) => reader.stop(),
+            Self::Image(reader) => reader.stop(),
             Self::Hardware(worker) => worker.decoder.stop(),
         }
     }
 
     /// Returns the work done since the last call.
-    pub fn take_work(&mut self) -> (DecodeStats, DecodeTimes) {
-        let (counts, times) = match self {
-            Self::Software(decoder) => (&mut decoder.counts, &mut decoder.times),
-            Self::Still(reader) => (&mut reader.counts, &mut reader.times),
-            Self::Hardware(worker) => (&mut worker.decoder.counts, &mut worker.decoder.times),
+    pub fn take_stats(&mut self) -> (DecodeStats, DecodeTimes) {
+        let (stats, times) = match self {
+            Self::Software(decoder) => (&mut decoder.stats, &mut decoder.times),
+            Self::Image(reader) => (&mut reader.stats, &mut reader.times),
+            Self::Hardware(worker) => (&mut worker.decoder.stats, &mut worker.decoder.times),
         };
-        (std::mem::take(counts), std::mem::take(times))
+        (std::mem::take(stats), std::mem::take(times))
     }
 }

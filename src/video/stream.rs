@@ -12,21 +12,21 @@ use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 
 use super::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
 use crate::batch::BatchBuffer;
+use crate::decode::plan;
 use crate::error::{Error, Result};
-use crate::plan;
 use crate::source::calling;
 use crate::transforms::ClipShape;
 use crate::units::DisplayIndex;
 
 /// Number of frames that are decoded ahead of the consumer.
-const AHEAD: usize = 4;
+const MAX_FRAMES_AHEAD: usize = 4;
 
 /// A frame: a clip with a single frame.
-pub type Picture = (BatchBuffer, ClipShape);
+pub type DecodedFrame = (BatchBuffer, ClipShape);
 
 /// All frames of a video, in order.
 pub struct FrameStream {
-    frames: Option<Receiver<Result<Picture>>>,
+    frames: Option<Receiver<Result<DecodedFrame>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     made_in: u32,
@@ -35,14 +35,14 @@ pub struct FrameStream {
 impl FrameStream {
     /// Starts decoding with `clip_decoder`.
     pub fn start(video: &Video, clip_decoder: ClipDecoder) -> Result<Self> {
-        let (sender, frames) = bounded(AHEAD);
+        let (sender, frames) = bounded(MAX_FRAMES_AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let (video, stopped) = (video.clone(), stop.clone());
         let thread = Builder::new()
             .name("video-stream".into())
             .spawn(move || {
                 let watched = stopped.clone();
-                let _calling = calling(move || go_on(&watched), None);
+                let _calling = calling(move || check_stopped(&watched), None);
                 produce(&video, clip_decoder, &sender, &stopped);
             })
             .map_err(|e| {
@@ -52,7 +52,7 @@ impl FrameStream {
     }
 
     /// Returns the next frame; `None` at the end and after an error. Calls `interrupt` while waiting.
-    pub fn next(&mut self, interrupt: &dyn Fn() -> Result<()>) -> Result<Option<Picture>> {
+    pub fn next(&mut self, interrupt: &dyn Fn() -> Result<()>) -> Result<Option<DecodedFrame>> {
         let used_in = std::process::id();
         if used_in != self.made_in {
             return Err(Error::Forked { what: "iterator over a Video", made_in: self.made_in, used_in });
@@ -84,28 +84,33 @@ impl Drop for FrameStream {
     }
 }
 
-fn go_on(stop: &AtomicBool) -> Result<()> {
+fn check_stopped(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) {
         return Err(Error::Interrupted);
     }
     Ok(())
 }
 
-fn produce(video: &Video, mut clip_decoder: ClipDecoder, out: &Sender<Result<Picture>>, stop: &AtomicBool) {
+fn produce(
+    video: &Video,
+    mut clip_decoder: ClipDecoder,
+    out: &Sender<Result<DecodedFrame>>,
+    stop: &AtomicBool,
+) {
     let index = video.index();
     let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
     let mut place = vec![u32::MAX; index.packets.len()];
     for frame in &all {
         place[index.frames[frame.at()].packet.at()] = frame.0;
     }
-    let interrupt = || go_on(stop);
+    let interrupt = || check_stopped(stop);
     let turn = index.info.turn;
     let mut reader = video.reader();
     let pool = clip_decoder.pool.clone();
-    let mut early: BTreeMap<u32, Picture> = BTreeMap::new();
+    let mut early: BTreeMap<u32, DecodedFrame> = BTreeMap::new();
     let mut next = 0;
-    for run in plan::plan_decode_ranges(index, &all) {
-        let done = clip_decoder.run(&mut reader, run, &interrupt, &mut |executor, packet, picture| {
+    for range in plan::plan_decode_ranges(index, &all) {
+        let done = clip_decoder.run(&mut reader, range, &interrupt, &mut |executor, packet, picture| {
             let number = place[packet.at()];
             if number < next {
                 // Delivered already: the GPU decoder abandoned the range, and the CPU decodes it from its
@@ -114,7 +119,7 @@ fn produce(video: &Video, mut clip_decoder: ClipDecoder, out: &Sender<Result<Pic
             }
             let size = executor.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
             let shape = executor.shape(1, size);
-            let mut output = LazyClipOutput::of(pool.clone());
+            let mut output = LazyClipOutput::from_pool(pool.clone());
             let site = index.site_of(DisplayIndex(number));
             executor.paint(&site, picture, turn, &shape, output.target(&shape)?, 0)?;
             early.extend(output.into_clip()?.map(|picture| (number, picture)));

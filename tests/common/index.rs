@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use framespool::index::store::Store;
+use framespool::index::cache::IndexCache;
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, FileSource};
@@ -81,15 +81,15 @@ pub fn fresh_site(path: &Path) -> framespool::error::Site {
     framespool::error::Site::file(&path.to_string_lossy().into())
 }
 
-pub fn put_all(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
+pub fn put_all(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
     for (path, index) in indices {
-        store.put_patiently(path, &*open(path), None, SystemTime::now(), index);
+        store.put_blocking(path, &*open(path), None, SystemTime::now(), index);
     }
     store.flush(MINUTE);
 }
 
 /// Returns how many of the indices are stored; panics if a stored one differs.
-pub fn stored(store: &Store, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
+pub fn stored(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
     let found = |(path, index): (&PathBuf, &Arc<VideoIndex>)| {
         let found = store.get(path, &*open(path), None)?;
         assert_eq!(found, *index, "{}: another index than a fresh one", path.display());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use framespool::demux::read::PacketReader;
+use framespool::decode::PacketReader;
 use framespool::index::build;
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, MemorySource};

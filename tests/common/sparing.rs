@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use framespool::demux::read::PacketReader;
+use framespool::bitstream::disposable::{Dependency, DependencyParser};
+use framespool::decode::PacketReader;
 use framespool::ffmpeg::{log, Decoder, Frame, Packet, Received};
-use framespool::index::roles::{Role, Roles};
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::media::CodecKind;
@@ -23,9 +23,9 @@ pub const FRAMES: u64 = 250;
 pub struct Video {
     pub index: Arc<VideoIndex>,
     pub reader: PacketReader,
-    pub roles: Vec<Role>,
+    pub dependencies: Vec<Dependency>,
     pub highest_layer: u8,
-    pub can_drop: bool,
+    pub may_have_disposable: bool,
 }
 
 /// The output of a decoder: a hash of each packet's picture, and the first decoder error with its packet.
@@ -45,16 +45,22 @@ impl Video {
         let index = Arc::new(build(&source, &Limits::default(), &|| Ok(())).ok()?);
         Decoder::open(&index.site, &index.info.params, 1).ok()?;
         let mut reader = PacketReader::new(source, index.clone());
-        let mut of = Roles::new(&index.info.params);
-        let (mut packet, mut roles) = (Packet::new(), Vec::new());
+        let mut of = DependencyParser::new(&index.info.params);
+        let (mut packet, mut dependencies) = (Packet::new(), Vec::new());
         for at in 0..index.packets.len() as u32 {
             // A packet that cannot be read cannot be decoded either: the video ends here.
             if reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(())).is_err() {
                 break;
             }
-            roles.push(of.role(packet.data()));
+            dependencies.push(of.parse(packet.data()));
         }
-        Some(Self { index, reader, roles, highest_layer: of.highest_layer(), can_drop: of.can_drop() })
+        Some(Self {
+            index,
+            reader,
+            dependencies,
+            highest_layer: of.highest_layer(),
+            may_have_disposable: of.may_have_disposable(),
+        })
     }
 
     /// Decodes packets with a new decoder; the first packet begins a decode range.
@@ -86,10 +92,10 @@ impl Video {
         let mut highest = 0;
         let mut kept = Vec::new();
         for &at in packets.iter().rev() {
-            let (layer, droppable) = match self.roles[at as usize] {
-                Role::Leaf { layer } => (layer, layer >= highest),
-                Role::Reference { layer } => (layer, layer > highest),
-                Role::Needed => (self.highest_layer, false),
+            let (layer, droppable) = match self.dependencies[at as usize] {
+                Dependency::Disposable { layer } => (layer, layer >= highest),
+                Dependency::Reference { layer } => (layer, layer > highest),
+                Dependency::Unknown => (self.highest_layer, false),
             };
             if !droppable || wanted(at) {
                 highest = highest.max(layer);
@@ -101,14 +107,14 @@ impl Video {
     }
 
     pub fn layer(&self, at: u32) -> u8 {
-        match self.roles[at as usize] {
-            Role::Leaf { layer } | Role::Reference { layer } => layer,
-            Role::Needed => 0,
+        match self.dependencies[at as usize] {
+            Dependency::Disposable { layer } | Dependency::Reference { layer } => layer,
+            Dependency::Unknown => 0,
         }
     }
 
     pub fn is_leaf(&self, at: u32) -> bool {
-        matches!(self.roles[at as usize], Role::Leaf { .. })
+        matches!(self.dependencies[at as usize], Dependency::Disposable { .. })
     }
 
     pub fn bytes(&self, packets: &[u32]) -> u64 {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::common::videos;
 use framespool::batch::OutputMut;
-use framespool::decode::FrameDecoder;
-use framespool::demux::read::PacketReader;
+use framespool::decode::plan;
+use framespool::decode::PacketReader;
+use framespool::decode::SoftwareDecoder;
 use framespool::index::build;
 use framespool::limits::Limits;
-use framespool::plan;
 use framespool::transforms::frame_view::{with_view, ColorOverride};
 use framespool::transforms::transform::Step;
 use framespool::transforms::{Dtype, InputFrame, Layout, TransformExecutor, TransformPipeline};
@@ -26,7 +26,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
         let Ok(index) = build(&source, &Limits::default(), &|| Ok(())).map(Arc::new) else { continue };
         let turn = index.info.turn;
         let mut reader = PacketReader::new(source, index.clone());
-        let mut decoder = FrameDecoder::new();
+        let mut decoder = SoftwareDecoder::new();
         let mut executor = TransformExecutor::new(
             TransformPipeline::new(Vec::<Step>::new(), Dtype::U8, Layout::Nthwc).unwrap(),
         );

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use crate::common::sparing::hash as quick_hash;
 use crate::common::{hash, videos, Entry};
 use framespool::batch_sampler::rng::{purpose, Key};
-use framespool::decode::FrameDecoder;
-use framespool::demux::read::PacketReader;
+use framespool::decode::plan;
+use framespool::decode::PacketReader;
+use framespool::decode::SoftwareDecoder;
 use framespool::ffmpeg::Frame;
-use framespool::index::{build, from_scan, VideoIndex};
+use framespool::index::{build, build_from_scan, VideoIndex};
 use framespool::limits::Limits;
-use framespool::plan;
 use framespool::units::{DecodeIndex, DisplayIndex};
 use framespool::{Error, Result};
 
@@ -67,13 +67,13 @@ fn on_each(mut entries: Vec<Entry>, check: impl Fn(&Entry) -> std::result::Resul
 struct Opened {
     index: Arc<VideoIndex>,
     reader: PacketReader,
-    decoder: FrameDecoder,
+    decoder: SoftwareDecoder,
 }
 
 fn open(entry: &Entry) -> Result<Opened> {
     let source = entry.source()?;
     let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
-    Ok(Opened { reader: PacketReader::new(source, index.clone()), index, decoder: FrameDecoder::new() })
+    Ok(Opened { reader: PacketReader::new(source, index.clone()), index, decoder: SoftwareDecoder::new() })
 }
 
 impl Opened {
@@ -236,7 +236,7 @@ fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
     let mut work = 0;
     wanted.retain(|&w| {
         let frame = DisplayIndex(w);
-        work += index.frames[frame.at()].packet.0 - index.start_of(frame).0 + 1;
+        work += index.frames[frame.at()].packet.0 - index.sync_point_for(frame).0 + 1;
         seen.insert(w) && (work <= 3 * frames || w == starts.first().map_or(0, |s| s.0))
     });
     wanted.into_iter().map(DisplayIndex).collect()
@@ -280,7 +280,7 @@ fn as_in_sequence(
             }
         }
     }
-    let work = video.decoder.counts;
+    let work = video.decoder.stats;
     counts.skipped.fetch_add(work.pictures_skipped as usize, Ordering::Relaxed);
     if work.runs_repeated > 0 && !entry.is_corrupt() {
         return Err(format!("{} runs were repeated with every picture", work.runs_repeated));
@@ -317,14 +317,15 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // the tables describe data that the file does not contain
         }
-        let scan = from_scan(&source, None, &Limits::default(), &|| Ok(())).map_err(|e| e.to_string())?;
+        let scan =
+            build_from_scan(&source, None, &Limits::default(), &|| Ok(())).map_err(|e| e.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
         packets.fetch_add(scan.packets.len(), Ordering::Relaxed);
         let facts = |ix: &VideoIndex| -> Vec<(i64, u32, u64, bool)> {
             ix.frames
                 .iter()
                 .map(|f| (f.pts, &ix.packets[f.packet.at()]))
-                .map(|(pts, p)| (pts, p.size, p.offset, p.is_start()))
+                .map(|(pts, p)| (pts, p.size, p.offset, p.is_sync()))
                 .collect()
         };
         let (t, s) = (facts(&tables), facts(&scan));

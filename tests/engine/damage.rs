@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{hash, named, videos};
 use framespool::batch_sampler::rng::Key;
-use framespool::decode::FrameDecoder;
+use framespool::decode::plan;
+use framespool::decode::SoftwareDecoder;
 use framespool::error::Error;
 use framespool::index::VideoIndex;
-use framespool::plan;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
@@ -73,7 +73,13 @@ fn use_it(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder, deadline: Instant) -> 
     let mut frames = 0;
     for wanted in [0, last / 2, last] {
         let mut output = LazyClipOutput::default();
-        clip_decoder.make(&mut video.reader(), &[DisplayIndex(wanted)], KEY, &mut output, &interrupt)?;
+        clip_decoder.decode_clip(
+            &mut video.reader(),
+            &[DisplayIndex(wanted)],
+            KEY,
+            &mut output,
+            &interrupt,
+        )?;
         frames += 1;
     }
     Ok(frames)
@@ -167,7 +173,7 @@ fn times_further_apart_than_a_number_can_say_are_an_error() {
 
 /// Returns the display index and the hash of each frame that could be decoded; a decode range that fails
 /// loses the frames after the error.
-fn delivered(bytes: &[u8], decoder: &mut FrameDecoder) -> Result<(VideoIndex, Vec<(u32, String)>), Error> {
+fn delivered(bytes: &[u8], decoder: &mut SoftwareDecoder) -> Result<(VideoIndex, Vec<(u32, String)>), Error> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes.to_vec()));
     let video = Video::open(source, &|| Ok(()))?;
     let index = video.index().clone();
@@ -196,13 +202,13 @@ fn nothing_wrong_comes_out(path: &str, damaged: impl Iterator<Item = Vec<u8>>) -
     let other = std::fs::read(other.root.join(&other.path)).expect("readable");
     let mut noticed = 0;
     for (n, bytes) in damaged.enumerate() {
-        let mut fresh = FrameDecoder::new();
+        let mut fresh = SoftwareDecoder::new();
         let Ok((index, first)) = delivered(&bytes, &mut fresh) else { continue };
         for (display, hash) in &first {
             assert!(right.contains(hash), "{path}, case {n}: frame {display} is none of the file's frames");
         }
         noticed += usize::from(first.len() < index.num_frames() as usize);
-        let mut used = FrameDecoder::with_threads(4);
+        let mut used = SoftwareDecoder::with_threads(4);
         delivered(&other, &mut used).expect("sound");
         let (_, second) = delivered(&bytes, &mut used).expect("as before");
         let shared: Vec<_> = second.iter().filter(|frame| first.iter().any(|f| f.0 == frame.0)).collect();
@@ -312,7 +318,7 @@ fn a_frame_is_delivered_or_refused_however_it_is_requested() {
         let mut clip_decoder = ClipDecoder::new(pipeline());
         let mut decode = |frames: &[DisplayIndex]| {
             let mut output = LazyClipOutput::default();
-            clip_decoder.make(&mut video.reader(), frames, KEY, &mut output, &|| Ok(())).map(|()| {
+            clip_decoder.decode_clip(&mut video.reader(), frames, KEY, &mut output, &|| Ok(())).map(|()| {
                 output
                     .into_clip()
                     .expect("on the CPU")

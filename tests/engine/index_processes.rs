@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::index::{database, expected, folder, links, open, put_all, stored, Sequence, MINUTE};
 use framespool::error::Error;
-use framespool::index::store::{index_of, Access, Store};
+use framespool::index::cache::{index_of, AccessMode, IndexCache};
 
 #[test]
 fn processes_write_and_read_one_place_at_once() {
@@ -22,7 +22,7 @@ fn processes_write_and_read_one_place_at_once() {
         assert!(output.status.success(), "{}{}", said(&output.stdout), said(&output.stderr));
     }
     let indices = expected(&links);
-    assert_eq!(stored(&Store::open(&place, Access::Read).unwrap(), &indices), indices.len());
+    assert_eq!(stored(&IndexCache::open(&place, AccessMode::Read).unwrap(), &indices), indices.len());
 }
 
 /// Returns the number of rounds; `FRAMESPOOL_TEST_ROUNDS` overrides it.
@@ -47,9 +47,9 @@ fn processes_killed_while_writing_leave_only_what_is_right() {
                 writer.kill().unwrap(); // SIGKILL
             }
         }
-        let store = Store::open(&place, Access::Write).unwrap();
+        let store = IndexCache::open(&place, AccessMode::Write).unwrap();
         counts.push(stored(&store, &indices));
-        assert_eq!(store.trouble(), None);
+        assert_eq!(store.last_error(), None);
         writers.iter_mut().for_each(|w| {
             w.kill().unwrap();
             w.wait().unwrap();
@@ -57,9 +57,9 @@ fn processes_killed_while_writing_leave_only_what_is_right() {
     }
     println!("entries after each kill: {counts:?}");
     assert!(counts.iter().any(|&n| n > 0));
-    let store = Store::open(&place, Access::Write).unwrap();
+    let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     put_all(&store, &indices);
-    assert_eq!((stored(&store, &indices), store.trouble()), (indices.len(), None));
+    assert_eq!((stored(&store, &indices), store.last_error()), (indices.len(), None));
 }
 
 fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) -> &'static str {
@@ -111,7 +111,7 @@ fn damage_to_the_database_costs_entries_and_nothing_else() {
     let place = folder("damaged");
     let links = links(&folder("damaged_links"), 200);
     let indices = expected(&links);
-    put_all(&Store::open(&place, Access::Write).unwrap(), &indices);
+    put_all(&IndexCache::open(&place, AccessMode::Write).unwrap(), &indices);
     let intact = std::fs::read(database(&place)).unwrap();
     let mut sequence = Sequence(11);
     let mut tally: BTreeMap<String, u32> = BTreeMap::new();
@@ -139,9 +139,9 @@ fn damage_to_the_database_costs_entries_and_nothing_else() {
             *tally.entry(format!("{kind:16} {access}: {outcome}")).or_default() += 1;
         }
         // Whatever the damage was, the second process leaves a valid database with all entries.
-        let store = Store::open(&place, Access::Write).unwrap();
+        let store = IndexCache::open(&place, AccessMode::Write).unwrap();
         assert_eq!(stored(&store, &indices), indices.len(), "round {round}, {kind}");
-        assert_eq!(store.trouble(), None, "round {round}, {kind}");
+        assert_eq!(store.last_error(), None, "round {round}, {kind}");
     }
     tally.iter().for_each(|(what, times)| println!("{times:4} {what}"));
 }
@@ -150,7 +150,7 @@ fn damage_to_the_database_costs_entries_and_nothing_else() {
 fn a_database_cut_short_while_in_use_is_an_empty_one() {
     let place = folder("cut");
     let indices = expected(&links(&folder("cut_links"), 200));
-    let store = Store::open(&place, Access::Write).unwrap();
+    let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     put_all(&store, &indices);
     assert_eq!(stored(&store, &indices), indices.len());
     let file = std::fs::File::options().write(true).open(database(&place)).unwrap();
@@ -159,7 +159,7 @@ fn a_database_cut_short_while_in_use_is_an_empty_one() {
     store.flush(MINUTE);
     put_all(&store, &indices);
     assert_eq!(stored(&store, &indices), indices.len());
-    assert!(store.trouble().is_some_and(|t| t.contains("emptied")));
+    assert!(store.last_error().is_some_and(|t| t.contains("emptied")));
 }
 
 /// Starts this program again as `child`; `link` is one of the links in the folder that the child uses.
@@ -189,7 +189,7 @@ fn child() {
     match role.to_str() {
         // Writes and reads in an order of its own.
         Some("crowd") => {
-            let store = Store::open(&place, Access::Write).unwrap();
+            let store = IndexCache::open(&place, AccessMode::Write).unwrap();
             let mut sequence = Sequence(number);
             for _ in 0..3 * links.len() {
                 let link = &links[sequence.below(links.len())];
@@ -198,24 +198,24 @@ fn child() {
             }
             put_all(&store, &indices);
             assert_eq!(stored(&store, &indices), indices.len());
-            assert_eq!((store.trouble(), store.lost()), (None, 0));
+            assert_eq!((store.last_error(), store.dropped_writes()), (None, 0));
         }
         // Writes until it is killed.
         Some("write") => {
-            let store = Store::open(&place, Access::Write).unwrap();
+            let store = IndexCache::open(&place, AccessMode::Write).unwrap();
             let mut sequence = Sequence(number);
             loop {
                 let link = &links[sequence.below(links.len())];
-                store.put_patiently(link, &*open(link), None, SystemTime::now(), &indices[link]);
+                store.put_blocking(link, &*open(link), None, SystemTime::now(), &indices[link]);
                 if sequence.below(10) == 0 {
                     store.flush(MINUTE);
                 }
             }
         }
-        Some("look") => match Store::open(&place, Access::Read) {
+        Some("look") => match IndexCache::open(&place, AccessMode::Read) {
             Ok(store) => {
                 let found = stored(&store, &indices);
-                let trouble = if store.trouble().is_some() { "told" } else { "not seen" };
+                let trouble = if store.last_error().is_some() { "told" } else { "not seen" };
                 let found = if found == indices.len() { "all" } else { "not all" };
                 println!("\noutcome: {found} found, damage {trouble}");
             }
@@ -225,7 +225,7 @@ fn child() {
             }
         },
         Some("use") => {
-            let store = Store::open(&place, Access::Write).unwrap();
+            let store = IndexCache::open(&place, AccessMode::Write).unwrap();
             let found = stored(&store, &indices);
             for link in indices.keys() {
                 index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
@@ -235,11 +235,11 @@ fn child() {
             // lost.
             put_all(&store, &indices);
             if stored(&store, &indices) < indices.len() {
-                assert!(store.trouble().is_some(), "entries are missing and no damage was found");
+                assert!(store.last_error().is_some(), "entries are missing and no damage was found");
                 put_all(&store, &indices);
             }
             assert_eq!(stored(&store, &indices), indices.len());
-            let trouble = if store.trouble().is_some() { "emptied and told" } else { "not seen" };
+            let trouble = if store.last_error().is_some() { "emptied and told" } else { "not seen" };
             let found = if found == indices.len() { "all" } else { "not all" };
             println!("\noutcome: {found} found, damage {trouble}");
         }

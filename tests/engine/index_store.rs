@@ -12,12 +12,12 @@ use crate::common::index::{
 };
 use crate::common::videos;
 use framespool::error::Error;
-use framespool::index::store::{index_of, Access, Store, FORMAT};
+use framespool::index::cache::{index_of, AccessMode, IndexCache, FORMAT};
 
 #[test]
 fn the_index_of_every_file_comes_back_as_it_was_built() {
     let place = folder("corpus");
-    let store = Store::open(&place, Access::Write).unwrap();
+    let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     let mut indices = BTreeMap::new();
     let mut packets = 0;
     for entry in videos() {
@@ -28,11 +28,11 @@ fn the_index_of_every_file_comes_back_as_it_was_built() {
         indices.insert(path, index);
     }
     assert!(store.flush(MINUTE));
-    assert_eq!((store.trouble(), store.lost()), (None, 0));
+    assert_eq!((store.last_error(), store.dropped_writes()), (None, 0));
     drop(store);
     assert!(indices.len() > 120, "{} indices", indices.len());
     let bytes = std::fs::metadata(database(&place)).unwrap().len();
-    let store = Store::open(&place, Access::Read).unwrap();
+    let store = IndexCache::open(&place, AccessMode::Read).unwrap();
     assert_eq!(stored(&store, &indices), indices.len());
     println!("{} indices, {packets} packets, {bytes} bytes of database", indices.len());
 }
@@ -49,7 +49,7 @@ fn a_file_that_was_written_again_is_indexed_again() {
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime_secs)).unwrap();
         std::thread::sleep(Duration::from_millis(40)); // see the next test
     };
-    let store = Store::open(&folder.join("place"), Access::Write).unwrap();
+    let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let is_stored = || {
         let (index, stored) = index_of(Some(&store), &path, &open(&path), None, &|| Ok(())).unwrap();
         assert_eq!(index, fresh(&path));
@@ -81,7 +81,7 @@ fn a_file_that_was_written_a_moment_ago_is_not_believed_to_stay_as_it_is() {
     let folder = folder("young");
     let link = links(&folder, 1).remove(0);
     let path = folder.join("copy.mp4");
-    let store = Store::open(&folder.join("place"), Access::Write).unwrap();
+    let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let bytes = std::fs::read(&link).unwrap();
     let index = fresh(&link);
     for _ in 0..5 {
@@ -105,17 +105,17 @@ fn source_changed(path: &Path) -> SystemTime {
 fn a_place_that_cannot_be_written_is_read_and_left_alone() {
     let place = folder("read_only");
     let indices = expected(&links(&folder("read_only_links"), 20));
-    assert!(Store::open(&place, Access::Read).is_err(), "nothing there");
-    put_all(&Store::open(&place, Access::Write).unwrap(), &indices);
+    assert!(IndexCache::open(&place, AccessMode::Read).is_err(), "nothing there");
+    put_all(&IndexCache::open(&place, AccessMode::Write).unwrap(), &indices);
     let before = std::fs::read(database(&place)).unwrap();
     let mut mode = std::fs::metadata(&place).unwrap().permissions();
     mode.set_readonly(true);
     std::fs::set_permissions(&place, mode.clone()).unwrap();
     {
-        let store = Store::open(&place, Access::Read).unwrap();
+        let store = IndexCache::open(&place, AccessMode::Read).unwrap();
         assert_eq!(stored(&store, &indices), indices.len());
         put_all(&store, &indices);
-        assert_eq!(store.trouble(), None);
+        assert_eq!(store.last_error(), None);
     }
     #[allow(clippy::permissions_set_readonly_false)] // the folder belongs to this test
     mode.set_readonly(false);
@@ -127,10 +127,10 @@ fn a_place_that_cannot_be_written_is_read_and_left_alone() {
 #[test]
 fn one_place_is_one_store_in_a_process() {
     let place = folder("shared");
-    let store = Store::open(&place, Access::Write).unwrap();
-    assert!(Arc::ptr_eq(&store, &Store::open(&place.join("../shared"), Access::Write).unwrap()));
+    let store = IndexCache::open(&place, AccessMode::Write).unwrap();
+    assert!(Arc::ptr_eq(&store, &IndexCache::open(&place.join("../shared"), AccessMode::Write).unwrap()));
     std::fs::remove_file(database(&place)).unwrap();
-    let after = Store::open(&place, Access::Write).unwrap();
+    let after = IndexCache::open(&place, AccessMode::Write).unwrap();
     assert!(!Arc::ptr_eq(&store, &after), "the file of the first one is gone");
 }
 
@@ -141,24 +141,29 @@ fn filling_builds_what_is_missing_and_checking_finds_what_is_wrong() {
     let bad = folder.join("video_bad.mp4");
     std::fs::write(&bad, "no video").unwrap();
     let paths = [&links[..], std::slice::from_ref(&bad)].concat();
-    let store = Store::open(&folder.join("place"), Access::Write).unwrap();
+    let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let fill = |check| {
-        let filled = store.fill(&paths, None, 3, check, &|_| Ok(())).unwrap();
+        let filled = store.prebuild(&paths, None, 3, check, &|_| Ok(())).unwrap();
         store.flush(MINUTE);
         assert_eq!(filled.failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&bad]);
-        (filled.found, filled.built, filled.wrong)
+        (filled.found, filled.built, filled.mismatched)
     };
     assert_eq!(fill(false), (0, 30, vec![]));
     assert_eq!(fill(false), (30, 0, vec![]));
     assert_eq!(fill(true), (30, 0, vec![]));
     // A valid index with a valid checksum, but of another video.
-    store.put_patiently(&links[3], &*open(&links[3]), None, SystemTime::now(), &fresh(&links[4]));
+    store.put_blocking(&links[3], &*open(&links[3]), None, SystemTime::now(), &fresh(&links[4]));
     store.flush(MINUTE);
     assert_eq!(fill(false), (30, 0, vec![]));
     assert_eq!(fill(true), (29, 0, vec![links[3].clone()]));
     assert_eq!(fill(true), (30, 0, vec![]));
-    let stopped =
-        store.fill(&paths, None, 3, true, &|now| if now.done > 3 { Err(Error::Interrupted) } else { Ok(()) });
+    let stopped = store.prebuild(&paths, None, 3, true, &|now| {
+        if now.done > 3 {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
+    });
     assert!(matches!(stopped, Err(Error::Interrupted)));
     std::fs::remove_file(&links[5]).unwrap();
     assert_eq!(
@@ -172,17 +177,17 @@ fn an_export_that_was_damaged_brings_nothing_wrong() {
     let folder = folder("travel");
     let links = links(&folder, 12);
     let indices = expected(&links);
-    let store = Store::open(&folder.join("here"), Access::Write).unwrap();
+    let store = IndexCache::open(&folder.join("here"), AccessMode::Write).unwrap();
     put_all(&store, &indices);
     let mut lines = Vec::new();
     let exported = store.export(&folder, &links, None, &mut lines, &|| Ok(())).unwrap();
-    assert_eq!((exported.entries, exported.left.len()), (indices.len() as u64, 0));
+    assert_eq!((exported.entries, exported.skipped.len()), (indices.len() as u64, 0));
     let mut sequence = Sequence(5);
     let mut taken = 0;
     for round in 0..60 {
         let mut damaged = lines.clone();
         (0..1 + sequence.below(4)).for_each(|_| damaged[sequence.below(lines.len())] = sequence.next() as u8);
-        let there = Store::open(&folder.join(format!("there_{round}")), Access::Write).unwrap();
+        let there = IndexCache::open(&folder.join(format!("there_{round}")), AccessMode::Write).unwrap();
         let imported = there.import(&folder, &mut &damaged[..], "lines", &|| Ok(())).unwrap();
         there.flush(MINUTE);
         taken += stored(&there, &indices) as u64;
@@ -193,7 +198,7 @@ fn an_export_that_was_damaged_brings_nothing_wrong() {
 
 /// The `FORMAT` of the indices whose digests follow. All files are read from their sample tables, so FFmpeg's
 /// version does not matter. If a digest changes, the indices that users have stored are out of date: raise
-/// `FORMAT` in src/index/store/coding.rs, so that they are built again, and record the new digests here. The
+/// `FORMAT` in src/index/cache/codec.rs, so that they are built again, and record the new digests here. The
 /// generated files are copies of real clips, with the same bytes on every machine.
 const FORMAT_OF: u8 = 5;
 const DIGESTS: [(&str, &str); 5] = [
@@ -233,12 +238,12 @@ fn the_format_is_raised_when_other_indices_are_built() {
 
 fn same_indices(root: &Path, digests: &[(&str, &str)]) {
     let folder = folder("format");
-    let store = Store::open(&folder, Access::Write).unwrap();
+    let store = IndexCache::open(&folder, AccessMode::Write).unwrap();
     let mut found = Vec::new();
     for (path, _) in digests {
         let path = root.join(path);
         let index = fresh(&path);
-        store.put_patiently(&path, &*open(&path), None, SystemTime::now(), &index);
+        store.put_blocking(&path, &*open(&path), None, SystemTime::now(), &index);
         store.flush(MINUTE);
         let mut line = Vec::new();
         store.export(root, &[path], None, &mut line, &|| Ok(())).unwrap();
@@ -251,7 +256,7 @@ fn same_indices(root: &Path, digests: &[(&str, &str)]) {
         digests.iter().zip(&found).map(|((path, _), now)| format!("    (\"{path}\", \"{now}\"),")).collect();
     assert!(
         same && FORMAT == FORMAT_OF,
-        "indices are not what they were: raise FORMAT in src/index/store/coding.rs and record in this file: \n{}",
+        "indices are not what they were: raise FORMAT in src/index/cache/codec.rs and record in this file: \n{}",
         now.join("\n")
     );
 }
@@ -271,11 +276,11 @@ fn figures() {
         let begun = Instant::now();
         let index = fresh(&file);
         let build_us = begun.elapsed().as_secs_f64() * 1e6;
-        let store = Store::open(&place, Access::Write).unwrap();
+        let store = IndexCache::open(&place, AccessMode::Write).unwrap();
         let source = open(&file);
         let begun = Instant::now();
         for link in &links {
-            store.put_patiently(link, &*source, None, SystemTime::now(), &index);
+            store.put_blocking(link, &*source, None, SystemTime::now(), &index);
         }
         let put_us = begun.elapsed().as_secs_f64() * 1e6 / NAMES as f64;
         store.flush(MINUTE);

@@ -439,7 +439,7 @@ fn rust_files(folder: &str) -> Vec<String> {
     files
 }
 
-/// Converts a file to its module path: `src/demux/read.rs` → `demux::read`; lib.rs is the empty path.
+/// Converts a file to its module path: `src/demux/mp4.rs` → `demux::mp4`; lib.rs is the empty path.
 fn module_of(file: &str) -> Vec<String> {
     let name = file.trim_start_matches("src/").trim_end_matches(".rs");
     if name == "lib" {

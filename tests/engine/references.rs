@@ -9,10 +9,10 @@ use std::sync::Mutex;
 use crate::common::sparing::{hash, more_videos, Video, FRAMES};
 use crate::common::videos;
 use framespool::batch_sampler::rng::{purpose, Key};
-use framespool::decode::{DecodeStats, FrameDecoder};
+use framespool::bitstream::references::ReferenceGraph;
+use framespool::decode::plan::{self, DecodeRange};
+use framespool::decode::{DecodeStats, SoftwareDecoder};
 use framespool::ffmpeg::Packet;
-use framespool::index::links::Links;
-use framespool::plan::{self, DecodeRange};
 use framespool::units::{DecodeIndex, DisplayIndex};
 
 /// Counters over the decode ranges of a file's clips.
@@ -38,22 +38,22 @@ trait Closure {
 impl Closure for Video {
     /// Returns the packets that the wanted pictures of a decode range depend on, by their references.
     fn closure(&mut self, run: &DecodeRange) -> Option<Vec<u32>> {
-        let mut links = Links::new(&self.index.info.params)?;
+        let mut graph = ReferenceGraph::new(&self.index.info.params)?;
         let mut packet = Packet::new();
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
             self.reader.read(at, at == run.start, &mut packet, &|| Ok(())).ok()?;
-            links.note(packet.data());
+            graph.push(packet.data());
         }
         let places = 0..run.packets() as usize;
         let must: Vec<usize> = places.clone().filter(|&n| self.must(run, n as u32 + run.start.0)).collect();
-        let needed = links.needed(&must)?;
+        let needed = graph.required_for(&must)?;
         Some(places.filter(|&n| needed[n]).map(|n| n as u32 + run.start.0).collect())
     }
 
     /// Returns whether a packet is decoded regardless of references.
     fn must(&self, run: &DecodeRange, at: u32) -> bool {
         let record = &self.index.packets[at as usize];
-        record.is_start() || record.is_part() || run.wanted.binary_search(&DecodeIndex(at)).is_ok()
+        record.is_sync() || record.is_second_field() || run.wanted.binary_search(&DecodeIndex(at)).is_ok()
     }
 }
 
@@ -76,15 +76,15 @@ fn random_clips(frames: u32) -> Vec<Vec<DisplayIndex>> {
 fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
     const SAMPLES: u64 = 200_000_000;
     let params = &video.index.info.params;
-    Links::new(params)?;
+    ReferenceGraph::new(params)?;
     let area = u64::from(params.width.max(16)) * u64::from(params.height.max(16));
     let most = (SAMPLES / area).clamp(72, FRAMES) as u32;
-    let start = *video.index.starts.first()?;
-    let all: Vec<u32> = (start..video.roles.len() as u32).take(most as usize).collect();
+    let start = *video.index.sync_points.first()?;
+    let all: Vec<u32> = (start..video.dependencies.len() as u32).take(most as usize).collect();
     let whole = video.decode(&all);
     let sound = whole.logged_error.as_ref().map_or(u32::MAX, |c| c.0);
     let mut sum = Closures::default();
-    let mut decoder = FrameDecoder::new();
+    let mut decoder = SoftwareDecoder::new();
     for clip in random_clips(video.index.num_frames().min(most)) {
         for run in plan::plan_decode_ranges(&video.index, &clip) {
             let index = video.index.clone();
@@ -108,7 +108,7 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
             if let Some(closure) = &closure {
                 let got = video.decode(closure);
                 let order = index.packets[run.start.at()].order;
-                let first = index.starts.first() == Some(&run.start.0);
+                let first = index.sync_points.first() == Some(&run.start.0);
                 let leads = |at: u32| {
                     index
                         .packets
@@ -127,21 +127,21 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
                     }
                 }
             }
-            let before = decoder.counts;
+            let before = decoder.stats;
             let mut engine = Ok(());
             let ran = decoder.run(&mut video.reader, &run, &|| Ok(()), |at, frame| {
                 engine = std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
                 Ok(())
             });
             let DecodeStats { pictures_decoded, pictures_skipped, runs_repeated, .. } =
-                decoder.counts.since(before);
+                decoder.stats.since(before);
             if let Err(why) = ran.map_err(|e| e.to_string()).and(engine) {
                 return Some(Err(why));
             }
             sum.by_links += closure.as_ref().map_or(by_roles, Vec::len);
             sum.unanswered += usize::from(closure.is_none());
             sum.fed += pictures_decoded;
-            let parts = every.iter().filter(|&&at| index.packets[at as usize].is_part()).count();
+            let parts = every.iter().filter(|&&at| index.packets[at as usize].is_second_field()).count();
             if runs_repeated > 0 || (pictures_decoded + pictures_skipped) as usize + parts != every.len() {
                 return Some(Err(format!(
                     "{}: {pictures_decoded} fed, {pictures_skipped} not, {runs_repeated} repeated",

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::sparing::{more_videos, Video, FRAMES};
 use crate::common::{named, videos};
-use framespool::plan::{self};
+use framespool::decode::plan::{self};
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::{DecodeIndex, DisplayIndex};
 
@@ -34,8 +34,8 @@ fn prove(video: &mut Video) -> Result<(usize, usize), String> {
     let params = &video.index.info.params;
     let area = u64::from(params.width.max(16)) * u64::from(params.height.max(16));
     let most = (SAMPLES / area).clamp(24, FRAMES) as usize;
-    let Some(&start) = video.index.starts.first() else { return Ok((0, 0)) };
-    let all: Vec<u32> = (start..video.roles.len() as u32).take(most).collect();
+    let Some(&start) = video.index.sync_points.first() else { return Ok((0, 0)) };
+    let all: Vec<u32> = (start..video.dependencies.len() as u32).take(most).collect();
     let whole = video.decode(&all);
     // After the first decoder error, pictures are concealed from whatever frames the decoder holds.
     let sound = whole.logged_error.as_ref().map_or(u32::MAX, |c| c.0);
@@ -77,11 +77,11 @@ fn prove(video: &mut Video) -> Result<(usize, usize), String> {
         let clip: Vec<DisplayIndex> =
             (0..16).map(|n| DisplayIndex((begin + 4 * n).min(last_frame))).collect();
         for run in plan::plan_decode_ranges(&video.index, &clip) {
-            let end = run.end.0.min(video.roles.len() as u32 - 1);
+            let end = run.end.0.min(video.dependencies.len() as u32 - 1);
             let packets: Vec<u32> = (run.start.0..=end).collect();
             let wanted = |at: u32| {
                 run.wanted.binary_search(&DecodeIndex(at)).is_ok()
-                    || video.index.packets[at as usize].is_part()
+                    || video.index.packets[at as usize].is_second_field()
             };
             let kept = video.kept(&packets, wanted);
             let shown = run.wanted.clone();
@@ -114,14 +114,18 @@ fn what_remains_without_droppable_pictures_is_bit_exact() {
             scope.spawn(|| loop {
                 let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
                 let Some(mut video) = Video::open(entry) else { continue };
-                let all: Vec<u32> = (0..video.roles.len() as u32).collect();
+                let all: Vec<u32> = (0..video.dependencies.len() as u32).collect();
                 let kept = video.kept(&all, |at| video.layer(at) == 0 && !video.is_leaf(at));
                 let dropped = all.len() - kept.len();
                 let (bytes, fed) = (video.bytes(&all), video.bytes(&kept));
                 let mut proof = Ok((0, 0));
                 if dropped > 0 {
                     proof = prove(&mut video);
-                    assert!(video.can_drop, "{}: has droppable pictures although it says not", entry.path);
+                    assert!(
+                        video.may_have_disposable,
+                        "{}: has droppable pictures although it says not",
+                        entry.path
+                    );
                     if proof == Ok((0, 0)) && !entry.is_corrupt() {
                         proof = Err("nothing was compared".into());
                     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::common::mp4::{Mp4, Sample};
 use crate::common::{hash, named, Entry};
-use framespool::decode::FrameDecoder;
-use framespool::demux::read::PacketReader;
+use framespool::decode::plan;
+use framespool::decode::PacketReader;
+use framespool::decode::SoftwareDecoder;
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
-use framespool::plan;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::{DecodeIndex, DisplayIndex};
 use framespool::{Error, Result};
@@ -32,7 +32,7 @@ fn index_of(source: &Arc<dyn ByteSource>) -> Result<Arc<VideoIndex>> {
 fn frames(
     source: &Arc<dyn ByteSource>,
     index: &Arc<VideoIndex>,
-    decoder: &mut FrameDecoder,
+    decoder: &mut SoftwareDecoder,
     wanted: &[u32],
 ) -> Result<Vec<String>> {
     let frames: Vec<DisplayIndex> = wanted.iter().copied().map(DisplayIndex).collect();
@@ -53,13 +53,13 @@ fn decoded(source: Arc<dyn ByteSource>) -> Decoded {
     let index = index_of(&source).unwrap();
     let count = index.num_frames();
     let all: Vec<u32> = (0..count).collect();
-    let hashes = frames(&source, &index, &mut FrameDecoder::new(), &all).unwrap();
-    let mut alone = FrameDecoder::new();
+    let hashes = frames(&source, &index, &mut SoftwareDecoder::new(), &all).unwrap();
+    let mut alone = SoftwareDecoder::new();
     for &frame in all.iter().rev().step_by(if count > 24 { 3 } else { 1 }) {
         let got = frames(&source, &index, &mut alone, &[frame]).unwrap();
         assert_eq!(got[0], hashes[frame as usize], "frame {frame} alone");
     }
-    let mut threaded = FrameDecoder::with_threads(4);
+    let mut threaded = SoftwareDecoder::with_threads(4);
     for stride in [2, 7] {
         let clip: Vec<u32> = all.iter().copied().step_by(stride).collect();
         let got = frames(&source, &index, &mut threaded, &clip).unwrap();
@@ -179,7 +179,7 @@ fn without_a_table_of_sync_samples_the_packets_say_where_decoding_starts() {
         let changed = decoded(mp4.source("no_stss.mp4"));
         assert_eq!(changed.hashes, intact.hashes, "{codec}");
         assert_eq!(changed.times(), intact.times(), "{codec}");
-        assert_eq!(changed.index.starts, intact.index.starts, "{codec}");
+        assert_eq!(changed.index.sync_points, intact.index.sync_points, "{codec}");
     }
 }
 
@@ -196,7 +196,10 @@ fn a_table_of_sync_samples_that_names_others_is_not_believed() {
         let changed = decoded(mp4.source("other_stss.mp4"));
         assert_eq!(changed.hashes, intact.hashes, "{codec}");
         assert_eq!(changed.times(), intact.times(), "{codec}");
-        assert!(changed.index.starts.iter().all(|start| intact.index.starts.contains(start)), "{codec}");
+        assert!(
+            changed.index.sync_points.iter().all(|start| intact.index.sync_points.contains(start)),
+            "{codec}"
+        );
     }
 }
 
@@ -206,11 +209,11 @@ fn a_codec_whose_headers_are_not_read_begins_with_its_first_sample() {
     let mut mp4 = Mp4::of(&entry, b"s263");
     let intact = decoded(mp4.source("intact.3gp"));
     assert_eq!(intact.hashes, recorded(&entry));
-    let [first, rest @ ..] = &intact.index.starts[..] else { panic!("it has key samples") };
+    let [first, rest @ ..] = &intact.index.sync_points[..] else { panic!("it has key samples") };
     assert!(*first == 0 && !rest.is_empty());
     mp4.samples[0].key = false;
     let changed = decoded(mp4.source("first_is_no_key.3gp"));
-    assert_eq!((&changed.hashes, &changed.index.starts), (&intact.hashes, &intact.index.starts));
+    assert_eq!((&changed.hashes, &changed.index.sync_points), (&intact.hashes, &intact.index.sync_points));
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn every_picture_of_a_codec_without_prediction_is_a_start() {
     }
     let changed = decoded(mp4.source("prores.mov"));
     assert_eq!(changed.hashes, recorded(&entry));
-    assert_eq!(changed.index.starts.len(), changed.hashes.len());
+    assert_eq!(changed.index.sync_points.len(), changed.hashes.len());
 }
 
 #[test]
@@ -230,18 +233,19 @@ fn a_run_whose_start_is_none_goes_back_to_an_earlier_one() {
     for (codec, entry, path) in VIDEOS {
         let (mp4, intact) = video(entry, path, 45);
         // Marks a predicted picture as a random access point.
-        let start = intact.index.starts[0];
-        let lie = (start + 2..).find(|at| !intact.index.starts.contains(at)).expect("a predicted picture");
+        let start = intact.index.sync_points[0];
+        let lie =
+            (start + 2..).find(|at| !intact.index.sync_points.contains(at)).expect("a predicted picture");
         let mut index = (*intact.index).clone();
-        index.starts = vec![start, lie];
+        index.sync_points = vec![start, lie];
         let index = Arc::new(index);
         let last = intact.hashes.len() as u32 - 1;
-        assert_eq!(index.start_of(DisplayIndex(last)).0, lie, "{codec}");
+        assert_eq!(index.sync_point_for(DisplayIndex(last)).0, lie, "{codec}");
         for threads in [1, 4] {
-            let mut decoder = FrameDecoder::with_threads(threads);
+            let mut decoder = SoftwareDecoder::with_threads(threads);
             let got = frames(&mp4.source("lie.mp4"), &index, &mut decoder, &[last]).unwrap();
             assert_eq!(got, intact.hashes[last as usize..], "{codec}, {threads} threads");
-            assert!(decoder.counts.runs_repeated > 0, "{codec}, {threads} threads: it was noticed");
+            assert!(decoder.stats.runs_repeated > 0, "{codec}, {threads} threads: it was noticed");
         }
     }
 }
@@ -255,10 +259,10 @@ fn a_file_that_is_damaged_throughout_is_not_searched_for_a_start() {
     mp4.samples.iter_mut().for_each(|sample| sample.data.fill(0));
     let source = mp4.source("zeros.mov");
     let index = index_of(&source).expect("sound tables");
-    assert!(index.starts.len() >= 60);
-    let mut decoder = FrameDecoder::new();
+    assert!(index.sync_points.len() >= 60);
+    let mut decoder = SoftwareDecoder::new();
     frames(&source, &index, &mut decoder, &[index.num_frames() - 1]).expect_err("nothing can be decoded");
-    assert!(decoder.counts.runs_repeated <= 5, "{}", decoder.counts.runs_repeated);
+    assert!(decoder.stats.runs_repeated <= 5, "{}", decoder.stats.runs_repeated);
 }
 
 #[test]
@@ -450,13 +454,13 @@ fn closed_groups(fields: bool) {
     }
     let step = stream.times()[1];
     assert_eq!(stream.times(), (0..24).map(|n| n * step).collect::<Vec<_>>(), "a raw stream begins at 0");
-    let starts: Vec<u32> = (0..24).map(|frame| stream.index.start_of(DisplayIndex(frame)).0).collect();
+    let starts: Vec<u32> = (0..24).map(|frame| stream.index.sync_point_for(DisplayIndex(frame)).0).collect();
     assert_eq!(starts[..6], [0; 6]);
     assert_eq!(starts[6..12], [0, 0, 6, 6, 6, 6], "an open group");
     assert_eq!(starts[12..18], [12; 6], "a closed one is not entered from the one before");
-    let mut decoder = FrameDecoder::new();
+    let mut decoder = SoftwareDecoder::new();
     frames(&stream.source, &stream.index, &mut decoder, &[12]).unwrap();
-    assert_eq!(decoder.counts.pictures_decoded, 2, "the I picture and the B picture");
+    assert_eq!(decoder.stats.pictures_decoded, 2, "the I picture and the B picture");
 }
 
 #[test]
@@ -748,11 +752,11 @@ fn a_set_that_avc1_forbids_is_an_error_for_the_pictures_behind_it() {
     }
     let source = Mp4 { samples, ..mp4 }.source("misplaced.mp4");
     let index = index_of(&source).expect("sound tables");
-    assert_eq!(index.starts, [0, 12]);
+    assert_eq!(index.sync_points, [0, 12]);
     let mut errors = 0;
     for frame in 0..24 {
         let packet = index.frames[frame as usize].packet.0;
-        match frames(&source, &index, &mut FrameDecoder::new(), &[frame]) {
+        match frames(&source, &index, &mut SoftwareDecoder::new(), &[frame]) {
             Ok(hashes) => {
                 assert!(!(5..12).contains(&packet), "frame {frame} of packet {packet}");
                 assert!(intact.hashes.contains(&hashes[0]), "frame {frame}");

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framespool::decode::FrameDecoder;
-use framespool::plan;
+use framespool::decode::plan;
+use framespool::decode::SoftwareDecoder;
 use framespool::units::DisplayIndex;
 use framespool::video::Video;
 
 /// Returns the hashes of the frames that could be decoded, and how many decode ranges failed. `nap` is a
 /// pause before each packet, during which decoder threads can report damage before the next check.
 fn decode(video: &Video, threads: u32, nap: Duration) -> (BTreeMap<u32, String>, usize) {
-    let mut decoder = FrameDecoder::with_threads(threads);
+    let mut decoder = SoftwareDecoder::with_threads(threads);
     let index = video.index().clone();
     let mut reader = video.reader();
     let all: Vec<_> = (0..index.num_frames()).map(DisplayIndex).collect();
@@ -33,7 +33,7 @@ fn decode(video: &Video, threads: u32, nap: Duration) -> (BTreeMap<u32, String>,
 /// Returns how many decoders are opened for two videos with the same parameters, one after the other.
 fn opened(path: &str) -> u64 {
     let entry = crate::common::named(path);
-    let mut decoder = FrameDecoder::new();
+    let mut decoder = SoftwareDecoder::new();
     for _ in 0..2 {
         let video = Video::open(entry.source().expect("readable"), &|| Ok(())).expect("a sound video");
         let index = video.index().clone();
@@ -41,7 +41,7 @@ fn opened(path: &str) -> u64 {
             decoder.run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("sound frames");
         }
     }
-    decoder.counts.decoders_opened
+    decoder.stats.decoders_opened
 }
 
 #[test]

@@ -32,8 +32,8 @@ fn a_picture_that_the_gpu_could_not_paint_is_painted_by_the_cpu() {
             frames(&video, &mut ClipDecoder::new(small_pipeline()), &wanted).expect("a sound video");
         for fault in (1..12).map(|nth| format!("cuLaunchKernel:{nth}=999")) {
             simulated.reset();
-            let clip_decoder = ClipDecoder::on(small_pipeline(), 1, Some(gpu.clone()));
-            let mut clip_decoder = clip_decoder.decoding_on(&gpu).expect("a session");
+            let clip_decoder = ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone()));
+            let mut clip_decoder = clip_decoder.with_nvdec(&gpu).expect("a session");
             simulated.set_fault(&fault);
             let got = frames(&video, &mut clip_decoder, &wanted);
             simulated.set_fault("");
@@ -53,8 +53,9 @@ fn a_stream_of_frames_that_the_gpu_gives_up_goes_on_and_keeps_nothing() {
         let video = open(&item);
         simulated.reset();
         let expected = all_frames(&video, ClipDecoder::new(full_size_pipeline()), &mut |_| {});
-        let clip_decoder =
-            ClipDecoder::on(full_size_pipeline(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+        let clip_decoder = ClipDecoder::with_gpu(full_size_pipeline(), 1, Some(gpu.clone()))
+            .with_nvdec(&gpu)
+            .expect("a session");
         simulated.set_fault(&format!("cuvidParseVideoData:{}=999", expected.len() * 2 / 3));
         // Other objects of this process own allocations too, so the test compares the numbers at the first
         // and the last frame.
@@ -106,8 +107,8 @@ fn what_a_container_says_of_color_counts_as_it_does_for_the_cpu() {
                 let video = Video::with_index(source, Arc::new(index));
                 let wanted = first_frames(&video, 4);
                 let expected = frames(&video, &mut ClipDecoder::new(full_size_pipeline()), &wanted);
-                let clip_decoder = ClipDecoder::on(full_size_pipeline(), 1, Some(gpu.clone()));
-                let mut clip_decoder = clip_decoder.decoding_on(&gpu).expect("a session");
+                let clip_decoder = ClipDecoder::with_gpu(full_size_pipeline(), 1, Some(gpu.clone()));
+                let mut clip_decoder = clip_decoder.with_nvdec(&gpu).expect("a session");
                 let got = frames(&video, &mut clip_decoder, &wanted);
                 by_gpu += u32::from(clip_decoder.cpu_fallback.is_none());
                 assert!(got == expected, "{}: {matrix} {full_range:?}", video.index().site.file);
@@ -237,7 +238,7 @@ fn idle_decoders_make_room_for_a_batch() {
     let before = simulated.memory_bytes();
     let video = open(&few_items()[0]);
     let mut clip_decoder =
-        ClipDecoder::on(small_pipeline(), 1, Some(gpu.clone())).decoding_on(&gpu).expect("a session");
+        ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone())).with_nvdec(&gpu).expect("a session");
     frames(&video, &mut clip_decoder, &first_frames(&video, 3)).expect("frames");
     drop(clip_decoder);
     let idle = simulated.memory_bytes() - before;
@@ -369,9 +370,9 @@ fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
         Video::open(Arc::new(MemorySource::new("sound", bytes.clone())), &|| Ok(())).expect("a video");
     // Replaces a picture in the middle of a GOP with padding.
     let packets = &sound.index().packets;
-    let starts: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].is_start()).collect();
+    let starts: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].is_sync()).collect();
     println!("{} packets, starts {:?}", packets.len(), &starts[..starts.len().min(5)]);
-    let hole = (10..60).find(|&at| packets[at].size > 200 && !packets[at].is_start()).expect("a picture");
+    let hole = (10..60).find(|&at| packets[at].size > 200 && !packets[at].is_sync()).expect("a picture");
     let hole = packets[hole];
     let place = &mut bytes[hole.offset as usize..][..hole.size as usize];
     let payload = place.len() - 5;

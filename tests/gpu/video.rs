@@ -52,7 +52,7 @@ fn full_size_pipeline() -> TransformPipeline {
 fn frames(video: &Video, clip_decoder: &mut ClipDecoder, wanted: &[DisplayIndex]) -> Result<Vec<u8>, String> {
     let key = Key { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
     let mut output = clip_decoder.output();
-    let made = clip_decoder.make(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
+    let made = clip_decoder.decode_clip(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
     made.map_err(|e| e.to_string())?;
     let (buffer, _) = output.into_clip().map_err(|e| e.to_string())?.expect("frames were asked for");
     let mut bytes = vec![0; buffer.len()];
@@ -112,7 +112,7 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
     let Ok(source) = entry.source() else { return };
     let Ok(video) = Video::open(source, &|| Ok(())) else { return };
     let on_gpu =
-        |pipeline| ClipDecoder::on(pipeline, 1, Some(gpu.clone())).decoding_on(gpu).expect("a session");
+        |pipeline| ClipDecoder::with_gpu(pipeline, 1, Some(gpu.clone())).with_nvdec(gpu).expect("a session");
     let width = entry.facts["width"].as_u64().unwrap_or(u64::MAX);
     let (is_small, is_large) = (width <= 480, width > 720);
     let sizes = [Some(small_pipeline()), is_small.then(full_size_pipeline)];
@@ -137,7 +137,7 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
                 stats.differences.push(format!("{}: {wanted:?}: {got:?} against {expected:?}", entry.path));
             }
         }
-        let (counts, _) = device.take_work_of_gpu();
+        let (counts, _) = device.take_nvdec_stats();
         let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.decoded += counts.pictures_decoded;
         stats.skipped += counts.pictures_skipped;

@@ -6,7 +6,7 @@ use crate::limits::{resize, Limits};
 use crate::source::ByteSource;
 
 /// Top-level boxes of a file.
-pub(super) struct Boxes {
+pub(super) struct TopLevelBoxes {
     pub moov: Vec<u8>,
     /// Offset and bytes of each `moof` box, header included.
     pub moofs: Vec<(u64, Vec<u8>)>,
@@ -14,12 +14,12 @@ pub(super) struct Boxes {
     pub has_outer_metadata: bool,
 }
 
-const KNOWN_FIRST: [&[u8; 4]; 14] = [
+const FIRST_BOX_TYPES: [&[u8; 4]; 14] = [
     b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"sidx", b"uuid", b"PICT",
     b"moof", b"udta", b"prfl",
 ];
 
-impl Boxes {
+impl TopLevelBoxes {
     /// `None` if this is not an MP4 file, has no `moov`, or has boxes that are left to libavformat.
     pub fn scan(source: &dyn ByteSource, site: &Site, limits: &Limits) -> Result<Option<Self>> {
         let (mut at, len) = (0u64, source.len());
@@ -32,7 +32,7 @@ impl Boxes {
             let mut head = [0u8; 16];
             let got = source.read_at(at, &mut head)?;
             let Some((kind, header, size)) = header(&head[..got]) else { break };
-            if at == 0 && !KNOWN_FIRST.contains(&&kind) {
+            if at == 0 && !FIRST_BOX_TYPES.contains(&&kind) {
                 return Ok(None);
             }
             let size = if size == 0 { len - at } else { size };
@@ -103,7 +103,7 @@ mod tests {
         let file = [&[0, 0, 0, 8][..], b"ftyp", &endless].concat();
         let source = crate::source::MemorySource::new("m", file);
         let site = Site::file(source.name());
-        assert!(Boxes::scan(&source, &site, &Limits::default()).unwrap().is_none());
+        assert!(TopLevelBoxes::scan(&source, &site, &Limits::default()).unwrap().is_none());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use mp4_atom::{Atom, Tfdt, Tfhd, Trex, Trun, TrunSamples};
 
-use super::boxes::{children, find, Boxes};
-use super::{be32, Movie, Sample};
+use super::boxes::{children, find, TopLevelBoxes};
+use super::{read_u32_be, Movie, Mp4Sample};
 use crate::error::{Result, Site};
 use crate::limits::{reserve, Limits};
 
@@ -12,22 +12,26 @@ const NON_SYNC: u32 = 0x0001_0000;
 const DEPENDS_ON_OTHERS: u32 = 0x0100_0000;
 
 /// Number of samples that all runs of a fragment claim to have.
-pub(super) fn claimed(moof: &[u8]) -> u64 {
+pub(super) fn claimed_samples(moof: &[u8]) -> u64 {
     let Some((_, body)) = children(moof).next() else { return 0 };
     let trafs = children(body).filter(|(kind, _)| kind == b"traf");
-    trafs.flat_map(|(_, traf)| runs(traf)).map(|trun| be32(trun, 4).unwrap_or(0)).map(u64::from).sum()
+    trafs
+        .flat_map(|(_, traf)| track_runs(traf))
+        .map(|trun| read_u32_be(trun, 4).unwrap_or(0))
+        .map(u64::from)
+        .sum()
 }
 
-fn runs(traf: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn track_runs(traf: &[u8]) -> impl Iterator<Item = &[u8]> {
     children(traf).filter(|(kind, _)| kind == b"trun").map(|(_, body)| body)
 }
 
 /// Appends the samples of all fragments. `false` where the file is left to libavformat.
 pub(super) fn append(
-    samples: &mut Vec<Sample>,
+    samples: &mut Vec<Mp4Sample>,
     site: &Site,
     limits: &Limits,
-    top: &Boxes,
+    top: &TopLevelBoxes,
     movie: &Movie,
     track_id: u32,
 ) -> Result<bool> {
@@ -38,8 +42,8 @@ pub(super) fn append(
         let mut implicit = *at;
         let Some((_, body)) = children(moof).next() else { return Ok(false) };
         for (_, traf) in children(body).filter(|(kind, _)| kind == b"traf") {
-            Fragment::check(traf, site, limits)?;
-            let Some(run) = Fragment::parse(traf) else { return Ok(false) };
+            TrackFragment::check(traf, site, limits)?;
+            let Some(run) = TrackFragment::parse(traf) else { return Ok(false) };
             let base = match run.tfhd.base_data_offset {
                 Some(base) => base,
                 None if run.tfhd.default_base_is_moof => *at,
@@ -62,7 +66,7 @@ pub(super) fn append(
             let default =
                 if mine { Some(trex) } else { movie.trex.iter().find(|t| t.track_id == run.tfhd.track_id) };
             let Some(default) = default else { return Ok(false) };
-            match run.walk(base, default, &mut next_dts, mine.then_some(&mut *samples)) {
+            match run.append_samples(base, default, &mut next_dts, mine.then_some(&mut *samples)) {
                 Some(end) => implicit = end,
                 None => return Ok(false),
             }
@@ -71,20 +75,22 @@ pub(super) fn append(
     Ok(true)
 }
 
-struct Fragment {
+struct TrackFragment {
     tfhd: Tfhd,
     tfdt: Option<Tfdt>,
     truns: Vec<Trun>,
 }
 
-impl Fragment {
+impl TrackFragment {
     /// Checks that the runs list no more entries than the limit allows; runs whose samples are all alike list
     /// none.
     fn check(traf: &[u8], site: &Site, limits: &Limits) -> Result<()> {
         const ENTRIES: u32 = 0xf00;
-        let listed = runs(traf).filter(|trun| be32(trun, 0).is_some_and(|flags| flags & ENTRIES != 0));
+        let listed =
+            track_runs(traf).filter(|trun| read_u32_be(trun, 0).is_some_and(|flags| flags & ENTRIES != 0));
         // Entries beyond the end of the box are rejected when they are parsed, and take no memory before.
-        let entries = listed.map(|trun| u64::from(be32(trun, 4).unwrap_or(0)).min(trun.len() as u64 / 4));
+        let entries =
+            listed.map(|trun| u64::from(read_u32_be(trun, 4).unwrap_or(0)).min(trun.len() as u64 / 4));
         Limits::check(site, "number of samples", entries.sum(), limits.packets).map(|_| ())
     }
 
@@ -95,19 +101,19 @@ impl Fragment {
             None => None,
         };
         let mut truns = Vec::new();
-        for mut body in runs(traf) {
+        for mut body in track_runs(traf) {
             truns.push(Trun::decode_body(&mut body).ok()?);
         }
         Some(Self { tfhd, tfdt, truns })
     }
 
     /// Appends the samples of these runs to `out`, if given; returns the offset at which their data ends.
-    fn walk(
+    fn append_samples(
         &self,
         base: u64,
         default: &Trex,
         next_dts: &mut i64,
-        mut out: Option<&mut Vec<Sample>>,
+        mut out: Option<&mut Vec<Mp4Sample>>,
     ) -> Option<u64> {
         let mut offset = base;
         for trun in &self.truns {
@@ -115,7 +121,7 @@ impl Fragment {
                 offset = base.checked_add_signed(i64::from(shift))?;
             }
             let Some(out) = out.as_deref_mut() else {
-                offset = offset.checked_add(self.bytes_of(trun, default)?)?;
+                offset = offset.checked_add(self.run_bytes(trun, default)?)?;
                 continue;
             };
             for entry in trun.samples.iter() {
@@ -129,7 +135,7 @@ impl Fragment {
                     default.default_sample_duration,
                 ));
                 let flags = pick(entry.flags, self.tfhd.default_sample_flags, default.default_sample_flags);
-                out.push(Sample {
+                out.push(Mp4Sample {
                     offset,
                     size,
                     dts: *next_dts,
@@ -147,7 +153,7 @@ impl Fragment {
 
     /// Number of bytes of a run of another track. Samples that are all alike are not iterated: a run of
     /// twenty bytes may claim four billion of them, and no limit applies to other tracks.
-    fn bytes_of(&self, trun: &Trun, default: &Trex) -> Option<u64> {
+    fn run_bytes(&self, trun: &Trun, default: &Trex) -> Option<u64> {
         let alike = u64::from(self.tfhd.default_sample_size.unwrap_or(default.default_sample_size));
         match &trun.samples {
             TrunSamples::Inherited { count, .. } => Some(u64::from(*count) * alike),
@@ -170,8 +176,8 @@ mod tests {
             samples: TrunSamples::Inherited { count: u32::MAX, first_flags: None },
             ..Trun::default()
         };
-        let run = Fragment { tfhd, tfdt: None, truns: vec![claims; 1000] };
-        let end = run.walk(10, &Trex::default(), &mut 0, None);
+        let run = TrackFragment { tfhd, tfdt: None, truns: vec![claims; 1000] };
+        let end = run.append_samples(10, &Trex::default(), &mut 0, None);
         assert_eq!(end, Some(10 + 1000 * 3 * u64::from(u32::MAX)));
     }
 
@@ -184,10 +190,10 @@ mod tests {
             Trun { data_offset: Some(100), samples: TrunSamples::Explicit(listed) },
             Trun { data_offset: None, samples: TrunSamples::Inherited { count: 4, first_flags: None } },
         ];
-        let run = Fragment { tfhd, tfdt: None, truns };
+        let run = TrackFragment { tfhd, tfdt: None, truns };
         let mut own = Vec::new();
-        let walked = run.walk(1000, &Trex::default(), &mut 0, Some(&mut own));
-        assert_eq!(run.walk(1000, &Trex::default(), &mut 0, None), walked);
+        let walked = run.append_samples(1000, &Trex::default(), &mut 0, Some(&mut own));
+        assert_eq!(run.append_samples(1000, &Trex::default(), &mut 0, None), walked);
         assert_eq!((walked, own.len()), (Some(1100 + 5 + 7 + 4 * 7), 7));
     }
 }

@@ -13,8 +13,8 @@ use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReserv
 use crate::batch_sampler::rng::Key;
 use crate::batch_sampler::SampledClip;
 use crate::clip_sampler::ClipIndices;
+use crate::decode::plan::{plan_decode_ranges, DecodeRange};
 use crate::index::VideoIndex;
-use crate::plan::{plan_decode_ranges, DecodeRange};
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::{DecodeIndex, DisplayIndex};
 use crate::video::LazyClipOutput;
@@ -238,7 +238,7 @@ impl ResolvedRequest {
         let ClipRequest { seq, slot, buffer_slot, due } = self.request;
         let destination = match buffer_slot.zip(rules.shape) {
             Some((buffer_slot, shape)) => ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape }),
-            None => ClipDestination::Cache(LazyClipOutput::of(scheduler.waiting.clone()), reserved),
+            None => ClipDestination::Cache(LazyClipOutput::from_pool(scheduler.waiting.clone()), reserved),
         };
         let mut packets: Vec<_> = self.frames.iter().map(|f| index.frames[f.at()].packet).collect();
         packets.sort_unstable();

@@ -2,7 +2,7 @@
 //! A surplus software decoder is closed without holding the scheduler's lock.
 
 use super::Scheduler;
-use crate::decode::FrameDecoder;
+use crate::decode::SoftwareDecoder;
 use crate::media::{CodecKind, CodecParams};
 use crate::video::AnyDecoder;
 
@@ -16,11 +16,11 @@ impl Scheduler {
         }
         let mut state = self.lock();
         if params.codec.kind == CodecKind::Still {
-            return AnyDecoder::Still(state.stills.pop().unwrap_or_default());
+            return AnyDecoder::Image(state.stills.pop().unwrap_or_default());
         }
-        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.fits(params)) {
+        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.is_open_for(params)) {
             Some(at) => state.decoders.remove(at),
-            None => FrameDecoder::with_threads(self.frame_threads),
+            None => SoftwareDecoder::with_threads(self.frame_threads),
         })
     }
 
@@ -30,7 +30,7 @@ impl Scheduler {
         let decoder = match decoder {
             AnyDecoder::Software(decoder) => decoder,
             AnyDecoder::Hardware(worker) => return self.backends.keep(worker),
-            AnyDecoder::Still(reader) => {
+            AnyDecoder::Image(reader) => {
                 let mut state = self.lock();
                 if !state.closed && state.stills.len() < self.threads {
                     state.stills.push(reader);

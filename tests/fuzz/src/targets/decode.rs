@@ -50,7 +50,7 @@ fn made(video: &Video, frames: &[DisplayIndex]) -> Option<Vec<u8>> {
     let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a plain recipe");
     let mut canvas = LazyClipOutput::default();
     let mut bench = ClipDecoder::new(pipeline);
-    sound(bench.make(&mut video.reader(), frames, KEY, &mut canvas, &|| Ok(()))).ok()?;
+    sound(bench.decode_clip(&mut video.reader(), frames, KEY, &mut canvas, &|| Ok(()))).ok()?;
     let (buffer, shape) = canvas.into_clip().expect("no GPU is asked").expect("something was painted");
     assert_eq!(shape.frames, frames.len());
     Some(buffer.bytes().expect("memory of the host")[..shape.bytes().expect("small")].to_vec())

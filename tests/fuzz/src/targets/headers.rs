@@ -2,11 +2,11 @@
 //! Out: what the headers say, the same each time: starts, roles, references, access units for a GPU.
 //! Never: decodes, or holds the answers against a decoder; tests/engine/corpus.rs does.
 
+use framespool::bitstream::disposable::DependencyParser;
+use framespool::bitstream::header_parser::HeaderParser;
+use framespool::bitstream::references::ReferenceGraph;
+use framespool::decode::BitstreamFilter;
 use framespool::error::Site;
-use framespool::index::access::Access;
-use framespool::index::links::Links;
-use framespool::index::look::Looker;
-use framespool::index::roles::Roles;
 use framespool::index::VideoIndex;
 use framespool::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo};
 use framespool::units::TimeBase;
@@ -87,35 +87,35 @@ fn taken_apart(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
 /// Everything that is said, as text.
 fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
     let mut said = Vec::new();
-    let mut looker = Looker::new(params.codec.kind, &params.extradata);
-    let mut roles = Roles::new(params);
-    let mut links = Links::new(params);
-    let access = Access::new(&nothing_but(params.clone()));
+    let mut header_parser = HeaderParser::new(params.codec.kind, &params.extradata);
+    let mut parser = DependencyParser::new(params);
+    let mut graph = ReferenceGraph::new(params);
+    let filter = BitstreamFilter::new(&nothing_but(params.clone()));
     let mut unit = Vec::new();
     for (number, packet) in packets.iter().enumerate() {
-        said.push(format!("{:?}", looker.look(packet, number % 3 == 0)));
-        let preamble = looker.preamble(packet);
-        assert!(preamble.len() <= packet.len() + 4, "a preamble longer than its packet");
-        said.push(format!("{:?} of {}", roles.role(packet), roles.highest_layer()));
-        if let Some(links) = &mut links {
-            links.note(packet);
+        said.push(format!("{:?}", header_parser.parse(packet, number % 3 == 0)));
+        let x264_sei = header_parser.x264_sei(packet);
+        assert!(x264_sei.len() <= packet.len() + 4, "a preamble longer than its packet");
+        said.push(format!("{:?} of {}", parser.parse(packet), parser.highest_layer()));
+        if let Some(graph) = &mut graph {
+            graph.push(packet);
         }
-        if let Ok(access) = &access {
-            said.push(format!("{:?}", access.unit(packet, &mut unit)));
+        if let Ok(filter) = &filter {
+            said.push(format!("{:?}", filter.filter_packet(packet, &mut unit)));
             // A unit of one byte with a length of one byte becomes one with a start code of four.
             assert!(unit.len() <= 5 * packet.len() + 8, "{} bytes of {}", unit.len(), packet.len());
         }
     }
-    if let Some(links) = links.filter(|_| !packets.is_empty()) {
+    if let Some(graph) = graph.filter(|_| !packets.is_empty()) {
         for wanted in 0..packets.len() {
-            let Some(needed) = links.needed(&[wanted]) else { continue };
+            let Some(needed) = graph.required_for(&[wanted]) else { continue };
             assert_eq!(needed.len(), packets.len());
             assert!(needed[0] && needed[wanted], "what is wanted is needed, and where decoding starts");
             said.push(format!("{needed:?}"));
         }
-        assert_eq!(links.needed(&[packets.len()]), None, "a packet that is not there");
+        assert_eq!(graph.required_for(&[packets.len()]), None, "a packet that is not there");
     }
-    said.push(format!("{access:?} {}", roles.can_drop()));
+    said.push(format!("{filter:?} {}", parser.may_have_disposable()));
     said
 }
 
@@ -137,8 +137,8 @@ fn nothing_but(params: CodecParams) -> VideoIndex {
         frames: Vec::new(),
         end_pts: 0,
         direct: true,
-        starts: Vec::new(),
-        preambles: Vec::new(),
+        sync_points: Vec::new(),
+        in_band_headers: Vec::new(),
         damaged_units: 0,
         changes_parameters: false,
     }

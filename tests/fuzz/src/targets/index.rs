@@ -5,12 +5,12 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use framespool::decode::plan;
 use framespool::demux::mp4;
 use framespool::error::Error;
-use framespool::index::store::fuzzing;
+use framespool::index::cache::fuzz_api;
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
-use framespool::plan;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::DisplayIndex;
 
@@ -53,7 +53,7 @@ pub fn limits() -> Limits {
 
 fn tables(input: &[u8]) {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("fuzzed.mp4", input.to_vec()));
-    let Ok(Some(track)) = sound(mp4::read(&source, None, &limits())) else { return };
+    let Ok(Some(track)) = sound(mp4::read_track(&source, None, &limits())) else { return };
     assert!(track.packets.len() <= input.len(), "{} packets in {} bytes", track.packets.len(), input.len());
     for packet in &track.packets {
         let offset = packet.offset.expect("tables say where packets are");
@@ -84,10 +84,10 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
         again.as_ref().err()
     );
     // Codecs that have no name cannot be told apart in a store, and nothing decodes them.
-    let written = fuzzing::written(&index);
+    let written = fuzz_api::encode_index(&index);
     assert!(written.is_some() || index.info.params.codec.id == 0, "an index that cannot be stored");
     if let Some(written) = written {
-        let read = fuzzing::read(&written, &limits()).expect("the index that was stored");
+        let read = fuzz_api::decode_index(&written, &limits()).expect("the index that was stored");
         assert_eq!(VideoIndex { site: index.site.clone(), ..read }, index);
     }
     Some((source, Arc::new(index)))
@@ -97,8 +97,8 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
 pub fn check(index: &VideoIndex) {
     let (frames, packets) = (index.num_frames(), index.packets.len());
     assert!(frames > 0 && frames as usize <= packets, "{frames} frames of {packets} packets");
-    assert!(index.starts.is_sorted() && index.preambles.is_sorted_by_key(|p| p.0));
-    assert!(index.starts.iter().all(|&start| index.packets[start as usize].is_start()));
+    assert!(index.sync_points.is_sorted() && index.in_band_headers.is_sorted_by_key(|p| p.0));
+    assert!(index.sync_points.iter().all(|&start| index.packets[start as usize].is_sync()));
     assert!(index.packets.iter().all(|packet| packet.offset.checked_add(packet.size.into()).is_some()));
     assert!(index.frames.is_sorted_by_key(|frame| frame.pts));
     assert!(index.average_fps() >= 0.0 && index.duration_seconds(DisplayIndex(0)) >= 0.0);
@@ -109,9 +109,9 @@ pub fn check(index: &VideoIndex) {
     let some: Vec<DisplayIndex> =
         (0..frames).step_by(step as usize).chain([frames - 1]).map(DisplayIndex).collect();
     for &frame in &some {
-        let (start, packet) = (index.start_of(frame), index.frames[frame.at()].packet);
-        assert!(start <= packet && index.last_part_of(packet).at() < packets);
-        index.preamble(start);
+        let (start, packet) = (index.sync_point_for(frame), index.frames[frame.at()].packet);
+        assert!(start <= packet && index.last_packet_of_picture(packet).at() < packets);
+        index.headers_before(start);
         index.site_of_packet(packet);
         assert_eq!(index.resolve(i64::from(frame.0) - i64::from(frames)).ok(), Some(frame));
         let seconds = index.pts_seconds(frame);

@@ -1,0 +1,89 @@
+//! Finds MPEG-1/2 packets that hold one B picture, coded as a frame, and nothing that affects later packets.
+//! B pictures are never references; only quantizer matrices sent with one would stay in force.
+//! MPEG-4 part 2 is excluded: a packet may hold several pictures, whose times depend on each other.
+
+use super::Dependency;
+use crate::bitstream::nal::BitReader;
+
+pub(super) fn parse(mpeg2: bool, data: &[u8]) -> Option<Dependency> {
+    const BIDIRECTIONAL: u32 = 3;
+    const CODING_EXTENSION: u32 = 8;
+    const FRAME: u32 = 3;
+    let (mut pictures, mut described) = (0, false);
+    let mut at = 0;
+    while let Some(found) = data.get(at..)?.windows(3).position(|w| w == [0, 0, 1]) {
+        at += found + 3;
+        let (&code, body) = data.get(at..)?.split_first()?;
+        let mut bits = BitReader::plain(body);
+        match code {
+            0x00 => {
+                bits.skip(10)?;
+                let kind = bits.take(3)?;
+                if kind == 1 || kind == 2 {
+                    return Some(Dependency::Reference { layer: 0 });
+                }
+                pictures += 1;
+                if kind != BIDIRECTIONAL || pictures > 1 {
+                    return None;
+                }
+            }
+            0xb5 if pictures == 0 => return None,
+            0xb5 => match bits.take(4)? {
+                CODING_EXTENSION => {
+                    bits.skip(16 + 2)?;
+                    if bits.take(2)? != FRAME {
+                        return None;
+                    }
+                    described = true;
+                }
+                // Display and copyright extensions do not affect decoding; matrices and scalability do.
+                4 | 7 => {}
+                _ => return None,
+            },
+            // Slices and user data.
+            0x01..=0xaf if pictures == 1 => {}
+            0xb2 => {}
+            _ => return None,
+        }
+    }
+    (pictures == 1 && described == mpeg2).then_some(Dependency::Disposable { layer: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_headers::bits;
+    use super::*;
+
+    /// A picture header of the given type (1 I, 2 P, 3 B), a coding extension and a slice.
+    fn picture(kind: u8, structure: u8) -> Vec<u8> {
+        let head = bits(&format!("0000000001 {kind:03b} 1111111111111111 000"));
+        let extension = bits(&format!("1000 1111111111111111 00 {structure:02b} 000000000"));
+        [&[0, 0, 1, 0], &head[..], &[0, 0, 1, 0xb5], &extension, &[0, 0, 1, 1, 0x55]].concat()
+    }
+
+    const DISPOSABLE: Option<Dependency> = Some(Dependency::Disposable { layer: 0 });
+    const REFERENCE: Option<Dependency> = Some(Dependency::Reference { layer: 0 });
+
+    #[test]
+    fn one_b_picture_stored_as_a_frame_is_a_leaf() {
+        assert_eq!(parse(true, &picture(3, 3)), DISPOSABLE);
+        assert_eq!(parse(true, &picture(1, 3)), REFERENCE);
+        assert_eq!(parse(true, &picture(2, 3)), REFERENCE);
+        let mpeg1 =
+            [&[0, 0, 1, 0][..], &bits("0000000001 011 1111111111111111 000"), &[0, 0, 1, 1, 5]].concat();
+        assert_eq!(parse(false, &mpeg1), DISPOSABLE);
+        assert_eq!(parse(true, &mpeg1), None, "an MPEG-2 picture that does not say whether it is a frame");
+    }
+
+    #[test]
+    fn fields_pairs_and_what_stays_in_force_are_needed() {
+        assert_eq!(parse(true, &picture(3, 1)), None, "a field");
+        assert_eq!(parse(true, &[picture(3, 3), picture(3, 3)].concat()), None, "two pictures");
+        let matrices = [0, 0, 1, 0xb5, 0x30, 0];
+        assert_eq!(parse(true, &[&picture(3, 3)[..], &matrices].concat()), None, "matrices");
+        for code in [0xb3, 0xb4, 0xb7, 0xb8] {
+            assert_eq!(parse(true, &[&[0, 0, 1, code, 0, 0], &picture(3, 3)[..]].concat()), None, "{code:x}");
+        }
+        assert_eq!(parse(true, &picture(3, 3)[..5]), None, "cut");
+    }
+}

@@ -1,0 +1,174 @@
+//! Parses HEVC packets: their picture, parameter sets and SEI messages with lasting effect (ITU-T H.265
+//! 7.3.1, 7.4.2.2).
+//! Packets with layers above the base layer or with several pictures are not plain.
+
+pub(crate) mod parameter_sets;
+pub(crate) mod slice_header;
+
+use super::header_parser::parse_sei_messages;
+use super::nal::{split_nal_units, unescape_rbsp, Framing};
+
+/// Whether a NAL unit is an SPS with a crop offset on the left or top.
+pub(crate) fn sps_crops_left_or_top(unit: &[u8]) -> bool {
+    const SEQUENCE_SET: u8 = 33;
+    let mut sets = parameter_sets::ParameterSets::default();
+    if unit.first().is_some_and(|head| head >> 1 & 63 == SEQUENCE_SET) {
+        sets.insert(unit);
+    }
+    sets.crops_left_or_top()
+}
+
+/// Contents of a packet.
+#[derive(Debug, Default)]
+pub(crate) struct HevcAccessUnit<'a> {
+    /// First slice segment of the picture, as a NAL unit; `None` if the packet has no slice.
+    pub slice: Option<&'a [u8]>,
+    /// NAL unit type of all slices.
+    pub nal_type: u8,
+    pub temporal_id: u8,
+    /// It holds exactly one whole picture of the base layer, and no NAL unit types that are not understood.
+    pub plain: bool,
+    /// Parameter sets of the base layer.
+    pub parameter_sets: Vec<&'a [u8]>,
+    /// It holds an SEI message that changes later pictures.
+    pub has_persistent_sei: bool,
+}
+
+impl<'a> HevcAccessUnit<'a> {
+    pub fn parse(framing: Framing, data: &'a [u8]) -> Self {
+        let mut this = Self { plain: true, ..Self::default() };
+        for unit in split_nal_units(framing, data) {
+            if this.add_unit(unit).is_none() {
+                this.plain = false;
+            }
+        }
+        this.plain &= this.slice.is_some();
+        this
+    }
+
+    /// Returns `None` if the unit makes the packet unusual.
+    fn add_unit(&mut self, unit: &'a [u8]) -> Option<()> {
+        let (head, body) = unit.split_at_checked(2)?;
+        let kind = head[0] >> 1 & 63;
+        let temporal = (head[1] & 7).checked_sub(1)?;
+        if head[0] & 1 == 1 || head[1] >> 3 != 0 {
+            return None; // a layer above the base
+        }
+        match kind {
+            0..=31 => {
+                let begins = body.first()? >> 7 == 1;
+                if self.slice.is_none() {
+                    (self.slice, self.nal_type, self.temporal_id) = (Some(unit), kind, temporal);
+                    return begins.then_some(());
+                }
+                return ((self.nal_type, self.temporal_id) == (kind, temporal) && !begins).then_some(());
+            }
+            32..=34 => self.parameter_sets.push(unit),
+            39 | 40 => self.has_persistent_sei |= is_persistent_sei(unit),
+            // Delimiters, filler data, and Dolby Vision metadata, which does not affect decoding.
+            35 | 38 | 62 => {}
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Whether an SEI message changes later pictures: a recovery point, or film grain, which libavcodec applies
+/// until it is canceled and which has a message type of its own or is carried as AV1 film grain in ITU-T
+/// T.35.
+fn is_persistent_sei(unit: &[u8]) -> bool {
+    const RECOVERY_POINT: u32 = 6;
+    const FILM_GRAIN: u32 = 19;
+    const REGISTERED: u32 = 4;
+    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
+    let messages = unescape_rbsp(&unit[1..]);
+    parse_sei_messages(&messages).iter().any(|(kind, body)| match *kind {
+        RECOVERY_POINT | FILM_GRAIN => true,
+        REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
+        _ => false,
+    })
+}
+
+/// Builds parameter sets and slices for tests.
+#[cfg(test)]
+pub(crate) mod test_headers {
+    use super::super::disposable::test_headers::{bits, ue};
+
+    fn unit(kind: u8, temporal: u8, text: &str) -> Vec<u8> {
+        [&[kind << 1, temporal + 1], &bits(text)[..]].concat()
+    }
+
+    /// A packet of units with two-byte length prefixes.
+    pub fn packet(units: &[Vec<u8>]) -> Vec<u8> {
+        units.iter().flat_map(|u| [&(u.len() as u16).to_be_bytes(), &u[..]].concat()).collect()
+    }
+
+    /// An hvcC with those parameter sets.
+    pub fn configuration(sets: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = vec![1; 23];
+        out[22] = sets.len() as u8;
+        for set in sets {
+            out.extend([set[0] >> 1, 0, 1]);
+            out.extend((set.len() as u16).to_be_bytes());
+            out.extend(set);
+        }
+        out
+    }
+
+    /// An SPS with 4-bit picture order counts and those reference picture sets (as text); `long`: with
+    /// long-term references.
+    pub fn sequence(reference_sets: &[&str], long: bool) -> Vec<u8> {
+        let coded = ["1", &ue(0).repeat(16)].concat();
+        let predicted = ["0", &ue(0)].concat().repeat(5 + 6 + 6 + 2);
+        let text = [
+            "0000 000 1", // one temporal layer
+            &"1".repeat(96),
+            &[ue(0), ue(1), ue(63), ue(63)].concat(),
+            "0",
+            &[ue(0), ue(0), ue(0)].concat(), // depths, bits of order counts
+            "1",
+            &[ue(4), ue(2), ue(0)].concat(),
+            &[ue(0), ue(2), ue(0), ue(2), ue(1), ue(1)].concat(),
+            "1 1",
+            &coded,
+            &predicted,
+            "1 1 0",
+            &ue(reference_sets.len() as u32),
+            &reference_sets.concat(),
+            if long { "1" } else { "0" },
+            &ue(0),
+            "0 0 0 1",
+        ];
+        unit(33, 0, &text.concat())
+    }
+
+    /// A PPS; slice headers carry `extra` additional bits.
+    pub fn picture_set(extra: u32) -> Vec<u8> {
+        unit(34, 0, &[&ue(0), &ue(0), "0 1", &format!("{extra:03b}"), "1"].concat())
+    }
+
+    /// First slice of a picture. `references`: the bits after the picture order count, as text.
+    pub fn slice(kind: u8, temporal: u8, lsb: u32, references: &str) -> Vec<u8> {
+        let random_access = if kind >= 16 { "0" } else { "" };
+        let order = if kind == 19 { String::new() } else { format!("{lsb:04b} {references}") };
+        // Extra bits, slice type, pic_output_flag.
+        let text = ["1", random_access, &ue(0), "11", &ue(1), "1", &order, "1 1111 1111"];
+        unit(kind, temporal, &text.concat())
+    }
+
+    /// A reference picture set: distances before and after, each with whether the picture itself uses it.
+    pub fn set(first: bool, before: &[(u32, bool)], after: &[(u32, bool)]) -> String {
+        let mut text = if first { String::new() } else { "0".into() };
+        text += &ue(before.len() as u32);
+        text += &ue(after.len() as u32);
+        for side in [before, after] {
+            let mut at = 0;
+            for &(distance, used) in side {
+                text += &ue(distance - at - 1);
+                text += if used { "1" } else { "0" };
+                at = distance;
+            }
+        }
+        text
+    }
+}

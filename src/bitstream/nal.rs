@@ -1,0 +1,200 @@
+//! Splits H.264/HEVC packets, with start codes or length prefixes, into NAL units, and reads their bits.
+//! Nothing beyond the end of the packet is read, even if a length prefix is wrong.
+
+use std::borrow::Cow;
+
+/// How NAL units are delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// `00 00 01` before each unit (Annex B).
+    AnnexB,
+    /// A big-endian length of 1 to 4 bytes before each unit (avcC, hvcC).
+    LengthPrefixed(u8),
+}
+
+impl Framing {
+    /// Detects the framing from the codec configuration: avcC and hvcC begin with 1 (old hvcC drafts with 0),
+    /// Annex B with 0 0.
+    pub fn detect(hevc: bool, extradata: &[u8]) -> Self {
+        let at = if hevc { 21 } else { 4 };
+        match extradata {
+            [0, 0, 1, ..] | [0, 0, 0, 1, ..] | [] => Framing::AnnexB,
+            _ => extradata.get(at).map_or(Framing::AnnexB, |b| Framing::LengthPrefixed((b & 3) + 1)),
+        }
+    }
+}
+
+impl Framing {
+    /// Adds the delimiter to a unit.
+    pub fn wrap(self, unit: &[u8]) -> Vec<u8> {
+        match self {
+            Framing::AnnexB => [&[0, 0, 0, 1], unit].concat(),
+            Framing::LengthPrefixed(n) => {
+                let len = (unit.len() as u64).to_be_bytes();
+                [&len[8 - usize::from(n)..], unit].concat()
+            }
+        }
+    }
+}
+
+/// Returns the NAL units of a packet; the last one may be truncated if only the first bytes of a packet were
+/// read.
+pub(crate) fn split_nal_units(framing: Framing, data: &[u8]) -> Vec<&[u8]> {
+    match framing {
+        Framing::LengthPrefixed(n) => split_length_prefixed(n.into(), data),
+        Framing::AnnexB => split_annex_b(data),
+    }
+}
+
+fn split_length_prefixed(n: usize, mut data: &[u8]) -> Vec<&[u8]> {
+    let mut out = Vec::new();
+    while data.len() > n {
+        let len = data[..n].iter().fold(0usize, |len, &b| len << 8 | usize::from(b));
+        let end = n.saturating_add(len).min(data.len());
+        if len > 0 {
+            out.push(&data[n..end]);
+        }
+        data = &data[end..];
+    }
+    out
+}
+
+fn split_annex_b(data: &[u8]) -> Vec<&[u8]> {
+    let mut out = Vec::new();
+    let mut begin = None;
+    let mut i = 0;
+    while i + 3 <= data.len() {
+        if data[i + 2] > 1 {
+            i += 3;
+        } else if data[i..i + 3] == [0, 0, 1] {
+            if let Some(b) = begin {
+                out.push(trim_trailing_zeros(&data[b..i]));
+            }
+            begin = Some(i + 3);
+            i += 3;
+        } else {
+            i += 1;
+        }
+    }
+    if let Some(b) = begin {
+        out.push(trim_trailing_zeros(&data[b..]));
+    }
+    out.retain(|u| !u.is_empty());
+    out
+}
+
+fn trim_trailing_zeros(unit: &[u8]) -> &[u8] {
+    let end = unit.iter().rposition(|&b| b != 0).map_or(0, |i| i + 1);
+    &unit[..end]
+}
+
+/// Returns a unit's payload without emulation prevention bytes.
+pub(crate) fn unescape_rbsp(unit: &[u8]) -> Cow<'_, [u8]> {
+    if !unit.windows(3).any(|w| w == [0, 0, 3]) {
+        return Cow::Borrowed(unit);
+    }
+    let mut out = Vec::with_capacity(unit.len());
+    let mut zeros = 0;
+    for &byte in unit {
+        if zeros >= 2 && byte == 3 {
+            zeros = 0;
+            continue;
+        }
+        zeros = if byte == 0 { zeros + 1 } else { 0 };
+        out.push(byte);
+    }
+    Cow::Owned(out)
+}
+
+/// Reads bits of a NAL unit's payload, skipping emulation prevention bytes.
+pub(crate) struct BitReader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    bit: u32,
+    zeros: u32,
+    escaped: bool,
+}
+
+impl<'a> BitReader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, bit: 0, zeros: 0, escaped: true }
+    }
+
+    /// Reads bytes without emulation prevention (AV1, MPEG).
+    pub fn plain(bytes: &'a [u8]) -> Self {
+        Self { escaped: false, ..Self::new(bytes) }
+    }
+
+    pub fn bit(&mut self) -> Option<u32> {
+        if self.escaped && self.bit == 0 && self.zeros >= 2 && self.bytes.get(self.at) == Some(&3) {
+            self.at += 1;
+            self.zeros = 0;
+        }
+        let byte = *self.bytes.get(self.at)?;
+        let value = u32::from(byte >> (7 - self.bit) & 1);
+        self.bit += 1;
+        if self.bit == 8 {
+            self.bit = 0;
+            self.at += 1;
+            self.zeros = if byte == 0 { self.zeros + 1 } else { 0 };
+        }
+        Some(value)
+    }
+
+    pub fn take(&mut self, n: u32) -> Option<u32> {
+        (0..n).try_fold(0u32, |value, _| Some(value << 1 | self.bit()?))
+    }
+
+    /// Reads an unsigned Exp-Golomb number.
+    pub fn ue(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        while self.bit()? == 0 {
+            zeros += 1;
+            if zeros > 31 {
+                return None;
+            }
+        }
+        Some((1u32 << zeros) - 1 + self.take(zeros)?)
+    }
+
+    /// Skips `n` bits.
+    pub fn skip(&mut self, n: u32) -> Option<()> {
+        (0..n).try_for_each(|_| self.bit().map(drop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_framings_find_the_same_units() {
+        let annexb = [0, 0, 0, 1, 9, 16, 0, 0, 1, 0x65, 1, 2, 0, 0, 0, 1, 0x41, 7];
+        let avcc = [0, 2, 9, 16, 0, 3, 0x65, 1, 2, 0, 2, 0x41, 7];
+        let expected: [&[u8]; 3] = [&[9, 16], &[0x65, 1, 2], &[0x41, 7]];
+        assert_eq!(split_nal_units(Framing::AnnexB, &annexb), expected);
+        assert_eq!(split_nal_units(Framing::LengthPrefixed(2), &avcc), expected);
+    }
+
+    #[test]
+    fn zeros_behind_a_unit_are_not_part_of_it() {
+        let data = [0, 0, 0, 1, 0x67, 7, 0, 0, 0, 1, 0x68, 8, 0];
+        let expected: [&[u8]; 2] = [&[0x67, 7], &[0x68, 8]];
+        assert_eq!(split_nal_units(Framing::AnnexB, &data), expected);
+    }
+
+    #[test]
+    fn a_length_beyond_the_packet_is_cut() {
+        assert_eq!(split_nal_units(Framing::LengthPrefixed(4), &[0xff, 0xff, 0xff, 0xff, 5]), [[5u8]]);
+    }
+
+    #[test]
+    fn exp_golomb_and_emulation_prevention() {
+        assert_eq!(BitReader::new(&[0b1010_0110, 0b0100_0000]).ue(), Some(0));
+        let mut bits = BitReader::new(&[0b0100_0110]);
+        assert_eq!((bits.ue(), bits.ue()), (Some(1), Some(5)));
+        let mut bits = BitReader::new(&[0, 0, 3, 1]);
+        assert_eq!(bits.take(24), Some(1));
+        assert_eq!(bits.bit(), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Converts packets to the access units that hardware parsers expect: start codes, in-band parameter sets,
+//! temporal units with their delimiter.
+//! Rejects streams that a hardware decoder may decode differently from the bit-exact result of the standard.
+
+use framespool_nvdec::session::Codec;
+
+use crate::bitstream::av1::{config_obus, obu_type, parse_obus, parse_sequence_end};
+use crate::bitstream::color_info::{self, SequenceColor};
+use crate::bitstream::disposable::{declares_frames_only, sps_crops_left_or_top};
+use crate::bitstream::nal::{split_nal_units, Framing};
+use crate::bitstream::parameter_set_tracker::config_nal_units;
+use crate::index::VideoIndex;
+use crate::media::{CodecKind, ColorTags};
+
+/// Converts the packets of one stream to access units.
+#[derive(Debug)]
+pub struct BitstreamFilter {
+    /// Codec of the stream.
+    pub codec: Codec,
+    /// Parameter sets, which are sent first.
+    pub headers: Vec<u8>,
+    framing: Framing,
+    /// Each packet is exactly one frame: never a field, never several frames.
+    is_single_frame: bool,
+    /// Color in the configuration, for codecs whose parsers do not report it.
+    pub color: Option<ColorTags>,
+}
+
+/// Properties of an access unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessUnitInfo {
+    /// It is exactly one frame.
+    pub is_single_frame: bool,
+    /// Number of pictures that it shows.
+    pub num_shown: u8,
+    /// Color signaled from this unit on, for codecs whose parsers do not report it.
+    pub color: Option<ColorTags>,
+    /// It signals a display size other than the coded size.
+    pub is_resized: bool,
+    /// It contains a sequence header with a crop offset on the left or top.
+    pub is_cropped: bool,
+}
+
+impl AccessUnitInfo {
+    fn of(is_single_frame: bool, num_shown: u8, color_info: Option<SequenceColor>) -> Self {
+        let is_resized = color_info.is_some_and(|info| info.is_resized);
+        Self {
+            is_single_frame,
+            num_shown,
+            color: color_info.map(|color_info| color_info.color),
+            is_resized,
+            is_cropped: false,
+        }
+    }
+}
+
+const START_CODE: [u8; 4] = [0, 0, 0, 1];
+
+/// Why such streams fall back to the CPU.
+pub const CROPPED_LEFT_OR_TOP: &str = "pictures cut on their left or top, which not every parser heeds";
+
+impl BitstreamFilter {
+    /// # Errors
+    /// The reason why this stream falls back to the CPU.
+    pub fn new(index: &VideoIndex) -> Result<Self, String> {
+        let params = &index.info.params;
+        let codec = match params.codec.kind {
+            CodecKind::H264 => Codec::H264,
+            CodecKind::Hevc => Codec::Hevc,
+            CodecKind::Vp8 => Codec::Vp8,
+            CodecKind::Vp9 => Codec::Vp9,
+            CodecKind::Av1 => Codec::Av1,
+            CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Still | CodecKind::Other => {
+                return Err(format!(
+                    "{}: its standard does not define pictures to the bit",
+                    params.codec.name
+                ));
+            }
+        };
+        let extradata = &params.extradata;
+        let hevc = codec == Codec::Hevc;
+        let (framing, headers) = match codec {
+            Codec::H264 | Codec::Hevc => {
+                let framing = Framing::detect(hevc, extradata);
+                let sets = config_nal_units(hevc, framing, extradata);
+                if sets.iter().any(|set| sps_crops_left_or_top(hevc, set)) {
+                    return Err(CROPPED_LEFT_OR_TOP.into());
+                }
+                (framing, sets.iter().flat_map(|set| [&START_CODE[..], set].concat()).collect())
+            }
+            Codec::Av1 => {
+                if film_grain(config_obus(extradata)) != Some(false) {
+                    return Err("av1 with film grain, which is added in one way by each decoder".into());
+                }
+                (Framing::AnnexB, config_obus(extradata).to_vec())
+            }
+            Codec::Vp8 | Codec::Vp9 => (Framing::AnnexB, Vec::new()),
+        };
+        let fields = codec == Codec::H264 && !declares_frames_only(extradata, &[]);
+        // A parameter set that changes within the stream may introduce fields.
+        let is_single_frame = !fields && !index.changes_parameters;
+        let color = match codec {
+            Codec::Av1 => color_info::av1(config_obus(extradata)).map(|color_info| color_info.color),
+            _ => None,
+        };
+        Ok(Self { codec, headers, framing, is_single_frame, color })
+    }
+
+    /// Writes a packet as an access unit into `out`.
+    pub fn filter_packet(&self, packet: &[u8], out: &mut Vec<u8>) -> AccessUnitInfo {
+        out.clear();
+        match self.codec {
+            Codec::H264 | Codec::Hevc => {
+                let mut is_cropped = false;
+                for unit in split_nal_units(self.framing, packet) {
+                    is_cropped |= sps_crops_left_or_top(self.codec == Codec::Hevc, unit);
+                    out.extend_from_slice(&START_CODE);
+                    out.extend_from_slice(unit);
+                }
+                AccessUnitInfo { is_cropped, ..AccessUnitInfo::of(self.is_single_frame, 1, None) }
+            }
+            Codec::Vp8 => {
+                out.extend_from_slice(packet);
+                // Bit 4 of the frame tag (RFC 6386, 9.1).
+                let num_shown = u8::from(packet.first().is_some_and(|tag| tag & 0x10 != 0));
+                AccessUnitInfo::of(true, num_shown, color_info::vp8(packet))
+            }
+            Codec::Vp9 => {
+                out.extend_from_slice(packet);
+                let frames = split_superframe(packet);
+                let num_shown = frames.iter().filter(|frame| is_vp9_frame_shown(frame)).count();
+                let color_info = frames.iter().find_map(|frame| color_info::vp9(frame));
+                AccessUnitInfo::of(frames.len() == 1, num_shown as u8, color_info)
+            }
+            Codec::Av1 => {
+                // MP4 and Matroska omit temporal delimiters, by which a parser finds the beginning of a unit.
+                if parse_obus(packet).and_then(|list| list.first().map(|o| o.kind))
+                    != Some(obu_type::TEMPORAL_DELIMITER)
+                {
+                    out.extend_from_slice(&[obu_type::TEMPORAL_DELIMITER << 3 | 2, 0]);
+                }
+                out.extend_from_slice(packet);
+                AccessUnitInfo::of(false, 1, color_info::av1(packet))
+            }
+        }
+    }
+}
+
+/// The frames of a VP9 packet (VP9 specification, annex B).
+fn split_superframe(packet: &[u8]) -> Vec<&[u8]> {
+    let is_single_frame = || vec![packet];
+    let Some(&marker) = packet.last().filter(|&&b| b & 0xe0 == 0xc0) else { return is_single_frame() };
+    let (bytes, frames) = (usize::from(marker >> 3 & 3) + 1, usize::from(marker & 7) + 1);
+    let Some(at) = packet.len().checked_sub(2 + bytes * frames) else { return is_single_frame() };
+    if packet[at] != marker {
+        return is_single_frame();
+    }
+    let mut rest = &packet[..at];
+    let mut out = Vec::new();
+    for size in packet[at + 1..packet.len() - 1].chunks(bytes) {
+        let size = size.iter().rev().fold(0usize, |sum, &b| sum << 8 | usize::from(b));
+        let Some((frame, tail)) = rest.split_at_checked(size) else { return is_single_frame() };
+        if size > 0 {
+            out.push(frame);
+        }
+        rest = tail;
+    }
+    out
+}
+
+/// Whether a VP9 frame is shown (6.2): `show_existing_frame` or `show_frame`.
+fn is_vp9_frame_shown(frame: &[u8]) -> bool {
+    let Some(&first) = frame.first() else { return false };
+    let bit = |at: usize| frame.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
+    // Marker (2), profile (2, and a reserved bit for profile 3), show_existing_frame, frame_type, show_frame.
+    let at = if first >> 4 & 3 == 3 { 5 } else { 4 };
+    bit(at) || bit(at + 2)
+}
+
+/// `film_grain_params_present` of a configuration's sequence header; `None` if it cannot be read.
+fn film_grain(configuration: &[u8]) -> Option<bool> {
+    let list = parse_obus(configuration)?;
+    let header = list.iter().find(|obu| obu.kind == obu_type::SEQUENCE_HEADER)?;
+    Some(parse_sequence_end(header.payload)?.film_grain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_superframe_is_taken_apart_and_only_shown_frames_count() {
+        // Profile 0: marker 10, profile 00, show_existing 0, key 0, show_frame 0 or 1.
+        let (hidden, shown, again) = ([0b1000_0000u8, 1, 2], [0b1000_0010u8, 3], [0b1000_1000u8]);
+        let marker = 0xc0 | 2; // three frames, sizes of one byte
+        let index = [marker, 3, 2, 1, marker];
+        let packet = [&hidden[..], &shown, &again, &index].concat();
+        assert_eq!(split_superframe(&packet), [&hidden[..], &shown, &again]);
+        let num_shown: Vec<bool> = split_superframe(&packet).into_iter().map(is_vp9_frame_shown).collect();
+        assert_eq!(num_shown, [false, true, true]);
+        assert_eq!(split_superframe(&shown), [&shown]);
+        assert!(
+            is_vp9_frame_shown(&[0b1011_0001]) && !is_vp9_frame_shown(&[0b1011_0010]),
+            "profile 3 has a reserved bit"
+        );
+    }
+
+    #[test]
+    fn sizes_in_a_superframe_begin_with_the_low_byte_and_empty_frames_are_left_out() {
+        let frame = [7; 258];
+        let marker = 0xc0 | 1 << 3 | 1; // two frames, sizes of two bytes
+        let packet = [&frame[..], &[marker, 0, 0, 2, 1, marker]].concat();
+        assert_eq!(split_superframe(&packet), [&frame[..]]);
+    }
+
+    #[test]
+    fn a_lying_superframe_is_one_frame() {
+        for lie in [vec![0xc1u8], vec![0xc0, 9, 0xc0], vec![1, 0xc9, 0xff, 0xff, 0xff, 0xff, 0xc9]] {
+            assert_eq!(split_superframe(&lie), [&lie[..]]);
+        }
+    }
+
+    #[test]
+    fn length_prefixed_units_get_start_codes() {
+        let index = {
+            let mut index = VideoIndex::synthetic(&[(0, true, true)]);
+            index.info.params = crate::media::CodecParams::synthetic("h264", &[1, 100, 0, 31, 0xff, 0xe0, 0]);
+            index
+        };
+        let filter = BitstreamFilter::new(&index).unwrap();
+        let mut out = Vec::new();
+        let shape = filter.filter_packet(&[0, 0, 0, 2, 0x65, 9, 0, 0, 0, 1, 0x41], &mut out);
+        assert_eq!(out, [0, 0, 0, 1, 0x65, 9, 0, 0, 0, 1, 0x41]);
+        assert_eq!(shape, AccessUnitInfo::of(false, 1, None), "nothing says that there are no fields");
+    }
+
+    #[test]
+    fn codecs_that_are_not_defined_to_the_bit_stay_with_the_cpu() {
+        let mut index = VideoIndex::synthetic(&[(0, true, true)]);
+        for name in ["mpeg4", "mpeg2video", "vc1", "mjpeg"] {
+            index.info.params = crate::media::CodecParams::synthetic(name, &[]);
+            assert!(BitstreamFilter::new(&index).unwrap_err().contains(name));
+        }
+    }
+}

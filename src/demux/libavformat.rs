@@ -1,0 +1,111 @@
+//! Reads all packets of any container in one pass of libavformat, and passes each to a visitor.
+//! Finds the offsets of contiguous payloads, verified by comparing the bytes. Payloads are not kept.
+
+use std::sync::Arc;
+
+use super::{PacketInfo, Track};
+use crate::error::{Result, Site};
+use crate::ffmpeg::{Demuxer, Packet};
+use crate::limits::{check_room_for_index, reserve, resize, Limits};
+use crate::media::StreamInfo;
+use crate::source::ByteSource;
+
+/// Maximum distance from the position that a demuxer reports to the payload (block and chunk headers).
+const MAX_BLOCK_HEADER_BYTES: usize = 64;
+
+/// Reads all packets of video stream `stream`, or of the best one. `visit` is called with the stream's
+/// properties and each packet.
+pub fn read_packets(
+    source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
+    limits: &Limits,
+    mut visit: impl FnMut(&StreamInfo, &Packet) -> Result<()>,
+) -> Result<Track> {
+    let site = Site::file(source.name());
+    let mut demuxer = Demuxer::open(source.clone(), true, stream)?;
+    let info = demuxer.info(limits)?;
+    let streams = demuxer.stream_summaries();
+    let mut packets: Vec<PacketInfo> = Vec::new();
+    let mut skipped_corrupt = 0;
+    let mut locator = Some(PayloadLocator::new(source.clone()));
+    let mut packet = Packet::new();
+    while demuxer.next_packet(&mut packet)? {
+        Limits::check(&site, "number of packets", packets.len() as u64 + 1, limits.packets)?;
+        if packets.len() == packets.capacity() {
+            check_room_for_index(&site, 2 * packets.len())?;
+            reserve(&site, &mut packets, 1)?;
+        }
+        Limits::check(&site, "packet size", packet.data().len() as u64, limits.packet_bytes)?;
+        let offset = match &mut locator {
+            Some(f) if !packet.has_decoder_side_data() => f.find(&packet)?,
+            _ => None,
+        };
+        if offset.is_none() {
+            locator = None; // if one packet must be read through the demuxer, all are
+        }
+        let after_gap = demuxer.skipped_corrupt() > skipped_corrupt;
+        skipped_corrupt = demuxer.skipped_corrupt();
+        packets.push(PacketInfo {
+            offset,
+            size: packet.data().len() as u32,
+            pts: packet.pts(),
+            dts: packet.dts(),
+            duration: packet.duration(),
+            key: packet.is_key(),
+            discard: packet.is_discard(),
+            corrupt: packet.is_corrupt(),
+            after_gap,
+        });
+        visit(&info, &packet)?;
+    }
+    if locator.is_none() {
+        packets.iter_mut().for_each(|p| p.offset = None);
+    }
+    let container = demuxer.container();
+    let corrupt = packets.iter().filter(|p| p.corrupt).count();
+    let damaged_units = skipped_corrupt.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
+    Ok(Track { container, info, streams, packets, damaged_units })
+}
+
+/// Finds payloads in the source by content, starting at the position that the demuxer reports.
+struct PayloadLocator {
+    source: Arc<dyn ByteSource>,
+    site: Site,
+    /// Distance from the reported position to the previous payload.
+    header_bytes: usize,
+    /// End of the previous payload: elementary streams have no headers between payloads.
+    end: u64,
+    window: Vec<u8>,
+}
+
+impl PayloadLocator {
+    fn new(source: Arc<dyn ByteSource>) -> Self {
+        let site = Site::file(source.name());
+        Self { source, site, header_bytes: 0, end: 0, window: Vec::new() }
+    }
+
+    fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
+        let data = packet.data();
+        // It has no bytes to read, so any offset will do.
+        if data.is_empty() {
+            return Ok(Some(self.end));
+        }
+        for start in [packet.position(), Some(self.end)].into_iter().flatten() {
+            let len = data.len() + MAX_BLOCK_HEADER_BYTES;
+            resize(&self.site, &mut self.window, len)?;
+            self.window.truncate(len);
+            let got = self.source.read_at(start, &mut self.window)?;
+            let window = &self.window[..got];
+            let fits = |lead: usize| window.get(lead..lead + data.len()).is_some_and(|w| w == data);
+            if let Some(lead) =
+                std::iter::once(self.header_bytes).chain(0..MAX_BLOCK_HEADER_BYTES).find(|&lead| fits(lead))
+            {
+                self.header_bytes = lead;
+                let offset = start + lead as u64;
+                self.end = offset + data.len() as u64;
+                return Ok(Some(offset));
+            }
+        }
+        Ok(None)
+    }
+}

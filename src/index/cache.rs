@@ -1,0 +1,202 @@
+//! Index cache: one SQLite file per folder, shared by all processes of a machine.
+//! Entries that do not match (file length or times, format, checksum) count as missing and are rebuilt.
+//! After opening, database errors are recorded (see [`IndexCache::last_error`]) and affect no video.
+
+mod codec;
+mod database;
+mod delta_column;
+mod export;
+mod fork_guard;
+#[doc(hidden)]
+pub mod fuzz_api;
+mod open;
+mod prebuild;
+mod record;
+mod varint;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::Connection;
+
+use super::{build_stream, VideoIndex};
+use crate::error::{Result, Site};
+use crate::limits::Limits;
+use crate::source::ByteSource;
+use record::{content_hash, record_id, record_key, unix_nanos, CacheRecord, FileSignature};
+use writer::{CacheErrors, PendingWrite, Writer};
+
+pub use codec::FORMAT;
+pub use database::AccessMode;
+pub use export::TransferReport;
+pub use open::default_dir;
+pub use prebuild::{PrebuildReport, Progress};
+
+/// Maximum number of idle reader connections that are kept.
+const MAX_IDLE_READERS: usize = 16;
+
+/// Cache of video indices on disk.
+pub struct IndexCache {
+    file: PathBuf,
+    access: AccessMode,
+    /// Device and inode of the database file when it was opened.
+    file_id: Option<(u64, u64)>,
+    made_in: u32,
+    readers: Mutex<Vec<Connection>>,
+    /// `None` if the cache is read-only.
+    writer: Option<Writer>,
+    errors: Arc<CacheErrors>,
+}
+
+impl IndexCache {
+    /// Returns the cached index of the video at `path`, for the requested stream, if `source`, opened from
+    /// that path, has not changed since.
+    pub fn get(&self, path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Arc<VideoIndex>> {
+        let _guard = fork_guard::enter(self.made_in)?;
+        let signature = FileSignature::of(&source.identity())?;
+        let key = &record_key(path, source, stream)?[..];
+        let admit = |bytes: &[u8]| {
+            let entry =
+                CacheRecord::decode(bytes).filter(|e| e.key == key && e.is_valid_for(&signature, source))?;
+            codec::decode(entry.index, Site::file(source.name()), &Limits::default().within(source.len()))
+        };
+        self.read(|connection| database::get(connection, record_id(key), admit))??.map(Arc::new)
+    }
+
+    /// Caches the index of the video at `path`, for the requested stream, built from `source`, which was
+    /// opened at `read_since`. Another thread writes it; if its queue is full and stays full for a short
+    /// time, the index is not cached.
+    pub fn put(
+        &self,
+        path: &Path,
+        source: &dyn ByteSource,
+        stream: Option<u32>,
+        read_since: SystemTime,
+        index: &Arc<VideoIndex>,
+    ) {
+        self.enqueue(path, source, stream, read_since, index, false);
+    }
+
+    /// Like [`IndexCache::put`], but waits as long as necessary.
+    pub fn put_blocking(
+        &self,
+        path: &Path,
+        source: &dyn ByteSource,
+        stream: Option<u32>,
+        read_since: SystemTime,
+        index: &Arc<VideoIndex>,
+    ) {
+        self.enqueue(path, source, stream, read_since, index, true);
+    }
+
+    fn enqueue(
+        &self,
+        path: &Path,
+        source: &dyn ByteSource,
+        stream: Option<u32>,
+        since: SystemTime,
+        index: &Arc<VideoIndex>,
+        wait: bool,
+    ) {
+        let Some(writer) = self.writer.as_ref().filter(|_| self.made_in == std::process::id()) else {
+            return;
+        };
+        let Some(signature) = FileSignature::of(&source.identity()) else { return };
+        let (Some(key), Ok(content_hash)) = (record_key(path, source, stream), content_hash(source)) else {
+            return;
+        };
+        let new =
+            PendingWrite { key, signature, read_ns: unix_nanos(since), content_hash, index: index.clone() };
+        if !writer.write(new, wait) {
+            self.errors.add_dropped(1);
+        }
+    }
+
+    /// Returns the latest error since the cache was opened.
+    pub fn last_error(&self) -> Option<String> {
+        self.errors.read().0
+    }
+
+    /// Number of indices that could not be cached since the cache was opened.
+    pub fn dropped_writes(&self) -> u64 {
+        self.errors.read().1
+    }
+
+    /// Whether the database file is still the one that was opened: neither removed nor replaced.
+    pub fn is_same_file(&self) -> bool {
+        self.file_id.is_some() && self.file_id == open::file_id(&self.file)
+    }
+
+    /// Path of the database file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Waits up to `at_most` until everything queued is written; returns whether it is.
+    pub fn flush(&self, at_most: Duration) -> bool {
+        self.made_in != std::process::id() || self.writer.as_ref().is_none_or(|w| w.flush(at_most))
+    }
+
+    /// Runs a query on a connection that no other thread uses.
+    fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
+        let kept = || self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = kept().pop();
+        let connection = held.map_or_else(|| database::reader(&self.file, self.access), Ok);
+        match connection.and_then(|c| Ok((look(&c)?, c))) {
+            Ok((found, connection)) => {
+                let mut kept = kept();
+                if kept.len() < MAX_IDLE_READERS {
+                    kept.push(connection);
+                }
+                Some(found)
+            }
+            Err(error) if database::is_busy(&error) => None,
+            Err(error) => {
+                match &self.writer {
+                    Some(writer) if database::is_damage(&error) => writer.repair(false),
+                    _ => self.errors.record(format!("{}: {error}", self.file.display()), 0),
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Drop for IndexCache {
+    fn drop(&mut self) {
+        match fork_guard::enter(self.made_in) {
+            Some(guard) => {
+                self.readers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+                drop(guard);
+                self.writer = None; // waits for the thread
+            }
+            // In a forked child the connections are the parent's and the thread does not exist.
+            None => {
+                std::mem::forget(std::mem::take(&mut self.readers));
+                std::mem::forget(self.writer.take());
+            }
+        }
+    }
+}
+
+/// Returns the index of stream `stream`, or of the best one, of the video at `path`, which `source` was just
+/// opened from: from the cache, or else built and then cached. Also returns whether it came from the cache.
+pub fn index_of(
+    store: Option<&IndexCache>,
+    path: &Path,
+    source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
+    interrupt: &dyn Fn() -> Result<()>,
+) -> Result<(Arc<VideoIndex>, bool)> {
+    let since = SystemTime::now();
+    if let Some(index) = store.and_then(|store| store.get(path, &**source, stream)) {
+        return Ok((index, true));
+    }
+    let index = Arc::new(build_stream(source, stream, &Limits::default(), interrupt)?);
+    if let Some(store) = store {
+        store.put(path, &**source, stream, since, &index);
+    }
+    Ok((index, false))
+}

@@ -1,0 +1,185 @@
+//! Stores entries by number in an SQLite file that processes share. Values are not trusted, see `record`.
+//! SQLite's locks belong to the process: other code in it (such as Python's sqlite3) must not open and close
+//! the file meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Result, TransactionBehavior};
+
+/// How long a reader waits for a writer before the entry counts as missing: building most indices takes less
+/// time.
+const READ_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long a writer waits for other processes.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Permitted use of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessMode {
+    /// Read entries only; the database must exist.
+    Read,
+    /// Read and write entries; the database is created if it does not exist.
+    Write,
+}
+
+/// Opens a connection for reading.
+pub fn reader(file: &Path, access: AccessMode) -> Result<Connection> {
+    // Opened for writing if permitted: a reader may have to roll back the transaction of a killed writer.
+    let flags = match access {
+        AccessMode::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        AccessMode::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+    };
+    let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(READ_TIMEOUT)?;
+    guard(&connection)?;
+    Ok(connection)
+}
+
+/// Opens a connection for writing; creates the file and the table.
+pub fn writer(file: &Path) -> Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    if connection.is_readonly("main")? {
+        // SQLite falls back to read-only access and would report it only at the first insertion.
+        return Err(rusqlite::Error::SqliteFailure(
+            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY),
+            None,
+        ));
+    }
+    connection.busy_timeout(WRITE_TIMEOUT)?;
+    guard(&connection)?;
+    create_schema(&connection)?;
+    Ok(connection)
+}
+
+/// Sets options that limit what a damaged or malicious file can do.
+fn guard(connection: &Connection) -> Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.pragma_update(None, "cell_size_check", true)
+}
+
+fn create_schema(connection: &Connection) -> Result<()> {
+    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // A rollback journal instead of a write-ahead log: the latter needs shared memory in a mapped file, which
+    // network file systems do not support and which crashes the process if the file is truncated. A reader
+    // holds its lock only for microseconds.
+    connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, value BLOB NOT NULL)")
+}
+
+/// Looks up an entry and passes it to `visit`.
+pub fn get<T>(connection: &Connection, id: i64, visit: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+    let mut statement = connection.prepare_cached("SELECT value FROM entry WHERE id = ?1")?;
+    statement.query_row([id], |row| Ok(visit(row.get_ref(0)?.as_blob()?))).optional()
+}
+
+/// Passes all entries to `visit` until it returns `false`.
+pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) -> Result<()> {
+    let mut statement = connection.prepare("SELECT id, value FROM entry")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if !visit(row.get(0)?, row.get_ref(1)?.as_blob()?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Inserts or replaces entries, all of them or none. A damaged B-tree may store them where lookups do not
+/// find them, so each one is read back.
+pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    {
+        let mut statement = transaction.prepare_cached("INSERT OR REPLACE INTO entry VALUES (?1, ?2)")?;
+        for (id, value) in entries {
+            statement.execute((id, value))?;
+        }
+    }
+    for (id, value) in entries {
+        if get(&transaction, *id, |found| found == &value[..])? != Some(true) {
+            return Err(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
+                None,
+            ));
+        }
+    }
+    transaction.commit()
+}
+
+/// Removes entries.
+pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for id in ids {
+        transaction.execute("DELETE FROM entry WHERE id = ?1", [id])?;
+    }
+    transaction.commit()
+}
+
+/// Empties a damaged database in place under SQLite's own locks, so that other processes that have it open
+/// see an empty one. Does nothing if the database is valid, because another process was first. Returns
+/// whether it was emptied.
+pub fn reset(file: &Path) -> Result<bool> {
+    let connection = Connection::open_with_flags(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(WRITE_TIMEOUT)?;
+    guard(&connection)?;
+    if is_sound(&connection) {
+        return Ok(false);
+    }
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
+    connection.execute_batch("VACUUM")?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
+    create_schema(&connection)?;
+    Ok(true)
+}
+
+fn is_sound(connection: &Connection) -> bool {
+    let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    connection.query_row("PRAGMA quick_check(1)", [], check).is_ok_and(|said| said == "ok")
+        && get(connection, 0, |_| ()).is_ok()
+}
+
+/// Whether an error means that the file is damaged, rather than a failure of the machine, a lock or a
+/// permission.
+pub fn is_damage(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::SystemIoFailure => failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ,
+            ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::InternalMalfunction
+            | ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::TooBig
+            | ErrorCode::Unknown => true,
+            _ => false,
+        },
+        // The table does not have the expected columns.
+        rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::InvalidColumnIndex(_)
+        | rusqlite::Error::SqlInputError { .. }
+        | rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::Utf8Error(..)
+        | rusqlite::Error::ExecuteReturnedResults => true,
+        _ => false,
+    }
+}
+
+/// Whether an error means that this process lacks write permission.
+pub fn is_denied(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(ReadOnly | CannotOpen | PermissionDenied))
+}
+
+/// Whether an error only means that other connections were busy for too long.
+pub fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}

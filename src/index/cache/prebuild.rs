@@ -1,0 +1,201 @@
+//! Fills the index cache for a list of videos, or checks the cached indices, on named threads.
+//! A file that cannot be indexed is reported and does not stop the others.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::record::FileSignature;
+use super::{build_stream, record, IndexCache};
+use crate::error::{Error, Result, Site};
+use crate::limits::Limits;
+use crate::source::{calling, name_of, open, ByteSource};
+
+/// Interval at which the caller's thread checks the progress.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Progress of [`IndexCache::prebuild`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Videos processed.
+    pub done: usize,
+    /// Videos processed that failed.
+    pub failed: usize,
+    /// All videos.
+    pub total: usize,
+}
+
+/// Result of [`IndexCache::prebuild`].
+#[derive(Debug, Default)]
+pub struct PrebuildReport {
+    /// Videos whose index was cached (and correct, if that was checked).
+    pub found: u64,
+    /// Videos whose index was built and cached.
+    pub built: u64,
+    /// Total number of frames of these videos.
+    pub frames: u64,
+    /// Videos whose cached index differed from the one built now, which replaced it.
+    pub mismatched: Vec<PathBuf>,
+    /// Videos that cannot be indexed.
+    pub failed: Vec<(PathBuf, Error)>,
+}
+
+enum Outcome {
+    Found,
+    Built,
+    Mismatched,
+}
+
+impl IndexCache {
+    /// Ensures that the indices of `paths`, for stream `stream` or the best one of each, are cached. With
+    /// `check`, the database is verified first, and cached indices are built again and compared. `interrupt`
+    /// is called regularly; an error from it stops the work, and the indices built until then stay cached.
+    pub fn prebuild(
+        &self,
+        paths: &[PathBuf],
+        stream: Option<u32>,
+        threads: u32,
+        check: bool,
+        interrupt: &dyn Fn(&Progress) -> Result<()>,
+    ) -> Result<PrebuildReport> {
+        if let Some(writer) = self.writer.as_ref().filter(|_| check) {
+            writer.repair(true);
+            while !self.flush(POLL_INTERVAL) {
+                interrupt(&Progress { total: paths.len(), ..Progress::default() })?;
+            }
+        }
+        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let report = Mutex::new(PrebuildReport::default());
+        let take = |path: &PathBuf| {
+            let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+            let one = || self.process_video(path, stream, check, &stopped);
+            let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
+                let site = Site::file(&name_of(path));
+                Err(Error::Internal { site, reason: "a panic while indexing".into() })
+            });
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            match outcome {
+                Ok((outcome, frames)) => {
+                    report.frames += u64::from(frames);
+                    match outcome {
+                        Outcome::Found => report.found += 1,
+                        Outcome::Built => report.built += 1,
+                        Outcome::Mismatched => report.mismatched.push(path.clone()),
+                    }
+                }
+                Err(error) => {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    report.failed.push((path.clone(), error));
+                }
+            }
+        };
+        let progress = || Progress {
+            done: done.load(Ordering::Acquire),
+            failed: failed.load(Ordering::Relaxed),
+            total: paths.len(),
+        };
+        std::thread::scope(|scope| {
+            for worker in 0..threads.max(1) {
+                let flag = stop.clone();
+                let wanted =
+                    move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                let (next, done, take) = (&next, &done, &take);
+                let work = move || {
+                    let _calling = calling(wanted, None);
+                    while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        take(path);
+                        done.fetch_add(1, Ordering::Release);
+                    }
+                };
+                let thread = std::thread::Builder::new().name(format!("index-fill-{worker}"));
+                if thread.spawn_scoped(scope, work).is_err() && worker == 0 {
+                    return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+                }
+            }
+            while progress().done < paths.len() {
+                if let Err(reason) = interrupt(&progress()) {
+                    stop.store(true, Ordering::Relaxed);
+                    next.store(paths.len(), Ordering::Relaxed);
+                    return Err(reason);
+                }
+                std::thread::sleep(POLL_INTERVAL.min(Duration::from_millis(2 + progress().done as u64)));
+            }
+            interrupt(&progress())
+        })?;
+        let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Threads finish in any order; the reports are sorted.
+        report.mismatched.sort();
+        report.failed.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(report)
+    }
+
+    fn process_video(
+        &self,
+        path: &Path,
+        stream: Option<u32>,
+        check: bool,
+        stopped: &dyn Fn() -> Result<()>,
+    ) -> Result<(Outcome, u32)> {
+        stopped()?;
+        let (source, since) = open_settled(path)?;
+        let kept = self.get(path, &*source, stream);
+        if let Some(index) = kept.as_ref().filter(|_| !check) {
+            return Ok((Outcome::Found, index.num_frames()));
+        }
+        let index = Arc::new(build_stream(&source, stream, &Limits::default(), stopped)?);
+        let outcome = match kept {
+            Some(kept) if kept == index => return Ok((Outcome::Found, index.num_frames())),
+            Some(_) => Outcome::Mismatched,
+            None => Outcome::Built,
+        };
+        self.put_blocking(path, &*source, stream, since, &index);
+        Ok((outcome, index.num_frames()))
+    }
+
+    /// Removes the entries of files below `root` that no longer exist; returns their number.
+    pub fn prune(&self, root: &Path) -> Result<u64> {
+        use std::os::unix::ffi::OsStrExt;
+        let root = std::path::absolute(root)
+            .map_err(|e| Error::io(&Site::file(&root.to_string_lossy().into()), e))?;
+        let Some(_guard) = super::fork_guard::enter(self.made_in) else { return Ok(0) };
+        let mut gone = Vec::new();
+        self.read(|connection| {
+            super::database::each(connection, |id, value| {
+                let path = record::CacheRecord::decode(value)
+                    .map(|e| Path::new(std::ffi::OsStr::from_bytes(record::path_in_key(e.key))));
+                if path.is_some_and(|p| p.starts_with(&root) && !p.exists()) {
+                    gone.push(id);
+                }
+                true
+            })
+        });
+        let count = gone.len() as u64;
+        match &self.writer {
+            Some(writer) if count > 0 => writer.remove(gone),
+            Some(_) => {}
+            None => return Ok(0),
+        }
+        Ok(count)
+    }
+}
+
+/// Opens a file and waits until its last change is old enough for its index to be trusted: see
+/// [`FileSignature::stable_after`].
+fn open_settled(path: &Path) -> Result<(Arc<dyn ByteSource>, SystemTime)> {
+    let mut tries = 0;
+    loop {
+        let since = SystemTime::now();
+        let source = open(path)?;
+        let young = FileSignature::of(&source.identity())
+            .and_then(|signature| signature.stable_after(record::unix_nanos(since)));
+        match young.filter(|_| tries < 3) {
+            // Opened again, because it may have changed in the meantime.
+            Some(wait) => std::thread::sleep(wait),
+            None => return Ok((source, since)),
+        }
+        tries += 1;
+    }
+}

@@ -1,0 +1,255 @@
+//! Writes new indices to the database on one named thread, many per transaction.
+//! The queue is bounded: an index that does not fit within a short time is not cached.
+//! Errors are recorded in [`CacheErrors`] and never returned to the decoding threads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{bounded, Receiver, Sender};
+use rusqlite::Connection;
+
+use super::record::{record_id, CacheRecord, FileSignature};
+use super::{codec, database, fork_guard};
+use crate::index::VideoIndex;
+
+/// Capacity of the queue, and maximum number of indices per transaction.
+const MAX_QUEUED: usize = 256;
+/// How long threads that build indices wait while the queue is full: less than writing a batch takes.
+const MAX_QUEUE_WAIT: Duration = Duration::from_millis(100);
+/// How long a transaction waits for more indices: its cost on disk is the same for one as for many.
+const MAX_BATCH_WAIT: Duration = Duration::from_millis(20);
+/// Number of resets after which a damaged database is left as it is, because something keeps damaging it.
+const MAX_RESETS: u32 = 3;
+/// Maximum number of checks that find no damage; each reads the whole database.
+const MAX_CHECKS: u32 = 16;
+
+/// Errors that occurred in the background.
+#[derive(Debug, Default)]
+pub struct CacheErrors(Mutex<(Option<String>, u64)>);
+
+impl CacheErrors {
+    /// Records the latest error, and how many indices were not cached because of it.
+    pub fn record(&self, what: String, lost: usize) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = (Some(what), known.1 + lost as u64);
+    }
+
+    /// Counts indices that were not cached.
+    pub fn add_dropped(&self, lost: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1 += lost as u64;
+    }
+
+    /// Returns the latest error and the number of indices not cached.
+    pub fn read(&self) -> (Option<String>, u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// An index to be cached.
+pub struct PendingWrite {
+    /// Key of the entry, see [`super::record::record_key`].
+    pub key: Vec<u8>,
+    /// State of the file that was indexed.
+    pub signature: FileSignature,
+    /// When reading began, nanoseconds since 1970.
+    pub read_ns: i64,
+    /// See [`super::record::content_hash`].
+    pub content_hash: u64,
+    /// The index.
+    pub index: Arc<VideoIndex>,
+}
+
+/// Version of the FFmpeg whose libavformat an index comes from; empty if the sample tables sufficed.
+pub fn ffmpeg_version_of(index: &VideoIndex) -> String {
+    if index.container == crate::demux::mp4::CONTAINER {
+        String::new()
+    } else {
+        crate::ffmpeg::version()
+    }
+}
+
+impl PendingWrite {
+    fn encode(&self) -> Option<(i64, Vec<u8>)> {
+        let bytes = codec::encode(&self.index)?;
+        let entry = CacheRecord {
+            key: &self.key,
+            signature: self.signature,
+            read_ns: self.read_ns,
+            content_hash: self.content_hash,
+            ffmpeg: &ffmpeg_version_of(&self.index),
+            index: &bytes,
+        };
+        Some((record_id(&self.key), entry.encode()))
+    }
+}
+
+enum Message {
+    Write(Box<PendingWrite>),
+    Remove(Vec<i64>),
+    /// A reader found that the file is damaged.
+    Repair,
+    /// Answered when everything queued before it is written.
+    Flush(Sender<()>),
+}
+
+/// The writer thread and its queue.
+pub struct Writer {
+    queue: Option<Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    /// The last wait timed out: later calls do not wait until an index was queued again.
+    stuck: AtomicBool,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub fn start(file: PathBuf, connection: Connection, errors: Arc<CacheErrors>) -> std::io::Result<Self> {
+        let (queue, messages) = bounded(MAX_QUEUED);
+        let made_in = std::process::id();
+        let work =
+            move || WriterThread { file, connection, errors, made_in, resets: 0, checks: 0 }.run(&messages);
+        let thread = std::thread::Builder::new().name("index-writer".into()).spawn(work)?;
+        Ok(Self { queue: Some(queue), thread: Some(thread), stuck: AtomicBool::new(false) })
+    }
+
+    /// Queues an index, waiting without limit if `wait` is set and for a short time otherwise. Returns
+    /// whether it was queued.
+    pub fn write(&self, new: PendingWrite, wait: bool) -> bool {
+        let Some(queue) = &self.queue else { return false };
+        let message = Message::Write(Box::new(new));
+        if wait {
+            return queue.send(message).is_ok();
+        }
+        let timeout = if self.stuck.load(Ordering::Relaxed) { Duration::ZERO } else { MAX_QUEUE_WAIT };
+        let queued = queue.send_timeout(message, timeout).is_ok();
+        self.stuck.store(!queued, Ordering::Relaxed);
+        queued
+    }
+
+    /// Queues the removal of entries.
+    pub fn remove(&self, ids: Vec<i64>) {
+        let _ = self.queue.as_ref().map(|queue| queue.send(Message::Remove(ids)));
+    }
+
+    /// Queues a check of the database, which empties it if it is damaged; with `wait`, also if the queue is
+    /// full.
+    pub fn repair(&self, wait: bool) {
+        let Some(queue) = &self.queue else { return };
+        if wait {
+            let _ = queue.send(Message::Repair);
+        } else {
+            // If the queue is full, the writer is active and will find the damage itself.
+            let _ = queue.try_send(Message::Repair);
+        }
+    }
+
+    /// Waits up to `at_most` until everything queued is written; returns whether it is.
+    pub fn flush(&self, at_most: Duration) -> bool {
+        let Some(queue) = &self.queue else { return true };
+        let (done, wait) = bounded(1);
+        let deadline = Instant::now() + at_most;
+        queue.send_deadline(Message::Flush(done), deadline).is_ok() && wait.recv_deadline(deadline).is_ok()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None; // the thread writes what is queued, then ends
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct WriterThread {
+    file: PathBuf,
+    connection: Connection,
+    errors: Arc<CacheErrors>,
+    made_in: u32,
+    resets: u32,
+    checks: u32,
+}
+
+impl WriterThread {
+    fn run(mut self, messages: &Receiver<Message>) {
+        let mut next = messages.recv().ok();
+        while let Some(message) = next.take() {
+            match message {
+                Message::Write(new) => {
+                    let mut batch = vec![*new];
+                    let deadline = Instant::now() + MAX_BATCH_WAIT;
+                    while batch.len() < MAX_QUEUED {
+                        match messages.recv_deadline(deadline) {
+                            Ok(Message::Write(new)) => batch.push(*new),
+                            Ok(other) => {
+                                next = Some(other);
+                                break;
+                            }
+                            Err(_) => break,
+                        }
+                    }
+                    let records: Vec<_> = batch.iter().filter_map(PendingWrite::encode).collect();
+                    self.errors.add_dropped(batch.len() - records.len());
+                    let records: BTreeMap<_, _> = records.into_iter().collect(); // the latest of each key
+                    self.write(records.len(), &|connection| database::put(connection, &records));
+                }
+                Message::Remove(ids) => self.write(0, &|connection| database::remove(connection, &ids)),
+                Message::Repair => self.repair(),
+                Message::Flush(done) => drop(done.send(())),
+            }
+            if next.is_none() {
+                next = messages.recv().ok();
+            }
+        }
+        // Closing the connection also uses SQLite.
+        let guard = fork_guard::enter(self.made_in);
+        drop(self);
+        drop(guard);
+    }
+
+    fn write(&mut self, entries: usize, work: &dyn Fn(&mut Connection) -> rusqlite::Result<()>) {
+        for _ in 0..2 {
+            let Some(guard) = fork_guard::enter(self.made_in) else { return };
+            let done = work(&mut self.connection);
+            drop(guard);
+            match done {
+                Ok(()) => return,
+                Err(error) if database::is_damage(&error) && self.resets < MAX_RESETS => self.repair(),
+                Err(error) => {
+                    return self.errors.record(format!("{}: {error}", self.file.display()), entries);
+                }
+            }
+        }
+        self.errors
+            .record(format!("{}: damaged, and not mended by emptying it", self.file.display()), entries);
+    }
+
+    fn repair(&mut self) {
+        if self.resets == MAX_RESETS || self.checks == MAX_CHECKS {
+            return;
+        }
+        let Some(_guard) = fork_guard::enter(self.made_in) else { return };
+        let file = self.file.display();
+        match database::reset(&self.file) {
+            Ok(true) => {
+                self.resets += 1;
+                let what = format!("{file}: was damaged and has been emptied; videos are indexed again");
+                self.errors.record(what, 0);
+            }
+            // Another process or an earlier message has already repaired it.
+            Ok(false) => self.checks += 1,
+            Err(error) => {
+                self.checks += 1;
+                self.errors.record(format!("{file}: damaged, and not to be emptied: {error}"), 0);
+            }
+        }
+        // The old connection's cached state of the file may be invalid.
+        match database::writer(&self.file) {
+            Ok(connection) => self.connection = connection,
+            Err(error) => self.errors.record(format!("{file}: {error}"), 0),
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Derives the presentation order, the frames and their times from parsed packets in decode order.
+//! Missing or contradictory timestamps do not remove frames.
+
+use super::frame_times;
+use super::{FrameRecord, AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, SECOND_FIELD, SYNC};
+use crate::bitstream::header_parser::{PictureInfo, RandomAccessPoint};
+use crate::demux::PacketInfo;
+use crate::error::Result;
+use crate::ffmpeg::decoder::is_intra_only;
+use crate::ffmpeg::ParsedPicture;
+use crate::index::PacketRecord;
+use crate::media::{CodecKind, StreamInfo};
+use crate::units::{DecodeIndex, TimeBase};
+
+/// All information about one packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ParsedPacket {
+    pub packet: PacketInfo,
+    pub picture: PictureInfo,
+    pub parsed: Option<ParsedPicture>,
+}
+
+pub(super) struct FrameTable {
+    pub packets: Vec<PacketRecord>,
+    pub frames: Vec<FrameRecord>,
+    pub end_pts: i64,
+    /// Unit of the frame times.
+    pub time_base: TimeBase,
+}
+
+/// Builds the tables of one video. `decoded_order` returns decode indices in a decoder's output order; it is
+/// called only if neither headers nor timestamps give the order.
+pub(super) fn build_frame_table(
+    info: &StreamInfo,
+    container: &str,
+    mut parsed_packets: Vec<ParsedPacket>,
+    decoded_order: impl FnOnce() -> Result<Vec<DecodeIndex>>,
+) -> Result<FrameTable> {
+    let kind = info.params.codec.kind;
+    let parts = second_fields(kind, &parsed_packets);
+    for (k, &part) in parsed_packets.iter_mut().zip(&parts) {
+        k.picture.shown &= !part;
+        if part {
+            k.picture.random_access = RandomAccessPoint::None;
+        }
+    }
+    let order = match presentation_order(info, container, &parsed_packets) {
+        Some(order) => order,
+        None => order_by_decoder_output(&mut parsed_packets, &decoded_order()?),
+    };
+    if container == "ogg" {
+        // Ogg pages are missing before such a packet (scripts/ffmpeg.patch); the packet itself is complete.
+        parsed_packets.iter_mut().for_each(|k| k.packet.after_gap |= std::mem::take(&mut k.packet.corrupt));
+    }
+    let starts = find_sync_points(kind, container, &parsed_packets, &order);
+    let hidden = undecodable(kind, &parsed_packets, &order, &starts);
+    let corrupt = incomplete(kind, container, &parsed_packets, &starts);
+    let packets: Vec<PacketRecord> = (0..parsed_packets.len())
+        .map(|n| {
+            let k = &parsed_packets[n];
+            let frame = k.picture.shown && !k.packet.discard && !hidden[n];
+            let closed = starts[n] && k.picture.random_access == RandomAccessPoint::Closed;
+            let flags = [
+                (starts[n], SYNC),
+                (k.packet.key, CONTAINER_KEY),
+                (frame, FRAME),
+                (parts[n], SECOND_FIELD),
+                (corrupt[n], CORRUPT),
+                (k.packet.after_gap, AFTER_GAP),
+                (closed, CLOSED),
+            ];
+            PacketRecord {
+                offset: k.packet.offset.unwrap_or(0),
+                order: order[n],
+                dts: k.packet.dts.unwrap_or(NO_TIME),
+                size: k.packet.size,
+                flags: flags.iter().filter(|f| f.0).map(|f| f.1).sum(),
+            }
+        })
+        .collect();
+    let (frames, end_pts, parts) = frames(info, container, &parsed_packets, &packets);
+    let time_base = info.time_base.divided(parts).unwrap_or(info.time_base);
+    Ok(FrameTable { packets, frames, end_pts, time_base })
+}
+
+/// Packets of which a part is missing, according to the demuxer.
+fn incomplete(
+    kind: CodecKind,
+    container: &str,
+    parsed_packets: &[ParsedPacket],
+    starts: &[bool],
+) -> Vec<bool> {
+    let mut corrupt: Vec<bool> = parsed_packets.iter().map(|k| k.packet.corrupt).collect();
+    if container != "mpegts" {
+        return corrupt;
+    }
+    // In MPEG-TS, libavformat passes incomplete data to a parser, which splits it at the next start code: the
+    // flag is set on the picture that this data completes, while the missing part belongs to the following
+    // picture. Both are marked.
+    for n in (1..corrupt.len()).rev() {
+        corrupt[n] |= corrupt[n - 1];
+    }
+    // The continuity counter also jumps where recordings are concatenated, without any loss. Marks directly
+    // before a start are therefore cleared: nothing after the start depends on those packets, and the
+    // decoders of these codecs detect a truncated picture.
+    if matches!(kind, CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg12) {
+        let marked = corrupt.clone();
+        for n in (0..corrupt.len().saturating_sub(1)).rev() {
+            let spared = marked[n + 1] && !corrupt[n + 1];
+            corrupt[n] &= !starts[n + 1] && !spared;
+        }
+    }
+    corrupt
+}
+
+/// The output order of a decoder; packets for which it output nothing are marked as not shown.
+fn order_by_decoder_output(parsed_packets: &mut [ParsedPacket], shown: &[DecodeIndex]) -> Vec<i64> {
+    let mut order: Vec<Option<i64>> = vec![None; parsed_packets.len()];
+    for (place, at) in shown.iter().enumerate() {
+        if let Some(order) = order.get_mut(at.at()) {
+            *order = Some(place as i64);
+        }
+    }
+    let mut last = -1;
+    order
+        .into_iter()
+        .zip(parsed_packets)
+        .map(|(order, k)| {
+            k.picture.shown &= order.is_some();
+            last = order.unwrap_or(last);
+            last
+        })
+        .collect()
+}
+
+/// Packets that hold the second field of the picture in the preceding packet.
+fn second_fields(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> Vec<bool> {
+    let mut open: Option<ParsedPicture> = None;
+    parsed_packets
+        .iter()
+        .map(|k| {
+            let Some(parsed) = k.parsed.filter(|p| kind == CodecKind::H264 && p.is_field) else {
+                open = None;
+                return false;
+            };
+            let second = open.take().is_some_and(|first| first.is_bottom != parsed.is_bottom);
+            if !second {
+                open = Some(parsed);
+            }
+            second
+        })
+        .collect()
+}
+
+/// Whether a container stores presentation times. AVI and raw streams do not; the times that libavformat
+/// generates for some of their packets contradict the others.
+fn stores_times(container: &str) -> bool {
+    !["avi", "mpegvideo", "m4v", "h264", "hevc", "obu", "av1", "mjpeg"].contains(&container)
+}
+
+/// Maximum reorder depth (H.264 A.3.1, HEVC A.4.2): at most this many of the pictures decoded before a
+/// picture are shown after it.
+pub(super) const MAX_REORDER_DEPTH: usize = 16;
+
+/// Returns numbers that increase in presentation order, one per packet; `None` if headers do not give the
+/// order.
+fn presentation_order(
+    info: &StreamInfo,
+    container: &str,
+    parsed_packets: &[ParsedPacket],
+) -> Option<Vec<i64>> {
+    let as_stored = || Some((0..parsed_packets.len() as i64).collect());
+    let timed = stores_times(container) && pts_define_order(parsed_packets);
+    match info.params.codec.kind {
+        // Each packet's picture type gives its position; timestamps may follow decode order although pictures
+        // are reordered, as in an AVI remuxed to MP4.
+        CodecKind::Mpeg4 | CodecKind::Mpeg12 => return Some(by_picture_type(parsed_packets)),
+        CodecKind::H264 | CodecKind::Hevc if timed && pts_follow_decode_order(parsed_packets) => {
+            // A count reset in between would move whole ranges of pictures.
+            let counted =
+                by_picture_order_count(parsed_packets).filter(|order| !exceeds_reorder_depth(order));
+            return counted.or_else(as_stored);
+        }
+        _ if timed => {
+            let mut last = i64::MIN + 1;
+            return Some(
+                parsed_packets.iter().map(|k| k.packet.pts.inspect(|&t| last = t).unwrap_or(last)).collect(),
+            );
+        }
+        _ => {}
+    }
+    match info.params.codec.kind {
+        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(parsed_packets),
+        // These codecs do not reorder.
+        CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => as_stored(),
+        CodecKind::Other if is_intra_only(&info.params) => as_stored(),
+        // Whether the codec reorders is unknown here; times that increase in decode order show that this
+        // stream does not.
+        CodecKind::Other if pts_follow_decode_order(parsed_packets) => as_stored(),
+        CodecKind::Other | CodecKind::Still | CodecKind::Mpeg4 | CodecKind::Mpeg12 => None,
+    }
+}
+
+/// Whether a number is smaller than more of those shortly before it than the maximum reorder depth allows.
+fn exceeds_reorder_depth(numbers: &[i64]) -> bool {
+    let is_far = |(n, number): (usize, &i64)| {
+        let before = &numbers[n.saturating_sub(2 * MAX_REORDER_DEPTH)..n];
+        before.iter().filter(|before| *before > number).count() > MAX_REORDER_DEPTH
+    };
+    numbers.iter().enumerate().any(is_far)
+}
+
+/// Whether every shown packet has a presentation time and these times increase in decode order.
+pub(super) fn pts_follow_decode_order(parsed_packets: &[ParsedPacket]) -> bool {
+    shown_pts(parsed_packets).collect::<Option<Vec<i64>>>().is_some_and(|times| times.is_sorted())
+}
+
+/// The container's presentation times of packets that show a picture, in decode order.
+fn shown_pts(parsed_packets: &[ParsedPacket]) -> impl Iterator<Item = Option<i64>> + '_ {
+    parsed_packets.iter().filter(|k| k.picture.shown).map(|k| k.packet.pts)
+}
+
+/// Whether the container's presentation times suffice to order the pictures: each picture has one, no two are
+/// equal, and none precedes more earlier-decoded pictures than a decoder can hold back, as happens where
+/// recordings are concatenated. Otherwise the codec's own order is used, as in a decoder.
+pub(super) fn pts_define_order(parsed_packets: &[ParsedPacket]) -> bool {
+    let Some(times) = shown_pts(parsed_packets).collect::<Option<Vec<i64>>>() else { return false };
+    if exceeds_reorder_depth(&times) {
+        return false;
+    }
+    // Pictures hidden by an edit list are excluded: they may have the same time as the first shown one.
+    let mut times: Vec<i64> = parsed_packets
+        .iter()
+        .filter(|k| k.picture.shown && !k.packet.discard)
+        .filter_map(|k| k.packet.pts)
+        .collect();
+    times.sort_unstable();
+    times.windows(2).all(|w| w[0] < w[1])
+}
+
+/// H.264/HEVC: the count increases in presentation order and restarts at each closed random access point. It
+/// may also restart in between (memory management control operation 5), which shows as a duplicate count:
+/// then `None`.
+fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
+    let mut epoch = 0i64;
+    let order = parsed_packets
+        .iter()
+        .map(|k| {
+            if k.picture.random_access == RandomAccessPoint::Closed || k.picture.is_broken_link {
+                epoch += 1;
+            }
+            Some((epoch << 33) + i64::from(k.parsed?.picture_order_count))
+        })
+        .collect::<Option<Vec<i64>>>()?;
+    let mut shown: Vec<i64> =
+        order.iter().zip(parsed_packets).filter(|(_, k)| k.picture.shown).map(|(&o, _)| o).collect();
+    shown.sort_unstable();
+    shown.windows(2).all(|w| w[0] < w[1]).then_some(order)
+}
+
+/// MPEG-1/2/4: a B picture is shown at once, any other picture when the next non-B picture arrives.
+fn by_picture_type(parsed_packets: &[ParsedPacket]) -> Vec<i64> {
+    let mut order = vec![0; parsed_packets.len()];
+    let mut next = 0;
+    let mut held: Option<usize> = None;
+    for (n, k) in parsed_packets.iter().enumerate() {
+        let is_b = k.picture.shown && k.picture.is_b_picture;
+        let shown_now = if is_b || !k.picture.shown { Some(n) } else { held.replace(n) };
+        if let Some(shown) = shown_now {
+            order[shown] = next;
+            next += 1;
+        }
+    }
+    if let Some(last) = held {
+        order[last] = next;
+    }
+    order
+}
+
+/// Packets at which decoding may start.
+fn find_sync_points(
+    kind: CodecKind,
+    container: &str,
+    parsed_packets: &[ParsedPacket],
+    order: &[i64],
+) -> Vec<bool> {
+    let mut starts: Vec<bool> = parsed_packets
+        .iter()
+        .map(|k| matches!(k.picture.random_access, RandomAccessPoint::Open | RandomAccessPoint::Closed))
+        .collect();
+    let first = starts.iter().position(|&s| s);
+    let before = first.unwrap_or(parsed_packets.len());
+    // Before the first exact start, an inexact one is used, as in a decoder, but only at the beginning of the
+    // stream.
+    let soft =
+        parsed_packets[..before].iter().position(|k| k.picture.random_access == RandomAccessPoint::Inexact);
+    // For codecs whose headers are not parsed: a file with tables begins with its stream, regardless of key
+    // flags.
+    let begins = first.is_none() || container == "avi" || container.contains("mp4");
+    let soft = soft.or((begins && kind == CodecKind::Other && !parsed_packets.is_empty()).then_some(0));
+    if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
+        starts[soft] = true;
+    }
+    starts
+}
+
+/// Leading pictures of a start: they follow it in decode order, up to the next start, and precede it in
+/// presentation order. They may refer to pictures before the start.
+fn leading_pictures(
+    kind: CodecKind,
+    parsed_packets: &[ParsedPacket],
+    order: &[i64],
+    start: usize,
+    end: usize,
+) -> Vec<usize> {
+    let behind = start + 1..end;
+    match kind {
+        // HEVC marks each leading picture as decodable (RADL) or not (RASL).
+        CodecKind::Hevc
+            if parsed_packets[start].picture.is_broken_link
+                || parsed_packets[behind.clone()].iter().any(|k| k.picture.is_rasl) =>
+        {
+            behind.filter(|&n| parsed_packets[n].picture.is_rasl).collect()
+        }
+        // B pictures before the next reference picture, regardless of timestamps.
+        CodecKind::Mpeg12 | CodecKind::Mpeg4 => behind
+            .take_while(|&n| !parsed_packets[n].picture.shown || parsed_packets[n].picture.is_b_picture)
+            .collect(),
+        _ => behind.filter(|&n| order[n] < order[start]).collect(),
+    }
+}
+
+/// Packets whose pictures no decoder can show, because they refer to pictures that are not in the file.
+fn undecodable(
+    kind: CodecKind,
+    parsed_packets: &[ParsedPacket],
+    order: &[i64],
+    starts: &[bool],
+) -> Vec<bool> {
+    let mut hidden = vec![false; parsed_packets.len()];
+    let Some(first) = starts.iter().position(|&s| s) else { return vec![true; parsed_packets.len()] };
+    hidden[..first].fill(true);
+    let end_of =
+        |start: usize| (start + 1..parsed_packets.len()).find(|&n| starts[n]).unwrap_or(parsed_packets.len());
+    let loses = |n: &usize| {
+        let picture = &parsed_packets[*n].picture;
+        picture.is_broken_link || *n == first && picture.random_access != RandomAccessPoint::Closed
+    };
+    for start in (first..parsed_packets.len()).filter(|&n| starts[n]).filter(loses) {
+        for n in leading_pictures(kind, parsed_packets, order, start, end_of(start)) {
+            hidden[n] = true;
+        }
+    }
+    hidden
+}
+
+/// Returns the frames in presentation order, the end time of the last one, and the number of parts into which
+/// these times divide the stream's tick.
+fn frames(
+    info: &StreamInfo,
+    container: &str,
+    parsed_packets: &[ParsedPacket],
+    packets: &[PacketRecord],
+) -> (Vec<FrameRecord>, i64, u32) {
+    let mut shown: Vec<usize> = (0..packets.len()).filter(|&n| packets[n].is_frame()).collect();
+    shown.sort_by_key(|&n| (packets[n].order, n));
+    let (times, parts) = presentation_times(info, container, parsed_packets, &shown);
+    let in_parts = |ticks: i64| ticks.saturating_mul(i64::from(parts));
+    let last_duration = shown
+        .last()
+        .map(|&n| in_parts(parsed_packets[n].packet.duration))
+        .filter(|&d| d > 0)
+        .or_else(|| times.windows(2).last().and_then(|w| w[1].checked_sub(w[0])))
+        .or_else(|| info.frame_rate.map(|r| frame_ticks(info, r)))
+        .unwrap_or(0);
+    // Empty packets after the last frame extend its duration.
+    let empty = parsed_packets.iter().rev().take_while(|k| k.packet.size == 0 && !k.packet.discard);
+    let kept = empty.fold(0i64, |sum, k| sum.saturating_add(in_parts(k.packet.duration.max(0))));
+    let end = times.last().map_or(0, |t| t.saturating_add(last_duration).saturating_add(kept));
+    let frames =
+        shown.iter().zip(times).map(|(&n, pts)| FrameRecord { packet: DecodeIndex(n as u32), pts }).collect();
+    (frames, end, parts)
+}
+
+/// Parts per tick, used if the time base is too coarse to separate frames with equal times: often one tick is
+/// one frame.
+const TICK_DIVISOR: u32 = 1000;
+
+/// Returns the times of the shown packets, given in presentation order, and the number of parts per tick that
+/// they use.
+fn presentation_times(
+    info: &StreamInfo,
+    container: &str,
+    parsed_packets: &[ParsedPacket],
+    shown: &[usize],
+) -> (Vec<i64>, u32) {
+    let packet_infos: Vec<&PacketInfo> = shown.iter().map(|&n| &parsed_packets[n].packet).collect();
+    let rate = info.frame_rate.unwrap_or((25, 1));
+    let given: Vec<Option<i64>> = packet_infos.iter().map(|packet| packet.pts).collect();
+    if stores_times(container) && given.iter().any(Option::is_some) {
+        let durations: Vec<i64> = packet_infos.iter().map(|packet| packet.duration).collect();
+        let step = frame_ticks(info, rate);
+        if let Some(times) = frame_times::repair_times(&given, &durations, step, false) {
+            return (times, 1);
+        }
+        let finer = |&ticks: &i64| ticks.checked_mul(i64::from(TICK_DIVISOR));
+        let fine_given = given.iter().map(|time| time.as_ref().map_or(Some(None), |t| finer(t).map(Some)));
+        let fine = fine_given
+            .collect::<Option<Vec<_>>>()
+            .zip(durations.iter().map(finer).collect::<Option<Vec<_>>>());
+        if let Some((fine_given, fine_durations)) =
+            fine.filter(|_| info.time_base.divided(TICK_DIVISOR).is_some())
+        {
+            let step = step.saturating_mul(i64::from(TICK_DIVISOR));
+            return (
+                frame_times::repair_times(&fine_given, &fine_durations, step, true).unwrap_or_default(),
+                TICK_DIVISOR,
+            );
+        }
+        return (frame_times::repair_times(&given, &durations, step, true).unwrap_or_default(), 1);
+    }
+    // Without any presentation time: the sorted decoding times belong to the same frames.
+    let decoding_times = packet_infos.iter().map(|packet| packet.dts).collect::<Option<Vec<i64>>>();
+    if let Some(mut times) = decoding_times.filter(|times| !times.is_empty()) {
+        times.sort_unstable();
+        if times.len() < 2 || times.first() < times.last() {
+            frame_times::make_strictly_increasing(&mut times);
+            // A raw stream begins at 0, however early its first packet would have to be decoded.
+            let begin = if stores_times(container) || container == "avi" { 0 } else { times[0] };
+            return (times.iter().map(|time| time.saturating_sub(begin)).collect(), 1);
+        }
+    }
+    let rate = TimeBase::new(rate.1, rate.0);
+    ((0..shown.len() as i64).map(|i| rate.map_or(i, |rate| rate.rescale(i, info.time_base))).collect(), 1)
+}
+
+fn frame_ticks(info: &StreamInfo, (num, den): (u32, u32)) -> i64 {
+    TimeBase::new(den, num).map_or(1, |rate| rate.rescale(1, info.time_base)).max(1)
+}

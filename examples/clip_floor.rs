@@ -20,7 +20,7 @@ use framespool::media::CodecKind;
 use framespool::source::{ByteSource, FileSource};
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Filter, InputFrame, Layout, TransformExecutor, TransformPipeline};
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
 
 const LENGTH: u32 = 16;
@@ -48,7 +48,8 @@ fn main() -> Result<()> {
             let mut rng = Key { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
             let start = rng.below(u64::from(index.num_frames().saturating_sub(span)) + 1) as u32;
             let last = index.num_frames() - 1;
-            let frames: Vec<_> = (0..LENGTH).map(|i| DisplayIndex((start + i * STRIDE).min(last))).collect();
+            let frames: Vec<_> =
+                (0..LENGTH).map(|i| PresentationIndex((start + i * STRIDE).min(last))).collect();
             let passes = needed(&source, &index, &frames)?;
             decoded += passes.iter().map(|p| p.packets.len()).sum::<usize>();
             skipped += passes.iter().map(|p| p.skipped).sum::<usize>();
@@ -102,7 +103,7 @@ struct Pass {
 fn needed(
     source: &Arc<dyn ByteSource>,
     index: &Arc<VideoIndex>,
-    frames: &[DisplayIndex],
+    frames: &[PresentationIndex],
 ) -> Result<Vec<Pass>> {
     let mut reader = PacketReader::new(source.clone(), index.clone());
     let mut packet = Packet::new();
@@ -118,7 +119,7 @@ fn needed(
             if let Some(graph) = &mut graph {
                 graph.push(packet.data());
             }
-            let record = &index.packets[at.at()];
+            let record = &index.packets[at.as_usize()];
             must.push(record.is_sync() || record.is_second_field() || run.wanted.binary_search(&at).is_ok());
             kept.push(!leaf || must[kept.len()]);
             pass.packets.push((at, packet.data().to_vec(), packet.is_key()));
@@ -142,7 +143,7 @@ struct Floor {
 }
 
 impl Floor {
-    fn make(&mut self, index: &VideoIndex, frames: &[DisplayIndex], passes: &[Pass]) -> Result<Vec<u8>> {
+    fn make(&mut self, index: &VideoIndex, frames: &[PresentationIndex], passes: &[Pass]) -> Result<Vec<u8>> {
         let Self { decoder, executor, frame } = self;
         let decoder = match decoder {
             Some(decoder) => decoder,
@@ -159,12 +160,12 @@ impl Floor {
                     else {
                         continue;
                     };
-                    let turn = index.info.turn;
+                    let turn = index.info.orientation;
                     let size = executor.size_of((frame.width(), frame.height()), turn)?;
                     let shape = executor.shape(frames.len(), size);
-                    for t in (0..frames.len()).filter(|&t| index.frames[frames[t].at()].packet == tie) {
+                    for t in (0..frames.len()).filter(|&t| index.frames[frames[t].as_usize()].packet == tie) {
                         let picture = &mut InputFrame::Cpu(frame);
-                        executor.paint(&index.site, picture, turn, &shape, output.target(&shape)?, t)?;
+                        executor.apply(&index.site, picture, turn, &shape, output.target(&shape)?, t)?;
                     }
                 }
                 Ok(())

@@ -17,7 +17,7 @@ use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, FileSource};
-use framespool::units::{DecodeIndex, DisplayIndex};
+use framespool::units::{DecodeIndex, PresentationIndex};
 
 const CLIPS: u64 = 16;
 
@@ -48,7 +48,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
         let last = index.num_frames() - 1;
         let mut rng = Key { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
         let begin = rng.below(u64::from(last.saturating_sub((length - 1) * stride)) + 1) as u32;
-        let frames: Vec<_> = (0..length).map(|n| DisplayIndex((begin + n * stride).min(last))).collect();
+        let frames: Vec<_> = (0..length).map(|n| PresentationIndex((begin + n * stride).min(last))).collect();
         let passes = plan_decode_ranges(&index, &frames);
         all += passes.iter().map(DecodeRange::packets).sum::<u32>();
         let mut times = [0.0; 2];
@@ -75,7 +75,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
         assert_eq!(shown[0], shown[1], "{file}: frames");
         rows.push((times[0], times[1], times[1] / times[0]));
     }
-    assert_eq!(engine.stats.runs_repeated, 0, "{file}: runs repeated");
+    assert_eq!(engine.stats.ranges_repeated, 0, "{file}: runs repeated");
     let median = |pick: fn(&(f64, f64, f64)) -> f64| {
         let mut values: Vec<f64> = rows.iter().map(pick).collect();
         values.sort_by(f64::total_cmp);
@@ -141,7 +141,7 @@ impl Leaves {
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
             reader.read_with_prefetch(at, at == run.start, run.end, &mut packet, &|| Ok(()))?;
             let leaf = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
-            let record = &index.packets[at.at()];
+            let record = &index.packets[at.as_usize()];
             let kept = record.is_sync() || record.is_second_field() || run.wanted.binary_search(&at).is_ok();
             if leaf && !kept {
                 continue;

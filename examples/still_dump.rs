@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use framespool::error::{Result, Site};
+use framespool::image::{read_header, DctScale, DecodeOptions, ImageDecoder, ImageHeader};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, FileSource};
-use framespool::still::{header, Ask, Header, Shrink, StillDecoder};
 use framespool_kernels::{FrameView, Planes};
 use md5::{Digest, Md5};
 
@@ -21,17 +21,22 @@ fn main() {
         rounds = files[1].parse().expect("--time N");
         files.drain(..2);
     }
-    let mut decoder = StillDecoder::new();
+    let mut decoder = ImageDecoder::new();
     for file in &files {
         let line = read(file).and_then(|(site, header, bytes)| {
             if rounds > 0 {
                 return time(&mut decoder, &site, &header, &bytes, rounds);
             }
-            let view = decoder.decode(&site, &header, &bytes, Ask { exact: true, ..Ask::default() })?;
+            let view = decoder.decode(
+                &site,
+                &header,
+                &bytes,
+                DecodeOptions { exact: true, ..DecodeOptions::default() },
+            )?;
             let sum: String = Md5::digest(rgb(&view)).iter().map(|byte| format!("{byte:02x}")).collect();
-            let (w, h, turn) = (header.width, header.height, header.turn);
+            let (w, h, turn) = (header.width, header.height, header.orientation);
             let turn = format!("{}{}", if turn.mirror { "mirror+" } else { "" }, turn.degrees_cw());
-            Ok(format!("{sum}\t{w}x{h}\t{:?}\t{:?}\t{turn}", header.kind, header.coding))
+            Ok(format!("{sum}\t{w}x{h}\t{:?}\t{:?}\t{turn}", header.color_model, header.coding))
         });
         match line {
             Ok(line) => println!("{line}\t{file}"),
@@ -40,25 +45,25 @@ fn main() {
     }
 }
 
-fn read(file: &str) -> Result<(Site, Header, Vec<u8>)> {
+fn read(file: &str) -> Result<(Site, ImageHeader, Vec<u8>)> {
     let source = FileSource::open(Path::new(file))?;
     let site = Site::file(source.name());
-    let header = header(&source, &Limits::default())?;
+    let header = read_header(&source, &Limits::default())?;
     let mut bytes = vec![0; source.len() as usize];
     source.read_exact_at(&site, 0, &mut bytes)?;
     Ok((site, header, bytes))
 }
 
 fn time(
-    decoder: &mut StillDecoder,
+    decoder: &mut ImageDecoder,
     site: &Site,
-    header: &Header,
+    header: &ImageHeader,
     bytes: &[u8],
     rounds: usize,
 ) -> Result<String> {
     let mut line = format!("{}x{}", header.width, header.height);
     for exact in [false, true] {
-        for shrink in Shrink::ALL.into_iter().filter(|shrink| header.can_shrink(*shrink)) {
+        for scale in DctScale::ALL.into_iter().filter(|scale| header.can_scale(*scale)) {
             let mut best = f64::INFINITY;
             for _ in 0..rounds {
                 let begun = Instant::now();
@@ -66,7 +71,7 @@ fn time(
                     site,
                     header,
                     bytes,
-                    Ask { shrink, exact, ..Ask::default() },
+                    DecodeOptions { scale, exact, ..DecodeOptions::default() },
                 )?);
                 best = best.min(begun.elapsed().as_secs_f64() * 1e3);
             }

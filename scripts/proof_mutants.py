@@ -22,7 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
 #: Longer than any run: the schedules of an unchanged loader take seconds.
-PATIENCE = 300
+TIMEOUT_SECONDS = 300
 
 
 class Mutant(NamedTuple):
@@ -33,31 +33,31 @@ class Mutant(NamedTuple):
     new: str
 
 
-DESK, WINDOW, LANE, BUDGET, ERRAND = (
+SCHEDULER, LOOKAHEAD, WORKER, BUDGET, DECODE_TASK = (
     f"src/loader/{name}.rs" for name in ("scheduler", "lookahead", "worker", "budget", "decode_task")
 )
 MUTANTS = [
     Mutant(
         "batches-are-complete-in-silence",
-        DESK,
-        "b.missing == 0) {\n            self.complete.notify_all();",
-        "b.missing == 0) && !{on} {\n            self.complete.notify_all();",
+        SCHEDULER,
+        "b.clips_remaining == 0) {\n            self.complete.notify_all();",
+        "b.clips_remaining == 0) && !{on} {\n            self.complete.notify_all();",
     ),
     Mutant(
         "workers-are-not-told-of-the-end",
-        DESK,
+        SCHEDULER,
         "Ordering::Release);\n        self.work.notify_all();",
         "Ordering::Release);\n        if !{on} { self.work.notify_all(); }",
     ),
     Mutant(
         "workers-are-not-told-of-work",
-        DESK,
-        "if earliest_deadline != NOTHING || !state.suspended.is_empty() {",
-        "if !{on} && (earliest_deadline != NOTHING || !state.suspended.is_empty()) {",
+        SCHEDULER,
+        "if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() {",
+        "if !{on} && (earliest_deadline != NO_DEADLINE || !state.suspended.is_empty()) {",
     ),
     Mutant(
         "the-end-is-looked-for-once",
-        DESK,
+        SCHEDULER,
         "        loop {\n            if state.closed {",
         """\
         let mut first = true;
@@ -67,31 +67,31 @@ MUTANTS = [
     ),
     Mutant(
         "clips-of-an-earlier-pass-are-taken",
-        DESK,
-        "filter(|p| p.iteration == iteration) {\n            change(pass);",
-        "filter(|p| {on} || p.iteration == iteration) {\n            change(pass);",
+        SCHEDULER,
+        "filter(|p| p.iteration == iteration) {\n            change(epoch_state);",
+        "filter(|p| {on} || p.iteration == iteration) {\n            change(epoch_state);",
     ),
     Mutant(
         "what-is-given-back-stays-in-hand",
-        DESK,
-        "entry.state = RequestState::Pending;\n                    entry.alone |= alone;",
-        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.alone |= alone;",
+        SCHEDULER,
+        "entry.state = RequestState::Pending;\n                    entry.unshared |= unshared;",
+        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.unshared |= unshared;",
     ),
     Mutant(
         "complete-but-for-one",
-        DESK,
-        "is_some_and(|front| front.missing == 0)\n        };",
-        "is_some_and(|front| front.missing <= usize::from({on} && front.clips.len() > 2))\n        };",
+        SCHEDULER,
+        "is_some_and(|front| front.clips_remaining == 0)\n        };",
+        "is_some_and(|front| front.clips_remaining <= usize::from({on} && front.clips.len() > 2))\n        };",
     ),
     Mutant(
         "what-is-given-up-is-not-made-again",
-        WINDOW,
+        LOOKAHEAD,
         "self.get(last) {\n            entry.state = RequestState::Pending;",
         "self.get(last) {\n            entry.state = if {on} { RequestState::Done } else { RequestState::Pending };",
     ),
     Mutant(
         "an-open-batch-has-no-place-for-what-was-cached",
-        DESK,
+        SCHEDULER,
         "            entry.buffer_slot = buffer_slot;",
         "            let cached = matches!(entry.state, RequestState::Cached(_));\n"
         "            entry.buffer_slot = buffer_slot.filter(|_| !({on} && cached));",
@@ -104,7 +104,7 @@ MUTANTS = [
     ),
     Mutant(
         "requests-that-do-not-fit-are-forgotten",
-        LANE,
+        WORKER,
         "scheduler.requeue(iteration, returned, false);",
         "if !{on} { scheduler.requeue(iteration, returned, false); }",
     ),
@@ -123,32 +123,32 @@ MUTANTS = [
     ),
     Mutant(
         "a-worker-that-panics-forgets-its-requests",
-        LANE,
-        "self.scheduler.fail_clip(iteration, seq, self.internal(slot.clip, &*panic));",
-        "if !{on} { self.scheduler.fail_clip(iteration, seq, self.internal(slot.clip, &*panic)); }",
+        WORKER,
+        "self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));",
+        "if !{on} { self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic)); }",
     ),
     Mutant(
         "told-before-the-part-is-back",
-        LANE,
-        "self.place_bytes(&cached, &mut buffer_slot);\n        drop(buffer_slot);",
-        "self.place_bytes(&cached, &mut buffer_slot);\n"
+        WORKER,
+        "self.copy_cached_bytes(&cached, &mut buffer_slot);\n        drop(buffer_slot);",
+        "self.copy_cached_bytes(&cached, &mut buffer_slot);\n"
         "        let _late = if {on} { Some(buffer_slot) } else { drop(buffer_slot); None };",
     ),
     Mutant(
         "a-clip-one-of-whose-frames-failed-is-forgotten",
-        ERRAND,
+        DECODE_TASK,
         "scheduler.requeue(self.iteration, failed.into_iter().collect(), true);",
         "if !{on} { scheduler.requeue(self.iteration, failed.into_iter().collect(), true); }",
     ),
     Mutant(
         "work-is-counted-after-its-clips-are-handed-over",
-        ERRAND,
+        DECODE_TASK,
         "if !complete.is_empty() {\n            self.count(",
         "if !{on} && !complete.is_empty() {\n            self.count(",
     ),
     Mutant(
         "a-clip-is-handed-over-for-its-neighbour-too",
-        ERRAND,
+        DECODE_TASK,
         "Ok(Some(pixels)) => scheduler.complete_clip(iteration, seq, clip.metadata, pixels),",
         """\
 Ok(Some(pixels)) => {
@@ -214,10 +214,10 @@ def tried(program: str, name: str) -> tuple[bool, str]:
     begun = time.monotonic()
     try:
         done = subprocess.run(
-            [program, "loader::shuttle_tests"], cwd=COPY, env=env, capture_output=True, timeout=PATIENCE
+            [program, "loader::shuttle_tests"], cwd=COPY, env=env, capture_output=True, timeout=TIMEOUT_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return False, f"does not end within {PATIENCE} s"
+        return False, f"does not end within {TIMEOUT_SECONDS} s"
     took = time.monotonic() - begun
     if not done.returncode:
         return True, f"{took:.0f} s"

@@ -6,5 +6,5 @@ mod pool;
 mod stream_order;
 
 pub use buffer::{BatchBuffer, BufferBuilder, ClipSlot};
-pub use pool::Pool;
+pub use pool::MemoryPool;
 pub use stream_order::{DeviceSliceMut, OutputMut, StreamOrder};

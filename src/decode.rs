@@ -69,7 +69,7 @@ fn is_stateless_at_sync(kind: CodecKind) -> bool {
         | CodecKind::Vp9
         | CodecKind::Av1
         | CodecKind::Mpeg12
-        | CodecKind::Still => true,
+        | CodecKind::Image => true,
         CodecKind::Mpeg4 | CodecKind::Other => false,
     }
 }
@@ -183,7 +183,7 @@ impl SoftwareDecoder {
                 if matches!(error, Error::Decode { .. })
                     && (state.retry_without_skipping() || state.retry_from_earlier_sync_point())
                 {
-                    self.stats.runs_repeated += 1;
+                    self.stats.ranges_repeated += 1;
                     self.ensure_open(&state.index.site, &state.index.info.params, 1)?;
                     self.state = Some(state);
                     return Ok(Step::More);
@@ -228,7 +228,7 @@ impl SoftwareDecoder {
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
-        self.stats.pictures_decoded += u64::from(!state.index.packets[at.at()].is_second_field());
+        self.stats.pictures_decoded += u64::from(!state.index.packets[at.as_usize()].is_second_field());
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         let refused = decoder.send(&self.packet).err();
         state.record_sent(at, refused.as_deref());

@@ -14,39 +14,39 @@ pub struct Site {
     /// Name of the source, usually a path.
     pub file: Arc<str>,
     /// Location inside the file.
-    pub place: Place,
+    pub location: Location,
 }
 
 /// Location inside a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The file as a whole.
-    Whole,
+    WholeFile,
     /// A byte offset.
     Byte(u64),
     /// An MP4 box at a byte offset.
     Box(&'static str, u64),
     /// A packet, by decode index and, where its payload is contiguous in the file, byte offset.
     Packet(u32, Option<u64>),
-    /// A frame, by display index.
+    /// A frame, by presentation index.
     Frame(u32),
 }
 
 impl Site {
     /// The file as a whole.
     pub fn file(file: &Arc<str>) -> Self {
-        Self { file: file.clone(), place: Place::Whole }
+        Self { file: file.clone(), location: Location::WholeFile }
     }
 
     /// Another location in the same file.
-    pub fn with(&self, place: Place) -> Self {
-        Self { file: self.file.clone(), place }
+    pub fn with(&self, location: Location) -> Self {
+        Self { file: self.file.clone(), location }
     }
 
     /// Effect of a decode error at this site on other frames: none for an image, which is alone in its file.
-    fn reach_of_damage(&self) -> &'static str {
-        match self.place {
-            Place::Whole => "",
+    fn affected_frames_hint(&self) -> &'static str {
+        match self.location {
+            Location::WholeFile => "",
             _ => "frames up to the next key packet cannot be trusted, ",
         }
     }
@@ -54,13 +54,15 @@ impl Site {
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Place::Whole => write!(f, "{}", self.file),
-            Place::Byte(offset) => write!(f, "{}, byte {offset}", self.file),
-            Place::Box(name, offset) => write!(f, "{}, box '{name}' at byte {offset}", self.file),
-            Place::Packet(index, Some(offset)) => write!(f, "{}, packet {index} at byte {offset}", self.file),
-            Place::Packet(index, None) => write!(f, "{}, packet {index}", self.file),
-            Place::Frame(index) => write!(f, "{}, frame {index}", self.file),
+        match self.location {
+            Location::WholeFile => write!(f, "{}", self.file),
+            Location::Byte(offset) => write!(f, "{}, byte {offset}", self.file),
+            Location::Box(name, offset) => write!(f, "{}, box '{name}' at byte {offset}", self.file),
+            Location::Packet(index, Some(offset)) => {
+                write!(f, "{}, packet {index} at byte {offset}", self.file)
+            }
+            Location::Packet(index, None) => write!(f, "{}, packet {index}", self.file),
+            Location::Frame(index) => write!(f, "{}, frame {index}", self.file),
         }
     }
 }
@@ -76,7 +78,7 @@ pub enum Error {
         site: Site,
     },
     /// An operation of the operating system failed.
-    #[error("{site}: {source}{}", advice(source))]
+    #[error("{site}: {source}{}", hint(source))]
     Io {
         /// Where.
         site: Site,
@@ -132,7 +134,7 @@ pub enum Error {
         what: String,
     },
     /// A picture could not be decoded exactly.
-    #[error("{site}: {reason}; {}skip or replace the file", site.reach_of_damage())]
+    #[error("{site}: {reason}; {}skip or replace the file", site.affected_frames_hint())]
     Decode {
         /// Where.
         site: Site,
@@ -196,14 +198,14 @@ pub enum Error {
         raised: Arc<dyn Any + Send + Sync>,
     },
     /// The object was used in a forked child process.
-    #[error("{what} was made in process {made_in} and used in process {used_in}: decoder threads do not survive fork(); make it in the process that uses it, or use the spawn or forkserver start method")]
+    #[error("{what} was made in process {owner_pid} and used in process {current_pid}: decoder threads do not survive fork(); make it in the process that uses it, or use the spawn or forkserver start method")]
     Forked {
         /// Which object.
         what: &'static str,
         /// Process that created it.
-        made_in: u32,
+        owner_pid: u32,
         /// Process that used it.
-        used_in: u32,
+        current_pid: u32,
     },
     /// The GPU or its driver returned an error.
     #[error("{reason}")]
@@ -231,7 +233,7 @@ fn out_of_descriptors(error: &std::io::Error) -> bool {
 }
 
 /// The next step, where the system's message does not suggest it.
-fn advice(error: &std::io::Error) -> &'static str {
+fn hint(error: &std::io::Error) -> &'static str {
     match out_of_descriptors(error) {
         true => "; the file is not to blame: close files that are not used, or raise the limit (ulimit -n)",
         false => "",
@@ -263,7 +265,7 @@ impl Error {
 
     /// Whether the file (or its storage) is at fault, so that `on_error` may skip it. An invalid argument or
     /// a fork is the program's fault and a failing GPU the machine's; those errors are always raised.
-    pub fn blames_file(&self) -> bool {
+    pub fn is_file_error(&self) -> bool {
         self.site().is_some() && !self.is_out_of_descriptors()
     }
 
@@ -298,7 +300,7 @@ impl Error {
     }
 
     /// Converts `Argument` to `Clip` at `site`: the request is valid in general, but not for this video.
-    pub fn of_video(self, site: &Site) -> Self {
+    pub fn into_clip_error(self, site: &Site) -> Self {
         match self {
             Error::Argument(reason) => Error::Clip { site: site.clone(), reason },
             other => other,
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn an_error_names_file_place_facts_and_next_step() {
-        let site = Site::file(&Arc::from("a.mp4")).with(Place::Packet(3, Some(4096)));
+        let site = Site::file(&Arc::from("a.mp4")).with(Location::Packet(3, Some(4096)));
         let text = Error::Truncated { site, offset: 4096, end: 5000, len: 4500 }.to_string();
         for part in ["a.mp4", "packet 3", "4096..5000", "4500", "skip it"] {
             assert!(text.contains(part), "{part} missing in: {text}");

@@ -13,7 +13,7 @@ impl From<framespool_nvdec::Error> for Error {
     fn from(error: framespool_nvdec::Error) -> Self {
         match error {
             framespool_nvdec::Error::Forked { parent, child } => {
-                Error::Forked { what: "GPU", made_in: parent, used_in: child }
+                Error::Forked { what: "GPU", owner_pid: parent, current_pid: child }
             }
             other => Error::Gpu { lost: other.is_lost(), reason: other.to_string() },
         }
@@ -31,12 +31,12 @@ pub struct Gpu {
 }
 
 /// Number of GPUs; 0 without a driver.
-pub fn count() -> u32 {
+pub fn device_count() -> u32 {
     cuda::device_count().unwrap_or(0)
 }
 
 /// Why no GPU is available, if none is.
-pub fn why_none() -> Option<String> {
+pub fn unavailable_reason() -> Option<String> {
     cuda::device_count().err().map(|e| e.to_string())
 }
 

@@ -7,10 +7,10 @@ mod frame_order;
 mod frame_times;
 pub mod image;
 
-use crate::error::{Error, Place, Result, Site};
+use crate::error::{Error, Location, Result, Site};
 use crate::ffmpeg::Packet;
 use crate::media::{list_streams, StreamInfo, StreamSummary};
-use crate::units::{DecodeIndex, DisplayIndex};
+use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use builder::{build, build_from_scan, build_stream};
 
@@ -145,22 +145,22 @@ impl VideoIndex {
     }
 
     /// Resolves a frame number; negative numbers count from the end.
-    pub fn resolve(&self, index: i64) -> Result<DisplayIndex> {
+    pub fn resolve(&self, index: i64) -> Result<PresentationIndex> {
         let frames = self.num_frames();
         let absolute = if index < 0 { index.saturating_add(i64::from(frames)) } else { index };
         u32::try_from(absolute)
             .ok()
             .filter(|&i| i < frames)
-            .map(DisplayIndex)
+            .map(PresentationIndex)
             .ok_or_else(|| Error::FrameIndex { site: self.site.clone(), index, frames })
     }
 
     /// Returns the packet at which decoding must start so that `frame` is exact: the latest start at or
     /// before its packet that is closed or not shown after it. An open start that is shown after the frame
     /// does not qualify: the frame is one of its leading pictures and may refer to pictures before it.
-    pub fn sync_point_for(&self, frame: DisplayIndex) -> DecodeIndex {
-        let packet = self.frames[frame.at()].packet;
-        let order = self.packets[packet.at()].order;
+    pub fn sync_point_for(&self, frame: PresentationIndex) -> DecodeIndex {
+        let packet = self.frames[frame.as_usize()].packet;
+        let order = self.packets[packet.as_usize()].order;
         let before = &self.sync_points[..self.sync_points.partition_point(|&s| s <= packet.0)];
         let serves = |start: &PacketRecord| start.is_closed_sync() || start.order <= order;
         let start = before.iter().rfind(|&&s| serves(&self.packets[s as usize]));
@@ -177,27 +177,27 @@ impl VideoIndex {
     /// Returns the last packet to send for `packet`'s picture: the packet itself, or that of its second
     /// field.
     pub fn last_packet_of_picture(&self, packet: DecodeIndex) -> DecodeIndex {
-        let parts = self.packets[packet.at() + 1..].iter().take_while(|p| p.is_second_field()).count();
+        let parts = self.packets[packet.as_usize() + 1..].iter().take_while(|p| p.is_second_field()).count();
         DecodeIndex(packet.0 + parts as u32)
     }
 
     /// Returns the presentation time of a frame in ticks.
-    pub fn pts(&self, frame: DisplayIndex) -> i64 {
-        self.frames[frame.at()].pts
+    pub fn pts(&self, frame: PresentationIndex) -> i64 {
+        self.frames[frame.as_usize()].pts
     }
 
     /// Returns the end time of a frame in ticks: the next frame's time, or the end of the video.
-    pub fn end_pts_of(&self, frame: DisplayIndex) -> i64 {
-        self.frames.get(frame.at() + 1).map_or(self.end_pts, |f| f.pts)
+    pub fn end_pts_of(&self, frame: PresentationIndex) -> i64 {
+        self.frames.get(frame.as_usize() + 1).map_or(self.end_pts, |f| f.pts)
     }
 
     /// Returns the presentation time of a frame in seconds.
-    pub fn pts_seconds(&self, frame: DisplayIndex) -> f64 {
+    pub fn pts_seconds(&self, frame: PresentationIndex) -> f64 {
         self.info.time_base.seconds(self.pts(frame))
     }
 
     /// Returns the duration of a frame in seconds, rounded once from ticks.
-    pub fn duration_seconds(&self, frame: DisplayIndex) -> f64 {
+    pub fn duration_seconds(&self, frame: PresentationIndex) -> f64 {
         self.info.time_base.seconds(self.end_pts_of(frame) - self.pts(frame))
     }
 
@@ -222,7 +222,7 @@ impl VideoIndex {
     }
 
     /// Returns the frame shown at `seconds`: frame *i* is shown during [pts_i, pts_{i+1}).
-    pub fn frame_at(&self, seconds: f64) -> Result<DisplayIndex> {
+    pub fn frame_at(&self, seconds: f64) -> Result<PresentationIndex> {
         let base = self.info.time_base;
         let outside = || Error::FrameTime {
             site: self.site.clone(),
@@ -236,20 +236,20 @@ impl VideoIndex {
         // Compares each frame's own time in seconds, so that frame_at(pts_seconds(i)) is i regardless of
         // rounding.
         let after = self.frames.partition_point(|f| base.seconds(f.pts) <= seconds);
-        after.checked_sub(1).map(|i| DisplayIndex(i as u32)).ok_or_else(outside)
+        after.checked_sub(1).map(|i| PresentationIndex(i as u32)).ok_or_else(outside)
     }
 
-    /// Display indices of the frames at which decoding can start, ascending.
-    pub fn key_frames(&self) -> Vec<DisplayIndex> {
+    /// Presentation indices of the frames at which decoding can start, ascending.
+    pub fn key_frames(&self) -> Vec<PresentationIndex> {
         (0..self.num_frames())
-            .map(DisplayIndex)
-            .filter(|f| self.packets[self.frames[f.at()].packet.at()].is_sync())
+            .map(PresentationIndex)
+            .filter(|f| self.packets[self.frames[f.as_usize()].packet.as_usize()].is_sync())
             .collect()
     }
 
     /// Whether a packet that libavformat read is packet `at`.
     pub(crate) fn matches(&self, at: DecodeIndex, packet: &Packet) -> bool {
-        let Some(record) = self.packets.get(at.at()) else { return false };
+        let Some(record) = self.packets.get(at.as_usize()) else { return false };
         record.size as usize == packet.data().len()
             && (record.dts() == packet.dts() || packet.dts().is_none())
     }
@@ -272,13 +272,13 @@ impl VideoIndex {
 
     /// Site of a packet, for error messages.
     pub fn site_of_packet(&self, at: DecodeIndex) -> Site {
-        let offset = self.packets.get(at.at()).filter(|_| self.direct).map(|p| p.offset);
-        self.site.with(Place::Packet(at.0, offset))
+        let offset = self.packets.get(at.as_usize()).filter(|_| self.direct).map(|p| p.offset);
+        self.site.with(Location::Packet(at.0, offset))
     }
 
     /// Site of a frame, for error messages.
-    pub fn site_of(&self, frame: DisplayIndex) -> Site {
-        self.site.with(Place::Frame(frame.0))
+    pub fn site_of(&self, frame: PresentationIndex) -> Site {
+        self.site.with(Location::Frame(frame.0))
     }
 }
 
@@ -318,7 +318,7 @@ impl VideoIndex {
                 stream: 0,
                 params,
                 time_base,
-                turn: DisplayOrientation::default(),
+                orientation: DisplayOrientation::default(),
                 sample_aspect: None,
                 frame_rate: None,
             },
@@ -364,9 +364,9 @@ mod tests {
     #[test]
     fn a_picture_that_leads_a_start_on_screen_is_decoded_from_the_start_before() {
         let index = open_gop();
-        let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(DisplayIndex(f)).0).collect();
+        let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(PresentationIndex(f)).0).collect();
         assert_eq!(starts, [0, 0, 0, 0, 0, 0, 4, 4]);
-        assert_eq!(index.key_frames(), [DisplayIndex(0), DisplayIndex(6)]);
+        assert_eq!(index.key_frames(), [PresentationIndex(0), PresentationIndex(6)]);
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
         let cut =
             [(-2, false, false), (-1, false, false), (3, true, true), (1, false, true), (2, false, true)];
         let index = VideoIndex::synthetic(&cut);
-        let starts: Vec<u32> = (0..3).map(|f| index.sync_point_for(DisplayIndex(f)).0).collect();
+        let starts: Vec<u32> = (0..3).map(|f| index.sync_point_for(PresentationIndex(f)).0).collect();
         assert_eq!(starts, [2, 2, 2]);
     }
 
@@ -382,28 +382,28 @@ mod tests {
     fn what_leads_a_closed_start_is_decoded_from_it() {
         let mut index = open_gop();
         index.packets[4].flags |= CLOSED;
-        let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(DisplayIndex(f)).0).collect();
+        let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(PresentationIndex(f)).0).collect();
         assert_eq!(starts, [0, 0, 0, 0, 4, 4, 4, 4]);
     }
 
     #[test]
     fn a_frame_plays_until_the_next_one_and_the_last_until_the_end() {
         let index = open_gop();
-        assert_eq!(index.frame_at(0.0).unwrap(), DisplayIndex(0));
-        assert_eq!(index.frame_at(0.0999).unwrap(), DisplayIndex(0));
-        assert_eq!(index.frame_at(0.1).unwrap(), DisplayIndex(1));
-        assert_eq!(index.frame_at(0.79).unwrap(), DisplayIndex(7));
+        assert_eq!(index.frame_at(0.0).unwrap(), PresentationIndex(0));
+        assert_eq!(index.frame_at(0.0999).unwrap(), PresentationIndex(0));
+        assert_eq!(index.frame_at(0.1).unwrap(), PresentationIndex(1));
+        assert_eq!(index.frame_at(0.79).unwrap(), PresentationIndex(7));
         for outside in [-0.01, 0.8, f64::NAN, f64::INFINITY] {
             assert!(matches!(index.frame_at(outside), Err(Error::FrameTime { .. })), "{outside}");
         }
-        assert_eq!(index.duration_seconds(DisplayIndex(7)), 0.1);
+        assert_eq!(index.duration_seconds(PresentationIndex(7)), 0.1);
     }
 
     #[test]
     fn frame_numbers_count_from_both_ends() {
         let index = open_gop();
-        assert_eq!(index.resolve(-1).unwrap(), DisplayIndex(7));
-        assert_eq!(index.resolve(-8).unwrap(), DisplayIndex(0));
+        assert_eq!(index.resolve(-1).unwrap(), PresentationIndex(7));
+        assert_eq!(index.resolve(-8).unwrap(), PresentationIndex(0));
         for wrong in [8, -9, i64::MIN, i64::MAX] {
             assert!(matches!(index.resolve(wrong), Err(Error::FrameIndex { frames: 8, .. })), "{wrong}");
         }

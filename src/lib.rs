@@ -1,22 +1,23 @@
 //! Decodes videos and images into shuffled batches for training. Modules, in the order of the data flow:
-//! `source → demux → index → clip_sampler → batch_sampler → plan → decode → transforms → batch → loader`.
-//! `error`, `units`, `media` and `limits` define shared types; `ffmpeg` and `still` wrap the codec libraries.
+//! `source → demux → index → clip_sampler → dataset → batch_sampler → plan → decode → transforms → batch → loader`.
+//! `error`, `units`, `media` and `limits` define shared types; `ffmpeg` and `image` wrap the codec libraries.
 
 pub mod batch;
 pub mod batch_sampler;
 pub mod bitstream;
 pub mod clip_sampler;
+pub mod dataset;
 pub mod decode;
 pub mod demux;
 pub mod error;
 pub mod ffmpeg;
 pub mod gpu;
+pub mod image;
 pub mod index;
 pub mod limits;
 pub mod loader;
 pub mod media;
 pub mod source;
-pub mod still;
 mod sync;
 pub mod transforms;
 pub mod units;

@@ -9,7 +9,7 @@ const INDEX_BYTES_PER_PACKET: usize = 256;
 /// Number of packets that any file may have. Beyond it, a file must have four bytes per packet: an MP4 sample
 /// table takes as many for the packet size alone, so a file that was truncated right after its tables stays
 /// within the limit.
-const MIN_PACKETS: u64 = 1 << 16;
+const MIN_PACKET_LIMIT: u64 = 1 << 16;
 const MIN_BYTES_PER_PACKET: u64 = 4;
 
 /// Limits on the resources of one video. Generous for valid files, small enough to contain damaged ones.
@@ -46,13 +46,13 @@ impl Default for Limits {
 
 impl Limits {
     /// These limits for a file of `len` bytes, which bounds the number of packets that its tables may claim.
-    pub fn within(&self, len: u64) -> Self {
-        Self { packets: self.packets.min(Self::held_by(len)), ..self.clone() }
+    pub fn for_file_len(&self, len: u64) -> Self {
+        Self { packets: self.packets.min(Self::max_packets_of(len)), ..self.clone() }
     }
 
     /// Maximum number of packets, over all streams, of a file of `len` bytes.
-    pub fn held_by(len: u64) -> u64 {
-        (MIN_PACKETS + len / MIN_BYTES_PER_PACKET).min(len)
+    pub fn max_packets_of(len: u64) -> u64 {
+        (MIN_PACKET_LIMIT + len / MIN_BYTES_PER_PACKET).min(len)
     }
 
     /// Returns `value` if it is at most `cap`; `what` names the value in the error.
@@ -69,19 +69,19 @@ impl Limits {
 ///
 /// # Errors
 /// As [`reserve`].
-pub fn check_room<T>(site: &Site, count: usize) -> Result<()> {
+pub fn check_allocatable<T>(site: &Site, count: usize) -> Result<()> {
     let mut all: Vec<T> = Vec::new();
     reserve(site, &mut all, count)?;
     std::hint::black_box(&all); // keeps the compiler from removing the allocation
     Ok(())
 }
 
-/// Like [`check_room`], for the index of `packets` packets.
+/// Like [`check_allocatable`], for the index of `packets` packets.
 ///
 /// # Errors
 /// As [`reserve`].
-pub fn check_room_for_index(site: &Site, packets: usize) -> Result<()> {
-    check_room::<[u8; INDEX_BYTES_PER_PACKET]>(site, packets)
+pub fn check_index_allocatable(site: &Site, packets: usize) -> Result<()> {
+    check_allocatable::<[u8; INDEX_BYTES_PER_PACKET]>(site, packets)
 }
 
 /// Reserves memory for `more` elements, a number that comes from a file.
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_file_has_no_more_packets_than_it_can_hold() {
-        let packets = |len| Limits::default().within(len).packets;
+        let packets = |len| Limits::default().for_file_len(len).packets;
         assert_eq!(
             (packets(0), packets(1000)),
             (0, 1000),
@@ -140,7 +140,8 @@ mod tests {
         resize(&site, &mut bytes, 3).unwrap();
         assert_eq!(bytes, [1, 0, 0]);
         assert!(
-            check_room_for_index(&site, 1000).is_ok() && check_room_for_index(&site, usize::MAX).is_err()
+            check_index_allocatable(&site, 1000).is_ok()
+                && check_index_allocatable(&site, usize::MAX).is_err()
         );
     }
 }

@@ -6,7 +6,6 @@ mod backends;
 mod budget;
 pub mod catalog;
 mod decode_task;
-pub mod entries;
 mod epoch;
 mod lookahead;
 mod scheduler;
@@ -18,7 +17,7 @@ mod worker;
 
 use std::sync::Arc;
 
-use crate::batch::{BatchBuffer, Pool};
+use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::rng::Key;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig};
 use crate::clip_sampler::Sampling;
@@ -27,9 +26,9 @@ use crate::index::cache::IndexCache;
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::{explain, ClipShape, ElementLut, SampledParams, TransformPipeline};
 
+use crate::dataset::SampleTable;
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
-use entries::Entries;
 use epoch::{Epoch, EpochContext};
 use stats::{Failure, Stats, StatsCollector};
 use worker::WorkerPool;
@@ -76,9 +75,9 @@ pub struct GpuConfig {
 #[derive(Clone)]
 pub struct LoaderConfig {
     /// Videos or images, with their labels.
-    pub entries: Arc<Entries>,
+    pub samples: Arc<SampleTable>,
     /// Whether the files are images (JPEG, PNG): each clip has one frame.
-    pub of_pictures: bool,
+    pub images: bool,
     /// Index of the stream to read in each file, counted among all streams; `None` selects the best stream of
     /// each file.
     pub stream: Option<u32>,
@@ -123,7 +122,7 @@ impl LoaderConfig {
 
     /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes into output
     /// elements. `None` if cached clips have the output format.
-    fn kept_as(&self) -> Option<(TransformPipeline, ElementLut)> {
+    fn cached_format(&self) -> Option<(TransformPipeline, ElementLut)> {
         let plain =
             self.clip_shape().is_some() && !self.sampling.pads_with_zeros() && self.gpu.device.is_none();
         self.pipeline.as_codes().filter(|_| plain)
@@ -132,12 +131,12 @@ impl LoaderConfig {
     /// Threads per decoder: one if there are enough clips in progress to keep every worker busy, otherwise
     /// the worker threads divided among those clips.
     fn frame_threads(&self) -> u32 {
-        let clips = self.clips_under_way().clamp(1, u64::from(u32::MAX)) as u32;
+        let clips = self.max_clips_in_flight().clamp(1, u64::from(u32::MAX)) as u32;
         (self.threads / clips).max(1)
     }
 
     /// Maximum number of clips in the open batches at one time.
-    fn clips_under_way(&self) -> u64 {
+    fn max_clips_in_flight(&self) -> u64 {
         (u64::from(self.prefetch) + 1) * u64::from(self.order.batch_size)
     }
 }
@@ -147,7 +146,7 @@ const MAX_THREADS: u32 = 4096;
 
 /// Maximum number of clips in the open batches. No training job needs the queues and the memory that a larger
 /// number takes.
-const MAX_UNDER_WAY: u64 = 1 << 20;
+const MAX_CLIPS_IN_FLIGHT: u64 = 1 << 20;
 
 /// Metadata of one clip.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,7 +162,7 @@ pub struct ClipMetadata {
     pub view_id: u64,
     /// The video's label.
     pub label: i64,
-    /// Display index of each frame.
+    /// Presentation index of each frame.
     pub indices: Vec<i64>,
     /// Presentation time of each frame in seconds.
     pub pts_seconds: Vec<f64>,
@@ -175,7 +174,7 @@ pub struct ClipMetadata {
     pub padding: bool,
 }
 
-/// See [`Loader::explain`].
+/// See [`Loader::describe_clip`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipDescription {
     /// The video's name.
@@ -184,10 +183,10 @@ pub struct ClipDescription {
     pub video_id: u32,
     /// Its label.
     pub label: i64,
-    /// Display index of each frame.
+    /// Presentation index of each frame.
     pub indices: Vec<u32>,
     /// The random parameters of each transform.
-    pub drawn: Vec<SampledParams>,
+    pub sampled_params: Vec<SampledParams>,
 }
 
 /// Pixels of a batch.
@@ -215,29 +214,29 @@ pub struct Loader {
     workers: WorkerPool,
     epoch: Option<Epoch>,
     /// Pool of batch buffers, reused from epoch to epoch.
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     iterations: u64,
     /// The number of the current pass, and the next batch that it delivers.
     progress: Arc<Mutex<(u64, u64)>>,
-    made_in: u32,
+    owner_pid: u32,
 }
 
 /// The metadata of a clip, and its pixels if they are in a buffer of their own; or the error that prevented
 /// the clip.
-type Outcome = Result<(ClipMetadata, Option<(BatchBuffer, ClipShape)>)>;
+type ClipOutcome = Result<(ClipMetadata, Option<(BatchBuffer, ClipShape)>)>;
 
 impl Loader {
     /// Checks the configuration and starts the workers. If the number of clips depends on the lengths of the
     /// videos, all threads first index all videos; meanwhile `interrupt` is called repeatedly, and its error
     /// stops the indexing.
     pub fn start(config: LoaderConfig, interrupt: &dyn Fn() -> Result<()>) -> Result<Self> {
-        if config.entries.is_empty() {
+        if config.samples.is_empty() {
             return Err(Error::Argument("the dataset is empty; give at least one file".into()));
         }
-        if u32::try_from(config.entries.len()).is_err() {
+        if u32::try_from(config.samples.len()).is_err() {
             return Err(Error::Argument(format!(
                 "{} videos; at most {} are possible",
-                config.entries.len(),
+                config.samples.len(),
                 u32::MAX
             )));
         }
@@ -252,10 +251,10 @@ impl Loader {
                 config.threads
             )));
         }
-        if config.clips_under_way() > MAX_UNDER_WAY {
+        if config.max_clips_in_flight() > MAX_CLIPS_IN_FLIGHT {
             return Err(Error::Argument(format!(
-                "prefetch={} batches of batch_size={} are {} clips under way, more than {MAX_UNDER_WAY}; use smaller numbers",
-                config.prefetch, config.order.batch_size, config.clips_under_way()
+                "prefetch={} batches of batch_size={} are {} clips under way, more than {MAX_CLIPS_IN_FLIGHT}; use smaller numbers",
+                config.prefetch, config.order.batch_size, config.max_clips_in_flight()
             )));
         }
         if let Some(frames) = config.sampling.sequence_length() {
@@ -263,9 +262,9 @@ impl Loader {
         }
         let stats = Arc::new(StatsCollector::default());
         let config = Arc::new(config);
-        let (entries, sampling) = (config.entries.clone(), config.sampling.clone());
+        let (samples, sampling) = (config.samples.clone(), config.sampling.clone());
         let catalog =
-            VideoCatalog::new(entries, sampling, config.of_pictures, config.stream, config.index.clone());
+            VideoCatalog::new(samples, sampling, config.images, config.stream, config.index.clone());
         let catalog = Arc::new(catalog.count_clips(config.threads, config.on_error, &stats, interrupt)?);
         if catalog.num_clips() == 0 {
             return Err(Error::Argument(format!(
@@ -282,7 +281,7 @@ impl Loader {
         let workers = WorkerPool::start(&config, catalog.clone(), stats.clone())?;
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
         let output_device = workers.scheduler.backends.output_device.as_ref().map(|gpu| gpu.device().clone());
-        let pool = Pool::on(output_device, config.prefetch.saturating_add(3) as usize);
+        let pool = MemoryPool::on(output_device, config.prefetch.saturating_add(3) as usize);
         Ok(Self {
             config,
             order,
@@ -293,7 +292,7 @@ impl Loader {
             pool,
             iterations: 0,
             progress: Arc::default(),
-            made_in: std::process::id(),
+            owner_pid: std::process::id(),
         })
     }
 
@@ -309,21 +308,21 @@ impl Loader {
 
     /// Begins a pass over an epoch at the given batch and drops the batches of the previous pass. Returns the
     /// number of the pass, which [`Self::next_batch`] takes.
-    pub fn begin(&mut self, epoch: u64, first_batch: u64) -> Result<u64> {
+    pub fn start_epoch(&mut self, epoch: u64, first_batch: u64) -> Result<u64> {
         self.check_process()?;
         self.iterations += 1;
         let iteration = self.iterations;
-        self.workers.scheduler.begin(iteration, epoch, self.config.clip_shape().is_some());
+        self.workers.scheduler.start_epoch(iteration, epoch, self.config.clip_shape().is_some());
         self.epoch = Some(Epoch::new(iteration, (epoch, first_batch), self.pool.clone()));
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = (iteration, first_batch);
         Ok(iteration)
     }
 
     /// Ends the current pass and all work on it.
-    pub fn rest(&mut self) -> Result<()> {
+    pub fn stop_epoch(&mut self) -> Result<()> {
         self.check_process()?;
         self.epoch = None;
-        self.workers.scheduler.end();
+        self.workers.scheduler.stop_epoch();
         Ok(())
     }
 
@@ -335,24 +334,28 @@ impl Loader {
     /// # Errors
     /// In place of a batch: the error of one of its clips (see [`OnError`]), or of the GPU that makes it. If
     /// there is no memory for even one batch, no batch is lost: the next call tries the same batch again.
-    pub fn next_batch(&mut self, pass: u64, interrupt: &dyn Fn() -> Result<()>) -> Result<Option<Batch>> {
+    pub fn next_batch(
+        &mut self,
+        iteration: u64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Batch>> {
         self.check_process()?;
-        let Some(epoch) = self.epoch.as_mut().filter(|e| e.iteration() == pass) else { return Ok(None) };
-        let tools = EpochContext {
+        let Some(epoch) = self.epoch.as_mut().filter(|e| e.iteration() == iteration) else { return Ok(None) };
+        let context = EpochContext {
             config: &self.config,
             order: &self.order,
             catalog: &self.catalog,
             scheduler: &self.workers.scheduler,
             stats: &self.stats,
         };
-        let batch = epoch.next_batch(&tools, interrupt);
+        let batch = epoch.next_batch(&context, interrupt);
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).1 = epoch.next_delivered();
         batch
     }
 
     /// Describes a clip without decoding it: its frames, and the random transform parameters of its frame
     /// `t`.
-    pub fn explain(
+    pub fn describe_clip(
         &self,
         epoch: u64,
         clip: u64,
@@ -378,14 +381,15 @@ impl Loader {
             )));
         }
         let params = &index.info.params;
-        let drawn = explain(&self.config.pipeline, (params.width, params.height), index.info.turn, key, t)
-            .map_err(|e| e.of_video(&index.site))?;
+        let drawn =
+            explain(&self.config.pipeline, (params.width, params.height), index.info.orientation, key, t)
+                .map_err(|e| e.into_clip_error(&index.site))?;
         Ok(ClipDescription {
             file: index.site.file.to_string(),
             video_id,
             label: self.catalog.label(video_id),
             indices: sample.indices,
-            drawn,
+            sampled_params: drawn,
         })
     }
 
@@ -413,10 +417,10 @@ impl Loader {
     /// Returns an error in a forked process: threads do not survive a fork, so waiting for them would never
     /// end.
     fn check_process(&self) -> Result<()> {
-        let used_in = std::process::id();
-        if used_in != self.made_in {
-            let what = if self.config.of_pictures { "ImageLoader" } else { "ClipLoader" };
-            return Err(Error::Forked { what, made_in: self.made_in, used_in });
+        let current_pid = std::process::id();
+        if current_pid != self.owner_pid {
+            let what = if self.config.images { "ImageLoader" } else { "ClipLoader" };
+            return Err(Error::Forked { what, owner_pid: self.owner_pid, current_pid });
         }
         Ok(())
     }

@@ -32,9 +32,9 @@ pub enum CodecKind {
     Mpeg4,
     /// MPEG-1 and MPEG-2 video.
     Mpeg12,
-    /// A file that is one image (JPEG, PNG), read by `still`. Never the codec of a container's stream,
+    /// A file that is one image (JPEG, PNG), read by `image`. Never the codec of a container's stream,
     /// whatever its name.
-    Still,
+    Image,
     /// Anything else.
     Other,
 }
@@ -340,7 +340,7 @@ pub struct StreamInfo {
     /// Unit of all its timestamps.
     pub time_base: TimeBase,
     /// Orientation for display.
-    pub turn: DisplayOrientation,
+    pub orientation: DisplayOrientation,
     /// Width of a pixel divided by its height; `None` if unknown.
     pub sample_aspect: Option<(u32, u32)>,
     /// Frame rate the container states, used only where timestamps are missing.
@@ -351,7 +351,7 @@ impl StreamInfo {
     /// (width, height) of pictures as displayed, from the size that the container states.
     pub fn shown_size(&self) -> (u32, u32) {
         let (width, height) = (self.params.width, self.params.height);
-        if self.turn.swaps_sides() {
+        if self.orientation.swaps_sides() {
             (height, width)
         } else {
             (width, height)
@@ -393,20 +393,20 @@ mod tests {
 
     #[test]
     fn display_matrices_become_quarter_turns() {
-        let turn = |a, b, c, d| {
+        let orientation = |a, b, c, d| {
             let t = DisplayOrientation::from_matrix(a, b, c, d);
             (t.mirror, t.degrees_cw())
         };
-        assert_eq!(turn(1., 0., 0., 1.), (false, 0));
-        assert_eq!(turn(0., 1., -1., 0.), (false, 90)); // a phone held upright
-        assert_eq!(turn(-1., 0., 0., -1.), (false, 180));
-        assert_eq!(turn(0., -1., 1., 0.), (false, 270));
-        assert_eq!(turn(-1., 0., 0., 1.), (true, 0)); // mirrored left-right
-        assert_eq!(turn(1., 0., 0., -1.), (true, 180)); // mirrored top-bottom
-        assert_eq!(turn(0., 0., 0., 0.), (false, 0));
+        assert_eq!(orientation(1., 0., 0., 1.), (false, 0));
+        assert_eq!(orientation(0., 1., -1., 0.), (false, 90)); // a phone held upright
+        assert_eq!(orientation(-1., 0., 0., -1.), (false, 180));
+        assert_eq!(orientation(0., -1., 1., 0.), (false, 270));
+        assert_eq!(orientation(-1., 0., 0., 1.), (true, 0)); // mirrored left-right
+        assert_eq!(orientation(1., 0., 0., -1.), (true, 180)); // mirrored top-bottom
+        assert_eq!(orientation(0., 0., 0., 0.), (false, 0));
         let angle = |degrees: f64| {
             let (sin, cos) = degrees.to_radians().sin_cos();
-            turn(cos, sin, -sin, cos).1
+            orientation(cos, sin, -sin, cos).1
         };
         let taken = [(0.9, 0), (1.1, 0), (45.0, 0), (60.0, 0), (88.9, 0), (89.1, 90), (90.9, 90), (135.0, 0)];
         for (degrees, expected) in taken {

@@ -1,10 +1,9 @@
 //! Opens a path, a URL or bytes in memory as a [`ByteSource`], readable at an offset from any thread.
 //! Does not interpret the bytes.
 
-mod caller;
-mod folder;
-mod member;
-mod place;
+mod archive_member;
+mod image_sequence;
+mod interrupt;
 #[cfg(feature = "remote")]
 mod remote;
 
@@ -16,10 +15,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result, Site};
 
-pub use caller::{calling, Calling, RemoteCounts, Tally};
-pub use folder::{FolderSource, FrameFolder, PICTURE_EXTENSIONS};
-pub use member::Member;
-pub use place::{Opener, Place};
+pub use archive_member::ArchiveMember;
+pub use image_sequence::{ImageSequence, ImageSequenceSource, IMAGE_EXTENSIONS};
+pub use interrupt::{interrupt_scope, InterruptScope, RemoteStats, TrafficCounters};
 #[cfg(feature = "remote")]
 #[doc(hidden)]
 pub use remote::fuzzing;
@@ -30,7 +28,7 @@ pub trait ByteSource: Send + Sync {
     fn name(&self) -> &Arc<str>;
     /// Name of one of its files, for a source that consists of several: each file is one packet, with the
     /// same number.
-    fn name_of_part(&self, _number: usize) -> Arc<str> {
+    fn name_of_file(&self, _number: usize) -> Arc<str> {
         self.name().clone()
     }
     /// Length in bytes.
@@ -46,7 +44,7 @@ pub trait ByteSource: Send + Sync {
     fn identity(&self) -> Identity;
     /// Announces ranges that will be read, in about this order, so that a remote source can fetch them early.
     /// Local sources ignore it.
-    fn will_read(&self, _ranges: &mut dyn Iterator<Item = Range<u64>>) {}
+    fn prefetch(&self, _ranges: &mut dyn Iterator<Item = Range<u64>>) {}
 
     /// Fills all of `buffer`, or returns `Truncated`.
     fn read_exact_at(&self, site: &Site, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -98,7 +96,7 @@ pub enum Identity {
 /// Those of [`FileSource::open`]; for URLs `NotFound`, `Io` with the server's error, `Unsupported` without
 /// the feature `remote`.
 pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
-    open_by(path, false)
+    open_path(path, false)
 }
 
 /// Like [`open`], for files that are opened repeatedly: a known URL is opened without a request. Whether the
@@ -107,24 +105,24 @@ pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn open_again(path: &Path) -> Result<Arc<dyn ByteSource>> {
-    open_by(path, true)
+pub fn reopen(path: &Path) -> Result<Arc<dyn ByteSource>> {
+    open_path(path, true)
 }
 
-fn open_by(path: &Path, again: bool) -> Result<Arc<dyn ByteSource>> {
-    match url_in(path) {
-        Some(url) => open_url(url, again),
+fn open_path(path: &Path, trust_cached: bool) -> Result<Arc<dyn ByteSource>> {
+    match as_url(path) {
+        Some(url) => open_url(url, trust_cached),
         None => Ok(Arc::new(FileSource::open(path)?)),
     }
 }
 
 #[cfg(feature = "remote")]
-fn open_url(url: &str, again: bool) -> Result<Arc<dyn ByteSource>> {
-    Ok(Arc::new(remote::RemoteSource::open(url, again)?))
+fn open_url(url: &str, trust_cached: bool) -> Result<Arc<dyn ByteSource>> {
+    Ok(Arc::new(remote::RemoteSource::open(url, trust_cached)?))
 }
 
 #[cfg(not(feature = "remote"))]
-fn open_url(url: &str, _again: bool) -> Result<Arc<dyn ByteSource>> {
+fn open_url(url: &str, _trust_cached: bool) -> Result<Arc<dyn ByteSource>> {
     let scheme = url.split("://").next().unwrap_or_default();
     Err(Error::Unsupported {
         site: Site::file(&format!("{scheme}://…").into()),
@@ -133,17 +131,17 @@ fn open_url(url: &str, _again: bool) -> Result<Arc<dyn ByteSource>> {
 }
 
 /// Traffic of this process from reading by URL, over all callers.
-pub fn remote_total() -> RemoteCounts {
+pub fn remote_stats() -> RemoteStats {
     #[cfg(feature = "remote")]
-    return remote::total();
+    return remote::process_traffic();
     #[cfg(not(feature = "remote"))]
-    RemoteCounts::default()
+    RemoteStats::default()
 }
 
 /// Name of a path in messages: the path itself; for a URL without user name, password and content of the
 /// query.
-pub fn name_of(path: &Path) -> Arc<str> {
-    let Some((scheme, rest)) = url_in(path).and_then(|url| url.split_once("://")) else {
+pub fn display_name(path: &Path) -> Arc<str> {
+    let Some((scheme, rest)) = as_url(path).and_then(|url| url.split_once("://")) else {
         return path.to_string_lossy().into();
     };
     // Parsers of http URLs accept any number of these characters instead of two slashes.
@@ -163,7 +161,7 @@ pub fn name_of(path: &Path) -> Arc<str> {
 }
 
 /// The path as a URL, if it has the form `scheme://…`.
-pub fn url_in(path: &Path) -> Option<&str> {
+pub fn as_url(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = |text: &str| {
@@ -187,7 +185,7 @@ impl FileSource {
     /// Opens `path`. A directory or a missing file is an error at once, not at the first read; so is a named
     /// pipe, without waiting for its writer.
     pub fn open(path: &Path) -> Result<Self> {
-        let name = name_of(path);
+        let name = display_name(path);
         let site = Site::file(&name);
         // Without the flag, opening a pipe waits for a writer; for regular files it has no effect.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
@@ -287,14 +285,14 @@ impl ByteSource for MemorySource {
 }
 
 /// A range of another source, such as a member of an archive.
-pub struct WindowSource {
+pub struct SubrangeSource {
     name: Arc<str>,
     inner: Arc<dyn ByteSource>,
     start: u64,
     len: u64,
 }
 
-impl WindowSource {
+impl SubrangeSource {
     /// Bytes `start..start + len` of `inner`; `name` is used in messages.
     pub fn new(name: impl Into<Arc<str>>, inner: Arc<dyn ByteSource>, start: u64, len: u64) -> Result<Self> {
         let name = name.into();
@@ -306,7 +304,7 @@ impl WindowSource {
     }
 }
 
-impl ByteSource for WindowSource {
+impl ByteSource for SubrangeSource {
     fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -342,9 +340,9 @@ impl ByteSource for WindowSource {
         }
     }
 
-    fn will_read(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
+    fn prefetch(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
         let inside = |at: u64| self.start + at.min(self.len);
-        self.inner.will_read(&mut ranges.map(|range| inside(range.start)..inside(range.end)));
+        self.inner.prefetch(&mut ranges.map(|range| inside(range.start)..inside(range.end)));
     }
 }
 
@@ -355,13 +353,13 @@ mod tests {
     #[test]
     fn a_window_never_reads_outside_itself() {
         let inner: Arc<dyn ByteSource> = Arc::new(MemorySource::new("tar", b"0123456789".to_vec()));
-        let window = WindowSource::new("tar!b", inner.clone(), 3, 4).unwrap();
+        let subrange = SubrangeSource::new("tar!b", inner.clone(), 3, 4).unwrap();
         let mut buffer = [0u8; 8];
-        assert_eq!(window.read_at(2, &mut buffer).unwrap(), 2);
+        assert_eq!(subrange.read_at(2, &mut buffer).unwrap(), 2);
         assert_eq!(&buffer[..2], b"56");
-        assert_eq!(window.read_at(9, &mut buffer).unwrap(), 0);
-        assert_eq!(window.read_at(u64::MAX, &mut buffer).unwrap(), 0);
-        assert!(matches!(WindowSource::new("tar!c", inner, 8, 3), Err(Error::Truncated { .. })));
+        assert_eq!(subrange.read_at(9, &mut buffer).unwrap(), 0);
+        assert_eq!(subrange.read_at(u64::MAX, &mut buffer).unwrap(), 0);
+        assert!(matches!(SubrangeSource::new("tar!c", inner, 8, 3), Err(Error::Truncated { .. })));
     }
 
     #[test]
@@ -390,10 +388,10 @@ mod tests {
     #[test]
     fn a_url_is_told_from_a_path_by_its_scheme() {
         for url in ["https://host/a.mp4", "s3://b/k", "HTTP://x", "gs+x://b"] {
-            assert_eq!(url_in(Path::new(url)), Some(url));
+            assert_eq!(as_url(Path::new(url)), Some(url));
         }
         for path in ["a.mp4", "/data/a:b/c", "c://x", "://x", "a b://c", "./https://x", "https:/x"] {
-            assert_eq!(url_in(Path::new(path)), None, "{path}");
+            assert_eq!(as_url(Path::new(path)), None, "{path}");
         }
     }
 
@@ -409,7 +407,7 @@ mod tests {
             ("s3://bucket/a?b#c@d", "s3://bucket/a?b#c@d"),
             ("/data/a?b@c.mp4", "/data/a?b@c.mp4"),
         ] {
-            assert_eq!(&*name_of(Path::new(url)), name);
+            assert_eq!(&*display_name(Path::new(url)), name);
         }
     }
 
@@ -426,11 +424,11 @@ mod tests {
         let path = std::env::temp_dir().join(format!("framespool-pipe-{}", std::process::id()));
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of coreutils");
-        let (tell, told) = crossbeam_channel::bounded(1);
+        let (sender, receiver) = crossbeam_channel::bounded(1);
         let pipe = path.clone();
-        let open = move || tell.send(FileSource::open(&pipe).map(|_| ()));
+        let open = move || sender.send(FileSource::open(&pipe).map(|_| ()));
         std::thread::Builder::new().name("opens-a-pipe".into()).spawn(open).unwrap();
-        let opened = told.recv_timeout(std::time::Duration::from_secs(20));
+        let opened = receiver.recv_timeout(std::time::Duration::from_secs(20));
         std::fs::remove_file(path).unwrap();
         let error = opened.expect("opening waits for a writer").unwrap_err();
         assert!(error.to_string().contains("not a regular file"), "{error}");

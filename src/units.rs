@@ -3,24 +3,24 @@
 
 use std::num::NonZeroU32;
 
-/// Index of a frame in presentation order: "frame 7" is `DisplayIndex(7)`. Never an index into packets.
+/// Index of a frame in presentation order: "frame 7" is `PresentationIndex(7)`. Never an index into packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DisplayIndex(pub u32);
+pub struct PresentationIndex(pub u32);
 
 /// Index of a packet in decode order: an index into [`crate::index::VideoIndex::packets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DecodeIndex(pub u32);
 
-impl DisplayIndex {
+impl PresentationIndex {
     /// As an index into a slice.
-    pub fn at(self) -> usize {
+    pub fn as_usize(self) -> usize {
         self.0 as usize
     }
 }
 
 impl DecodeIndex {
     /// As an index into a slice.
-    pub fn at(self) -> usize {
+    pub fn as_usize(self) -> usize {
         self.0 as usize
     }
 }

@@ -11,7 +11,7 @@ mod stream_header;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, OutputMut, Pool};
+use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::rng::Key;
 use crate::decode::plan::{self, DecodeRange};
 use crate::decode::PacketReader;
@@ -23,7 +23,7 @@ use crate::limits::Limits;
 use crate::media::CodecKind;
 use crate::source::ByteSource;
 use crate::transforms::{ClipShape, InputFrame, JpegReport, TransformExecutor, TransformPipeline};
-use crate::units::{DecodeIndex, DisplayIndex};
+use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use access_cost::AccessCost;
 pub use decoder::{AnyDecoder, NvdecDecoder};
@@ -80,19 +80,19 @@ pub trait ClipOutput {
 
 /// A clip buffer that is allocated when the first frame determines its size.
 pub struct LazyClipOutput {
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     made: Option<(BufferBuilder, ClipSlot, ClipShape)>,
 }
 
 impl Default for LazyClipOutput {
     fn default() -> Self {
-        Self::from_pool(Pool::new(0))
+        Self::from_pool(MemoryPool::new(0))
     }
 }
 
 impl LazyClipOutput {
     /// Allocates from this pool.
-    pub fn from_pool(pool: Arc<Pool>) -> Self {
+    pub fn from_pool(pool: Arc<MemoryPool>) -> Self {
         Self { pool, made: None }
     }
 
@@ -102,7 +102,7 @@ impl LazyClipOutput {
     /// `Gpu` if the device has failed meanwhile.
     pub fn into_clip(self) -> Result<Option<(BatchBuffer, ClipShape)>> {
         let Some((builder, mut part, shape)) = self.made else { return Ok(None) };
-        part.settle()?;
+        part.record_write()?;
         drop(part);
         Ok(Some((builder.freeze().ok().expect("its part was dropped"), shape)))
     }
@@ -147,7 +147,7 @@ pub struct ClipDecoder {
     hardware: Option<AnyDecoder>,
     executor: TransformExecutor,
     /// Memory for the clips.
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     /// Bytes that finished clips have read from their sources.
     pub bytes_read: u64,
     /// The reason for the most recent fallback to the CPU.
@@ -172,7 +172,7 @@ impl ClipDecoder {
             decoder: SoftwareDecoder::with_threads(threads),
             image_reader: ImageReader::default(),
             hardware: None,
-            pool: Pool::on(
+            pool: MemoryPool::on(
                 gpu.as_ref().map(|gpu| gpu.device().clone()),
                 if gpu.is_some() { MAX_POOLED_BLOCKS } else { 0 },
             ),
@@ -230,7 +230,7 @@ impl ClipDecoder {
     pub fn decode_clip(
         &mut self,
         reader: &mut PacketReader,
-        frames: &[DisplayIndex],
+        frames: &[PresentationIndex],
         key: Key,
         output: &mut dyn ClipOutput,
         interrupt: &dyn Fn() -> Result<()>,
@@ -240,10 +240,10 @@ impl ClipDecoder {
         let index = reader.index().clone();
         let mut positions: HashMap<DecodeIndex, Vec<usize>> = HashMap::with_capacity(frames.len());
         for (t, frame) in frames.iter().enumerate() {
-            positions.entry(index.frames[frame.at()].packet).or_default().push(t);
+            positions.entry(index.frames[frame.as_usize()].packet).or_default().push(t);
         }
         let before = reader.bytes_read();
-        let turn = index.info.turn;
+        let orientation = index.info.orientation;
         let mut shape: Option<ClipShape> = None;
         for range in plan::plan_decode_ranges(&index, frames) {
             self.run(reader, range, interrupt, &mut |executor, packet, picture| {
@@ -251,16 +251,17 @@ impl ClipDecoder {
                 let shape = match shape {
                     Some(shape) => shape,
                     None => {
-                        let size =
-                            executor.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
+                        let size = executor
+                            .size_of_frame(picture, orientation)
+                            .map_err(|e| e.into_clip_error(&index.site))?;
                         *shape.insert(executor.shape(frames.len(), size))
                     }
                 };
                 for &t in times {
-                    executor.paint(
+                    executor.apply(
                         &index.site_of(frames[t]),
                         picture,
-                        turn,
+                        orientation,
                         &shape,
                         output.target(&shape)?,
                         t,
@@ -282,7 +283,7 @@ impl ClipDecoder {
         on_frame: &mut dyn FnMut(&mut TransformExecutor, DecodeIndex, &mut InputFrame<'_>) -> Result<()>,
     ) -> Result<()> {
         let Self { decoder, image_reader, hardware, executor, cpu_fallback, .. } = self;
-        if reader.index().info.params.codec.kind == CodecKind::Still {
+        if reader.index().info.params.codec.kind == CodecKind::Image {
             image_reader.begin(&reader.index().clone(), range);
             let mut taken = |packet, picture: EncodedImage<'_>| {
                 on_frame(executor, packet, &mut InputFrame::Image(picture))
@@ -312,7 +313,7 @@ impl ClipDecoder {
         // each missing frame alone, so that a frame is delivered or refused however it is requested.
         let frames = index.frames.iter().enumerate().filter(|(_, frame)| missing.contains(&frame.packet));
         for (number, _) in frames {
-            for range in plan::plan_decode_ranges(&index, &[DisplayIndex(number as u32)]) {
+            for range in plan::plan_decode_ranges(&index, &[PresentationIndex(number as u32)]) {
                 decoder.run(reader, &range, interrupt, |packet, frame| {
                     on_frame(executor, packet, &mut InputFrame::Cpu(frame))
                 })?;

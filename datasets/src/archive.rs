@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
 use framespool::error::{Error, Result, Site};
-use framespool::source::{self, Member};
+use framespool::source::{self, ArchiveMember};
 
 use crate::column_value::{Column, ColumnsBuilder, Value};
 use crate::SegmentBounds;
@@ -27,7 +27,7 @@ pub enum ErrorPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SampleLocation {
     /// A byte range of a file.
-    Member(Member),
+    Member(ArchiveMember),
     /// In memory, because the bytes are not contiguous in the file.
     Memory(Vec<u8>),
     /// A separate file, or anything else that a path can refer to.
@@ -144,7 +144,7 @@ pub(crate) fn read_files(
             let (Some(path), Some(slot)) = (files.get(at), done.get(at)) else { break };
             let packed = catch_unwind(AssertUnwindSafe(|| read(&Arc::from(path.as_path()), check_interrupt)));
             let packed = packed.unwrap_or_else(|_| {
-                let site = Site::file(&source::name_of(path));
+                let site = Site::file(&source::display_name(path));
                 Err(Error::Internal { site, reason: "a panic while listing".into() })
             });
             if matches!(packed, Err(Error::Interrupted)) {
@@ -166,7 +166,7 @@ pub(crate) fn read_files(
             let flag = stop.clone();
             let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
             let help = || {
-                let _calling = source::calling(wanted, None);
+                let _scope = source::interrupt_scope(wanted, None);
                 work(&stopped)
             };
             if builder.spawn_scoped(scope, help).is_err() {
@@ -203,7 +203,7 @@ pub(crate) fn read_files(
     }
     if all.samples.is_empty() {
         let why = all.errors.first().map_or(String::new(), |reason| format!("; the first reason: {reason}"));
-        let first = files.first().map_or("no file at all".into(), |file| source::name_of(file));
+        let first = files.first().map_or("no file at all".into(), |file| source::display_name(file));
         return Err(Error::Argument(format!(
             "nothing to load in {} file(s), of which the first is {first}: {nothing} ({} left out{why})",
             files.len(),

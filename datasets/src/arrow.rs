@@ -24,7 +24,7 @@ use message_reader::MessageReader;
 /// Reads files: the entries, and the names of their labels.
 ///
 /// - A text column as source has paths or `file:` URIs. A column of bytes, or a struct with a field `bytes`,
-///   has the videos or images themselves, each a [`Member`](framespool::source::Member) of the file.
+///   has the videos or images themselves, each a [`ArchiveMember`](framespool::source::ArchiveMember) of the file.
 /// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer labels
 ///   come from the feature description that the library `datasets` writes.
 ///

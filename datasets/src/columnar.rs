@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::error::{Error, Result};
-use framespool::source::{name_of, Member};
+use framespool::source::{display_name, ArchiveMember};
 
 pub(crate) use table_column::{find_column, ColumnKind, TableColumn};
 
@@ -129,7 +129,7 @@ impl TableOptions {
             find_column(columns, name).ok_or_else(|| {
                 Error::Argument(format!(
                     "{} has no column '{}', which is to be the {what}; it has {}",
-                    name_of(path),
+                    display_name(path),
                     shortened(name),
                     shortened(&known())
                 ))
@@ -148,7 +148,7 @@ impl TableOptions {
             return Err(Error::Argument(format!(
                 "{}: column '{}' holds neither text nor bytes, one for each row{hint}; give the column of videos or \
                  pictures as source=",
-                name_of(path),
+                display_name(path),
                 source.name
             )));
         }
@@ -172,7 +172,7 @@ impl TableOptions {
                     if bytes.as_ref().is_some_and(|bytes| column.contains(bytes)) {
                         let text = format!(
                             "{}: column '{name}' is that of the videos or pictures; leave it out of columns=",
-                            name_of(path)
+                            display_name(path)
                         );
                         return Err(Error::Argument(text));
                     }
@@ -187,7 +187,7 @@ impl TableOptions {
             return Err(Error::Argument(format!(
                 "{} has {} columns of numbers, flags and text, and a dataset has at most {MAX_COLUMNS}; name those that are \
                  wanted as columns=",
-                name_of(path),
+                display_name(path),
                 wanted.len()
             )));
         }
@@ -227,7 +227,7 @@ impl<'a> RowConverter<'a> {
         let made = self.sample(row, Value::Map(items), cell).map_err(|reason| {
             Error::Argument(format!(
                 "{}, row {row}: {reason}; on_error=\"skip\" leaves out such rows",
-                name_of(self.path)
+                display_name(self.path)
             ))
         });
         match made {
@@ -259,7 +259,7 @@ impl<'a> RowConverter<'a> {
             },
             Some((column, Some(CellLocation::Range(offset, len)))) => {
                 let name = Some(format!("{column}[{row}]").into());
-                SampleLocation::Member(Member { file: self.path.clone(), offset, len, name })
+                SampleLocation::Member(ArchiveMember { file: self.path.clone(), offset, len, name })
             }
             Some((column, Some(CellLocation::Encoded))) => {
                 SampleLocation::TableCell { file: self.path.clone(), column: column.clone(), row }

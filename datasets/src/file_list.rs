@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
-use framespool::source::url_in;
+use framespool::source::as_url;
 
 use crate::lines::for_each_line;
 use crate::{has_extension, Dataset, Sample, NO_LABEL, VIDEO_EXTENSIONS};
@@ -36,7 +36,7 @@ pub fn file_list(path: impl AsRef<Path>, root: Option<&Path>, delimiter: Option<
 
 /// The path for a name in a list. A URL is returned unchanged.
 pub(crate) fn resolve_path(root: &Path, name: impl AsRef<Path>) -> PathBuf {
-    match url_in(name.as_ref()) {
+    match as_url(name.as_ref()) {
         Some(url) => url.into(),
         None => root.join(name),
     }

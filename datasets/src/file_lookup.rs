@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
-use framespool::source::{name_of, url_in};
+use framespool::source::{as_url, display_name};
 
 use crate::lines::{line_error, site};
 use crate::{has_extension, VIDEO_EXTENSIONS};
@@ -81,10 +81,10 @@ fn list_folder(folder: &Path) -> Result<FolderListing> {
 
 /// Returns an error for a folder that is a URL, since HTTP has no standard way to list a folder.
 pub(crate) fn check_listable(folder: &Path) -> Result<()> {
-    match url_in(folder) {
+    match as_url(folder) {
         Some(_) => Err(Error::Argument(format!(
             "{}: what is at a URL cannot be listed; name the files, with their extensions, in a list",
-            name_of(folder)
+            display_name(folder)
         ))),
         None => Ok(()),
     }

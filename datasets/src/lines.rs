@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use framespool::error::{Error, Result, Site};
-use framespool::source::{self, name_of, url_in};
+use framespool::source::{self, as_url, display_name};
 
 use crate::column_value::Value;
 use crate::range_reader::{from_io_error, SourceReader};
@@ -56,7 +56,7 @@ pub(crate) fn for_each_line(
 
 /// Opens a file, a named pipe, or a URL.
 fn open_reader(path: &Path) -> Result<Box<dyn Read>> {
-    match url_in(path) {
+    match as_url(path) {
         Some(_) => Ok(Box::new(SourceReader::new(source::open(path)?, 0))),
         None => Ok(Box::new(File::open(path).map_err(|e| Error::io(&site(path), e))?)),
     }
@@ -69,7 +69,8 @@ pub(crate) fn read_json(path: &Path) -> Result<Value> {
     let file = open_reader(path)?;
     file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| from_io_error(&site, e))?;
     if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
-        let text = format!("{} is larger than {} GiB; split it", name_of(path), MAX_DOCUMENT_BYTES >> 30);
+        let text =
+            format!("{} is larger than {} GiB; split it", display_name(path), MAX_DOCUMENT_BYTES >> 30);
         return Err(Error::Argument(text));
     }
     let text = decode_utf8(&bytes, true).map_err(|reason| {
@@ -88,11 +89,11 @@ pub(crate) fn json_error(error: &serde_json::Error) -> String {
 
 /// The error for a line of a list.
 pub(crate) fn line_error(path: &Path, line: u64, reason: &str) -> Error {
-    Error::Argument(format!("{}, line {line}: {reason}", name_of(path)))
+    Error::Argument(format!("{}, line {line}: {reason}", display_name(path)))
 }
 
 pub(crate) fn site(path: &Path) -> Site {
-    Site::file(&name_of(path))
+    Site::file(&display_name(path))
 }
 
 /// Decodes bytes as UTF-8 text, without the byte order mark that some editors write at the start of a file.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::Limits;
-use framespool::source::{name_of, Member};
+use framespool::source::{display_name, ArchiveMember};
 
 use crate::archive::{
     read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
@@ -165,7 +165,7 @@ impl LmdbReader<'_> {
             if !names.is_empty() {
                 return Err(Error::Argument(format!(
                     "{} has nothing but databases with names; give one as database=: {}",
-                    name_of(self.path),
+                    display_name(self.path),
                     quoted_names(&names)
                 )));
             }
@@ -208,7 +208,7 @@ impl LmdbReader<'_> {
             };
             return Err(Error::Argument(format!(
                 "{} has no database '{}'; {there}",
-                name_of(self.path),
+                display_name(self.path),
                 shortened(name)
             )));
         };
@@ -217,7 +217,7 @@ impl LmdbReader<'_> {
                 .map_err(|reason| file.reader.malformed(0, format!("database '{name}': {reason}"))),
             ItemData::Value { .. } => Err(Error::Argument(format!(
                 "{}: '{}' is a key with a value, not a database",
-                name_of(self.path),
+                display_name(self.path),
                 shortened(name)
             ))),
         }
@@ -238,7 +238,7 @@ impl LmdbReader<'_> {
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{}': {reason}; on_error=\"skip\" leaves out such entries",
-                name_of(self.path),
+                display_name(self.path),
                 shortened(&name)
             ))
         };
@@ -269,7 +269,7 @@ impl LmdbReader<'_> {
                 (offset, len, read.map_err(|reason| wrong(format!("{} {reason}", shortened(&shown))))?)
             }
         };
-        let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
+        let member = ArchiveMember { file: self.path.clone(), offset, len, name: Some(name.into()) };
         let column_values = vec![(KEY_COLUMN.to_owned(), key)];
         Ok(ArchiveSample { column_values, ..ArchiveSample::new(SampleLocation::Member(member), label) })
     }

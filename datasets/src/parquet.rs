@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::reserve;
-use framespool::source::name_of;
+use framespool::source::display_name;
 use parquet::basic::Compression;
 
 pub use cell_reader::CellReader;
@@ -73,7 +73,11 @@ pub(crate) fn for_each_row(
     for (number, name) in needed.iter().chain(others).enumerate() {
         let column = find_column(&columns, name);
         if column.is_none() && number < needed.len() {
-            return Err(Error::Argument(format!("{} has no column '{}'", name_of(path), shortened(name))));
+            return Err(Error::Argument(format!(
+                "{} has no column '{}'",
+                display_name(path),
+                shortened(name)
+            )));
         }
         positions.push(column.map(|column| {
             wanted.push(column);
@@ -88,7 +92,7 @@ pub(crate) fn for_each_row(
             let all = positions.iter().map(|position| value(position).unwrap_or(Value::Null)).collect();
             let row = first + row;
             take(row, all)
-                .map_err(|reason| Error::Argument(format!("{}, row {row}: {reason}", name_of(path))))
+                .map_err(|reason| Error::Argument(format!("{}, row {row}: {reason}", display_name(path))))
         })?;
         first += u64::try_from(file.metadata().row_group(group).num_rows()).unwrap_or(0);
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use framespool::error::{Error, Place, Result, Site};
+use framespool::error::{Error, Location, Result, Site};
 use framespool::limits::resize;
 use framespool::source::{self, ByteSource};
 
@@ -37,7 +37,7 @@ impl RangeReader {
 
     /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
-        Site::file(self.source.name()).with(Place::Byte(offset))
+        Site::file(self.source.name()).with(Location::Byte(offset))
     }
 
     /// The error for damage at an offset.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::{reserve, Limits};
-use framespool::source::{name_of, Member};
+use framespool::source::{display_name, ArchiveMember};
 
 use crate::archive::{
     read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
@@ -90,7 +90,7 @@ fn sample(reader: &mut RangeReader, path: &Arc<Path>, record: &Record, name: &st
     let wrong = |reason: String| {
         Error::Argument(format!(
             "{}, {name} at byte {at}: {reason}; on_error=\"skip\" leaves out such records",
-            name_of(path)
+            display_name(path)
         ))
     };
     let short = || wrong("is too short for a picture with its labels".to_owned());
@@ -107,7 +107,7 @@ fn sample(reader: &mut RangeReader, path: &Arc<Path>, record: &Record, name: &st
                 (len - IMAGE_HEADER_BYTES).checked_sub(labels).filter(|&rest| rest > 0).ok_or_else(short)?;
             Limits::check(&reader.site(at), "bytes of labels", labels, MAX_LABELS_BYTES)?;
             let values = floats(reader.get(offset + IMAGE_HEADER_BYTES, labels as usize)?);
-            let member = Member {
+            let member = ArchiveMember {
                 file: path.clone(),
                 offset: offset + IMAGE_HEADER_BYTES + labels,
                 len: rest,

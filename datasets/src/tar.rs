@@ -8,7 +8,7 @@ use std::path::Path;
 
 use framespool::error::{Error, Result, Site};
 use framespool::limits::Limits;
-use framespool::source::name_of;
+use framespool::source::display_name;
 
 use crate::range_reader::RangeReader;
 use header::{TarHeader, BLOCK_BYTES};
@@ -61,7 +61,7 @@ impl TarReader {
         let head = reader.len().min(6) as usize;
         if let Some((format, command)) = compression_format(reader.get(0, head)?) {
             return Err(Error::Unsupported {
-                site: Site::file(&name_of(path)),
+                site: Site::file(&display_name(path)),
                 what: format!(
                     "a tar compressed with {format}, whose members have no place of their own (unpack it first: {command}),"
                 ),

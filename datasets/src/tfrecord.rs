@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::source::{name_of, Member};
+use framespool::source::{display_name, ArchiveMember};
 
 use crate::archive::{
     read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
@@ -143,7 +143,7 @@ fn sample(
     (at, number): (u64, u64),
     (begin, end): (u64, u64),
 ) -> Result<ArchiveSample> {
-    let file = name_of(path);
+    let file = display_name(path);
     let wrong = |reason: String| {
         Error::Argument(format!(
             "{file}, record {number} at byte {at}: {reason}; on_error=\"skip\" leaves out such records"
@@ -171,7 +171,7 @@ fn sample(
     match find_feature(reader, (begin, end), &options.source)? {
         Feature::Bytes { count: 1, begin, end } => {
             let name = Some(format!("record {number}").into());
-            let member = Member { file: path.clone(), offset: begin, len: end - begin, name };
+            let member = ArchiveMember { file: path.clone(), offset: begin, len: end - begin, name };
             Ok(ArchiveSample::new(SampleLocation::Member(member), label))
         }
         other => Err(wrong(format!(

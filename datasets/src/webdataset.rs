@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::source::{name_of, Member};
+use framespool::source::{display_name, ArchiveMember};
 
 use crate::archive::{
     read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
@@ -264,7 +264,7 @@ impl ShardReader<'_> {
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{key}': {reason}; on_error=\"skip\" leaves out such samples",
-                name_of(self.path)
+                display_name(self.path)
             ))
         };
         let looked_for = || format!("of .{}", self.extensions.join(" ."));
@@ -291,7 +291,7 @@ impl ShardReader<'_> {
         };
         match made {
             Ok((TarMember { name, offset, len, .. }, label, column_values)) => {
-                let member = Member { file: self.path.clone(), offset, len, name: Some(name.into()) };
+                let member = ArchiveMember { file: self.path.clone(), offset, len, name: Some(name.into()) };
                 let sample = ArchiveSample::new(SampleLocation::Member(member), label);
                 self.found.samples.push(ArchiveSample { column_values, ..sample });
                 Ok(())

@@ -5,8 +5,9 @@
 use std::path::PathBuf;
 
 use framespool::clip_sampler::video_timing::Extent;
-use framespool::loader::entries::Item;
-use framespool::source::{MemorySource, Place};
+use framespool::dataset::MediaLocation;
+use framespool::dataset::Sample;
+use framespool::source::MemorySource;
 use framespool::Error;
 use framespool_datasets as datasets;
 use framespool_datasets::{
@@ -30,14 +31,16 @@ pub fn policy(name: &str) -> framespool::Result<ErrorPolicy> {
 }
 
 /// Converts the location of the entry with this number.
-pub fn place(number: usize, location: SampleLocation, tables: &CellReader) -> Place {
+pub fn place(number: usize, location: SampleLocation, tables: &CellReader) -> MediaLocation {
     match location {
-        SampleLocation::Path(path) => Place::Path(path),
-        SampleLocation::Member(member) => Place::Member(member),
+        SampleLocation::Path(path) => MediaLocation::Path(path),
+        SampleLocation::Member(member) => MediaLocation::ArchiveMember(member),
         SampleLocation::Memory(bytes) => {
-            Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes))
+            MediaLocation::Memory(MemorySource::new(format!("dataset[{number}]"), bytes))
         }
-        SampleLocation::TableCell { file, column, row } => Place::Opened(tables.cell(&file, column, row)),
+        SampleLocation::TableCell { file, column, row } => {
+            MediaLocation::External(tables.cell(&file, column, row))
+        }
     }
 }
 
@@ -46,8 +49,8 @@ fn listing(py: Python<'_>, mut packed: ArchiveListing) -> PyResult<Listing<'_>> 
     let columns = table(py, columns)?;
     let (entries, skipped) = (packed.samples, packed.skipped);
     let tables = CellReader::default();
-    let item = |(number, entry): (usize, ArchiveSample)| Item {
-        place: place(number, entry.location, &tables),
+    let item = |(number, entry): (usize, ArchiveSample)| Sample {
+        location: place(number, entry.location, &tables),
         label: entry.label,
         extent: Extent::Whole,
     };

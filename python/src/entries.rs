@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use framespool::clip_sampler::video_timing::Extent;
-use framespool::loader::entries::{self as engine, EntriesBuilder, Flat, Item};
-use framespool::source::{FrameFolder, Member, MemorySource, Place};
+use framespool::dataset::MediaLocation;
+use framespool::dataset::{self as engine, Sample, SampleTableBuilder, SerializedTable};
+use framespool::source::{ArchiveMember, ImageSequence, MemorySource};
 use framespool::Error;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -18,7 +19,7 @@ use crate::errors::OrRaise;
 
 /// A table of videos with their labels and parts.
 #[pyclass(module = "framespool._framespool", frozen)]
-pub struct Entries(pub Arc<engine::Entries>);
+pub struct Entries(pub Arc<engine::SampleTable>);
 
 /// `(pattern, first, count, fps)`.
 pub type Frames = (Option<String>, u32, Option<u32>, (u32, u32));
@@ -32,7 +33,7 @@ type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>, Option<Frames>, Opti
 type Other<'py> = (Bound<'py, PyAny>, Option<Frames>);
 
 impl Entries {
-    pub fn of(items: impl IntoIterator<Item = Item>) -> Self {
+    pub fn of(items: impl IntoIterator<Item = Sample>) -> Self {
         Self(Arc::new(items.into_iter().collect()))
     }
 }
@@ -53,12 +54,12 @@ pub fn part_of<'py>(py: Python<'py>, extent: Extent) -> PyResult<Option<Part<'py
     }
 }
 
-fn frames_of(frames: &FrameFolder) -> Frames {
+fn frames_of(frames: &ImageSequence) -> Frames {
     (frames.pattern.clone(), frames.first, frames.count, frames.fps)
 }
 
-fn folder_of(folder: PathBuf, (pattern, first, count, fps): Frames) -> Place {
-    Place::Frames(Arc::new(FrameFolder { folder, pattern, first, count, fps }))
+fn folder_of(folder: PathBuf, (pattern, first, count, fps): Frames) -> MediaLocation {
+    MediaLocation::ImageSequence(Arc::new(ImageSequence { folder, pattern, first, count, fps }))
 }
 
 #[pymethods]
@@ -73,24 +74,26 @@ impl Entries {
         if number >= self.0.len() {
             return Err(PyIndexError::new_err(format!("entry {number} of {}", self.0.len())));
         }
-        let Item { place, label, extent } = self.0.item(number);
+        let Sample { location: place, label, extent } = self.0.sample(number);
         let part = part_of(py, extent)?;
         Ok(match place {
-            Place::Path(path) => {
+            MediaLocation::Path(path) => {
                 (path.into_os_string().into_pyobject(py)?.into_any(), label, part, None, None)
             }
-            Place::Member(Member { file, offset, len, name }) => {
+            MediaLocation::ArchiveMember(ArchiveMember { file, offset, len, name }) => {
                 let span = (offset, len, name.map(String::from));
                 (file.as_os_str().into_pyobject(py)?.into_any(), label, part, None, Some(span))
             }
-            Place::Memory(memory) => {
+            MediaLocation::Memory(memory) => {
                 (PyBytes::new(py, memory.as_bytes()).into_any(), label, part, None, None)
             }
-            Place::Frames(frames) => {
+            MediaLocation::ImageSequence(frames) => {
                 let path = frames.folder.as_os_str().into_pyobject(py)?.into_any();
                 (path, label, part, Some(frames_of(&frames)), None)
             }
-            Place::Opened(opener) => (opener.name().into_pyobject(py)?.into_any(), label, part, None, None),
+            MediaLocation::External(opener) => {
+                (opener.name().into_pyobject(py)?.into_any(), label, part, None, None)
+            }
         })
     }
 
@@ -99,14 +102,14 @@ impl Entries {
         if let Some(beyond) = numbers.iter().find(|&&number| number >= self.0.len()) {
             return Err(PyIndexError::new_err(format!("entry {beyond} of {}", self.0.len())));
         }
-        Ok(py.detach(|| Self::of(numbers.into_iter().map(|number| self.0.item(number)))))
+        Ok(py.detach(|| Self::of(numbers.into_iter().map(|number| self.0.sample(number)))))
     }
 
     /// Returns a table of the entries of several tables, one table after another.
     #[staticmethod]
     fn joined(py: Python<'_>, tables: Vec<Py<Entries>>) -> Self {
         py.detach(|| {
-            let mut builder = EntriesBuilder::default();
+            let mut builder = SampleTableBuilder::default();
             tables.iter().for_each(|table| table.get().0.iter().for_each(|item| builder.push(item)));
             Self(Arc::new(builder.finish()))
         })
@@ -125,13 +128,13 @@ impl Entries {
     /// Returns all paths, one per line, relative to their deepest common folder; `None` if any entry is not a
     /// whole file.
     fn names<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        py.detach(|| self.0.are_files().then(|| names(&self.0))).map(|names| PyBytes::new(py, &names))
+        py.detach(|| self.0.are_whole_files().then(|| names(&self.0))).map(|names| PyBytes::new(py, &names))
     }
 
     /// Whether no entry is a part of a video or a folder of frames.
     #[getter]
     fn are_whole(&self) -> bool {
-        self.0.are_whole()
+        self.0.are_whole_videos()
     }
 
     /// The memory that the table occupies, in bytes.
@@ -142,25 +145,25 @@ impl Entries {
 
     /// Supports pickle: reduces the table to byte strings.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let flat = py.detach(|| self.0.to_flat());
-        let other = |place: &Place| -> PyResult<Other<'py>> {
+        let flat = py.detach(|| self.0.serialize());
+        let other = |place: &MediaLocation| -> PyResult<Other<'py>> {
             Ok(match place {
-                Place::Frames(frames) => {
+                MediaLocation::ImageSequence(frames) => {
                     (frames.folder.as_os_str().into_pyobject(py)?.into_any(), Some(frames_of(frames)))
                 }
-                Place::Memory(memory) => (PyBytes::new(py, memory.as_bytes()).into_any(), None),
+                MediaLocation::Memory(memory) => (PyBytes::new(py, memory.as_bytes()).into_any(), None),
                 other => {
                     return Err(PyValueError::new_err(format!("{other:?} cannot be sent to another process")))
                 }
             })
         };
-        let others = flat.others.iter().map(other).collect::<PyResult<Vec<_>>>()?;
+        let others = flat.other_locations.iter().map(other).collect::<PyResult<Vec<_>>>()?;
         let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
-        let (tails, shared) = (&flat.tails, &flat.shared);
+        let (suffixes, prefixes) = (&flat.suffixes, &flat.prefixes);
         let state = (
-            (bytes(&flat.kinds), bytes(&flat.heads), bytes(&flat.labels)),
-            (bytes(&tails.0), bytes(&tails.1), bytes(&shared.0), bytes(&shared.1)),
-            (bytes(&flat.spans), bytes(&flat.extents)),
+            (bytes(&flat.kinds), bytes(&flat.prefix_ids), bytes(&flat.labels)),
+            (bytes(&suffixes.0), bytes(&suffixes.1), bytes(&prefixes.0), bytes(&prefixes.1)),
+            (bytes(&flat.byte_ranges), bytes(&flat.extents)),
             others,
         );
         let rebuild = py.get_type::<Self>().getattr("rebuilt")?;
@@ -175,29 +178,30 @@ impl Entries {
         parts: (Vec<u8>, Vec<u8>),
         others: Vec<Other<'_>>,
     ) -> PyResult<Self> {
-        let (kinds, heads, labels) = numbers;
-        let (tails, tail_ends, shared, shared_ends) = texts;
+        let (kinds, prefix_ids, labels) = numbers;
+        let (suffixes, tail_ends, shared, shared_ends) = texts;
         let (spans, extents) = parts;
-        let other = |(number, (source, frames)): (usize, Other<'_>)| -> PyResult<Place> {
+        let other = |(number, (source, frames)): (usize, Other<'_>)| -> PyResult<MediaLocation> {
             Ok(match frames {
                 Some(frames) => folder_of(source.extract()?, frames),
-                None => {
-                    Place::Memory(MemorySource::new(format!("bytes[{number}]"), source.extract::<Vec<u8>>()?))
-                }
+                None => MediaLocation::Memory(MemorySource::new(
+                    format!("bytes[{number}]"),
+                    source.extract::<Vec<u8>>()?,
+                )),
             })
         };
         let others = others.into_iter().enumerate().map(other).collect::<PyResult<_>>()?;
-        let flat = Flat {
+        let flat = SerializedTable {
             kinds,
-            heads,
+            prefix_ids,
             labels,
-            tails: (tails, tail_ends),
-            shared: (shared, shared_ends),
-            spans,
+            suffixes: (suffixes, tail_ends),
+            prefixes: (shared, shared_ends),
+            byte_ranges: spans,
             extents,
-            others,
+            other_locations: others,
         };
-        let made = engine::Entries::from_flat(flat);
+        let made = engine::SampleTable::deserialize(flat);
         let made =
             made.ok_or_else(|| PyValueError::new_err("the tables of entries do not fit each other"))?;
         Ok(Self(Arc::new(made)))
@@ -206,7 +210,7 @@ impl Entries {
 
 /// Returns the paths relative to their common folder, which is
 /// `os.path.dirname(os.path.commonprefix(paths))`.
-fn names(entries: &engine::Entries) -> Vec<u8> {
+fn names(entries: &engine::SampleTable) -> Vec<u8> {
     let path =
         |number| entries.path_of(number).map(|(folder, name)| [folder, name].concat()).unwrap_or_default();
     let mut common = if entries.is_empty() { Vec::new() } else { path(0) };
@@ -261,7 +265,7 @@ pub fn extent(path: &OsStr, bounds: framespool_datasets::SegmentBounds) -> frame
 /// Builds a table from the entries of a dataset list.
 pub fn listed(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResult<Entries> {
     let table = || -> framespool::Result<Entries> {
-        let mut builder = EntriesBuilder::default();
+        let mut builder = SampleTableBuilder::default();
         for framespool_datasets::Sample { path, label, segment, image_sequence, .. } in found {
             let extent =
                 segment.map(|bounds| extent(path.as_os_str(), bounds)).transpose()?.unwrap_or_default();
@@ -269,9 +273,9 @@ pub fn listed(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResu
                 Some(framespool_datasets::ImageSequencePattern { pattern, first, count, fps }) => {
                     folder_of(path, (Some(pattern), first, count, fps))
                 }
-                None => Place::Path(path),
+                None => MediaLocation::Path(path),
             };
-            builder.push(Item { place, label, extent });
+            builder.push(Sample { location: place, label, extent });
         }
         Ok(Entries(Arc::new(builder.finish())))
     };

@@ -1,7 +1,7 @@
 //! Converts the engine's errors to Python exceptions, one class per kind (see `framespool/errors.py`).
 //! The exception keeps the file, and the packet or frame number, of the error.
 
-use framespool::error::Place;
+use framespool::error::Location;
 use framespool::Error;
 use pyo3::prelude::*;
 
@@ -26,24 +26,24 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let value = classes.get_item(error.kind())?.call1((error.to_string(),))?;
     if let Some(site) = error.site() {
         value.setattr("file", &*site.file)?;
-        match site.place {
-            Place::Packet(packet, _) => value.setattr("packet", packet)?,
-            Place::Frame(frame) => value.setattr("frame", frame)?,
-            Place::Box(..) | Place::Byte(_) | Place::Whole => {}
+        match site.location {
+            Location::Packet(packet, _) => value.setattr("packet", packet)?,
+            Location::Frame(frame) => value.setattr("frame", frame)?,
+            Location::Box(..) | Location::Byte(_) | Location::WholeFile => {}
         }
     }
     Ok(PyErr::from_value(value))
 }
 
-/// Returns an error if `what`, created in process `made_in`, is used in a forked child. Call this before
+/// Returns an error if `what`, created in process `owner_pid`, is used in a forked child. Call this before
 /// taking any lock: a thread of the parent may have held it at the fork, and the child would wait for it
 /// forever.
-pub fn same_process(py: Python<'_>, what: &'static str, made_in: u32) -> PyResult<()> {
-    let used_in = std::process::id();
-    if used_in == made_in {
+pub fn same_process(py: Python<'_>, what: &'static str, owner_pid: u32) -> PyResult<()> {
+    let current_pid = std::process::id();
+    if current_pid == owner_pid {
         return Ok(());
     }
-    Err(to_python(py, &Error::Forked { what, made_in, used_in }))
+    Err(to_python(py, &Error::Forked { what, owner_pid, current_pid }))
 }
 
 /// Issues the pending warning about HDR video, if there is one.

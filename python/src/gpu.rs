@@ -10,7 +10,7 @@ use std::time::Instant;
 use framespool::decode::BitstreamFilter;
 use framespool::decode::PacketReader;
 use framespool::ffmpeg::Packet;
-use framespool::gpu::{count, why_none, Gpu};
+use framespool::gpu::{device_count, unavailable_reason, Gpu};
 use framespool::source::FileSource;
 use framespool::units::DecodeIndex;
 use framespool::video::Video;
@@ -44,14 +44,14 @@ const MAX_UNIT_BYTES: usize = 1 << 30;
 /// Returns why no GPU can be used; `None` if one can.
 #[pyfunction]
 pub fn gpu_reason() -> Option<String> {
-    why_none()
+    unavailable_reason()
 }
 
 /// Returns a dict of properties for each GPU.
 #[pyfunction]
 pub fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let devices = PyList::empty(py);
-    for ordinal in 0..py.detach(count) {
+    for ordinal in 0..py.detach(device_count) {
         devices.append(facts(py, ordinal)?)?;
     }
     Ok(devices)

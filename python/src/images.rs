@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use framespool::batch::OutputMut;
 use framespool::batch_sampler::rng::Key;
+use framespool::dataset::MediaLocation;
 use framespool::error::Site;
 use framespool::media::DisplayOrientation;
-use framespool::source::{MemorySource, Place};
+use framespool::source::MemorySource;
 use framespool::transforms::{explain, ClipShape, SampledParams, TransformExecutor, TransformPipeline};
 use framespool::video::{decode_image_batch, ClipOutput, LazyClipOutput};
 use framespool::{Error, Result};
@@ -81,7 +82,7 @@ fn paint(
         let color = Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full };
         let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, color };
         if let OutputMut::Host(clip) = output.target(&shape)? {
-            executor.paint_view(&site, &view, turn, &shape, clip, (t, t))?;
+            executor.apply_to_view(&site, &view, turn, &shape, clip, (t, t))?;
         }
     }
     output.into_clip()?.ok_or_else(|| Error::Argument("the array holds no pictures".into()))
@@ -106,10 +107,12 @@ pub fn decode_images<'py>(
     let pipeline = if exact { pipeline.exactly() } else { pipeline };
     let mut archives = Archives::default();
     let file = |(number, source)| match source {
-        Source::Path(path) => Ok(Place::Path(path)),
-        Source::Member(member) => Ok(Place::Member(archives.member(member))),
-        Source::Cell(cell) => Ok(Place::Opened(archives.cell(cell))),
-        Source::Bytes(bytes) => Ok(Place::Memory(MemorySource::new(format!("images[{number}]"), bytes))),
+        Source::Path(path) => Ok(MediaLocation::Path(path)),
+        Source::Member(member) => Ok(MediaLocation::ArchiveMember(archives.member(member))),
+        Source::Cell(cell) => Ok(MediaLocation::External(archives.cell(cell))),
+        Source::Bytes(bytes) => {
+            Ok(MediaLocation::Memory(MemorySource::new(format!("images[{number}]"), bytes)))
+        }
         Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;

@@ -71,7 +71,7 @@ mod _framespool {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;
         module.add("video_extensions", framespool_datasets::VIDEO_EXTENSIONS)?;
-        module.add("picture_extensions", framespool::source::PICTURE_EXTENSIONS)?;
+        module.add("picture_extensions", framespool::source::IMAGE_EXTENSIONS)?;
         module.add("pixel_backend", framespool_kernels::backend_name())
     }
 }

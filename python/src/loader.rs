@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::clip_sampler::video_timing::Extent;
-use framespool::loader::entries::Item;
+use framespool::dataset::MediaLocation;
+use framespool::dataset::Sample;
 use framespool::loader::stats::{Failure, Stats};
 use framespool::loader::{self, BatchData, GpuConfig, LoaderConfig, Mixture, OnError};
 use framespool::source::MemorySource;
-use framespool::source::Place;
 use framespool::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -23,7 +23,7 @@ use crate::images::drawn;
 use crate::index::{Kept, Wanted};
 use crate::pipeline::{pipeline, Step};
 use crate::tensor::{Element, Tensor};
-use crate::video::{calling, choice, interrupt, raise_own, Archives, Source};
+use crate::video::{choice, interrupt, interrupt_scope, raise_own, Archives, Source};
 
 /// Keyword arguments of the loader other than dataset, sampling rule and transforms.
 #[derive(FromPyObject)]
@@ -88,7 +88,7 @@ pub enum Entry {
 impl Entry {
     /// Returns the location of the entry, and the part of it to use. The Python package has validated the
     /// numbers.
-    fn into_place(self, number: usize, archives: &mut Archives) -> Result<(Place, Extent)> {
+    fn into_place(self, number: usize, archives: &mut Archives) -> Result<(MediaLocation, Extent)> {
         let frame = |value: i64| {
             u32::try_from(value).map_err(|_| {
                 Error::Argument(format!(
@@ -107,11 +107,13 @@ impl Entry {
             }
         };
         let place = match source {
-            Source::Path(path) => Place::Path(path),
-            Source::Member(member) => Place::Member(archives.member(member)),
-            Source::Cell(cell) => Place::Opened(archives.cell(cell)),
-            Source::Frames(frames) => Place::Frames(Arc::new(frames.into())),
-            Source::Bytes(bytes) => Place::Memory(MemorySource::new(format!("dataset[{number}]"), bytes)),
+            Source::Path(path) => MediaLocation::Path(path),
+            Source::Member(member) => MediaLocation::ArchiveMember(archives.member(member)),
+            Source::Cell(cell) => MediaLocation::External(archives.cell(cell)),
+            Source::Frames(frames) => MediaLocation::ImageSequence(Arc::new(frames.into())),
+            Source::Bytes(bytes) => {
+                MediaLocation::Memory(MemorySource::new(format!("dataset[{number}]"), bytes))
+            }
         };
         Ok((place, extent))
     }
@@ -125,7 +127,7 @@ pub enum Videos {
 }
 
 impl Videos {
-    fn entries(self) -> Result<Arc<loader::entries::Entries>> {
+    fn entries(self) -> Result<Arc<framespool::dataset::SampleTable>> {
         let list = match self {
             Videos::Table(table) => return Ok(table.get().0.clone()),
             Videos::List(list) => list,
@@ -133,9 +135,9 @@ impl Videos {
         let mut archives = Archives::default();
         let items = list.into_iter().enumerate().map(|(number, (entry, label))| {
             let (place, extent) = entry.into_place(number, &mut archives)?;
-            Ok(Item { place, label, extent })
+            Ok(Sample { location: place, label, extent })
         });
-        items.collect::<Result<loader::entries::Entries>>().map(Arc::new)
+        items.collect::<Result<framespool::dataset::SampleTable>>().map(Arc::new)
     }
 }
 
@@ -165,7 +167,7 @@ pub struct Loader {
     len_batches: u64,
     num_clips: u64,
     of_pictures: bool,
-    made_in: u32,
+    owner_pid: u32,
 }
 
 fn config(
@@ -186,8 +188,8 @@ fn config(
                 .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
         };
         Ok(LoaderConfig {
-            entries: dataset.entries()?,
-            of_pictures: s.of_pictures,
+            samples: dataset.entries()?,
+            images: s.of_pictures,
             stream: s.stream,
             sampling: sampling(rule)?,
             order: batch_sampler::config(s.order)?,
@@ -216,7 +218,7 @@ fn config(
 
 impl Loader {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        same_process(py, if self.of_pictures { "ImageLoader" } else { "ClipLoader" }, self.made_in)
+        same_process(py, if self.of_pictures { "ImageLoader" } else { "ClipLoader" }, self.owner_pid)
     }
 
     /// Runs `work` on the loader without the GIL. If a signal interrupts it, raises the signal handler's
@@ -237,7 +239,7 @@ impl Loader {
             return Err(PyRuntimeError::new_err("the loader is gone; make another one"));
         };
         let done = py.detach(|| {
-            let _calling = calling();
+            let _scope = interrupt_scope();
             work(loader)
         });
         raise_own(py, done)
@@ -279,7 +281,7 @@ impl Loader {
         let progress = Box::new(loader.progress());
         let callables = rule.callables().cloned().collect();
         let loader = Mutex::new(Some(loader));
-        let made_in = std::process::id();
+        let owner_pid = std::process::id();
         Ok(Self {
             loader,
             callables,
@@ -290,7 +292,7 @@ impl Loader {
             len_batches,
             num_clips,
             of_pictures,
-            made_in,
+            owner_pid,
         })
     }
 
@@ -308,12 +310,12 @@ impl Loader {
     }
 
     fn begin(&self, py: Python<'_>, epoch: u64, first_batch: u64) -> PyResult<u64> {
-        self.with(py, |loader| loader.begin(epoch, first_batch))
+        self.with(py, |loader| loader.start_epoch(epoch, first_batch))
     }
 
     /// Ends the current pass.
     fn rest(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, loader::Loader::rest)
+        self.with(py, loader::Loader::stop_epoch)
     }
 
     fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
@@ -329,14 +331,14 @@ impl Loader {
     /// Returns what the loader determines about a clip: its video, its frames, and the random parameters of
     /// the transforms for its frame `t`.
     fn explain<'py>(&self, py: Python<'py>, epoch: u64, clip: u64, t: u32) -> PyResult<Bound<'py, PyDict>> {
-        let explain = || self.with(py, |loader| loader.explain(epoch, clip, t, &interrupt()));
+        let explain = || self.with(py, |loader| loader.describe_clip(epoch, clip, t, &interrupt()));
         let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;
         dict.set_item("video_id", explained.video_id)?;
         dict.set_item("label", explained.label)?;
         dict.set_item("indices", explained.indices)?;
-        dict.set_item("transforms", drawn(py, explained.drawn)?)?;
+        dict.set_item("transforms", drawn(py, explained.sampled_params)?)?;
         Ok(dict)
     }
 
@@ -372,7 +374,7 @@ impl Loader {
         let per_frame = decoding.pictures_decoded as f64 / (stats.frames.max(1)) as f64;
         dict.set_item("pictures_decoded_per_frame", per_frame)?;
         dict.set_item("runs", decoding.runs)?;
-        dict.set_item("runs_repeated", decoding.runs_repeated)?;
+        dict.set_item("runs_repeated", decoding.ranges_repeated)?;
         dict.set_item("gops_shared", stats.gops_shared)?;
         dict.set_item("decoders_opened", decoding.decoders_opened)?;
         dict.set_item("clip_cache_hits", stats.clip_cache_hits)?;

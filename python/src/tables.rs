@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use framespool::loader::entries::Item;
-use framespool::source::Member;
+use framespool::dataset::Sample;
+use framespool::source::ArchiveMember;
 use framespool::Error;
 use framespool_datasets as datasets;
 use framespool_datasets::{ArchiveSample, CellReader, SampleKeys, SampleLocation, TableOptions};
@@ -61,10 +61,10 @@ pub fn read_tables<'py>(
     // A table of entries with cells cannot be pickled, so cells are returned as Python values.
     if !entries.iter().any(|entry| matches!(entry.location, SampleLocation::TableCell { .. })) {
         let tables = CellReader::default();
-        let item = |(number, entry): (usize, ArchiveSample)| -> framespool::Result<Item> {
+        let item = |(number, entry): (usize, ArchiveSample)| -> framespool::Result<Sample> {
             let part = entry.segment.map(|bounds| extent("".as_ref(), bounds)).transpose()?;
             let place = place(number, entry.location, &tables);
-            Ok(Item { place, label: entry.label, extent: part.unwrap_or_default() })
+            Ok(Sample { location: place, label: entry.label, extent: part.unwrap_or_default() })
         };
         let items = || entries.into_iter().enumerate().map(item).collect::<framespool::Result<Vec<_>>>();
         let made = py.detach(|| items().map(Entries::of)).or_raise(py)?;
@@ -82,7 +82,7 @@ pub fn read_tables<'py>(
         };
         let source = match entry.location {
             SampleLocation::Path(path) => path.into_os_string().into_pyobject(py)?.into_any(),
-            SampleLocation::Member(Member { file, offset, len, name }) => {
+            SampleLocation::Member(ArchiveMember { file, offset, len, name }) => {
                 (number(&file), offset, len, name.map(String::from)).into_pyobject(py)?.into_any()
             }
             SampleLocation::TableCell { file, column, row } => {

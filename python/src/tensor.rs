@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use framespool::batch::{BatchBuffer, OutputMut, Pool};
+use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
 use framespool::transforms::Dtype;
 use half::{bf16, f16};
 use pyo3::exceptions::{
@@ -115,7 +115,7 @@ impl Tensor {
         element: Element,
         fill: impl FnOnce(&mut [u8]),
     ) -> framespool::Result<Self> {
-        let (builder, mut parts) = BatchBuffer::allocate(&Pool::new(0), 1, len)?;
+        let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::new(0), 1, len)?;
         if let OutputMut::Host(all) = parts[0].target() {
             fill(all);
         }
@@ -150,7 +150,7 @@ impl Tensor {
     /// Copies the memory, to the host or on its own device.
     fn copy_to(&self, host: bool) -> framespool::Result<BatchBuffer> {
         let device = self.memory.device().filter(|_| !host).cloned();
-        let (builder, mut parts) = BatchBuffer::allocate(&Pool::on(device, 0), 1, self.byte_len())?;
+        let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::on(device, 0), 1, self.byte_len())?;
         match parts[0].target() {
             OutputMut::Host(bytes) => self.memory.copy_to_host(self.offset, bytes)?,
             OutputMut::Device(mut spot) => {
@@ -161,7 +161,7 @@ impl Tensor {
                 self.memory.add_reader_event(stream.record()?);
             }
         }
-        parts[0].settle()?;
+        parts[0].record_write()?;
         drop(parts);
         Ok(builder.freeze().ok().expect("its part was dropped"))
     }

@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use framespool::batch_sampler::rng::Key;
+use framespool::dataset::SourceOpener;
 use framespool::decode::PacketReader;
 use framespool::gpu::Gpu;
 use framespool::index::cache::index_of;
 use framespool::index::image;
 use framespool::limits::Limits;
 use framespool::loader::DecoderBackend;
-use framespool::source::{self, FolderSource, FrameFolder, Member, MemorySource, Opener};
+use framespool::source::{self, ArchiveMember, ImageSequence, ImageSequenceSource, MemorySource};
 use framespool::transforms::transform::Transform;
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use framespool::Error;
 use framespool_datasets::CellReader;
@@ -75,18 +76,18 @@ pub struct Archives {
 
 impl Archives {
     /// Converts a member to the engine's type.
-    pub fn member(&mut self, args: MemberArgs) -> Member {
+    pub fn member(&mut self, args: MemberArgs) -> ArchiveMember {
         let MemberArgs { file, offset_bytes: offset, num_bytes: len, name } = args;
         let file = self.paths.get(file.as_path()).cloned().unwrap_or_else(|| {
             let file: Arc<Path> = file.into();
             self.paths.insert(file.clone());
             file
         });
-        Member { file, offset, len, name: name.map(|name| name.to_string_lossy().into()) }
+        ArchiveMember { file, offset, len, name: name.map(|name| name.to_string_lossy().into()) }
     }
 
     /// Converts a cell to the engine's type.
-    pub fn cell(&self, args: CellArgs) -> Arc<dyn Opener> {
+    pub fn cell(&self, args: CellArgs) -> Arc<dyn SourceOpener> {
         self.tables.cell(&args.file, args.column.into(), args.row)
     }
 }
@@ -102,7 +103,7 @@ pub struct Frames {
     fps: (u32, u32),
 }
 
-impl From<Frames> for FrameFolder {
+impl From<Frames> for ImageSequence {
     fn from(frames: Frames) -> Self {
         let Frames { folder, pattern, first, count, fps } = frames;
         Self { folder, pattern, first, count, fps }
@@ -128,14 +129,14 @@ pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
 }
 
 /// Makes sources that wait for a server on this thread stop on Ctrl-C, until the result is dropped.
-pub fn calling() -> source::Calling {
-    source::calling(interrupt(), None)
+pub fn interrupt_scope() -> source::InterruptScope {
+    source::interrupt_scope(interrupt(), None)
 }
 
 /// Does the same while `work` runs.
 pub fn called<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     || {
-        let _calling = calling();
+        let _scope = interrupt_scope();
         work()
     }
 }
@@ -143,7 +144,7 @@ pub fn called<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 /// Returns this process's counters for reading from URLs.
 #[pyfunction]
 pub fn remote_stats() -> HashMap<&'static str, u64> {
-    let total = source::remote_total();
+    let total = source::remote_stats();
     HashMap::from([
         ("remote_requests", total.requests),
         ("remote_bytes", total.bytes),
@@ -187,7 +188,7 @@ pub struct Video {
     clip_decoder: Mutex<Option<ClipDecoder>>,
     /// The packet reader of the last call, which keeps the demuxer open for containers that need one.
     reader: Mutex<Option<PacketReader>>,
-    made_in: u32,
+    owner_pid: u32,
 }
 
 /// Decoded and transformed frames of one video.
@@ -229,7 +230,7 @@ pub struct FrameIterator {
     stream: Mutex<Option<FrameStream>>,
     /// A frame that was decoded when a signal handler raised an exception; the next call returns it.
     kept: Mutex<Option<DecodedFrame>>,
-    made_in: u32,
+    owner_pid: u32,
 }
 
 #[pymethods]
@@ -239,12 +240,12 @@ impl FrameIterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
-        same_process(py, "iterator over a Video", self.made_in)?;
+        same_process(py, "iterator over a Video", self.owner_pid)?;
         let next = py.detach(|| {
             if let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return Ok(Some(kept));
             }
-            let _calling = calling();
+            let _scope = interrupt_scope();
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(stream) = held.as_mut() else { return Ok(None) };
             let next = stream.next(&interrupt());
@@ -278,7 +279,7 @@ impl Drop for FrameIterator {
 
 impl Video {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        same_process(py, "Video", self.made_in)
+        same_process(py, "Video", self.owner_pid)
     }
 
     fn workbench(&self, pipeline: TransformPipeline) -> framespool::Result<ClipDecoder> {
@@ -301,14 +302,14 @@ impl Video {
     fn make(
         &self,
         py: Python<'_>,
-        frames: framespool::Result<Vec<DisplayIndex>>,
+        frames: framespool::Result<Vec<PresentationIndex>>,
         pipeline: TransformPipeline,
         seed: u64,
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
         let pipeline = pipeline.ignoring_hdr(self.ignores_hdr);
         let made = py.detach(|| {
-            let _calling = calling();
+            let _scope = interrupt_scope();
             let kept = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner).take();
             let kept = kept.filter(|b| *b.pipeline() == pipeline);
             let mut clip_decoder = kept.map_or_else(|| self.workbench(pipeline), Ok)?;
@@ -369,7 +370,7 @@ impl Video {
             VideoSource::Object(object) => Err(raise_own(py, FileObject::open(py, object))?),
         };
         let opened = py.detach(|| {
-            let _calling = calling();
+            let _scope = interrupt_scope();
             let gpu = device.map(Gpu::open).transpose()?;
             let source = match source {
                 Ok(source) => source,
@@ -385,8 +386,8 @@ impl Video {
                     Engine::with_index(source, index)
                 }
                 Source::Frames(frames) => {
-                    let frames = FrameFolder::from(frames);
-                    let source = Arc::new(FolderSource::open(&frames)?);
+                    let frames = ImageSequence::from(frames);
+                    let source = Arc::new(ImageSequenceSource::open(&frames)?);
                     let index = image::index_image_sequence(&source, frames.fps, &Limits::default())?;
                     index.check_stream(stream)?;
                     Engine::with_index(source, Arc::new(index))
@@ -414,7 +415,7 @@ impl Video {
             ignores_hdr,
             clip_decoder,
             reader,
-            made_in: std::process::id(),
+            owner_pid: std::process::id(),
         })
     }
 
@@ -439,8 +440,8 @@ impl Video {
         put("average_fps", index.average_fps().into_pyobject(py)?.into_any());
         put("begin_seconds", index.begin_seconds().into_pyobject(py)?.into_any());
         put("end_seconds", index.end_seconds().into_pyobject(py)?.into_any());
-        put("rotation", info.turn.degrees_cw().into_pyobject(py)?.into_any());
-        put("mirrored", pyo3::types::PyBool::new(py, info.turn.mirror).to_owned().into_any());
+        put("rotation", info.orientation.degrees_cw().into_pyobject(py)?.into_any());
+        put("mirrored", pyo3::types::PyBool::new(py, info.orientation.mirror).to_owned().into_any());
         put("time_base", (info.time_base.num(), info.time_base.den()).into_pyobject(py)?.into_any());
         put("sample_aspect", info.sample_aspect.into_pyobject(py)?.into_any());
         put("keyframes", keyframes.into_pyobject(py)?.into_any());
@@ -524,7 +525,7 @@ impl Video {
     /// Returns the presentation time of every frame, in seconds.
     fn all_pts_seconds(&self) -> Vec<f64> {
         let index = self.engine.index();
-        (0..index.num_frames()).map(|i| index.pts_seconds(DisplayIndex(i))).collect()
+        (0..index.num_frames()).map(|i| index.pts_seconds(PresentationIndex(i))).collect()
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
@@ -535,7 +536,7 @@ impl Video {
         let start = || FrameStream::start(&self.engine, self.workbench(pipeline)?);
         let stream = py.detach(start).or_raise(py)?;
         let (stream, kept) = (Mutex::new(Some(stream)), Mutex::new(None));
-        Ok(FrameIterator { stream, kept, made_in: self.made_in })
+        Ok(FrameIterator { stream, kept, owner_pid: self.owner_pid })
     }
 
     fn frames(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, Stream};
 
-use super::pool::{Block, DeviceBlock, Pool, ALIGN};
+use super::pool::{Block, DeviceBlock, MemoryPool, ALIGN};
 use super::stream_order::{DeviceSliceMut, OutputMut, StreamOrder};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 /// The memory of one batch.
 pub struct BatchBuffer {
     block: Option<Block>,
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     used: usize,
     /// On a device: the events that mark the end of the writes, and those that mark the end of reads.
     events: Mutex<Box<Events>>,
@@ -28,7 +28,7 @@ struct Events {
     /// reads.
     readers: Vec<u64>,
     /// Whether some work on the buffer could not be marked by an event, so that its end is unknown.
-    unmarked: bool,
+    unsynchronized: bool,
 }
 
 impl BatchBuffer {
@@ -38,7 +38,7 @@ impl BatchBuffer {
     /// # Errors
     /// `Argument` if the host has not enough memory, `Gpu` if the device has not.
     pub fn allocate(
-        pool: &Arc<Pool>,
+        pool: &Arc<MemoryPool>,
         clips: usize,
         clip_bytes: usize,
     ) -> Result<(BufferBuilder, Vec<ClipSlot>)> {
@@ -46,10 +46,10 @@ impl BatchBuffer {
         let len = len.ok_or_else(|| {
             Error::Argument(format!("{clips} clips of {clip_bytes} bytes do not fit into memory"))
         })?;
-        let block = pool.take(len)?;
+        let block = pool.allocate(len)?;
         let before = match &block {
             Block::Host(_) => Vec::new(),
-            Block::Device(block) => block.used_until.clone(),
+            Block::Device(block) => block.pending_events.clone(),
         };
         let buffer = Arc::new(BatchBuffer {
             block: Some(block),
@@ -147,10 +147,10 @@ impl BatchBuffer {
         work: impl FnOnce(u64, &Stream) -> Result<()>,
     ) -> Result<()> {
         self.written().iter().try_for_each(|event| stream.wait(event))?;
-        let worked = work(self.address(), stream).and_then(|()| Ok(stream.record()?));
+        let recorded = work(self.address(), stream).and_then(|()| Ok(stream.record()?));
         let mut events = self.events();
-        events.unmarked |= worked.is_err();
-        events.written = vec![worked?];
+        events.unsynchronized |= recorded.is_err();
+        events.written = vec![recorded?];
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl BatchBuffer {
     /// Records a read whose end is unknown: the memory is not reused at all. It is freed instead, and freeing
     /// waits for all work that uses it.
     pub fn mark_unsynchronized(&self) {
-        self.events().unmarked = true;
+        self.events().unsynchronized = true;
     }
 
     /// Records a read on an external stream: the memory is not written again before the work that the stream
@@ -194,26 +194,26 @@ impl BatchBuffer {
 impl Drop for BatchBuffer {
     fn drop(&mut self) {
         let Some(mut block) = self.block.take() else { return };
-        let mut unmarked = false;
-        if let Block::Device(DeviceBlock { used_until, memory }) = &mut block {
-            let Events { written, mut read, readers, unmarked: unknown } =
+        let mut unsynchronized = false;
+        if let Block::Device(DeviceBlock { pending_events, memory }) = &mut block {
+            let Events { written, mut read, readers, unsynchronized: unknown } =
                 std::mem::take(&mut **self.events());
-            unmarked = unknown;
+            unsynchronized = unknown;
             for stream in readers {
                 match memory.device().record_on_external(stream) {
                     Ok(event) => read.push(event),
-                    Err(_) => unmarked = true,
+                    Err(_) => unsynchronized = true,
                 }
             }
             // The events of before this content was written still count: a clip slot may not have been
             // written.
-            used_until.extend(written.into_iter().chain(read));
-            used_until.retain(|event| !event.is_complete().unwrap_or(false));
+            pending_events.extend(written.into_iter().chain(read));
+            pending_events.retain(|event| !event.is_complete().unwrap_or(false));
         }
-        if unmarked {
+        if unsynchronized {
             return; // freeing device memory waits for all work that uses it
         }
-        self.pool.give(block);
+        self.pool.release(block);
     }
 }
 
@@ -256,7 +256,7 @@ impl ClipSlot {
     ///
     /// # Errors
     /// `Gpu` if the device does not respond: the content is then unreliable.
-    pub fn settle(&mut self) -> Result<()> {
+    pub fn record_write(&mut self) -> Result<()> {
         if let Some(event) = self.stream_order.end()? {
             self.buffer.events().written.push(event);
         }
@@ -268,8 +268,8 @@ impl Drop for ClipSlot {
     fn drop(&mut self) {
         crate::sync::yield_point();
         // A clip slot may be dropped in the middle of its writes: these must end before the memory is reused.
-        if self.settle().is_err() {
-            self.buffer.events().unmarked = true;
+        if self.record_write().is_err() {
+            self.buffer.events().unsynchronized = true;
         }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn parts_are_written_by_several_threads_and_collected_whole() {
-        let pool = Pool::new(2);
+        let pool = MemoryPool::new(2);
         let (builder, slots) = BatchBuffer::allocate(&pool, 4, 10).unwrap();
         std::thread::scope(|scope| {
             for (i, mut buffer_slot) in slots.into_iter().enumerate() {
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_not_readable_while_a_slot_is_out() {
-        let (builder, mut slots) = BatchBuffer::allocate(&Pool::new(1), 2, 1).unwrap();
+        let (builder, mut slots) = BatchBuffer::allocate(&MemoryPool::new(1), 2, 1).unwrap();
         slots.truncate(1);
         let builder = builder.freeze().err().expect("a part is still out");
         drop(slots);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_truncated_buffer_shows_only_its_first_bytes() {
-        let (builder, slots) = BatchBuffer::allocate(&Pool::new(1), 3, 2).unwrap();
+        let (builder, slots) = BatchBuffer::allocate(&MemoryPool::new(1), 3, 2).unwrap();
         slots.into_iter().enumerate().for_each(|(i, mut buffer_slot)| fill(&mut buffer_slot, i as u8 + 1));
         let mut buffer = builder.freeze().ok().unwrap();
         buffer.truncate(9); // more than the buffer holds
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn memory_is_reused_and_absurd_sizes_are_refused() {
-        let pool = Pool::new(1);
+        let pool = MemoryPool::new(1);
         let buffer = |bytes| {
             let (builder, slots) = BatchBuffer::allocate(&pool, 1, bytes).unwrap();
             drop(slots);

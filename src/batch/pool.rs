@@ -31,7 +31,7 @@ pub(super) struct HostBlock {
 /// Device memory, with the events of its last writes and reads.
 pub(super) struct DeviceBlock {
     pub memory: Memory,
-    pub used_until: Vec<Event>,
+    pub pending_events: Vec<Event>,
 }
 
 // SAFETY: plain memory with a single owner.
@@ -79,21 +79,21 @@ impl Block {
 /// Keeps free blocks for reuse: each batch mostly needs the size of the previous one, and first access to
 /// fresh pages is slow.
 #[derive(Default)]
-pub struct Pool {
+pub struct MemoryPool {
     free: Mutex<Vec<Block>>,
-    most: usize,
+    max_free: usize,
     device: Option<Arc<Device>>,
 }
 
-impl Pool {
-    /// Creates a pool of host memory that keeps at most `most` free blocks.
-    pub fn new(most: usize) -> Arc<Self> {
-        Self::on(None, most)
+impl MemoryPool {
+    /// Creates a pool of host memory that keeps at most `max_free` free blocks.
+    pub fn new(max_free: usize) -> Arc<Self> {
+        Self::on(None, max_free)
     }
 
     /// Creates a pool of the memory of `device`, or of host memory if `None`.
-    pub fn on(device: Option<Arc<Device>>, most: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::new(Vec::new()), most, device })
+    pub fn on(device: Option<Arc<Device>>, max_free: usize) -> Arc<Self> {
+        Arc::new(Self { free: Mutex::new(Vec::new()), max_free, device })
     }
 
     /// The device that holds the memory; `None` for host memory.
@@ -103,7 +103,7 @@ impl Pool {
 
     /// # Errors
     /// `Argument` if the host is out of memory, `Gpu` if the device is.
-    pub(super) fn take(&self, len: usize) -> Result<Block> {
+    pub(super) fn allocate(&self, len: usize) -> Result<Block> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         // The last batch of an epoch may be smaller than the others; it can reuse a larger block.
         let fits = |b: &Block| b.len() >= len && b.len() <= len.saturating_mul(16);
@@ -133,13 +133,13 @@ impl Pool {
             }
             device.allocate(len)
         });
-        Ok(Block::Device(DeviceBlock { memory: memory?, used_until: Vec::new() }))
+        Ok(Block::Device(DeviceBlock { memory: memory?, pending_events: Vec::new() }))
     }
 
-    pub(super) fn give(&self, block: Block) {
+    pub(super) fn release(&self, block: Block) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.push(block);
-        if free.len() > self.most {
+        if free.len() > self.max_free {
             // Frees the oldest block: if sizes have changed, it has the size that is no longer requested.
             let oldest = free.remove(0);
             drop(free); // freeing device memory waits for the device: not under the lock
@@ -159,17 +159,17 @@ mod tests {
     #[test]
     fn a_block_serves_again_what_fills_a_sixteenth_of_it() {
         let taken = |len| {
-            let pool = Pool::new(1);
-            pool.give(block(1600));
-            pool.take(len).unwrap().len()
+            let pool = MemoryPool::new(1);
+            pool.release(block(1600));
+            pool.allocate(len).unwrap().len()
         };
         assert_eq!([1601, 1600, 100, 99].map(taken), [1601, 1600, 1600, 99]);
     }
 
     #[test]
     fn of_more_blocks_than_are_kept_the_oldest_is_freed() {
-        let pool = Pool::new(2);
-        [10, 20, 30].into_iter().for_each(|len| pool.give(block(len)));
+        let pool = MemoryPool::new(2);
+        [10, 20, 30].into_iter().for_each(|len| pool.release(block(len)));
         let kept: Vec<usize> = pool.free.lock().unwrap().iter().map(Block::len).collect();
         assert_eq!(kept, [20, 30]);
     }

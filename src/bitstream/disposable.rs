@@ -64,7 +64,7 @@ impl DependencyParser {
                 CodecDependencyParser::Jpeg(intra::MjpegDependencyParser::default())
             }
             CodecKind::Other if packets_are_independent(params) => CodecDependencyParser::Intra,
-            CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Still | CodecKind::Other => {
+            CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Image | CodecKind::Other => {
                 CodecDependencyParser::NeverDisposable
             }
         };

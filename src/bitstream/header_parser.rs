@@ -88,7 +88,7 @@ impl HeaderParser {
             CodecKind::Av1 => parse_av1(data, container_key),
             CodecKind::Mpeg4 => self.mpeg4.parse(data),
             CodecKind::Mpeg12 => parse_mpeg12(data),
-            CodecKind::Other | CodecKind::Still => PictureInfo {
+            CodecKind::Other | CodecKind::Image => PictureInfo {
                 // Leading pictures are possible (VC-1 has B pictures), so `Open` is the safe choice.
                 random_access: if container_key { RandomAccessPoint::Open } else { RandomAccessPoint::None },
                 ..PictureInfo::default()

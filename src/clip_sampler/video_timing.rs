@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
-use crate::units::{DisplayIndex, TimeBase};
+use crate::units::{PresentationIndex, TimeBase};
 
 /// Timestamps that differ by less than this, in seconds, are equal: less than a tick of any usual time base,
 /// more than the rounding error of a sum of seconds.
@@ -199,8 +199,8 @@ impl Part {
     }
 
     /// The presentation index in the video of a frame of the part.
-    pub fn in_video(&self, frame: u32) -> DisplayIndex {
-        DisplayIndex(self.first + frame)
+    pub fn in_video(&self, frame: u32) -> PresentationIndex {
+        PresentationIndex(self.first + frame)
     }
 }
 
@@ -227,7 +227,7 @@ impl VideoTiming for Part {
     fn begins_at(&self, frame: u32) -> f64 {
         let at = self.first.saturating_add(frame).min(self.end);
         match at < self.index.num_frames() {
-            true => self.index.pts_seconds(DisplayIndex(at)),
+            true => self.index.pts_seconds(PresentationIndex(at)),
             false => self.index.end_seconds(),
         }
     }
@@ -235,7 +235,7 @@ impl VideoTiming for Part {
     fn moment(&self, frame: u32) -> Timestamp {
         let at = self.first.saturating_add(frame).min(self.end);
         let ticks = match at < self.index.num_frames() {
-            true => self.index.pts(DisplayIndex(at)),
+            true => self.index.pts(PresentationIndex(at)),
             false => self.index.end_pts,
         };
         Timestamp::Ticks(ticks, self.index.info.time_base)

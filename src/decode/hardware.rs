@@ -164,13 +164,13 @@ impl HardwareDecoder {
         self.apply_unit_info(&unit_info, &state.index)?;
         let have = Instant::now();
         self.times.reading += have - begun;
-        if !state.index.packets[at.at()].is_second_field() {
+        if !state.index.packets[at.as_usize()].is_second_field() {
             *if decode { &mut self.stats.pictures_decoded } else { &mut self.stats.pictures_skipped } += 1;
         }
         let unit = AccessUnit {
             data: &self.unit,
             id: at.0,
-            timestamp: state.index.packets[at.at()].order,
+            timestamp: state.index.packets[at.as_usize()].order,
             wanted,
             decode,
             single_frame: unit_info.is_single_frame,

@@ -11,10 +11,10 @@ use super::{DecodeStats, DecodeTimes, Step};
 use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
 use crate::error::{Result, Site};
+use crate::image::{self, DecodeOptions, ImageDecoder, ImageHeader};
 use crate::index::VideoIndex;
 use crate::limits::Limits;
 use crate::source::{ByteSource, Identity};
-use crate::still::{self, Ask, Header, StillDecoder};
 use crate::units::DecodeIndex;
 
 /// Largest file buffer that is kept for the next file.
@@ -51,9 +51,9 @@ impl ByteSource for MemoryFile<'_> {
 /// An image file in memory, with its decoder.
 pub struct EncodedImage<'a> {
     site: Site,
-    header: Header,
+    header: ImageHeader,
     bytes: &'a [u8],
-    decoder: &'a mut StillDecoder,
+    decoder: &'a mut ImageDecoder,
     decoding: &'a mut Duration,
 }
 
@@ -64,7 +64,7 @@ impl EncodedImage<'_> {
     }
 
     /// The parsed header.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &ImageHeader {
         &self.header
     }
 
@@ -77,7 +77,7 @@ impl EncodedImage<'_> {
     /// output such rows, or not as many bytes as `rgb` holds.
     ///
     /// # Errors
-    /// Any error from [`StillDecoder::decode_into`].
+    /// Any error from [`ImageDecoder::decode_into`].
     pub fn decode_into(&mut self, rgb: &mut [u8]) -> Result<bool> {
         let begun = Instant::now();
         let decoded = self.decoder.decode_into(&self.site, &self.header, self.bytes, rgb);
@@ -88,10 +88,10 @@ impl EncodedImage<'_> {
     /// Decodes the pixels.
     ///
     /// # Errors
-    /// Any error from [`StillDecoder::decode`].
-    pub fn decode(&mut self, ask: Ask) -> Result<FrameView<'_>> {
+    /// Any error from [`ImageDecoder::decode`].
+    pub fn decode(&mut self, options: DecodeOptions) -> Result<FrameView<'_>> {
         let begun = Instant::now();
-        let decoded = self.decoder.decode(&self.site, &self.header, self.bytes, ask);
+        let decoded = self.decoder.decode(&self.site, &self.header, self.bytes, options);
         *self.decoding += begun.elapsed();
         decoded
     }
@@ -100,7 +100,7 @@ impl EncodedImage<'_> {
 /// Reads image files and reuses their decoder. One user at a time.
 #[derive(Default)]
 pub struct ImageReader {
-    decoder: StillDecoder,
+    decoder: ImageDecoder,
     file: Vec<u8>,
     /// The decode range in progress, and how many of its images have been delivered.
     range: Option<(Arc<VideoIndex>, DecodeRange, usize)>,
@@ -137,7 +137,7 @@ impl ImageReader {
         }
         reader.fetch(at, &mut self.file)?;
         let site = reader.site_of_file(at);
-        let header = still::header(&MemoryFile { name: &site.file, bytes: &self.file }, &self.limits)?;
+        let header = image::read_header(&MemoryFile { name: &site.file, bytes: &self.file }, &self.limits)?;
         let have = Instant::now();
         self.times.reading += have - begun;
         self.stats.pictures_decoded += 1;

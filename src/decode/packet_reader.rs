@@ -74,7 +74,7 @@ impl PacketReader {
 
     /// The file that holds packet `at`, for messages.
     pub fn site_of_file(&self, at: DecodeIndex) -> Site {
-        Site::file(&self.source.name_of_part(at.at()))
+        Site::file(&self.source.name_of_file(at.as_usize()))
     }
 
     /// Bytes fetched from the source so far.
@@ -127,7 +127,7 @@ impl PacketReader {
     /// The record of packet `at` of a file that is read directly, once its bytes are known to exist and its
     /// size to be within the limit. Anything allocated by that size must come after this check.
     fn checked_record(&self, at: DecodeIndex, site: &Site) -> Result<PacketRecord> {
-        let record = self.index.packets[at.at()];
+        let record = self.index.packets[at.as_usize()];
         let (end, len) = (record.offset.saturating_add(u64::from(record.size)), self.source.len());
         if end > len {
             return Err(Error::Truncated { site: site.clone(), offset: record.offset, end, len });
@@ -195,7 +195,7 @@ impl PacketReader {
         if (start..end).contains(&at.0) && (at.0 < half || end > last.0) {
             return;
         }
-        let packets = &self.index.packets[at.at()..=last.at()];
+        let packets = &self.index.packets[at.as_usize()..=last.as_usize()];
         let mut bytes = 0;
         let fits = |packet: &&PacketRecord| {
             bytes += u64::from(packet.size);
@@ -203,14 +203,14 @@ impl PacketReader {
         };
         let count = packets.iter().take_while(fits).count().max(1);
         let place = |packet: &PacketRecord| packet.offset..packet.offset.saturating_add(packet.size.into());
-        self.source.will_read(&mut packets[..count].iter().map(place));
+        self.source.prefetch(&mut packets[..count].iter().map(place));
         self.prefetched = at.0..at.0 + count as u32;
     }
 
     /// Number of bytes from packet `at` to the end of the last packet, up to `last`, that is worth fetching
     /// with it.
     fn coalesced_len(&self, at: DecodeIndex, last: DecodeIndex) -> usize {
-        let packets = &self.index.packets[at.at()..=last.at()];
+        let packets = &self.index.packets[at.as_usize()..=last.as_usize()];
         let start = packets[0].offset;
         let mut end = start + u64::from(packets[0].size);
         for next in &packets[1..] {

@@ -3,7 +3,7 @@
 //! Reads only the index: it opens no decoder and reads no payload.
 
 use crate::index::VideoIndex;
-use crate::units::{DecodeIndex, DisplayIndex};
+use crate::units::{DecodeIndex, PresentationIndex};
 
 /// A decode range of fewer packets than this is extended into the group of pictures that directly follows it.
 /// A longer range ends there, so that the most urgent range can be decoded first; for a short range, the
@@ -36,14 +36,14 @@ impl DecodeRange {
 
 /// Returns the decode ranges that yield `frames`, in decode order. The order of `frames` and duplicates do
 /// not matter.
-pub fn plan_decode_ranges(index: &VideoIndex, frames: &[DisplayIndex]) -> Vec<DecodeRange> {
+pub fn plan_decode_ranges(index: &VideoIndex, frames: &[PresentationIndex]) -> Vec<DecodeRange> {
     // Each frame needs the packets from its random access point to the last packet of its own picture. A
     // leading picture of a random access point is decoded from an earlier one, so the ends are not in the
     // order of the starts.
     let mut needs: Vec<(DecodeIndex, DecodeIndex, DecodeIndex)> = frames
         .iter()
         .map(|&f| {
-            let packet = index.frames[f.at()].packet;
+            let packet = index.frames[f.as_usize()].packet;
             (index.sync_point_for(f), index.last_packet_of_picture(packet), packet)
         })
         .collect();
@@ -52,7 +52,7 @@ pub fn plan_decode_ranges(index: &VideoIndex, frames: &[DisplayIndex]) -> Vec<De
     let mut ranges: Vec<DecodeRange> = Vec::new();
     for (start, end, packet) in needs {
         // A range cannot continue across missing packets: a start after a gap needs a range of its own.
-        let behind_gap = index.packets[start.at()].is_after_gap();
+        let behind_gap = index.packets[start.as_usize()].is_after_gap();
         match ranges.last_mut().filter(|range| range.start == start || !behind_gap) {
             // The start lies within the range, or directly after a short range: extend it instead of starting
             // a new one.
@@ -77,8 +77,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn frames(numbers: &[u32]) -> Vec<DisplayIndex> {
-        numbers.iter().copied().map(DisplayIndex).collect()
+    fn frames(numbers: &[u32]) -> Vec<PresentationIndex> {
+        numbers.iter().copied().map(PresentationIndex).collect()
     }
 
     fn summary(ranges: &[DecodeRange]) -> Vec<(u32, u32, Vec<u32>)> {
@@ -166,14 +166,14 @@ mod tests {
                 packets.extend((0..i64::from(group)).map(|n| (first + n, n == 0, true)));
             }
             let index = VideoIndex::synthetic(&packets);
-            let wanted: Vec<_> = picks.iter().map(|p| DisplayIndex(p % index.num_frames())).collect();
+            let wanted: Vec<_> = picks.iter().map(|p| PresentationIndex(p % index.num_frames())).collect();
             let ranges = plan_decode_ranges(&index, &wanted);
             for &frame in &wanted {
-                let packet = index.frames[frame.at()].packet;
+                let packet = index.frames[frame.as_usize()].packet;
                 let holding: Vec<_> = ranges.iter().filter(|r| r.wanted.contains(&packet)).collect();
                 prop_assert_eq!(holding.len(), 1);
                 prop_assert!(holding[0].start <= index.sync_point_for(frame) && packet <= holding[0].end);
-                prop_assert!(index.packets[holding[0].start.at()].is_sync());
+                prop_assert!(index.packets[holding[0].start.as_usize()].is_sync());
             }
             prop_assert!(ranges.windows(2).all(|r| r[0].end < r[1].start));
         }

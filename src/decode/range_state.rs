@@ -77,9 +77,9 @@ impl RangeState {
             receive_errors: 0,
             damage: None,
             indexed_by_time: index.info.params.codec.kind == CodecKind::Vp9,
-            start_presentation_order: index.packets[range.start.at()].order,
+            start_presentation_order: index.packets[range.start.as_usize()].order,
             at_first_sync_point: index.sync_points.first() == Some(&range.start.0),
-            closed: index.packets[range.start.at()].is_closed_sync(),
+            closed: index.packets[range.start.as_usize()].is_closed_sync(),
             failed_at: None,
             earlier_sync_points_left: MAX_EARLIER_SYNC_POINTS,
             skip_map: None,
@@ -222,7 +222,7 @@ impl RangeState {
             return false;
         };
         let dependency = dependency_parser.parse(data);
-        let record = &self.index.packets[at.at()];
+        let record = &self.index.packets[at.as_usize()];
         if record.is_sync() || record.is_second_field() || self.range.wanted.binary_search(&at).is_ok() {
             return false;
         }
@@ -241,7 +241,7 @@ impl RangeState {
     /// Whether packet `at` is a leading picture of the random access point, which may not decode correctly
     /// from there.
     pub fn is_leading(&self, at: DecodeIndex) -> bool {
-        let packet = &self.index.packets[at.at()];
+        let packet = &self.index.packets[at.as_usize()];
         packet.order < self.start_presentation_order
             && !self.closed
             && !(self.at_first_sync_point && packet.is_frame())
@@ -269,7 +269,7 @@ impl RangeState {
 
     /// Why no picture from packet `at` on can be trusted, if the container shows that data is missing.
     pub fn missing_data_error(&self, at: DecodeIndex) -> Option<Error> {
-        let packet = &self.index.packets[at.at()];
+        let packet = &self.index.packets[at.as_usize()];
         let reason = if packet.is_corrupt() {
             "a part of the packet is missing from the file"
         } else if packet.is_after_gap() && at != self.range.start {

@@ -41,7 +41,7 @@ impl SkipMap {
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Self>> {
-        let packets = &index.packets[range.start.at()..=range.end.at()];
+        let packets = &index.packets[range.start.as_usize()..=range.end.as_usize()];
         let bytes: u64 = packets.iter().map(|p| u64::from(p.size)).sum();
         let is_long = range.packets() > MAX_ANALYZED_PACKETS || bytes > MAX_ANALYZED_BYTES;
         if !index.direct || is_long || packets.len() < range.wanted.len() + MIN_UNWANTED_PACKETS {
@@ -67,7 +67,7 @@ impl SkipMap {
         let mut kept: Vec<bool> = packets.iter().map(|p| p.is_sync() || p.is_second_field()).collect();
         kept[0] = true;
         for wanted in &range.wanted {
-            kept[wanted.at() - range.start.at()] = true;
+            kept[wanted.as_usize() - range.start.as_usize()] = true;
         }
         let places: Vec<usize> = (0..kept.len()).filter(|&n| kept[n]).collect();
         apply_dependencies(&dependencies, parser.highest_layer(), &mut kept);
@@ -87,7 +87,7 @@ impl SkipMap {
         let (mut all, mut between) = (0, 0);
         for (n, _) in self.needed.iter().enumerate().skip((at.0 - self.start) as usize + 1) {
             let next = DecodeIndex(self.start + n as u32);
-            let size = u64::from(index.packets[next.at()].size);
+            let size = u64::from(index.packets[next.as_usize()].size);
             (all, between) = (all + size, if self.can_skip_decode(next) { between + size } else { 0 });
             if between > MAX_GAP_BYTES || all > MAX_READ_BYTES {
                 break;

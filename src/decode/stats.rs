@@ -15,7 +15,7 @@ pub struct DecodeStats {
     /// Decode ranges begun.
     pub runs: u64,
     /// Decode ranges restarted with every picture, because the decoder reported an error.
-    pub runs_repeated: u64,
+    pub ranges_repeated: u64,
     /// Decoders opened.
     pub decoders_opened: u64,
 }
@@ -28,7 +28,7 @@ impl DecodeStats {
             pictures_skipped: self.pictures_skipped.saturating_sub(before.pictures_skipped),
             pictures_delivered: self.pictures_delivered.saturating_sub(before.pictures_delivered),
             runs: self.runs.saturating_sub(before.runs),
-            runs_repeated: self.runs_repeated.saturating_sub(before.runs_repeated),
+            ranges_repeated: self.ranges_repeated.saturating_sub(before.ranges_repeated),
             decoders_opened: self.decoders_opened.saturating_sub(before.decoders_opened),
         }
     }
@@ -40,7 +40,7 @@ impl std::ops::AddAssign for DecodeStats {
         self.pictures_skipped += more.pictures_skipped;
         self.pictures_delivered += more.pictures_delivered;
         self.runs += more.runs;
-        self.runs_repeated += more.runs_repeated;
+        self.ranges_repeated += more.ranges_repeated;
         self.decoders_opened += more.decoders_opened;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{PacketInfo, Track};
 use crate::error::{Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
-use crate::limits::{check_room_for_index, reserve, resize, Limits};
+use crate::limits::{check_index_allocatable, reserve, resize, Limits};
 use crate::media::StreamInfo;
 use crate::source::ByteSource;
 
@@ -32,7 +32,7 @@ pub fn read_packets(
     while demuxer.next_packet(&mut packet)? {
         Limits::check(&site, "number of packets", packets.len() as u64 + 1, limits.packets)?;
         if packets.len() == packets.capacity() {
-            check_room_for_index(&site, 2 * packets.len())?;
+            check_index_allocatable(&site, 2 * packets.len())?;
             reserve(&site, &mut packets, 1)?;
         }
         Limits::check(&site, "packet size", packet.data().len() as u64, limits.packet_bytes)?;

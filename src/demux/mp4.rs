@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::demux::Track;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Demuxer;
-use crate::limits::{check_room_for_index, Limits};
+use crate::limits::{check_index_allocatable, Limits};
 use crate::media::{list_streams, DisplayOrientation, StreamInfo, StreamKind, StreamSummary};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
@@ -36,7 +36,7 @@ pub fn read_track(
     stream: Option<u32>,
     limits: &Limits,
 ) -> Result<Option<Track>> {
-    let (site, limits) = (Site::file(source.name()), &limits.within(source.len()));
+    let (site, limits) = (Site::file(source.name()), &limits.for_file_len(source.len()));
     let Some(top) = TopLevelBoxes::scan(&**source, &site, limits)? else { return Ok(None) };
     check_sample_counts(&top, &site, source.len())?;
     let Some(movie) = Movie::parse(&top.moov) else { return Ok(None) };
@@ -57,7 +57,12 @@ fn check_sample_counts(top: &TopLevelBoxes, site: &Site, len: u64) -> Result<()>
         find(find(find(trak, b"mdia")?, b"minf")?, b"stbl").map(sample_table::claimed_samples)
     });
     let runs = top.moofs.iter().map(|(_, moof)| fragments::claimed_samples(moof));
-    Limits::check(site, "number of samples of all tracks", tables.chain(runs).sum(), Limits::held_by(len))?;
+    Limits::check(
+        site,
+        "number of samples of all tracks",
+        tables.chain(runs).sum(),
+        Limits::max_packets_of(len),
+    )?;
     Ok(())
 }
 
@@ -128,7 +133,7 @@ fn build_track(
     if fragmented && !fragments::append(&mut samples, site, limits, top, movie, chosen.id)? {
         return Ok(None);
     }
-    check_room_for_index(site, samples.len())?;
+    check_index_allocatable(site, samples.len())?;
     let Some(edits) = EditList::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented) else {
         return Ok(None);
     };
@@ -139,7 +144,7 @@ fn build_track(
             stream: selected.stream,
             params,
             time_base,
-            turn: chosen.turn,
+            orientation: chosen.orientation,
             sample_aspect: sample_entry::pixel_aspect(chosen.stsd),
             frame_rate: None,
         },
@@ -161,7 +166,7 @@ struct Movie<'a> {
 struct Trak<'a> {
     id: u32,
     timescale: u32,
-    turn: DisplayOrientation,
+    orientation: DisplayOrientation,
     stbl: &'a [u8],
     stsd: &'a [u8],
     elst: Option<&'a [u8]>,
@@ -206,7 +211,12 @@ impl<'a> Trak<'a> {
             id: read_u32_be(tkhd, if wide { 20 } else { 12 })?,
             timescale: read_u32_be(mdhd, if *mdhd.first()? == 1 { 20 } else { 12 })?,
             // Row vectors: first the track's matrix, then the movie's.
-            turn: DisplayOrientation::from_matrix(a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h),
+            orientation: DisplayOrientation::from_matrix(
+                a * e + b * g,
+                a * f + b * h,
+                c * e + d * g,
+                c * f + d * h,
+            ),
             stbl,
             stsd: find(stbl, b"stsd")?,
             elst: find(trak, b"edts").and_then(|edts| find(edts, b"elst")),

@@ -35,7 +35,7 @@ pub struct Decoder {
     sink: Option<Arc<log::ErrorSink>>,
     threads: u32,
     /// Process that has these threads.
-    made_in: u32,
+    owner_pid: u32,
 }
 
 // SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut self`
@@ -107,7 +107,7 @@ fn frame_fill_byte(kind: CodecKind) -> Option<u8> {
         | CodecKind::Av1
         | CodecKind::Mpeg4
         | CodecKind::Mpeg12 => true,
-        CodecKind::Vp8 | CodecKind::Other | CodecKind::Still => false,
+        CodecKind::Vp8 | CodecKind::Other | CodecKind::Image => false,
     };
     poison.or((!whole).then_some(0))
 }
@@ -155,7 +155,7 @@ impl Decoder {
         let context = alloc_context(site, params, codec)?
             .ok_or_else(|| Error::malformed(site, "out of memory for a decoder"))?;
         let sink = (threads > 1).then(Arc::<log::ErrorSink>::default);
-        let this = Self { context, draining: false, sink, threads, made_in: std::process::id() };
+        let this = Self { context, draining: false, sink, threads, owner_pid: std::process::id() };
         // SAFETY: the context is live and not open yet.
         let code = unsafe {
             let c = context.as_ptr();
@@ -238,7 +238,7 @@ impl Drop for Decoder {
     fn drop(&mut self) {
         // A forked child does not have the threads: freeing the context would wait for them forever. The sink
         // is leaked with it.
-        if std::process::id() != self.made_in {
+        if std::process::id() != self.owner_pid {
             std::mem::forget(self.sink.take());
             return;
         }

@@ -208,7 +208,7 @@ impl Demuxer {
             stream: self.stream as u32,
             params,
             time_base,
-            turn: display_orientation(par),
+            orientation: display_orientation(par),
             sample_aspect: rate(stream.sample_aspect_ratio).or(rate(par.sample_aspect_ratio)),
             frame_rate: rate(guessed),
         })

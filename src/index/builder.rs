@@ -17,7 +17,7 @@ use crate::demux::{libavformat, mp4, PacketInfo, Track};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{log, Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received};
-use crate::limits::{check_room, reserve, Limits};
+use crate::limits::{check_allocatable, reserve, Limits};
 use crate::media::{CodecKind, StreamInfo};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
@@ -50,7 +50,7 @@ pub fn build_stream(
     limits: &Limits,
     interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
-    let limits = &limits.within(source.len());
+    let limits = &limits.for_file_len(source.len());
     if let Some(mut track) = mp4::read_track(source, stream, limits)? {
         let streams = std::mem::take(&mut track.streams);
         if let Some(index) = build_from_sample_tables(source, track, interrupt)? {
@@ -80,7 +80,7 @@ pub fn build_from_scan(
         interrupt()?;
         if packet.data().len() > LARGE_PACKET_BYTES {
             // Parsing it allocates lists of its units, each of which takes at least three bytes.
-            check_room::<[u8; 8]>(&site, packet.data().len())?;
+            check_allocatable::<[u8; 8]>(&site, packet.data().len())?;
         }
         let (header_parser, parser) = match &mut parsers {
             Some(parsers) => parsers,
@@ -433,7 +433,7 @@ fn prefetch_prefixes(source: &Arc<dyn ByteSource>, packets: &[PacketInfo], every
     let skipped = if again { PREFETCHED_PACKETS / 2 } else { 0 };
     let looked_at =
         packets.iter().filter(|packet| every || packet.key).skip(skipped).take(PREFETCHED_PACKETS - skipped);
-    source.will_read(&mut looked_at.filter_map(|packet| {
+    source.prefetch(&mut looked_at.filter_map(|packet| {
         let start = packet.offset?;
         Some(start..start.saturating_add(u64::from(packet.size).min(PREFIX_BYTES as u64)))
     }));

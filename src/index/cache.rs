@@ -43,7 +43,7 @@ pub struct IndexCache {
     access: AccessMode,
     /// Device and inode of the database file when it was opened.
     file_id: Option<(u64, u64)>,
-    made_in: u32,
+    owner_pid: u32,
     readers: Mutex<Vec<Connection>>,
     /// `None` if the cache is read-only.
     writer: Option<Writer>,
@@ -54,13 +54,17 @@ impl IndexCache {
     /// Returns the cached index of the video at `path`, for the requested stream, if `source`, opened from
     /// that path, has not changed since.
     pub fn get(&self, path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Arc<VideoIndex>> {
-        let _guard = fork_guard::enter(self.made_in)?;
+        let _guard = fork_guard::enter(self.owner_pid)?;
         let signature = FileSignature::of(&source.identity())?;
         let key = &record_key(path, source, stream)?[..];
         let admit = |bytes: &[u8]| {
             let entry =
                 CacheRecord::decode(bytes).filter(|e| e.key == key && e.is_valid_for(&signature, source))?;
-            codec::decode(entry.index, Site::file(source.name()), &Limits::default().within(source.len()))
+            codec::decode(
+                entry.index,
+                Site::file(source.name()),
+                &Limits::default().for_file_len(source.len()),
+            )
         };
         self.read(|connection| database::get(connection, record_id(key), admit))??.map(Arc::new)
     }
@@ -100,7 +104,7 @@ impl IndexCache {
         index: &Arc<VideoIndex>,
         wait: bool,
     ) {
-        let Some(writer) = self.writer.as_ref().filter(|_| self.made_in == std::process::id()) else {
+        let Some(writer) = self.writer.as_ref().filter(|_| self.owner_pid == std::process::id()) else {
             return;
         };
         let Some(signature) = FileSignature::of(&source.identity()) else { return };
@@ -136,7 +140,7 @@ impl IndexCache {
 
     /// Waits up to `at_most` until everything queued is written; returns whether it is.
     pub fn flush(&self, at_most: Duration) -> bool {
-        self.made_in != std::process::id() || self.writer.as_ref().is_none_or(|w| w.flush(at_most))
+        self.owner_pid != std::process::id() || self.writer.as_ref().is_none_or(|w| w.flush(at_most))
     }
 
     /// Runs a query on a connection that no other thread uses.
@@ -166,7 +170,7 @@ impl IndexCache {
 
 impl Drop for IndexCache {
     fn drop(&mut self) {
-        match fork_guard::enter(self.made_in) {
+        match fork_guard::enter(self.owner_pid) {
             Some(guard) => {
                 self.readers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
                 drop(guard);

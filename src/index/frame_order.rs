@@ -117,7 +117,7 @@ fn incomplete(
 fn order_by_decoder_output(parsed_packets: &mut [ParsedPacket], shown: &[DecodeIndex]) -> Vec<i64> {
     let mut order: Vec<Option<i64>> = vec![None; parsed_packets.len()];
     for (place, at) in shown.iter().enumerate() {
-        if let Some(order) = order.get_mut(at.at()) {
+        if let Some(order) = order.get_mut(at.as_usize()) {
             *order = Some(place as i64);
         }
     }
@@ -197,7 +197,7 @@ fn presentation_order(
         // Whether the codec reorders is unknown here; times that increase in decode order show that this
         // stream does not.
         CodecKind::Other if pts_follow_decode_order(parsed_packets) => as_stored(),
-        CodecKind::Other | CodecKind::Still | CodecKind::Mpeg4 | CodecKind::Mpeg12 => None,
+        CodecKind::Other | CodecKind::Image | CodecKind::Mpeg4 | CodecKind::Mpeg12 => None,
     }
 }
 

@@ -3,21 +3,21 @@
 
 use super::{FrameRecord, PacketRecord, VideoIndex, FRAME, NO_TIME, SYNC};
 use crate::error::{Error, Result, Site};
+use crate::image::{self, ImageFormat, ImageHeader};
 use crate::limits::Limits;
 use crate::media::{Codec, CodecKind, CodecParams, ColorTags, StreamInfo, StreamKind, StreamSummary};
-use crate::source::{ByteSource, FileSource, FolderSource};
-use crate::still::{self, Format, Header};
+use crate::source::{ByteSource, FileSource, ImageSequenceSource};
 use crate::units::{DecodeIndex, TimeBase};
 
 /// Builds the index of an image file: a video of one frame.
 ///
 /// # Errors
-/// Those of [`still::header`]; `Limit` for a file larger than the packet size limit.
+/// Those of [`image::read_header`]; `Limit` for a file larger than the packet size limit.
 pub fn index_file(source: &dyn ByteSource, limits: &Limits) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     // Checked before the search for the header, whose duration depends on the file's size.
     Limits::check(&site, "bytes of a picture's file", source.len(), limits.packet_bytes)?;
-    let header = still::header(source, limits)?;
+    let header = image::read_header(source, limits)?;
     let whole = [(0, source.len())];
     build_index(site, &header, whole.into_iter(), TimeBase::new(1, 1).expect("not zero"), limits)
 }
@@ -28,27 +28,27 @@ pub fn index_file(source: &dyn ByteSource, limits: &Limits) -> Result<VideoIndex
 /// As [`index_file`], for the first frame; `Limit` for too many or too large files; `Argument` for a frame rate
 /// of zero.
 pub fn index_image_sequence(
-    source: &FolderSource,
+    source: &ImageSequenceSource,
     (num, den): (u32, u32),
     limits: &Limits,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let time_base = TimeBase::new(den, num)
         .ok_or_else(|| Error::Argument(format!("a folder of frames at {num}/{den} frames per second")))?;
-    let first = source.file(0).ok_or_else(|| Error::malformed(&site, "a folder without frames"))?;
-    let header = still::header(&FileSource::open(&first)?, limits)?;
+    let first = source.file_path(0).ok_or_else(|| Error::malformed(&site, "a folder without frames"))?;
+    let header = image::read_header(&FileSource::open(&first)?, limits)?;
     if let Some((number, (_, len))) =
-        source.parts().enumerate().find(|(_, part)| part.1 > limits.packet_bytes)
+        source.file_spans().enumerate().find(|(_, part)| part.1 > limits.packet_bytes)
     {
-        let site = Site::file(&source.name_of_part(number));
+        let site = Site::file(&source.name_of_file(number));
         Limits::check(&site, "bytes of a picture's file", len, limits.packet_bytes)?;
     }
-    build_index(site, &header, source.parts(), time_base, limits)
+    build_index(site, &header, source.file_spans(), time_base, limits)
 }
 
 fn build_index(
     site: Site,
-    header: &Header,
+    header: &ImageHeader,
     parts: impl Iterator<Item = (u64, u64)>,
     time_base: TimeBase,
     limits: &Limits,
@@ -62,11 +62,11 @@ fn build_index(
     Limits::check(&site, "frames of a folder", packets.len() as u64, limits.packets)?;
     let frames = |n: usize| FrameRecord { packet: DecodeIndex(n as u32), pts: n as i64 };
     let name = match header.format {
-        Format::Jpeg => "jpeg",
-        Format::Png => "png",
+        ImageFormat::Jpeg => "jpeg",
+        ImageFormat::Png => "png",
     };
     let params = CodecParams {
-        codec: Codec { id: 0, name: name.into(), kind: CodecKind::Still },
+        codec: Codec { id: 0, name: name.into(), kind: CodecKind::Image },
         tag: 0,
         extradata: Vec::new(),
         width: header.width,
@@ -75,8 +75,14 @@ fn build_index(
         color: ColorTags::default(),
         reorder: None,
     };
-    let info =
-        StreamInfo { stream: 0, params, time_base, turn: header.turn, sample_aspect: None, frame_rate: None };
+    let info = StreamInfo {
+        stream: 0,
+        params,
+        time_base,
+        orientation: header.orientation,
+        sample_aspect: None,
+        frame_rate: None,
+    };
     let stream = StreamSummary {
         kind: StreamKind::Video,
         codec: name.into(),

@@ -34,36 +34,36 @@ const WORKERS_PER_ENGINE: u32 = 3;
 const MAX_WORKERS: u32 = 64;
 
 /// Estimated device memory of one GPU worker: a decoder for 1080p with its surfaces.
-const WORKER_BYTES: u64 = 160 << 20;
+const BYTES_PER_SESSION: u64 = 160 << 20;
 
 /// Maximum number of streams that are remembered as not decodable by the GPU.
-const MAX_REFUSED: usize = 1 << 16;
+const MAX_UNSUPPORTED_STREAMS: usize = 1 << 16;
 
 /// The output device and the hardware decoders.
 #[derive(Default)]
 pub(super) struct DecoderBackends {
     /// The GPU whose memory holds the batches.
     pub output_device: Option<Arc<Gpu>>,
-    sessions: Option<Sessions>,
+    sessions: Option<SessionPool>,
 }
 
-struct Sessions {
+struct SessionPool {
     gpu: Arc<Gpu>,
     workers: u32,
     /// Each session holds a clone, so that a session dropped with its task is no longer counted.
     permits: Arc<()>,
-    state: Mutex<State>,
+    state: Mutex<SessionPoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SessionPoolState {
     /// Idle sessions, most recently used last.
     #[expect(clippy::vec_box, reason = "moved between threads")]
     free: Vec<Box<NvdecDecoder>>,
     /// Limit on the number of sessions, set when the device had no room for another.
-    most: Option<usize>,
+    max_sessions: Option<usize>,
     /// Streams that the GPU cannot decode.
-    refused: HashSet<u64>,
+    unsupported_streams: HashSet<u64>,
 }
 
 fn stream_key(params: &CodecParams) -> u64 {
@@ -101,7 +101,7 @@ impl DecoderBackends {
             (_, Some(gpu)) => gpu.clone(),
             (DecoderBackend::Nvdec, None) => Gpu::open(0)?,
         };
-        match Sessions::open(decoding, workers) {
+        match SessionPool::open(decoding, workers) {
             Ok(sessions) => Ok(Self { output_device, sessions: Some(sessions) }),
             Err(error) if choice == DecoderBackend::Auto => {
                 stats.record_cpu_fallback(&error.to_string());
@@ -126,13 +126,13 @@ impl DecoderBackends {
     pub fn decoder(&self, params: &CodecParams, stats: &StatsCollector) -> Option<AnyDecoder> {
         let sessions = self.sessions.as_ref()?;
         let mut state = sessions.lock();
-        if state.refused.contains(&stream_key(params)) {
+        if state.unsupported_streams.contains(&stream_key(params)) {
             return None;
         }
         if let Some(worker) = state.free.pop() {
             return Some(AnyDecoder::Hardware(worker));
         }
-        if state.most.is_some_and(|most| sessions.live() >= most) {
+        if state.max_sessions.is_some_and(|max_sessions| sessions.session_count() >= max_sessions) {
             return None;
         }
         let permit = sessions.permits.clone();
@@ -141,7 +141,7 @@ impl DecoderBackends {
             Ok(worker) => Some(AnyDecoder::Hardware(Box::new(worker.with_permit(permit)))),
             Err(error) => {
                 drop(permit);
-                sessions.lock().most = Some(sessions.live());
+                sessions.lock().max_sessions = Some(sessions.session_count());
                 stats.record_cpu_fallback(&error.to_string());
                 None
             }
@@ -149,7 +149,7 @@ impl DecoderBackends {
     }
 
     /// Returns a session to the idle ones.
-    pub fn keep(&self, worker: Box<NvdecDecoder>) {
+    pub fn recycle(&self, worker: Box<NvdecDecoder>) {
         let Some(sessions) = &self.sessions else { return };
         let mut state = sessions.lock();
         if state.free.len() < sessions.workers as usize {
@@ -167,8 +167,8 @@ impl DecoderBackends {
             Error::Unsupported { what: reason, .. } | Error::Internal { reason, .. } => {
                 if let Some(sessions) = &self.sessions {
                     let mut state = sessions.lock();
-                    if state.refused.len() < MAX_REFUSED {
-                        state.refused.insert(stream_key(params));
+                    if state.unsupported_streams.len() < MAX_UNSUPPORTED_STREAMS {
+                        state.unsupported_streams.insert(stream_key(params));
                     }
                 }
                 reason.clone()
@@ -188,22 +188,22 @@ impl DecoderBackends {
     }
 }
 
-impl Sessions {
+impl SessionPool {
     fn open(gpu: Arc<Gpu>, workers: Option<u32>) -> Result<Self> {
         let engines = caps::engines(gpu.device())?;
         let (free_bytes, _) = gpu.device().memory_info()?;
-        let fitting_workers = u32::try_from(free_bytes / 2 / WORKER_BYTES).unwrap_or(MAX_WORKERS);
+        let fitting_workers = u32::try_from(free_bytes / 2 / BYTES_PER_SESSION).unwrap_or(MAX_WORKERS);
         let workers =
             workers.unwrap_or((engines * WORKERS_PER_ENGINE).min(fitting_workers)).clamp(1, MAX_WORKERS);
         Ok(Self { gpu, workers, permits: Arc::new(()), state: Mutex::default() })
     }
 
     /// Number of existing sessions.
-    fn live(&self) -> usize {
+    fn session_count(&self) -> usize {
         Arc::strong_count(&self.permits) - 1
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SessionPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

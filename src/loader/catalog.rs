@@ -8,46 +8,47 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::entries::Entries;
 use super::stats::StatsCollector;
 use super::{Mixture, OnError};
 use crate::batch_sampler::rng::{purpose, Key};
 use crate::batch_sampler::Mix;
 use crate::clip_sampler::video_timing::{Extent, Part};
 use crate::clip_sampler::{ClipIndices, Sampling, VideoTiming};
+use crate::dataset::MediaLocation;
+use crate::dataset::SampleTable;
 use crate::decode::PacketReader;
 use crate::error::{Error, Result, Site};
 use crate::index::cache::{index_of, IndexCache};
 use crate::index::{image, VideoIndex};
 use crate::limits::Limits;
-use crate::source::{calling, ByteSource, FolderSource, Identity, Place};
+use crate::source::{interrupt_scope, ByteSource, Identity, ImageSequenceSource};
 use crate::video::Video;
 
 /// Number of frames and of clips of an item.
 type Length = (u32, u64);
 
 /// Maximum bytes of indices kept in memory: about 20 000 ten-second clips.
-const INDEX_BUDGET: usize = 256 << 20;
+const MAX_INDEX_BYTES: usize = 256 << 20;
 
 /// Maximum number of idle open demuxers: each holds a file handle and a buffer.
-const READERS: usize = 16;
+const MAX_IDLE_READERS: usize = 16;
 
 /// The dataset's videos.
 pub struct VideoCatalog {
-    entries: Arc<Entries>,
+    samples: Arc<SampleTable>,
     /// For each item, the first item of the same file, if items are parts of files: their clips may share
     /// decoding.
-    files: Option<Vec<u32>>,
+    first_samples: Option<Vec<u32>>,
     sampling: Sampling,
     /// Whether the files are images, not videos.
-    of_pictures: bool,
+    images: bool,
     /// Index of the stream to read in each file; `None` selects the best stream of each file.
     stream: Option<u32>,
     /// Number of clips up to and including each video; `None` if each video yields the same number.
     clips_up_to: Option<Vec<u64>>,
     clips_each: u64,
     longest: u32,
-    kept: Mutex<IndexLru>,
+    index_cache: Mutex<IndexLru>,
     /// Idle readers, most recently used last.
     readers: Mutex<Vec<PacketReader>>,
     store: Option<Arc<IndexCache>>,
@@ -59,12 +60,12 @@ struct CachedIndex {
     identity: Identity,
     index: Arc<VideoIndex>,
     /// The list of files, if the video is a folder of frames: listing them takes longer than reading a clip.
-    folder: Option<Arc<FolderSource>>,
+    sequence: Option<Arc<ImageSequenceSource>>,
 }
 
 impl CachedIndex {
     fn memory_bytes(&self) -> usize {
-        self.index.memory_bytes() + self.folder.as_ref().map_or(0, |folder| folder.memory_bytes())
+        self.index.memory_bytes() + self.sequence.as_ref().map_or(0, |sequence| sequence.memory_bytes())
     }
 }
 
@@ -77,26 +78,26 @@ struct IndexLru {
 
 impl VideoCatalog {
     pub(super) fn new(
-        entries: Arc<Entries>,
+        samples: Arc<SampleTable>,
         sampling: Sampling,
-        of_pictures: bool,
+        images: bool,
         stream: Option<u32>,
         store: Option<Arc<IndexCache>>,
     ) -> Self {
         let clips_each = sampling.clips_each().unwrap_or(0);
-        let files = entries.shared_files();
-        let kept = Mutex::default();
+        let first_samples = samples.first_sample_of_file();
+        let index_cache = Mutex::default();
         let readers = Mutex::default();
         Self {
-            entries,
-            files,
+            samples,
+            first_samples,
             sampling,
-            of_pictures,
+            images,
             stream,
             clips_up_to: None,
             clips_each,
             longest: 0,
-            kept,
+            index_cache,
             readers,
             store,
         }
@@ -118,7 +119,7 @@ impl VideoCatalog {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
         let lengths: Vec<Mutex<Option<Result<Length>>>> =
-            (0..self.entries.len()).map(|_| Mutex::new(None)).collect();
+            (0..self.samples.len()).map(|_| Mutex::new(None)).collect();
         let counted = std::thread::scope(|scope| {
             for worker in 0..threads {
                 let work = || loop {
@@ -142,7 +143,7 @@ impl VideoCatalog {
                 let wanted =
                     move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
                 let work = move || {
-                    let _calling = calling(wanted, Some(stats.remote()));
+                    let _scope = interrupt_scope(wanted, Some(stats.remote()));
                     work();
                 };
                 let name = format!("fsp-count-clips-{worker}");
@@ -170,7 +171,7 @@ impl VideoCatalog {
                     self.longest = self.longest.max(frames);
                     total += clips;
                 }
-                Err(error) if on_error == OnError::Raise || !error.blames_file() => return Err(error),
+                Err(error) if on_error == OnError::Raise || !error.is_file_error() => return Err(error),
                 Err(error) => {
                     stats.failure(item, &error, false);
                     stats.add(|s| s.videos_failed += 1);
@@ -186,7 +187,7 @@ impl VideoCatalog {
     pub fn num_clips(&self) -> u64 {
         match &self.clips_up_to {
             Some(up_to) => up_to.last().copied().unwrap_or(0),
-            None => self.clips_each * self.entries.len() as u64,
+            None => self.clips_each * self.samples.len() as u64,
         }
     }
 
@@ -201,7 +202,7 @@ impl VideoCatalog {
                 Some(up_to) => items.checked_sub(1).map_or(Some(0), |last| up_to.get(last as usize).copied()),
                 None => Some(self.clips_each * items),
             };
-            let Some(up_to) = up_to.filter(|_| items <= self.entries.len() as u64) else { break };
+            let Some(up_to) = up_to.filter(|_| items <= self.samples.len() as u64) else { break };
             if up_to == before {
                 return Err(Error::Argument(format!(
                     "dataset {} of the mix yields no clip; leave it out, or use a sampling that its videos are long enough for",
@@ -211,8 +212,8 @@ impl VideoCatalog {
             sizes.push(up_to - before);
             before = up_to;
         }
-        if items != self.entries.len() as u64 {
-            let have = self.entries.len();
+        if items != self.samples.len() as u64 {
+            let have = self.samples.len();
             return Err(Error::Argument(format!(
                 "the parts of a mix must be all {have} videos, got {items}"
             )));
@@ -240,19 +241,19 @@ impl VideoCatalog {
 
     /// The site of a video for error messages.
     pub(super) fn site(&self, video: u32) -> Site {
-        Site::file(&self.entries.place(video as usize).name())
+        Site::file(&self.samples.location(video as usize).name())
     }
 
     /// The item that identifies an item's file: clips of items with the same result may share decoding.
     pub(super) fn file_of(&self, item: u32) -> u32 {
-        self.files.as_ref().map_or(item, |files| files[item as usize])
+        self.first_samples.as_ref().map_or(item, |first_samples| first_samples[item as usize])
     }
 
     fn part(&self, item: u32, index: &Arc<VideoIndex>) -> Part {
-        Part::new(index.clone(), self.entries.extent(item as usize))
+        Part::new(index.clone(), self.samples.extent(item as usize))
     }
 
-    /// The frames of clip `key.clip`, as display indices of its video.
+    /// The frames of clip `key.clip`, as presentation indices of its video.
     ///
     /// # Errors
     /// `Clip` if the video yields no such clip, or the clip sampler requests frames that it does not have.
@@ -260,7 +261,7 @@ impl VideoCatalog {
         let (item, number) = self.locate(key.clip);
         let part = self.part(item, index);
         if part.num_frames() == 0 {
-            let reason = match self.entries.extent(item as usize) {
+            let reason = match self.samples.extent(item as usize) {
                 Extent::Whole => "the video has no frames; leave it out".to_owned(),
                 extent => format!(
                     "the part {extent} holds no frame of the video, which has {} and ends at {:.3} s; correct it or leave it out",
@@ -268,12 +269,12 @@ impl VideoCatalog {
                     index.end_seconds()
                 ),
             };
-            return Err(Error::Argument(reason).of_video(&index.site));
+            return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
         let owner =
             if self.sampling.shares_rng_per_video() { Key { clip: key.clip - number, ..key } } else { key };
         let drawn = self.sampling.clip(&part, number, &mut owner.rng(purpose::SAMPLING));
-        let mut sample = drawn.map_err(|e| e.of_video(&index.site))?;
+        let mut sample = drawn.map_err(|e| e.into_clip_error(&index.site))?;
         let frames = part.num_frames();
         let wrong = match sample.indices.iter().find(|&&i| i >= frames) {
             Some(beyond) => Some(format!("the sampling asks for frame {beyond} of {frames}")),
@@ -281,7 +282,7 @@ impl VideoCatalog {
             None => None,
         };
         if let Some(reason) = wrong {
-            return Err(Error::Argument(reason).of_video(&index.site));
+            return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
         sample.indices.iter_mut().for_each(|i| *i = part.in_video(*i).0);
         Ok(sample)
@@ -289,7 +290,7 @@ impl VideoCatalog {
 
     /// Label of a video.
     pub fn label(&self, video: u32) -> i64 {
-        self.entries.label(video as usize)
+        self.samples.label(video as usize)
     }
 
     /// Returns a packet reader for a video. If only libavformat can read the container, reuses a reader that
@@ -305,13 +306,13 @@ impl VideoCatalog {
     }
 
     /// Keeps a reader with an open demuxer for the next use of its video.
-    pub(super) fn keep_reader(&self, reader: PacketReader) {
+    pub(super) fn recycle_reader(&self, reader: PacketReader) {
         if reader.index().direct {
             return; // opening it again costs nothing
         }
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         readers.push(reader);
-        if readers.len() > READERS {
+        if readers.len() > MAX_IDLE_READERS {
             let oldest = readers.remove(0);
             drop(readers); // closing is slow: not under the lock
             drop(oldest);
@@ -352,83 +353,84 @@ impl VideoCatalog {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Video> {
         let video = self.file_of(item);
-        let mut folder = None;
-        let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
-        let place = self.entries.place(video as usize);
-        let source: Arc<dyn ByteSource> = match &place {
-            Place::Frames(frames) => {
-                if let Some(CachedIndex { index, folder: Some(folder), .. }) = known() {
-                    if folder.is_current() {
-                        return Ok(Video::with_index(folder, index));
+        let mut sequence = None;
+        let cached =
+            || self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
+        let location = self.samples.location(video as usize);
+        let source: Arc<dyn ByteSource> = match &location {
+            MediaLocation::ImageSequence(frames) => {
+                if let Some(CachedIndex { index, sequence: Some(sequence), .. }) = cached() {
+                    if sequence.is_current() {
+                        return Ok(Video::with_index(sequence, index));
                     }
                 }
-                folder.insert(Arc::new(FolderSource::open(frames)?)).clone()
+                sequence.insert(Arc::new(ImageSequenceSource::open(frames)?)).clone()
             }
             other => other.open()?,
         };
-        if self.of_pictures && folder.is_none() {
+        if self.images && sequence.is_none() {
             // Reading the header of an image is faster than a search in a table of indices, and there may be
             // millions of images.
             let index = image::index_file(&*source, &Limits::default())?;
             return Ok(Video::with_index(source, Arc::new(index)));
         }
         let identity = source.identity();
-        if let Some(known) = known().filter(|known| known.identity == identity) {
-            let again = Video::with_index(source, known.index.clone());
-            if folder.is_some() {
+        if let Some(cached) = cached().filter(|cached| cached.identity == identity) {
+            let again = Video::with_index(source, cached.index.clone());
+            if sequence.is_some() {
                 // The folder changed, but its content is the same: the new file list is used from now on.
-                self.keep(video, CachedIndex { folder, ..known });
+                self.cache_index(video, CachedIndex { sequence, ..cached });
             }
             return Ok(again);
         }
-        let opened = match &place {
-            Place::Path(path) => {
+        let opened = match &location {
+            MediaLocation::Path(path) => {
                 let (index, stored) = index_of(self.store.as_deref(), path, &source, self.stream, interrupt)?;
                 stats.add(|s| *if stored { &mut s.index_hits } else { &mut s.videos_indexed } += 1);
                 Video::with_index(source, index)
             }
-            Place::Frames(frames) => {
-                let folder = folder.as_ref().expect("opened above");
-                let index = image::index_image_sequence(folder, frames.fps, &Limits::default())?;
+            MediaLocation::ImageSequence(frames) => {
+                let sequence = sequence.as_ref().expect("opened above");
+                let index = image::index_image_sequence(sequence, frames.fps, &Limits::default())?;
                 index.check_stream(self.stream)?;
                 stats.add(|s| s.videos_indexed += 1);
                 Video::with_index(source, Arc::new(index))
             }
             // Stored indices are keyed by the path and the state of a whole file, which archive members
             // share.
-            Place::Member(_) | Place::Memory(_) | Place::Opened(_) => {
+            MediaLocation::ArchiveMember(_) | MediaLocation::Memory(_) | MediaLocation::External(_) => {
                 let opened = Video::open_stream(source, self.stream, interrupt)?;
                 stats.add(|s| s.videos_indexed += 1);
                 opened
             }
         };
-        self.keep(video, CachedIndex { identity, index: opened.index().clone(), folder });
+        self.cache_index(video, CachedIndex { identity, index: opened.index().clone(), sequence });
         Ok(opened)
     }
 
-    fn keep(&self, video: u32, known: CachedIndex) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(video, known);
+    fn cache_index(&self, video: u32, cached: CachedIndex) {
+        self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).insert(video, cached);
     }
 }
 
 impl IndexLru {
-    fn keep(&mut self, video: u32, known: CachedIndex) {
-        let bytes = known.memory_bytes();
+    fn insert(&mut self, video: u32, cached: CachedIndex) {
+        let bytes = cached.memory_bytes();
         if let Some(old) = self.indices.remove(&video) {
             self.bytes -= old.memory_bytes();
             self.oldest_first.retain(|&v| v != video);
         }
-        if bytes > INDEX_BUDGET {
+        if bytes > MAX_INDEX_BYTES {
             return;
         }
-        while self.bytes + bytes > INDEX_BUDGET {
+        while self.bytes + bytes > MAX_INDEX_BYTES {
             let Some(oldest) = self.oldest_first.pop_front() else { break };
             if let Some(old) = self.indices.remove(&oldest) {
                 self.bytes -= old.memory_bytes();
             }
         }
         self.bytes += bytes;
-        self.indices.insert(video, known);
+        self.indices.insert(video, cached);
         self.oldest_first.push_back(video);
     }
 }

@@ -24,20 +24,20 @@ use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
 
-pub(super) use frames::{blank, SlotOutput};
-pub(super) use plan::{metadata, plan, Planned, Rules};
+pub(super) use frames::{fill_padding, SlotOutput};
+pub(super) use plan::{metadata, plan, TaskParams, TaskPlan};
 
 /// The transform executors of one worker.
 pub(super) struct TransformExecutors {
     /// Writes clips in the output format.
     pub batch: TransformExecutor,
     /// Writes cached clips, if these have another format than the output.
-    pub kept: Option<TransformExecutor>,
+    pub cached: Option<TransformExecutor>,
     /// Whether frames of more than 8 bits have been decoded: cached clips may then need the memory of output
     /// elements instead of 8-bit codes.
-    pub met_deep: bool,
+    pub has_high_bit_depth: bool,
     /// Whether the worker decodes on the GPU.
-    pub by_gpu: bool,
+    pub on_gpu: bool,
 }
 
 /// Where the frames of a clip are written.
@@ -52,10 +52,10 @@ impl ClipDestination {
     /// # Errors
     /// `Argument` if the clip is larger than its reservation: its frames do not have the size that the
     /// container states.
-    fn check_room(&self, shape: &ClipShape) -> Result<()> {
+    fn check_reservation(&self, shape: &ClipShape) -> Result<()> {
         match self {
-            ClipDestination::Cache(_, Some(kept))
-                if shape.bytes().is_none_or(|b| b as u64 > kept.bytes()) =>
+            ClipDestination::Cache(_, Some(cached))
+                if shape.bytes().is_none_or(|b| b as u64 > cached.bytes()) =>
             {
                 Err(Error::Argument("larger than what was reserved for it".into()))
             }
@@ -81,7 +81,7 @@ pub(super) struct Clip {
     pub destination: ClipDestination,
     shape: Option<ClipShape>,
     /// Number of frames that are not written yet.
-    missing: usize,
+    frames_remaining: usize,
     /// Packets that its frames are decoded from.
     packets: Vec<DecodeIndex>,
 }
@@ -114,14 +114,14 @@ pub(super) struct DecodeTask {
     bytes_counted: u64,
     decoder: Option<AnyDecoder>,
     /// Decode ranges that have not begun, earliest deadline first.
-    runs: VecDeque<DecodeRange>,
+    ranges: VecDeque<DecodeRange>,
     /// The decode range that the decoder is in.
     current: Option<DecodeRange>,
     clips: Vec<Option<Clip>>,
     /// For each packet, the frames that it yields: (clip, position in the clip).
     wanted: HashMap<DecodeIndex, Vec<(usize, usize)>>,
     /// Whether frames past the end of the video are filled with zeros.
-    blank: bool,
+    pads_with_zeros: bool,
     /// Reservation for its decoder's memory while the task is suspended.
     pub suspended: Option<MemoryReservation>,
 }
@@ -168,9 +168,9 @@ impl DecodeTask {
     /// Estimates the memory of a decoder for this video: its reference frames and the frames that wait for
     /// output.
     pub fn decoder_bytes(&self) -> usize {
-        const PICTURES: usize = 20;
+        const FRAMES_HELD: usize = 20;
         let params = &self.index.info.params;
-        params.width as usize * params.height as usize * 2 * PICTURES
+        params.width as usize * params.height as usize * 2 * FRAMES_HELD
     }
 
     /// Decodes until the task is done, or until a clip request with an earlier deadline is available and
@@ -186,7 +186,7 @@ impl DecodeTask {
         let progress = self.run_inner(executors, scheduler, stats, &mut work);
         self.count(&mut work, executors, stats);
         if !matches!(progress, Ok(Progress::Preempted)) {
-            self.decoder.take().into_iter().for_each(|d| scheduler.keep_decoder(d));
+            self.decoder.take().into_iter().for_each(|d| scheduler.recycle_decoder(d));
         }
         progress
     }
@@ -221,13 +221,13 @@ impl DecodeTask {
                 if self.current.is_none() {
                     if let Some(mut decoder) = self.decoder.take() {
                         work.take(&mut decoder);
-                        scheduler.keep_decoder(decoder);
+                        scheduler.recycle_decoder(decoder);
                     }
                 }
                 return Ok(Progress::Preempted);
             }
             if self.current.is_none() {
-                match self.next_range(scheduler, stats, executors.by_gpu) {
+                match self.next_range(scheduler, stats, executors.on_gpu) {
                     Ok(true) => {}
                     Ok(false) => return Ok(Progress::Done),
                     Err(error) => {
@@ -285,30 +285,30 @@ impl DecodeTask {
     }
 
     /// Begins the next decode range that an unfinished clip needs. Returns false if there is none.
-    fn next_range(&mut self, scheduler: &Scheduler, stats: &StatsCollector, by_gpu: bool) -> Result<bool> {
-        while let Some(mut run) = self.runs.pop_front() {
+    fn next_range(&mut self, scheduler: &Scheduler, stats: &StatsCollector, on_gpu: bool) -> Result<bool> {
+        while let Some(mut range) = self.ranges.pop_front() {
             let (clips, wanted) = (&self.clips, &self.wanted);
-            let takers = |at: &DecodeIndex| wanted[at].iter().map(|w| w.0).filter(|&c| clips[c].is_some());
-            run.wanted.retain(|at| takers(at).next().is_some());
-            let Some(&last) = run.wanted.last() else { continue };
-            let mut clips: Vec<usize> = run.wanted.iter().flat_map(takers).collect();
+            let targets = |at: &DecodeIndex| wanted[at].iter().map(|w| w.0).filter(|&c| clips[c].is_some());
+            range.wanted.retain(|at| targets(at).next().is_some());
+            let Some(&last) = range.wanted.last() else { continue };
+            let mut clips: Vec<usize> = range.wanted.iter().flat_map(targets).collect();
             clips.sort_unstable();
             clips.dedup();
             if clips.len() > 1 {
                 stats.add(|s| s.gops_shared += 1);
             }
-            let ends = run.wanted.iter().map(|&at| self.index.last_packet_of_picture(at)).max();
-            run.end = ends.unwrap_or(last);
+            let ends = range.wanted.iter().map(|&at| self.index.last_packet_of_picture(at)).max();
+            range.end = ends.unwrap_or(last);
             let index = &self.index;
-            let decoder = self.decoder.get_or_insert_with(|| scheduler.decoder(&index.info.params, by_gpu));
-            self.current = Some(run.clone());
-            match decoder.begin(index, run.clone()) {
+            let decoder = self.decoder.get_or_insert_with(|| scheduler.decoder(&index.info.params, on_gpu));
+            self.current = Some(range.clone());
+            match decoder.begin(index, range.clone()) {
                 Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
                     if decoder.is_hardware() =>
                 {
                     scheduler.backends.record_cpu_fallback(&index.info.params, &error, stats);
-                    self.decoder.take().into_iter().for_each(|d| scheduler.keep_decoder(d));
-                    self.decoder.insert(scheduler.decoder(&index.info.params, false)).begin(index, run)?;
+                    self.decoder.take().into_iter().for_each(|d| scheduler.recycle_decoder(d));
+                    self.decoder.insert(scheduler.decoder(&index.info.params, false)).begin(index, range)?;
                 }
                 begun => begun?,
             }
@@ -328,25 +328,25 @@ impl DecodeTask {
     ) -> Result<()> {
         let params = &self.index.info.params;
         let left = self.decoder.as_ref().and_then(|decoder| decoder.remaining_for_cpu(&error));
-        let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
-        if left.is_some() || (by_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. })) {
+        let on_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
+        if left.is_some() || (on_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. })) {
             scheduler.backends.record_cpu_fallback(params, &error, stats);
         }
-        if by_gpu && matches!(error, Error::Internal { .. }) {
+        if on_gpu && matches!(error, Error::Internal { .. }) {
             // The GPU decoder confused frames of this stream, so the remaining decode ranges do not use it
             // either.
             if let Some(mut decoder) = self.decoder.take() {
                 work.take(&mut decoder);
-                scheduler.keep_decoder(decoder);
+                scheduler.recycle_decoder(decoder);
             }
         }
-        let (Some(left), Some(run)) = (left, &mut self.current) else { return Err(error) };
+        let (Some(left), Some(range)) = (left, &mut self.current) else { return Err(error) };
         if let Some(mut decoder) = self.decoder.take() {
             work.take(&mut decoder);
-            scheduler.keep_decoder(decoder);
+            scheduler.recycle_decoder(decoder);
         }
-        *run = DecodeRange::remaining(run, left, &self.index);
-        self.decoder.insert(scheduler.decoder(params, false)).begin(&self.index, run.clone())
+        *range = DecodeRange::remaining(range, left, &self.index);
+        self.decoder.insert(scheduler.decoder(params, false)).begin(&self.index, range.clone())
     }
 
     /// Handles an error in the current decode range. Unfinished clips with frames in the range are requeued
@@ -356,11 +356,11 @@ impl DecodeTask {
         if matches!(error, Error::Interrupted) {
             return Err(error);
         }
-        let Some(run) = self.current.take() else { return Err(error) };
+        let Some(range) = self.current.take() else { return Err(error) };
         let mut failed = Vec::new();
         for clip in &mut self.clips {
-            let owes = |c: &Clip| c.packets.iter().any(|at| run.wanted.binary_search(at).is_ok());
-            if let Some(clip) = clip.take_if(|c| owes(c)) {
+            let needs_range = |c: &Clip| c.packets.iter().any(|at| range.wanted.binary_search(at).is_ok());
+            if let Some(clip) = clip.take_if(|c| needs_range(c)) {
                 failed.push(clip.into_request());
             }
         }
@@ -378,7 +378,7 @@ impl DecodeTask {
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) -> bool {
-        let by_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
+        let on_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
         let verifies_at_end = self.decoder.as_ref().is_some_and(AnyDecoder::verifies_at_end);
         let mut changed = false;
         let mut complete = Vec::new();
@@ -386,7 +386,7 @@ impl DecodeTask {
             let slot = &mut self.clips[number];
             let Some(clip) = slot else { continue };
             if let Err(error) = result {
-                if by_gpu && matches!(error, Error::Unsupported { .. }) {
+                if on_gpu && matches!(error, Error::Unsupported { .. }) {
                     scheduler.backends.record_cpu_fallback(&self.index.info.params, &error, stats);
                 }
                 let failed = slot.take().map(Clip::into_request);
@@ -394,8 +394,8 @@ impl DecodeTask {
                 changed = true;
                 continue;
             }
-            clip.missing -= 1;
-            if clip.missing == 0 && !verifies_at_end {
+            clip.frames_remaining -= 1;
+            if clip.frames_remaining == 0 && !verifies_at_end {
                 changed = true;
                 complete.push(number);
             }
@@ -412,7 +412,7 @@ impl DecodeTask {
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) {
-        let is_whole = |&at: &usize| self.clips[at].as_ref().is_some_and(|clip| clip.missing == 0);
+        let is_whole = |&at: &usize| self.clips[at].as_ref().is_some_and(|clip| clip.frames_remaining == 0);
         let complete = (0..self.clips.len()).filter(is_whole).collect();
         self.finish(complete, executors, scheduler, stats, work);
     }
@@ -432,7 +432,7 @@ impl DecodeTask {
         }
         for at in complete {
             if let Some(clip) = self.clips[at].take() {
-                finish(clip, self.blank, self.iteration, executors, scheduler);
+                finish(clip, self.pads_with_zeros, self.iteration, executors, scheduler);
             }
         }
     }
@@ -450,19 +450,23 @@ impl WorkCounts {
 /// Delivers one complete clip.
 fn finish(
     mut clip: Clip,
-    blanks: bool,
+    pads_with_zeros: bool,
     iteration: u64,
     executors: &mut TransformExecutors,
     scheduler: &Scheduler,
 ) {
     let seq = clip.seq;
     let mask = &clip.metadata.mask;
-    let blanked = if blanks { blank(clip.destination.output(), mask, &mut executors.batch) } else { Ok(()) };
-    let pixels = blanked.and_then(|()| match clip.destination {
+    let padded = if pads_with_zeros {
+        fill_padding(clip.destination.output(), mask, &mut executors.batch)
+    } else {
+        Ok(())
+    };
+    let pixels = padded.and_then(|()| match clip.destination {
         ClipDestination::BatchSlot(mut output) => {
-            let settled = output.buffer_slot.settle();
+            let write_recorded = output.buffer_slot.record_write();
             drop(output); // before the report: the batch buffer freezes only without live slots
-            settled.map(|()| Some(ClipData::InBatch))
+            write_recorded.map(|()| Some(ClipData::InBatch))
         }
         ClipDestination::Cache(output, reserved) => {
             Ok(output.into_clip()?.map(|(buffer, shape)| ClipData::Owned(buffer, shape, reserved)))

@@ -11,7 +11,7 @@ use super::scheduler::{ClipRequest, PendingBatch, Scheduler};
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
 use super::{Batch, BatchData, LoaderConfig, OnError};
-use crate::batch::{BatchBuffer, Pool};
+use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::{BatchSampler, SampledClip};
 use crate::error::{Error, Result};
 use crate::transforms::ClipShape;
@@ -24,7 +24,7 @@ pub(super) struct Epoch {
     iteration: u64,
     epoch: u64,
     /// The next batch whose clip requests become visible.
-    next_seen: u64,
+    next_enqueued: u64,
     /// The next batch to be delivered, or replaced by an error.
     next_delivered: u64,
     /// Number of clips in each batch that is visible but not open.
@@ -34,7 +34,7 @@ pub(super) struct Epoch {
     pending_replacement: Option<(u64, Error)>,
     /// Limit on open batches, set by the memory that was available.
     max_open_batches: usize,
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
 }
 
 /// The parts of the loader that an epoch uses.
@@ -47,11 +47,11 @@ pub(super) struct EpochContext<'a> {
 }
 
 impl Epoch {
-    pub fn new(iteration: u64, (epoch, first_batch): (u64, u64), pool: Arc<Pool>) -> Self {
+    pub fn new(iteration: u64, (epoch, first_batch): (u64, u64), pool: Arc<MemoryPool>) -> Self {
         Self {
             iteration,
             epoch,
-            next_seen: first_batch,
+            next_enqueued: first_batch,
             next_delivered: first_batch,
             sizes: VecDeque::new(),
             pending_replacement: None,
@@ -70,21 +70,21 @@ impl Epoch {
 
     pub fn next_batch(
         &mut self,
-        with: &EpochContext<'_>,
+        context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Batch>> {
         interrupt()?;
         let batch = match self.pending_replacement.take() {
-            Some((number, error)) => self.replacement_or_retry(number, error, with, interrupt)?,
-            None => match self.next_whole(with, interrupt)? {
+            Some((number, error)) => self.replacement_or_retry(number, error, context, interrupt)?,
+            None => match self.next_complete(context, interrupt)? {
                 None => return Ok(None),
-                Some((_, Assembled::Batch(batch))) => batch,
-                Some((number, Assembled::Nothing(error))) => {
-                    self.replacement_or_retry(number, error, with, interrupt)?
+                Some((_, AssembledBatch::Batch(batch))) => batch,
+                Some((number, AssembledBatch::AllSkipped(error))) => {
+                    self.replacement_or_retry(number, error, context, interrupt)?
                 }
             },
         };
-        with.stats.add(|s| {
+        context.stats.add(|s| {
             s.batches += 1;
             s.clips += batch.clips.len() as u64;
             s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
@@ -93,32 +93,32 @@ impl Epoch {
     }
 
     /// Waits until the next batch is complete. Returns `None` after the last one.
-    fn next_whole(
+    fn next_complete(
         &mut self,
-        with: &EpochContext<'_>,
+        context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<(u64, Assembled)>> {
-        self.look_ahead(with);
-        let opened = self.open(with, with.config.prefetch as usize + 1);
-        if with.scheduler.open_batches() == 0 {
+    ) -> Result<Option<(u64, AssembledBatch)>> {
+        self.fill_lookahead(context);
+        let opened = self.open(context, context.config.prefetch as usize + 1);
+        if context.scheduler.open_batches() == 0 {
             // If there is no memory for a batch, the batch is not lost: the next call tries again.
             return opened.map(|()| None);
         }
         let begun = Instant::now();
         let front = loop {
-            if let Some(front) = with.scheduler.take_whole(POLL_INTERVAL) {
+            if let Some(front) = context.scheduler.take_complete_batch(POLL_INTERVAL) {
                 break front;
             }
             interrupt()?;
         };
-        with.stats.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
+        context.stats.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
         let number = self.next_delivered;
         self.next_delivered += 1;
         // Gives the workers further requests while the caller uses this batch.
-        self.look_ahead(with);
+        self.fill_lookahead(context);
         // A failed allocation is left to the next call, so that this batch is not lost.
-        let _ = self.open(with, with.config.prefetch as usize);
-        Ok(Some((number, assemble(front, with)?)))
+        let _ = self.open(context, context.config.prefetch as usize);
+        Ok(Some((number, assemble(front, context)?)))
     }
 
     /// Calls [`Self::make_replacement`]. If the caller interrupts it, the next call makes the replacement.
@@ -126,10 +126,10 @@ impl Epoch {
         &mut self,
         number: u64,
         error: Error,
-        with: &EpochContext<'_>,
+        context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
-        let made = self.make_replacement(number, error.clone(), with, interrupt);
+        let made = self.make_replacement(number, error.clone(), context, interrupt);
         if matches!(made, Err(Error::Interrupted)) {
             self.pending_replacement = Some((number, error));
         }
@@ -142,23 +142,27 @@ impl Epoch {
         &self,
         number: u64,
         error: Error,
-        with: &EpochContext<'_>,
+        context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
-        let Some(&first) = with.order.batch(self.epoch, number).first() else { return Err(error) };
+        let Some(&first) = context.order.batch(self.epoch, number).first() else { return Err(error) };
         let slot = SampledClip { padding: true, ..first };
-        let mut single_clip =
-            SingleClipDecoder::new(with.config, with.catalog, with.stats, &with.scheduler.backends);
+        let mut single_clip = SingleClipDecoder::new(
+            context.config,
+            context.catalog,
+            context.stats,
+            &context.scheduler.backends,
+        );
         let mut request = ClipRequest { seq: 0, slot, buffer_slot: None, due: true };
         let attempt = || single_clip.make_replacement(self.epoch, &mut request, error, interrupt);
         // As in a worker, a panic becomes an error, here of the whole batch.
         let made = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
-            let site = with.catalog.site(with.catalog.locate(slot.clip).0);
+            let site = context.catalog.site(context.catalog.locate(slot.clip).0);
             Err(Error::Internal { site, reason: "a panic while another clip was made in its place".into() })
         });
         single_clip.count_work();
         let (metadata, data) = made?;
-        let even = with.config.clip_shape().is_some();
+        let even = context.config.clip_shape().is_some();
         let data = match data {
             Some((buffer, shape)) if even => BatchData::Dense(buffer, shape),
             own => BatchData::Ragged(own.into_iter().collect()),
@@ -167,46 +171,48 @@ impl Epoch {
     }
 
     /// Makes the clip requests of later batches visible.
-    fn look_ahead(&mut self, with: &EpochContext<'_>) {
-        let enough = u64::from(with.config.look_ahead);
-        let mut ahead = with.scheduler.ahead();
-        while ahead < enough {
-            let Some(clips) = self.enqueue_next_batch(with) else { break };
+    fn fill_lookahead(&mut self, context: &EpochContext<'_>) {
+        let target_len = u64::from(context.config.look_ahead);
+        let mut ahead = context.scheduler.lookahead_len();
+        while ahead < target_len {
+            let Some(clips) = self.enqueue_next_batch(context) else { break };
             ahead += clips as u64;
         }
     }
 
     /// Makes the clip requests of one more batch visible. Returns their number.
-    fn enqueue_next_batch(&mut self, with: &EpochContext<'_>) -> Option<usize> {
-        if self.next_seen >= with.order.len_batches() {
+    fn enqueue_next_batch(&mut self, context: &EpochContext<'_>) -> Option<usize> {
+        if self.next_enqueued >= context.order.len_batches() {
             return None;
         }
-        let slots = with.order.batch(self.epoch, self.next_seen);
+        let slots = context.order.batch(self.epoch, self.next_enqueued);
         let clips = slots.len();
-        self.next_seen += 1;
+        self.next_enqueued += 1;
         self.sizes.push_back(clips);
-        with.scheduler.supply(
-            slots.into_iter().map(|slot| (slot, with.catalog.file_of(with.catalog.locate(slot.clip).0))),
+        context.scheduler.enqueue(
+            slots
+                .into_iter()
+                .map(|slot| (slot, context.catalog.file_of(context.catalog.locate(slot.clip).0))),
         );
         Some(clips)
     }
 
     /// Opens batches until `most` are open, or as many as memory was available for in this pass.
-    fn open(&mut self, with: &EpochContext<'_>, most: usize) -> Result<()> {
-        let opened = self.open_all(with, most.min(self.max_open_batches));
+    fn open(&mut self, context: &EpochContext<'_>, most: usize) -> Result<()> {
+        let opened = self.open_all(context, most.min(self.max_open_batches));
         if opened.is_err() {
             // Not retried for every batch: a failed allocation has a cost, such as the closing of idle
             // decoders, which each retry would repeat.
-            self.max_open_batches = with.scheduler.open_batches().max(1);
+            self.max_open_batches = context.scheduler.open_batches().max(1);
         }
         opened
     }
 
-    fn open_all(&mut self, with: &EpochContext<'_>, most: usize) -> Result<()> {
-        while with.scheduler.open_batches() < most {
-            let next = self.sizes.front().copied().or_else(|| self.enqueue_next_batch(with));
+    fn open_all(&mut self, context: &EpochContext<'_>, most: usize) -> Result<()> {
+        while context.scheduler.open_batches() < most {
+            let next = self.sizes.front().copied().or_else(|| self.enqueue_next_batch(context));
             let Some(clips) = next else { break };
-            let memory = match with.config.clip_shape() {
+            let memory = match context.config.clip_shape() {
                 None => None,
                 Some(shape) => {
                     let too_large = || {
@@ -222,19 +228,19 @@ impl Epoch {
                 }
             };
             self.sizes.pop_front();
-            with.scheduler.open(clips, memory);
+            context.scheduler.open(clips, memory);
         }
         Ok(())
     }
 }
 
-enum Assembled {
+enum AssembledBatch {
     Batch(Batch),
     /// Every clip was skipped; this is the error of the first one.
-    Nothing(Error),
+    AllSkipped(Error),
 }
 
-fn assemble(open: PendingBatch, with: &EpochContext<'_>) -> Result<Assembled> {
+fn assemble(open: PendingBatch, context: &EpochContext<'_>) -> Result<AssembledBatch> {
     let mut kept = Vec::new();
     let mut metadata = Vec::new();
     let mut ragged = Vec::new();
@@ -246,28 +252,28 @@ fn assemble(open: PendingBatch, with: &EpochContext<'_>) -> Result<Assembled> {
                 metadata.push(clip);
                 ragged.extend(own);
             }
-            Err(error) if with.config.on_error == OnError::Skip && error.blames_file() => {
-                with.stats.add(|s| s.clips_skipped += 1);
+            Err(error) if context.config.on_error == OnError::Skip && error.is_file_error() => {
+                context.stats.add(|s| s.clips_skipped += 1);
                 skipped.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
     }
     if let Some(error) = skipped.filter(|_| metadata.is_empty()) {
-        return Ok(Assembled::Nothing(error));
+        return Ok(AssembledBatch::AllSkipped(error));
     }
-    let data = match open.memory.zip(with.config.clip_shape()) {
+    let data = match open.memory.zip(context.config.clip_shape()) {
         None => BatchData::Ragged(ragged),
         Some((builder, shape)) => {
             let buffer = builder.freeze().ok().expect("workers drop their part before they report");
-            BatchData::Dense(close_gaps(buffer, &shape, &kept)?, shape)
+            BatchData::Dense(compact(buffer, &shape, &kept)?, shape)
         }
     };
-    Ok(Assembled::Batch(Batch { data, clips: metadata }))
+    Ok(AssembledBatch::Batch(Batch { data, clips: metadata }))
 }
 
 /// Moves the remaining clips together in the batch buffer, over the gaps of skipped clips.
-fn close_gaps(mut buffer: BatchBuffer, shape: &ClipShape, kept: &[usize]) -> Result<BatchBuffer> {
+fn compact(mut buffer: BatchBuffer, shape: &ClipShape, kept: &[usize]) -> Result<BatchBuffer> {
     let clip_bytes = shape.bytes().unwrap_or(0);
     let moves: Vec<_> = kept.iter().enumerate().filter(|(to, &from)| *to != from).collect();
     if let Some(device) = buffer.device().filter(|_| !moves.is_empty()).cloned() {

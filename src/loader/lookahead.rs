@@ -44,7 +44,7 @@ pub(super) struct RequestEntry {
     pub video: u32,
     /// Whether the clip is made alone, and only once it is due, because making it together with others
     /// failed.
-    pub alone: bool,
+    pub unshared: bool,
     pub state: RequestState,
     /// Its clip slot in the batch buffer, once its batch is open.
     pub buffer_slot: Option<ClipSlot>,
@@ -77,7 +77,7 @@ impl LookaheadWindow {
         self.entries.push_back(RequestEntry {
             slot,
             video,
-            alone: false,
+            unshared: false,
             state: RequestState::Pending,
             buffer_slot: None,
         });
@@ -87,9 +87,9 @@ impl LookaheadWindow {
     pub fn pop(&mut self) {
         let Some(entry) = self.entries.pop_front() else { return };
         self.cached.remove(&self.first);
-        if let Some(places) = self.by_video.get_mut(&entry.video) {
-            places.pop_front();
-            if places.is_empty() {
+        if let Some(seqs) = self.by_video.get_mut(&entry.video) {
+            seqs.pop_front();
+            if seqs.is_empty() {
                 self.by_video.remove(&entry.video);
             }
         }
@@ -97,8 +97,8 @@ impl LookaheadWindow {
     }
 
     pub fn get(&mut self, at: SequenceNumber) -> Option<&mut RequestEntry> {
-        let place = usize::try_from(at.checked_sub(self.first)?).ok()?;
-        self.entries.get_mut(place)
+        let offset = usize::try_from(at.checked_sub(self.first)?).ok()?;
+        self.entries.get_mut(offset)
     }
 
     /// Requests before `end` in order.
@@ -108,12 +108,12 @@ impl LookaheadWindow {
 
     /// Pending requests of a video that may share decoding, earliest deadline first.
     pub fn pending_for_video(&self, video: u32) -> Vec<SequenceNumber> {
-        let waits = |at: &SequenceNumber| {
+        let is_pending = |at: &SequenceNumber| {
             let entry = &self.entries[(at - self.first) as usize];
-            matches!(entry.state, RequestState::Pending) && !entry.alone
+            matches!(entry.state, RequestState::Pending) && !entry.unshared
         };
-        let places = self.by_video.get(&video).into_iter().flatten().copied();
-        places.filter(waits).take(MAX_REQUESTS_PER_TASK).collect()
+        let seqs = self.by_video.get(&video).into_iter().flatten().copied();
+        seqs.filter(is_pending).take(MAX_REQUESTS_PER_TASK).collect()
     }
 
     /// Caches a clip for a batch that is not open.
@@ -157,7 +157,7 @@ mod tests {
         let mut lookahead = lookahead(&[7, 8, 7, 7, 8, 7]);
         assert_eq!(lookahead.pending_for_video(7), [0, 2, 3, 5]);
         lookahead.get(2).unwrap().state = RequestState::InProgress;
-        lookahead.get(3).unwrap().alone = true;
+        lookahead.get(3).unwrap().unshared = true;
         lookahead.pop();
         lookahead.pop();
         assert_eq!(

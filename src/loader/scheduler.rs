@@ -13,8 +13,8 @@ use super::budget::{MemoryBudget, MemoryReservation};
 use super::decode_task::DecodeTask;
 use super::lookahead::{CachedClip, LookaheadWindow, RequestState, SequenceNumber};
 use super::stats::StatsCollector;
-use super::{ClipMetadata, LoaderConfig, Outcome};
-use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, Pool};
+use super::{ClipMetadata, ClipOutcome, LoaderConfig};
+use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, MemoryPool};
 use crate::batch_sampler::SampledClip;
 use crate::decode::{ImageReader, SoftwareDecoder};
 use crate::error::{Error, Result};
@@ -28,10 +28,10 @@ const MAX_SUSPENDED: usize = 8;
 
 /// Free device memory blocks kept for further cached clips, because allocating device memory stalls the whole
 /// device.
-const WAITING_KEPT: usize = 64;
+const MAX_FREE_CACHE_BLOCKS: usize = 64;
 
 /// Value of `earliest_deadline` if no due request is available.
-const NOTHING: SequenceNumber = SequenceNumber::MAX;
+const NO_DEADLINE: SequenceNumber = SequenceNumber::MAX;
 
 /// A clip request that a worker processes.
 pub(super) struct ClipRequest {
@@ -50,7 +50,7 @@ pub(super) struct VideoRequests {
     pub video: u32,
     pub requests: Vec<ClipRequest>,
     /// Whether an attempt to make the clip together with others, or on the GPU, failed.
-    pub alone: bool,
+    pub unshared: bool,
 }
 
 /// One unit of work for a worker.
@@ -88,11 +88,11 @@ pub(super) enum ClipData {
 pub(super) struct PendingBatch {
     first: SequenceNumber,
     pub memory: Option<BufferBuilder>,
-    pub clips: Vec<Option<Outcome>>,
-    missing: usize,
+    pub clips: Vec<Option<ClipOutcome>>,
+    clips_remaining: usize,
 }
 
-struct Pass {
+struct EpochState {
     iteration: u64,
     epoch: u64,
     lookahead: LookaheadWindow,
@@ -102,13 +102,13 @@ struct Pass {
     /// Whether workers ignore the requests of batches that are not open.
     lookahead_disabled: bool,
     /// Whether all clips have the same shape, so that each batch has one batch buffer.
-    even: bool,
+    same_shape: bool,
 }
 
 #[derive(Default)]
 struct SchedulerState {
     closed: bool,
-    pass: Option<Pass>,
+    epoch_state: Option<EpochState>,
     /// Suspended decode tasks.
     #[expect(clippy::vec_box, reason = "moved between threads")]
     suspended: Vec<Box<DecodeTask>>,
@@ -116,7 +116,7 @@ struct SchedulerState {
     decoders: Vec<SoftwareDecoder>,
     /// Idle decoders for image files.
     #[expect(clippy::vec_box, reason = "moved between threads")]
-    stills: Vec<Box<ImageReader>>,
+    image_readers: Vec<Box<ImageReader>>,
 }
 
 /// The state that the workers and the consumer share.
@@ -133,7 +133,7 @@ pub(super) struct Scheduler {
     pub budget: Arc<MemoryBudget>,
     pub backends: Arc<DecoderBackends>,
     /// Pool of the buffers of clips outside batch buffers; it keeps free blocks only on a device.
-    pub waiting: Arc<Pool>,
+    pub cache_pool: Arc<MemoryPool>,
     stats: Arc<StatsCollector>,
     threads: usize,
     /// Threads per decoder.
@@ -149,10 +149,13 @@ impl Scheduler {
             state: Mutex::default(),
             work: Condvar::new(),
             complete: Condvar::new(),
-            earliest_deadline: AtomicU64::new(NOTHING),
+            earliest_deadline: AtomicU64::new(NO_DEADLINE),
             forgotten: AtomicU64::new(0),
             budget: MemoryBudget::new(config.memory_budget),
-            waiting: Pool::on(output_device.clone(), if output_device.is_some() { WAITING_KEPT } else { 0 }),
+            cache_pool: MemoryPool::on(
+                output_device.clone(),
+                if output_device.is_some() { MAX_FREE_CACHE_BLOCKS } else { 0 },
+            ),
             stats,
             threads: (config.threads + backends.workers()) as usize,
             backends,
@@ -168,12 +171,12 @@ impl Scheduler {
     /// Recomputes the earliest deadline and wakes the waiting threads that it concerns. Call it after every
     /// change.
     fn notify(&self, state: &SchedulerState) {
-        let earliest_deadline = state.earliest_request().map_or(NOTHING, |(seq, _)| seq);
+        let earliest_deadline = state.earliest_request().map_or(NO_DEADLINE, |(seq, _)| seq);
         self.earliest_deadline.store(earliest_deadline, Ordering::Release);
-        if earliest_deadline != NOTHING || !state.suspended.is_empty() {
+        if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() {
             self.work.notify_all();
         }
-        if state.pass.as_ref().and_then(|p| p.open.front()).is_some_and(|b| b.missing == 0) {
+        if state.epoch_state.as_ref().and_then(|p| p.open.front()).is_some_and(|b| b.clips_remaining == 0) {
             self.complete.notify_all();
         }
     }
@@ -181,28 +184,28 @@ impl Scheduler {
     // ---- methods for the consumer
 
     /// Begins a pass and drops the work of earlier passes.
-    pub fn begin(&self, iteration: u64, epoch: u64, even: bool) {
+    pub fn start_epoch(&self, iteration: u64, epoch: u64, same_shape: bool) {
         let mut state = self.lock();
-        let pass = Pass {
+        let epoch_state = EpochState {
             iteration,
             epoch,
             lookahead: LookaheadWindow::default(),
             open: VecDeque::new(),
             open_end: 0,
-            even,
+            same_shape,
             lookahead_disabled: self.lookahead_disabled,
         };
-        state.pass = Some(pass);
+        state.epoch_state = Some(epoch_state);
         state.suspended.clear();
         self.forgotten.fetch_max(iteration - 1, Ordering::AcqRel);
         self.notify(&state);
     }
 
     /// Ends the current pass.
-    pub fn end(&self) {
+    pub fn stop_epoch(&self) {
         let mut state = self.lock();
-        if let Some(pass) = state.pass.take() {
-            self.forgotten.fetch_max(pass.iteration, Ordering::AcqRel);
+        if let Some(epoch_state) = state.epoch_state.take() {
+            self.forgotten.fetch_max(epoch_state.iteration, Ordering::AcqRel);
         }
         state.suspended.clear();
         self.notify(&state);
@@ -212,10 +215,10 @@ impl Scheduler {
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.pass = None;
+        state.epoch_state = None;
         state.suspended.clear();
         state.decoders.clear();
-        state.stills.clear();
+        state.image_readers.clear();
         self.backends.close();
         self.forgotten.store(u64::MAX, Ordering::Release);
         self.work.notify_all();
@@ -232,14 +235,14 @@ impl Scheduler {
     }
 
     /// Number of visible clip requests after the open batches.
-    pub fn ahead(&self) -> u64 {
-        self.lock().pass.as_ref().map_or(0, |p| p.lookahead.end() - p.open_end)
+    pub fn lookahead_len(&self) -> u64 {
+        self.lock().epoch_state.as_ref().map_or(0, |p| p.lookahead.end() - p.open_end)
     }
 
     /// Adds clip requests to the lookahead window.
-    pub fn supply(&self, requests: impl Iterator<Item = (SampledClip, u32)>) {
-        if let Some(pass) = &mut self.lock().pass {
-            requests.for_each(|(slot, video)| pass.lookahead.push(slot, video));
+    pub fn enqueue(&self, requests: impl Iterator<Item = (SampledClip, u32)>) {
+        if let Some(epoch_state) = &mut self.lock().epoch_state {
+            requests.for_each(|(slot, video)| epoch_state.lookahead.push(slot, video));
         }
     }
 
@@ -247,22 +250,23 @@ impl Scheduler {
     /// become due.
     pub fn open(&self, clips: usize, memory: Option<(BufferBuilder, Vec<ClipSlot>)>) {
         let mut guard = self.lock();
-        let Some(pass) = &mut guard.pass else { return };
-        let first = pass.open_end;
-        pass.open_end += clips as u64;
+        let Some(epoch_state) = &mut guard.epoch_state else { return };
+        let first = epoch_state.open_end;
+        epoch_state.open_end += clips as u64;
         let (memory, slots) = memory.map_or((None, Vec::new()), |(builder, slots)| (Some(builder), slots));
         let outcomes = (0..clips).map(|_| None).collect();
-        pass.open.push_back(PendingBatch { first, memory, clips: outcomes, missing: clips });
+        epoch_state.open.push_back(PendingBatch { first, memory, clips: outcomes, clips_remaining: clips });
         let mut slots = slots.into_iter();
-        for seq in first..pass.open_end {
-            pass.lookahead.pin(seq);
+        for seq in first..epoch_state.open_end {
+            epoch_state.lookahead.pin(seq);
             let buffer_slot = slots.next();
-            let Some(entry) = pass.lookahead.get(seq) else { continue };
+            let Some(entry) = epoch_state.lookahead.get(seq) else { continue };
             entry.buffer_slot = buffer_slot;
-            if !pass.even && matches!(entry.state, RequestState::Cached(_)) {
+            if !epoch_state.same_shape && matches!(entry.state, RequestState::Cached(_)) {
                 if let RequestState::Cached(cached) = std::mem::replace(&mut entry.state, RequestState::Done)
                 {
-                    pass.put(seq, Ok((cached.metadata, Some((cached.buffer, cached.shape)))));
+                    epoch_state
+                        .store_outcome(seq, Ok((cached.metadata, Some((cached.buffer, cached.shape)))));
                     self.stats.add(|s| s.clip_cache_hits += 1);
                 }
             }
@@ -272,13 +276,17 @@ impl Scheduler {
 
     /// Number of open batches that the consumer has not taken yet.
     pub fn open_batches(&self) -> usize {
-        self.lock().pass.as_ref().map_or(0, |p| p.open.len())
+        self.lock().epoch_state.as_ref().map_or(0, |p| p.open.len())
     }
 
     /// Takes the first open batch if it is complete within `timeout`.
-    pub fn take_whole(&self, timeout: Duration) -> Option<PendingBatch> {
+    pub fn take_complete_batch(&self, timeout: Duration) -> Option<PendingBatch> {
         let is_whole = |state: &SchedulerState| {
-            state.pass.as_ref().and_then(|p| p.open.front()).is_some_and(|front| front.missing == 0)
+            state
+                .epoch_state
+                .as_ref()
+                .and_then(|p| p.open.front())
+                .is_some_and(|front| front.clips_remaining == 0)
         };
         let mut state = self.lock();
         if !is_whole(&state) {
@@ -288,9 +296,9 @@ impl Scheduler {
         if !is_whole(&state) {
             return None;
         }
-        let pass = state.pass.as_mut()?;
-        let batch = pass.open.pop_front()?;
-        batch.clips.iter().for_each(|_| pass.lookahead.pop());
+        let epoch_state = state.epoch_state.as_mut()?;
+        let batch = epoch_state.open.pop_front()?;
+        batch.clips.iter().for_each(|_| epoch_state.lookahead.pop());
         Some(batch)
     }
 
@@ -308,11 +316,11 @@ impl Scheduler {
             if state.closed {
                 return None;
             }
-            if let Some(job) = state.choose() {
+            if let Some(work) = state.pick_work() {
                 self.notify(&state);
-                return Some(job);
+                return Some(work);
             }
-            let blocked = state.pass.as_ref().is_some_and(Pass::waits_for_consumer);
+            let blocked = state.epoch_state.as_ref().is_some_and(EpochState::waits_for_consumer);
             let begun = Instant::now();
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             self.stats.idle(begun.elapsed(), blocked);
@@ -335,7 +343,7 @@ impl Scheduler {
                 return Some(reserved);
             }
             let mut state = self.lock();
-            if !state.pass.as_mut()?.lookahead.evict_due_after(due) {
+            if !state.epoch_state.as_mut()?.lookahead.evict_due_after(due) {
                 return None;
             }
             self.stats.add(|s| s.clips_evicted += 1);
@@ -344,15 +352,15 @@ impl Scheduler {
 
     /// Records a finished clip.
     pub fn complete_clip(&self, iteration: u64, seq: SequenceNumber, metadata: ClipMetadata, data: ClipData) {
-        self.update(iteration, |pass| match data {
-            ClipData::InBatch => pass.put(seq, Ok((metadata, None))),
-            ClipData::Owned(buffer, shape, _) if !pass.even && seq < pass.open_end => {
-                pass.put(seq, Ok((metadata, Some((buffer, shape)))));
+        self.update(iteration, |epoch_state| match data {
+            ClipData::InBatch => epoch_state.store_outcome(seq, Ok((metadata, None))),
+            ClipData::Owned(buffer, shape, _) if !epoch_state.same_shape && seq < epoch_state.open_end => {
+                epoch_state.store_outcome(seq, Ok((metadata, Some((buffer, shape)))));
             }
             ClipData::Owned(buffer, shape, reserved) => {
-                pass.lookahead.cache(seq, CachedClip { metadata, buffer, shape, reserved });
-                if seq < pass.open_end {
-                    pass.lookahead.pin(seq);
+                epoch_state.lookahead.cache(seq, CachedClip { metadata, buffer, shape, reserved });
+                if seq < epoch_state.open_end {
+                    epoch_state.lookahead.pin(seq);
                 }
             }
         });
@@ -360,38 +368,38 @@ impl Scheduler {
 
     /// Records that a clip cannot be made. A clip that is not due is tried again, alone, once it is due.
     pub fn fail_clip(&self, iteration: u64, seq: SequenceNumber, error: Error) {
-        self.update(iteration, |pass| {
-            let due = seq < pass.open_end;
-            let Some(entry) = pass.lookahead.get(seq) else { return };
+        self.update(iteration, |epoch_state| {
+            let due = seq < epoch_state.open_end;
+            let Some(entry) = epoch_state.lookahead.get(seq) else { return };
             match entry.state {
-                RequestState::InProgress if due => pass.put(seq, Err(error)),
-                RequestState::InProgress => (entry.state, entry.alone) = (RequestState::Pending, true),
+                RequestState::InProgress if due => epoch_state.store_outcome(seq, Err(error)),
+                RequestState::InProgress => (entry.state, entry.unshared) = (RequestState::Pending, true),
                 _ => {}
             }
         });
     }
 
-    /// Requeues clip requests that a worker did not process. `alone`: making them together with others
+    /// Requeues clip requests that a worker did not process. `unshared`: making them together with others
     /// failed.
-    pub fn requeue(&self, iteration: u64, requests: Vec<ClipRequest>, alone: bool) {
+    pub fn requeue(&self, iteration: u64, requests: Vec<ClipRequest>, unshared: bool) {
         if requests.is_empty() {
             return;
         }
-        self.update(iteration, |pass| {
+        self.update(iteration, |epoch_state| {
             for request in requests {
-                if let Some(entry) = pass.lookahead.get(request.seq) {
+                if let Some(entry) = epoch_state.lookahead.get(request.seq) {
                     entry.state = RequestState::Pending;
-                    entry.alone |= alone;
+                    entry.unshared |= unshared;
                     entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
                 }
             }
         });
     }
 
-    fn update(&self, iteration: u64, change: impl FnOnce(&mut Pass)) {
+    fn update(&self, iteration: u64, change: impl FnOnce(&mut EpochState)) {
         let mut state = self.lock();
-        if let Some(pass) = state.pass.as_mut().filter(|p| p.iteration == iteration) {
-            change(pass);
+        if let Some(epoch_state) = state.epoch_state.as_mut().filter(|p| p.iteration == iteration) {
+            change(epoch_state);
             self.notify(&state);
         }
     }
@@ -399,7 +407,7 @@ impl Scheduler {
     /// Suspends a task until a worker resumes it.
     pub fn suspend(&self, task: Box<DecodeTask>) {
         let mut state = self.lock();
-        if state.pass.as_ref().is_some_and(|p| p.iteration == task.iteration()) {
+        if state.epoch_state.as_ref().is_some_and(|p| p.iteration == task.iteration()) {
             state.suspended.push(task);
             self.notify(&state);
         }
@@ -410,17 +418,18 @@ impl SchedulerState {
     /// The earliest request of an open batch that a worker can take, and the index of the suspended task that
     /// contains it, if any.
     fn earliest_request(&self) -> Option<(SequenceNumber, Option<usize>)> {
-        let pass = self.pass.as_ref()?;
+        let epoch_state = self.epoch_state.as_ref()?;
         let ready = |(_, e): &(SequenceNumber, &super::lookahead::RequestEntry)| {
             matches!(e.state, RequestState::Pending | RequestState::Cached(_))
         };
-        let waiting = pass.lookahead.until(pass.open_end).find(ready).map(|(seq, _)| (seq, None));
+        let waiting =
+            epoch_state.lookahead.until(epoch_state.open_end).find(ready).map(|(seq, _)| (seq, None));
         let suspended = self.suspended.iter().enumerate().map(|(i, e)| (e.due(), Some(i)));
-        let suspended = suspended.filter(|(due, _)| *due < pass.open_end).min();
+        let suspended = suspended.filter(|(due, _)| *due < epoch_state.open_end).min();
         waiting.into_iter().chain(suspended).min()
     }
 
-    fn choose(&mut self) -> Option<Work> {
+    fn pick_work(&mut self) -> Option<Work> {
         let Some((seq, suspended)) = self.earliest_request() else {
             // No request is due: resume the suspended task with the earliest deadline.
             let next = self.suspended.iter().enumerate().min_by_key(|(_, e)| e.due()).map(|(i, _)| i)?;
@@ -429,9 +438,9 @@ impl SchedulerState {
         if let Some(at) = suspended {
             return Some(Work::Resume(self.suspended.swap_remove(at)));
         }
-        let pass = self.pass.as_mut()?;
-        let (iteration, epoch, open_end) = (pass.iteration, pass.epoch, pass.open_end);
-        let entry = pass.lookahead.get(seq)?;
+        let epoch_state = self.epoch_state.as_mut()?;
+        let (iteration, epoch, open_end) = (epoch_state.iteration, epoch_state.epoch, epoch_state.open_end);
+        let entry = epoch_state.lookahead.get(seq)?;
         if matches!(entry.state, RequestState::Cached(_)) {
             let buffer_slot = entry.buffer_slot.take()?;
             let RequestState::Cached(cached) = std::mem::replace(&mut entry.state, RequestState::InProgress)
@@ -440,27 +449,27 @@ impl SchedulerState {
             };
             return Some(Work::CopyCached { iteration, seq, cached, buffer_slot });
         }
-        let (video, alone) = (entry.video, entry.alone);
-        let mut seqs = if alone { vec![seq] } else { pass.lookahead.pending_for_video(video) };
-        if pass.lookahead_disabled {
+        let (video, unshared) = (entry.video, entry.unshared);
+        let mut seqs = if unshared { vec![seq] } else { epoch_state.lookahead.pending_for_video(video) };
+        if epoch_state.lookahead_disabled {
             // The requests of a batch become visible shortly before the batch is opened. Without lookahead, a
             // worker must not take them that early.
             seqs.retain(|&sibling| sibling < open_end);
         }
         let take = |seq: SequenceNumber| {
-            let entry = pass.lookahead.get(seq)?;
+            let entry = epoch_state.lookahead.get(seq)?;
             entry.state = RequestState::InProgress;
             let buffer_slot = entry.buffer_slot.take();
             Some(ClipRequest { seq, slot: entry.slot, buffer_slot, due: seq < open_end })
         };
         let requests = seqs.into_iter().filter_map(take).collect();
-        Some(Work::Decode(VideoRequests { iteration, epoch, video, requests, alone }))
+        Some(Work::Decode(VideoRequests { iteration, epoch, video, requests, unshared }))
     }
 }
 
-impl Pass {
+impl EpochState {
     /// Stores a clip, or the error that prevented it, in its open batch.
-    fn put(&mut self, seq: SequenceNumber, outcome: Outcome) {
+    fn store_outcome(&mut self, seq: SequenceNumber, outcome: ClipOutcome) {
         if let Some(entry) = self.lookahead.get(seq) {
             entry.state = RequestState::Done;
             entry.buffer_slot = None;
@@ -470,13 +479,13 @@ impl Pass {
             let place = batch.clips.get_mut((seq - batch.first) as usize);
             if let Some(place) = place.filter(|p| p.is_none()) {
                 *place = Some(outcome);
-                batch.missing -= 1;
+                batch.clips_remaining -= 1;
             }
         }
     }
 
     /// Whether the workers would have more work if the consumer took the complete first batch.
     fn waits_for_consumer(&self) -> bool {
-        self.lookahead.end() > self.open_end && self.open.front().is_some_and(|b| b.missing == 0)
+        self.lookahead.end() > self.open_end && self.open.front().is_some_and(|b| b.clips_remaining == 0)
     }
 }

@@ -10,12 +10,13 @@ use shuttle::rand::{thread_rng, Rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::Runner;
 
-use super::entries::Item;
 use super::*;
 use crate::batch_sampler::{LastBatch, SampledClip, Shuffle};
 use crate::clip_sampler::video_timing::Extent;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
-use crate::source::{FrameFolder, Place};
+use crate::dataset::MediaLocation;
+use crate::dataset::Sample;
+use crate::source::ImageSequence;
 use crate::transforms::transform::{Size, Target, Transform};
 use crate::transforms::{Dtype, Filter, Layout};
 
@@ -97,15 +98,15 @@ impl Videos {
         Self(place)
     }
 
-    fn entries(&self, damaged: bool) -> Entries {
+    fn entries(&self, damaged: bool) -> SampleTable {
         let place = |video: usize| {
             let folder = self.0.join(video.to_string());
-            let frames = FrameFolder { folder, pattern: None, first: 0, count: None, fps: (10, 1) };
-            Place::Frames(Arc::new(frames))
+            let frames = ImageSequence { folder, pattern: None, first: 0, count: None, fps: (10, 1) };
+            MediaLocation::ImageSequence(Arc::new(frames))
         };
         let videos = if damaged { 3 } else { 2 };
         (0..videos)
-            .map(|video| Item { place: place(video), label: video as i64, extent: Extent::Whole })
+            .map(|video| Sample { location: place(video), label: video as i64, extent: Extent::Whole })
             .collect::<Vec<_>>()
             .into()
     }
@@ -128,8 +129,8 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
     let target = Target::Exact(Size { height: 2, width: 2 });
     let steps = if fixed { vec![Transform::Resize { target, filter: Filter::Triangle }] } else { Vec::new() };
     LoaderConfig {
-        entries: Arc::new(videos.entries(damaged)),
-        of_pictures: false,
+        samples: Arc::new(videos.entries(damaged)),
+        images: false,
         stream: None,
         sampling: Arc::new(Neighbours { panics }),
         order: BatchSamplerConfig {
@@ -162,7 +163,7 @@ fn play(videos: &Videos, panics: bool) {
     let reader = pick(&[true, false]).then(|| shuttle::thread::spawn(move || counter()));
     for _ in 0..pick(&[1, 1, 2]) {
         let (epoch, first) = (pick(&[0, 5]), pick(&[0, 0, 1]));
-        let pass = loader.begin(epoch, first).expect("begins");
+        let pass = loader.start_epoch(epoch, first).expect("begins");
         let mut number = first;
         for _ in 0..pick(&[0, 1, 2, 100]) {
             let slots =
@@ -205,7 +206,7 @@ fn play(videos: &Videos, panics: bool) {
             number += 1;
         }
         if pick(&[true, false]) {
-            loader.rest().expect("rests");
+            loader.stop_epoch().expect("rests");
         }
     }
     let peak = loader.counter()().clip_cache_peak_bytes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::backends::DecoderBackends;
 use super::catalog::VideoCatalog;
-use super::decode_task::{blank, metadata, SlotOutput, WorkCounts};
+use super::decode_task::{fill_padding, metadata, SlotOutput, WorkCounts};
 use super::scheduler::ClipRequest;
 use super::stats::StatsCollector;
 use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
@@ -14,7 +14,7 @@ use crate::batch_sampler::rng::{purpose, Key};
 use crate::batch_sampler::SampledClip;
 use crate::error::{Error, Result};
 use crate::transforms::{ClipShape, TransformExecutor};
-use crate::units::DisplayIndex;
+use crate::units::PresentationIndex;
 use crate::video::{ClipDecoder, ClipOutput};
 
 /// Maximum number of replacements tried for one clip before its error is raised.
@@ -79,7 +79,7 @@ impl SingleClipDecoder {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<MadeClip> {
         match self.attempt(epoch, request, request.slot.clip, interrupt) {
-            Err(error) if error.blames_file() && self.config.on_error == OnError::Replace => {
+            Err(error) if error.is_file_error() && self.config.on_error == OnError::Replace => {
                 let made = self.make_replacement(epoch, request, error, interrupt)?;
                 self.stats.add(|s| s.clips_replaced += 1);
                 Ok(made)
@@ -103,7 +103,7 @@ impl SingleClipDecoder {
         for _ in 0..ATTEMPTS {
             let other = others.below(self.catalog.num_clips());
             match self.attempt(epoch, request, other, interrupt) {
-                Err(another) if another.blames_file() => error = another,
+                Err(another) if another.is_file_error() => error = another,
                 done => return done,
             }
         }
@@ -119,7 +119,7 @@ impl SingleClipDecoder {
     ) -> Result<MadeClip> {
         let made = self.make_clip(epoch, request, clip, interrupt);
         if let Err(error) = &made {
-            if error.blames_file() {
+            if error.is_file_error() {
                 self.stats.failure(self.catalog.locate(clip).0, error, true);
             }
         }
@@ -139,7 +139,7 @@ impl SingleClipDecoder {
         let index = video.index().clone();
         let key = Key { seed: self.config.order.seed, epoch, clip, occurrence: request.slot.occurrence };
         let sample = self.catalog.sample(&index, key)?;
-        let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
+        let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
         self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let mut growing = self.clip_decoder.output();
         let buffer_slot = request.buffer_slot.take().zip(self.config.clip_shape());
@@ -151,14 +151,14 @@ impl SingleClipDecoder {
         let mut reader = self.catalog.reader(&video);
         let mut made = self.clip_decoder.decode_clip(&mut reader, &frames, key, output, interrupt);
         if made.is_ok() {
-            self.catalog.keep_reader(reader);
+            self.catalog.recycle_reader(reader);
             if self.config.sampling.pads_with_zeros() {
-                made = blank(output, &sample.mask, &mut self.padding_executor);
+                made = fill_padding(output, &sample.mask, &mut self.padding_executor);
             }
         }
         request.buffer_slot = fixed.map(|f| f.buffer_slot);
         made?;
-        request.buffer_slot.as_mut().map_or(Ok(()), ClipSlot::settle)?;
+        request.buffer_slot.as_mut().map_or(Ok(()), ClipSlot::record_write)?;
         Ok((metadata(&index, &self.catalog, request.slot, clip, sample), growing.into_clip()?))
     }
 }

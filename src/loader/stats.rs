@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::decode_task::WorkCounts;
 use crate::decode::{DecodeStats, DecodeTimes};
 use crate::error::Error;
-use crate::source::{RemoteCounts, Tally};
+use crate::source::{RemoteStats, TrafficCounters};
 use crate::sync::{Mutex, PoisonError};
 
 /// A snapshot of the statistics.
@@ -24,7 +24,7 @@ pub struct Stats {
     /// Bytes read from sources by workers.
     pub bytes_read: u64,
     /// Counts of reads by URL.
-    pub remote: RemoteCounts,
+    pub remote: RemoteStats,
     /// Decode ranges that served more than one clip.
     pub gops_shared: u64,
     /// Clips that were delivered from the clip cache.
@@ -89,12 +89,12 @@ pub struct Failure {
 pub struct StatsCollector {
     stats: Mutex<Stats>,
     failures: Mutex<BTreeMap<u32, Failure>>,
-    remote: Arc<Tally>,
+    remote: Arc<TrafficCounters>,
 }
 
 impl StatsCollector {
     /// The counters of the bytes that sources fetch for this loader.
-    pub(super) fn remote(&self) -> &Arc<Tally> {
+    pub(super) fn remote(&self) -> &Arc<TrafficCounters> {
         &self.remote
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::backends::{DecoderBackend, DecoderBackends};
 use super::catalog::VideoCatalog;
-use super::decode_task::{self, DecodeTask, Planned, Progress, Rules, TransformExecutors};
+use super::decode_task::{self, DecodeTask, Progress, TaskParams, TaskPlan, TransformExecutors};
 use super::lookahead::CachedClip;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, VideoRequests, Work};
 use super::single_clip::SingleClipDecoder;
@@ -16,7 +16,7 @@ use super::stats::StatsCollector;
 use super::LoaderConfig;
 use crate::batch::{ClipSlot, OutputMut};
 use crate::error::{Error, Result};
-use crate::source::{calling, Calling};
+use crate::source::{interrupt_scope, InterruptScope};
 use crate::sync::thread::{self, Builder, JoinHandle};
 use crate::transforms::{ClipShape, DeviceLut, ElementLut, TransformExecutor};
 
@@ -24,7 +24,7 @@ use crate::transforms::{ClipShape, DeviceLut, ElementLut, TransformExecutor};
 pub(super) struct WorkerPool {
     pub scheduler: Arc<Scheduler>,
     threads: Vec<JoinHandle<()>>,
-    made_in: u32,
+    owner_pid: u32,
 }
 
 impl WorkerPool {
@@ -38,22 +38,22 @@ impl WorkerPool {
         stats.add(|s| s.nvdec_threads = backends.workers());
         let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stats.clone()));
         let mut workers =
-            Self { scheduler: scheduler.clone(), threads: Vec::new(), made_in: std::process::id() };
+            Self { scheduler: scheduler.clone(), threads: Vec::new(), owner_pid: std::process::id() };
         // CPU workers run beside GPU workers unless the configuration excludes them.
         let by_cpu = if gpu.decoder == DecoderBackend::Nvdec { 0 } else { config.threads };
         for n in 0..by_cpu + backends.workers() {
-            let by_gpu = n < backends.workers();
+            let on_gpu = n < backends.workers();
             let worker = Worker {
                 // Separate from the executor of `single_clip`, so that a clip made alone does not replace the
                 // transforms compiled for a task.
-                executors: executors(config, &backends, by_gpu),
-                by_gpu,
+                executors: executors(config, &backends, on_gpu),
+                on_gpu,
                 backends: backends.clone(),
-                expand: config.kept_as().map(|(_, expand)| expand),
-                expand_on_device: config.kept_as().map(|(_, expand)| expand.for_device()),
+                expand: config.cached_format().map(|(_, expand)| expand),
+                expand_on_device: config.cached_format().map(|(_, expand)| expand.for_device()),
                 single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends),
                 shape: config.clip_shape(),
-                kept_shape: config.kept_as().map_or(config.clip_shape(), |(pipeline, _)| {
+                cached_shape: config.cached_format().map_or(config.clip_shape(), |(pipeline, _)| {
                     config.clip_shape().map(|shape| ClipShape { dtype: pipeline.dtype, ..shape })
                 }),
                 config: config.clone(),
@@ -62,7 +62,7 @@ impl WorkerPool {
                 scheduler: scheduler.clone(),
             };
             let thread = Builder::new()
-                .name(format!("fsp-{}-{n}", if by_gpu { "nvdec" } else { "worker" }))
+                .name(format!("fsp-{}-{n}", if on_gpu { "nvdec" } else { "worker" }))
                 .spawn(move || worker.work());
             workers.threads.push(thread.map_err(|e| {
                 let threads = by_cpu + backends.workers();
@@ -75,7 +75,7 @@ impl WorkerPool {
 
 impl Drop for WorkerPool {
     fn drop(&mut self) {
-        if std::process::id() != self.made_in {
+        if std::process::id() != self.owner_pid {
             // A forked child process has the handles but not the threads: joining them would never return.
             std::mem::forget(std::mem::take(&mut self.threads));
             return;
@@ -95,21 +95,21 @@ impl Drop for WorkerPool {
 struct Worker {
     executors: TransformExecutors,
     /// Whether this worker decodes on the GPU.
-    by_gpu: bool,
+    on_gpu: bool,
     backends: Arc<DecoderBackends>,
     /// Expands clips cached as 8-bit codes into output elements.
     expand: Option<ElementLut>,
     expand_on_device: Option<DeviceLut>,
     single_clip: SingleClipDecoder,
     shape: Option<ClipShape>,
-    kept_shape: Option<ClipShape>,
+    cached_shape: Option<ClipShape>,
     config: Arc<LoaderConfig>,
     catalog: Arc<VideoCatalog>,
     stats: Arc<StatsCollector>,
     scheduler: Arc<Scheduler>,
 }
 
-fn executors(config: &LoaderConfig, backends: &DecoderBackends, by_gpu: bool) -> TransformExecutors {
+fn executors(config: &LoaderConfig, backends: &DecoderBackends, on_gpu: bool) -> TransformExecutors {
     let by_nvjpeg = config.gpu.decoder == DecoderBackend::Nvjpeg;
     let executor = |pipeline| {
         let executor = TransformExecutor::on(pipeline, backends.output_device.clone());
@@ -119,8 +119,8 @@ fn executors(config: &LoaderConfig, backends: &DecoderBackends, by_gpu: bool) ->
             executor
         }
     };
-    let kept = config.kept_as().map(|(pipeline, _)| executor(pipeline));
-    TransformExecutors { batch: executor(config.pipeline.clone()), kept, met_deep: false, by_gpu }
+    let cached = config.cached_format().map(|(pipeline, _)| executor(pipeline));
+    TransformExecutors { batch: executor(config.pipeline.clone()), cached, has_high_bit_depth: false, on_gpu }
 }
 
 impl Worker {
@@ -130,15 +130,15 @@ impl Worker {
             // those calls report the error.
             let _ = gpu.device().make_current();
         }
-        while let Some(job) = self.scheduler.next() {
+        while let Some(work) = self.scheduler.next() {
             let begun = Instant::now();
-            let in_flight = job.requests();
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.do_job(job))) {
-                self.executors = executors(&self.config, &self.backends, self.by_gpu);
+            let in_flight = work.requests();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.execute(work))) {
+                self.executors = executors(&self.config, &self.backends, self.on_gpu);
                 self.single_clip =
                     SingleClipDecoder::new(&self.config, &self.catalog, &self.stats, &self.backends);
                 for (iteration, seq, clip) in in_flight {
-                    self.scheduler.fail_clip(iteration, seq, self.internal(clip, &*panic));
+                    self.scheduler.fail_clip(iteration, seq, self.internal_error(clip, &*panic));
                 }
             }
             self.stats.busy(begun.elapsed());
@@ -147,39 +147,39 @@ impl Worker {
 
     /// Registers the pass as the caller of sources on this thread, so that sources that wait for a server
     /// stop once the pass has ended.
-    fn calling(&self, iteration: u64) -> Calling {
+    fn interrupt_scope(&self, iteration: u64) -> InterruptScope {
         let scheduler = self.scheduler.clone();
-        calling(move || scheduler.check(iteration), Some(self.stats.remote()))
+        interrupt_scope(move || scheduler.check(iteration), Some(self.stats.remote()))
     }
 
-    fn do_job(&mut self, job: Work) {
-        match job {
+    fn execute(&mut self, work: Work) {
+        match work {
             Work::CopyCached { iteration, seq, cached, buffer_slot } => {
-                self.place(iteration, seq, *cached, buffer_slot)
+                self.copy_cached(iteration, seq, *cached, buffer_slot)
             }
             Work::Decode(group) => {
-                let _calling = self.calling(group.iteration);
-                self.start(group);
+                let _scope = self.interrupt_scope(group.iteration);
+                self.start_task(group);
             }
             Work::Resume(mut task) => {
-                let _calling = self.calling(task.iteration());
+                let _scope = self.interrupt_scope(task.iteration());
                 task.suspended = None;
-                self.go_on(task);
+                self.run_task(task);
             }
         }
     }
 
-    fn internal(&self, clip: u64, panic: &(dyn Any + Send)) -> Error {
-        let said = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let reason = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    fn internal_error(&self, clip: u64, panic: &(dyn Any + Send)) -> Error {
+        let message = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let reason = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         Error::Internal { site: self.catalog.site(self.catalog.locate(clip).0), reason }
     }
 
     /// Copies a cached clip into its batch buffer.
-    fn place(&mut self, iteration: u64, seq: u64, cached: CachedClip, mut buffer_slot: ClipSlot) {
-        let placed = self.place_bytes(&cached, &mut buffer_slot);
+    fn copy_cached(&mut self, iteration: u64, seq: u64, cached: CachedClip, mut buffer_slot: ClipSlot) {
+        let copied = self.copy_cached_bytes(&cached, &mut buffer_slot);
         drop(buffer_slot); // before the report: the batch buffer freezes only without live slots
-        match placed {
+        match copied {
             Ok(()) => {
                 self.stats.add(|s| s.clip_cache_hits += 1);
                 self.scheduler.complete_clip(iteration, seq, cached.metadata, ClipData::InBatch);
@@ -188,14 +188,14 @@ impl Worker {
         }
     }
 
-    fn place_bytes(&mut self, cached: &CachedClip, buffer_slot: &mut ClipSlot) -> Result<()> {
+    fn copy_cached_bytes(&mut self, cached: &CachedClip, buffer_slot: &mut ClipSlot) -> Result<()> {
         let kept = cached.buffer.len();
-        let misfit = || Error::Internal {
+        let size_mismatch = || Error::Internal {
             site: self.catalog.site(cached.metadata.video_id),
-            reason: format!("a clip of {kept} bytes was kept for a place of another size"),
+            reason: format!("a cached clip has {kept} bytes, its slot has another size"),
         };
         let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
-        let (have, need) = (bytes_of(self.kept_shape), bytes_of(self.shape));
+        let (have, need) = (bytes_of(self.cached_shape), bytes_of(self.shape));
         match (buffer_slot.target(), cached.buffer.bytes()) {
             // The clip was cached in the output format, for example because its frames have more than 8 bits.
             (OutputMut::Host(bytes), Some(kept)) if kept.len() == bytes.len() => bytes.copy_from_slice(kept),
@@ -205,75 +205,76 @@ impl Worker {
                     _ => bytes.copy_from_slice(kept),
                 }
             }
-            (OutputMut::Device(mut spot), None) if have == Some(kept) && need == Some(spot.len) => {
+            (OutputMut::Device(mut slice), None) if have == Some(kept) && need == Some(slice.len) => {
                 let cuda = self.executors.batch.cuda()?;
                 let stream = cuda.stream().clone();
-                spot.begin(&stream)?;
+                slice.begin(&stream)?;
                 cached.buffer.written().iter().try_for_each(|event| stream.wait(event))?;
                 match (&self.expand_on_device, self.shape) {
                     (Some(expand), Some(shape)) => {
-                        cuda.expand(expand, &shape, cached.buffer.address(), spot.address)?;
+                        cuda.expand(expand, &shape, cached.buffer.address(), slice.address)?;
                     }
-                    _ => stream.copy(spot.address, cached.buffer.address(), kept)?,
+                    _ => stream.copy(slice.address, cached.buffer.address(), kept)?,
                 }
                 cached.buffer.add_reader_event(stream.record()?);
             }
-            _ => return Err(misfit()),
+            _ => return Err(size_mismatch()),
         }
-        buffer_slot.settle()
+        buffer_slot.record_write()
     }
 
     /// Plans a decode task for the clip requests of one video and runs it.
-    fn start(&mut self, group: VideoRequests) {
+    fn start_task(&mut self, group: VideoRequests) {
         let (iteration, epoch) = (group.iteration, group.epoch);
-        if group.requests.len() == 1 && group.requests[0].due && (group.alone || !self.by_gpu) {
+        if group.requests.len() == 1 && group.requests[0].due && (group.unshared || !self.on_gpu) {
             // No other clip shares the decoding: make the clip without a task.
-            return group.requests.into_iter().for_each(|t| self.make_alone(iteration, epoch, t));
+            return group.requests.into_iter().for_each(|t| self.decode_single_clip(iteration, epoch, t));
         }
-        let rules = Rules {
+        let task_params = TaskParams {
             catalog: &self.catalog,
             seed: self.config.order.seed,
             pads_with_zeros: self.config.sampling.pads_with_zeros(),
             shape: self.shape,
-            kept_shape: if self.executors.met_deep { self.shape } else { self.kept_shape },
+            cached_shape: if self.executors.has_high_bit_depth { self.shape } else { self.cached_shape },
         };
         let scheduler = self.scheduler.clone();
         let interrupt = || scheduler.check(iteration);
         let executor = &mut self.executors.batch;
         let begun = Instant::now();
-        let planned = decode_task::plan(group, &rules, executor, &scheduler, &self.stats, &interrupt);
+        let task_plan = decode_task::plan(group, &task_params, executor, &scheduler, &self.stats, &interrupt);
         self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
-        let Ok(Planned { task, returned, alone }) = planned else { return };
+        let Ok(TaskPlan { task, returned, unshared }) = task_plan else { return };
         scheduler.requeue(iteration, returned, false);
-        for request in alone {
-            self.make_alone(iteration, epoch, request);
+        for request in unshared {
+            self.decode_single_clip(iteration, epoch, request);
         }
         if let Some(task) = task {
-            self.go_on(task);
+            self.run_task(task);
         }
     }
 
-    fn go_on(&mut self, mut task: Box<DecodeTask>) {
+    fn run_task(&mut self, mut task: Box<DecodeTask>) {
         let (iteration, epoch) = (task.iteration(), task.epoch());
-        let tools = &mut self.executors;
-        let advanced = catch_unwind(AssertUnwindSafe(|| task.run(tools, &self.scheduler, &self.stats)));
-        let left = match advanced {
+        let worker_executors = &mut self.executors;
+        let progress =
+            catch_unwind(AssertUnwindSafe(|| task.run(worker_executors, &self.scheduler, &self.stats)));
+        let left = match progress {
             Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),
-            Ok(Ok(Progress::Done)) => return self.catalog.keep_reader(task.into_reader()),
+            Ok(Ok(Progress::Done)) => return self.catalog.recycle_reader(task.into_reader()),
             Ok(Err(Error::Interrupted)) => return,
             // Making each clip alone reports the error.
             Ok(Err(_)) | Err(_) => {
-                self.executors = executors(&self.config, &self.backends, self.by_gpu);
+                self.executors = executors(&self.config, &self.backends, self.on_gpu);
                 task.into_requests()
             }
         };
         let (due, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|t| t.due);
         self.scheduler.requeue(iteration, later, true);
-        due.into_iter().for_each(|t| self.make_alone(iteration, epoch, t));
+        due.into_iter().for_each(|t| self.decode_single_clip(iteration, epoch, t));
     }
 
     /// Makes one clip without sharing its decoding, or its replacement.
-    fn make_alone(&mut self, iteration: u64, epoch: u64, mut request: ClipRequest) {
+    fn decode_single_clip(&mut self, iteration: u64, epoch: u64, mut request: ClipRequest) {
         let scheduler = self.scheduler.clone();
         let interrupt = || scheduler.check(iteration);
         let made = catch_unwind(AssertUnwindSafe(|| self.single_clip.make(epoch, &mut request, &interrupt)));
@@ -291,7 +292,7 @@ impl Worker {
             Err(panic) => {
                 self.single_clip =
                     SingleClipDecoder::new(&self.config, &self.catalog, &self.stats, &self.backends);
-                self.scheduler.fail_clip(iteration, seq, self.internal(slot.clip, &*panic));
+                self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));
             }
         }
     }

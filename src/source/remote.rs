@@ -2,61 +2,61 @@
 //! All bytes of a source belong to one version of the file. No temporary files are written.
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which there is often one")]
 
-mod address;
-mod ahead;
-mod cache;
-mod fetch;
+mod backend;
+mod block_cache;
+mod client;
 pub mod fuzzing;
-mod net;
-mod store;
+mod parsed_url;
+mod ranged_get;
+mod readahead;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result, Site};
-use crate::source::caller::{self, RemoteCounts, Tally};
+use crate::source::interrupt::{self, RemoteStats, TrafficCounters};
 use crate::source::{ByteSource, Identity};
-use address::Named;
-use ahead::Ahead;
-use cache::{blocks_of, Found, Piece, BLOCK};
-use fetch::{Answer, Ask, Version};
-use net::{net, Known, Net};
-use store::{Store, Tallies};
+use backend::{RemoteObject, RequestTraffic};
+use block_cache::{blocks_of, BlockFetch, Lookup, BLOCK_BYTES};
+use client::{remote_client, CachedMetadata, RemoteClient};
+use parsed_url::ParsedUrl;
+use ranged_get::{RangeRequest, RangeResponse, Version};
+use readahead::Readahead;
 
 /// Bytes that the first request fetches together with the file's length: for many videos all their tables.
-const HEAD: u64 = 2 * BLOCK;
+const FIRST_REQUEST_BYTES: u64 = 2 * BLOCK_BYTES;
 /// Files up to this length are fetched whole as soon as more than their first bytes are read.
-const SMALL: u64 = 1 << 20;
+const MAX_SMALL_FILE_BYTES: u64 = 1 << 20;
 /// Maximum gap in blocks that is fetched to join two ranges into one request. The first bytes of keyframes
 /// are a group of pictures apart: with a larger gap, indexing a long video of low bit rate would fetch all of
 /// it.
-const GAP: u64 = 2;
+const MAX_BRIDGED_BLOCKS: u64 = 2;
 /// How long a file state reported by a server is trusted where the caller does not set `again`.
-const FRESH: Duration = Duration::from_secs(5);
+const METADATA_TTL: Duration = Duration::from_secs(5);
 /// How often a waiting thread checks whether its caller requested an interrupt.
-const LOOK_UP: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-static TOTAL: Tally = Tally::new();
+static PROCESS_TRAFFIC: TrafficCounters = TrafficCounters::new();
 
 /// Traffic of this process from reading by URL so far.
-pub fn total() -> RemoteCounts {
-    TOTAL.read()
+pub fn process_traffic() -> RemoteStats {
+    PROCESS_TRAFFIC.read()
 }
 
 /// A file on a server.
 pub struct RemoteSource {
-    named: Arc<Named>,
-    known: Arc<Known>,
-    net: &'static Net,
-    made_in: u32,
-    reader: Mutex<Reader>,
+    parsed_url: Arc<ParsedUrl>,
+    metadata: Arc<CachedMetadata>,
+    client: &'static RemoteClient,
+    owner_pid: u32,
+    access_pattern: Mutex<AccessPattern>,
 }
 
 /// Announced and observed reads.
 #[derive(Default)]
-struct Reader {
-    ahead: Ahead,
+struct AccessPattern {
+    readahead: Readahead,
     /// Announced ranges, sorted by offset; reads inside them need no read-ahead.
     announced: Vec<Range<u64>>,
 }
@@ -69,107 +69,119 @@ impl RemoteSource {
     /// # Errors
     /// `NotFound`; `Io` with the reason where the server cannot be read; `Argument` and `Unsupported` for
     /// invalid and unsupported URLs.
-    pub fn open(url: &str, again: bool) -> Result<Self> {
-        let named = Arc::new(Named::parse(url)?);
-        let net = net()?;
-        let place = net.known(&named);
-        let mut place = loop {
-            match place.try_lock() {
-                Ok(place) => break place,
+    pub fn open(url: &str, trust_cached: bool) -> Result<Self> {
+        let parsed_url = Arc::new(ParsedUrl::parse(url)?);
+        let client = remote_client()?;
+        let url_state = client.url_state(&parsed_url);
+        let mut url_state = loop {
+            match url_state.try_lock() {
+                Ok(url_state) => break url_state,
                 Err(std::sync::TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
                 Err(std::sync::TryLockError::WouldBlock) => {
                     // Another thread is requesting the same file.
                     std::thread::sleep(Duration::from_millis(5));
-                    caller::check()?;
+                    interrupt::check()?;
                 }
             }
         };
-        let fresh = |known: &&Arc<Known>| again || lock(&known.seen).elapsed() < FRESH;
-        let known = match place.as_ref().filter(fresh) {
-            Some(known) => known.clone(),
+        let fresh = |metadata: &&Arc<CachedMetadata>| {
+            trust_cached || lock(&metadata.confirmed_at).elapsed() < METADATA_TTL
+        };
+        let metadata = match url_state.as_ref().filter(fresh) {
+            Some(metadata) => metadata.clone(),
             None => {
-                let known = meet(net, &named, place.clone())?;
-                *place = Some(known.clone());
-                known
+                let metadata = request_metadata(client, &parsed_url, url_state.clone())?;
+                *url_state = Some(metadata.clone());
+                metadata
             }
         };
-        drop(place);
-        Ok(Self { named, known, net, made_in: std::process::id(), reader: Mutex::default() })
+        drop(url_state);
+        Ok(Self {
+            parsed_url,
+            metadata,
+            client,
+            owner_pid: std::process::id(),
+            access_pattern: Mutex::default(),
+        })
     }
 
     fn site(&self) -> Site {
-        Site::file(&self.named.name)
+        Site::file(&self.parsed_url.name)
     }
 
     fn check_process(&self) -> Result<()> {
-        let used_in = std::process::id();
-        match self.made_in == used_in {
+        let current_pid = std::process::id();
+        match self.owner_pid == current_pid {
             true => Ok(()),
-            false => Err(Error::Forked { what: "a source read by URL", made_in: self.made_in, used_in }),
+            false => {
+                Err(Error::Forked { what: "a source read by URL", owner_pid: self.owner_pid, current_pid })
+            }
         }
     }
 
     /// Requests what is missing of these blocks; returns the pieces being fetched because of it.
-    fn send_for(&self, blocks: &[Range<u64>], gap: u64) -> Vec<Arc<Piece>> {
-        let pieces = self.net.cache.claim(self.known.id, blocks, gap);
-        for piece in &pieces {
-            let (net, named, known) = (self.net, self.named.clone(), self.known.clone());
-            let ask = Ask {
-                named: named.clone(),
-                store: known.store.clone(),
-                range: piece.start()..(piece.blocks.end * BLOCK).min(known.version.len),
-                version: Some(known.version.clone()),
-                unless: None,
-                tallies: tallies(),
+    fn request_blocks(&self, blocks: &[Range<u64>], gap: u64) -> Vec<Arc<BlockFetch>> {
+        let fetches = self.client.cache.claim(self.metadata.id, blocks, gap);
+        for fetch in &fetches {
+            let (client, parsed_url, metadata) =
+                (self.client, self.parsed_url.clone(), self.metadata.clone());
+            let request = RangeRequest {
+                parsed_url: parsed_url.clone(),
+                object: metadata.object.clone(),
+                range: fetch.start()..(fetch.blocks.end * BLOCK_BYTES).min(metadata.version.len),
+                version: Some(metadata.version.clone()),
+                if_none_match: None,
+                traffic: request_traffic(),
             };
-            let mut errand = Errand { net, piece: Some(piece.clone()), site: self.site() };
-            self.net.runtime.spawn(async move {
-                let answer = ask.answer(&net.slots(&ask.named.host)).await;
-                match &answer {
-                    Ok(_) => *lock(&known.seen) = Instant::now(),
+            let mut guard = FetchGuard { client, fetch: Some(fetch.clone()), site: self.site() };
+            self.client.runtime.spawn(async move {
+                let response =
+                    request.send_with_retries(&client.host_semaphore(&request.parsed_url.host)).await;
+                match &response {
+                    Ok(_) => *lock(&metadata.confirmed_at) = Instant::now(),
                     // After any error, the next open asks the server first.
-                    Err(_) => net.forget(&named),
+                    Err(_) => client.forget(&parsed_url),
                 }
-                errand.settle(answer.and_then(|answer| match answer {
-                    Answer::Came(bytes, _) => Ok(bytes),
-                    Answer::Unchanged => Err(Error::Internal {
-                        site: Site::file(&named.name),
+                guard.complete(response.and_then(|response| match response {
+                    RangeResponse::Received(bytes, _) => Ok(bytes),
+                    RangeResponse::NotModified => Err(Error::Internal {
+                        site: Site::file(&parsed_url.name),
                         reason: "a server said that nothing changed, which it was not asked".into(),
                     }),
                 }));
             });
         }
-        pieces
+        fetches
     }
 
     /// The whole file where it is small; otherwise the given range.
-    fn widened(&self, range: Range<u64>) -> Range<u64> {
-        match self.known.version.len {
-            len if len <= SMALL => 0..len,
+    fn whole_if_small(&self, range: Range<u64>) -> Range<u64> {
+        match self.metadata.version.len {
+            len if len <= MAX_SMALL_FILE_BYTES => 0..len,
             _ => range,
         }
     }
 
     /// Requests the missing blocks of a read, and those that are likely to be read next. Returns the pieces
     /// it requested.
-    fn prepare(&self, read: &Range<u64>) -> Vec<Arc<Piece>> {
-        let len = self.known.version.len;
+    fn request_for_read(&self, read: &Range<u64>) -> Vec<Arc<BlockFetch>> {
+        let len = self.metadata.version.len;
         let area = {
-            let mut reader = lock(&self.reader);
-            let at = reader.announced.partition_point(|range| range.end <= read.start);
-            match reader.announced.get(at).is_some_and(|range| range.start <= read.start) {
+            let mut access_pattern = lock(&self.access_pattern);
+            let at = access_pattern.announced.partition_point(|range| range.end <= read.start);
+            match access_pattern.announced.get(at).is_some_and(|range| range.start <= read.start) {
                 true => read.clone(),
-                false => reader.ahead.read(read, len),
+                false => access_pattern.readahead.record_read(read, len),
             }
         };
-        let area = self.widened(area);
-        let (id, need, area) = (self.known.id, blocks_of(read), blocks_of(&area));
-        let lacks = |block| self.net.cache.lacks(id, block);
-        if need.clone().any(lacks) {
-            self.send_for(&[area], 0)
-        } else if area.end > need.end && lacks(need.end + (area.end - 1 - need.end) / 2) {
+        let area = self.whole_if_small(area);
+        let (id, need, area) = (self.metadata.id, blocks_of(read), blocks_of(&area));
+        let is_missing = |block| self.client.cache.is_missing(id, block);
+        if need.clone().any(is_missing) {
+            self.request_blocks(&[area], 0)
+        } else if area.end > need.end && is_missing(need.end + (area.end - 1 - need.end) / 2) {
             // Requested early enough to arrive in time, and in pieces large enough to be worth a request.
-            self.send_for(&[need.end..area.end], 0)
+            self.request_blocks(&[need.end..area.end], 0)
         } else {
             Vec::new()
         }
@@ -178,11 +190,11 @@ impl RemoteSource {
 
 impl ByteSource for RemoteSource {
     fn name(&self) -> &Arc<str> {
-        &self.named.name
+        &self.parsed_url.name
     }
 
     fn len(&self) -> u64 {
-        self.known.version.len
+        self.metadata.version.len
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
@@ -193,22 +205,22 @@ impl ByteSource for RemoteSource {
         }
         let read = offset..end;
         // Kept, because a cache that is too small may evict these blocks before they are looked up.
-        let mut sent = self.prepare(&read);
+        let mut sent = self.request_for_read(&read);
         let (mut at, mut waited) = (offset, false);
         while at < end {
-            let block = at / BLOCK;
-            let found = match sent.iter().find(|piece| piece.blocks.contains(&block)) {
-                Some(piece) => Found::Coming(piece.clone()),
-                None => self.net.cache.find(self.known.id, block),
+            let block = at / BLOCK_BYTES;
+            let found = match sent.iter().find(|fetch| fetch.blocks.contains(&block)) {
+                Some(fetch) => Lookup::InFlight(fetch.clone()),
+                None => self.client.cache.lookup(self.metadata.id, block),
             };
             let (start, bytes) = match found {
-                Found::Here(bytes) => (block * BLOCK, bytes),
-                Found::Coming(piece) => {
+                Lookup::Cached(bytes) => (block * BLOCK_BYTES, bytes),
+                Lookup::InFlight(fetch) => {
                     waited = true;
-                    (piece.start(), wait_for(&piece)?)
+                    (fetch.start(), wait_for_fetch(&fetch)?)
                 }
-                Found::Missing => {
-                    sent = self.send_for(&[block..blocks_of(&read).end], 0);
+                Lookup::Missing => {
+                    sent = self.request_blocks(&[block..blocks_of(&read).end], 0);
                     continue;
                 }
             };
@@ -223,22 +235,22 @@ impl ByteSource for RemoteSource {
             at += take as u64;
         }
         if !waited {
-            tallies().add(RemoteCounts { cache_hits: 1, ..RemoteCounts::default() });
+            request_traffic().add(RemoteStats { cache_hits: 1, ..RemoteStats::default() });
         }
         Ok((end - offset) as usize)
     }
 
     fn identity(&self) -> Identity {
-        let Version { len, tag } = self.known.version.clone();
-        Identity::Remote { url: self.named.key.clone(), len, tag, start: 0 }
+        let Version { len, tag } = self.metadata.version.clone();
+        Identity::Remote { url: self.parsed_url.key.clone(), len, tag, start: 0 }
     }
 
-    fn will_read(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
+    fn prefetch(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
         if self.check_process().is_err() {
             return; // the read reports the error
         }
         // Prefetched data must not evict data that is needed now.
-        let mut left = self.net.cache.budget() / 4;
+        let mut left = self.client.cache.budget() / 4;
         let mut blocks: Vec<Range<u64>> = Vec::new();
         let mut announced: Vec<Range<u64>> = Vec::new();
         for range in ranges {
@@ -249,100 +261,112 @@ impl ByteSource for RemoteSource {
             }
             let Some(rest) = left.checked_sub(len) else { break };
             left = rest;
-            blocks.push(blocks_of(&self.widened(range.clone())));
+            blocks.push(blocks_of(&self.whole_if_small(range.clone())));
             announced.push(range);
         }
         blocks.sort_by_key(|range| range.start);
         announced.sort_by_key(|range| range.start);
-        self.send_for(&blocks, GAP);
-        lock(&self.reader).announced = announced;
+        self.request_blocks(&blocks, MAX_BRIDGED_BLOCKS);
+        lock(&self.access_pattern).announced = announced;
     }
 }
 
 /// A piece being fetched. However its task ends, the threads that wait for it are notified.
-struct Errand {
-    net: &'static Net,
-    piece: Option<Arc<Piece>>,
+struct FetchGuard {
+    client: &'static RemoteClient,
+    fetch: Option<Arc<BlockFetch>>,
     site: Site,
 }
 
-impl Errand {
-    fn settle(&mut self, outcome: Result<bytes::Bytes>) {
-        if let Some(piece) = self.piece.take() {
-            self.net.cache.settle(&piece, outcome);
+impl FetchGuard {
+    fn complete(&mut self, outcome: Result<bytes::Bytes>) {
+        if let Some(fetch) = self.fetch.take() {
+            self.client.cache.complete(&fetch, outcome);
         }
     }
 }
 
-impl Drop for Errand {
+impl Drop for FetchGuard {
     fn drop(&mut self) {
         let reason = "a request was given up".to_owned();
-        self.settle(Err(Error::Internal { site: self.site.clone(), reason }));
+        self.complete(Err(Error::Internal { site: self.site.clone(), reason }));
     }
 }
 
 /// Requests a file's length, version and first bytes. `before`: what was known of it.
-fn meet(net: &'static Net, named: &Arc<Named>, before: Option<Arc<Known>>) -> Result<Arc<Known>> {
-    let store = Store::open(&net.client, &named.address)?;
-    let ask = Ask {
-        named: named.clone(),
-        store: store.clone(),
-        range: 0..HEAD,
+fn request_metadata(
+    client: &'static RemoteClient,
+    parsed_url: &Arc<ParsedUrl>,
+    before: Option<Arc<CachedMetadata>>,
+) -> Result<Arc<CachedMetadata>> {
+    let object = RemoteObject::open(&client.http, &parsed_url.address)?;
+    let request = RangeRequest {
+        parsed_url: parsed_url.clone(),
+        object: object.clone(),
+        range: 0..FIRST_REQUEST_BYTES,
         version: None,
-        unless: before.as_ref().map(|known| known.version.clone()),
-        tallies: tallies(),
+        if_none_match: before.as_ref().map(|metadata| metadata.version.clone()),
+        traffic: request_traffic(),
     };
-    let (tell, told) = crossbeam_channel::bounded(1);
-    net.runtime.spawn(async move {
-        let _ = tell.send(ask.answer(&net.slots(&ask.named.host)).await);
+    let (sender, receiver) = crossbeam_channel::bounded(1);
+    client.runtime.spawn(async move {
+        let _ =
+            sender.send(request.send_with_retries(&client.host_semaphore(&request.parsed_url.host)).await);
     });
-    let answer = loop {
-        match told.recv_timeout(LOOK_UP) {
-            Ok(answer) => break answer?,
-            Err(crossbeam_channel::RecvTimeoutError::Timeout) => caller::check()?,
+    let response = loop {
+        match receiver.recv_timeout(POLL_INTERVAL) {
+            Ok(response) => break response?,
+            Err(crossbeam_channel::RecvTimeoutError::Timeout) => interrupt::check()?,
             Err(crossbeam_channel::RecvTimeoutError::Disconnected) => {
                 let reason = "a request was given up".to_owned();
-                return Err(Error::Internal { site: Site::file(&named.name), reason });
+                return Err(Error::Internal { site: Site::file(&parsed_url.name), reason });
             }
         }
     };
-    let seen = Mutex::new(Instant::now());
+    let confirmed_at = Mutex::new(Instant::now());
     // Cached blocks stay valid, but the store is replaced: the server accepted the current credentials of
     // this caller.
-    let same = |known: Arc<Known>, store, seen| {
-        Ok(Arc::new(Known { id: known.id, version: known.version.clone(), store, seen }))
+    let same = |metadata: Arc<CachedMetadata>, object, confirmed_at| {
+        Ok(Arc::new(CachedMetadata {
+            id: metadata.id,
+            version: metadata.version.clone(),
+            object,
+            confirmed_at,
+        }))
     };
-    match (answer, before) {
-        (Answer::Came(_, version), Some(known)) if known.version == version && !version.tag.is_empty() => {
-            same(known, store, seen)
+    match (response, before) {
+        (RangeResponse::Received(_, version), Some(metadata))
+            if metadata.version == version && !version.tag.is_empty() =>
+        {
+            same(metadata, object, confirmed_at)
         }
-        (Answer::Came(bytes, version), _) => {
-            let id = net.next_id();
-            for piece in net.cache.claim(id, &[blocks_of(&(0..bytes.len() as u64))], 0) {
-                net.cache.settle(&piece, Ok(bytes.clone()));
+        (RangeResponse::Received(bytes, version), _) => {
+            let id = client.next_id();
+            for fetch in client.cache.claim(id, &[blocks_of(&(0..bytes.len() as u64))], 0) {
+                client.cache.complete(&fetch, Ok(bytes.clone()));
             }
-            Ok(Arc::new(Known { id, version, store, seen }))
+            Ok(Arc::new(CachedMetadata { id, version, object, confirmed_at }))
         }
-        (Answer::Unchanged, Some(known)) => same(known, store, seen),
-        (Answer::Unchanged, None) => Err(Error::Internal {
-            site: Site::file(&named.name),
+        (RangeResponse::NotModified, Some(metadata)) => same(metadata, object, confirmed_at),
+        (RangeResponse::NotModified, None) => Err(Error::Internal {
+            site: Site::file(&parsed_url.name),
             reason: "a server said that nothing changed, which it was not asked".into(),
         }),
     }
 }
 
-fn tallies() -> Tallies {
-    Tallies(&TOTAL, caller::tally())
+fn request_traffic() -> RequestTraffic {
+    RequestTraffic(&PROCESS_TRAFFIC, interrupt::traffic())
 }
 
 /// Waits for a piece, unless the caller requests an interrupt. The request continues, since others may need
 /// it.
-fn wait_for(piece: &Piece) -> Result<bytes::Bytes> {
+fn wait_for_fetch(fetch: &BlockFetch) -> Result<bytes::Bytes> {
     loop {
-        if let Some(outcome) = piece.wait(LOOK_UP) {
+        if let Some(outcome) = fetch.wait(POLL_INTERVAL) {
             return outcome;
         }
-        caller::check()?;
+        interrupt::check()?;
     }
 }
 

@@ -9,7 +9,7 @@ use framespool_kernels::{
 
 use super::color_matrix;
 use super::geometry_builder::GeometryBuilder;
-use super::params::{centre, expanded, grid, inverse_affine, log_uniform, part_of, resized, uniform};
+use super::params::{center, expanded, grid, inverse_affine, log_uniform, part_of, resized, uniform};
 use super::transform::{Affine, EraseFill, Padding, Size, Transform, UniformRange};
 use super::TransformPipeline;
 use crate::batch_sampler::rng::{purpose, Key, Rng};
@@ -24,7 +24,7 @@ pub type SampledParams = (&'static str, Vec<(&'static str, Vec<f64>)>);
 pub(super) struct FrameRef {
     /// (width, height) as stored.
     pub size: (u32, u32),
-    pub turn: DisplayOrientation,
+    pub orientation: DisplayOrientation,
     pub key: Key,
     /// Index of the frame in its clip; affects only parameters that are drawn per frame.
     pub t: u32,
@@ -39,16 +39,17 @@ pub(super) const MAX_FRAMES: usize = 1 << 20;
 pub(super) const MAX_STEPS: usize = 1 << 8;
 
 impl TransformPipeline {
-    /// Compiles the transforms for one frame; appends the drawn parameters to `told`.
-    pub(super) fn plan(
+    /// Compiles the transforms for one frame; appends the drawn parameters to `sampled`.
+    pub(super) fn compile(
         &self,
         subject: &FrameRef,
-        mut told: Option<&mut Vec<SampledParams>>,
+        mut sampled: Option<&mut Vec<SampledParams>>,
     ) -> Result<(Geometry, OutputSpec)> {
-        let turn = subject.turn;
+        let orientation = subject.orientation;
         let (width, height) = subject.size;
-        let size = if turn.swaps_sides() { (height, width) } else { (width, height) };
-        let orientation = Orientation { mirror: turn.mirror, quarter_turns_cw: turn.quarter_turns_cw };
+        let size = if orientation.swaps_sides() { (height, width) } else { (width, height) };
+        let orientation =
+            Orientation { mirror: orientation.mirror, quarter_turns_cw: orientation.quarter_turns_cw };
         let mut walk = Compiler {
             draft: GeometryBuilder::new(size, orientation),
             color: ColorMap::IDENTITY,
@@ -67,8 +68,8 @@ impl TransformPipeline {
             let mut rng = subject.key.rng(stream);
             let mut numbers = Vec::new();
             walk.step(&step.transform, &mut rng, &mut numbers)?;
-            if let Some(told) = &mut told {
-                told.push((step.transform.name(), numbers));
+            if let Some(sampled) = &mut sampled {
+                sampled.push((step.transform.name(), numbers));
             }
         }
         let finish = OutputSpec {
@@ -102,8 +103,8 @@ struct Compiler {
 type Numbers = Vec<(&'static str, Vec<f64>)>;
 
 impl Compiler {
-    fn step(&mut self, transform: &Transform, rng: &mut Rng, told: &mut Numbers) -> Result<()> {
-        let mut tell = |name: &'static str, values: &[f64]| told.push((name, values.to_vec()));
+    fn step(&mut self, transform: &Transform, rng: &mut Rng, sampled: &mut Numbers) -> Result<()> {
+        let mut record = |name: &'static str, values: &[f64]| sampled.push((name, values.to_vec()));
         match transform {
             Transform::AssumeColor { .. } | Transform::ToneMap { .. } => {}
             Transform::Normalize(_) => self.normalized = true,
@@ -114,8 +115,8 @@ impl Compiler {
             Transform::CenterCrop(size) => self.center_crop(*size)?,
             Transform::RandomCrop { size, padding, pad_if_needed, fill } => {
                 let (top, left) = self.random_crop(*size, *padding, *pad_if_needed, *fill, rng)?;
-                tell("top", &[top]);
-                tell("left", &[left]);
+                record("top", &[top]);
+                record("left", &[left]);
             }
             Transform::RandomResizedCrop { size, scale, ratio, filter } => {
                 let part = part_of(self.draft.size(), *scale, *ratio, rng);
@@ -123,7 +124,7 @@ impl Compiler {
                 self.draft.crop(i64::from(x), i64::from(y), Size { height, width })?;
                 self.draft.resize(size.width, size.height, self.filter(*filter));
                 for (name, value) in [("top", y), ("left", x), ("height", height), ("width", width)] {
-                    tell(name, &[f64::from(value)]);
+                    record(name, &[f64::from(value)]);
                 }
             }
             Transform::FiveCrop(size) => self.five_crop(*size)?,
@@ -133,13 +134,15 @@ impl Compiler {
                 if applied {
                     self.draft.flip(*flip);
                 }
-                tell("applied", &[f64::from(u8::from(applied))]);
+                record("applied", &[f64::from(u8::from(applied))]);
             }
-            Transform::RandomAffine { affine, rotation } => self.affine(affine, *rotation, rng, &mut tell)?,
+            Transform::RandomAffine { affine, rotation } => {
+                self.affine(affine, *rotation, rng, &mut record)?
+            }
             Transform::Pad { padding, fill } => self.pad(*padding, *fill)?,
             Transform::Letterbox { size, filter, fill } => self.letterbox(*size, *filter, *fill)?,
             Transform::ColorJitter { brightness, contrast, saturation, hue } => {
-                self.jitter([*brightness, *contrast, *saturation, *hue], rng, &mut tell);
+                self.jitter([*brightness, *contrast, *saturation, *hue], rng, &mut record);
             }
             Transform::ColorTwist { brightness, contrast, saturation, hue } => {
                 let [b, c, s, h] = [brightness, contrast, saturation, hue].map(|span| uniform(*span, rng));
@@ -147,7 +150,7 @@ impl Compiler {
                 self.change(&color_matrix::contrast_about_middle(c));
                 self.change(&color_matrix::brightness(b));
                 for (name, value) in [("brightness", b), ("contrast", c), ("saturation", s), ("hue", h)] {
-                    tell(name, &[value]);
+                    record(name, &[value]);
                 }
             }
             Transform::RandomGrayscale { p } => {
@@ -155,15 +158,15 @@ impl Compiler {
                 if applied {
                     self.change(&color_matrix::grayscale());
                 }
-                tell("applied", &[f64::from(u8::from(applied))]);
+                record("applied", &[f64::from(u8::from(applied))]);
             }
             Transform::RandomErasing { p, scale, ratio, cover, count } => {
                 let holes = self.erase(*p, *scale, *ratio, *cover, *count, rng);
-                tell("holes", &holes);
+                record("holes", &holes);
             }
             Transform::Cutout { size, count, p, cover } => {
                 let holes = self.cutout(*size, *count, *p, *cover, rng);
-                tell("holes", &holes);
+                record("holes", &holes);
             }
             Transform::GridMask { tile, ratio, degrees, shift, p, cover } => {
                 let applied = rng.unit_f64() < *p;
@@ -171,14 +174,14 @@ impl Compiler {
                 let (shift_x, shift_y) = (uniform(shift.0, rng), uniform(shift.1, rng));
                 if applied && self.label.is_none() {
                     let area = MaskRegion::Grid(grid(tile, ratio, degrees, (shift_x, shift_y)));
-                    let paint = self.paint(*cover, rng);
+                    let paint = self.mask_fill(*cover, rng);
                     self.masks.push(Mask { region: area, fill: paint });
                 }
-                tell("applied", &[f64::from(u8::from(applied))]);
-                tell("tile", &[tile]);
-                tell("ratio", &[ratio]);
-                tell("degrees", &[degrees]);
-                tell("shift", &[shift_x, shift_y]);
+                record("applied", &[f64::from(u8::from(applied))]);
+                record("tile", &[tile]);
+                record("ratio", &[ratio]);
+                record("degrees", &[degrees]);
+                record("shift", &[shift_x, shift_y]);
             }
         }
         Ok(())
@@ -233,7 +236,7 @@ impl Compiler {
         }
         let start = |length: u32, wanted: u32| match wanted > length {
             true => -i64::from((wanted - length) / 2),
-            false => i64::from(centre(length - wanted)),
+            false => i64::from(center(length - wanted)),
         };
         self.draft.crop(start(width, size.width), start(height, size.height), size)
     }
@@ -286,10 +289,10 @@ impl Compiler {
         let (across, down) = (width - size.width, height - size.height);
         let along = |spare: u32| match self.view {
             0 => 0,
-            1 => i64::from(centre(spare)),
+            1 => i64::from(center(spare)),
             _ => i64::from(spare),
         };
-        let middle = |spare: u32| i64::from(centre(spare));
+        let middle = |spare: u32| i64::from(center(spare));
         let (x, y) =
             if height > width { (middle(across), along(down)) } else { (along(across), middle(down)) };
         self.draft.crop(x, y, size)
@@ -330,12 +333,12 @@ impl Compiler {
         affine: &Affine,
         rotation: bool,
         rng: &mut Rng,
-        tell: &mut dyn FnMut(&'static str, &[f64]),
+        record: &mut dyn FnMut(&'static str, &[f64]),
     ) -> Result<()> {
         let (width, height) = self.draft.size();
         let (w, h) = (f64::from(width), f64::from(height));
         let degrees = uniform(affine.degrees, rng);
-        tell("degrees", &[degrees]);
+        record("degrees", &[degrees]);
         let mut shift = (0.0, 0.0);
         let (mut scale, mut shear) = (1.0, (0.0, 0.0));
         if !rotation {
@@ -346,15 +349,15 @@ impl Compiler {
             );
             scale = uniform(affine.scale, rng);
             shear = (uniform(affine.shear_x, rng), uniform(affine.shear_y, rng));
-            tell("translate_x", &[shift.0]);
-            tell("translate_y", &[shift.1]);
-            tell("scale", &[scale]);
-            tell("shear_x", &[shear.0]);
-            tell("shear_y", &[shear.1]);
+            record("translate_x", &[shift.0]);
+            record("translate_y", &[shift.1]);
+            record("scale", &[scale]);
+            record("shear_x", &[shear.0]);
+            record("shear_y", &[shear.1]);
         }
         let clockwise = if rotation { -degrees } else { degrees };
-        let centre = affine.center.unwrap_or((w / 2.0, h / 2.0));
-        let mut back = inverse_affine(clockwise, scale, shear, shift, centre);
+        let center = affine.center.unwrap_or((w / 2.0, h / 2.0));
+        let mut back = inverse_affine(clockwise, scale, shear, shift, center);
         let mut size = (width, height);
         if affine.expand {
             size = expanded(&back, (w, h));
@@ -374,13 +377,13 @@ impl Compiler {
         &mut self,
         [brightness, contrast, saturation, hue]: [Option<UniformRange>; 4],
         rng: &mut Rng,
-        tell: &mut dyn FnMut(&'static str, &[f64]),
+        record: &mut dyn FnMut(&'static str, &[f64]),
     ) {
         let mut order = [0usize, 1, 2, 3];
         for i in (1..4).rev() {
             order.swap(i, rng.below(i as u64 + 1) as usize);
         }
-        tell("order", &order.map(|i| i as f64));
+        record("order", &order.map(|i| i as f64));
         // Always draws four numbers, so that disabling one factor does not change the others.
         let neutral = [1.0, 1.0, 1.0, 0.0];
         let spans = [brightness, contrast, saturation, hue];
@@ -398,7 +401,7 @@ impl Compiler {
             self.change(&map);
         }
         for (name, factor) in ["brightness", "contrast", "saturation", "hue"].into_iter().zip(factors) {
-            tell(name, &[factor]);
+            record(name, &[factor]);
         }
     }
 
@@ -447,9 +450,9 @@ impl Compiler {
         let (width, height) = self.draft.size();
         for _ in 0..count {
             let (y, x) = (rng.below(u64::from(height)) as i64, rng.below(u64::from(width)) as i64);
-            let cut = |centre: i64, side: u32, length: u32| {
-                let start = (centre - i64::from(side / 2)).max(0);
-                let end = (centre - i64::from(side / 2) + i64::from(side)).min(i64::from(length));
+            let cut = |center: i64, side: u32, length: u32| {
+                let start = (center - i64::from(side / 2)).max(0);
+                let end = (center - i64::from(side / 2) + i64::from(side)).min(i64::from(length));
                 (start as u32, (end - start).max(0) as u32)
             };
             let ((top, h), (left, w)) = (cut(y, size.height, height), cut(x, size.width, width));
@@ -460,13 +463,13 @@ impl Compiler {
     }
 
     fn hole(&mut self, rect: Rect, cover: EraseFill, rng: &mut Rng) {
-        let paint = self.paint(cover, rng);
+        let paint = self.mask_fill(cover, rng);
         if self.label.is_none() && rect.width > 0 && rect.height > 0 {
             self.masks.push(Mask { region: MaskRegion::Rect(rect), fill: paint });
         }
     }
 
-    fn paint(&self, cover: EraseFill, rng: &mut Rng) -> MaskFill {
+    fn mask_fill(&self, cover: EraseFill, rng: &mut Rng) -> MaskFill {
         match cover {
             EraseFill::Noise => MaskFill::Noise(rng.next_u64()),
             EraseFill::Value(value) if self.normalized => MaskFill::Element(value.map(|v| v as f32)),

@@ -14,7 +14,7 @@ use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;
 
 /// Size of the ring of tables, unless one pass needs more: enough for the tables of about a hundred clips.
-const RING_BYTES: usize = 4 << 20;
+const MIN_RING_BYTES: usize = 4 << 20;
 
 /// Alignment of tables in bytes.
 const ALIGN: usize = 256;
@@ -72,21 +72,22 @@ impl CudaExecutor {
         frame: &DeviceFrame,
         slot: DeviceSlot,
     ) -> Result<()> {
-        let refused = |e: kernels::PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
+        let unsupported =
+            |e: kernels::PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
         let format = frame.format();
         let known = self.uploaded.iter().position(|u| u.id == id && u.format == format);
-        let place = match known {
-            Some(place) => place,
+        let pass_index = match known {
+            Some(pass_index) => pass_index,
             None => {
-                let compiled = pass.for_device(&format).map_err(refused)?;
+                let compiled = pass.for_device(&format).map_err(unsupported)?;
                 self.upload(id, format, compiled)?
             }
         };
-        let scratch_bytes = self.uploaded[place].pass.scratch_bytes();
-        let scratch = room(&self.gpu, &self.stream, &mut self.scratch, scratch_bytes)?;
-        let Uploaded { pass, at, .. } = &self.uploaded[place];
+        let scratch_bytes = self.uploaded[pass_index].pass.scratch_bytes();
+        let scratch = ensure_capacity(&self.gpu, &self.stream, &mut self.scratch, scratch_bytes)?;
+        let Uploaded { pass, at, .. } = &self.uploaded[pass_index];
         let tables = self.ring.as_ref().map_or(0, Memory::address) + *at as u64;
-        for launch in pass.launches(frame, tables, scratch, slot).map_err(refused)? {
+        for launch in pass.launches(frame, tables, scratch, slot).map_err(unsupported)? {
             self.gpu.launch(&self.stream, &launch)?;
         }
         Ok(())
@@ -97,7 +98,7 @@ impl CudaExecutor {
     /// # Errors
     /// `Gpu` if the device does not accept the upload or the launch.
     pub fn expand(&mut self, expand: &DeviceLut, shape: &ClipShape, codes: u64, out: u64) -> Result<()> {
-        let at = self.make_room(expand.tables().len())?;
+        let at = self.reserve_ring(expand.tables().len())?;
         let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
         self.stream.upload(address, expand.tables())?;
         self.gpu.launch(&self.stream, &shape.expand_on_device(expand, codes, address, out)?)
@@ -106,7 +107,7 @@ impl CudaExecutor {
     /// Uploads tables into the ring, over the oldest ones. All readers of the ring are in the same stream, so
     /// tables are not overwritten before they have been read.
     fn upload(&mut self, id: PassId, format: DeviceFormat, pass: DevicePass) -> Result<usize> {
-        let at = self.make_room(pass.tables().len())?;
+        let at = self.reserve_ring(pass.tables().len())?;
         let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
         self.stream.upload(address, pass.tables())?;
         self.uploaded.push(Uploaded { id, format, pass, at });
@@ -115,12 +116,12 @@ impl CudaExecutor {
 
     /// Returns the offset in the ring of the next `bytes` bytes; passes whose tables were there are
     /// forgotten.
-    fn make_room(&mut self, bytes: usize) -> Result<usize> {
+    fn reserve_ring(&mut self, bytes: usize) -> Result<usize> {
         let len = bytes.next_multiple_of(ALIGN).max(ALIGN);
         if self.ring.as_ref().is_none_or(|ring| ring.len() < len) {
             self.uploaded.clear();
             self.next = 0;
-            room(&self.gpu, &self.stream, &mut self.ring, len.max(RING_BYTES))?;
+            ensure_capacity(&self.gpu, &self.stream, &mut self.ring, len.max(MIN_RING_BYTES))?;
         }
         let ring = self.ring.as_ref().expect("made above");
         if self.next + len > ring.len() {
@@ -134,13 +135,13 @@ impl CudaExecutor {
     }
 
     /// Returns device memory of at least this many bytes, for a frame in transfer to the host.
-    pub(super) fn cross(&mut self, bytes: usize) -> Result<u64> {
-        room(&self.gpu, &self.stream, &mut self.crossing, bytes)
+    pub(super) fn crossing_buffer(&mut self, bytes: usize) -> Result<u64> {
+        ensure_capacity(&self.gpu, &self.stream, &mut self.crossing, bytes)
     }
 }
 
 /// Returns the address of memory of at least `bytes` bytes; its earlier contents may be lost.
-fn room(gpu: &Gpu, stream: &Stream, memory: &mut Option<Memory>, bytes: usize) -> Result<u64> {
+fn ensure_capacity(gpu: &Gpu, stream: &Stream, memory: &mut Option<Memory>, bytes: usize) -> Result<u64> {
     if bytes == 0 {
         return Ok(0);
     }
@@ -156,7 +157,7 @@ fn room(gpu: &Gpu, stream: &Stream, memory: &mut Option<Memory>, bytes: usize) -
 
 impl Drop for CudaExecutor {
     fn drop(&mut self) {
-        // As in `room`; if the device does not respond, there is nothing left to protect.
+        // As in `ensure_capacity`; if the device does not respond, there is nothing left to protect.
         let _ = self.stream.synchronize();
     }
 }

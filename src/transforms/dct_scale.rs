@@ -1,32 +1,32 @@
 //! Determines how much smaller an image decoder may decode an image, and maps the geometry to the smaller
 //! image.
-//! No detail that the result could show is lost: a resize by a factor of `MARGIN` or more remains.
+//! No detail that the result could show is lost: a resize by a factor of `MIN_OVERSAMPLING` or more remains.
 
 use framespool_kernels::{Filter, Geometry, Rect, MAX_SIDE};
 
-use crate::still::Shrink;
+use crate::image::DctScale;
 
 /// The decoded image is at least this many times as large as the result, so that the antialiased resize
 /// determines the detail.
-const MARGIN: u64 = 2;
+const MIN_OVERSAMPLING: u64 = 2;
 
 /// Returns the smallest decoded size that suffices for all of these.
-pub(super) fn enough<'a>(geometries: impl Iterator<Item = &'a Geometry> + Clone) -> Shrink {
+pub(super) fn scale_for<'a>(geometries: impl Iterator<Item = &'a Geometry> + Clone) -> DctScale {
     let serves =
-        |shrink: &Shrink| geometries.clone().all(|geometry| leaves_enough(geometry, shrink.divisor()));
-    [Shrink::Eighth, Shrink::Quarter, Shrink::Half].into_iter().find(serves).unwrap_or(Shrink::Whole)
+        |scale: &DctScale| geometries.clone().all(|geometry| is_sufficient(geometry, scale.divisor()));
+    [DctScale::Eighth, DctScale::Quarter, DctScale::Half].into_iter().find(serves).unwrap_or(DctScale::Full)
 }
 
-fn leaves_enough(geometry: &Geometry, factor: u32) -> bool {
+fn is_sufficient(geometry: &Geometry, factor: u32) -> bool {
     // The other filters sample single pixels, which a smaller image does not contain.
     let averages = geometry.filter == Filter::Triangle;
     let fits = |source: u32, grid: u32, result: u32| {
-        u64::from(source) >= MARGIN * u64::from(factor) * u64::from(grid) * u64::from(result)
+        u64::from(source) >= MIN_OVERSAMPLING * u64::from(factor) * u64::from(grid) * u64::from(result)
     };
     averages
         && fits(geometry.crop.width, geometry.crop_subpixels.0, geometry.resized.0)
         && fits(geometry.crop.height, geometry.crop_subpixels.1, geometry.resized.1)
-        && in_smaller(geometry, (1, 1), factor).is_some()
+        && geometry_at_scale(geometry, (1, 1), factor).is_some()
 }
 
 /// Returns the same part of an image of this stored size in the image that is smaller by `factor`. `None` if
@@ -34,7 +34,7 @@ fn leaves_enough(geometry: &Geometry, factor: u32) -> bool {
 ///
 /// The smaller image begins where the image does and ends at or after its end, in the middle of a pixel. Seen
 /// from the opposite side, as in a mirrored or rotated image, it begins before the image.
-pub(super) fn in_smaller(geometry: &Geometry, stored: (u32, u32), factor: u32) -> Option<Geometry> {
+pub(super) fn geometry_at_scale(geometry: &Geometry, stored: (u32, u32), factor: u32) -> Option<Geometry> {
     let (mirror, turns) = (geometry.orientation.mirror, geometry.orientation.quarter_turns_cw % 4);
     let (from_right, from_bottom) = match turns {
         0 => (mirror, false),
@@ -80,17 +80,17 @@ mod tests {
 
     #[test]
     fn a_picture_stays_twice_as_large_as_the_result() {
-        let shrink = |source, to| enough([resize(source, to)].iter());
-        assert_eq!(shrink((1280, 854), (224, 224)), Shrink::Whole);
-        assert_eq!(shrink((1280, 896), (224, 224)), Shrink::Half);
-        assert_eq!(shrink((4000, 3000), (224, 224)), Shrink::Quarter);
-        assert_eq!(shrink((4000, 3584), (224, 224)), Shrink::Eighth);
-        assert_eq!(shrink((640, 480), (640, 480)), Shrink::Whole);
+        let scale = |source, to| scale_for([resize(source, to)].iter());
+        assert_eq!(scale((1280, 854), (224, 224)), DctScale::Full);
+        assert_eq!(scale((1280, 896), (224, 224)), DctScale::Half);
+        assert_eq!(scale((4000, 3000), (224, 224)), DctScale::Quarter);
+        assert_eq!(scale((4000, 3584), (224, 224)), DctScale::Eighth);
+        assert_eq!(scale((640, 480), (640, 480)), DctScale::Full);
         let nearest = Geometry { filter: Filter::Nearest, ..resize((4000, 4000), (10, 10)) };
-        assert_eq!(enough([nearest].iter()), Shrink::Whole);
+        assert_eq!(scale_for([nearest].iter()), DctScale::Full);
         // The decoded size must suffice for all views.
         let both = [resize((4000, 4000), (100, 100)), resize((1000, 1000), (100, 100))];
-        assert_eq!(enough(both.iter()), Shrink::Quarter);
+        assert_eq!(scale_for(both.iter()), DctScale::Quarter);
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         let turned = |mirror, quarter_turns_cw| {
             let orientation = Orientation { mirror, quarter_turns_cw };
             let geometry = Geometry { orientation, ..resize((10, 10), (2, 2)) };
-            let crop = in_smaller(&geometry, stored, 2).unwrap().crop;
+            let crop = geometry_at_scale(&geometry, stored, 2).unwrap().crop;
             (crop.x, crop.y)
         };
         assert_eq!(turned(false, 0), (0, 0));

@@ -25,9 +25,9 @@ use crate::decode::EncodedImage;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Frame;
 use crate::gpu::Gpu;
+use crate::image::DctScale;
 use crate::limits::resize;
 use crate::media::{ColorTags, DisplayOrientation};
-use crate::still::Shrink;
 
 /// A frame or an encoded image, on the host or on a device.
 pub enum InputFrame<'a> {
@@ -51,7 +51,7 @@ impl InputFrame<'_> {
     pub fn is_deep(&self) -> bool {
         match self {
             InputFrame::Cpu(frame) => frame.depth_bits() > 8,
-            InputFrame::Image(still) => still.header().sample_bits > 8,
+            InputFrame::Image(image) => image.header().sample_bits > 8,
             InputFrame::Nvdec { surface, .. } => surface.depth_bits > 8,
         }
     }
@@ -70,7 +70,7 @@ impl InputFrame<'_> {
     pub fn size(&self) -> (u32, u32) {
         match self {
             InputFrame::Cpu(frame) => (frame.width(), frame.height()),
-            InputFrame::Image(still) => still.size(),
+            InputFrame::Image(image) => image.size(),
             InputFrame::Nvdec { surface, .. } => nvdec_frame::size(surface),
         }
     }
@@ -79,13 +79,13 @@ impl InputFrame<'_> {
 /// Compiled passes and scratch memory of one worker.
 pub struct TransformExecutor {
     /// Distinguishes its passes from those of other executors.
-    number: u64,
+    executor_id: u64,
     pipeline: TransformPipeline,
     key: Key,
     /// How the current frame is tone-mapped.
     tone: Option<kernels::ToneMap>,
     /// Most recently used last. Few: one per recent frame size, or clip.
-    plans: Vec<Plan>,
+    compiled_cache: Vec<CompiledTransforms>,
     scratch: kernels::Scratch,
     gpu: Option<Arc<Gpu>>,
     /// Uploads host frames to the device; created for the first one that goes there.
@@ -96,21 +96,21 @@ pub struct TransformExecutor {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct PlanKey {
+struct CompileKey {
     size: (u32, u32),
-    turn: DisplayOrientation,
+    orientation: DisplayOrientation,
     key: Key,
     t: u32,
     tone: Option<kernels::ToneMap>,
     /// The decoder may output a smaller image.
-    shrinks: bool,
+    may_scale: bool,
 }
 
 /// What was compiled for one frame.
-struct Plan {
-    key: PlanKey,
+struct CompiledTransforms {
+    key: CompileKey,
     /// How much smaller the image is decoded.
-    shrink: Shrink,
+    scale: DctScale,
     /// One for each view.
     passes: Vec<kernels::PixelPass>,
 }
@@ -119,11 +119,11 @@ struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PassId {
     executor: u64,
-    plan: PlanKey,
+    compiled: CompileKey,
     view: usize,
 }
 
-const PLANS_KEPT: usize = 256;
+const MAX_COMPILED: usize = 256;
 
 impl TransformExecutor {
     /// Creates an executor for a transform pipeline, whose results stay on the host.
@@ -133,13 +133,24 @@ impl TransformExecutor {
 
     /// Creates an executor whose results may also go to this GPU.
     pub fn on(pipeline: TransformPipeline, gpu: Option<Arc<Gpu>>) -> Self {
-        static PAINTERS: AtomicU64 = AtomicU64::new(0);
+        static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
         let key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
-        let number = PAINTERS.fetch_add(1, Ordering::Relaxed);
+        let executor_id = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let scratch = kernels::Scratch::new();
         let (nvjpeg, report) = (Nvjpeg::Off, JpegReport::default());
-        let plans = Vec::new();
-        Self { number, pipeline, key, tone: None, plans, scratch, gpu, cuda: None, nvjpeg, report }
+        let compiled_cache = Vec::new();
+        Self {
+            executor_id,
+            pipeline,
+            key,
+            tone: None,
+            compiled_cache,
+            scratch,
+            gpu,
+            cuda: None,
+            nvjpeg,
+            report,
+        }
     }
 
     /// Uses nvJPEG for JPEG files whose results go to the device. Its samples are close to the CPU's, not
@@ -159,7 +170,7 @@ impl TransformExecutor {
     /// `Gpu` if no stream can be created on the device; `Argument` for an executor without a device.
     pub fn cuda(&mut self) -> Result<&mut CudaExecutor> {
         if self.cuda.is_none() {
-            let no_gpu = || Error::Argument("a place on a device for a painter that has none".into());
+            let no_gpu = || Error::Argument("a place on a device for an executor that has none".into());
             let gpu = self.gpu.clone().ok_or_else(no_gpu)?;
             let stream = gpu.device().create_stream()?;
             self.cuda = Some(CudaExecutor::new(gpu, stream));
@@ -180,21 +191,21 @@ impl TransformExecutor {
     }
 
     /// (width, height) of the result for a frame of this stored size.
-    pub fn size_of(&mut self, size: (u32, u32), turn: DisplayOrientation) -> Result<(u32, u32)> {
-        Ok(self.plan(size, turn, 0, false)?.passes[0].output_size())
+    pub fn size_of(&mut self, size: (u32, u32), orientation: DisplayOrientation) -> Result<(u32, u32)> {
+        Ok(self.compiled(size, orientation, 0, false)?.passes[0].output_size())
     }
 
     /// (width, height) of the result for this frame or image.
     ///
     /// # Errors
     /// `Argument` for a size to which the transforms cannot be applied.
-    pub fn size_of_picture(
+    pub fn size_of_frame(
         &mut self,
-        picture: &InputFrame<'_>,
-        turn: DisplayOrientation,
+        input: &InputFrame<'_>,
+        orientation: DisplayOrientation,
     ) -> Result<(u32, u32)> {
-        let shrinks = matches!(picture, InputFrame::Image(still) if self.shrinks(still));
-        Ok(self.plan(picture.size(), turn, 0, shrinks)?.passes[0].output_size())
+        let may_scale = matches!(input, InputFrame::Image(image) if self.may_scale(image));
+        Ok(self.compiled(input.size(), orientation, 0, may_scale)?.passes[0].output_size())
     }
 
     /// The shape of a clip of `frames` frames of this (width, height).
@@ -208,60 +219,60 @@ impl TransformExecutor {
     }
 
     /// Transforms a frame and writes it as frame `t` of a clip.
-    pub fn paint(
+    pub fn apply(
         &mut self,
         site: &Site,
-        picture: &mut InputFrame<'_>,
-        turn: DisplayOrientation,
+        input: &mut InputFrame<'_>,
+        orientation: DisplayOrientation,
         shape: &ClipShape,
         target: OutputMut<'_>,
         t: usize,
     ) -> Result<()> {
         let assumed = self.pipeline.assumed;
-        let tags = picture.color().unwrap_or_default();
+        let tags = input.color().unwrap_or_default();
         self.tone = hdr::tone(site, tags, self.pipeline.tone)?;
         if !self.pipeline.ignores_hdr && self.pipeline.tone.is_none() {
             hdr::note(site, tags);
         }
-        match (picture, target) {
-            (InputFrame::Cpu(frame), OutputMut::Host(clip)) => {
-                with_view(site, frame, assumed, |view| self.paint_view(site, view, turn, shape, clip, (t, t)))
-            }
-            (InputFrame::Cpu(frame), OutputMut::Device(spot)) => {
-                self.bring(site, shape, spot, t, |executor, alone, staging| {
+        match (input, target) {
+            (InputFrame::Cpu(frame), OutputMut::Host(clip)) => with_view(site, frame, assumed, |view| {
+                self.apply_to_view(site, view, orientation, shape, clip, (t, t))
+            }),
+            (InputFrame::Cpu(frame), OutputMut::Device(slice)) => {
+                self.apply_and_upload(site, shape, slice, t, |executor, single_frame, staging| {
                     with_view(site, frame, assumed, |view| {
-                        executor.paint_view(site, view, turn, alone, staging, (t, 0))
+                        executor.apply_to_view(site, view, orientation, single_frame, staging, (t, 0))
                     })
                 })
             }
-            (InputFrame::Image(still), OutputMut::Host(clip)) => {
-                self.paint_still(site, still, turn, shape, clip, (t, t))
+            (InputFrame::Image(image), OutputMut::Host(clip)) => {
+                self.apply_to_image(site, image, orientation, shape, clip, (t, t))
             }
-            (InputFrame::Image(still), OutputMut::Device(spot)) => {
-                let left = self.paint_by_nvjpeg(site, still, turn, shape, spot, t)?;
-                let Some(spot) = left else { return Ok(()) };
-                self.bring(site, shape, spot, t, |executor, alone, staging| {
-                    executor.paint_still(site, still, turn, alone, staging, (t, 0))
+            (InputFrame::Image(image), OutputMut::Device(slice)) => {
+                let left = self.apply_by_nvjpeg(site, image, orientation, shape, slice, t)?;
+                let Some(slice) = left else { return Ok(()) };
+                self.apply_and_upload(site, shape, slice, t, |executor, single_frame, staging| {
+                    executor.apply_to_image(site, image, orientation, single_frame, staging, (t, 0))
                 })
             }
-            (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Device(mut spot)) => {
-                check_room(site, shape, spot.len)?;
-                spot.begin(cuda.stream())?;
+            (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Device(mut slice)) => {
+                check_fits_slot(site, shape, slice.len)?;
+                slice.begin(cuda.stream())?;
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
-                self.launch(site, &frame, cuda, turn, shape, spot.address, (t, t))
+                self.launch(site, &frame, cuda, orientation, shape, slice.address, (t, t))
             }
             (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Host(clip)) => {
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
-                let alone = ClipShape { frames: 1, ..*shape };
-                let bytes = alone.bytes().unwrap_or(0);
-                let address = cuda.cross(bytes)?;
-                self.launch(site, &frame, cuda, turn, &alone, address, (t, 0))?;
+                let single_frame = ClipShape { frames: 1, ..*shape };
+                let bytes = single_frame.bytes().unwrap_or(0);
+                let address = cuda.crossing_buffer(bytes)?;
+                self.launch(site, &frame, cuda, orientation, &single_frame, address, (t, 0))?;
                 let mut staging = std::mem::take(&mut cuda.staging);
                 resize(site, &mut staging, bytes)?;
                 staging.truncate(bytes);
                 let fetched = cuda.stream().download(&mut staging, address);
                 for ((from, len), (to, _)) in
-                    alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
+                    single_frame.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
                 {
                     clip[to..to + len].copy_from_slice(&staging[from..from + len]);
                 }
@@ -272,37 +283,39 @@ impl TransformExecutor {
     }
 
     /// Transforms a frame on the host and uploads the result to the device.
-    fn bring(
+    fn apply_and_upload(
         &mut self,
         site: &Site,
         shape: &ClipShape,
-        mut spot: DeviceSliceMut<'_>,
+        mut slice: DeviceSliceMut<'_>,
         t: usize,
-        paint: impl FnOnce(&mut Self, &ClipShape, &mut [u8]) -> Result<()>,
+        apply: impl FnOnce(&mut Self, &ClipShape, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        let alone = ClipShape { frames: 1, ..*shape };
+        let single_frame = ClipShape { frames: 1, ..*shape };
         let cuda = self.cuda()?;
         let stream = cuda.stream().clone();
         let mut staging = std::mem::take(&mut cuda.staging);
-        let bytes = alone.bytes().unwrap_or(0);
+        let bytes = single_frame.bytes().unwrap_or(0);
         resize(site, &mut staging, bytes)?;
         staging.truncate(bytes);
-        let painted = paint(self, &alone, &mut staging);
-        let brought = painted.and_then(|()| {
-            check_room(site, shape, spot.len)?;
-            spot.begin(&stream)?;
-            for ((from, len), (to, _)) in alone.frame_stretches(0).into_iter().zip(shape.frame_stretches(t)) {
-                stream.upload(spot.address + to as u64, &staging[from..from + len])?;
+        let result = apply(self, &single_frame, &mut staging);
+        let uploaded = result.and_then(|()| {
+            check_fits_slot(site, shape, slice.len)?;
+            slice.begin(&stream)?;
+            for ((from, len), (to, _)) in
+                single_frame.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
+            {
+                stream.upload(slice.address + to as u64, &staging[from..from + len])?;
             }
             Ok(())
         });
         if let Some(cuda) = &mut self.cuda {
             cuda.staging = staging;
         }
-        brought
+        uploaded
     }
 
-    /// Enqueues the passes that make frame `t` of a clip from a device frame, and write it as frame `place`
+    /// Enqueues the passes that make frame `t` of a clip from a device frame, and write it as frame `out_index`
     /// of the clip at `address`.
     #[expect(clippy::too_many_arguments, reason = "where from, by what, where to")]
     fn launch(
@@ -310,37 +323,38 @@ impl TransformExecutor {
         site: &Site,
         frame: &kernels::DeviceFrame,
         cuda: &mut CudaExecutor,
-        turn: DisplayOrientation,
+        orientation: DisplayOrientation,
         shape: &ClipShape,
         address: u64,
-        (t, place): (usize, usize),
+        (t, out_index): (usize, usize),
     ) -> Result<()> {
-        let executor = self.number;
-        let plan = self.plan((frame.width, frame.height), turn, t, false)?;
-        for (view, pass) in plan.passes.iter().enumerate() {
+        let executor = self.executor_id;
+        let compiled = self.compiled((frame.width, frame.height), orientation, t, false)?;
+        for (view, pass) in compiled.passes.iter().enumerate() {
             check_size(site, pass.output_size(), shape)?;
-            let slot = shape.device_slot(address, view, place);
-            cuda.run(site, PassId { executor, plan: plan.key, view }, pass, frame, slot)?;
+            let slot = shape.device_slot(address, view, out_index);
+            cuda.run(site, PassId { executor, compiled: compiled.key, view }, pass, frame, slot)?;
         }
         Ok(())
     }
 
     /// Transforms planes in host memory as frame `t` of a clip, and writes the result at the position of
-    /// frame `place`.
-    pub fn paint_view(
+    /// frame `out_index`.
+    pub fn apply_to_view(
         &mut self,
         site: &Site,
         view: &FrameView<'_>,
-        turn: DisplayOrientation,
+        orientation: DisplayOrientation,
         shape: &ClipShape,
         clip: &mut [u8],
-        (t, place): (usize, usize),
+        (t, out_index): (usize, usize),
     ) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let plan = self.plan((view.width, view.height), turn, t, false);
-        let painted = plan.and_then(|plan| plan.run(site, view, shape, clip, place, &mut scratch));
+        let compiled = self.compiled((view.width, view.height), orientation, t, false);
+        let result =
+            compiled.and_then(|compiled| compiled.run(site, view, shape, clip, out_index, &mut scratch));
         self.scratch = scratch;
-        painted
+        result
     }
 
     /// Whether frame `t` of clip `a` and frame `u` of clip `b`, made from the same decoded frame, have the
@@ -351,7 +365,7 @@ impl TransformExecutor {
     pub fn same_params(
         &mut self,
         size: (u32, u32),
-        turn: DisplayOrientation,
+        orientation: DisplayOrientation,
         (a, t): (Key, usize),
         (b, u): (Key, usize),
     ) -> Result<bool> {
@@ -359,39 +373,41 @@ impl TransformExecutor {
             return Ok(true);
         }
         self.begin(a);
-        let first = self.plan(size, turn, t, false)?.passes.clone();
+        let first = self.compiled(size, orientation, t, false)?.passes.clone();
         self.begin(b);
-        let second = &self.plan(size, turn, u, false)?.passes;
+        let second = &self.compiled(size, orientation, u, false)?.passes;
         Ok(first.iter().zip(second.iter()).all(|(one, other)| one.has_same_output(other)))
     }
 
     /// Returns the passes for a frame, one per view, and moves them to the end of the list.
-    fn plan(
+    fn compiled(
         &mut self,
         size: (u32, u32),
-        turn: DisplayOrientation,
+        orientation: DisplayOrientation,
         t: usize,
-        shrinks: bool,
-    ) -> Result<&mut Plan> {
+        may_scale: bool,
+    ) -> Result<&mut CompiledTransforms> {
         let t = if self.pipeline.is_per_frame() { t as u32 } else { 0 };
-        let wanted = PlanKey { size, turn, key: self.key, t, tone: self.tone, shrinks };
-        match self.plans.iter().position(|known| known.key == wanted) {
+        let compile_key = CompileKey { size, orientation, key: self.key, t, tone: self.tone, may_scale };
+        match self.compiled_cache.iter().position(|cached| cached.key == compile_key) {
             Some(at) => {
-                let plan = self.plans.remove(at);
-                self.plans.push(plan);
+                let compiled = self.compiled_cache.remove(at);
+                self.compiled_cache.push(compiled);
             }
             None => {
                 let draw = |view| {
-                    self.pipeline
-                        .plan(&FrameRef { size, turn, key: self.key, t, view, tone: self.tone }, None)
+                    self.pipeline.compile(
+                        &FrameRef { size, orientation, key: self.key, t, view, tone: self.tone },
+                        None,
+                    )
                 };
                 let drawn = (0..self.pipeline.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
                 let geometries = drawn.iter().map(|(geometry, _)| geometry);
-                let shrink = if shrinks { dct_scale::enough(geometries) } else { Shrink::Whole };
+                let scale = if may_scale { dct_scale::scale_for(geometries) } else { DctScale::Full };
                 let compile = |(geometry, finish): (kernels::Geometry, kernels::OutputSpec)| {
-                    let smaller = match shrink {
-                        Shrink::Whole => Some(geometry),
-                        less => dct_scale::in_smaller(&geometry, size, less.divisor()),
+                    let smaller = match scale {
+                        DctScale::Full => Some(geometry),
+                        less => dct_scale::geometry_at_scale(&geometry, size, less.divisor()),
                     };
                     let too_fine = || {
                         let kernels::Rect { width, height, .. } = geometry.crop;
@@ -404,30 +420,30 @@ impl TransformExecutor {
                     kernels::PixelPass::new(fits, finish).map_err(|e| Error::Argument(e.to_string()))
                 };
                 let passes = drawn.into_iter().map(compile).collect::<Result<Vec<_>>>()?;
-                if self.plans.len() == PLANS_KEPT {
-                    self.plans.remove(0);
+                if self.compiled_cache.len() == MAX_COMPILED {
+                    self.compiled_cache.remove(0);
                 }
-                self.plans.push(Plan { key: wanted, shrink, passes });
+                self.compiled_cache.push(CompiledTransforms { key: compile_key, scale, passes });
             }
         }
-        Ok(self.plans.last_mut().expect("just pushed"))
+        Ok(self.compiled_cache.last_mut().expect("just pushed"))
     }
 }
 
-impl Plan {
-    /// Runs the passes of all views of a frame, and writes the results as frame `place` of a clip.
+impl CompiledTransforms {
+    /// Runs the passes of all views of a frame, and writes the results as frame `out_index` of a clip.
     fn run(
         &mut self,
         site: &Site,
         view: &FrameView<'_>,
         shape: &ClipShape,
         clip: &mut [u8],
-        place: usize,
+        out_index: usize,
         scratch: &mut kernels::Scratch,
     ) -> Result<()> {
-        for (number, pass) in self.passes.iter_mut().enumerate() {
+        for (view_index, pass) in self.passes.iter_mut().enumerate() {
             check_size(site, pass.output_size(), shape)?;
-            pass.run(view, &mut shape.slot(clip, number, place), scratch)
+            pass.run(view, &mut shape.slot(clip, view_index, out_index), scratch)
                 .map_err(|e| Error::Unsupported { site: site.clone(), what: e.to_string() })?;
         }
         Ok(())
@@ -435,7 +451,7 @@ impl Plan {
 }
 
 /// The only check that a clip fits into the memory that the kernels write.
-fn check_room(site: &Site, shape: &ClipShape, len: usize) -> Result<()> {
+fn check_fits_slot(site: &Site, shape: &ClipShape, len: usize) -> Result<()> {
     if shape.bytes().is_some_and(|bytes| bytes <= len) {
         return Ok(());
     }
@@ -458,7 +474,7 @@ fn check_size(site: &Site, size: (u32, u32), shape: &ClipShape) -> Result<()> {
 pub fn explain(
     pipeline: &TransformPipeline,
     size: (u32, u32),
-    turn: DisplayOrientation,
+    orientation: DisplayOrientation,
     key: Key,
     t: u32,
 ) -> Result<Vec<SampledParams>> {
@@ -468,7 +484,7 @@ pub fn explain(
             super::compile::MAX_FRAMES
         )));
     }
-    let mut told = Vec::new();
-    pipeline.plan(&FrameRef { size, turn, key, t, view: 0, tone: None }, Some(&mut told))?;
-    Ok(told)
+    let mut sampled = Vec::new();
+    pipeline.compile(&FrameRef { size, orientation, key, t, view: 0, tone: None }, Some(&mut sampled))?;
+    Ok(sampled)
 }

@@ -15,7 +15,7 @@ use super::frame_view::ColorOverride;
 use crate::decode::EncodedImage;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::still::Format;
+use crate::image::ImageFormat;
 
 /// What nvJPEG did for an executor since the last report.
 #[derive(Debug, Default)]
@@ -71,13 +71,13 @@ impl NvjpegWorker {
     /// `Gpu` if the device is lost; `Forked` in a forked process.
     pub fn decode(
         &mut self,
-        still: &EncodedImage<'_>,
+        image: &EncodedImage<'_>,
         assumed: ColorOverride,
     ) -> Result<Result<DeviceFrame, String>> {
-        if still.header().format != Format::Jpeg {
+        if image.header().format != ImageFormat::Jpeg {
             return Ok(Err("PNG: the GPU has no decoder for it".into()));
         }
-        let planes = match self.decoder.decode(still.bytes()) {
+        let planes = match self.decoder.decode(image.bytes()) {
             Ok(planes) => planes,
             Err(error) if error.is_lost() => return Err(error.into()),
             Err(Error::Unsupported { reason }) => return Ok(Err(reason)),
@@ -98,8 +98,8 @@ impl NvjpegWorker {
             range: assumed.range.unwrap_or(ColorRange::Full),
         };
         let (width, height) = (planes.width, planes.height);
-        if (width, height) != still.size() {
-            return Ok(Err(format!("nvJPEG found {width}x{height} pixels, the header {:?}", still.size())));
+        if (width, height) != image.size() {
+            return Ok(Err(format!("nvJPEG found {width}x{height} pixels, the header {:?}", image.size())));
         }
         Ok(Ok(DeviceFrame { width, height, depth_bits: 8, shift: 0, planes: layout, color }))
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub(super) type Map = [[f64; 3]; 2];
 
 /// Half of `spare`, rounded half to even, as torchvision's `center_crop` does.
-pub(super) fn centre(spare: u32) -> u32 {
+pub(super) fn center(spare: u32) -> u32 {
     spare / 2 + u32::from(spare % 4 == 3)
 }
 
@@ -101,9 +101,9 @@ pub(super) fn inverse_affine(
     let c = (turn - sy).sin() / sy.cos();
     let d = -(turn - sy).sin() * sx.tan() / sy.cos() + turn.cos();
     // The forward map is scale * [a b; c d], with determinant scale^2.
-    [[d, -b, centre_x], [-c, a, centre_y]].map(|[p, q, centre]| {
+    [[d, -b, centre_x], [-c, a, centre_y]].map(|[p, q, center]| {
         let (p, q) = (p / scale, q / scale);
-        [p, q, centre - p * (centre_x + shift_x) - q * (centre_y + shift_y)]
+        [p, q, center - p * (centre_x + shift_x) - q * (centre_y + shift_y)]
     })
 }
 
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(resized(shorter(90, None), (1080, 1920)).unwrap(), (90, 160));
         assert_eq!(resized(shorter(256, Some(300)), (1920, 1080)).unwrap(), (300, 168)); // int(300 * 256 / 455)
         assert_eq!(resized(Target::Longer(224), (1920, 1080)).unwrap(), (224, 126));
-        assert_eq!((centre(3), centre(5), centre(231), centre(32)), (2, 2, 116, 16));
+        assert_eq!((center(3), center(5), center(231), center(32)), (2, 2, 116, 16));
         // round(1.5), round(2.5), ...
     }
 

@@ -8,7 +8,7 @@ use crate::decode::plan;
 use crate::decode::BitstreamFilter;
 use crate::error::Result;
 use crate::ffmpeg::Packet;
-use crate::units::{DecodeIndex, DisplayIndex};
+use crate::units::{DecodeIndex, PresentationIndex};
 
 /// Number of clip starts at which the cost is measured, evenly spaced over the video.
 const MAX_MEASURED_CLIPS: u32 = 64;
@@ -94,7 +94,7 @@ impl Video {
         let (mut pictures, mut bytes) = (0u64, 0u64);
         for clip in 0..measured {
             let first = (u64::from(clip) * u64::from(starts) / u64::from(measured)) as u32;
-            let wanted: Vec<_> = (0..frames).map(|i| DisplayIndex(first + i * stride)).collect();
+            let wanted: Vec<_> = (0..frames).map(|i| PresentationIndex(first + i * stride)).collect();
             for range in plan::plan_decode_ranges(index, &wanted) {
                 for at in range.start.0..=range.end.0 {
                     let wants = range.wanted.binary_search(&DecodeIndex(at)).is_ok();

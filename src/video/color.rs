@@ -5,7 +5,7 @@ use crate::decode::plan;
 use crate::decode::SoftwareDecoder;
 use crate::error::Result;
 use crate::media::{CodecKind, ColorTags};
-use crate::units::DisplayIndex;
+use crate::units::PresentationIndex;
 
 impl Video {
     /// Returns the color description of the stream or, if the stream has none, of the container. Decodes the
@@ -16,11 +16,11 @@ impl Video {
     /// Any error from decoding or `interrupt`.
     pub fn color(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<ColorTags> {
         let mut tags = self.index.info.params.color;
-        if self.index.frames.is_empty() || self.index.info.params.codec.kind == CodecKind::Still {
+        if self.index.frames.is_empty() || self.index.info.params.codec.kind == CodecKind::Image {
             return Ok(tags);
         }
         let mut reader = self.reader();
-        for range in plan::plan_decode_ranges(&self.index, &[DisplayIndex(0)]) {
+        for range in plan::plan_decode_ranges(&self.index, &[PresentationIndex(0)]) {
             SoftwareDecoder::new().run(&mut reader, &range, interrupt, |_, frame| {
                 tags = frame.color();
                 Ok(())

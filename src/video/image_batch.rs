@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use super::{ClipDecoder, DecodedFrame, Video};
 use crate::batch_sampler::rng::Key;
+use crate::dataset::MediaLocation;
 use crate::error::{Error, Result, Site};
 use crate::index::image;
 use crate::limits::Limits;
-use crate::source::{calling, Place};
+use crate::source::interrupt_scope;
 use crate::transforms::TransformPipeline;
-use crate::units::DisplayIndex;
+use crate::units::PresentationIndex;
 
 /// How often a caller that waits for helper threads calls `interrupt`.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -35,7 +36,7 @@ impl Drop for BusyGuard<'_> {
 /// # Errors
 /// Any error from `interrupt`. An error in an image is the element of the result at its position.
 pub fn decode_image_batch(
-    files: &[Place],
+    files: &[MediaLocation],
     pipeline: &TransformPipeline,
     seed: u64,
     threads: u32,
@@ -52,7 +53,7 @@ pub fn decode_image_batch(
         let key = Key { seed, epoch: 0, clip: at as u64, occurrence: 0 };
         let mut output = clip_decoder.output();
         let mut reader = Video::with_index(source, index).reader();
-        clip_decoder.decode_clip(&mut reader, &[DisplayIndex(0)], key, &mut output, &stopped)?;
+        clip_decoder.decode_clip(&mut reader, &[PresentationIndex(0)], key, &mut output, &stopped)?;
         output.into_clip()?.ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no picture"))
     };
     // Works until no images are left, or `go_on` returns an error.
@@ -84,7 +85,7 @@ pub fn decode_image_batch(
             let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
             let help = || {
                 let _busy = BusyGuard(&busy, &caller);
-                let _calling = calling(wanted, None);
+                let _scope = interrupt_scope(wanted, None);
                 work(&stopped)
             };
             busy.fetch_add(1, Ordering::AcqRel);

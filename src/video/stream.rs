@@ -14,9 +14,9 @@ use super::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
 use crate::batch::BatchBuffer;
 use crate::decode::plan;
 use crate::error::{Error, Result};
-use crate::source::calling;
+use crate::source::interrupt_scope;
 use crate::transforms::ClipShape;
-use crate::units::DisplayIndex;
+use crate::units::PresentationIndex;
 
 /// Number of frames that are decoded ahead of the consumer.
 const MAX_FRAMES_AHEAD: usize = 4;
@@ -29,7 +29,7 @@ pub struct FrameStream {
     frames: Option<Receiver<Result<DecodedFrame>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    made_in: u32,
+    owner_pid: u32,
 }
 
 impl FrameStream {
@@ -42,20 +42,24 @@ impl FrameStream {
             .name("video-stream".into())
             .spawn(move || {
                 let watched = stopped.clone();
-                let _calling = calling(move || check_stopped(&watched), None);
+                let _scope = interrupt_scope(move || check_stopped(&watched), None);
                 produce(&video, clip_decoder, &sender, &stopped);
             })
             .map_err(|e| {
                 Error::Argument(format!("no thread can be started: {e}; raise the process limit"))
             })?;
-        Ok(Self { frames: Some(frames), stop, thread: Some(thread), made_in: std::process::id() })
+        Ok(Self { frames: Some(frames), stop, thread: Some(thread), owner_pid: std::process::id() })
     }
 
     /// Returns the next frame; `None` at the end and after an error. Calls `interrupt` while waiting.
     pub fn next(&mut self, interrupt: &dyn Fn() -> Result<()>) -> Result<Option<DecodedFrame>> {
-        let used_in = std::process::id();
-        if used_in != self.made_in {
-            return Err(Error::Forked { what: "iterator over a Video", made_in: self.made_in, used_in });
+        let current_pid = std::process::id();
+        if current_pid != self.owner_pid {
+            return Err(Error::Forked {
+                what: "iterator over a Video",
+                owner_pid: self.owner_pid,
+                current_pid,
+            });
         }
         let Some(frames) = &self.frames else { return Ok(None) };
         loop {
@@ -70,7 +74,7 @@ impl FrameStream {
 
 impl Drop for FrameStream {
     fn drop(&mut self) {
-        if std::process::id() != self.made_in {
+        if std::process::id() != self.owner_pid {
             // A forked child has neither the decoding thread nor the thread that may have held the channel's
             // lock.
             std::mem::forget((self.frames.take(), self.thread.take()));
@@ -98,30 +102,31 @@ fn produce(
     stop: &AtomicBool,
 ) {
     let index = video.index();
-    let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
+    let all: Vec<PresentationIndex> = (0..index.num_frames()).map(PresentationIndex).collect();
     let mut place = vec![u32::MAX; index.packets.len()];
     for frame in &all {
-        place[index.frames[frame.at()].packet.at()] = frame.0;
+        place[index.frames[frame.as_usize()].packet.as_usize()] = frame.0;
     }
     let interrupt = || check_stopped(stop);
-    let turn = index.info.turn;
+    let orientation = index.info.orientation;
     let mut reader = video.reader();
     let pool = clip_decoder.pool.clone();
     let mut early: BTreeMap<u32, DecodedFrame> = BTreeMap::new();
     let mut next = 0;
     for range in plan::plan_decode_ranges(index, &all) {
         let done = clip_decoder.run(&mut reader, range, &interrupt, &mut |executor, packet, picture| {
-            let number = place[packet.at()];
+            let number = place[packet.as_usize()];
             if number < next {
                 // Delivered already: the GPU decoder abandoned the range, and the CPU decodes it from its
                 // start.
                 return Ok(());
             }
-            let size = executor.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
+            let size =
+                executor.size_of_frame(picture, orientation).map_err(|e| e.into_clip_error(&index.site))?;
             let shape = executor.shape(1, size);
             let mut output = LazyClipOutput::from_pool(pool.clone());
-            let site = index.site_of(DisplayIndex(number));
-            executor.paint(&site, picture, turn, &shape, output.target(&shape)?, 0)?;
+            let site = index.site_of(PresentationIndex(number));
+            executor.apply(&site, picture, orientation, &shape, output.target(&shape)?, 0)?;
             early.extend(output.into_clip()?.map(|picture| (number, picture)));
             while let Some(picture) = early.remove(&next) {
                 next += 1;

@@ -12,7 +12,7 @@ impl Video {
     /// # Errors
     /// Any error from reading, and errors for containers that libavformat does not support.
     pub fn header(&self) -> Result<StreamHeader> {
-        if self.index.info.params.codec.kind == CodecKind::Still {
+        if self.index.info.params.codec.kind == CodecKind::Image {
             return Ok(StreamHeader::default());
         }
         Ok(Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?.header())

@@ -6,10 +6,10 @@ use framespool::batch::BatchBuffer;
 use framespool::batch_sampler::{BatchSamplerConfig, LastBatch, Shuffle};
 use framespool::clip_sampler::video_timing::Extent;
 use framespool::clip_sampler::Sampling;
-use framespool::loader::entries::Item;
+use framespool::dataset::MediaLocation;
+use framespool::dataset::Sample;
 use framespool::loader::stats::Stats;
 use framespool::loader::{BatchData, Loader, LoaderConfig, OnError};
-use framespool::source::Place;
 use framespool::transforms::transform::{Flip, Padding, Size, Target, Transform, UniformRange};
 use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline};
 use framespool::{Error, Result};
@@ -17,7 +17,7 @@ use md5::{Digest, Md5};
 
 /// Returns at most two small videos of each codec, container and condition: about thirty, some of them
 /// damaged.
-pub fn items() -> Vec<Item> {
+pub fn items() -> Vec<Sample> {
     let mut seen: Vec<(String, String, bool)> = Vec::new();
     let mut items = Vec::new();
     for entry in super::videos() {
@@ -30,8 +30,8 @@ pub fn items() -> Vec<Item> {
         if small && (20..=160).contains(&frames) && seen.iter().filter(|&k| *k == kind).count() < 2 {
             seen.push(kind);
             let label = items.len() as i64;
-            items.push(Item {
-                place: Place::Path(entry.root.join(&entry.path)),
+            items.push(Sample {
+                location: MediaLocation::Path(entry.root.join(&entry.path)),
                 label,
                 extent: Extent::Whole,
             });
@@ -41,15 +41,15 @@ pub fn items() -> Vec<Item> {
 }
 
 pub fn config(
-    items: &[Item],
+    items: &[Sample],
     sampling: &Sampling,
     pipeline: &TransformPipeline,
     on_error: OnError,
 ) -> LoaderConfig {
     LoaderConfig {
-        of_pictures: false,
+        images: false,
         stream: None,
-        entries: Arc::new(items.to_vec().into()),
+        samples: Arc::new(items.to_vec().into()),
         sampling: sampling.clone(),
         order: BatchSamplerConfig {
             batch_size: 5,
@@ -94,7 +94,7 @@ pub fn asked_on(
     asks_on: bool,
 ) -> Result<(Vec<String>, Stats)> {
     let mut loader = Loader::start(config, interrupt)?;
-    let pass = loader.begin(2, 0)?;
+    let pass = loader.start_epoch(2, 0)?;
     let mut lines = Vec::new();
     loop {
         match loader.next_batch(pass, interrupt) {

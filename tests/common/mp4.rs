@@ -58,7 +58,7 @@ impl Mp4 {
         assert!(index.direct, "{}: its packets do not lie in one piece", video.path);
         let mut shown: Vec<Option<i64>> = vec![None; index.packets.len()];
         for frame in &index.frames {
-            shown[frame.packet.at()] = Some(frame.pts);
+            shown[frame.packet.as_usize()] = Some(frame.pts);
         }
         // Decode times may be missing; in that case consecutive numbers replace them.
         let times: Vec<i64> = index.packets.iter().filter_map(|p| p.dts()).collect();

@@ -15,7 +15,7 @@ use framespool::limits::Limits;
 use framespool::transforms::frame_view::{with_view, ColorOverride};
 use framespool::transforms::transform::Step;
 use framespool::transforms::{Dtype, InputFrame, Layout, TransformExecutor, TransformPipeline};
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 use framespool_kernels::{reference, Orientation};
 
 #[test]
@@ -24,20 +24,20 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
     for entry in videos() {
         let Ok(source) = entry.source() else { continue };
         let Ok(index) = build(&source, &Limits::default(), &|| Ok(())).map(Arc::new) else { continue };
-        let turn = index.info.turn;
+        let turn = index.info.orientation;
         let mut reader = PacketReader::new(source, index.clone());
         let mut decoder = SoftwareDecoder::new();
         let mut executor = TransformExecutor::new(
             TransformPipeline::new(Vec::<Step>::new(), Dtype::U8, Layout::Nthwc).unwrap(),
         );
-        let wanted = [DisplayIndex(0), DisplayIndex(index.num_frames().min(12) - 1)];
+        let wanted = [PresentationIndex(0), PresentationIndex(index.num_frames().min(12) - 1)];
         for run in plan::plan_decode_ranges(&index, &wanted) {
             let done = decoder.run(&mut reader, &run, &|| Ok(()), |_, frame| {
                 let (width, height) = executor.size_of((frame.width(), frame.height()), turn)?;
                 let shape = executor.shape(1, (width, height));
                 let mut have = vec![0u8; shape.bytes().unwrap()];
                 let target = OutputMut::Host(&mut have);
-                executor.paint(&index.site, &mut InputFrame::Cpu(frame), turn, &shape, target, 0)?;
+                executor.apply(&index.site, &mut InputFrame::Cpu(frame), turn, &shape, target, 0)?;
                 let exact = with_view(&index.site, frame, ColorOverride::default(), |view| {
                     Ok(reference::exact_full_size(view).expect("a sound view"))
                 })?

@@ -14,7 +14,7 @@ use framespool::decode::SoftwareDecoder;
 use framespool::ffmpeg::Frame;
 use framespool::index::{build, build_from_scan, VideoIndex};
 use framespool::limits::Limits;
-use framespool::units::{DecodeIndex, DisplayIndex};
+use framespool::units::{DecodeIndex, PresentationIndex};
 use framespool::{Error, Result};
 
 /// Corpus files of codecs without a bit-exact specification: FFmpeg 5.1, which made the records, rounds the
@@ -80,7 +80,7 @@ impl Opened {
     /// Returns the hash of each frame that could be decoded, and the first error.
     fn hashes<H>(
         &mut self,
-        frames: &[DisplayIndex],
+        frames: &[PresentationIndex],
         hash: impl Fn(&Frame) -> H,
     ) -> (HashMap<DecodeIndex, H>, Option<Error>) {
         let mut got = HashMap::new();
@@ -95,8 +95,8 @@ impl Opened {
         (got, first_error)
     }
 
-    fn all(&self) -> Vec<DisplayIndex> {
-        (0..self.index.num_frames()).map(DisplayIndex).collect()
+    fn all(&self) -> Vec<PresentationIndex> {
+        (0..self.index.num_frames()).map(PresentationIndex).collect()
     }
 }
 
@@ -217,7 +217,7 @@ fn as_recorded(
 
 /// Chooses frames for random access: around every random access point, at both ends, and some others; the
 /// total work is limited to three times that of decoding the video once.
-fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
+fn probes(index: &VideoIndex) -> Vec<PresentationIndex> {
     let frames = index.num_frames();
     let mut wanted: Vec<u32> = vec![0, frames - 1, frames / 2];
     let starts = index.key_frames();
@@ -235,11 +235,11 @@ fn probes(index: &VideoIndex) -> Vec<DisplayIndex> {
     let mut seen = HashSet::new();
     let mut work = 0;
     wanted.retain(|&w| {
-        let frame = DisplayIndex(w);
-        work += index.frames[frame.at()].packet.0 - index.sync_point_for(frame).0 + 1;
+        let frame = PresentationIndex(w);
+        work += index.frames[frame.as_usize()].packet.0 - index.sync_point_for(frame).0 + 1;
         seen.insert(w) && (work <= 3 * frames || w == starts.first().map_or(0, |s| s.0))
     });
-    wanted.into_iter().map(DisplayIndex).collect()
+    wanted.into_iter().map(PresentationIndex).collect()
 }
 
 /// Compares frames that are requested alone, and in clips, with those of sequential decoding.
@@ -253,7 +253,7 @@ fn as_in_sequence(
     let mut probes = probes(&video.index);
     probes.sort_unstable_by(|a, b| b.cmp(a));
     for frame in probes {
-        let packet = video.index.frames[frame.at()].packet;
+        let packet = video.index.frames[frame.as_usize()].packet;
         let (alone, error) = video.hashes(&[frame], quick_hash);
         match (sequential.get(&packet), alone.get(&packet)) {
             (Some(s), Some(a)) if s == a => {
@@ -270,7 +270,7 @@ fn as_in_sequence(
     for clip in clips(&video.index) {
         let (got, _) = video.hashes(&clip, quick_hash);
         for frame in clip {
-            let packet = video.index.frames[frame.at()].packet;
+            let packet = video.index.frames[frame.as_usize()].packet;
             match (sequential.get(&packet), got.get(&packet)) {
                 (Some(s), Some(g)) if s == g => {
                     counts.in_clips.fetch_add(1, Ordering::Relaxed);
@@ -282,17 +282,17 @@ fn as_in_sequence(
     }
     let work = video.decoder.stats;
     counts.skipped.fetch_add(work.pictures_skipped as usize, Ordering::Relaxed);
-    if work.runs_repeated > 0 && !entry.is_corrupt() {
-        return Err(format!("{} runs were repeated with every picture", work.runs_repeated));
+    if work.ranges_repeated > 0 && !entry.is_corrupt() {
+        return Err(format!("{} runs were repeated with every picture", work.ranges_repeated));
     }
     Ok(())
 }
 
 /// Returns sets of frames like those of clips: strided, scattered, and every third.
-fn clips(index: &VideoIndex) -> Vec<Vec<DisplayIndex>> {
+fn clips(index: &VideoIndex) -> Vec<Vec<PresentationIndex>> {
     let n = u64::from(index.num_frames());
     let mut rng = Key { seed: 4, epoch: n, clip: 0, occurrence: 0 }.rng(purpose::SAMPLING);
-    let frame = |i: u64| DisplayIndex(i.min(n - 1) as u32);
+    let frame = |i: u64| PresentationIndex(i.min(n - 1) as u32);
     let mut clips: Vec<Vec<_>> = [4, 2, 7]
         .map(|stride| {
             let start = rng.below(n);
@@ -324,7 +324,7 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         let facts = |ix: &VideoIndex| -> Vec<(i64, u32, u64, bool)> {
             ix.frames
                 .iter()
-                .map(|f| (f.pts, &ix.packets[f.packet.at()]))
+                .map(|f| (f.pts, &ix.packets[f.packet.as_usize()]))
                 .map(|(pts, p)| (pts, p.size, p.offset, p.is_sync()))
                 .collect()
         };
@@ -339,8 +339,8 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
             ));
         }
         let (a, b) = (&tables.info, &scan.info);
-        if (a.time_base, a.turn, a.params.width, a.params.height, &a.params.extradata)
-            != (b.time_base, b.turn, b.params.width, b.params.height, &b.params.extradata)
+        if (a.time_base, a.orientation, a.params.width, a.params.height, &a.params.extradata)
+            != (b.time_base, b.orientation, b.params.width, b.params.height, &b.params.extradata)
         {
             return Err(format!("{a:?}\n by tables, by scan\n{b:?}"));
         }

@@ -15,7 +15,7 @@ use framespool::index::VideoIndex;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, FrameStream, LazyClipOutput, Video};
 
 const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
@@ -75,7 +75,7 @@ fn use_it(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder, deadline: Instant) -> 
         let mut output = LazyClipOutput::default();
         clip_decoder.decode_clip(
             &mut video.reader(),
-            &[DisplayIndex(wanted)],
+            &[PresentationIndex(wanted)],
             KEY,
             &mut output,
             &interrupt,
@@ -165,19 +165,19 @@ fn times_further_apart_than_a_number_can_say_are_an_error() {
         framespool::index::build(&source, &framespool::limits::Limits::default(), &|| Ok(()))
     };
     let wide = index(-1000, 1 << 60).expect("far apart, and still to be said");
-    assert!(wide.duration_seconds(DisplayIndex(0)) > 0.0 && wide.average_fps() > 0.0);
+    assert!(wide.duration_seconds(PresentationIndex(0)) > 0.0 && wide.average_fps() > 0.0);
     let error = index(i64::MIN + 1000, i64::MAX - 1000).expect_err("further apart than can be said");
     assert!(matches!(error, Error::Malformed { .. }), "{error}");
     assert!(error.to_string().contains("apart.ivf"), "{error}");
 }
 
-/// Returns the display index and the hash of each frame that could be decoded; a decode range that fails
+/// Returns the presentation index and the hash of each frame that could be decoded; a decode range that fails
 /// loses the frames after the error.
 fn delivered(bytes: &[u8], decoder: &mut SoftwareDecoder) -> Result<(VideoIndex, Vec<(u32, String)>), Error> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes.to_vec()));
     let video = Video::open(source, &|| Ok(()))?;
     let index = video.index().clone();
-    let all: Vec<DisplayIndex> = (0..index.num_frames()).map(DisplayIndex).collect();
+    let all: Vec<PresentationIndex> = (0..index.num_frames()).map(PresentationIndex).collect();
     let mut reader = video.reader();
     let mut frames = Vec::new();
     for run in plan::plan_decode_ranges(&index, &all) {
@@ -316,7 +316,7 @@ fn a_frame_is_delivered_or_refused_however_it_is_requested() {
         let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", swapped.concat()));
         let Ok(video) = Video::open(source, &|| Ok(())) else { continue };
         let mut clip_decoder = ClipDecoder::new(pipeline());
-        let mut decode = |frames: &[DisplayIndex]| {
+        let mut decode = |frames: &[PresentationIndex]| {
             let mut output = LazyClipOutput::default();
             clip_decoder.decode_clip(&mut video.reader(), frames, KEY, &mut output, &|| Ok(())).map(|()| {
                 output
@@ -329,14 +329,16 @@ fn a_frame_is_delivered_or_refused_however_it_is_requested() {
                     .to_vec()
             })
         };
-        let all: Vec<DisplayIndex> = (0..video.index().num_frames()).map(DisplayIndex).collect();
+        let all: Vec<PresentationIndex> = (0..video.index().num_frames()).map(PresentationIndex).collect();
         let alone: Vec<Option<Vec<u8>>> = all.iter().map(|&frame| decode(&[frame]).ok()).collect();
-        let good: Vec<DisplayIndex> = all.iter().copied().filter(|f| alone[f.at()].is_some()).collect();
+        let good: Vec<PresentationIndex> =
+            all.iter().copied().filter(|f| alone[f.as_usize()].is_some()).collect();
         if good.is_empty() {
             continue;
         }
         let together = decode(&good).expect("each of them comes alone");
-        let one_by_one: Vec<u8> = good.iter().flat_map(|f| alone[f.at()].clone().expect("good")).collect();
+        let one_by_one: Vec<u8> =
+            good.iter().flat_map(|f| alone[f.as_usize()].clone().expect("good")).collect();
         assert!(together == one_by_one, "packets {n} and {} swapped", n + 1);
 
         let mut stream = FrameStream::start(&video, ClipDecoder::new(pipeline())).expect("a thread");
@@ -346,7 +348,7 @@ fn a_frame_is_delivered_or_refused_however_it_is_requested() {
         }
         let first_refused = alone.iter().position(Option::is_none).unwrap_or(all.len());
         assert_eq!(delivered, first_refused, "packets {n} and {} swapped", n + 1);
-        behind_damage += good.iter().filter(|f| f.at() > first_refused).count();
+        behind_damage += good.iter().filter(|f| f.as_usize() > first_refused).count();
     }
     assert!(behind_damage > 0, "no swap leaves a frame decodable behind a damaged one");
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::common::loaders::{asked_on, config, deliver, items, normalized, resized_crop, shorter_side};
 use framespool::clip_sampler::video_timing::Extent;
 use framespool::clip_sampler::{Pad, PaddingPolicy, Random, Sampling, Windows};
+use framespool::dataset::MediaLocation;
+use framespool::dataset::Sample;
 use framespool::error::Error;
-use framespool::loader::entries::Item;
 use framespool::loader::{LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
-use framespool::source::Place;
 use framespool::transforms::{Dtype, Layout};
 
 #[test]
@@ -55,10 +55,14 @@ fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {
 
 #[test]
 fn with_memory_enough_every_picture_is_decoded_once() {
-    let items: Vec<Item> = ["h264_open_gop_720p.mp4", "base_640x360.mp4"]
+    let items: Vec<Sample> = ["h264_open_gop_720p.mp4", "base_640x360.mp4"]
         .map(|name| crate::common::named(&format!("video/derived/{name}")))
         .into_iter()
-        .map(|e| Item { place: Place::Path(e.root.join(&e.path)), label: 0, extent: Extent::Whole })
+        .map(|e| Sample {
+            location: MediaLocation::Path(e.root.join(&e.path)),
+            label: 0,
+            extent: Extent::Whole,
+        })
         .collect();
     let windows: Sampling = Arc::new(Windows::new(8, 1, Some(2), Pad::None).expect("a rule"));
     let pipeline = shorter_side();
@@ -76,7 +80,7 @@ fn with_memory_enough_every_picture_is_decoded_once() {
 #[test]
 fn who_is_interrupted_at_any_moment_and_asks_on_gets_every_batch() {
     let mut items = items();
-    let bad = |item: &Item| matches!(&item.place, Place::Path(path) if path.to_string_lossy().contains("/corrupt/"));
+    let bad = |item: &Sample| matches!(&item.location, MediaLocation::Path(path) if path.to_string_lossy().contains("/corrupt/"));
     items.sort_by_key(|item| !bad(item));
     items.truncate(items.iter().filter(|item| bad(item)).count() + 1);
     assert!(items.len() >= 3, "{} damaged clips", items.len());

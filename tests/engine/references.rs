@@ -13,7 +13,7 @@ use framespool::bitstream::references::ReferenceGraph;
 use framespool::decode::plan::{self, DecodeRange};
 use framespool::decode::{DecodeStats, SoftwareDecoder};
 use framespool::ffmpeg::Packet;
-use framespool::units::{DecodeIndex, DisplayIndex};
+use framespool::units::{DecodeIndex, PresentationIndex};
 
 /// Counters over the decode ranges of a file's clips.
 #[derive(Default, Clone, Copy)]
@@ -59,14 +59,14 @@ impl Closure for Video {
 
 /// Returns random clips among the first frames of a file: sixteen frames with stride four, eight with stride
 /// one, and single frames.
-fn random_clips(frames: u32) -> Vec<Vec<DisplayIndex>> {
+fn random_clips(frames: u32) -> Vec<Vec<PresentationIndex>> {
     let shapes = [(16, 4), (8, 1), (1, 1), (1, 1)];
     let clip = |number: u64| {
         let (length, stride) = shapes[number as usize % shapes.len()];
         let span = (length - 1) * stride + 1;
         let mut rng = Key { seed: 4, epoch: 0, clip: number, occurrence: 0 }.rng(purpose::SAMPLING);
         let begin = rng.below(u64::from(frames.saturating_sub(span)) + 1) as u32;
-        (0..length).map(|n| DisplayIndex((begin + n * stride).min(frames - 1))).collect()
+        (0..length).map(|n| PresentationIndex((begin + n * stride).min(frames - 1))).collect()
     };
     (0..3 * shapes.len() as u64).map(clip).collect()
 }
@@ -107,7 +107,7 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
             let closure = video.closure(&run);
             if let Some(closure) = &closure {
                 let got = video.decode(closure);
-                let order = index.packets[run.start.at()].order;
+                let order = index.packets[run.start.as_usize()].order;
                 let first = index.sync_points.first() == Some(&run.start.0);
                 let leads = |at: u32| {
                     index
@@ -133,7 +133,7 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
                 engine = std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
                 Ok(())
             });
-            let DecodeStats { pictures_decoded, pictures_skipped, runs_repeated, .. } =
+            let DecodeStats { pictures_decoded, pictures_skipped, ranges_repeated, .. } =
                 decoder.stats.since(before);
             if let Err(why) = ran.map_err(|e| e.to_string()).and(engine) {
                 return Some(Err(why));
@@ -142,9 +142,9 @@ fn prove_closures(video: &mut Video) -> Option<Result<Closures, String>> {
             sum.unanswered += usize::from(closure.is_none());
             sum.fed += pictures_decoded;
             let parts = every.iter().filter(|&&at| index.packets[at as usize].is_second_field()).count();
-            if runs_repeated > 0 || (pictures_decoded + pictures_skipped) as usize + parts != every.len() {
+            if ranges_repeated > 0 || (pictures_decoded + pictures_skipped) as usize + parts != every.len() {
                 return Some(Err(format!(
-                    "{}: {pictures_decoded} fed, {pictures_skipped} not, {runs_repeated} repeated",
+                    "{}: {pictures_decoded} fed, {pictures_skipped} not, {ranges_repeated} repeated",
                     place(run.end.0)
                 )));
             }

@@ -11,7 +11,7 @@ use crate::common::sparing::{more_videos, Video, FRAMES};
 use crate::common::{named, videos};
 use framespool::decode::plan::{self};
 use framespool::source::{ByteSource, MemorySource};
-use framespool::units::{DecodeIndex, DisplayIndex};
+use framespool::units::{DecodeIndex, PresentationIndex};
 
 /// The most luma samples of each file that are decoded, so that the test takes about a minute.
 const SAMPLES: u64 = 120_000_000;
@@ -74,8 +74,8 @@ fn prove(video: &mut Video) -> Result<(usize, usize), String> {
     let last_frame = frames.min(most as u32) - 1;
     for place in [1u32, 3] {
         let begin = (last_frame / 4 * place).min(last_frame.saturating_sub(60));
-        let clip: Vec<DisplayIndex> =
-            (0..16).map(|n| DisplayIndex((begin + 4 * n).min(last_frame))).collect();
+        let clip: Vec<PresentationIndex> =
+            (0..16).map(|n| PresentationIndex((begin + 4 * n).min(last_frame))).collect();
         for run in plan::plan_decode_ranges(&video.index, &clip) {
             let end = run.end.0.min(video.dependencies.len() as u32 - 1);
             let packets: Vec<u32> = (run.start.0..=end).collect();
@@ -89,7 +89,7 @@ fn prove(video: &mut Video) -> Result<(usize, usize), String> {
                 continue;
             }
             // Leading pictures of an open GOP cause decoder errors whether or not other pictures are omitted.
-            let order = video.index.packets[run.start.at()].order;
+            let order = video.index.packets[run.start.as_usize()].order;
             if packets.iter().any(|&at| video.index.packets[at as usize].order < order) {
                 continue;
             }
@@ -206,7 +206,7 @@ fn a_stream_that_does_not_say_how_far_it_reorders_loses_nothing() {
     assert_eq!(video.index.info.params.reorder, Some(2));
     // Each frame alone, from a new decoder.
     let whole = video.decode(&(0..video.index.packets.len() as u32).collect::<Vec<_>>());
-    for frame in (0..video.index.num_frames()).map(DisplayIndex) {
+    for frame in (0..video.index.num_frames()).map(PresentationIndex) {
         let run = &plan::plan_decode_ranges(&video.index, &[frame])[0];
         let packets: Vec<u32> = (run.start.0..=run.end.0).collect();
         let kept = video.kept(&packets, |at| at == run.end.0);

@@ -12,10 +12,13 @@ use std::time::{Duration, Instant};
 
 use crate::common::{corpus, digest, images, named, Entry};
 use framespool::error::{Error, Result, Site};
+use framespool::image::{
+    read_header, sniff, CodingProcess, ColorModel, DctScale, DecodeOptions, ImageDecoder, ImageFormat,
+    ImageHeader,
+};
 use framespool::limits::Limits;
 use framespool::media::DisplayOrientation;
 use framespool::source::{ByteSource, MemorySource};
-use framespool::still::{header, sniff, Ask, Coding, Format, Header, Kind, Shrink, StillDecoder};
 use framespool_kernels::{
     ColorRange, Dtype, FrameView, Geometry, OutputSlot, OutputSpec, PixelPass, Planes, Rect, Scratch,
 };
@@ -23,7 +26,7 @@ use framespool_kernels::{
 /// A file that libjpeg decodes with a warning: an error here, while Pillow ignores it.
 const WARNED: &str = "images/corrupt/derived/bitflip.jpg";
 
-const EXACT: Ask = Ask { shrink: Shrink::Whole, exact: true, labels: false, rows: None };
+const EXACT: DecodeOptions = DecodeOptions { scale: DctScale::Full, exact: true, labels: false, rows: None };
 
 /// An image file in memory.
 #[derive(Clone)]
@@ -41,18 +44,18 @@ impl File {
         Self::new(&entry.path, std::fs::read(entry.root.join(&entry.path)).expect("readable"))
     }
 
-    fn header(&self) -> Result<Header> {
-        header(&MemorySource::new(self.name.as_str(), self.bytes.clone()), &Limits::default())
+    fn header(&self) -> Result<ImageHeader> {
+        read_header(&MemorySource::new(self.name.as_str(), self.bytes.clone()), &Limits::default())
     }
 
-    fn decode<'a>(&self, decoder: &'a mut StillDecoder, ask: Ask) -> Result<FrameView<'a>> {
+    fn decode<'a>(&self, decoder: &'a mut ImageDecoder, options: DecodeOptions) -> Result<FrameView<'a>> {
         let site = Site::file(&self.name.as_str().into());
-        decoder.decode(&site, &self.header()?, &self.bytes, ask)
+        decoder.decode(&site, &self.header()?, &self.bytes, options)
     }
 
     /// Returns a digest of the decoded samples, or the error message.
-    fn outcome(&self, decoder: &mut StillDecoder, ask: Ask) -> String {
-        match self.decode(decoder, ask) {
+    fn outcome(&self, decoder: &mut ImageDecoder, options: DecodeOptions) -> String {
+        match self.decode(decoder, options) {
             Ok(view) => digest(&samples(&view)),
             Err(error) => {
                 assert!(error.to_string().contains(&self.name), "an error without its file: {error}");
@@ -63,9 +66,9 @@ impl File {
     }
 }
 
-fn every_ask() -> impl Iterator<Item = Ask> {
-    let both = |shrink| [false, true].map(|exact| Ask { shrink, exact, ..Ask::default() });
-    Shrink::ALL.into_iter().flat_map(both)
+fn every_option() -> impl Iterator<Item = DecodeOptions> {
+    let both = |scale| [false, true].map(|exact| DecodeOptions { scale, exact, ..DecodeOptions::default() });
+    DctScale::ALL.into_iter().flat_map(both)
 }
 
 /// Returns the rows of all planes without their padding.
@@ -160,41 +163,50 @@ fn headers_say_what_the_manifest_says() {
         assert_eq!(u64::from(header.width), facts["width"].as_u64().unwrap_or_default(), "{path}");
         assert_eq!(u64::from(header.height), facts["height"].as_u64().unwrap_or_default(), "{path}");
         if facts["exif_broken"] != true {
-            assert_eq!(header.turn, turn_of(facts["exif_orientation"].as_u64().unwrap_or(1)), "{path}");
+            assert_eq!(
+                header.orientation,
+                turn_of(facts["exif_orientation"].as_u64().unwrap_or(1)),
+                "{path}"
+            );
         }
-        if header.format == Format::Png {
+        if header.format == ImageFormat::Png {
             let interlaced = facts["process"] == "interlaced";
-            let coding = if interlaced { Coding::DeflateInterlaced } else { Coding::Deflate };
-            let mode = match (header.kind, header.sample_bits) {
-                (Kind::Gray, 1) => "1",
-                (Kind::Gray, 16) => "I;16",
-                (Kind::Gray, _) => "L",
-                (Kind::GrayAlpha, _) => "LA",
-                (Kind::Palette, _) => "P",
-                (Kind::Rgba, _) => "RGBA",
+            let coding = if interlaced { CodingProcess::DeflateInterlaced } else { CodingProcess::Deflate };
+            let mode = match (header.color_model, header.sample_bits) {
+                (ColorModel::Gray, 1) => "1",
+                (ColorModel::Gray, 16) => "I;16",
+                (ColorModel::Gray, _) => "L",
+                (ColorModel::GrayAlpha, _) => "LA",
+                (ColorModel::Palette, _) => "P",
+                (ColorModel::Rgba, _) => "RGBA",
                 _ => "RGB",
             };
             assert_eq!((facts["pillow_mode"].as_str(), header.coding), (Some(mode), coding), "{path}");
             continue;
         }
         let process = match header.coding {
-            Coding::Baseline => "baseline",
-            Coding::Extended => "extended",
-            Coding::Progressive => "progressive",
-            Coding::Lossless => "lossless",
-            Coding::Hierarchical => "hierarchical",
+            CodingProcess::Baseline => "baseline",
+            CodingProcess::Extended => "extended",
+            CodingProcess::Progressive => "progressive",
+            CodingProcess::Lossless => "lossless",
+            CodingProcess::Hierarchical => "hierarchical",
             other => panic!("{path}: {other:?}"),
         };
         assert_eq!(facts["process"], process, "{path}");
         assert_eq!(facts["precision"], header.sample_bits, "{path}");
-        if let Kind::Ycc(factors) = header.kind {
+        if let ColorModel::Ycc(factors) = header.color_model {
             let factors = factors.map(|(h, v)| format!("{h}x{v}"));
             assert_eq!(facts["sampling"], serde_json::json!(factors), "{path}");
         }
-        assert_eq!(header.kind == Kind::Rgb, path.contains("/rgb_"), "{path}: {:?}", header.kind);
-        let mode = match header.kind {
-            Kind::Gray => "L",
-            Kind::Ycc(_) | Kind::Rgb => "RGB",
+        assert_eq!(
+            header.color_model == ColorModel::Rgb,
+            path.contains("/rgb_"),
+            "{path}: {:?}",
+            header.color_model
+        );
+        let mode = match header.color_model {
+            ColorModel::Gray => "L",
+            ColorModel::Ycc(_) | ColorModel::Rgb => "RGB",
             _ => "CMYK",
         };
         assert!(facts["pillow_mode"] == mode || facts["pillow_mode"].is_null(), "{path}: {mode}");
@@ -203,14 +215,14 @@ fn headers_say_what_the_manifest_says() {
 
 #[test]
 fn a_picture_is_decoded_where_pillow_decodes_it_and_refused_by_name_elsewhere() {
-    let mut decoder = StillDecoder::new();
+    let mut decoder = ImageDecoder::new();
     let (mut decoded, mut refused) = (0, 0);
     for entry in images() {
         let file = File::of(&entry);
-        for ask in every_ask() {
+        for options in every_option() {
             let outcome = match file.header() {
-                Ok(header) if !header.can_shrink(ask.shrink) => continue,
-                _ => file.decode(&mut decoder, ask),
+                Ok(header) if !header.can_scale(options.scale) => continue,
+                _ => file.decode(&mut decoder, options),
             };
             match outcome {
                 Ok(_) => {
@@ -220,7 +232,7 @@ fn a_picture_is_decoded_where_pillow_decodes_it_and_refused_by_name_elsewhere() 
                 Err(error) => {
                     assert!(!is_sound(&entry), "{error}");
                     assert!(error.to_string().contains(&entry.path), "{error}");
-                    assert!(error.blames_file() && !matches!(error, Error::Internal { .. }), "{error}");
+                    assert!(error.is_file_error() && !matches!(error, Error::Internal { .. }), "{error}");
                     refused += 1;
                 }
             }
@@ -236,7 +248,7 @@ fn exact_pictures_are_pillows_to_the_byte() {
         .map(|l| l.split_once(' ').unwrap())
         .map(|(h, p)| (p, h))
         .collect();
-    let mut decoder = StillDecoder::new();
+    let mut decoder = ImageDecoder::new();
     // Counts of images of the media with 8 bits and with 16 bits, and of the second corpus.
     let (mut compared, mut deep, mut of_corpus) = (0, 0, 0);
     for entry in sound() {
@@ -245,7 +257,7 @@ fn exact_pictures_are_pillows_to_the_byte() {
         let depth_bits = view.depth_bits;
         let (site, header) = (Site::file(&file.name.as_str().into()), file.header().unwrap());
         let packed = matches!(view.planes, Planes::PackedRgb { pixel_bytes: 3, .. });
-        let comes_in_rows = packed && header.format == Format::Jpeg;
+        let comes_in_rows = packed && header.format == ImageFormat::Jpeg;
         let (mut rgb, gray) = (samples(&view), matches!(view.planes, Planes::Gray(_)));
         let mut into = vec![7; rgb.len()];
         let decoded = decoder.decode_into(&site, &header, &file.bytes, &mut into).expect("sound");
@@ -274,7 +286,7 @@ fn exact_pictures_are_pillows_to_the_byte() {
 
 #[test]
 fn every_size_and_arrangement_shows_the_same_picture() {
-    let mut decoder = StillDecoder::new();
+    let mut decoder = ImageDecoder::new();
     let mut seen = BTreeMap::new();
     // Excludes files filed as corrupt that decode nevertheless: their pixels are noise.
     for entry in sound().into_iter().filter(|entry| !entry.is_corrupt()) {
@@ -283,29 +295,31 @@ fn every_size_and_arrangement_shows_the_same_picture() {
         let sides = (header.width, header.height);
         let small = (header.width.div_ceil(8), header.height.div_ceil(8));
         let whole = painted(&file.decode(&mut decoder, EXACT).unwrap(), sides, 1, small);
-        for ask in every_ask().filter(|ask| header.can_shrink(ask.shrink)) {
-            let view = file.decode(&mut decoder, ask).unwrap();
-            let k = ask.shrink.divisor();
+        for options in every_option().filter(|options| header.can_scale(options.scale)) {
+            let view = file.decode(&mut decoder, options).unwrap();
+            let k = options.scale.divisor();
             assert_eq!((view.width, view.height), (header.width.div_ceil(k), header.height.div_ceil(k)));
-            assert_eq!((view.width, view.height), header.shrunk(ask.shrink));
+            assert_eq!((view.width, view.height), header.scaled_size(options.scale));
             assert_eq!(view.color.range, ColorRange::Full);
-            if let (Planes::Yuv { log2_chroma_w, log2_chroma_h, .. }, Shrink::Whole) =
-                (view.planes, ask.shrink)
+            if let (Planes::Yuv { log2_chroma_w, log2_chroma_h, .. }, DctScale::Full) =
+                (view.planes, options.scale)
             {
-                let Kind::Ycc([y, u, _]) = header.kind else { panic!("{}: {:?}", entry.path, header.kind) };
+                let ColorModel::Ycc([y, u, _]) = header.color_model else {
+                    panic!("{}: {:?}", entry.path, header.color_model)
+                };
                 assert_eq!((u.0 << log2_chroma_w, u.1 << log2_chroma_h), y, "{}", entry.path);
                 *seen.entry((log2_chroma_w, log2_chroma_h)).or_insert(0) += 1;
             }
-            assert!(!ask.exact || !matches!(view.planes, Planes::Yuv { .. }));
+            assert!(!options.exact || !matches!(view.planes, Planes::Yuv { .. }));
             let far = distance(&painted(&view, sides, k, small), &whole);
             // libjpeg averages k x k pixels, while the kernels' filter has a wider support.
-            let most = match ask.shrink {
-                Shrink::Whole => 1.5,
-                Shrink::Half => 2.5,
-                Shrink::Quarter => 4.0,
-                Shrink::Eighth => 7.0,
+            let most = match options.scale {
+                DctScale::Full => 1.5,
+                DctScale::Half => 2.5,
+                DctScale::Quarter => 4.0,
+                DctScale::Eighth => 7.0,
             };
-            assert!(far < most, "{} {ask:?}: {far:.2} from the whole picture", entry.path);
+            assert!(far < most, "{} {options:?}: {far:.2} from the whole picture", entry.path);
         }
     }
     // 4:4:4, 4:4:0, 4:2:2, 4:2:0, 2x4, 4:1:1 and 4:1:0.
@@ -315,14 +329,14 @@ fn every_size_and_arrangement_shows_the_same_picture() {
 
 #[test]
 fn pictures_that_differ_only_in_how_they_are_turned_look_the_same_once_turned() {
-    let mut decoder = StillDecoder::new();
+    let mut decoder = ImageDecoder::new();
     let mut shown: Vec<Vec<u8>> = Vec::new();
     for (orientation, path) in
         [(3, "images/odd/exif_landscape_3.jpg"), (6, "images/odd/exif_landscape_6.jpg")]
     {
         let file = File::of(&named(path));
-        assert_eq!(file.header().unwrap().turn, turn_of(orientation));
-        let turn = file.header().unwrap().turn;
+        assert_eq!(file.header().unwrap().orientation, turn_of(orientation));
+        let turn = file.header().unwrap().orientation;
         let view = file.decode(&mut decoder, EXACT).unwrap();
         let (w, h) = if turn.swaps_sides() { (40, 60) } else { (60, 40) };
         let mut rows: Vec<Vec<[u8; 3]>> = painted(&view, (view.width, view.height), 1, (w, h))
@@ -345,13 +359,18 @@ fn pictures_that_differ_only_in_how_they_are_turned_look_the_same_once_turned() 
 fn a_picture_does_not_depend_on_what_the_decoder_did_before() {
     let entries = images();
     let files: Vec<File> = entries.iter().map(File::of).collect();
-    for ask in [EXACT, Ask::default(), Ask { shrink: Shrink::Quarter, ..Ask::default() }] {
-        let fresh: Vec<_> = files.iter().map(|file| file.outcome(&mut StillDecoder::new(), ask)).collect();
-        let mut kept = StillDecoder::new();
+    for options in [
+        EXACT,
+        DecodeOptions::default(),
+        DecodeOptions { scale: DctScale::Quarter, ..DecodeOptions::default() },
+    ] {
+        let fresh: Vec<_> =
+            files.iter().map(|file| file.outcome(&mut ImageDecoder::new(), options)).collect();
+        let mut kept = ImageDecoder::new();
         for (n, file) in files.iter().enumerate().rev().chain(files.iter().enumerate().skip(40)) {
-            assert_eq!(file.outcome(&mut kept, ask), fresh[n], "{}", file.name);
+            assert_eq!(file.outcome(&mut kept, options), fresh[n], "{}", file.name);
             if n % 7 == 0 {
-                kept.rest();
+                kept.release_memory();
             }
         }
     }
@@ -383,12 +402,12 @@ fn small_files() -> Vec<File> {
 #[test]
 fn decoders_in_several_threads_agree() {
     let files: Vec<File> = small_files();
-    let alone: Vec<_> = files.iter().map(|f| f.outcome(&mut StillDecoder::new(), EXACT)).collect();
+    let alone: Vec<_> = files.iter().map(|f| f.outcome(&mut ImageDecoder::new(), EXACT)).collect();
     std::thread::scope(|scope| {
         for start in 0..4 {
             let (files, alone) = (&files, &alone);
             scope.spawn(move || {
-                let mut decoder = StillDecoder::new();
+                let mut decoder = ImageDecoder::new();
                 for n in (0..files.len() * 3).map(|n| (n + start) % files.len()) {
                     assert_eq!(files[n].outcome(&mut decoder, EXACT), alone[n], "{}", files[n].name);
                 }
@@ -399,8 +418,8 @@ fn decoders_in_several_threads_agree() {
 
 #[test]
 fn formats_are_told_by_their_first_bytes() {
-    assert_eq!(sniff(b"\xff\xd8\xff\xe0rest"), Some(Format::Jpeg));
-    assert_eq!(sniff(b"\x89PNG\r\n\x1a\nrest"), Some(Format::Png));
+    assert_eq!(sniff(b"\xff\xd8\xff\xe0rest"), Some(ImageFormat::Jpeg));
+    assert_eq!(sniff(b"\x89PNG\r\n\x1a\nrest"), Some(ImageFormat::Png));
     for other in [&b""[..], b"\xff\xd8", b"\x89PNG\n", b"GIF89a", b"RIFF....WEBP", b"\0\0\0\x18ftypavif"] {
         assert_eq!(sniff(other), None);
     }
@@ -432,7 +451,7 @@ fn a_header_costs_a_few_reads_of_a_few_kilobytes() {
         let file = File::of(entry);
         large += usize::from(file.bytes.len() > 48 << 10);
         let source = Counting(MemorySource::new("m", file.bytes), 0.into());
-        header(&source, &Limits::default()).unwrap();
+        read_header(&source, &Limits::default()).unwrap();
         let read = source.1.into_inner();
         assert!(read <= 48 << 10, "{}: {read} bytes", entry.path);
     }

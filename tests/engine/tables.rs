@@ -13,7 +13,7 @@ use framespool::decode::SoftwareDecoder;
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, MemorySource};
-use framespool::units::{DecodeIndex, DisplayIndex};
+use framespool::units::{DecodeIndex, PresentationIndex};
 use framespool::{Error, Result};
 
 /// A file and its frames, decoded in sequence on one thread.
@@ -35,7 +35,7 @@ fn frames(
     decoder: &mut SoftwareDecoder,
     wanted: &[u32],
 ) -> Result<Vec<String>> {
-    let frames: Vec<DisplayIndex> = wanted.iter().copied().map(DisplayIndex).collect();
+    let frames: Vec<PresentationIndex> = wanted.iter().copied().map(PresentationIndex).collect();
     let mut reader = PacketReader::new(source.clone(), index.clone());
     let mut got: HashMap<DecodeIndex, String> = HashMap::new();
     for run in plan::plan_decode_ranges(index, &frames) {
@@ -44,7 +44,7 @@ fn frames(
             Ok(())
         })?;
     }
-    Ok(frames.iter().map(|frame| got[&index.frames[frame.at()].packet].clone()).collect())
+    Ok(frames.iter().map(|frame| got[&index.frames[frame.as_usize()].packet].clone()).collect())
 }
 
 /// Decodes a file in sequence, and checks that the same frames result when they are requested alone, from the
@@ -67,7 +67,7 @@ fn decoded(source: Arc<dyn ByteSource>) -> Decoded {
         assert_eq!(got, expected, "stride {stride}, four threads");
     }
     for frame in all {
-        let frame = DisplayIndex(frame);
+        let frame = PresentationIndex(frame);
         assert_eq!(index.frame_at(index.pts_seconds(frame)).ok(), Some(frame), "times must grow");
     }
     Decoded { source, index, hashes }
@@ -131,7 +131,8 @@ fn a_sample_without_duration_changes_no_other_frames_time() {
         // are subdivided.
         let parts = i64::from(changed.index.info.time_base.den() / mp4.timescale);
         assert_eq!(parts > 1, codec == "mpeg4", "{codec}: ticks are divided by {parts}");
-        let of_frames: Vec<i64> = changed.index.frames.iter().map(|f| parts * said[f.packet.at()]).collect();
+        let of_frames: Vec<i64> =
+            changed.index.frames.iter().map(|f| parts * said[f.packet.as_usize()]).collect();
         let moved: Vec<usize> =
             (0..of_frames.len()).filter(|&n| changed.times()[n] != of_frames[n]).collect();
         assert!(moved.len() <= 3, "{codec}: {moved:?} of {} frames have other times", of_frames.len());
@@ -148,7 +149,7 @@ fn two_equal_times_leave_the_order_to_the_codec() {
         // Gives a frame the presentation time of the frame before it.
         let (early, late) = (intact.index.frames[21].packet, intact.index.frames[22].packet);
         let times = mp4.times();
-        mp4.samples[late.at()].shift -= (times[late.at()] - times[early.at()]) as i32;
+        mp4.samples[late.as_usize()].shift -= (times[late.as_usize()] - times[early.as_usize()]) as i32;
         let changed = decoded(mp4.source("equal_times.mp4"));
         assert_eq!(changed.hashes, intact.hashes, "{codec}");
         let parts = i64::from(changed.index.info.time_base.den() / mp4.timescale);
@@ -240,12 +241,12 @@ fn a_run_whose_start_is_none_goes_back_to_an_earlier_one() {
         index.sync_points = vec![start, lie];
         let index = Arc::new(index);
         let last = intact.hashes.len() as u32 - 1;
-        assert_eq!(index.sync_point_for(DisplayIndex(last)).0, lie, "{codec}");
+        assert_eq!(index.sync_point_for(PresentationIndex(last)).0, lie, "{codec}");
         for threads in [1, 4] {
             let mut decoder = SoftwareDecoder::with_threads(threads);
             let got = frames(&mp4.source("lie.mp4"), &index, &mut decoder, &[last]).unwrap();
             assert_eq!(got, intact.hashes[last as usize..], "{codec}, {threads} threads");
-            assert!(decoder.stats.runs_repeated > 0, "{codec}, {threads} threads: it was noticed");
+            assert!(decoder.stats.ranges_repeated > 0, "{codec}, {threads} threads: it was noticed");
         }
     }
 }
@@ -262,7 +263,7 @@ fn a_file_that_is_damaged_throughout_is_not_searched_for_a_start() {
     assert!(index.sync_points.len() >= 60);
     let mut decoder = SoftwareDecoder::new();
     frames(&source, &index, &mut decoder, &[index.num_frames() - 1]).expect_err("nothing can be decoded");
-    assert!(decoder.stats.runs_repeated <= 5, "{}", decoder.stats.runs_repeated);
+    assert!(decoder.stats.ranges_repeated <= 5, "{}", decoder.stats.ranges_repeated);
 }
 
 #[test]
@@ -454,7 +455,8 @@ fn closed_groups(fields: bool) {
     }
     let step = stream.times()[1];
     assert_eq!(stream.times(), (0..24).map(|n| n * step).collect::<Vec<_>>(), "a raw stream begins at 0");
-    let starts: Vec<u32> = (0..24).map(|frame| stream.index.sync_point_for(DisplayIndex(frame)).0).collect();
+    let starts: Vec<u32> =
+        (0..24).map(|frame| stream.index.sync_point_for(PresentationIndex(frame)).0).collect();
     assert_eq!(starts[..6], [0; 6]);
     assert_eq!(starts[6..12], [0, 0, 6, 6, 6, 6], "an open group");
     assert_eq!(starts[12..18], [12; 6], "a closed one is not entered from the one before");
@@ -793,7 +795,7 @@ fn equal_times_in_matroska_are_moved_apart() {
     // A block's time, relative to its cluster's, is stored two bytes before its flags, which precede the
     // payload.
     let (early, late) = (intact.index.frames[10].packet, intact.index.frames[11].packet);
-    let place = |at: DecodeIndex| intact.index.packets[at.at()].offset as usize - 3;
+    let place = |at: DecodeIndex| intact.index.packets[at.as_usize()].offset as usize - 3;
     let time = |bytes: &[u8], at: usize| i16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let apart = (intact.times()[11] - intact.times()[10]) as i16;
     let moved = time(&bytes, place(late)) - apart;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use framespool::decode::plan;
 use framespool::decode::SoftwareDecoder;
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 use framespool::video::Video;
 
 /// Returns the hashes of the frames that could be decoded, and how many decode ranges failed. `nap` is a
@@ -14,7 +14,7 @@ fn decode(video: &Video, threads: u32, nap: Duration) -> (BTreeMap<u32, String>,
     let mut decoder = SoftwareDecoder::with_threads(threads);
     let index = video.index().clone();
     let mut reader = video.reader();
-    let all: Vec<_> = (0..index.num_frames()).map(DisplayIndex).collect();
+    let all: Vec<_> = (0..index.num_frames()).map(PresentationIndex).collect();
     let (mut frames, mut errors) = (BTreeMap::new(), 0);
     let interrupt = || {
         std::thread::sleep(nap);
@@ -37,7 +37,7 @@ fn opened(path: &str) -> u64 {
     for _ in 0..2 {
         let video = Video::open(entry.source().expect("readable"), &|| Ok(())).expect("a sound video");
         let index = video.index().clone();
-        for run in plan::plan_decode_ranges(&index, &[DisplayIndex(0), DisplayIndex(1)]) {
+        for run in plan::plan_decode_ranges(&index, &[PresentationIndex(0), PresentationIndex(1)]) {
             decoder.run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("sound frames");
         }
     }

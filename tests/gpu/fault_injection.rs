@@ -1,7 +1,7 @@
 //! Tests injected faults on a simulated GPU: work in progress gives the same result, or an error that loses
 //! no data. On a real GPU these tests are skipped.
 
-use framespool::batch::{BatchBuffer, OutputMut as Spot, Pool};
+use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
 use framespool::index::VideoIndex;
 use framespool::loader::Loader;
 use framespool::media::ColorTags;
@@ -10,14 +10,14 @@ use framespool::video::FrameStream;
 
 use super::*;
 
-fn open(item: &Item) -> Video {
-    let Place::Path(path) = &item.place else { panic!("a path") };
+fn open(item: &Sample) -> Video {
+    let MediaLocation::Path(path) = &item.location else { panic!("a path") };
     let source = Arc::new(FileSource::open(path).expect("it is there"));
     Video::open(source, &|| Ok(())).expect("a video")
 }
 
-fn first_frames(video: &Video, frames: u32) -> Vec<DisplayIndex> {
-    (0..video.index().num_frames().min(frames)).map(DisplayIndex).collect()
+fn first_frames(video: &Video, frames: u32) -> Vec<PresentationIndex> {
+    (0..video.index().num_frames().min(frames)).map(PresentationIndex).collect()
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn what_a_container_says_of_color_counts_as_it_does_for_the_cpu() {
                 let mut index: VideoIndex = (**plain.index()).clone();
                 index.info.params.color =
                     ColorTags { primaries: matrix, transfer: matrix, matrix, full_range };
-                let Place::Path(path) = &item.place else { panic!("a path") };
+                let MediaLocation::Path(path) = &item.location else { panic!("a path") };
                 let source = Arc::new(FileSource::open(path).expect("it is there"));
                 let video = Video::with_index(source, Arc::new(index));
                 let wanted = first_frames(&video, 4);
@@ -124,23 +124,23 @@ fn memory_is_not_written_again_while_writers_that_nobody_could_mark_are_at_it() 
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let device = gpu.device().clone();
-    let pool = Pool::on(Some(device.clone()), 4);
+    let pool = MemoryPool::on(Some(device.clone()), 4);
     let (old, new) = (device.create_stream().expect("a stream"), device.create_stream().expect("a stream"));
     let len = 1 << 16;
     let write = |stream, byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
-        let Spot::Device(mut spot) = parts[0].target() else { panic!("memory of the device") };
+        let OutputMut::Device(mut spot) = parts[0].target() else { panic!("memory of the device") };
         spot.begin(stream).expect("nobody to wait for");
         stream.fill(spot.address, byte, len).expect("an order taken");
         (builder, parts)
     };
     let (builder, mut parts) = write(&old, 1);
     simulated.set_fault("cuEventRecord:1+=999");
-    assert!(parts[0].settle().is_err());
+    assert!(parts[0].record_write().is_err());
     drop((parts, builder));
     simulated.set_fault("");
     let (builder, mut parts) = write(&new, 2);
-    parts[0].settle().expect("marked");
+    parts[0].record_write().expect("marked");
     drop(parts);
     let buffer = builder.freeze().ok().expect("its part is back");
     let mut bytes = vec![0; len];
@@ -171,7 +171,7 @@ fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
     let base = LoaderConfig { prefetch: 2, ..base };
     let start = |config| {
         let mut loader = Loader::start(config, &|| Ok(())).expect("a loader");
-        let pass = loader.begin(0, 0).expect("a pass");
+        let pass = loader.start_epoch(0, 0).expect("a pass");
         (loader, pass)
     };
     let mut expected = Vec::new();
@@ -244,7 +244,7 @@ fn idle_decoders_make_room_for_a_batch() {
     let idle = simulated.memory_bytes() - before;
     assert!(idle > 4096, "a decoder is kept: {idle} bytes");
     simulated.set_memory_bytes(simulated.memory_bytes());
-    let builder = BatchBuffer::allocate(&Pool::on(Some(gpu.device().clone()), 1), 1, idle as usize / 2);
+    let builder = BatchBuffer::allocate(&MemoryPool::on(Some(gpu.device().clone()), 1), 1, idle as usize / 2);
     simulated.set_memory_bytes(64 << 30);
     assert!(builder.is_ok(), "{:?}", builder.err());
 }
@@ -320,7 +320,7 @@ fn the_second_gpu_does_what_the_first_does() {
     }
     assert!(gpu().is_some());
     let simulated = SimulatedGpu::open().expect("it was there a moment ago");
-    assert_eq!(framespool::gpu::count(), 2);
+    assert_eq!(framespool::gpu::device_count(), 2);
     let base = config(&few_items(), &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
     let base = LoaderConfig { prefetch: 1, look_ahead: 20, memory_budget: 1 << 20, ..base };
     let (expected, _) = deliver(base.clone());
@@ -345,7 +345,7 @@ fn the_second_gpu_does_what_the_first_does() {
     let second = Gpu::open(1).expect("it was open");
     let mut loader =
         Loader::start(gpu_config(&base, Some(1), DecoderBackend::Auto), &|| Ok(())).expect("a loader");
-    let pass = loader.begin(0, 0).expect("a pass");
+    let pass = loader.start_epoch(0, 0).expect("a pass");
     let batch = loader.next_batch(pass, &|| Ok(())).expect("a batch").expect("a batch");
     let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else { panic!("clips of one shape") };
     assert_eq!(buffer.device().map(|device| device.ordinal()), Some(second.ordinal()));
@@ -385,7 +385,7 @@ fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("hole.webm");
     std::fs::write(&file, &bytes).expect("written");
-    let items = [Item { place: Place::Path(file), label: 0, extent: Extent::Whole }];
+    let items = [Sample { location: MediaLocation::Path(file), label: 0, extent: Extent::Whole }];
     let windows: Sampling = Arc::new(Windows::new(4, 1, Some(4), Pad::Constant).expect("a rule"));
     let base = config(&items, &windows, &small_pipeline(), OnError::Skip);
     let base = LoaderConfig { look_ahead: 60, memory_budget: 8 << 20, ..base };

@@ -16,13 +16,13 @@ use crate::simulated::SimulatedGpu;
 use framespool::batch_sampler::rng::Key;
 use framespool::clip_sampler::video_timing::Extent;
 use framespool::clip_sampler::{Pad, PaddingPolicy, Random, Sampling, Windows};
+use framespool::dataset::MediaLocation;
+use framespool::dataset::Sample;
 use framespool::gpu::Gpu;
-use framespool::loader::entries::Item;
 use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
-use framespool::source::Place;
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, Video};
 use framespool::{Error, Result};
 
@@ -49,7 +49,11 @@ fn full_size_pipeline() -> TransformPipeline {
 }
 
 /// Returns the bytes of the frames, or the error message.
-fn frames(video: &Video, clip_decoder: &mut ClipDecoder, wanted: &[DisplayIndex]) -> Result<Vec<u8>, String> {
+fn frames(
+    video: &Video,
+    clip_decoder: &mut ClipDecoder,
+    wanted: &[PresentationIndex],
+) -> Result<Vec<u8>, String> {
     let key = Key { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
     let mut output = clip_decoder.output();
     let made = clip_decoder.decode_clip(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
@@ -63,7 +67,7 @@ fn frames(video: &Video, clip_decoder: &mut ClipDecoder, wanted: &[DisplayIndex]
 /// Returns requests for frames of one video: one request for frames at the beginning, spread over the video,
 /// around random access points and at the end; one with a stride; and single frames. The requests are longer
 /// if FRAMESPOOL_GPU_LONG is set; otherwise frames of large videos that are deep in a GOP are left out.
-fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<DisplayIndex>> {
+fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<PresentationIndex>> {
     let long = std::env::var_os("FRAMESPOOL_GPU_LONG").is_some();
     let index = video.index();
     let n = index.num_frames();
@@ -72,7 +76,8 @@ fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<DisplayIndex>> {
         (false, false) => (8, 3, 2, 5, 2),
         (false, true) => {
             let start = index.key_frames().get(1).map_or(n / 8, |f| f.0).min(n / 8 + 20).min(n - 1);
-            let some = (0..n.min(3)).chain(start.saturating_sub(1)..(start + 2).min(n)).map(DisplayIndex);
+            let some =
+                (0..n.min(3)).chain(start.saturating_sub(1)..(start + 2).min(n)).map(PresentationIndex);
             return vec![some.collect()];
         }
     };
@@ -84,9 +89,10 @@ fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<DisplayIndex>> {
     }
     some.sort_unstable();
     some.dedup();
-    let alone = some.iter().rev().step_by(some.len() / singles + 1).map(|&f| vec![DisplayIndex(f)]);
-    let strided: Vec<DisplayIndex> = (n / 5..n).step_by(5).take(strides).map(DisplayIndex).collect();
-    let all = some.iter().copied().map(DisplayIndex).collect();
+    let alone = some.iter().rev().step_by(some.len() / singles + 1).map(|&f| vec![PresentationIndex(f)]);
+    let strided: Vec<PresentationIndex> =
+        (n / 5..n).step_by(5).take(strides).map(PresentationIndex).collect();
+    let all = some.iter().copied().map(PresentationIndex).collect();
     [all, strided].into_iter().filter(|w: &Vec<_>| !w.is_empty()).chain(alone).collect()
 }
 
@@ -209,7 +215,7 @@ fn gpu_config(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend)
 }
 
 /// Returns small videos: one of each codec, and two that are damaged.
-fn one_item_per_kind() -> Vec<Item> {
+fn one_item_per_kind() -> Vec<Sample> {
     let mut seen: Vec<(String, bool)> = Vec::new();
     let mut items = Vec::new();
     for entry in crate::common::videos() {
@@ -221,15 +227,15 @@ fn one_item_per_kind() -> Vec<Item> {
         let is_known = seen.contains(&kind) || (kind.1 && damaged >= 2);
         if is_small && by_gpu && !is_known && (20..=130).contains(&frames) {
             seen.push(kind);
-            let place = Place::Path(entry.root.join(&entry.path));
-            items.push(Item { place, label: items.len() as i64, extent: Extent::Whole });
+            let place = MediaLocation::Path(entry.root.join(&entry.path));
+            items.push(Sample { location: place, label: items.len() as i64, extent: Extent::Whole });
         }
     }
     items
 }
 
 /// Returns three of them, undamaged and of three codecs.
-fn few_items() -> Vec<Item> {
+fn few_items() -> Vec<Sample> {
     one_item_per_kind()
         .into_iter()
         .filter(|item| !is_named(item, "/corrupt/") && !is_named(item, "mpeg4"))
@@ -237,8 +243,8 @@ fn few_items() -> Vec<Item> {
         .collect()
 }
 
-fn is_named(item: &Item, name: &str) -> bool {
-    matches!(&item.place, Place::Path(path) if path.to_string_lossy().contains(name))
+fn is_named(item: &Sample, name: &str) -> bool {
+    matches!(&item.location, MediaLocation::Path(path) if path.to_string_lossy().contains(name))
 }
 
 fn samplings() -> [Sampling; 2] {

@@ -219,7 +219,7 @@ def test_the_source_distribution_has_what_a_build_needs(sources):
     needed = ["LICENSE", "THIRD_PARTY.md", "SECURITY.md", "Cargo.lock", ".cargo/config.toml", "scripts/build_ffmpeg.sh"]
     needed += ["scripts/setup.sh", "scripts/env.sh", "scripts/sbom.py", "scripts/link_library.sh", "Makefile"]
     needed += [
-        "src/still/libjpeg.c",
+        "src/image/libjpeg.c",
         "kernels/cuda/gen/pixel_pass.ptx",
         "requirements-dev.txt",
         "python/framespool/py.typed",

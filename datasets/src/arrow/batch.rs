@@ -10,7 +10,7 @@ use arrow_data::ArrayData;
 use arrow_ipc::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use framespool::error::{Error, Result, Site};
-use framespool::limits::{check_room, reserve, Limits};
+use framespool::limits::{check_allocatable, reserve, Limits};
 
 use super::layout::{assign_buffers, ColumnBuffers};
 use super::message_reader::{Message, MessageReader};
@@ -111,7 +111,7 @@ impl LocatedBatch<'_> {
     pub fn values(&self, column: &TableColumn) -> Result<Vec<Value>> {
         let buffers = self.column(column)?;
         let array = self.batch.array(buffers)?;
-        check_room::<Value>(&self.batch.site, array.len())?;
+        check_allocatable::<Value>(&self.batch.site, array.len())?;
         let found = catch_panic(&self.batch.site, || Ok(values(&*array)))?;
         let mut found = found.map_err(|kind| self.batch.unsupported_type(buffers, &kind))?;
         self.batch.check_rows(found.len())?;

@@ -8,7 +8,7 @@ use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::convert::MessageBuffer;
 use arrow_ipc::MetadataVersion;
 use arrow_schema::Schema;
-use framespool::error::{Error, Place, Result, Site};
+use framespool::error::{Error, Location, Result, Site};
 use framespool::limits::Limits;
 use framespool::source::ByteSource;
 
@@ -138,7 +138,7 @@ impl MessageReader {
 
     /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
-        Site::file(self.source.name()).with(Place::Byte(offset))
+        Site::file(self.source.name()).with(Location::Byte(offset))
     }
 
     fn number(&self, offset: u64) -> Result<u32> {

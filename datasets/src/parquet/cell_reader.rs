@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use framespool::dataset::SourceOpener;
 use framespool::error::{Error, Result};
-use framespool::source::{name_of, open_again, ByteSource, Identity, MemorySource, Opener};
+use framespool::source::{display_name, reopen, ByteSource, Identity, MemorySource};
 use parquet::column::page::Page;
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::ParquetMetaData;
@@ -45,7 +46,7 @@ struct CachedMetadata {
 
 impl CellReader {
     /// An opener for the bytes in a row of a column, which is given as its path of names.
-    pub fn cell(&self, file: &Path, column: Arc<str>, row: u64) -> Arc<dyn Opener> {
+    pub fn cell(&self, file: &Path, column: Arc<str>, row: u64) -> Arc<dyn SourceOpener> {
         let mut files = lock(&self.files);
         let table = files.entry(file.to_owned()).or_insert_with(|| {
             Arc::new(ParquetTable { path: file.into(), cached: Mutex::default(), pages: self.pages.clone() })
@@ -88,13 +89,13 @@ struct CellOpener {
     row: u64,
 }
 
-impl Opener for CellOpener {
+impl SourceOpener for CellOpener {
     fn name(&self) -> Arc<str> {
-        format!("{}!{}[{}]", name_of(&self.table.path), self.column, self.row).into()
+        format!("{}!{}[{}]", display_name(&self.table.path), self.column, self.row).into()
     }
 
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
-        let (file, cached) = self.table.metadata(open_again(&self.table.path)?)?;
+        let (file, cached) = self.table.metadata(reopen(&self.table.path)?)?;
         let file = &file;
         let column = column_index(file, &self.column)?;
         let (mut row, mut found) = (self.row, None);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use framespool::error::{Error, Place, Result, Site};
+use framespool::error::{Error, Location, Result, Site};
 use framespool::limits::{resize, Limits};
 use framespool::source::{self, ByteSource, Identity};
 use parquet::basic::Compression;
@@ -41,7 +41,7 @@ impl ChunkReader for ChunkSource {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        let site = Site::file(self.0.name()).with(Place::Byte(start));
+        let site = Site::file(self.0.name()).with(Location::Byte(start));
         let end = start.saturating_add(length as u64);
         if end > self.0.len() {
             let error = Error::Truncated { site, offset: start, end, len: self.0.len() };
@@ -72,7 +72,7 @@ impl ParquetFile {
     pub fn read(source: Arc<dyn ByteSource>) -> Result<Self> {
         let chunk_source = ChunkSource(source.clone());
         let trailer_at = source.len().saturating_sub(TRAILER_BYTES);
-        let site = Site::file(source.name()).with(Place::Byte(trailer_at));
+        let site = Site::file(source.name()).with(Location::Byte(trailer_at));
         let mut trailer = [0; TRAILER_BYTES as usize];
         source.read_exact_at(&site, trailer_at, &mut trailer)?;
         let [a, b, c, d, magic @ ..] = trailer;
@@ -110,7 +110,7 @@ impl ParquetFile {
 
     /// An offset in the file, for error messages.
     pub fn site(&self, offset: u64) -> Site {
-        Site::file(self.chunk_source.0.name()).with(Place::Byte(offset))
+        Site::file(self.chunk_source.0.name()).with(Location::Byte(offset))
     }
 
     fn check_rows(&self, site: &Site) -> Result<()> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::tests::TempFolder;
-use framespool::error::Place;
+use framespool::error::Location;
 
 fn part(kind: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = [&record::MAGIC[..], &(kind << 29 | data.len() as u32).to_le_bytes(), data].concat();
@@ -161,8 +161,8 @@ fn damage_to_the_framing_is_told_with_its_byte() {
         (of(part(7, b"x")), "unknown kind 7"),
     ] {
         let error = list(&file, None, ErrorPolicy::Raise).unwrap_err();
-        let place = error.site().map(|site| site.place.clone());
-        assert!(place == Some(Place::Byte(begin)) && error.to_string().contains(reason), "{error}");
+        let place = error.site().map(|site| site.location.clone());
+        assert!(place == Some(Location::Byte(begin)) && error.to_string().contains(reason), "{error}");
         let packed = list(&file, None, ErrorPolicy::Skip).unwrap();
         assert_eq!((packed.samples.len(), packed.skipped), (1, 1));
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::tests::TempFolder;
-use framespool::error::Place;
+use framespool::error::Location;
 
 /// A POSIX header with its checksum.
 pub(crate) fn header(name: &str, kind: u8, len: u64) -> Vec<u8> {
@@ -78,8 +78,8 @@ fn whole(bytes: &[u8]) -> Listed {
 /// The offset that an error names, and its text.
 fn refused(bytes: &[u8]) -> (u64, String) {
     let error = list(bytes).1.unwrap_err();
-    let place = error.site().map(|site| site.place.clone());
-    let Some(Place::Byte(byte)) = place else { panic!("{error}") };
+    let place = error.site().map(|site| site.location.clone());
+    let Some(Location::Byte(byte)) = place else { panic!("{error}") };
     (byte, error.to_string())
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use framespool::error::{Error, Result};
-use framespool::source::name_of;
+use framespool::source::display_name;
 
 use crate::column_value::shortened;
 use crate::lines::for_each_line;
@@ -65,7 +65,7 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
         Some(count) if count == samples => Ok(found),
         said => Err(Error::Argument(format!(
             "{} lists {samples} samples and speaks of {}: it was cut short, make it anew",
-            name_of(index),
+            display_name(index),
             said.map_or("none".to_owned(), |count| count.to_string())
         ))),
     }

@@ -35,7 +35,7 @@ fn read_with(
 /// (name, label) of each entry.
 fn listed(packed: &ArchiveListing) -> Vec<(String, i64)> {
     let named = |sample: &ArchiveSample| {
-        let SampleLocation::Member(Member { name: Some(name), .. }) = &sample.location else {
+        let SampleLocation::Member(ArchiveMember { name: Some(name), .. }) = &sample.location else {
             panic!("{sample:?}")
         };
         (name.to_string(), sample.label)

@@ -52,8 +52,8 @@ pub fn end_with_interpreter(py: Python<'_>) -> PyResult<()> {
 }
 
 #[pyfunction]
-fn close_calls(py: Python<'_>, made_in: u32) -> PyResult<()> {
-    if std::process::id() != made_in {
+fn close_calls(py: Python<'_>, owner_pid: u32) -> PyResult<()> {
+    if std::process::id() != owner_pid {
         return Ok(()); // a forked child has none of the threads
     }
     CLOSED.store(true, Ordering::SeqCst);

@@ -7,7 +7,7 @@ use super::varint::{write_bytes, write_signed_varint, write_varint, VarintReader
 use crate::error::Site;
 use crate::ffmpeg::demuxer::codec_id;
 use crate::index::{FrameRecord, PacketRecord, VideoIndex};
-use crate::limits::{check_room_for_index, Limits};
+use crate::limits::{check_index_allocatable, Limits};
 use crate::media::{
     Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo, StreamKind, StreamSummary,
 };
@@ -103,7 +103,7 @@ fn put_stream(out: &mut Vec<u8>, info: &StreamInfo) {
     write_varint(out, params.reorder.map_or(0, |depth| u64::from(depth) + 1));
     let ColorTags { primaries, transfer, matrix, full_range } = params.color;
     out.extend([primaries, transfer, matrix, full_range.map_or(2, u8::from)]);
-    out.push(u8::from(info.turn.mirror) << 2 | info.turn.quarter_turns_cw & 3);
+    out.push(u8::from(info.orientation.mirror) << 2 | info.orientation.quarter_turns_cw & 3);
     for ratio in [info.sample_aspect, info.frame_rate] {
         out.push(u8::from(ratio.is_some()));
         if let Some((num, den)) = ratio {
@@ -148,7 +148,7 @@ fn stream(reader: &mut VarintReader<'_>, limits: &Limits) -> Option<StreamInfo> 
     };
     let (sample_aspect, frame_rate) = (ratio()?, ratio()?);
     let params = CodecParams { codec, tag, extradata, width, height, bits_per_coded_sample, color, reorder };
-    Some(StreamInfo { stream, params, time_base, turn, sample_aspect, frame_rate })
+    Some(StreamInfo { stream, params, time_base, orientation: turn, sample_aspect, frame_rate })
 }
 
 fn put_summaries(out: &mut Vec<u8>, streams: &[StreamSummary]) {
@@ -204,7 +204,7 @@ fn packets(
     limits: &Limits,
 ) -> Option<Vec<PacketRecord>> {
     let count = usize::try_from(reader.varint().filter(|&n| n <= limits.packets)?).ok()?;
-    check_room_for_index(site, count).ok()?;
+    check_index_allocatable(site, count).ok()?;
     let mut next = || delta_column::read_column(reader, count);
     let (flags, sizes, dts, order) = (next()?, next()?, next()?, next()?);
     let gaps = if direct { next()? } else { Vec::new() };
@@ -228,7 +228,7 @@ fn put_frames(out: &mut Vec<u8>, index: &VideoIndex) {
     delta_column::write_column(out, &index.frames.iter().map(|f| f.packet.0.into()).collect::<Vec<_>>());
     // Usually equal to the value that defines the presentation order.
     let behind =
-        |f: &FrameRecord| f.pts.wrapping_sub(index.packets.get(f.packet.at()).map_or(0, |p| p.order));
+        |f: &FrameRecord| f.pts.wrapping_sub(index.packets.get(f.packet.as_usize()).map_or(0, |p| p.order));
     delta_column::write_column(out, &index.frames.iter().map(behind).collect::<Vec<_>>());
 }
 
@@ -240,7 +240,7 @@ fn frames(reader: &mut VarintReader<'_>, packets: &[PacketRecord]) -> Option<(Ve
     let mut frames: Vec<FrameRecord> = Vec::with_capacity(count);
     for (number, behind) in numbers.into_iter().zip(behind) {
         let packet = DecodeIndex(u32::try_from(number).ok()?);
-        let pts = behind.wrapping_add(packets.get(packet.at())?.order);
+        let pts = behind.wrapping_add(packets.get(packet.as_usize())?.order);
         if frames.last().is_some_and(|before| before.pts > pts) {
             return None;
         }

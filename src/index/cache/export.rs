@@ -17,7 +17,7 @@ use super::record::content_hash;
 use super::IndexCache;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{name_of, ByteSource, FileSource};
+use crate::source::{display_name, ByteSource, FileSource};
 
 /// Maximum length of a line; the index of a day of video takes less.
 const MAX_LINE_BYTES: u64 = 1 << 28;
@@ -66,7 +66,7 @@ impl IndexCache {
     ) -> std::result::Result<Value, String> {
         let said = |error: Error| error.to_string();
         let whole = absolute(path).map_err(said)?;
-        let below = whole.strip_prefix(root).map_err(|_| format!("not below {}", name_of(root)))?;
+        let below = whole.strip_prefix(root).map_err(|_| format!("not below {}", display_name(root)))?;
         let name = below.to_str().ok_or("the path is not UTF-8, which JSON needs")?;
         let source = FileSource::open(path).map_err(said)?;
         let index = self.get(path, &source, stream).ok_or("not in the index, or changed since")?;
@@ -168,7 +168,7 @@ impl IndexCache {
             return Err("the file has other content than the one that was indexed".into());
         }
         let site = Site::file(source.name());
-        let index = codec::decode(&bytes, site, &Limits::default().within(len))
+        let index = codec::decode(&bytes, site, &Limits::default().for_file_len(len))
             .ok_or("the index cannot be understood")?;
         self.put_blocking(&path, &source, stream, since, &Arc::new(index));
         Ok(())
@@ -188,5 +188,5 @@ fn checksum(len: u64, file_hash: u64, stream: Option<u32>, ffmpeg: &str, index: 
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|e| Error::io(&Site::file(&name_of(path)), e))
+    std::path::absolute(path).map_err(|e| Error::io(&Site::file(&display_name(path)), e))
 }

@@ -18,9 +18,9 @@ impl Drop for ForkGuard {
     }
 }
 
-/// Enters a cache that process `made_in` opened; returns `None` in its children.
-pub fn enter(made_in: u32) -> Option<ForkGuard> {
-    (made_in == std::process::id()).then(|| {
+/// Enters a cache that process `owner_pid` opened; returns `None` in its children.
+pub fn enter(owner_pid: u32) -> Option<ForkGuard> {
+    (owner_pid == std::process::id()).then(|| {
         THREADS_INSIDE.fetch_add(1, Ordering::SeqCst);
         ForkGuard(())
     })

@@ -67,7 +67,7 @@ impl IndexCache {
         let place = place.canonicalize().map_err(|e| io_error(place, e))?;
         let file = place.join(FILE_NAME);
         let same = |s: &Arc<Self>| {
-            s.file == file && s.access == access && s.made_in == std::process::id() && s.is_same_file()
+            s.file == file && s.access == access && s.owner_pid == std::process::id() && s.is_same_file()
         };
         if let Some(store) = open.iter().filter_map(Weak::upgrade).find(same) {
             return Ok(store);
@@ -109,7 +109,7 @@ impl IndexCache {
             file_id: file_id(&file),
             file,
             access,
-            made_in: std::process::id(),
+            owner_pid: std::process::id(),
             readers: Mutex::new(vec![reader]),
             writer,
             errors,

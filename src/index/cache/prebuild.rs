@@ -11,7 +11,7 @@ use super::record::FileSignature;
 use super::{build_stream, record, IndexCache};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{calling, name_of, open, ByteSource};
+use crate::source::{display_name, interrupt_scope, open, ByteSource};
 
 /// Interval at which the caller's thread checks the progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -73,7 +73,7 @@ impl IndexCache {
             let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
             let one = || self.process_video(path, stream, check, &stopped);
             let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
-                let site = Site::file(&name_of(path));
+                let site = Site::file(&display_name(path));
                 Err(Error::Internal { site, reason: "a panic while indexing".into() })
             });
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ impl IndexCache {
                     move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
                 let (next, done, take) = (&next, &done, &take);
                 let work = move || {
-                    let _calling = calling(wanted, None);
+                    let _scope = interrupt_scope(wanted, None);
                     while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
                         take(path);
                         done.fetch_add(1, Ordering::Release);
@@ -160,7 +160,7 @@ impl IndexCache {
         use std::os::unix::ffi::OsStrExt;
         let root = std::path::absolute(root)
             .map_err(|e| Error::io(&Site::file(&root.to_string_lossy().into()), e))?;
-        let Some(_guard) = super::fork_guard::enter(self.made_in) else { return Ok(0) };
+        let Some(_guard) = super::fork_guard::enter(self.owner_pid) else { return Ok(0) };
         let mut gone = Vec::new();
         self.read(|connection| {
             super::database::each(connection, |id, value| {

@@ -108,9 +108,9 @@ impl Writer {
     /// Starts the thread.
     pub fn start(file: PathBuf, connection: Connection, errors: Arc<CacheErrors>) -> std::io::Result<Self> {
         let (queue, messages) = bounded(MAX_QUEUED);
-        let made_in = std::process::id();
+        let owner_pid = std::process::id();
         let work =
-            move || WriterThread { file, connection, errors, made_in, resets: 0, checks: 0 }.run(&messages);
+            move || WriterThread { file, connection, errors, owner_pid, resets: 0, checks: 0 }.run(&messages);
         let thread = std::thread::Builder::new().name("index-writer".into()).spawn(work)?;
         Ok(Self { queue: Some(queue), thread: Some(thread), stuck: AtomicBool::new(false) })
     }
@@ -168,7 +168,7 @@ struct WriterThread {
     file: PathBuf,
     connection: Connection,
     errors: Arc<CacheErrors>,
-    made_in: u32,
+    owner_pid: u32,
     resets: u32,
     checks: u32,
 }
@@ -205,14 +205,14 @@ impl WriterThread {
             }
         }
         // Closing the connection also uses SQLite.
-        let guard = fork_guard::enter(self.made_in);
+        let guard = fork_guard::enter(self.owner_pid);
         drop(self);
         drop(guard);
     }
 
     fn write(&mut self, entries: usize, work: &dyn Fn(&mut Connection) -> rusqlite::Result<()>) {
         for _ in 0..2 {
-            let Some(guard) = fork_guard::enter(self.made_in) else { return };
+            let Some(guard) = fork_guard::enter(self.owner_pid) else { return };
             let done = work(&mut self.connection);
             drop(guard);
             match done {
@@ -231,7 +231,7 @@ impl WriterThread {
         if self.resets == MAX_RESETS || self.checks == MAX_CHECKS {
             return;
         }
-        let Some(_guard) = fork_guard::enter(self.made_in) else { return };
+        let Some(_guard) = fork_guard::enter(self.owner_pid) else { return };
         let file = self.file.display();
         match database::reset(&self.file) {
             Ok(true) => {

@@ -6,11 +6,11 @@ use crate::batch::{ClipSlot, OutputMut};
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
 use crate::transforms::{ClipShape, InputFrame, TransformExecutor};
-use crate::units::DisplayIndex;
+use crate::units::PresentationIndex;
 use crate::video::ClipOutput;
 
 /// With at most this many clips for one frame, each pair is compared to find clips that need the same pixels.
-const FEW: usize = 8;
+const MAX_COMPARED_CLIPS: usize = 8;
 
 /// Writes one frame into all clips that contain it; the transforms run once for clips that need the same
 /// pixels. Returns the result for each clip.
@@ -18,23 +18,23 @@ pub(super) fn apply_transforms(
     executors: &mut TransformExecutors,
     index: &VideoIndex,
     clips: &mut [Option<Clip>],
-    takers: &[(usize, usize)],
+    targets: &[(usize, usize)],
     picture: &mut InputFrame<'_>,
 ) -> Vec<(usize, Result<()>)> {
-    let turn = index.info.turn;
+    let orientation = index.info.orientation;
     let size = picture.size();
     let mut done: Vec<(usize, usize)> = Vec::new();
-    let mut results = Vec::with_capacity(takers.len());
+    let mut results = Vec::with_capacity(targets.len());
     // 8-bit codes cannot hold the floating-point result of a frame with more than 8 bits: such clips are
     // cached in the output format.
-    let deep = executors.kept.is_some() && picture.is_deep();
-    executors.met_deep |= deep;
-    for &(number, t) in takers {
+    let high_bit_depth = executors.cached.is_some() && picture.is_deep();
+    executors.has_high_bit_depth |= high_bit_depth;
+    for &(number, t) in targets {
         let Some(clip) = &mut clips[number] else { continue };
         let key = clip.key;
-        let waits = matches!(clip.destination, ClipDestination::Cache(..));
-        let executor = match &mut executors.kept {
-            Some(kept) if waits && !deep => kept,
+        let is_cached = matches!(clip.destination, ClipDestination::Cache(..));
+        let executor = match &mut executors.cached {
+            Some(cached) if is_cached && !high_bit_depth => cached,
             _ => &mut executors.batch,
         };
         let mut transform_frame = |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
@@ -42,21 +42,22 @@ pub(super) fn apply_transforms(
             let shape = match clip.shape {
                 Some(shape) => shape,
                 None => {
-                    let size =
-                        executor.size_of_picture(picture, turn).map_err(|e| e.of_video(&index.site))?;
+                    let size = executor
+                        .size_of_frame(picture, orientation)
+                        .map_err(|e| e.into_clip_error(&index.site))?;
                     *clip.shape.insert(executor.shape(clip.metadata.indices.len(), size))
                 }
             };
-            check_form(&shape, executor)?;
-            clip.destination.check_room(&shape)?;
-            let site = index.site_of(DisplayIndex(clip.metadata.indices[t] as u32));
+            check_dtype(&shape, executor)?;
+            clip.destination.check_reservation(&shape)?;
+            let site = index.site_of(PresentationIndex(clip.metadata.indices[t] as u32));
             let target = clip.destination.output().target(&shape)?;
-            executor.paint(&site, picture, turn, &shape, target, t)
+            executor.apply(&site, picture, orientation, &shape, target, t)
         };
         let shape = clip.shape;
-        let few = takers.len() <= FEW;
+        let compare_pairs = targets.len() <= MAX_COMPARED_CLIPS;
         let mut same = |&&(other, u): &&(usize, usize)| {
-            let in_same_form = |c: &&Clip| matches!(c.destination, ClipDestination::Cache(..)) == waits;
+            let in_same_form = |c: &&Clip| matches!(c.destination, ClipDestination::Cache(..)) == is_cached;
             // The first frame of a clip determines its shape. If the frame size changes later, the transforms
             // report the error.
             let in_same_shape = |c: &&Clip| {
@@ -65,17 +66,19 @@ pub(super) fn apply_transforms(
             let other = clips[other].as_ref().filter(in_same_form).filter(in_same_shape).map(|c| c.key);
             // A comparison of random parameters requires compiling the transforms, which costs too much for
             // each pair of many clips.
-            let worth_it = |other| few || other == key || !executor.pipeline().is_random();
-            let other = other.filter(|&other| worth_it(other));
-            other.is_some_and(|other| executor.same_params(size, turn, (other, u), (key, t)).unwrap_or(false))
+            let can_compare = |other| compare_pairs || other == key || !executor.pipeline().is_random();
+            let other = other.filter(|&other| can_compare(other));
+            other.is_some_and(|other| {
+                executor.same_params(size, orientation, (other, u), (key, t)).unwrap_or(false)
+            })
         };
-        let copied = match done.iter().find(&mut same).copied() {
+        let copy_result = match done.iter().find(&mut same).copied() {
             Some(from) => copy(clips, from, (number, t)),
             None => Ok(false),
         };
-        let result = match copied {
+        let result = match copy_result {
             Ok(false) => transform_frame(executor, clips[number].as_mut().expect("just seen")),
-            copied => copied.map(|_| ()),
+            copy_result => copy_result.map(|_| ()),
         };
         if result.is_ok() {
             done.push((number, t));
@@ -89,8 +92,8 @@ pub(super) fn apply_transforms(
 /// the transforms again costs no more than a copy.
 fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, usize)) -> Result<bool> {
     if from == to {
-        let clip = clips[to].as_mut().expect("has painted it");
-        let shape = clip.shape.expect("has painted it");
+        let clip = clips[to].as_mut().expect("has written it");
+        let shape = clip.shape.expect("has written it");
         let OutputMut::Host(bytes) = clip.destination.output().target(&shape)? else { return Ok(false) };
         for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
             bytes.copy_within(a..a + len, b);
@@ -100,10 +103,10 @@ fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, 
     let [Some(from), Some(to)] = clips.get_disjoint_mut([from, to]).expect("two different clips") else {
         return Ok(true); // one of them failed
     };
-    let shape = from.shape.expect("has painted it");
+    let shape = from.shape.expect("has written it");
     // Clips of one video may differ in length: only the shape of a frame is shared.
     let own = with_frames(shape, to.metadata.indices.len());
-    to.destination.check_room(&own)?;
+    to.destination.check_reservation(&own)?;
     let OutputMut::Host(source) = from.destination.output().target(&shape)? else { return Ok(false) };
     to.shape = Some(own);
     let OutputMut::Host(target) = to.destination.output().target(&own)? else { return Ok(false) };
@@ -114,7 +117,7 @@ fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, 
 }
 
 /// Rejects a cached clip of which only some frames have more than 8 bits: it cannot be cached in one format.
-fn check_form(shape: &ClipShape, executor: &TransformExecutor) -> Result<()> {
+fn check_dtype(shape: &ClipShape, executor: &TransformExecutor) -> Result<()> {
     if shape.dtype == executor.pipeline().dtype {
         return Ok(());
     }
@@ -130,20 +133,20 @@ fn with_frames(shape: ClipShape, frames: usize) -> ClipShape {
 ///
 /// # Errors
 /// `Gpu` if the clip is on a device that does not accept the command.
-pub(in crate::loader) fn blank(
+pub(in crate::loader) fn fill_padding(
     output: &mut dyn ClipOutput,
     mask: &[bool],
     executor: &mut TransformExecutor,
 ) -> Result<()> {
     let Some(shape) = output.shape().filter(|_| mask.iter().any(|&real| !real)) else { return Ok(()) };
-    let blanks = (0..mask.len()).filter(|&t| !mask[t]).flat_map(|t| shape.frame_stretches(t));
+    let padding_ranges = (0..mask.len()).filter(|&t| !mask[t]).flat_map(|t| shape.frame_stretches(t));
     match output.target(&shape)? {
-        OutputMut::Host(bytes) => blanks.for_each(|(start, len)| bytes[start..start + len].fill(0)),
-        OutputMut::Device(mut spot) => {
+        OutputMut::Host(bytes) => padding_ranges.for_each(|(start, len)| bytes[start..start + len].fill(0)),
+        OutputMut::Device(mut slice) => {
             let stream = executor.cuda()?.stream().clone();
-            spot.begin(&stream)?;
-            for (start, len) in blanks {
-                stream.fill(spot.address + start as u64, 0, len)?;
+            slice.begin(&stream)?;
+            for (start, len) in padding_ranges {
+                stream.fill(slice.address + start as u64, 0, len)?;
             }
         }
     }

@@ -16,15 +16,15 @@ use crate::clip_sampler::ClipIndices;
 use crate::decode::plan::{plan_decode_ranges, DecodeRange};
 use crate::index::VideoIndex;
 use crate::transforms::{ClipShape, TransformExecutor};
-use crate::units::{DecodeIndex, DisplayIndex};
+use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::LazyClipOutput;
 
 /// Maximum number of packets that one task decodes: overlapping clips could otherwise chain a whole film
 /// together.
-const MAX_PICTURES_PER_TASK: u64 = 4096;
+const MAX_PACKETS_PER_TASK: u64 = 4096;
 
 /// Parameters that are the same for all tasks.
-pub(in super::super) struct Rules<'a> {
+pub(in super::super) struct TaskParams<'a> {
     pub catalog: &'a VideoCatalog,
     pub seed: u64,
     /// Whether frames past the end of the video are filled with zeros.
@@ -32,16 +32,16 @@ pub(in super::super) struct Rules<'a> {
     /// The shape of all clips, if they have the same shape.
     pub shape: Option<ClipShape>,
     /// The shape of all cached clips, if they have the same shape.
-    pub kept_shape: Option<ClipShape>,
+    pub cached_shape: Option<ClipShape>,
 }
 
 /// The plan for a group of clip requests.
-pub(in super::super) struct Planned {
+pub(in super::super) struct TaskPlan {
     pub task: Option<Box<DecodeTask>>,
     /// Requests that are not worth making now.
     pub returned: Vec<ClipRequest>,
     /// Requests that cannot be planned. They are made alone, which reports the error.
-    pub alone: Vec<ClipRequest>,
+    pub unshared: Vec<ClipRequest>,
 }
 
 /// A clip request whose frames are known.
@@ -49,7 +49,7 @@ struct ResolvedRequest {
     request: ClipRequest,
     key: Key,
     sample: ClipIndices,
-    frames: Vec<DisplayIndex>,
+    frames: Vec<PresentationIndex>,
     spans: Vec<(DecodeIndex, DecodeIndex)>,
 }
 
@@ -57,97 +57,98 @@ struct ResolvedRequest {
 /// ranges; other overlapping requests as far as the budget allows.
 pub(in super::super) fn plan(
     group: VideoRequests,
-    rules: &Rules<'_>,
+    task_params: &TaskParams<'_>,
     executor: &mut TransformExecutor,
     scheduler: &Scheduler,
     stats: &StatsCollector,
     interrupt: &dyn Fn() -> Result<()>,
-) -> Result<Planned> {
+) -> Result<TaskPlan> {
     let VideoRequests { iteration, epoch, video, requests, .. } = group;
-    let mut planned = Planned { task: None, returned: Vec::new(), alone: Vec::new() };
-    let opened = match catch_unwind(AssertUnwindSafe(|| rules.catalog.open(video, stats, interrupt))) {
+    let mut task_plan = TaskPlan { task: None, returned: Vec::new(), unshared: Vec::new() };
+    let opened = match catch_unwind(AssertUnwindSafe(|| task_params.catalog.open(video, stats, interrupt))) {
         Ok(Ok(opened)) => opened,
         Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
         // Making each clip alone reports the error.
         Ok(Err(_)) | Err(_) => {
             let (due, later) = requests.into_iter().partition(|t| t.due);
-            (planned.alone, planned.returned) = (due, later);
-            return Ok(planned);
+            (task_plan.unshared, task_plan.returned) = (due, later);
+            return Ok(task_plan);
         }
     };
     let index = opened.index().clone();
-    let mut choice = TaskBuilder {
-        rules,
+    let mut builder = TaskBuilder {
+        task_params,
         index: &index,
         scheduler,
-        reach: PacketRangeSet::default(),
+        packet_ranges: PacketRangeSet::default(),
         chosen: Vec::new(),
         full: false,
     };
-    let mut elsewhere = Vec::new();
+    let mut not_overlapping = Vec::new();
     for request in requests {
-        if choice.full && !request.due {
-            planned.returned.push(request);
+        if builder.full && !request.due {
+            task_plan.returned.push(request);
             continue;
         }
-        match resolve(rules, &index, epoch, request) {
-            Ok(resolve) => elsewhere.extend(choice.take(resolve, executor)),
-            Err(request) if request.due => planned.alone.push(request),
-            Err(request) => planned.returned.push(request),
+        match resolve(task_params, &index, epoch, request) {
+            Ok(resolve) => not_overlapping.extend(builder.take(resolve, executor)),
+            Err(request) if request.due => task_plan.unshared.push(request),
+            Err(request) => task_plan.returned.push(request),
         }
     }
     // The added clips extend the decode ranges, so that further clips may overlap them.
     loop {
-        let before = choice.chosen.len();
-        elsewhere = elsewhere.into_iter().filter_map(|resolve| choice.take(resolve, executor)).collect();
-        if choice.chosen.len() == before {
+        let before = builder.chosen.len();
+        not_overlapping =
+            not_overlapping.into_iter().filter_map(|resolve| builder.take(resolve, executor)).collect();
+        if builder.chosen.len() == before {
             break;
         }
     }
-    planned.returned.extend(elsewhere.into_iter().map(|w| w.request));
-    let chosen = choice.chosen;
+    task_plan.returned.extend(not_overlapping.into_iter().map(|w| w.request));
+    let chosen = builder.chosen;
     if chosen.is_empty() {
-        return Ok(planned);
+        return Ok(task_plan);
     }
     let mut clips = Vec::with_capacity(chosen.len());
     let mut wanted: HashMap<DecodeIndex, Vec<(usize, usize)>> = HashMap::new();
     let mut all = Vec::new();
     for (number, (resolve, reserved)) in chosen.into_iter().enumerate() {
         for (t, frame) in resolve.frames.iter().enumerate() {
-            wanted.entry(index.frames[frame.at()].packet).or_default().push((number, t));
+            wanted.entry(index.frames[frame.as_usize()].packet).or_default().push((number, t));
         }
         all.extend_from_slice(&resolve.frames);
-        clips.push(Some(resolve.into_clip(rules, &index, scheduler, reserved)));
+        clips.push(Some(resolve.into_clip(task_params, &index, scheduler, reserved)));
     }
-    let urgency = |run: &DecodeRange| {
-        let takers = run.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
-        takers.filter_map(|c| clips[c].as_ref()).map(|c| c.seq).min()
+    let deadline = |range: &DecodeRange| {
+        let targets = range.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
+        targets.filter_map(|c| clips[c].as_ref()).map(|c| c.seq).min()
     };
-    let mut runs: Vec<DecodeRange> = plan_decode_ranges(&index, &all);
-    runs.sort_by_key(|run| (urgency(run), run.start));
-    planned.task = Some(Box::new(DecodeTask {
+    let mut ranges: Vec<DecodeRange> = plan_decode_ranges(&index, &all);
+    ranges.sort_by_key(|range| (deadline(range), range.start));
+    task_plan.task = Some(Box::new(DecodeTask {
         iteration,
         epoch,
-        reader: rules.catalog.reader(&opened),
+        reader: task_params.catalog.reader(&opened),
         bytes_counted: 0,
         index,
         decoder: None,
-        runs: runs.into(),
+        ranges: ranges.into(),
         current: None,
         clips,
         wanted,
-        blank: rules.pads_with_zeros,
+        pads_with_zeros: task_params.pads_with_zeros,
         suspended: None,
     }));
-    Ok(planned)
+    Ok(task_plan)
 }
 
 /// Collects the clips of one task.
 struct TaskBuilder<'a> {
-    rules: &'a Rules<'a>,
+    task_params: &'a TaskParams<'a>,
     index: &'a Arc<VideoIndex>,
     scheduler: &'a Scheduler,
-    reach: PacketRangeSet,
+    packet_ranges: PacketRangeSet,
     chosen: Vec<(ResolvedRequest, Option<MemoryReservation>)>,
     /// The budget is exhausted. Later requests get no memory either, because all cached clips are due before
     /// them.
@@ -162,8 +163,8 @@ impl TaskBuilder<'_> {
         resolve: ResolvedRequest,
         executor: &mut TransformExecutor,
     ) -> Option<ResolvedRequest> {
-        let near =
-            self.reach.touches(&resolve.spans) && self.reach.with(&resolve.spans) <= MAX_PICTURES_PER_TASK;
+        let near = self.packet_ranges.touches(&resolve.spans)
+            && self.packet_ranges.with(&resolve.spans) <= MAX_PACKETS_PER_TASK;
         if !near && !self.chosen.is_empty() {
             return Some(resolve);
         }
@@ -172,7 +173,7 @@ impl TaskBuilder<'_> {
             if self.full {
                 return Some(resolve);
             }
-            let Some(bytes) = clip_bytes(self.rules, self.index, executor, &resolve) else {
+            let Some(bytes) = clip_bytes(self.task_params, self.index, executor, &resolve) else {
                 return Some(resolve);
             };
             reserved = self.scheduler.reserve(bytes, resolve.request.seq);
@@ -181,7 +182,7 @@ impl TaskBuilder<'_> {
                 return Some(resolve);
             }
         }
-        self.reach.add(&resolve.spans);
+        self.packet_ranges.add(&resolve.spans);
         self.chosen.push((resolve, reserved));
         None
     }
@@ -196,7 +197,7 @@ pub(in super::super) fn metadata(
     sample: ClipIndices,
 ) -> ClipMetadata {
     let (video, view_id) = catalog.locate(clip_id);
-    let seconds = |&i: &u32| index.pts_seconds(DisplayIndex(i));
+    let seconds = |&i: &u32| index.pts_seconds(PresentationIndex(i));
     ClipMetadata {
         clip_id,
         requested_id: slot.clip,
@@ -212,17 +213,17 @@ pub(in super::super) fn metadata(
 }
 
 fn resolve(
-    rules: &Rules<'_>,
+    task_params: &TaskParams<'_>,
     index: &Arc<VideoIndex>,
     epoch: u64,
     request: ClipRequest,
 ) -> Result<ResolvedRequest, ClipRequest> {
     let SampledClip { clip, occurrence, .. } = request.slot;
-    let key = Key { seed: rules.seed, epoch, clip, occurrence };
+    let key = Key { seed: task_params.seed, epoch, clip, occurrence };
     // A panic also affects only this clip: the clips planned with it must not be lost.
-    let sampled = catch_unwind(AssertUnwindSafe(|| rules.catalog.sample(index, key)));
+    let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample(index, key)));
     let Ok(Ok(sample)) = sampled else { return Err(request) };
-    let frames: Vec<DisplayIndex> = sample.indices.iter().map(|&i| DisplayIndex(i)).collect();
+    let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
     let spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();
     Ok(ResolvedRequest { request, key, sample, frames, spans })
 }
@@ -230,38 +231,38 @@ fn resolve(
 impl ResolvedRequest {
     fn into_clip(
         self,
-        rules: &Rules<'_>,
+        task_params: &TaskParams<'_>,
         index: &VideoIndex,
         scheduler: &Scheduler,
         reserved: Option<MemoryReservation>,
     ) -> Clip {
         let ClipRequest { seq, slot, buffer_slot, due } = self.request;
-        let destination = match buffer_slot.zip(rules.shape) {
+        let destination = match buffer_slot.zip(task_params.shape) {
             Some((buffer_slot, shape)) => ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape }),
-            None => ClipDestination::Cache(LazyClipOutput::from_pool(scheduler.waiting.clone()), reserved),
+            None => ClipDestination::Cache(LazyClipOutput::from_pool(scheduler.cache_pool.clone()), reserved),
         };
-        let mut packets: Vec<_> = self.frames.iter().map(|f| index.frames[f.at()].packet).collect();
+        let mut packets: Vec<_> = self.frames.iter().map(|f| index.frames[f.as_usize()].packet).collect();
         packets.sort_unstable();
         packets.dedup();
-        let missing = self.frames.len();
-        let metadata = metadata(index, rules.catalog, slot, slot.clip, self.sample);
-        Clip { seq, slot, due, key: self.key, metadata, destination, shape: None, missing, packets }
+        let frames_remaining = self.frames.len();
+        let metadata = metadata(index, task_params.catalog, slot, slot.clip, self.sample);
+        Clip { seq, slot, due, key: self.key, metadata, destination, shape: None, frames_remaining, packets }
     }
 }
 
 /// The number of bytes that a clip takes; `None` if it is unknown.
 fn clip_bytes(
-    rules: &Rules<'_>,
+    task_params: &TaskParams<'_>,
     index: &VideoIndex,
     executor: &mut TransformExecutor,
     resolve: &ResolvedRequest,
 ) -> Option<usize> {
-    if let Some(shape) = rules.kept_shape {
+    if let Some(shape) = task_params.cached_shape {
         return shape.bytes();
     }
     executor.begin(resolve.key);
     let params = &index.info.params;
-    let size = executor.size_of((params.width, params.height), index.info.turn).ok()?;
+    let size = executor.size_of((params.width, params.height), index.info.orientation).ok()?;
     executor.shape(resolve.frames.len(), size).bytes()
 }
 
@@ -310,13 +311,16 @@ mod tests {
 
     #[test]
     fn what_is_passed_anyway_is_told_from_what_is_not() {
-        let mut reach = PacketRangeSet::default();
-        reach.add(&spans(&[(100, 149), (0, 20), (10, 30)]));
-        assert_eq!(reach.spans, spans(&[(0, 30), (100, 149)]));
-        assert!(reach.touches(&spans(&[(30, 40)])) && reach.touches(&spans(&[(50, 60), (149, 200)])));
-        assert!(!reach.touches(&spans(&[(31, 99)])));
-        assert_eq!((reach.with(&spans(&[(20, 40)])), reach.with(&[])), (91, 81));
-        reach.add(&spans(&[(25, 120)]));
-        assert_eq!(reach.spans, spans(&[(0, 149)]));
+        let mut packet_ranges = PacketRangeSet::default();
+        packet_ranges.add(&spans(&[(100, 149), (0, 20), (10, 30)]));
+        assert_eq!(packet_ranges.spans, spans(&[(0, 30), (100, 149)]));
+        assert!(
+            packet_ranges.touches(&spans(&[(30, 40)]))
+                && packet_ranges.touches(&spans(&[(50, 60), (149, 200)]))
+        );
+        assert!(!packet_ranges.touches(&spans(&[(31, 99)])));
+        assert_eq!((packet_ranges.with(&spans(&[(20, 40)])), packet_ranges.with(&[])), (91, 81));
+        packet_ranges.add(&spans(&[(25, 120)]));
+        assert_eq!(packet_ranges.spans, spans(&[(0, 149)]));
     }
 }

@@ -7,16 +7,16 @@ use crate::media::{CodecKind, CodecParams};
 use crate::video::AnyDecoder;
 
 impl Scheduler {
-    /// Returns a decoder, if possible an idle one that fits these parameters. With `by_gpu`, returns a
+    /// Returns a decoder, if possible an idle one that fits these parameters. With `on_gpu`, returns a
     /// hardware decoder if one is available for this stream.
-    pub fn decoder(&self, params: &CodecParams, by_gpu: bool) -> AnyDecoder {
-        let by_gpu = by_gpu && params.codec.kind != CodecKind::Still;
-        if let Some(decoder) = by_gpu.then(|| self.backends.decoder(params, &self.stats)).flatten() {
+    pub fn decoder(&self, params: &CodecParams, on_gpu: bool) -> AnyDecoder {
+        let on_gpu = on_gpu && params.codec.kind != CodecKind::Image;
+        if let Some(decoder) = on_gpu.then(|| self.backends.decoder(params, &self.stats)).flatten() {
             return decoder;
         }
         let mut state = self.lock();
-        if params.codec.kind == CodecKind::Still {
-            return AnyDecoder::Image(state.stills.pop().unwrap_or_default());
+        if params.codec.kind == CodecKind::Image {
+            return AnyDecoder::Image(state.image_readers.pop().unwrap_or_default());
         }
         AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.is_open_for(params)) {
             Some(at) => state.decoders.remove(at),
@@ -25,15 +25,15 @@ impl Scheduler {
     }
 
     /// Keeps a decoder for a later video with the same parameters; at most as many as there are workers.
-    pub fn keep_decoder(&self, mut decoder: AnyDecoder) {
+    pub fn recycle_decoder(&self, mut decoder: AnyDecoder) {
         decoder.stop();
         let decoder = match decoder {
             AnyDecoder::Software(decoder) => decoder,
-            AnyDecoder::Hardware(worker) => return self.backends.keep(worker),
+            AnyDecoder::Hardware(worker) => return self.backends.recycle(worker),
             AnyDecoder::Image(reader) => {
                 let mut state = self.lock();
-                if !state.closed && state.stills.len() < self.threads {
-                    state.stills.push(reader);
+                if !state.closed && state.image_readers.len() < self.threads {
+                    state.image_readers.push(reader);
                 }
                 return;
             }

@@ -4,51 +4,63 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::address::Named;
-use super::fetch::{Ask, Version};
-use super::net::net;
-use super::store::{Store, Tallies};
+use super::backend::{RemoteObject, RequestTraffic};
+use super::client::remote_client;
+use super::parsed_url::ParsedUrl;
+use super::ranged_get::{RangeRequest, Version};
 use crate::error::Result;
-use crate::source::caller::Tally;
+use crate::source::interrupt::TrafficCounters;
 
-static TALLY: Tally = Tally::new();
+static TRAFFIC: TrafficCounters = TrafficCounters::new();
 
 /// Name of a URL in messages, its key on disk, and the server that is asked.
 ///
 /// # Errors
 /// Those of opening it.
-pub fn named(url: &str) -> Result<[Arc<str>; 3]> {
-    let named = Named::parse(url)?;
-    Ok([named.name, named.key, named.host])
+pub fn parse_url(url: &str) -> Result<[Arc<str>; 3]> {
+    let parsed_url = ParsedUrl::parse(url)?;
+    Ok([parsed_url.name, parsed_url.key, parsed_url.host])
 }
 
 /// Creates the store of a URL without a request, as opening it does before the first request.
 ///
 /// # Errors
 /// Those of opening it.
-pub fn store(url: &str) -> Result<()> {
-    Store::open(&net()?.client, &Named::parse(url)?.address).map(drop)
+pub fn open_object(url: &str) -> Result<()> {
+    RemoteObject::open(&remote_client()?.http, &ParsedUrl::parse(url)?.address).map(drop)
 }
 
 /// A version of a file: its length and its tag.
-pub type State = (u64, Arc<str>);
+pub type VersionTuple = (u64, Arc<str>);
 
 /// The received bytes with the file's version; `None` for "not modified"; or the error message, and whether
 /// the request would be repeated.
-pub type Came = std::result::Result<Option<(Vec<u8>, State)>, (String, bool)>;
+pub type RequestOutcome = std::result::Result<Option<(Vec<u8>, VersionTuple)>, (String, bool)>;
 
-/// Requests a range of a file once. `known` is the version that it must have, `unless` a version of which no
+/// Requests a range of a file once. `known` is the version that it must have, `if_none_match` a version of which no
 /// bytes are needed.
 ///
 /// # Errors
 /// Those of parsing the URL and creating its store.
-pub fn ask(url: &str, range: Range<u64>, known: Option<State>, unless: Option<State>) -> Result<Came> {
-    let net = net()?;
-    let named = Arc::new(Named::parse(url)?);
-    let store = Store::open(&net.client, &named.address)?;
-    let version = |state: Option<State>| state.map(|(len, tag)| Version { len, tag });
-    let (version, unless) = (version(known), version(unless));
-    let ask = Ask { named, store, range, version, unless, tallies: Tallies(&TALLY, None) };
-    let came = net.runtime.block_on(ask.once());
-    Ok(came.map(|came| came.map(|(bytes, version)| (bytes.to_vec(), (version.len, version.tag)))))
+pub fn request_once(
+    url: &str,
+    range: Range<u64>,
+    known: Option<VersionTuple>,
+    if_none_match: Option<VersionTuple>,
+) -> Result<RequestOutcome> {
+    let client = remote_client()?;
+    let parsed_url = Arc::new(ParsedUrl::parse(url)?);
+    let object = RemoteObject::open(&client.http, &parsed_url.address)?;
+    let version = |state: Option<VersionTuple>| state.map(|(len, tag)| Version { len, tag });
+    let (version, if_none_match) = (version(known), version(if_none_match));
+    let request = RangeRequest {
+        parsed_url,
+        object,
+        range,
+        version,
+        if_none_match,
+        traffic: RequestTraffic(&TRAFFIC, None),
+    };
+    let outcome = client.runtime.block_on(request.send_once());
+    Ok(outcome.map(|outcome| outcome.map(|(bytes, version)| (bytes.to_vec(), (version.len, version.tag)))))
 }

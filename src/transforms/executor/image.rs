@@ -6,81 +6,81 @@ use framespool_kernels as kernels;
 use kernels::FrameView;
 
 use super::super::nvjpeg::Nvjpeg;
-use super::{check_room, Plan, TransformExecutor};
+use super::{check_fits_slot, CompiledTransforms, TransformExecutor};
 use crate::batch::DeviceSliceMut;
 use crate::decode::EncodedImage;
 use crate::error::{Result, Site};
+use crate::image::{DctScale, DecodeOptions};
 use crate::media::DisplayOrientation;
-use crate::still::{Ask, Shrink};
 use crate::transforms::shape::ClipShape;
 
 impl TransformExecutor {
     /// Whether an image may be decoded smaller than it is.
-    pub(super) fn shrinks(&self, still: &EncodedImage<'_>) -> bool {
-        let as_wanted = !self.pipeline.exact && self.pipeline.label_fill.is_none();
-        as_wanted && still.header().can_shrink(Shrink::Half)
+    pub(super) fn may_scale(&self, image: &EncodedImage<'_>) -> bool {
+        let is_lossy_allowed = !self.pipeline.exact && self.pipeline.label_fill.is_none();
+        is_lossy_allowed && image.header().can_scale(DctScale::Half)
     }
 
     /// Decodes an image file on the device and transforms it there. Returns the slot if the CPU must decode
     /// it.
-    pub(super) fn paint_by_nvjpeg<'a>(
+    pub(super) fn apply_by_nvjpeg<'a>(
         &mut self,
         site: &Site,
-        still: &EncodedImage<'_>,
-        turn: DisplayOrientation,
+        image: &EncodedImage<'_>,
+        orientation: DisplayOrientation,
         shape: &ClipShape,
-        mut spot: DeviceSliceMut<'a>,
+        mut slice: DeviceSliceMut<'a>,
         t: usize,
     ) -> Result<Option<DeviceSliceMut<'a>>> {
         if self.pipeline.exact || self.pipeline.label_fill.is_some() {
-            return Ok(Some(spot));
+            return Ok(Some(slice));
         }
-        let Some(gpu) = &self.gpu else { return Ok(Some(spot)) };
-        let Some(mut worker) = self.nvjpeg.take(gpu)? else { return Ok(Some(spot)) };
-        let decoded = worker.decode(still, self.pipeline.assumed);
-        let painted = decoded.and_then(|decoded| match decoded {
+        let Some(gpu) = &self.gpu else { return Ok(Some(slice)) };
+        let Some(mut worker) = self.nvjpeg.take(gpu)? else { return Ok(Some(slice)) };
+        let decoded = worker.decode(image, self.pipeline.assumed);
+        let result = decoded.and_then(|decoded| match decoded {
             Ok(frame) => {
-                check_room(site, shape, spot.len)?;
-                spot.begin(worker.cuda.stream())?;
-                self.launch(site, &frame, &mut worker.cuda, turn, shape, spot.address, (t, t))?;
+                check_fits_slot(site, shape, slice.len)?;
+                slice.begin(worker.cuda.stream())?;
+                self.launch(site, &frame, &mut worker.cuda, orientation, shape, slice.address, (t, t))?;
                 self.report.decoded += 1;
                 Ok(None)
             }
             Err(reason) => {
                 self.report.cpu_fallbacks.push(reason);
-                Ok(Some(spot))
+                Ok(Some(slice))
             }
         });
         // Also after an error: which decoder an image gets must not depend on the results of other images.
         self.nvjpeg = Nvjpeg::Ready(worker);
-        painted
+        result
     }
 
     /// Decodes as much of an image file as frame `t` of a clip needs, transforms it and writes it as frame
-    /// `place`.
-    pub(super) fn paint_still(
+    /// `out_index`.
+    pub(super) fn apply_to_image(
         &mut self,
         site: &Site,
-        still: &mut EncodedImage<'_>,
-        turn: DisplayOrientation,
+        image: &mut EncodedImage<'_>,
+        orientation: DisplayOrientation,
         shape: &ClipShape,
         clip: &mut [u8],
-        (t, place): (usize, usize),
+        (t, out_index): (usize, usize),
     ) -> Result<()> {
         let (exact, labels) = (self.pipeline.exact, self.pipeline.label_fill.is_some());
         let assumed = self.pipeline.assumed;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let shrinks = self.shrinks(still);
-        let as_it_is = self.pipeline.is_plain() && turn == DisplayOrientation::default();
-        let painted = self.plan(still.size(), turn, t, shrinks).and_then(|plan| {
-            let mut slot = if as_it_is { plain_slot(still.size(), shape, clip, place) } else { None };
+        let may_scale = self.may_scale(image);
+        let is_identity = self.pipeline.is_plain() && orientation == DisplayOrientation::default();
+        let result = self.compiled(image.size(), orientation, t, may_scale).and_then(|compiled| {
+            let mut slot = if is_identity { plain_slot(image.size(), shape, clip, out_index) } else { None };
             if let Some(slot) = slot.as_deref_mut().filter(|_| exact && assumed.range.is_none()) {
-                if still.decode_into(slot)? {
+                if image.decode_into(slot)? {
                     return Ok(());
                 }
             }
-            let rows = plan.rows(still.header().shrunk(plan.shrink));
-            let mut view = still.decode(Ask { shrink: plan.shrink, exact, labels, rows })?;
+            let rows = compiled.rows(image.header().scaled_size(compiled.scale));
+            let mut view = image.decode(DecodeOptions { scale: compiled.scale, exact, labels, rows })?;
             if !matches!(view.planes, kernels::Planes::PackedRgb { .. } | kernels::Planes::PlanarRgb(_)) {
                 view.color.matrix = assumed.matrix.unwrap_or(view.color.matrix);
             }
@@ -88,14 +88,14 @@ impl TransformExecutor {
             if slot.is_some_and(|slot| copied(&view, slot)) {
                 return Ok(());
             }
-            plan.run(site, &view, shape, clip, place, &mut scratch)
+            compiled.run(site, &view, shape, clip, out_index, &mut scratch)
         });
         self.scratch = scratch;
-        painted
+        result
     }
 }
 
-impl Plan {
+impl CompiledTransforms {
     /// The rows of an image of this size that any view reads. `None` if they are known only when the pass
     /// runs.
     fn rows(&self, (width, height): (u32, u32)) -> Option<(u32, u32)> {
@@ -109,14 +109,14 @@ impl Plan {
     }
 }
 
-/// The bytes of frame `place`, if they are to be R, G, B in rows without padding, for an image of this size.
+/// The bytes of frame `out_index`, if they are to be R, G, B in rows without padding, for an image of this size.
 fn plain_slot<'a>(
     (width, height): (u32, u32),
     shape: &ClipShape,
     clip: &'a mut [u8],
-    place: usize,
+    out_index: usize,
 ) -> Option<&'a mut [u8]> {
-    let [(start, len)] = shape.frame_stretches(place)[..] else { return None };
+    let [(start, len)] = shape.frame_stretches(out_index)[..] else { return None };
     let (width, height) = (width as usize, height as usize);
     let fits = (shape.width, shape.height) == (width, height) && len == width * height * 3 && len > 0;
     clip.get_mut(start..start + len).filter(|_| fits)

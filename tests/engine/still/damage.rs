@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
-    let mut kept = StillDecoder::new();
+    let mut kept = ImageDecoder::new();
     for File { name, bytes } in small_files() {
         // Cuts up to the last byte that is needed: the end marker, or the end of a PNG's last IDAT.
         let end = if bytes.starts_with(&[0xff, 0xd8]) {
@@ -18,10 +18,10 @@ fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
         for cut in (0..end).step_by(97 * (end / 20_000).max(1)).chain([end - 1, end]) {
             let file = File::new(&name, bytes[..cut].to_vec());
             let begun = Instant::now();
-            let outcome = file.outcome(&mut kept, Ask::default());
+            let outcome = file.outcome(&mut kept, DecodeOptions::default());
             assert!(outcome.contains(&name), "{name} cut to {cut} of {} bytes: decoded", bytes.len());
             if cut % 5 == 0 {
-                assert_eq!(outcome, file.outcome(&mut StillDecoder::new(), Ask::default()));
+                assert_eq!(outcome, file.outcome(&mut ImageDecoder::new(), DecodeOptions::default()));
             }
             assert!(begun.elapsed() < Duration::from_secs(20));
         }
@@ -43,7 +43,7 @@ impl Sequence {
 #[test]
 fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
     let mut sequence = Sequence(7);
-    let mut kept = StillDecoder::new();
+    let mut kept = ImageDecoder::new();
     let (mut decoded, mut refused) = (0, 0);
     for File { name, bytes } in small_files() {
         for round in 0..150 {
@@ -58,11 +58,11 @@ fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
                     _ => file.bytes[at] = sequence.below(256) as u8,
                 }
             }
-            let ask = every_ask().nth(sequence.below(8)).unwrap();
+            let options = every_option().nth(sequence.below(8)).unwrap();
             let begun = Instant::now();
-            let outcome = file.outcome(&mut kept, ask);
+            let outcome = file.outcome(&mut kept, options);
             assert!(begun.elapsed() < Duration::from_secs(20), "{name}, round {round}");
-            assert_eq!(outcome, file.outcome(&mut StillDecoder::new(), ask), "{name}, round {round}");
+            assert_eq!(outcome, file.outcome(&mut ImageDecoder::new(), options), "{name}, round {round}");
             if outcome.contains(&name) {
                 refused += 1;
             } else {
@@ -76,25 +76,25 @@ fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
 #[test]
 fn a_harmless_complaint_does_not_hide_damage_that_follows() {
     let mut file = File::of(&named("images/odd/grey_128x128.jpg"));
-    let want = file.outcome(&mut StillDecoder::new(), EXACT);
+    let want = file.outcome(&mut ImageDecoder::new(), EXACT);
     // Bytes after the first segment that belong to no segment: libjpeg warns, and continues.
     let at = 4 + usize::from(file.bytes[5]);
     file.bytes.splice(at..at, [1, 2, 3]);
-    assert_eq!(file.outcome(&mut StillDecoder::new(), EXACT), want);
+    assert_eq!(file.outcome(&mut ImageDecoder::new(), EXACT), want);
     file.bytes.truncate(file.bytes.len() * 3 / 4);
-    let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
+    let outcome = file.outcome(&mut ImageDecoder::new(), EXACT);
     assert!(outcome.contains("Premature end") && outcome.contains("skip or replace"), "{outcome}");
 }
 
 #[test]
 fn what_would_cost_too_much_is_refused_before_it_does() {
     let mut file = File::of(&named("images/odd/non_interleaved_444.jpg"));
-    let Header { width, height, .. } = file.header().unwrap();
+    let ImageHeader { width, height, .. } = file.header().unwrap();
     let samples = u64::from(width) * u64::from(height);
     let source = MemorySource::new("big.jpg", file.bytes.clone());
     let limits = |picture_samples| Limits { picture_samples, ..Limits::default() };
-    assert!(header(&source, &limits(samples)).is_ok());
-    assert!(matches!(header(&source, &limits(samples - 1)), Err(Error::Limit { .. })));
+    assert!(read_header(&source, &limits(samples)).is_ok());
+    assert!(matches!(read_header(&source, &limits(samples - 1)), Err(Error::Limit { .. })));
     // A scan repeated two hundred times: each repetition adds few bytes, and a whole pass of decoding.
     let scans: Vec<usize> = (0..file.bytes.len() - 1)
         .filter(|at| file.bytes[*at] == 0xff && file.bytes[at + 1] == 0xda)
@@ -103,7 +103,7 @@ fn what_would_cost_too_much_is_refused_before_it_does() {
     for _ in 0..200 {
         file.bytes.splice(scans[0]..scans[0], scan.iter().copied());
     }
-    let outcome = file.outcome(&mut StillDecoder::new(), EXACT);
+    let outcome = file.outcome(&mut ImageDecoder::new(), EXACT);
     assert!(outcome.contains("number of scans is 101"), "{outcome}");
     // A PNG whose header states 65535 x 65535 pixels.
     let (mut bytes, _) = pngs::encoded(png::ColorType::Grayscale, png::BitDepth::One, 8, 8);
@@ -116,7 +116,7 @@ fn what_would_cost_too_much_is_refused_before_it_does() {
 fn a_file_that_changed_after_its_header_was_read_is_an_error() {
     let png = |w, h| File::new("a.png", pngs::encoded(png::ColorType::Rgb, png::BitDepth::Eight, w, h).0);
     let site = Site::file(&"a.png".into());
-    let mut decoder = StillDecoder::new();
+    let mut decoder = ImageDecoder::new();
     let error = decoder.decode(&site, &png(5, 5).header().unwrap(), &png(500, 500).bytes, EXACT).unwrap_err();
     assert!(matches!(error, Error::Malformed { .. }), "{error}");
     let small = File::of(&named("images/odd/grey_128x128.jpg"));

@@ -7,14 +7,14 @@ const SHORT_PALETTE: [u8; 18] = [0, 0, 0, 6, 80, 76, 84, 69, 1, 2, 3, 4, 5, 6, 1
 
 #[test]
 fn pngs_of_every_kind_give_their_values() {
-    let mut decoder = StillDecoder::new();
+    let mut decoder = ImageDecoder::new();
     let mut kinds = 0;
     for (colors, bits) in pngs::combinations() {
         for (width, height) in [(1, 1), (3, 2), (7, 9), (8, 8), (33, 17)] {
             let plain = pngs::encoded(colors, bits, width, height);
             let interlaced = pngs::interlaced(colors, bits, width, height, &[]);
             for ((bytes, values), coding) in
-                [(plain, Coding::Deflate), (interlaced, Coding::DeflateInterlaced)]
+                [(plain, CodingProcess::Deflate), (interlaced, CodingProcess::DeflateInterlaced)]
             {
                 // A decoder's memory contains the previous image; here all its bits are set.
                 File::new("white.png", pngs::white(width, height)).decode(&mut decoder, EXACT).unwrap();
@@ -64,12 +64,12 @@ fn a_png_may_say_how_it_is_turned_and_damage_in_it_is_an_error() {
     let made = |chunks: &[(&[u8; 4], &[u8])]| {
         File::new("made.png", pngs::interlaced(ColorType::Rgb, BitDepth::Eight, 9, 5, chunks).0)
     };
-    assert_eq!(made(&[(b"eXIf", exif)]).header().unwrap().turn, turn_of(5));
-    assert_eq!(made(&[(b"tEXt", exif)]).header().unwrap().turn, DisplayOrientation::default());
+    assert_eq!(made(&[(b"eXIf", exif)]).header().unwrap().orientation, turn_of(5));
+    assert_eq!(made(&[(b"tEXt", exif)]).header().unwrap().orientation, DisplayOrientation::default());
     let mut file = made(&[]);
     let at = file.bytes.windows(4).position(|four| four == b"IDAT").unwrap() + 20;
     file.bytes[at] ^= 1;
-    let error = file.outcome(&mut StillDecoder::new(), EXACT);
+    let error = file.outcome(&mut ImageDecoder::new(), EXACT);
     assert!(error.contains("PNG decoder says") && error.contains("skip or replace the file"), "{error}");
     // Apple's variant has a CgBI chunk before IHDR.
     let mut apple = made(&[]).bytes;
@@ -81,6 +81,6 @@ fn a_png_may_say_how_it_is_turned_and_damage_in_it_is_an_error() {
     let at = bytes.windows(4).position(|four| four == b"PLTE").unwrap();
     let crc = at + 4 + 48;
     bytes.splice(at - 4..crc + 4, SHORT_PALETTE);
-    let error = File::new("short.png", bytes).outcome(&mut StillDecoder::new(), EXACT);
+    let error = File::new("short.png", bytes).outcome(&mut ImageDecoder::new(), EXACT);
     assert!(error.contains("of a palette of 2"), "{error}");
 }

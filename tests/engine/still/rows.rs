@@ -58,19 +58,19 @@ fn rows_that_a_pass_does_not_read_change_nothing() {
     let entries = sound();
     // Two decoders whose memory contains data of other images in the rows that are not decoded, used
     // alternately.
-    let mut soiled = [StillDecoder::new(), StillDecoder::new()];
+    let mut soiled = [ImageDecoder::new(), ImageDecoder::new()];
     let mut passes = 0;
     let mut spared = 0;
     for (n, entry) in entries.iter().enumerate() {
         let file = File::of(entry);
         let header = file.header().unwrap();
-        for shrink in Shrink::ALL.into_iter().filter(|shrink| header.can_shrink(*shrink)) {
-            let ask = Ask { shrink, ..Ask::default() };
-            let (width, height) = header.shrunk(shrink);
-            let mut fresh = StillDecoder::new();
-            let whole = file.decode(&mut fresh, ask).unwrap();
+        for scale in DctScale::ALL.into_iter().filter(|scale| header.can_scale(*scale)) {
+            let options = DecodeOptions { scale, ..DecodeOptions::default() };
+            let (width, height) = header.scaled_size(scale);
+            let mut fresh = ImageDecoder::new();
+            let whole = file.decode(&mut fresh, options).unwrap();
             // All crops of the whole image, and some of the shrunk ones.
-            let step = if shrink == Shrink::Whole { 1 } else { 4 };
+            let step = if scale == DctScale::Full { 1 } else { 4 };
             for (m, geometry) in parts((width, height)).into_iter().enumerate().skip(n % step).step_by(step) {
                 let mut pass = PixelPass::new(geometry, OutputSpec::new(Dtype::U8)).expect("a plain pass");
                 let rows = pass.source_rows(width, height).expect("inside");
@@ -78,8 +78,8 @@ fn rows_that_a_pass_does_not_read_change_nothing() {
                 spared += u64::from(height - (rows.end - rows.start));
                 let soiled = &mut soiled[m % 2];
                 let other = File::of(&entries[(n * 7 + m) % entries.len()]);
-                other.decode(soiled, Ask::default()).unwrap();
-                let part = Ask { rows: Some((rows.start, rows.end)), ..ask };
+                other.decode(soiled, DecodeOptions::default()).unwrap();
+                let part = DecodeOptions { rows: Some((rows.start, rows.end)), ..options };
                 let view = file.decode(soiled, part).unwrap();
                 assert_eq!(
                     run(&mut pass, &view),
@@ -99,16 +99,16 @@ fn an_exact_picture_is_whole_whatever_rows_are_asked_for() {
     let entries = sound();
     for entry in entries.iter().step_by(5) {
         let file = File::of(entry);
-        let ask = Ask { rows: Some((1, 2)), ..EXACT };
-        let whole = file.outcome(&mut StillDecoder::new(), EXACT);
-        assert_eq!(file.outcome(&mut StillDecoder::new(), ask), whole, "{}", entry.path);
+        let options = DecodeOptions { rows: Some((1, 2)), ..EXACT };
+        let whole = file.outcome(&mut ImageDecoder::new(), EXACT);
+        assert_eq!(file.outcome(&mut ImageDecoder::new(), options), whole, "{}", entry.path);
     }
 }
 
 #[test]
 fn a_cut_file_is_an_error_and_damage_below_the_rows_is_not_looked_for() {
-    let mut decoder = StillDecoder::new();
-    let top = Ask { rows: Some((0, 8)), ..Ask::default() };
+    let mut decoder = ImageDecoder::new();
+    let top = DecodeOptions { rows: Some((0, 8)), ..DecodeOptions::default() };
     for file in small_files().iter().filter(|file| file.bytes.starts_with(&[0xff, 0xd8])) {
         let end = file.bytes.windows(2).rposition(|two| two == [0xff, 0xd9]).unwrap();
         for cut in [end + 1, end, end - 9, end * 3 / 4] {
@@ -124,7 +124,7 @@ fn a_cut_file_is_an_error_and_damage_below_the_rows_is_not_looked_for() {
     let mut file = File::of(&named("images/odd/grey_128x128.jpg"));
     let near_end = file.bytes.len() - 40;
     file.bytes[near_end..near_end + 4].copy_from_slice(&[0xff, 0xd3, 0xff, 0xd5]);
-    let words = file.outcome(&mut decoder, Ask::default());
+    let words = file.outcome(&mut decoder, DecodeOptions::default());
     assert!(words.contains("libjpeg says"), "{words}");
     assert!(file.decode(&mut decoder, top).is_ok());
 }

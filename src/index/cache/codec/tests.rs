@@ -47,7 +47,7 @@ prop_compose! {
         };
         let time_base = TimeBase::new(base.0, base.1).unwrap();
         let turn = DisplayOrientation { mirror, quarter_turns_cw };
-        StreamInfo { stream: numbers[3], params, time_base, turn, sample_aspect, frame_rate }
+        StreamInfo { stream: numbers[3], params, time_base, orientation: turn, sample_aspect, frame_rate }
     }
 }
 
@@ -121,9 +121,9 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         let Some(index) = read(&bytes) else { return Ok(()) };
-        for frame in (0..index.num_frames()).map(crate::units::DisplayIndex) {
+        for frame in (0..index.num_frames()).map(crate::units::PresentationIndex) {
             let start = index.sync_point_for(frame);
-            let packet = index.frames[frame.at()].packet;
+            let packet = index.frames[frame.as_usize()].packet;
             let _ = (index.headers_before(start), index.last_packet_of_picture(packet), index.site_of_packet(start));
             let _ = (index.duration_seconds(frame), index.pts_seconds(frame));
         }

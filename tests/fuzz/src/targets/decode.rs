@@ -5,7 +5,7 @@
 use framespool::batch_sampler::rng::Key;
 use framespool::transforms::transform::{Size, Target as Aim, Transform};
 use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, LazyClipOutput, Video};
 
 use super::index::indexed;
@@ -32,8 +32,8 @@ fn run(input: &[u8]) {
     let Some((source, index)) = indexed(input) else { return };
     let video = Video::with_index(source, index.clone());
     let step = index.num_frames().div_ceil(SOME);
-    let frames: Vec<DisplayIndex> =
-        (0..index.num_frames()).step_by(step as usize).map(DisplayIndex).collect();
+    let frames: Vec<PresentationIndex> =
+        (0..index.num_frames()).step_by(step as usize).map(PresentationIndex).collect();
     let first = made(&video, &frames);
     assert_eq!(first, made(&video, &frames), "other frames the second time");
     // Alone, the last one may come out otherwise: where damage makes another valid stream, it hangs on what was decoded before.
@@ -44,7 +44,7 @@ fn run(input: &[u8]) {
 }
 
 /// The bytes of some frames; `None` for an error.
-fn made(video: &Video, frames: &[DisplayIndex]) -> Option<Vec<u8>> {
+fn made(video: &Video, frames: &[PresentationIndex]) -> Option<Vec<u8>> {
     let aim = Aim::Exact(Size { height: 16, width: 16 });
     let resize = Transform::Resize { target: aim, filter: Filter::Triangle };
     let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a plain recipe");

@@ -128,7 +128,7 @@ fn nothing_but(params: CodecParams) -> VideoIndex {
             stream: 0,
             params,
             time_base: TimeBase::new(1, 25).expect("not zero"),
-            turn: DisplayOrientation::default(),
+            orientation: DisplayOrientation::default(),
             sample_aspect: None,
             frame_rate: None,
         },

@@ -12,7 +12,7 @@ use framespool::index::cache::fuzz_api;
 use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, MemorySource};
-use framespool::units::DisplayIndex;
+use framespool::units::PresentationIndex;
 
 use super::{sound, Target, MIB, USUAL};
 use crate::seeds::Seeds;
@@ -101,16 +101,16 @@ pub fn check(index: &VideoIndex) {
     assert!(index.sync_points.iter().all(|&start| index.packets[start as usize].is_sync()));
     assert!(index.packets.iter().all(|packet| packet.offset.checked_add(packet.size.into()).is_some()));
     assert!(index.frames.is_sorted_by_key(|frame| frame.pts));
-    assert!(index.average_fps() >= 0.0 && index.duration_seconds(DisplayIndex(0)) >= 0.0);
+    assert!(index.average_fps() >= 0.0 && index.duration_seconds(PresentationIndex(0)) >= 0.0);
     assert!(index.begin_seconds() <= index.end_seconds());
     assert!(index.key_frames().is_sorted());
     // Some of many, the ends among them.
     let step = (frames / 16).max(1);
-    let some: Vec<DisplayIndex> =
-        (0..frames).step_by(step as usize).chain([frames - 1]).map(DisplayIndex).collect();
+    let some: Vec<PresentationIndex> =
+        (0..frames).step_by(step as usize).chain([frames - 1]).map(PresentationIndex).collect();
     for &frame in &some {
-        let (start, packet) = (index.sync_point_for(frame), index.frames[frame.at()].packet);
-        assert!(start <= packet && index.last_packet_of_picture(packet).at() < packets);
+        let (start, packet) = (index.sync_point_for(frame), index.frames[frame.as_usize()].packet);
+        assert!(start <= packet && index.last_packet_of_picture(packet).as_usize() < packets);
         index.headers_before(start);
         index.site_of_packet(packet);
         assert_eq!(index.resolve(i64::from(frame.0) - i64::from(frames)).ok(), Some(frame));
@@ -126,7 +126,8 @@ pub fn check(index: &VideoIndex) {
     assert!(runs.is_sorted_by_key(|run| run.start));
     assert!(runs.iter().all(|run| run.wanted.iter().all(|at| (run.start..=run.end).contains(at))));
     let wanted: usize = runs.iter().map(|run| run.wanted.len()).sum();
-    let different: std::collections::BTreeSet<_> = some.iter().map(|f| index.frames[f.at()].packet).collect();
+    let different: std::collections::BTreeSet<_> =
+        some.iter().map(|f| index.frames[f.as_usize()].packet).collect();
     assert_eq!(wanted, different.len());
 }
 

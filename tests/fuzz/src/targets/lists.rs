@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use framespool::source::{ByteSource, FolderSource, FrameFolder};
+use framespool::source::{ByteSource, ImageSequence, ImageSequenceSource};
 use framespool::Result;
 use framespool_datasets::{
     activitynet, ava, dali_file_list, epic_kitchens, file_list, gluon_list, hmdb51, jester, json_lines,
@@ -217,15 +217,15 @@ fn frames(input: &[u8]) {
             std::fs::write(folder.join(name), name).expect("room for a file");
         }
     }
-    let frames = FrameFolder {
+    let frames = ImageSequence {
         folder,
         first: case.count(),
         count: case.maybe(Case::count),
         fps: (case.count(), case.count()),
         pattern: case.maybe(|case| case.text(255)),
     };
-    let Ok(source) = sound(FolderSource::open(&frames)) else { return };
-    let parts: Vec<(u64, u64)> = source.parts().collect();
+    let Ok(source) = sound(ImageSequenceSource::open(&frames)) else { return };
+    let parts: Vec<(u64, u64)> = source.file_spans().collect();
     assert!(!parts.is_empty() && parts.len() <= 6, "{} frames of 6 files", parts.len());
     assert!(frames.count.is_none_or(|count| frames.pattern.is_none() || count as usize == parts.len()));
     let mut end = 0;

@@ -66,7 +66,7 @@ fn run(input: &[u8]) {
     let paint = |executor: &mut TransformExecutor, filling: u8| {
         let mut clip = vec![filling; bytes];
         for t in 0..2 {
-            sound(executor.paint_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
+            sound(executor.apply_to_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
         }
         Ok::<_, framespool::Error>(clip)
     };

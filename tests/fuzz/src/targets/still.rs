@@ -5,9 +5,11 @@
 use std::cell::RefCell;
 
 use framespool::error::Site;
+use framespool::image::{
+    read_header, sniff, DctScale, DecodeOptions, ImageDecoder, ImageFormat, ImageHeader,
+};
 use framespool::limits::Limits;
 use framespool::source::MemorySource;
-use framespool::still::{header, sniff, Ask, Format, Header, Shrink, StillDecoder};
 use framespool_kernels::{FrameView, Plane, Planes};
 use framespool_nvdec::jpeg::JpegHeader;
 
@@ -75,45 +77,45 @@ fn written() -> Vec<Vec<u8>> {
 
 thread_local! {
     /// One that has seen many pictures, as a worker's.
-    static USED: RefCell<StillDecoder> = RefCell::default();
+    static USED: RefCell<ImageDecoder> = RefCell::default();
 }
 
 fn picture(bytes: &[u8], option: u8, rows: u8) {
     let limits = Limits { picture_samples: MAX_PIXELS, ..Limits::default() };
     let source = MemorySource::new("fuzzed", bytes.to_vec());
-    let Ok(facts) = sound(header(&source, &limits)) else { return };
+    let Ok(facts) = sound(read_header(&source, &limits)) else { return };
     assert_eq!(sniff(bytes), Some(facts.format));
     assert!(facts.width > 0 && u64::from(facts.width) * u64::from(facts.height) <= MAX_PIXELS);
-    if let Some(seen) = JpegHeader::parse(bytes).ok().filter(|_| facts.format == Format::Jpeg) {
+    if let Some(seen) = JpegHeader::parse(bytes).ok().filter(|_| facts.format == ImageFormat::Jpeg) {
         assert_eq!(
             (seen.width, seen.height),
             (facts.width, facts.height),
             "the GPU's reader sees another size"
         );
     }
-    let shrink = Shrink::ALL[usize::from(option >> 1 & 3)];
-    let shrink = if facts.can_shrink(shrink) { shrink } else { Shrink::Whole };
+    let scale = DctScale::ALL[usize::from(option >> 1 & 3)];
+    let scale = if facts.can_scale(scale) { scale } else { DctScale::Full };
     let (exact, labels) = (option & 8 == 8, option & 16 == 16);
-    let ask = Ask { shrink, exact: exact && shrink == Shrink::Whole, labels, rows: None };
-    let fresh = decoded(&mut StillDecoder::new(), bytes, &facts, ask);
-    let used = USED.with_borrow_mut(|used| decoded(used, bytes, &facts, ask));
+    let options = DecodeOptions { scale, exact: exact && scale == DctScale::Full, labels, rows: None };
+    let fresh = decoded(&mut ImageDecoder::new(), bytes, &facts, options);
+    let used = USED.with_borrow_mut(|used| decoded(used, bytes, &facts, options));
     assert_eq!(fresh, used, "another picture by a decoder that has seen others");
     let Some(whole) = fresh else { return };
-    let (_, height) = facts.shrunk(shrink);
+    let (_, height) = facts.scaled_size(scale);
     // Some rows of it are the same rows.
     let first = u32::from(rows >> 4) * height / 16;
     let end = (first + 1 + u32::from(rows & 15) * height / 16).min(height);
-    let part = Ask { rows: Some((first, end)), ..ask };
-    let some = decoded(&mut StillDecoder::new(), bytes, &facts, part).expect("a part of a whole picture");
+    let part = DecodeOptions { rows: Some((first, end)), ..options };
+    let some = decoded(&mut ImageDecoder::new(), bytes, &facts, part).expect("a part of a whole picture");
     for (plane, (whole, some)) in whole.iter().zip(&some).enumerate() {
         let of = |row: u32| row as usize * whole.len() / height as usize;
         // Chroma of one row is that of its neighbour too.
         let (first, end) = (of(first), of(end).max(of(first) + 1).min(whole.len()));
         assert_eq!(whole[first..end], some[first..end], "rows {first}..{end} of plane {plane}");
     }
-    if ask.exact && !labels {
+    if options.exact && !labels {
         let mut rgb = vec![0; (facts.width * facts.height * 3) as usize];
-        let done = StillDecoder::new().decode_into(&site(), &facts, bytes, &mut rgb);
+        let done = ImageDecoder::new().decode_into(&site(), &facts, bytes, &mut rgb);
         if done.expect("what could be decoded with a copy") {
             assert_eq!(
                 vec![rgb],
@@ -129,9 +131,14 @@ fn site() -> Site {
 }
 
 /// The rows of each plane, as far as they are looked at; `None` for an error.
-fn decoded(decoder: &mut StillDecoder, bytes: &[u8], facts: &Header, ask: Ask) -> Option<Vec<Vec<Vec<u8>>>> {
-    let view = sound(decoder.decode(&site(), facts, bytes, ask)).ok()?;
-    assert_eq!((view.width, view.height), facts.shrunk(ask.shrink));
+fn decoded(
+    decoder: &mut ImageDecoder,
+    bytes: &[u8],
+    facts: &ImageHeader,
+    options: DecodeOptions,
+) -> Option<Vec<Vec<Vec<u8>>>> {
+    let view = sound(decoder.decode(&site(), facts, bytes, options)).ok()?;
+    assert_eq!((view.width, view.height), facts.scaled_size(options.scale));
     Some(planes(&view))
 }
 

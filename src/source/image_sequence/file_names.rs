@@ -5,16 +5,19 @@ use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{too_many, FrameFolder, MAX, PICTURE_EXTENSIONS};
+use super::{too_many, ImageSequence, IMAGE_EXTENSIONS, MAX_FRAMES};
 use crate::error::{Error, Result, Site};
 
 /// Names by number, generated lazily; the caller stops at the first missing file.
-pub(super) fn numbered(frames: &FrameFolder, pattern: &str) -> Result<impl Iterator<Item = OsString>> {
-    let (before, width, after) = split(pattern)?;
+pub(super) fn numbered_names(
+    frames: &ImageSequence,
+    pattern: &str,
+) -> Result<impl Iterator<Item = OsString>> {
+    let (before, width, after) = split_pattern(pattern)?;
     let first = frames.first;
     let last = match frames.count {
         Some(0) => return Err(Error::Argument("a folder of frames with count=0; give at least 1".into())),
-        Some(count) if count > MAX => return Err(too_many(&format!("{count} frames in a folder"))),
+        Some(count) if count > MAX_FRAMES => return Err(too_many(&format!("{count} frames in a folder"))),
         Some(count) => first.checked_add(count - 1).ok_or_else(|| {
             let most = u32::MAX;
             Error::Argument(format!(
@@ -28,7 +31,7 @@ pub(super) fn numbered(frames: &FrameFolder, pattern: &str) -> Result<impl Itera
 }
 
 /// Splits a pattern into the text before the number, the width of the number, and the text after it.
-fn split(pattern: &str) -> Result<(&str, usize, &str)> {
+fn split_pattern(pattern: &str) -> Result<(&str, usize, &str)> {
     let wrong = |why: &str| {
         Error::Argument(format!(
             "pattern '{pattern}' must hold one number: '{{:05}}', '{{}}', '%05d' or '%d', as in 'img_{{:05}}.jpg'{why}"
@@ -64,13 +67,13 @@ fn split(pattern: &str) -> Result<(&str, usize, &str)> {
 }
 
 /// Names of all images of a folder, in order. Directories and names that begin with a dot are left out.
-pub(super) fn listed(frames: &FrameFolder, site: &Site) -> Result<Vec<OsString>> {
+pub(super) fn list_images(frames: &ImageSequence, site: &Site) -> Result<Vec<OsString>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&frames.folder).map_err(|e| Error::io(site, e))? {
         let entry = entry.map_err(|e| Error::io(site, e))?;
         let name = entry.file_name();
         let extension = Path::new(&name).extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        let picture = extension.is_some_and(|e| PICTURE_EXTENSIONS.contains(&e.as_str()));
+        let picture = extension.is_some_and(|e| IMAGE_EXTENSIONS.contains(&e.as_str()));
         if !picture || name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
@@ -83,17 +86,17 @@ pub(super) fn listed(frames: &FrameFolder, site: &Site) -> Result<Vec<OsString>>
             files.push(name);
         }
     }
-    files.sort_by_cached_key(|name| Natural(name.as_encoded_bytes().to_vec()));
+    files.sort_by_cached_key(|name| NaturalOrder(name.as_encoded_bytes().to_vec()));
     let skip = frames.first as usize;
-    let many = frames.count.map_or(usize::MAX, |count| count as usize);
-    Ok(files.into_iter().skip(skip).take(many).collect())
+    let count = frames.count.map_or(usize::MAX, |count| count as usize);
+    Ok(files.into_iter().skip(skip).take(count).collect())
 }
 
 /// A name that compares the numbers inside it by value: `img_9` before `img_10`.
 #[derive(PartialEq, Eq)]
-struct Natural(Vec<u8>);
+struct NaturalOrder(Vec<u8>);
 
-impl Ord for Natural {
+impl Ord for NaturalOrder {
     fn cmp(&self, other: &Self) -> Ordering {
         let (mut a, mut b) = (&self.0[..], &other.0[..]);
         loop {
@@ -119,7 +122,7 @@ impl Ord for Natural {
     }
 }
 
-impl PartialOrd for Natural {
+impl PartialOrd for NaturalOrder {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -131,19 +134,19 @@ mod tests {
 
     #[test]
     fn patterns_hold_one_number() {
-        assert_eq!(split("img_{:05}.jpg").unwrap(), ("img_", 5, ".jpg"));
-        assert_eq!(split("img_{:05d}.jpg").unwrap(), ("img_", 5, ".jpg"));
-        assert_eq!(split("{}.png").unwrap(), ("", 0, ".png"));
-        assert_eq!(split("{:d}.png").unwrap(), ("", 0, ".png"));
-        assert_eq!(split("f%06d").unwrap(), ("f", 6, ""));
-        assert_eq!(split("%d.jpg").unwrap(), ("", 0, ".jpg"));
+        assert_eq!(split_pattern("img_{:05}.jpg").unwrap(), ("img_", 5, ".jpg"));
+        assert_eq!(split_pattern("img_{:05d}.jpg").unwrap(), ("img_", 5, ".jpg"));
+        assert_eq!(split_pattern("{}.png").unwrap(), ("", 0, ".png"));
+        assert_eq!(split_pattern("{:d}.png").unwrap(), ("", 0, ".png"));
+        assert_eq!(split_pattern("f%06d").unwrap(), ("f", 6, ""));
+        assert_eq!(split_pattern("%d.jpg").unwrap(), ("", 0, ".jpg"));
         let signs = ["%+5d", "{:+05}", "{:05dd}", "{d}", "{:0x5}", "% 5d", "%-5d", "{: 5}"];
         let forms = ["img.jpg", "a{x}.jpg", "{}{}", "%s", "{:099}", "a/{}.jpg", "{", "%d%d", "{0}"];
         for wrong in signs.into_iter().chain(forms) {
-            assert!(matches!(split(wrong), Err(Error::Argument(_))), "{wrong}");
+            assert!(matches!(split_pattern(wrong), Err(Error::Argument(_))), "{wrong}");
         }
         for spaces in ["{:5}", "%5d", "{:5d}"] {
-            let error = split(spaces).unwrap_err().to_string();
+            let error = split_pattern(spaces).unwrap_err().to_string();
             assert!(error.contains("write {:05} or %05d"), "{error}");
         }
     }
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn names_sort_by_their_numbers() {
         let mut names = ["b1", "a10", "a9", "a09", "a", "a9b2", "a9b10", "a1x"];
-        names.sort_by_cached_key(|n| Natural(n.as_bytes().to_vec()));
+        names.sort_by_cached_key(|n| NaturalOrder(n.as_bytes().to_vec()));
         assert_eq!(names, ["a", "a1x", "a09", "a9", "a9b2", "a9b10", "a10", "b1"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// Traffic from reading by URL. All zero where nothing is read by URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RemoteCounts {
+pub struct RemoteStats {
     /// Requests that were sent, including retries; additional requests of a redirection are not counted.
     pub requests: u64,
     /// Bytes of files that were received.
@@ -22,7 +22,7 @@ pub struct RemoteCounts {
     pub cache_hits: u64,
 }
 
-impl AddAssign for RemoteCounts {
+impl AddAssign for RemoteStats {
     fn add_assign(&mut self, more: Self) {
         self.requests += more.requests;
         self.bytes += more.bytes;
@@ -33,14 +33,14 @@ impl AddAssign for RemoteCounts {
 
 /// Traffic counters, shared by several threads.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct TrafficCounters {
     requests: AtomicU64,
     bytes: AtomicU64,
     retries: AtomicU64,
     cache_hits: AtomicU64,
 }
 
-impl Tally {
+impl TrafficCounters {
     /// A constructor for statics.
     pub const fn new() -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Tally {
     }
 
     /// Adds to the counts.
-    pub fn add(&self, more: RemoteCounts) {
+    pub fn add(&self, more: RemoteStats) {
         self.requests.fetch_add(more.requests, Relaxed);
         self.bytes.fetch_add(more.bytes, Relaxed);
         self.retries.fetch_add(more.retries, Relaxed);
@@ -60,8 +60,8 @@ impl Tally {
     }
 
     /// The current counts.
-    pub fn read(&self) -> RemoteCounts {
-        RemoteCounts {
+    pub fn read(&self) -> RemoteStats {
+        RemoteStats {
             requests: self.requests.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             retries: self.retries.load(Relaxed),
@@ -71,36 +71,39 @@ impl Tally {
 }
 
 #[derive(Clone)]
-struct Caller {
+struct ReadContext {
     interrupt: Rc<dyn Fn() -> Result<()>>,
-    tally: Option<Arc<Tally>>,
+    traffic: Option<Arc<TrafficCounters>>,
 }
 
 crate::sync::thread_local! {
-    static CALLER: RefCell<Option<Caller>> = const { RefCell::new(None) };
+    static READ_CONTEXT: RefCell<Option<ReadContext>> = const { RefCell::new(None) };
 }
 
 /// Guard that keeps a caller set on this thread; dropping it restores the previous one.
 #[must_use = "the caller is known only while this lives"]
-pub struct Calling {
-    before: Option<Caller>,
+pub struct InterruptScope {
+    before: Option<ReadContext>,
     /// Makes the guard `!Send`: it belongs to its thread.
-    _here: std::marker::PhantomData<Rc<()>>,
+    _not_send: std::marker::PhantomData<Rc<()>>,
 }
 
 /// Sets the caller of reads on this thread. `interrupt` is called several times per second while a source
-/// waits, and stops the wait by returning an error; `tally`, if given, counts the traffic.
-pub fn calling(interrupt: impl Fn() -> Result<()> + 'static, tally: Option<&Arc<Tally>>) -> Calling {
-    let caller = Caller { interrupt: Rc::new(interrupt), tally: tally.cloned() };
-    let before = CALLER.with(|slot| slot.borrow_mut().replace(caller));
-    Calling { before, _here: std::marker::PhantomData }
+/// waits, and stops the wait by returning an error; `traffic`, if given, counts the traffic.
+pub fn interrupt_scope(
+    interrupt: impl Fn() -> Result<()> + 'static,
+    traffic: Option<&Arc<TrafficCounters>>,
+) -> InterruptScope {
+    let context = ReadContext { interrupt: Rc::new(interrupt), traffic: traffic.cloned() };
+    let before = READ_CONTEXT.with(|slot| slot.borrow_mut().replace(context));
+    InterruptScope { before, _not_send: std::marker::PhantomData }
 }
 
-impl Drop for Calling {
+impl Drop for InterruptScope {
     fn drop(&mut self) {
         let before = self.before.take();
         // At the end of a thread the thread-local may already be destroyed.
-        let _ = CALLER.try_with(|slot| *slot.borrow_mut() = before);
+        let _ = READ_CONTEXT.try_with(|slot| *slot.borrow_mut() = before);
     }
 }
 
@@ -108,14 +111,14 @@ impl Drop for Calling {
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing waits"))]
 pub(super) fn check() -> Result<()> {
     // Cloned first: the check itself may read something.
-    let caller = CALLER.with(|slot| slot.borrow().clone());
-    caller.map_or(Ok(()), |caller| (caller.interrupt)())
+    let context = READ_CONTEXT.with(|slot| slot.borrow().clone());
+    context.map_or(Ok(()), |context| (context.interrupt)())
 }
 
 /// Traffic counters of the caller.
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing is counted"))]
-pub(super) fn tally() -> Option<Arc<Tally>> {
-    CALLER.with(|slot| slot.borrow().as_ref().and_then(|caller| caller.tally.clone()))
+pub(super) fn traffic() -> Option<Arc<TrafficCounters>> {
+    READ_CONTEXT.with(|slot| slot.borrow().as_ref().and_then(|context| context.traffic.clone()))
 }
 
 #[cfg(test)]
@@ -125,22 +128,22 @@ mod tests {
 
     #[test]
     fn a_caller_is_known_while_it_calls_and_then_the_one_before_it_is() {
-        let (outer, inner) = (Arc::new(Tally::new()), Arc::new(Tally::new()));
+        let (outer, inner) = (Arc::new(TrafficCounters::new()), Arc::new(TrafficCounters::new()));
         let count = |requests| {
-            tally().expect("a caller").add(RemoteCounts { requests, ..RemoteCounts::default() });
+            traffic().expect("a caller").add(RemoteStats { requests, ..RemoteStats::default() });
         };
-        assert!(tally().is_none() && check().is_ok());
-        let first = calling(|| Ok(()), Some(&outer));
+        assert!(traffic().is_none() && check().is_ok());
+        let first = interrupt_scope(|| Ok(()), Some(&outer));
         count(1);
         {
-            let _second = calling(|| Err(Error::Interrupted), Some(&inner));
+            let _second = interrupt_scope(|| Err(Error::Interrupted), Some(&inner));
             count(10);
             assert!(matches!(check(), Err(Error::Interrupted)));
         }
         count(2);
         assert!(check().is_ok());
         drop(first);
-        assert!(tally().is_none());
+        assert!(traffic().is_none());
         assert_eq!((outer.read().requests, inner.read().requests), (3, 10));
     }
 }

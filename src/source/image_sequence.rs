@@ -1,7 +1,7 @@
 //! Presents a folder of numbered images as one source in which the files follow one another.
 //! No file is kept open: a clip needs a few out of hundreds.
 
-mod names;
+mod file_names;
 
 use std::cmp::Ordering;
 use std::ffi::OsString;
@@ -18,11 +18,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{ByteSource, FileSource, Identity};
 use crate::error::{Error, Result, Site};
-use names::{listed, numbered};
+use file_names::{list_images, numbered_names};
 
 /// Selects the files of a folder that are the frames of a video.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FrameFolder {
+pub struct ImageSequence {
     /// The folder.
     pub folder: PathBuf,
     /// File name of a frame, with `{}`, `{:05}`, `%d` or `%05d` for its number. Without a pattern all images
@@ -37,74 +37,74 @@ pub struct FrameFolder {
 }
 
 /// File extensions of images where no pattern is given.
-pub const PICTURE_EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "jpe", "jfif", "png"];
+pub const IMAGE_EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "jpe", "jfif", "png"];
 
 /// Maximum number of frames of a folder: nine hours at 30 frames per second.
-const MAX: u32 = 1_000_000;
+const MAX_FRAMES: u32 = 1_000_000;
 
 /// Minimum age of a folder's last change for its timestamps to be trusted: file systems store time in steps,
 /// the coarsest in use of two seconds.
-const SETTLED: Duration = Duration::from_secs(3);
+const MIN_STABLE_AGE: Duration = Duration::from_secs(3);
 
 /// The files of a folder, concatenated.
-pub struct FolderSource {
+pub struct ImageSequenceSource {
     name: Arc<str>,
     folder: PathBuf,
     /// Names inside the folder.
     files: Vec<OsString>,
     /// Offset of each file, followed by the total length.
-    begins: Vec<u64>,
+    offsets: Vec<u64>,
     identity: Identity,
     /// Stamp of the folder before its files were listed; `None` where it cannot show whether the list is
     /// still valid.
-    stamp: Option<Stamp>,
+    stamp: Option<DirectoryStamp>,
     /// A file was found to be missing or to have another length than when it was listed.
     changed: AtomicBool,
 }
 
 /// Identifies a state of a folder: device, inode, and mtime and ctime with their nanoseconds.
-type Stamp = (u64, u64, [(i64, i64); 2]);
+type DirectoryStamp = (u64, u64, [(i64, i64); 2]);
 
-fn stamp(about: &Metadata) -> Stamp {
-    let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
-    (about.dev(), about.ino(), times)
+fn stamp(metadata: &Metadata) -> DirectoryStamp {
+    let times = [(metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec())];
+    (metadata.dev(), metadata.ino(), times)
 }
 
-impl FolderSource {
+impl ImageSequenceSource {
     /// Finds the files, without opening them.
     ///
     /// # Errors
     /// `NotFound` for a missing folder or frame, and for a dangling link; `Argument` for a pattern without a
     /// number, and for numbers that are too large; `Malformed` where there is no frame; `Io` for an entry
     /// that is not a file.
-    pub fn open(frames: &FrameFolder) -> Result<Self> {
+    pub fn open(frames: &ImageSequence) -> Result<Self> {
         let name: Arc<str> = frames.folder.to_string_lossy().into();
         let site = Site::file(&name);
-        let about = std::fs::metadata(&frames.folder).map_err(|e| Error::io(&site, e))?;
-        if !about.is_dir() {
-            return Err(refused(&site, "is a file; give the folder that holds the frames"));
+        let metadata = std::fs::metadata(&frames.folder).map_err(|e| Error::io(&site, e))?;
+        if !metadata.is_dir() {
+            return Err(invalid_input(&site, "is a file; give the folder that holds the frames"));
         }
         // Read before the files are listed, so that a change during the listing is detected later.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let stamp = settled(about.mtime().max(about.ctime()), now).then(|| stamp(&about));
+        let stamp = is_stable(metadata.mtime().max(metadata.ctime()), now).then(|| stamp(&metadata));
         let mut found = match &frames.pattern {
-            Some(pattern) => Self::collect(frames, name, &about, numbered(frames, pattern)?, true)?,
-            None => Self::collect(frames, name, &about, listed(frames, &site)?.into_iter(), false)?,
+            Some(pattern) => Self::collect(frames, name, &metadata, numbered_names(frames, pattern)?, true)?,
+            None => Self::collect(frames, name, &metadata, list_images(frames, &site)?.into_iter(), false)?,
         };
         // An empty file is probably still being written, which does not change the folder's timestamps.
-        found.stamp = stamp.filter(|_| found.parts().all(|(_, len)| len > 0));
+        found.stamp = stamp.filter(|_| found.file_spans().all(|(_, len)| len > 0));
         Ok(found)
     }
 
     /// Collects the files one by one. `ends`: a missing file ends the list, unless the count is given.
     fn collect(
-        frames: &FrameFolder,
+        frames: &ImageSequence,
         name: Arc<str>,
-        about: &Metadata,
+        metadata: &Metadata,
         candidates: impl Iterator<Item = OsString>,
         ends: bool,
     ) -> Result<Self> {
-        let (mut files, mut begins, mut end, mut state) = (Vec::new(), Vec::new(), 0u64, Xxh3::new());
+        let (mut files, mut offsets, mut end, mut state) = (Vec::new(), Vec::new(), 0u64, Xxh3::new());
         for file in candidates {
             let path = frames.folder.join(&file);
             let site = || Site::file(&path.to_string_lossy().into());
@@ -122,26 +122,26 @@ impl FolderSource {
             };
             if !meta.is_file() {
                 let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
-                return Err(refused(
+                return Err(invalid_input(
                     &site(),
                     format!("is {what}, but is named like a frame; move it elsewhere"),
                 ));
             }
-            if files.len() == MAX as usize {
-                return Err(too_many(&format!("'{name}' holds more than {MAX} frames")));
+            if files.len() == MAX_FRAMES as usize {
+                return Err(too_many(&format!("'{name}' holds more than {MAX_FRAMES} frames")));
             }
-            begins.push(end);
+            offsets.push(end);
             end = end.saturating_add(meta.len());
             for number in [meta.ino() as i64, meta.len() as i64, meta.mtime(), meta.mtime_nsec()] {
                 state.update(&number.to_le_bytes());
             }
             files.push(file);
         }
-        begins.push(end);
+        offsets.push(end);
         if files.is_empty() {
             let what = match &frames.pattern {
                 Some(pattern) => format!("no file '{pattern}' with the number {}", frames.first),
-                None => format!("no file that ends in {}", PICTURE_EXTENSIONS.join(", ")),
+                None => format!("no file that ends in {}", IMAGE_EXTENSIONS.join(", ")),
             };
             let reason = format!("a folder of frames without frames: {what}");
             return Err(Error::malformed(&Site::file(&name), reason));
@@ -153,22 +153,22 @@ impl FolderSource {
         }
         // A folder's own timestamps show only changes of names; the digest covers the files.
         let identity = Identity::File {
-            device: about.dev(),
-            inode: about.ino(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
             len: end,
             mtime_ns: i128::from(state.digest()),
             ctime_ns: 0,
             start: 0,
         };
         let folder = frames.folder.clone();
-        Ok(Self { name, folder, files, begins, identity, stamp: None, changed: AtomicBool::new(false) })
+        Ok(Self { name, folder, files, offsets, identity, stamp: None, changed: AtomicBool::new(false) })
     }
 
     /// Whether no file was added, removed or renamed since the files were listed, according to the folder's
     /// timestamps: one system call, where listing takes one per file. Files changed in place are detected
     /// when they are read; from then on the list is not current any more.
     pub fn is_current(&self) -> bool {
-        let now = || std::fs::metadata(&self.folder).ok().map(|about| stamp(&about));
+        let now = || std::fs::metadata(&self.folder).ok().map(|metadata| stamp(&metadata));
         !self.changed.load(Relaxed) && self.stamp.is_some() && now() == self.stamp
     }
 
@@ -179,23 +179,23 @@ impl FolderSource {
     }
 
     /// Offset and length of each file.
-    pub fn parts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.begins.windows(2).map(|pair| (pair[0], pair[1] - pair[0]))
+    pub fn file_spans(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.offsets.windows(2).map(|pair| (pair[0], pair[1] - pair[0]))
     }
 
     /// Number of the file that holds a byte. Several files begin at the same offset where some are empty; the
     /// last of them is returned.
-    fn number_at(&self, offset: u64) -> usize {
-        self.begins.partition_point(|&begin| begin <= offset) - 1
+    fn file_index_at(&self, offset: u64) -> usize {
+        self.offsets.partition_point(|&begin| begin <= offset) - 1
     }
 
     /// Path of one file of the folder.
-    pub fn file(&self, number: usize) -> Option<PathBuf> {
+    pub fn file_path(&self, number: usize) -> Option<PathBuf> {
         self.files.get(number).map(|file| self.folder.join(file))
     }
 
     /// Opens a file, which must have the length that it had when it was listed.
-    fn open_part(&self, path: &Path, offset: u64, len: u64) -> Result<FileSource> {
+    fn open_file(&self, path: &Path, offset: u64, len: u64) -> Result<FileSource> {
         let file = FileSource::open(path).inspect_err(|_| self.changed.store(true, Relaxed))?;
         let site = Site::file(file.name());
         let now = file.len();
@@ -205,7 +205,7 @@ impl FolderSource {
         match now.cmp(&len) {
             Ordering::Less => Err(Error::Truncated { site, offset, end: len, len: now }),
             Ordering::Equal => Ok(file),
-            Ordering::Greater => Err(refused(
+            Ordering::Greater => Err(invalid_input(
                 &site,
                 format!("has {now} bytes, and had {len} when its folder was listed: it changed since; open the folder anew"),
             )),
@@ -214,43 +214,43 @@ impl FolderSource {
 }
 
 /// Whether a change in the second `last` is so old that another change would have another timestamp.
-fn settled(last: i64, now: Duration) -> bool {
-    u64::try_from(last).is_ok_and(|last| now.saturating_sub(SETTLED).as_secs() > last)
+fn is_stable(last: i64, now: Duration) -> bool {
+    u64::try_from(last).is_ok_and(|last| now.saturating_sub(MIN_STABLE_AGE).as_secs() > last)
 }
 
 /// An error for an entry that exists, but is not what is needed.
-fn refused(site: &Site, reason: impl Into<String>) -> Error {
+fn invalid_input(site: &Site, reason: impl Into<String>) -> Error {
     Error::io(site, std::io::Error::new(ErrorKind::InvalidInput, reason.into()))
 }
 
 fn too_many(what: &str) -> Error {
     Error::Argument(format!(
-        "{what}; at most {MAX} are possible, so give a count, and the rest as another folder"
+        "{what}; at most {MAX_FRAMES} are possible, so give a count, and the rest as another folder"
     ))
 }
 
-impl ByteSource for FolderSource {
+impl ByteSource for ImageSequenceSource {
     fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    fn name_of_part(&self, number: usize) -> Arc<str> {
-        self.file(number).map_or(self.name.clone(), |path| path.to_string_lossy().into())
+    fn name_of_file(&self, number: usize) -> Arc<str> {
+        self.file_path(number).map_or(self.name.clone(), |path| path.to_string_lossy().into())
     }
 
     fn len(&self) -> u64 {
-        self.begins.last().copied().unwrap_or(0)
+        self.offsets.last().copied().unwrap_or(0)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
             let at = offset + done as u64;
-            let number = self.number_at(at);
-            let Some(path) = self.file(number) else { break };
-            let (begin, end) = (self.begins[number], self.begins[number + 1]);
+            let number = self.file_index_at(at);
+            let Some(path) = self.file_path(number) else { break };
+            let (begin, end) = (self.offsets[number], self.offsets[number + 1]);
             let within = at - begin;
-            let file = self.open_part(&path, within, end - begin)?;
+            let file = self.open_file(&path, within, end - begin)?;
             let most = (end - at).min((buffer.len() - done) as u64) as usize;
             let read = file.read_at(within, &mut buffer[done..done + most])?;
             if read < most {
@@ -286,20 +286,24 @@ mod tests {
             Self(path)
         }
 
-        fn frames(&self, pattern: Option<&str>) -> FrameFolder {
+        fn frames(&self, pattern: Option<&str>) -> ImageSequence {
             let first = u32::from(pattern.is_some());
             let pattern = pattern.map(str::to_owned);
-            FrameFolder { folder: self.0.clone(), pattern, first, count: None, fps: (30, 1) }
+            ImageSequence { folder: self.0.clone(), pattern, first, count: None, fps: (30, 1) }
         }
 
         /// Sizes of the frames.
         fn sizes(&self, pattern: Option<&str>) -> Vec<u64> {
-            FolderSource::open(&self.frames(pattern)).unwrap().parts().map(|part| part.1).collect()
+            ImageSequenceSource::open(&self.frames(pattern))
+                .unwrap()
+                .file_spans()
+                .map(|part| part.1)
+                .collect()
         }
 
         /// The error of opening it.
         fn error(&self, pattern: Option<&str>) -> Error {
-            FolderSource::open(&self.frames(pattern)).map(|_| ()).unwrap_err()
+            ImageSequenceSource::open(&self.frames(pattern)).map(|_| ()).unwrap_err()
         }
     }
 
@@ -313,17 +317,17 @@ mod tests {
     fn numbers_are_bounded_before_any_file_is_looked_for() {
         let folder = Folder::new("bounds", &[("1.jpg", b"a"), ("4294967295.jpg", b"bc")]);
         let open = |first, count| {
-            let frames = FrameFolder { first, count, ..folder.frames(Some("{}.jpg")) };
-            FolderSource::open(&frames).map(|source| source.parts().count())
+            let frames = ImageSequence { first, count, ..folder.frames(Some("{}.jpg")) };
+            ImageSequenceSource::open(&frames).map(|source| source.file_spans().count())
         };
-        for (first, count) in [(1, u32::MAX), (1, MAX + 1), (u32::MAX, 2), (u32::MAX - 5, 7), (1, 0)] {
+        for (first, count) in [(1, u32::MAX), (1, MAX_FRAMES + 1), (u32::MAX, 2), (u32::MAX - 5, 7), (1, 0)] {
             assert!(matches!(open(first, Some(count)), Err(Error::Argument(_))), "{first}, {count}");
         }
         // The largest number has a file, and none can follow it.
         assert_eq!(open(u32::MAX, Some(1)).unwrap(), 1);
         assert_eq!(open(u32::MAX, None).unwrap(), 1);
         // With a count of one million and the second file missing, the error comes at once.
-        let missing = open(1, Some(MAX)).unwrap_err();
+        let missing = open(1, Some(MAX_FRAMES)).unwrap_err();
         assert!(matches!(&missing, Error::NotFound { site } if site.file.ends_with("/2.jpg")), "{missing}");
     }
 
@@ -353,8 +357,8 @@ mod tests {
             let error = folder.error(pattern);
             assert!(matches!(&error, Error::Io { site, .. } if site.file.ends_with("/4.jpg")), "{error}");
         }
-        let file = FrameFolder { folder: folder.0.join("1.jpg"), ..folder.frames(None) };
-        let error = FolderSource::open(&file).map(|_| ()).unwrap_err().to_string();
+        let file = ImageSequence { folder: folder.0.join("1.jpg"), ..folder.frames(None) };
+        let error = ImageSequenceSource::open(&file).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("is a file; give the folder that holds the frames"), "{error}");
     }
 
@@ -362,7 +366,7 @@ mod tests {
     fn a_list_holds_until_the_folder_changes() {
         let folder = Folder::new("kept", &[("1.jpg", b"abc"), ("2.jpg", b"defg")]);
         let open = || {
-            let mut source = FolderSource::open(&folder.frames(None)).unwrap();
+            let mut source = ImageSequenceSource::open(&folder.frames(None)).unwrap();
             // The folder was made just now, so its timestamps are not trusted yet.
             assert!(!source.is_current());
             source.stamp = Some(stamp(&std::fs::metadata(&folder.0).unwrap()));
@@ -389,9 +393,9 @@ mod tests {
 
     #[test]
     fn times_are_trusted_once_another_change_would_show() {
-        assert!(settled(100, Duration::from_secs(104)));
+        assert!(is_stable(100, Duration::from_secs(104)));
         for (last, now) in [(100, 103), (100, 100), (100, 90), (-5, 100), (0, 0)] {
-            assert!(!settled(last, Duration::from_secs(now)), "{last} at {now}");
+            assert!(!is_stable(last, Duration::from_secs(now)), "{last} at {now}");
         }
     }
 
@@ -401,25 +405,25 @@ mod tests {
         let files: [(&str, &[u8]); 4] = [(&one, b"abc"), (&two, b""), (&three, b"defg"), (&five, b"lost")];
         let folder = Folder::new("lie", &files);
         let frames = folder.frames(Some("img_{:05}.jpg"));
-        let source = FolderSource::open(&frames).unwrap();
-        assert_eq!(source.parts().collect::<Vec<_>>(), [(0, 3), (3, 0), (3, 4)]);
+        let source = ImageSequenceSource::open(&frames).unwrap();
+        assert_eq!(source.file_spans().collect::<Vec<_>>(), [(0, 3), (3, 0), (3, 4)]);
         let mut buffer = [0; 9];
         assert_eq!(source.read_at(2, &mut buffer).unwrap(), 5);
         assert_eq!(&buffer[..5], b"cdefg");
         assert_eq!(source.read_at(99, &mut buffer).unwrap(), 0);
         // The empty file has the number of its packet, though it has no bytes.
-        assert!(source.name_of_part(1).ends_with(&two), "{}", source.name_of_part(1));
+        assert!(source.name_of_file(1).ends_with(&two), "{}", source.name_of_file(1));
         assert!(source.stamp.is_none());
         // A number that is missing within the count is an error; without a pattern there are no gaps.
-        let all = FrameFolder { pattern: None, first: 0, ..frames.clone() };
-        assert_eq!(FolderSource::open(&all).unwrap().parts().count(), 4);
-        let enough = FrameFolder { count: Some(2), ..all.clone() };
-        assert_eq!(FolderSource::open(&enough).unwrap().parts().count(), 2);
+        let all = ImageSequence { pattern: None, first: 0, ..frames.clone() };
+        assert_eq!(ImageSequenceSource::open(&all).unwrap().file_spans().count(), 4);
+        let enough = ImageSequence { count: Some(2), ..all.clone() };
+        assert_eq!(ImageSequenceSource::open(&enough).unwrap().file_spans().count(), 2);
         assert!(matches!(
-            FolderSource::open(&FrameFolder { count: Some(99), ..all }),
+            ImageSequenceSource::open(&ImageSequence { count: Some(99), ..all }),
             Err(Error::Malformed { .. })
         ));
-        let promised = FrameFolder { count: Some(4), ..frames };
-        assert!(matches!(FolderSource::open(&promised), Err(Error::NotFound { .. })));
+        let promised = ImageSequence { count: Some(4), ..frames };
+        assert!(matches!(ImageSequenceSource::open(&promised), Err(Error::NotFound { .. })));
     }
 }

@@ -5,21 +5,21 @@ use crate::limits::Limits;
 use crate::source::ByteSource;
 
 /// Most headers with their thumbnails and profiles fit into one or two windows.
-const WINDOW_BYTES: usize = 16 << 10;
+const BUFFER_BYTES: usize = 16 << 10;
 
 /// A window that moves over the start of a source.
-pub(super) struct Head<'a> {
+pub(super) struct HeaderReader<'a> {
     source: &'a dyn ByteSource,
     site: Site,
     cap: u64,
-    window: Vec<u8>,
+    buffer: Vec<u8>,
     start: u64,
 }
 
-impl<'a> Head<'a> {
+impl<'a> HeaderReader<'a> {
     pub fn new(source: &'a dyn ByteSource, limits: &Limits) -> Self {
         let site = Site::file(source.name());
-        Self { source, site, cap: limits.header_bytes, window: Vec::new(), start: 0 }
+        Self { source, site, cap: limits.header_bytes, buffer: Vec::new(), start: 0 }
     }
 
     pub fn site(&self) -> &Site {
@@ -27,10 +27,10 @@ impl<'a> Head<'a> {
     }
 
     /// `len` bytes from `offset` on, or as many as there are. `len` is at most that of a segment, 64 KiB.
-    pub fn up_to(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+    pub fn read_up_to(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let inside = |this: &Self| {
             let at = usize::try_from(offset.checked_sub(this.start)?).ok()?;
-            (at.checked_add(len)? <= this.window.len()).then_some(at)
+            (at.checked_add(len)? <= this.buffer.len()).then_some(at)
         };
         if inside(self).is_none() {
             Limits::check(
@@ -39,27 +39,27 @@ impl<'a> Head<'a> {
                 offset.saturating_add(len as u64),
                 self.cap,
             )?;
-            self.window.resize(WINDOW_BYTES.max(len), 0);
-            let read = self.source.read_at(offset, &mut self.window)?;
-            self.window.truncate(read);
+            self.buffer.resize(BUFFER_BYTES.max(len), 0);
+            let read = self.source.read_at(offset, &mut self.buffer)?;
+            self.buffer.truncate(read);
             self.start = offset;
         }
         let at = inside(self).unwrap_or(0);
-        Ok(&self.window[at..(at + len).min(self.window.len())])
+        Ok(&self.buffer[at..(at + len).min(self.buffer.len())])
     }
 
     /// Exactly `len` bytes from `offset` on.
-    pub fn exactly(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
-        if self.up_to(offset, len)?.len() < len {
+    pub fn read_exact(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+        if self.read_up_to(offset, len)?.len() < len {
             let end = offset.saturating_add(len as u64);
             return Err(Error::Truncated { site: self.site.clone(), offset, end, len: self.source.len() });
         }
-        self.up_to(offset, len)
+        self.read_up_to(offset, len)
     }
 
     /// A big-endian number of `N` bytes.
-    pub fn number<const N: usize>(&mut self, offset: u64) -> Result<u32> {
-        Ok(self.exactly(offset, N)?.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
+    pub fn read_be<const N: usize>(&mut self, offset: u64) -> Result<u32> {
+        Ok(self.read_exact(offset, N)?.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
     }
 }
 
@@ -70,18 +70,18 @@ mod tests {
 
     #[test]
     fn every_piece_is_the_sources_own_wherever_windows_end() {
-        let bytes: Vec<u8> = (0..3 * WINDOW_BYTES + 5).map(|n| (n * 7 / 8) as u8).collect();
+        let bytes: Vec<u8> = (0..3 * BUFFER_BYTES + 5).map(|n| (n * 7 / 8) as u8).collect();
         let source = MemorySource::new("m", bytes.clone());
-        let mut head = Head::new(&source, &Limits::default());
-        for offset in (0..bytes.len()).step_by(1021).chain([0, WINDOW_BYTES - 1, 7, 2 * WINDOW_BYTES]) {
+        let mut head = HeaderReader::new(&source, &Limits::default());
+        for offset in (0..bytes.len()).step_by(1021).chain([0, BUFFER_BYTES - 1, 7, 2 * BUFFER_BYTES]) {
             for len in [1, 2, 4096, 40_000] {
                 let want = &bytes[offset..(offset + len).min(bytes.len())];
-                assert_eq!(head.up_to(offset as u64, len).unwrap(), want);
+                assert_eq!(head.read_up_to(offset as u64, len).unwrap(), want);
             }
         }
-        assert_eq!(head.number::<2>(0).unwrap(), u32::from(bytes[0]) << 8 | u32::from(bytes[1]));
-        let err = head.exactly(bytes.len() as u64 - 1, 2).unwrap_err();
+        assert_eq!(head.read_be::<2>(0).unwrap(), u32::from(bytes[0]) << 8 | u32::from(bytes[1]));
+        let err = head.read_exact(bytes.len() as u64 - 1, 2).unwrap_err();
         assert!(matches!(err, Error::Truncated { .. }), "{err}");
-        assert!(head.up_to(u64::MAX, 1).is_err());
+        assert!(head.read_up_to(u64::MAX, 1).is_err());
     }
 }

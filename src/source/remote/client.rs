@@ -10,55 +10,55 @@ use once_cell::race::OnceBox;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-use super::address::Named;
-use super::cache::Cache;
-use super::fetch::Version;
-use super::store::{client, Store};
+use super::backend::{http_client, RemoteObject};
+use super::block_cache::BlockCache;
+use super::parsed_url::ParsedUrl;
+use super::ranged_get::Version;
 use crate::error::{Error, Result};
 
 /// Concurrent requests per host, so that one that stalls does not delay others: enough for several workers
 /// with several pieces each, few enough to bound memory.
-const REQUESTS: usize = 24;
+const MAX_REQUESTS_PER_HOST: usize = 24;
 /// Default budget of the block cache in bytes.
-const CACHE_BYTES: u64 = 256 << 20;
+const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 /// Environment variable that sets the budget.
-const CACHE_VARIABLE: &str = "FRAMESPOOL_REMOTE_CACHE";
+const CACHE_BYTES_VARIABLE: &str = "FRAMESPOOL_REMOTE_CACHE";
 /// Maximum number of remembered files. Beyond it all are forgotten, which costs one request per file when it
 /// is opened again.
-const MAX_KNOWN: usize = 1 << 18;
+const MAX_URL_STATES: usize = 1 << 18;
 
 /// Number of hosts at which those without pending requests are forgotten.
 const MAX_HOSTS: usize = 1 << 10;
 
 /// State of a process for reading by URL.
-pub(super) struct Net {
+pub(super) struct RemoteClient {
     pub runtime: Runtime,
-    pub client: reqwest::Client,
-    pub cache: Cache,
-    slots: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
-    known: Mutex<HashMap<Asked, Acquaintance>>,
+    pub http: reqwest::Client,
+    pub cache: BlockCache,
+    host_semaphores: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    url_states: Mutex<HashMap<UrlKey, UrlState>>,
     ids: AtomicU64,
 }
 
 /// A file that was requested before.
-pub(super) struct Known {
+pub(super) struct CachedMetadata {
     /// Its number in the cache; another version of the file has another number.
     pub id: u64,
     pub version: Version,
-    pub store: Store,
+    pub object: RemoteObject,
     /// When its server last confirmed the version.
-    pub seen: Mutex<Instant>,
+    pub confirmed_at: Mutex<Instant>,
 }
 
 /// A URL's key and the account: a server may return another file to each account.
-type Asked = (Arc<str>, u64);
+type UrlKey = (Arc<str>, u64);
 
 /// What is known of one URL, if anything; the lock lets one thread at a time request it.
-type Acquaintance = Arc<Mutex<Option<Arc<Known>>>>;
+type UrlState = Arc<Mutex<Option<Arc<CachedMetadata>>>>;
 
 struct Node {
     process: u32,
-    net: Result<Net, String>,
+    client: Result<RemoteClient, String>,
     next: OnceBox<Node>,
 }
 
@@ -66,25 +66,25 @@ struct Node {
 ///
 /// No thread waits here for another one: a thread that creates a state while another one forks does not exist
 /// in the child to finish it.
-static FIRST: OnceBox<Node> = OnceBox::new();
+static FIRST_PROCESS: OnceBox<Node> = OnceBox::new();
 
 /// The state of this process.
 ///
 /// # Errors
 /// `Argument` where threads or the client cannot be created, or the budget is not a number.
-pub(super) fn net() -> Result<&'static Net> {
+pub(super) fn remote_client() -> Result<&'static RemoteClient> {
     let process = std::process::id();
-    let mut place = &FIRST;
+    let mut slot = &FIRST_PROCESS;
     loop {
-        match place.get() {
+        match slot.get() {
             Some(node) if node.process == process => {
-                return node.net.as_ref().map_err(|reason| Error::Argument(reason.clone()));
+                return node.client.as_ref().map_err(|reason| Error::Argument(reason.clone()));
             }
-            Some(node) => place = &node.next,
+            Some(node) => slot = &node.next,
             // Another thread may do the same; only one of the states is used.
             None => {
-                if let Err(spare) = place.set(Box::new(Node::new())) {
-                    spare.give_up();
+                if let Err(unused) = slot.set(Box::new(Node::new())) {
+                    unused.discard();
                 }
             }
         }
@@ -93,24 +93,26 @@ pub(super) fn net() -> Result<&'static Net> {
 
 impl Node {
     fn new() -> Self {
-        Self { process: std::process::id(), net: Net::new(), next: OnceBox::new() }
+        Self { process: std::process::id(), client: RemoteClient::new(), next: OnceBox::new() }
     }
 
     /// Shuts down an unused state, without waiting.
-    fn give_up(self) {
-        if let Ok(net) = self.net {
-            net.runtime.shutdown_background();
+    fn discard(self) {
+        if let Ok(client) = self.client {
+            client.runtime.shutdown_background();
         }
     }
 }
 
-impl Net {
+impl RemoteClient {
     fn new() -> Result<Self, String> {
-        let budget = match std::env::var(CACHE_VARIABLE) {
+        let budget = match std::env::var(CACHE_BYTES_VARIABLE) {
             Ok(text) => parse_bytes(&text).ok_or_else(|| {
-                format!("{CACHE_VARIABLE} is {text:?}; give a number of bytes, or one with KiB, MiB or GiB")
+                format!(
+                    "{CACHE_BYTES_VARIABLE} is {text:?}; give a number of bytes, or one with KiB, MiB or GiB"
+                )
             })?,
-            Err(_) => CACHE_BYTES,
+            Err(_) => DEFAULT_CACHE_BYTES,
         };
         let number = AtomicU64::new(0);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -123,37 +125,40 @@ impl Net {
             })?;
         Ok(Self {
             runtime,
-            client: client()?,
-            cache: Cache::new(budget),
-            slots: Mutex::default(),
-            known: Mutex::default(),
+            http: http_client()?,
+            cache: BlockCache::new(budget),
+            host_semaphores: Mutex::default(),
+            url_states: Mutex::default(),
             ids: AtomicU64::new(0),
         })
     }
 
     /// The entry of a URL, which one thread at a time fills.
-    pub fn known(&self, named: &Named) -> Acquaintance {
-        let asked = (named.key.clone(), named.account);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN && !known.contains_key(&asked) {
-            known.clear();
+    pub fn url_state(&self, parsed_url: &ParsedUrl) -> UrlState {
+        let key = (parsed_url.key.clone(), parsed_url.account);
+        let mut url_states = self.url_states.lock().unwrap_or_else(PoisonError::into_inner);
+        if url_states.len() >= MAX_URL_STATES && !url_states.contains_key(&key) {
+            url_states.clear();
         }
-        known.entry(asked).or_default().clone()
+        url_states.entry(key).or_default().clone()
     }
 
     /// Forgets a URL: the next open asks the server.
-    pub fn forget(&self, named: &Named) {
-        let asked = (named.key.clone(), named.account);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&asked);
+    pub fn forget(&self, parsed_url: &ParsedUrl) {
+        let key = (parsed_url.key.clone(), parsed_url.account);
+        self.url_states.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
     /// The semaphore that limits concurrent requests to a host.
-    pub fn slots(&self, host: &Arc<str>) -> Arc<Semaphore> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= MAX_HOSTS {
-            slots.retain(|_, slots| Arc::strong_count(slots) > 1);
+    pub fn host_semaphore(&self, host: &Arc<str>) -> Arc<Semaphore> {
+        let mut host_semaphores = self.host_semaphores.lock().unwrap_or_else(PoisonError::into_inner);
+        if host_semaphores.len() >= MAX_HOSTS {
+            host_semaphores.retain(|_, host_semaphores| Arc::strong_count(host_semaphores) > 1);
         }
-        slots.entry(host.clone()).or_insert_with(|| Arc::new(Semaphore::new(REQUESTS))).clone()
+        host_semaphores
+            .entry(host.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(MAX_REQUESTS_PER_HOST)))
+            .clone()
     }
 
     /// A new number for a file.

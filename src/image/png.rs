@@ -6,9 +6,9 @@ use std::io::Cursor;
 use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 use png::{ColorType, Decoder, DecodingError, Reader};
 
-use super::head::Head;
-use super::memory::Memory;
-use super::{exif, Coding, Format, Header, Kind};
+use super::header_reader::HeaderReader;
+use super::plane_buffer::PlaneBuffer;
+use super::{exif, CodingProcess, ColorModel, ImageFormat, ImageHeader};
 use crate::error::{Error, Result, Site};
 use crate::media::DisplayOrientation;
 
@@ -16,31 +16,31 @@ use crate::media::DisplayOrientation;
 pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
 /// EXIF data beyond this size is ignored.
-const EXIF_BYTES: usize = 1 << 16;
+const MAX_EXIF_BYTES: usize = 1 << 16;
 /// Memory that the decoder may use in addition to the picture: rows, and chunks that it keeps.
-const DECODER_BYTES: usize = 64 << 20;
+const MAX_DECODER_BYTES: usize = 64 << 20;
 
 /// Reads everything before the picture. EXIF data after it is ignored: finding it would take reading the
 /// whole file.
-pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
+pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
     let mut header = None;
-    let mut turn = DisplayOrientation::default();
+    let mut orientation = DisplayOrientation::default();
     let mut offset = SIGNATURE.len() as u64;
     loop {
-        let len = head.number::<4>(offset)?;
-        let name = <[u8; 4]>::try_from(head.exactly(offset + 4, 4)?).expect("four bytes");
+        let len = reader.read_be::<4>(offset)?;
+        let name = <[u8; 4]>::try_from(reader.read_exact(offset + 4, 4)?).expect("four bytes");
         let content = offset + 8;
         match (&name, &header) {
             (b"CgBI", None) => {
                 let what = "Apple's variant of PNG (CgBI)".to_owned();
-                return Err(Error::Unsupported { site: head.site().clone(), what });
+                return Err(Error::Unsupported { site: reader.site().clone(), what });
             }
-            (b"IHDR", None) => header = Some(ihdr(head, content, len)?),
-            (_, None) => return Err(malformed(head, offset, "another chunk where IHDR should be")),
-            (b"IDAT", Some(header)) => return Ok(Header { turn, ..header.clone() }),
-            (b"IEND", _) => return Err(malformed(head, offset, "its end before its picture")),
-            (b"eXIf", _) if len as usize <= EXIF_BYTES => {
-                turn = exif::turn(head.up_to(content, len as usize)?);
+            (b"IHDR", None) => header = Some(ihdr(reader, content, len)?),
+            (_, None) => return Err(malformed(reader, offset, "another chunk where IHDR should be")),
+            (b"IDAT", Some(header)) => return Ok(ImageHeader { orientation, ..header.clone() }),
+            (b"IEND", _) => return Err(malformed(reader, offset, "its end before its picture")),
+            (b"eXIf", _) if len as usize <= MAX_EXIF_BYTES => {
+                orientation = exif::orientation(reader.read_up_to(content, len as usize)?);
             }
             _ => {}
         }
@@ -48,138 +48,140 @@ pub(super) fn header(head: &mut Head<'_>) -> Result<Header> {
     }
 }
 
-fn ihdr(head: &mut Head<'_>, at: u64, len: u32) -> Result<Header> {
+fn ihdr(reader: &mut HeaderReader<'_>, at: u64, len: u32) -> Result<ImageHeader> {
     if len != 13 {
-        return Err(malformed(head, at, "an IHDR of the wrong length"));
+        return Err(malformed(reader, at, "an IHDR of the wrong length"));
     }
-    let (width, height) = (head.number::<4>(at)?, head.number::<4>(at + 4)?);
-    let rest = head.exactly(at + 8, 5)?;
-    let kind = match (rest[1], rest[0]) {
-        (0, 1 | 2 | 4 | 8 | 16) => Kind::Gray,
-        (2, 8 | 16) => Kind::Rgb,
-        (3, 1 | 2 | 4 | 8) => Kind::Palette,
-        (4, 8 | 16) => Kind::GrayAlpha,
-        (6, 8 | 16) => Kind::Rgba,
+    let (width, height) = (reader.read_be::<4>(at)?, reader.read_be::<4>(at + 4)?);
+    let rest = reader.read_exact(at + 8, 5)?;
+    let color_model = match (rest[1], rest[0]) {
+        (0, 1 | 2 | 4 | 8 | 16) => ColorModel::Gray,
+        (2, 8 | 16) => ColorModel::Rgb,
+        (3, 1 | 2 | 4 | 8) => ColorModel::Palette,
+        (4, 8 | 16) => ColorModel::GrayAlpha,
+        (6, 8 | 16) => ColorModel::Rgba,
         (colors, bits) => {
             let what = format!("colors of kind {colors} with {bits} bits, which there are not,");
-            return Err(malformed(head, at, &what));
+            return Err(malformed(reader, at, &what));
         }
     };
-    let coding = if rest[4] == 0 { Coding::Deflate } else { Coding::DeflateInterlaced };
+    let coding = if rest[4] == 0 { CodingProcess::Deflate } else { CodingProcess::DeflateInterlaced };
     let sample_bits = rest[0];
-    Ok(Header {
-        format: Format::Png,
+    Ok(ImageHeader {
+        format: ImageFormat::Png,
         width,
         height,
-        turn: DisplayOrientation::default(),
-        kind,
+        orientation: DisplayOrientation::default(),
+        color_model,
         coding,
         sample_bits,
     })
 }
 
-fn malformed(head: &Head<'_>, at: u64, what: &str) -> Error {
-    Error::malformed(head.site(), format!("PNG with {what} at byte {at}"))
+fn malformed(reader: &HeaderReader<'_>, at: u64, what: &str) -> Error {
+    Error::malformed(reader.site(), format!("PNG with {what} at byte {at}"))
 }
 
 /// Decodes the picture of a whole file.
 pub(super) fn decode<'a>(
     site: &Site,
-    header: &Header,
+    header: &ImageHeader,
     bytes: &[u8],
     labels: bool,
-    memory: &'a mut Memory,
+    memory: &'a mut PlaneBuffer,
 ) -> Result<FrameView<'a>> {
-    let limits = png::Limits { bytes: DECODER_BYTES };
+    let limits = png::Limits { bytes: MAX_DECODER_BYTES };
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.ignore_checksums(false);
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
-    let mut reader = decoder.read_info().map_err(|error| refused(site, error))?;
+    let mut reader = decoder.read_info().map_err(|error| decode_error(site, error))?;
     let info = reader.info();
     // The memory allocated below was checked against the limits when the header was read, for this size only.
     if (info.width, info.height) != (header.width, header.height)
         || info.bit_depth as u8 != header.sample_bits
-        || kind_of(info.color_type) != header.kind
+        || color_model_of(info.color_type) != header.color_model
     {
         return Err(Error::malformed(site, "the picture is not what its header was"));
     }
     frame(site, header, &mut reader, labels, memory)
 }
 
-fn kind_of(colors: ColorType) -> Kind {
+fn color_model_of(colors: ColorType) -> ColorModel {
     match colors {
-        ColorType::Grayscale => Kind::Gray,
-        ColorType::Rgb => Kind::Rgb,
-        ColorType::Indexed => Kind::Palette,
-        ColorType::GrayscaleAlpha => Kind::GrayAlpha,
-        ColorType::Rgba => Kind::Rgba,
+        ColorType::Grayscale => ColorModel::Gray,
+        ColorType::Rgb => ColorModel::Rgb,
+        ColorType::Indexed => ColorModel::Palette,
+        ColorType::GrayscaleAlpha => ColorModel::GrayAlpha,
+        ColorType::Rgba => ColorModel::Rgba,
     }
 }
 
 fn frame<'a>(
     site: &Site,
-    header: &Header,
+    header: &ImageHeader,
     reader: &mut Reader<Cursor<&[u8]>>,
     labels: bool,
-    memory: &'a mut Memory,
+    memory: &'a mut PlaneBuffer,
 ) -> Result<FrameView<'a>> {
     let (width, height) = (header.width as usize, header.height as usize);
     let pixels = width * height;
     let wide = header.sample_bits == 16;
-    let coded = reader
+    let coded_bytes = reader
         .output_buffer_size()
         .ok_or_else(|| Error::malformed(site, "the picture's size does not fit into memory"))?;
     // Bytes of a second copy of the samples, where the kernels cannot read them as decoded.
-    let copy = match (header.kind, header.sample_bits) {
-        (Kind::Gray, 8 | 16) | (Kind::Rgb | Kind::Rgba, 8) => 0,
-        (Kind::Palette, _) if labels => pixels,
-        (Kind::Gray | Kind::GrayAlpha, _) => pixels * if wide { 2 } else { 1 },
+    let converted_bytes = match (header.color_model, header.sample_bits) {
+        (ColorModel::Gray, 8 | 16) | (ColorModel::Rgb | ColorModel::Rgba, 8) => 0,
+        (ColorModel::Palette, _) if labels => pixels,
+        (ColorModel::Gray | ColorModel::GrayAlpha, _) => pixels * if wide { 2 } else { 1 },
         _ => pixels * if wide { 6 } else { 3 },
     };
-    let [samples, made, _] = memory.lend(site, [coded, copy, 0])?;
-    if header.coding == Coding::DeflateInterlaced && header.sample_bits < 8 {
+    let [samples, converted, _] = memory.reserve(site, [coded_bytes, converted_bytes, 0])?;
+    if header.coding == CodingProcess::DeflateInterlaced && header.sample_bits < 8 {
         samples.fill(0); // the crate combines such pixels with the previous content
     }
-    reader.next_frame(samples).map_err(|error| refused(site, error))?;
+    reader.next_frame(samples).map_err(|error| decode_error(site, error))?;
 
     let color = |matrix| Colorimetry { matrix, range: ColorRange::Full };
     let (gray, rgb) = (color(MatrixCoefficients::Bt601), color(MatrixCoefficients::Rgb));
-    let (planes, color) = match (header.kind, header.sample_bits) {
-        (Kind::Gray, 8) => (Planes::Gray(Plane { data: samples, stride_bytes: width }), gray),
-        (Kind::Gray, 16) => {
+    let (planes, color) = match (header.color_model, header.sample_bits) {
+        (ColorModel::Gray, 8) => (Planes::Gray(Plane { data: samples, stride_bytes: width }), gray),
+        (ColorModel::Gray, 16) => {
             samples.chunks_exact_mut(2).for_each(|sample| sample.swap(0, 1));
             (Planes::Gray(Plane { data: samples, stride_bytes: width * 2 }), gray)
         }
-        (Kind::Gray, bits) => {
+        (ColorModel::Gray, bits) => {
             let scale = if labels { 1 } else { 255 / ((1u16 << bits) - 1) as u8 };
-            unpack(samples, bits, width, made, |value, out: &mut [u8; 1]| out[0] = value * scale);
-            (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
+            unpack(samples, bits, width, converted, |value, out: &mut [u8; 1]| out[0] = value * scale);
+            (Planes::Gray(Plane { data: converted, stride_bytes: width }), gray)
         }
-        (Kind::GrayAlpha, 8) => {
-            made.iter_mut().zip(samples.chunks_exact(2)).for_each(|(out, pair)| *out = pair[0]);
-            (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
+        (ColorModel::GrayAlpha, 8) => {
+            converted.iter_mut().zip(samples.chunks_exact(2)).for_each(|(out, pair)| *out = pair[0]);
+            (Planes::Gray(Plane { data: converted, stride_bytes: width }), gray)
         }
-        (Kind::GrayAlpha, _) => {
-            swap_apart(samples, 4, 0, made);
-            (Planes::Gray(Plane { data: made, stride_bytes: width * 2 }), gray)
+        (ColorModel::GrayAlpha, _) => {
+            copy_component_swapped(samples, 4, 0, converted);
+            (Planes::Gray(Plane { data: converted, stride_bytes: width * 2 }), gray)
         }
-        (Kind::Palette, bits) if labels => {
-            unpack(samples, bits, width, made, |index, out: &mut [u8; 1]| out[0] = index);
-            (Planes::Gray(Plane { data: made, stride_bytes: width }), gray)
+        (ColorModel::Palette, bits) if labels => {
+            unpack(samples, bits, width, converted, |index, out: &mut [u8; 1]| out[0] = index);
+            (Planes::Gray(Plane { data: converted, stride_bytes: width }), gray)
         }
-        (Kind::Palette, bits) => {
-            look_up(site, reader, samples, bits, width, made)?;
-            (packed(made, width, 3), rgb)
+        (ColorModel::Palette, bits) => {
+            apply_palette(site, reader, samples, bits, width, converted)?;
+            (packed(converted, width, 3), rgb)
         }
-        (kind, 8) => (packed(samples, width, if kind == Kind::Rgba { 4 } else { 3 }), rgb),
+        (kind, 8) => (packed(samples, width, if kind == ColorModel::Rgba { 4 } else { 3 }), rgb),
         (kind, _) => {
-            let step = if kind == Kind::Rgba { 8 } else { 6 };
-            for (c, plane) in made.chunks_exact_mut(pixels * 2).enumerate() {
-                swap_apart(samples, step, c * 2, plane);
+            let step = if kind == ColorModel::Rgba { 8 } else { 6 };
+            for (c, plane) in converted.chunks_exact_mut(pixels * 2).enumerate() {
+                copy_component_swapped(samples, step, c * 2, plane);
             }
-            let plane =
-                |c: usize| Plane { data: &made[c * pixels * 2..][..pixels * 2], stride_bytes: width * 2 };
+            let plane = |c: usize| Plane {
+                data: &converted[c * pixels * 2..][..pixels * 2],
+                stride_bytes: width * 2,
+            };
             (Planes::PlanarRgb([plane(0), plane(1), plane(2)]), rgb)
         }
     };
@@ -193,7 +195,7 @@ fn packed(data: &[u8], width: usize, pixel_bytes: u8) -> Planes<'_> {
 }
 
 /// Copies one component of 16-bit pixels, `step` bytes apart, from PNG's byte order to the kernels'.
-fn swap_apart(samples: &[u8], step: usize, offset: usize, plane: &mut [u8]) {
+fn copy_component_swapped(samples: &[u8], step: usize, offset: usize, plane: &mut [u8]) {
     for (out, pixel) in plane.chunks_exact_mut(2).zip(samples.chunks_exact(step)) {
         out.copy_from_slice(&[pixel[offset + 1], pixel[offset]]);
     }
@@ -204,12 +206,12 @@ fn unpack<const N: usize>(
     samples: &[u8],
     bits: u8,
     width: usize,
-    made: &mut [u8],
+    converted: &mut [u8],
     mut f: impl FnMut(u8, &mut [u8; N]),
 ) {
     let per_byte = 8 / usize::from(bits);
     let mask = ((1u16 << bits) - 1) as u8;
-    let rows = made.chunks_exact_mut(width * N).zip(samples.chunks_exact(width.div_ceil(per_byte)));
+    let rows = converted.chunks_exact_mut(width * N).zip(samples.chunks_exact(width.div_ceil(per_byte)));
     for (out, row) in rows {
         for (x, out) in out.chunks_exact_mut(N).enumerate() {
             // The leftmost pixel is in the most significant bits.
@@ -219,13 +221,13 @@ fn unpack<const N: usize>(
     }
 }
 
-fn look_up(
+fn apply_palette(
     site: &Site,
     reader: &Reader<Cursor<&[u8]>>,
     samples: &[u8],
     bits: u8,
     width: usize,
-    made: &mut [u8],
+    converted: &mut [u8],
 ) -> Result<()> {
     let palette = reader.info().palette.as_deref().unwrap_or_default();
     let mut colors = [[0; 3]; 256];
@@ -233,7 +235,7 @@ fn look_up(
         color.copy_from_slice(entry);
     }
     let mut highest = 0;
-    unpack(samples, bits, width, made, |index, out: &mut [u8; 3]| {
+    unpack(samples, bits, width, converted, |index, out: &mut [u8; 3]| {
         highest = highest.max(index);
         *out = colors[usize::from(index)];
     });
@@ -245,11 +247,11 @@ fn look_up(
     Ok(())
 }
 
-fn refused(site: &Site, error: DecodingError) -> Error {
+fn decode_error(site: &Site, error: DecodingError) -> Error {
     let site = site.clone();
     match error {
         DecodingError::LimitsExceeded => {
-            let cap = DECODER_BYTES as u64;
+            let cap = MAX_DECODER_BYTES as u64;
             Error::Limit {
                 site,
                 what: "the memory that the PNG decoder asks for, in bytes,",

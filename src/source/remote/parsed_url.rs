@@ -9,10 +9,10 @@ use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result, Site};
-use crate::source::name_of;
+use crate::source::display_name;
 
 /// Maximum length of a URL in bytes; servers accept less.
-const LONGEST: usize = 32 << 10;
+const MAX_URL_BYTES: usize = 32 << 10;
 
 /// Where the bytes of a URL are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum Address {
 
 /// A parsed URL.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct ParsedUrl {
     /// Where its bytes are stored.
     pub address: Address,
     /// For messages: no password, and `?…` for any query.
@@ -48,7 +48,7 @@ pub(super) struct Named {
     pub account: u64,
 }
 
-impl Named {
+impl ParsedUrl {
     /// Parses a URL.
     ///
     /// # Errors
@@ -56,10 +56,10 @@ impl Named {
     pub fn parse(text: &str) -> Result<Self> {
         // Text that cannot be parsed may contain a password anywhere, so messages repeat only the scheme.
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-        let name = name_of(Path::new(text));
+        let name = display_name(Path::new(text));
         let wrong = |why: &str| Error::Argument(format!("{scheme}://…: {why}"));
-        if text.len() > LONGEST {
-            return Err(wrong(&format!("longer than {} KiB; give a shorter one", LONGEST >> 10)));
+        if text.len() > MAX_URL_BYTES {
+            return Err(wrong(&format!("longer than {} KiB; give a shorter one", MAX_URL_BYTES >> 10)));
         }
         match scheme.to_ascii_lowercase().as_str() {
             "http" | "https" => {
@@ -153,23 +153,24 @@ mod tests {
     #[test]
     fn passwords_and_queries_are_used_and_never_shown() {
         let text = "https://me:s%3Acret@host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1#t=3";
-        let named = Named::parse(text).unwrap();
-        assert_eq!(&*named.name, "https://host.example:8443/a%20b/c.mp4?…");
-        assert!(named.key.starts_with("https://host.example:8443/a%20b/c.mp4?"), "{}", named.key);
+        let parsed_url = ParsedUrl::parse(text).unwrap();
+        assert_eq!(&*parsed_url.name, "https://host.example:8443/a%20b/c.mp4?…");
+        assert!(parsed_url.key.starts_with("https://host.example:8443/a%20b/c.mp4?"), "{}", parsed_url.key);
         for hidden in ["cret", "abcdef", "me:"] {
-            assert!(!named.name.contains(hidden) && !named.key.contains(hidden), "{hidden}");
-            assert!(!format!("{:?}", named.address).contains("s%3Acret"));
+            assert!(!parsed_url.name.contains(hidden) && !parsed_url.key.contains(hidden), "{hidden}");
+            assert!(!format!("{:?}", parsed_url.address).contains("s%3Acret"));
         }
-        let Address::Web { url, authorization } = &named.address else { panic!("a web server's") };
+        let Address::Web { url, authorization } = &parsed_url.address else { panic!("a web server's") };
         assert_eq!(url.as_str(), "https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1");
         assert_eq!(authorization.as_ref().unwrap().to_str().unwrap(), "Basic bWU6czpjcmV0"); // me:s:cret
         let said = "error sending request for url (https://host.example/c.mp4?X-Amz-Signature=abcdef&x=1)";
-        assert!(!named.scrub(said).contains("abcdef"));
-        let other = Named::parse("https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=123456&x=1").unwrap();
-        assert_ne!(named.key, other.key);
+        assert!(!parsed_url.scrub(said).contains("abcdef"));
+        let other =
+            ParsedUrl::parse("https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=123456&x=1").unwrap();
+        assert_ne!(parsed_url.key, other.key);
         let accounts = ["http://h/a", "http://me:1@h/a", "http://me:2@h/a", "http://you:1@h/a"]
-            .map(|text| Named::parse(text).unwrap())
-            .map(|named| (named.key.to_string(), named.account));
+            .map(|text| ParsedUrl::parse(text).unwrap())
+            .map(|parsed_url| (parsed_url.key.to_string(), parsed_url.account));
         assert!(accounts.iter().all(|(key, _)| key == "http://h/a"), "{accounts:?}");
         assert!((0..4).all(|a| (0..a).all(|b| accounts[a].1 != accounts[b].1)), "{accounts:?}");
     }
@@ -177,10 +178,12 @@ mod tests {
     #[test]
     fn a_url_without_secrets_is_called_what_it_is() {
         for text in ["http://127.0.0.1:8000/v/a.mp4", "s3://bucket/a/b c%20?.mp4"] {
-            let named = Named::parse(text).unwrap();
-            assert_eq!((&*named.name, &*named.key), (text, text));
+            let parsed_url = ParsedUrl::parse(text).unwrap();
+            assert_eq!((&*parsed_url.name, &*parsed_url.key), (text, text));
         }
-        let Address::Bucket { bucket, key } = Named::parse("S3://b/k/%41").unwrap().address else { panic!() };
+        let Address::Bucket { bucket, key } = ParsedUrl::parse("S3://b/k/%41").unwrap().address else {
+            panic!()
+        };
         assert_eq!((bucket.as_str(), key.as_str()), ("b", "k/%41"));
     }
 
@@ -193,13 +196,13 @@ mod tests {
             "https://",
             "http://u:hush@:99999/x",
             "s3://id:hush@b/k",
-            &format!("http://u:hush@h/{}", "x".repeat(LONGEST)),
+            &format!("http://u:hush@h/{}", "x".repeat(MAX_URL_BYTES)),
         ] {
-            let error = Named::parse(text).unwrap_err();
+            let error = ParsedUrl::parse(text).unwrap_err();
             assert!(matches!(error, Error::Argument(_)), "{text}: {error}");
             assert!(!error.to_string().contains("hush"), "{error}");
         }
-        let error = Named::parse("gs://bucket/key").unwrap_err();
+        let error = ParsedUrl::parse("gs://bucket/key").unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains("s3://"), "{error}");
     }
 }

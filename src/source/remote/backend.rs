@@ -13,15 +13,15 @@ use object_store::path::Path as ObjectPath;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use reqwest::header::{HeaderMap, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, RETRY_AFTER};
 
-use super::address::Address;
+use super::parsed_url::Address;
 use crate::error::{Error, Result, Site};
-use crate::source::caller::{RemoteCounts, Tally};
+use crate::source::interrupt::{RemoteStats, TrafficCounters};
 
 /// Time limit for a connection to be established.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Environment variables that indicate S3 credentials. Without any of them, buckets are read anonymously.
-const CREDENTIALS: [&str; 4] = [
+const CREDENTIAL_VARIABLES: [&str; 4] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -30,18 +30,18 @@ const CREDENTIALS: [&str; 4] = [
 
 /// The object store and path of one file.
 #[derive(Clone, Debug)]
-pub(super) struct Store {
-    pub objects: Arc<dyn ObjectStore>,
+pub(super) struct RemoteObject {
+    pub store: Arc<dyn ObjectStore>,
     pub path: ObjectPath,
 }
 
 /// The client that all files share, with its connections.
-pub(super) fn client() -> Result<reqwest::Client, String> {
+pub(super) fn http_client() -> Result<reqwest::Client, String> {
     // One provider of cryptography per process; a second call fails because the same one is already
     // installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(Duration::from_secs(30))
         // With HTTP/2 all ranges of a server would share one connection and its flow control window.
         .http1_only()
@@ -52,7 +52,7 @@ pub(super) fn client() -> Result<reqwest::Client, String> {
         .map_err(|error| format!("no client for URLs can be made: {}", root_cause(&error)))
 }
 
-impl Store {
+impl RemoteObject {
     /// Creates the store of an address, without a request.
     ///
     /// # Errors
@@ -74,9 +74,9 @@ impl Store {
                     .with_http_connector(connector)
                     .with_retry(once)
                     .build();
-                let objects = store.map_err(|error| Error::Argument(root_cause(&error)))?;
+                let store = store.map_err(|error| Error::Argument(root_cause(&error)))?;
                 // The store's base is the whole URL, so that it is requested exactly as written.
-                Ok(Self { objects: Arc::new(objects), path: ObjectPath::default() })
+                Ok(Self { store: Arc::new(store), path: ObjectPath::default() })
             }
             Address::Bucket { bucket, key } => {
                 let wrong = |error: &dyn std::error::Error| {
@@ -89,17 +89,17 @@ impl Store {
                 })?;
                 check_endpoint()?;
                 let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-                let asks_instance = std::env::var("AWS_EC2_METADATA_DISABLED")
+                let uses_instance_role = std::env::var("AWS_EC2_METADATA_DISABLED")
                     .is_ok_and(|value| value.eq_ignore_ascii_case("false"));
                 let mut builder = AmazonS3Builder::from_env()
                     .with_bucket_name(bucket)
                     .with_http_connector(Connector(Service { client: client.clone(), authorization: None }))
                     .with_retry(once);
-                if !asks_instance && !CREDENTIALS.iter().any(|name| set(name)) {
+                if !uses_instance_role && !CREDENTIAL_VARIABLES.iter().any(|name| set(name)) {
                     builder = builder.with_skip_signature(true);
                 }
-                let objects = builder.build().map_err(|error| wrong(&error))?;
-                Ok(Self { objects: Arc::new(objects), path })
+                let store = builder.build().map_err(|error| wrong(&error))?;
+                Ok(Self { store: Arc::new(store), path })
             }
         }
     }
@@ -123,11 +123,11 @@ fn check_endpoint() -> Result<()> {
 
 /// Metadata of the response to one request; attached to the request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen(Arc<Told>);
+pub(super) struct ResponseInfo(Arc<ResponseFields>);
 
 #[derive(Debug, Default)]
-struct Told {
-    counted_at: Option<Tallies>,
+struct ResponseFields {
+    traffic: Option<RequestTraffic>,
     /// HTTP status; 0: no response.
     status: AtomicU16,
     /// Seconds to wait before the next request; 0: not sent.
@@ -141,10 +141,10 @@ struct Told {
 
 /// Traffic counters of one fetch: those of the process, and those of the caller if there are any.
 #[derive(Clone, Debug)]
-pub(super) struct Tallies(pub &'static Tally, pub Option<Arc<Tally>>);
+pub(super) struct RequestTraffic(pub &'static TrafficCounters, pub Option<Arc<TrafficCounters>>);
 
-impl Tallies {
-    pub fn add(&self, more: RemoteCounts) {
+impl RequestTraffic {
+    pub fn add(&self, more: RemoteStats) {
         self.0.add(more);
         if let Some(own) = &self.1 {
             own.add(more);
@@ -152,9 +152,9 @@ impl Tallies {
     }
 }
 
-impl Seen {
-    pub fn new(tallies: &Tallies) -> Self {
-        Self(Arc::new(Told { counted_at: Some(tallies.clone()), ..Told::default() }))
+impl ResponseInfo {
+    pub fn new(traffic: &RequestTraffic) -> Self {
+        Self(Arc::new(ResponseFields { traffic: Some(traffic.clone()), ..ResponseFields::default() }))
     }
 
     pub fn status(&self) -> Option<u16> {
@@ -178,13 +178,13 @@ impl Seen {
         self.0.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn sent(&self) {
-        if let Some(tallies) = &self.0.counted_at {
-            tallies.add(RemoteCounts { requests: 1, ..RemoteCounts::default() });
+    fn record_request(&self) {
+        if let Some(traffic) = &self.0.traffic {
+            traffic.add(RemoteStats { requests: 1, ..RemoteStats::default() });
         }
     }
 
-    fn answered(&self, status: u16, headers: &HeaderMap) {
+    fn record_response(&self, status: u16, headers: &HeaderMap) {
         let number =
             |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()?.trim().parse::<u64>().ok());
         self.0.status.store(status, Relaxed);
@@ -207,17 +207,17 @@ struct Service {
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        // Requests for credentials carry no `Seen`.
-        let seen = request.extensions().get::<Seen>().cloned();
+        // Requests for credentials carry no `ResponseInfo`.
+        let response_info = request.extensions().get::<ResponseInfo>().cloned();
         if let Some(value) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
         }
-        if let Some(seen) = &seen {
-            seen.sent();
+        if let Some(response_info) = &response_info {
+            response_info.record_request();
         }
         let response = HttpService::call(&self.client, request).await;
-        if let (Some(seen), Ok(response)) = (&seen, &response) {
-            seen.answered(response.status().as_u16(), response.headers());
+        if let (Some(response_info), Ok(response)) = (&response_info, &response) {
+            response_info.record_response(response.status().as_u16(), response.headers());
         }
         response
     }

@@ -5,13 +5,13 @@ use std::mem::size_of;
 
 /// Concatenated byte strings.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct StringArena {
     pub(super) bytes: Vec<u8>,
     /// The end of each string in `bytes`.
     pub(super) ends: Vec<u64>,
 }
 
-impl Texts {
+impl StringArena {
     pub fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len() as u64);

@@ -15,49 +15,49 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* What `still_open` found and arranged; the same struct is in libjpeg.rs. */
-struct still_plane {
+/* What `framespool_jpeg_open` found and arranged; the same struct is in libjpeg.rs. */
+struct framespool_jpeg_plane {
   uint32_t row_bytes; /* that libjpeg writes: whole blocks */
   uint32_t rows;      /* likewise */
   uint32_t log2_w;    /* the picture's width is this many powers of two above the plane's */
   uint32_t log2_h;
 };
 
-struct still_picture {
+struct framespool_jpeg_info {
   uint32_t full_width; /* as stored */
   uint32_t full_height;
   uint32_t width; /* shrunk */
   uint32_t height;
   uint32_t layout; /* LAYOUT_ */
-  struct still_plane planes[3];
+  struct framespool_jpeg_plane planes[3];
 };
 
 enum { LAYOUT_GRAY = 1, LAYOUT_YUV = 2, LAYOUT_RGB = 3, LAYOUT_CMYK = 4 };
-/* Answers of all calls. */
-enum { ANSWER_OK = 0, ANSWER_DAMAGED = 1, ANSWER_UNSUPPORTED = 2, ANSWER_LIMIT = 3, ANSWER_BUG = 4 };
+/* Status of all calls. */
+enum { STATUS_OK = 0, STATUS_DAMAGED = 1, STATUS_UNSUPPORTED = 2, STATUS_LIMIT = 3, STATUS_BUG = 4 };
 
 /* A plane's rows that one call of libjpeg fills: at most 4 blocks of 8. */
 #define MAX_ROWS 32
 
-struct still {
+struct framespool_jpeg {
   struct jpeg_decompress_struct cinfo;
   struct jpeg_error_mgr errors;
   struct jpeg_progress_mgr progress;
-  jmp_buf back;
-  int answer;
+  jmp_buf error_jump;
+  int status;
   int scan_limit;
-  char words[JMSG_LENGTH_MAX];
-  struct still_picture picture;
+  char message[JMSG_LENGTH_MAX];
+  struct framespool_jpeg_info info;
 };
 
-static void leave(j_common_ptr cinfo, int answer)
+static void fail(j_common_ptr cinfo, int status)
 {
-  struct still *still = (struct still *)cinfo->client_data;
-  still->answer = answer;
-  longjmp(still->back, 1);
+  struct framespool_jpeg *jpeg = (struct framespool_jpeg *)cinfo->client_data;
+  jpeg->status = status;
+  longjmp(jpeg->error_jump, 1);
 }
 
-static int answer_of_error(int code)
+static int status_of_error(int code)
 {
   switch (code) {
   case JERR_ARITH_NOTIMPL:
@@ -69,26 +69,26 @@ static int answer_of_error(int code)
   case JERR_NOTIMPL:
   case JERR_NOT_COMPILED:
   case JERR_SOF_UNSUPPORTED:
-    return ANSWER_UNSUPPORTED;
+    return STATUS_UNSUPPORTED;
   case JERR_NO_BACKING_STORE:
   case JERR_OUT_OF_MEMORY:
-    return ANSWER_LIMIT;
+    return STATUS_LIMIT;
   case JERR_BAD_STATE:
   case JERR_BAD_STRUCT_SIZE:
   case JERR_BAD_LIB_VERSION:
   case JERR_BUFFER_SIZE:
   case JERR_TOO_LITTLE_DATA:
-    return ANSWER_BUG;
+    return STATUS_BUG;
   default:
-    return ANSWER_DAMAGED;
+    return STATUS_DAMAGED;
   }
 }
 
 static void on_error(j_common_ptr cinfo)
 {
-  struct still *still = (struct still *)cinfo->client_data;
-  cinfo->err->format_message(cinfo, still->words);
-  leave(cinfo, answer_of_error(cinfo->err->msg_code));
+  struct framespool_jpeg *jpeg = (struct framespool_jpeg *)cinfo->client_data;
+  cinfo->err->format_message(cinfo, jpeg->message);
+  fail(cinfo, status_of_error(cinfo->err->msg_code));
 }
 
 /* Warnings that leave every sample as the encoder meant it. All others are damage. */
@@ -109,9 +109,9 @@ static int is_harmless(int code)
 static void on_message(j_common_ptr cinfo, int level)
 {
   if (level < 0 && !is_harmless(cinfo->err->msg_code)) {
-    struct still *still = (struct still *)cinfo->client_data;
-    cinfo->err->format_message(cinfo, still->words);
-    leave(cinfo, cinfo->err->msg_code == JWRN_TOO_MUCH_DATA ? ANSWER_BUG : ANSWER_DAMAGED);
+    struct framespool_jpeg *jpeg = (struct framespool_jpeg *)cinfo->client_data;
+    cinfo->err->format_message(cinfo, jpeg->message);
+    fail(cinfo, cinfo->err->msg_code == JWRN_TOO_MUCH_DATA ? STATUS_BUG : STATUS_DAMAGED);
   }
 }
 
@@ -120,43 +120,43 @@ static void on_output(j_common_ptr cinfo) { (void)cinfo; }
 /* A file of some KB may hold thousands of scans that each go over the whole picture. */
 static void on_progress(j_common_ptr cinfo)
 {
-  struct still *still = (struct still *)cinfo->client_data;
+  struct framespool_jpeg *jpeg = (struct framespool_jpeg *)cinfo->client_data;
   int scan = ((j_decompress_ptr)cinfo)->input_scan_number;
-  if (scan > still->scan_limit) {
-    snprintf(still->words, sizeof still->words, "more than %d scans", still->scan_limit);
-    leave(cinfo, ANSWER_LIMIT);
+  if (scan > jpeg->scan_limit) {
+    snprintf(jpeg->message, sizeof jpeg->message, "more than %d scans", jpeg->scan_limit);
+    fail(cinfo, STATUS_LIMIT);
   }
 }
 
-struct still *still_new(void)
+struct framespool_jpeg *framespool_jpeg_new(void)
 {
-  struct still *still = calloc(1, sizeof *still);
-  if (!still) return NULL;
-  still->cinfo.err = jpeg_std_error(&still->errors);
-  still->errors.error_exit = on_error;
-  still->errors.emit_message = on_message;
-  still->errors.output_message = on_output;
-  still->cinfo.client_data = still;
-  still->progress.progress_monitor = on_progress;
-  return still;
+  struct framespool_jpeg *jpeg = calloc(1, sizeof *jpeg);
+  if (!jpeg) return NULL;
+  jpeg->cinfo.err = jpeg_std_error(&jpeg->errors);
+  jpeg->errors.error_exit = on_error;
+  jpeg->errors.emit_message = on_message;
+  jpeg->errors.output_message = on_output;
+  jpeg->cinfo.client_data = jpeg;
+  jpeg->progress.progress_monitor = on_progress;
+  return jpeg;
 }
 
-const char *still_words(const struct still *still) { return still->words; }
+const char *framespool_jpeg_message(const struct framespool_jpeg *jpeg) { return jpeg->message; }
 
 /* Forgets the picture, tables included. libjpeg's own way to go on (`jpeg_abort`) keeps Huffman and quantisation tables for files without any,
  * so that a picture that lost its own would come out differently after each other one. Making a decompressor anew costs some allocations. */
-static int done(struct still *still, int answer)
+static int finish(struct framespool_jpeg *jpeg, int status)
 {
-  jpeg_destroy_decompress(&still->cinfo);
-  return answer;
+  jpeg_destroy_decompress(&jpeg->cinfo);
+  return status;
 }
 
-void still_close(struct still *still) { done(still, ANSWER_OK); }
+void framespool_jpeg_close(struct framespool_jpeg *jpeg) { finish(jpeg, STATUS_OK); }
 
-void still_free(struct still *still)
+void framespool_jpeg_free(struct framespool_jpeg *jpeg)
 {
-  done(still, ANSWER_OK);
-  free(still);
+  finish(jpeg, STATUS_OK);
+  free(jpeg);
 }
 
 /* The power of two by which `whole` is a multiple of `part`: 0, 1, 2; -1 for anything else. */
@@ -187,14 +187,14 @@ static int scaled_min(j_decompress_ptr cinfo)
 }
 
 /* Sizes of the planes as stored; 0 if the kernels cannot read them so. Y must be the finest component, U and V alike. */
-static int arrange_planes(struct still *still)
+static int configure_planes(struct framespool_jpeg *jpeg)
 {
-  j_decompress_ptr cinfo = &still->cinfo;
+  j_decompress_ptr cinfo = &jpeg->cinfo;
   int h_whole = cinfo->max_h_samp_factor * scaled_min(cinfo);
   int v_whole = cinfo->max_v_samp_factor * scaled_min(cinfo);
   for (int c = 0; c < cinfo->num_components; c++) {
     const jpeg_component_info *component = &cinfo->comp_info[c];
-    struct still_plane *plane = &still->picture.planes[c];
+    struct framespool_jpeg_plane *plane = &jpeg->info.planes[c];
     int h = component->h_samp_factor * scaled(component), v = component->v_samp_factor * scaled(component);
     int log2_w = log2_ratio(h_whole, h), log2_h = log2_ratio(v_whole, v);
     if (log2_w < 0 || log2_h < 0 || (c == 0 && (log2_w || log2_h))) return 0;
@@ -203,81 +203,81 @@ static int arrange_planes(struct still *still)
     plane->log2_w = (uint32_t)log2_w;
     plane->log2_h = (uint32_t)log2_h;
   }
-  const struct still_plane *p = still->picture.planes;
+  const struct framespool_jpeg_plane *p = jpeg->info.planes;
   return cinfo->num_components == 1 || (p[1].log2_w == p[2].log2_w && p[1].log2_h == p[2].log2_h);
 }
 
-static void arrange_rows(struct still *still, J_COLOR_SPACE space, uint32_t layout, uint32_t pixel_bytes)
+static void configure_rows(struct framespool_jpeg *jpeg, J_COLOR_SPACE space, uint32_t layout, uint32_t pixel_bytes)
 {
-  j_decompress_ptr cinfo = &still->cinfo;
+  j_decompress_ptr cinfo = &jpeg->cinfo;
   cinfo->out_color_space = space;
   cinfo->raw_data_out = FALSE;
   jpeg_calc_output_dimensions(cinfo);
-  memset(still->picture.planes, 0, sizeof still->picture.planes);
-  still->picture.planes[0].row_bytes = cinfo->output_width * pixel_bytes;
-  still->picture.planes[0].rows = cinfo->output_height;
-  still->picture.layout = layout;
+  memset(jpeg->info.planes, 0, sizeof jpeg->info.planes);
+  jpeg->info.planes[0].row_bytes = cinfo->output_width * pixel_bytes;
+  jpeg->info.planes[0].rows = cinfo->output_height;
+  jpeg->info.layout = layout;
 }
 
-static void arrange(struct still *still, int shrink, int exact)
+static void configure_output(struct framespool_jpeg *jpeg, int scale, int exact)
 {
-  j_decompress_ptr cinfo = &still->cinfo;
-  struct still_picture *picture = &still->picture;
+  j_decompress_ptr cinfo = &jpeg->cinfo;
+  struct framespool_jpeg_info *info = &jpeg->info;
   cinfo->scale_num = 1;
-  cinfo->scale_denom = (unsigned)shrink;
+  cinfo->scale_denom = (unsigned)scale;
   cinfo->dct_method = JDCT_ISLOW;
   cinfo->raw_data_out = TRUE;
   jpeg_calc_output_dimensions(cinfo);
-  memset(picture, 0, sizeof *picture);
-  picture->full_width = cinfo->image_width;
-  picture->full_height = cinfo->image_height;
+  memset(info, 0, sizeof *info);
+  info->full_width = cinfo->image_width;
+  info->full_height = cinfo->image_height;
   switch (cinfo->jpeg_color_space) {
   case JCS_GRAYSCALE:
-    if (cinfo->num_components == 1 && arrange_planes(still)) {
-      picture->layout = LAYOUT_GRAY;
+    if (cinfo->num_components == 1 && configure_planes(jpeg)) {
+      info->layout = LAYOUT_GRAY;
       break;
     }
-    arrange_rows(still, JCS_RGB, LAYOUT_RGB, 3);
+    configure_rows(jpeg, JCS_RGB, LAYOUT_RGB, 3);
     break;
   case JCS_YCbCr:
-    if (!exact && cinfo->num_components == 3 && arrange_planes(still)) {
-      picture->layout = LAYOUT_YUV;
+    if (!exact && cinfo->num_components == 3 && configure_planes(jpeg)) {
+      info->layout = LAYOUT_YUV;
       break;
     }
-    arrange_rows(still, JCS_RGB, LAYOUT_RGB, 3);
+    configure_rows(jpeg, JCS_RGB, LAYOUT_RGB, 3);
     break;
   case JCS_RGB:
-    arrange_rows(still, JCS_RGB, LAYOUT_RGB, 3);
+    configure_rows(jpeg, JCS_RGB, LAYOUT_RGB, 3);
     break;
   case JCS_CMYK:
   case JCS_YCCK:
-    arrange_rows(still, JCS_CMYK, LAYOUT_CMYK, 4);
+    configure_rows(jpeg, JCS_CMYK, LAYOUT_CMYK, 4);
     break;
   default:
-    snprintf(still->words, sizeof still->words, "a JPEG of %d components", cinfo->num_components);
-    leave((j_common_ptr)cinfo, ANSWER_UNSUPPORTED);
+    snprintf(jpeg->message, sizeof jpeg->message, "a JPEG of %d components", cinfo->num_components);
+    fail((j_common_ptr)cinfo, STATUS_UNSUPPORTED);
   }
-  picture->width = cinfo->output_width;
-  picture->height = cinfo->output_height;
+  info->width = cinfo->output_width;
+  info->height = cinfo->output_height;
 }
 
-/* Reads the header of `data`, which must stay until `still_read` or `still_close`, and arranges the output. `shrink`: 1, 2, 4, 8.
- * Nothing is open before, and nothing after an answer that is not ANSWER_OK. */
-int still_open(struct still *still, const uint8_t *data, size_t len, int shrink, int exact, int scan_limit, long max_memory,
-               struct still_picture *picture)
+/* Reads the header of `data`, which must stay until `framespool_jpeg_read` or `framespool_jpeg_close`, and arranges the output. `scale`: 1, 2, 4, 8.
+ * Nothing is open before, and nothing after a status that is not STATUS_OK. */
+int framespool_jpeg_open(struct framespool_jpeg *jpeg, const uint8_t *data, size_t len, int scale, int exact, int scan_limit, long max_memory,
+               struct framespool_jpeg_info *info)
 {
-  j_decompress_ptr cinfo = &still->cinfo;
-  still->words[0] = 0;
-  still->scan_limit = scan_limit;
-  if (setjmp(still->back)) return done(still, still->answer);
+  j_decompress_ptr cinfo = &jpeg->cinfo;
+  jpeg->message[0] = 0;
+  jpeg->scan_limit = scan_limit;
+  if (setjmp(jpeg->error_jump)) return finish(jpeg, jpeg->status);
   jpeg_create_decompress(cinfo);
-  cinfo->progress = &still->progress;
+  cinfo->progress = &jpeg->progress;
   cinfo->mem->max_memory_to_use = max_memory;
   jpeg_mem_src(cinfo, data, len);
   jpeg_read_header(cinfo, TRUE);
-  arrange(still, shrink, exact);
-  *picture = still->picture;
-  return ANSWER_OK;
+  configure_output(jpeg, scale, exact);
+  *info = jpeg->info;
+  return STATUS_OK;
 }
 
 /* The rest of a picture that was left in the middle is not decoded, but it must be there: whether a file was cut off must not depend on
@@ -298,9 +298,9 @@ static void find_end(j_decompress_ptr cinfo)
 }
 
 /* Rows of blocks before `first` are not made into samples, and those from `end` on not even read. */
-static void read_planes(struct still *still, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
+static void read_planes(struct framespool_jpeg *jpeg, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
 {
-  j_decompress_ptr cinfo = &still->cinfo;
+  j_decompress_ptr cinfo = &jpeg->cinfo;
   JSAMPROW rows[3][MAX_ROWS];
   JSAMPARRAY arrays[3] = {rows[0], rows[1], rows[2]};
   int lines = cinfo->max_v_samp_factor * scaled_min(cinfo);
@@ -315,9 +315,9 @@ static void read_planes(struct still *still, uint8_t *const *planes, const size_
   }
 }
 
-static void read_rows(struct still *still, uint8_t *plane, size_t stride)
+static void read_rows(struct framespool_jpeg *jpeg, uint8_t *plane, size_t stride)
 {
-  j_decompress_ptr cinfo = &still->cinfo;
+  j_decompress_ptr cinfo = &jpeg->cinfo;
   JSAMPROW rows[MAX_ROWS];
   while (cinfo->output_scanline < cinfo->output_height) {
     JDIMENSION count = cinfo->output_height - cinfo->output_scanline;
@@ -327,21 +327,21 @@ static void read_rows(struct still *still, uint8_t *plane, size_t stride)
   }
 }
 
-/* Decodes what `still_open` arranged. Each plane has the rows that it said, `strides` apart, each at least as long as it said.
+/* Decodes what `framespool_jpeg_open` arranged. Each plane has the rows that it said, `strides` apart, each at least as long as it said.
  * Of planes, what the picture's rows from `first` to before `end` show is good afterwards; of other layouts, everything. */
-int still_read(struct still *still, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
+int framespool_jpeg_read(struct framespool_jpeg *jpeg, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
 {
-  j_decompress_ptr cinfo = &still->cinfo;
-  if (setjmp(still->back)) return done(still, still->answer);
+  j_decompress_ptr cinfo = &jpeg->cinfo;
+  if (setjmp(jpeg->error_jump)) return finish(jpeg, jpeg->status);
   jpeg_start_decompress(cinfo);
   if (cinfo->raw_data_out)
-    read_planes(still, planes, strides, first, end);
+    read_planes(jpeg, planes, strides, first, end);
   else
-    read_rows(still, planes[0], strides[0]);
+    read_rows(jpeg, planes[0], strides[0]);
   /* Reads up to the end marker: a file that lacks it is cut off, even where the last sample was in it. */
   if (cinfo->output_scanline < cinfo->output_height)
     find_end(cinfo);
   else
     jpeg_finish_decompress(cinfo);
-  return done(still, ANSWER_OK);
+  return finish(jpeg, STATUS_OK);
 }

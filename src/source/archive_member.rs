@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{name_of, open_again, WindowSource};
+use super::{display_name, reopen, SubrangeSource};
 use crate::error::Result;
 
 /// A file stored inside another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ArchiveMember {
     /// The archive; one shared path for all its members, of which there may be millions.
     pub file: Arc<Path>,
     /// First byte.
@@ -20,10 +20,10 @@ pub struct Member {
     pub name: Option<Box<str>>,
 }
 
-impl Member {
+impl ArchiveMember {
     /// Name for messages, such as `shard.tar!a.mp4`.
     pub fn label(&self) -> Arc<str> {
-        let file = name_of(&self.file);
+        let file = display_name(&self.file);
         match &self.name {
             Some(name) => format!("{file}!{name}").into(),
             None => format!("{file}!{}..{}", self.offset, self.offset.saturating_add(self.len)).into(),
@@ -34,8 +34,8 @@ impl Member {
     ///
     /// # Errors
     /// Those of [`open`](super::open); `Truncated` where the archive ends before the member does.
-    pub fn open(&self) -> Result<WindowSource> {
-        WindowSource::new(self.label(), open_again(&self.file)?, self.offset, self.len)
+    pub fn open(&self) -> Result<SubrangeSource> {
+        SubrangeSource::new(self.label(), reopen(&self.file)?, self.offset, self.len)
     }
 }
 
@@ -50,20 +50,26 @@ mod tests {
         let path = std::env::temp_dir().join(format!("framespool-member-{}", std::process::id()));
         std::fs::write(&path, b"headMEMBERtail").unwrap();
         let file: Arc<Path> = path.as_path().into();
-        let member = Member { file: file.clone(), offset: 4, len: 6, name: Some("a.mp4".into()) };
+        let member = ArchiveMember { file: file.clone(), offset: 4, len: 6, name: Some("a.mp4".into()) };
         let source = member.open().unwrap();
         let mut bytes = [0; 20];
         assert_eq!((source.len(), source.read_at(0, &mut bytes).unwrap()), (6, 6));
         assert_eq!(&bytes[..6], b"MEMBER");
         assert_eq!(**source.name(), *format!("{}!a.mp4", path.display()));
-        let nameless = Member { name: None, ..member.clone() };
+        let nameless = ArchiveMember { name: None, ..member.clone() };
         assert!(nameless.label().ends_with("!4..10"), "{}", nameless.label());
         // Two members of one archive are two sources, so that their indexes are never confused.
-        assert_ne!(source.identity(), Member { offset: 5, ..member.clone() }.open().unwrap().identity());
-        let beyond = Member { len: 11, ..member.clone() }.open().err().unwrap();
+        assert_ne!(
+            source.identity(),
+            ArchiveMember { offset: 5, ..member.clone() }.open().unwrap().identity()
+        );
+        let beyond = ArchiveMember { len: 11, ..member.clone() }.open().err().unwrap();
         assert!(matches!(beyond, Error::Truncated { offset: 4, end: 15, len: 14, .. }), "{beyond}");
         assert!(beyond.to_string().contains("!a.mp4"), "{beyond}");
-        assert!(matches!(Member { offset: u64::MAX, ..member.clone() }.open(), Err(Error::Truncated { .. })));
+        assert!(matches!(
+            ArchiveMember { offset: u64::MAX, ..member.clone() }.open(),
+            Err(Error::Truncated { .. })
+        ));
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(member.open(), Err(Error::NotFound { .. })));
     }

@@ -3,10 +3,10 @@
 
 mod cmyk;
 mod exif;
-mod head;
+mod header_reader;
 mod jpeg;
 mod libjpeg;
-mod memory;
+mod plane_buffer;
 mod png;
 
 use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes, MAX_SIDE};
@@ -15,22 +15,22 @@ use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::DisplayOrientation;
 use crate::source::ByteSource;
-use head::Head;
-use libjpeg::{Decompressor, Facts, Layout, Opened, Refusal, Terms};
-use memory::Memory;
+use header_reader::HeaderReader;
+use libjpeg::{Decompressor, JpegError, JpegInfo, JpegLayout, JpegParams, OpenJpeg};
+use plane_buffer::PlaneBuffer;
 
 /// Number of bytes that `sniff` needs.
 pub const SNIFF_BYTES: usize = 8;
 
 /// Maximum number of scans of one JPEG. Encoders write about ten; each costs a pass over the picture, however
 /// little it holds.
-const SCANS: u16 = 100;
+const MAX_SCANS: u16 = 100;
 /// Memory that libjpeg may use in addition to the coefficients of a progressive picture.
-const LIBJPEG_BYTES: u64 = 64 << 20;
+const MAX_LIBJPEG_BYTES: u64 = 64 << 20;
 
 /// Format of an image file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum ImageFormat {
     /// JPEG, with or without JFIF's or EXIF's header.
     Jpeg,
     /// PNG; of an animated one, the default image.
@@ -38,22 +38,22 @@ pub enum Format {
 }
 
 /// Format of a file that begins with `head` (`SNIFF_BYTES` suffice); `None` for anything else.
-pub fn sniff(head: &[u8]) -> Option<Format> {
+pub fn sniff(head: &[u8]) -> Option<ImageFormat> {
     if head.starts_with(&[0xff, 0xd8, 0xff]) {
-        Some(Format::Jpeg)
+        Some(ImageFormat::Jpeg)
     } else if head.starts_with(&png::SIGNATURE) {
-        Some(Format::Png)
+        Some(ImageFormat::Png)
     } else {
         None
     }
 }
 
-/// Number of bytes that `other_format` needs.
-const OTHER_BYTES: usize = 12;
+/// Number of bytes that `unsupported_format` needs.
+const UNSUPPORTED_SNIFF_BYTES: usize = 12;
 
 /// Image formats that are not supported, by their first bytes.
-fn other_format(head: &[u8]) -> Option<&'static str> {
-    let at = |place: usize, text: &[u8]| head.get(place..).is_some_and(|rest| rest.starts_with(text));
+fn unsupported_format(head: &[u8]) -> Option<&'static str> {
+    let at = |offset: usize, text: &[u8]| head.get(offset..).is_some_and(|rest| rest.starts_with(text));
     match () {
         () if at(0, b"RIFF") && at(8, b"WEBP") => Some("WebP"),
         () if at(0, b"GIF8") => Some("GIF"),
@@ -68,7 +68,7 @@ fn other_format(head: &[u8]) -> Option<&'static str> {
 
 /// Components of an image, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ColorModel {
     /// One component.
     Gray,
     /// Gray and alpha.
@@ -91,7 +91,7 @@ pub enum Kind {
 
 /// How the samples are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coding {
+pub enum CodingProcess {
     /// JPEG baseline: SOF0.
     Baseline,
     /// JPEG extended sequential, Huffman: SOF1.
@@ -112,73 +112,73 @@ pub enum Coding {
 
 /// Properties of a file, from its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ImageHeader {
     /// Format of the file.
-    pub format: Format,
+    pub format: ImageFormat,
     /// Width as stored, before rotation.
     pub width: u32,
     /// Height as stored.
     pub height: u32,
     /// Orientation from EXIF.
-    pub turn: DisplayOrientation,
+    pub orientation: DisplayOrientation,
     /// Its components.
-    pub kind: Kind,
+    pub color_model: ColorModel,
     /// Its coding.
-    pub coding: Coding,
+    pub coding: CodingProcess,
     /// Bits of a sample, or of a palette index.
     pub sample_bits: u8,
 }
 
-impl Header {
-    /// Width and height of the picture decoded at `shrink`, before rotation.
-    pub fn shrunk(&self, shrink: Shrink) -> (u32, u32) {
-        (self.width.div_ceil(shrink.divisor()), self.height.div_ceil(shrink.divisor()))
+impl ImageHeader {
+    /// Width and height of the picture decoded at `scale`, before rotation.
+    pub fn scaled_size(&self, scale: DctScale) -> (u32, u32) {
+        (self.width.div_ceil(scale.divisor()), self.height.div_ceil(scale.divisor()))
     }
 
     /// Whether its pixels may be labels: one number each, of at most 8 bits.
     pub fn holds_labels(&self) -> bool {
         // Values of a gray JPEG only approximate those that were encoded, and labels must be exact.
-        self.format == Format::Png
-            && matches!(self.kind, Kind::Gray | Kind::GrayAlpha | Kind::Palette)
+        self.format == ImageFormat::Png
+            && matches!(self.color_model, ColorModel::Gray | ColorModel::GrayAlpha | ColorModel::Palette)
             && self.sample_bits <= 8
     }
 
     /// Whether it can be decoded at this scale.
-    pub fn can_shrink(&self, shrink: Shrink) -> bool {
-        shrink == Shrink::Whole || self.format == Format::Jpeg
+    pub fn can_scale(&self, scale: DctScale) -> bool {
+        scale == DctScale::Full || self.format == ImageFormat::Jpeg
     }
 }
 
 /// Reads the header of a file: a few KiB, or as much as its segments before the picture take.
-pub fn header(source: &dyn ByteSource, limits: &Limits) -> Result<Header> {
-    let mut head = Head::new(source, limits);
-    let header = match sniff(head.up_to(0, SNIFF_BYTES)?) {
-        Some(Format::Jpeg) => jpeg::header(&mut head)?,
-        Some(Format::Png) => png::header(&mut head)?,
-        None if source.is_empty() => return Err(Error::malformed(head.site(), "the file is empty")),
+pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHeader> {
+    let mut reader = HeaderReader::new(source, limits);
+    let header = match sniff(reader.read_up_to(0, SNIFF_BYTES)?) {
+        Some(ImageFormat::Jpeg) => jpeg::header(&mut reader)?,
+        Some(ImageFormat::Png) => png::header(&mut reader)?,
+        None if source.is_empty() => return Err(Error::malformed(reader.site(), "the file is empty")),
         None => {
-            if let Some(name) = other_format(head.up_to(0, OTHER_BYTES)?) {
+            if let Some(name) = unsupported_format(reader.read_up_to(0, UNSUPPORTED_SNIFF_BYTES)?) {
                 let what = format!("a picture in {name}, where JPEG and PNG are read,");
-                return Err(Error::Unsupported { site: head.site().clone(), what });
+                return Err(Error::Unsupported { site: reader.site().clone(), what });
             }
-            return Err(Error::malformed(head.site(), "it begins neither like a JPEG nor like a PNG"));
+            return Err(Error::malformed(reader.site(), "it begins neither like a JPEG nor like a PNG"));
         }
     };
     let (width, height) = (u64::from(header.width), u64::from(header.height));
     if width == 0 || height == 0 {
-        return Err(Error::malformed(head.site(), format!("the picture is {width}x{height}")));
+        return Err(Error::malformed(reader.site(), format!("the picture is {width}x{height}")));
     }
-    Limits::check(head.site(), "the picture's longer side", width.max(height), u64::from(MAX_SIDE))?;
-    Limits::check(head.site(), "the picture's number of pixels", width * height, limits.picture_samples)?;
+    Limits::check(reader.site(), "the picture's longer side", width.max(height), u64::from(MAX_SIDE))?;
+    Limits::check(reader.site(), "the picture's number of pixels", width * height, limits.picture_samples)?;
     Ok(header)
 }
 
 /// The fraction of full size at which a JPEG is decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Shrink {
+pub enum DctScale {
     /// 1
     #[default]
-    Whole,
+    Full,
     /// 1/2
     Half,
     /// 1/4
@@ -187,9 +187,9 @@ pub enum Shrink {
     Eighth,
 }
 
-impl Shrink {
+impl DctScale {
     /// All values, from the largest picture to the smallest.
-    pub const ALL: [Self; 4] = [Self::Whole, Self::Half, Self::Quarter, Self::Eighth];
+    pub const ALL: [Self; 4] = [Self::Full, Self::Half, Self::Quarter, Self::Eighth];
 
     /// 1, 2, 4 or 8: sides are divided by it and rounded up.
     pub fn divisor(self) -> u32 {
@@ -199,9 +199,9 @@ impl Shrink {
 
 /// How an image is to be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct DecodeOptions {
     /// Its scale.
-    pub shrink: Shrink,
+    pub scale: DctScale,
     /// Return exactly the bytes of Pillow's `Image.open(file).convert("RGB")`, which interpolates chroma,
     /// rather than planes as stored.
     pub exact: bool,
@@ -215,12 +215,12 @@ pub struct Ask {
 /// Decodes images one after another; keeps the memory of the samples, and nothing else of an image. One per
 /// worker.
 #[derive(Default)]
-pub struct StillDecoder {
+pub struct ImageDecoder {
     decompressor: Option<Decompressor>,
-    memory: Memory,
+    plane_buffer: PlaneBuffer,
 }
 
-impl StillDecoder {
+impl ImageDecoder {
     /// A decoder without any memory yet.
     pub fn new() -> Self {
         Self::default()
@@ -228,7 +228,7 @@ impl StillDecoder {
 
     /// Decodes the image of a whole file whose header is `header`; the result is valid until the next call.
     ///
-    /// Planes are Y, Cb, Cr as stored (BT.601, full range), gray, or R, G, B: where `ask.exact` is set, for
+    /// Planes are Y, Cb, Cr as stored (BT.601, full range), gray, or R, G, B: where `options.exact` is set, for
     /// PNG, and for JPEGs in RGB, CMYK, YCCK or with sampling factors that the kernels do not support. A
     /// picture scaled by libjpeg may have finer chroma than the full one: libjpeg scales planes by different
     /// factors where that avoids enlarging them again.
@@ -241,18 +241,24 @@ impl StillDecoder {
     /// JFIF and Adobe's segment, damaged profiles, and progressive parameters in a baseline scan, all of
     /// which leave every sample correct. So is the end of the file before the end marker. Of a PNG,
     /// everything up to the last byte of the picture must be valid, including checksums.
-    pub fn decode(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
-        if ask.labels && !header.holds_labels() {
+    pub fn decode(
+        &mut self,
+        site: &Site,
+        header: &ImageHeader,
+        bytes: &[u8],
+        options: DecodeOptions,
+    ) -> Result<FrameView<'_>> {
+        if options.labels && !header.holds_labels() {
             let what =
                 "a mask that is no PNG of one channel or with a palette, of 8 bits at most,".to_owned();
             return Err(Error::Unsupported { site: site.clone(), what });
         }
-        if !header.can_shrink(ask.shrink) {
+        if !header.can_scale(options.scale) {
             return Err(Error::Argument(format!("{site}: a PNG is decoded at full size only")));
         }
         match header.format {
-            Format::Png => png::decode(site, header, bytes, ask.labels, &mut self.memory),
-            Format::Jpeg => self.decode_jpeg(site, header, bytes, ask),
+            ImageFormat::Png => png::decode(site, header, bytes, options.labels, &mut self.plane_buffer),
+            ImageFormat::Jpeg => self.decode_jpeg(site, header, bytes, options),
         }
     }
 
@@ -262,50 +268,57 @@ impl StillDecoder {
     pub fn decode_into(
         &mut self,
         site: &Site,
-        header: &Header,
+        header: &ImageHeader,
         bytes: &[u8],
         rgb: &mut [u8],
     ) -> Result<bool> {
         let row_bytes = header.width as usize * 3;
-        let has_rows = header.format == Format::Jpeg && matches!(header.kind, Kind::Ycc(_) | Kind::Rgb);
+        let has_rows = header.format == ImageFormat::Jpeg
+            && matches!(header.color_model, ColorModel::Ycc(_) | ColorModel::Rgb);
         if !has_rows || rgb.len() != row_bytes * header.height as usize {
             return Ok(false);
         }
-        let ask = Ask { exact: true, ..Ask::default() };
-        let (opened, terms) = open(&mut self.decompressor, site, header, bytes, ask)?;
-        if opened.facts().layout != Layout::Rgb {
+        let options = DecodeOptions { exact: true, ..DecodeOptions::default() };
+        let (opened, params) = open(&mut self.decompressor, site, header, bytes, options)?;
+        if opened.info().layout != JpegLayout::Rgb {
             return Ok(false);
         }
         let rows = 0..header.height;
-        opened.read(&mut [rgb], &[row_bytes], rows).map_err(|refusal| refused(site, refusal, &terms))?;
+        opened.read(&mut [rgb], &[row_bytes], rows).map_err(|error| decode_error(site, error, &params))?;
         Ok(true)
     }
 
     /// Frees memory beyond what typical images need. The next image does the same if it is much smaller than
     /// the last.
-    pub fn rest(&mut self) {
-        self.memory.rest();
+    pub fn release_memory(&mut self) {
+        self.plane_buffer.release();
     }
 
-    fn decode_jpeg(&mut self, site: &Site, header: &Header, bytes: &[u8], ask: Ask) -> Result<FrameView<'_>> {
-        let (opened, terms) = open(&mut self.decompressor, site, header, bytes, ask)?;
-        let facts = opened.facts().clone();
+    fn decode_jpeg(
+        &mut self,
+        site: &Site,
+        header: &ImageHeader,
+        bytes: &[u8],
+        options: DecodeOptions,
+    ) -> Result<FrameView<'_>> {
+        let (opened, params) = open(&mut self.decompressor, site, header, bytes, options)?;
+        let info = opened.info().clone();
         let mut sizes = [0; 3];
         let mut strides = [0; 3];
-        let count = facts.planes().len();
-        for (n, plane) in facts.planes().iter().enumerate() {
+        let count = info.planes().len();
+        for (n, plane) in info.planes().iter().enumerate() {
             strides[n] = plane.row_bytes as usize;
             sizes[n] = strides[n] * plane.rows as usize;
         }
-        let mut planes = self.memory.lend(site, sizes)?;
-        let rows = ask.rows.filter(|_| !ask.exact).map_or(0..facts.height, |(first, end)| first..end);
+        let mut planes = self.plane_buffer.reserve(site, sizes)?;
+        let rows = options.rows.filter(|_| !options.exact).map_or(0..info.height, |(first, end)| first..end);
         opened
             .read(&mut planes[..count], &strides[..count], rows)
-            .map_err(|refusal| refused(site, refusal, &terms))?;
-        if facts.layout == Layout::Cmyk {
+            .map_err(|error| decode_error(site, error, &params))?;
+        if info.layout == JpegLayout::Cmyk {
             cmyk::to_rgb(planes[0]);
         }
-        Ok(view(&facts, planes.map(|plane| &*plane), strides))
+        Ok(view(&info, planes.map(|plane| &*plane), strides))
     }
 }
 
@@ -313,11 +326,11 @@ impl StillDecoder {
 fn open<'a>(
     decompressor: &'a mut Option<Decompressor>,
     site: &Site,
-    header: &Header,
+    header: &ImageHeader,
     bytes: &'a [u8],
-    ask: Ask,
-) -> Result<(Opened<'a>, Terms)> {
-    jpeg::refuse(site, header)?;
+    options: DecodeOptions,
+) -> Result<(OpenJpeg<'a>, JpegParams)> {
+    jpeg::check_supported(site, header)?;
     if decompressor.is_none() {
         *decompressor = Decompressor::new();
     }
@@ -326,56 +339,59 @@ fn open<'a>(
     };
     let samples =
         u64::from(header.width.next_multiple_of(32)) * u64::from(header.height.next_multiple_of(32));
-    let terms = Terms {
-        shrink: ask.shrink.divisor() as u8,
-        exact: ask.exact,
-        scan_limit: SCANS,
+    let params = JpegParams {
+        scale: options.scale.divisor() as u8,
+        exact: options.exact,
+        scan_limit: MAX_SCANS,
         // Coefficients of a progressive picture: two bytes each, at most four components.
-        memory_bytes: samples * 8 + LIBJPEG_BYTES,
+        memory_bytes: samples * 8 + MAX_LIBJPEG_BYTES,
     };
-    let opened = decompressor.open(bytes, terms).map_err(|refusal| refused(site, refusal, &terms))?;
-    let facts = opened.facts();
+    let opened = decompressor.open(bytes, params).map_err(|error| decode_error(site, error, &params))?;
+    let info = opened.info();
     // The memory to decode into was checked against the limits when the header was read, for this size only.
-    if facts.full != (header.width, header.height) || (facts.width, facts.height) != header.shrunk(ask.shrink)
+    if info.full != (header.width, header.height)
+        || (info.width, info.height) != header.scaled_size(options.scale)
     {
-        let ((width, height), (was_wide, was_high)) = (facts.full, (header.width, header.height));
+        let ((width, height), (was_wide, was_high)) = (info.full, (header.width, header.height));
         let reason = format!("the picture is {width}x{height}, where its header said {was_wide}x{was_high}");
         return Err(Error::malformed(site, reason));
     }
-    Ok((opened, terms))
+    Ok((opened, params))
 }
 
-fn view<'a>(facts: &Facts, data: [&'a [u8]; 3], strides: [usize; 3]) -> FrameView<'a> {
+fn view<'a>(info: &JpegInfo, data: [&'a [u8]; 3], strides: [usize; 3]) -> FrameView<'a> {
     let plane = |n: usize| Plane { data: data[n], stride_bytes: strides[n] };
-    let chroma = facts.planes().get(1).copied().unwrap_or_default();
+    let chroma = info.planes().get(1).copied().unwrap_or_default();
     let packed = |pixel_bytes| Planes::PackedRgb { plane: plane(0), pixel_bytes, offsets: [0, 1, 2] };
-    let (planes, matrix) = match facts.layout {
-        Layout::Gray => (Planes::Gray(plane(0)), MatrixCoefficients::Bt601),
-        Layout::Yuv => {
+    let (planes, matrix) = match info.layout {
+        JpegLayout::Gray => (Planes::Gray(plane(0)), MatrixCoefficients::Bt601),
+        JpegLayout::Yuv => {
             let (log2_chroma_w, log2_chroma_h) = (chroma.log2_w as u8, chroma.log2_h as u8);
             let planes = [plane(0), plane(1), plane(2)];
             (Planes::Yuv { planes, log2_chroma_w, log2_chroma_h }, MatrixCoefficients::Bt601)
         }
-        Layout::Rgb => (packed(3), MatrixCoefficients::Rgb),
-        Layout::Cmyk => (packed(4), MatrixCoefficients::Rgb),
+        JpegLayout::Rgb => (packed(3), MatrixCoefficients::Rgb),
+        JpegLayout::Cmyk => (packed(4), MatrixCoefficients::Rgb),
     };
     let color = Colorimetry { matrix, range: ColorRange::Full };
-    FrameView { width: facts.width, height: facts.height, depth_bits: 8, shift: 0, planes, color }
+    FrameView { width: info.width, height: info.height, depth_bits: 8, shift: 0, planes, color }
 }
 
-fn refused(site: &Site, refusal: Refusal, terms: &Terms) -> Error {
+fn decode_error(site: &Site, error: JpegError, params: &JpegParams) -> Error {
     let site = site.clone();
-    match refusal {
-        Refusal::Damaged(words) => Error::Decode { site, reason: format!("libjpeg says: {words}") },
-        Refusal::Unsupported(words) => Error::Unsupported { site, what: format!("'{words}' (libjpeg)") },
-        Refusal::Limit(words) if words.contains("scans") => {
-            let cap = u64::from(terms.scan_limit);
+    match error {
+        JpegError::Damaged(message) => Error::Decode { site, reason: format!("libjpeg says: {message}") },
+        JpegError::Unsupported(message) => {
+            Error::Unsupported { site, what: format!("'{message}' (libjpeg)") }
+        }
+        JpegError::Limit(message) if message.contains("scans") => {
+            let cap = u64::from(params.scan_limit);
             Error::Limit { site, what: "the number of scans", value: cap + 1, cap }
         }
-        Refusal::Limit(_) => {
-            let cap = terms.memory_bytes;
+        JpegError::Limit(_) => {
+            let cap = params.memory_bytes;
             Error::Limit { site, what: "the memory that libjpeg asks for, in bytes,", value: cap + 1, cap }
         }
-        Refusal::Bug(reason) => Error::Internal { site, reason },
+        JpegError::Bug(reason) => Error::Internal { site, reason },
     }
 }

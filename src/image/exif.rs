@@ -7,13 +7,13 @@ use crate::media::DisplayOrientation;
 const ORIENTATION: u16 = 0x0112;
 
 /// The orientation that `tiff` defines.
-pub(super) fn turn(tiff: &[u8]) -> DisplayOrientation {
-    turn_of(orientation(tiff).unwrap_or(1))
+pub(super) fn orientation(tiff: &[u8]) -> DisplayOrientation {
+    orientation_of(orientation_tag(tiff).unwrap_or(1))
 }
 
 /// Maps EXIF's numbers, which define where the stored picture's first row and first column are displayed.
-fn turn_of(orientation: u32) -> DisplayOrientation {
-    let (mirror, quarter_turns_cw) = match orientation {
+fn orientation_of(value: u32) -> DisplayOrientation {
+    let (mirror, quarter_turns_cw) = match value {
         2 => (true, 0),
         3 => (false, 2),
         4 => (true, 2),
@@ -26,7 +26,7 @@ fn turn_of(orientation: u32) -> DisplayOrientation {
     DisplayOrientation { mirror, quarter_turns_cw }
 }
 
-fn orientation(tiff: &[u8]) -> Option<u32> {
+fn orientation_tag(tiff: &[u8]) -> Option<u32> {
     let little = match tiff.get(..2)? {
         b"II" => true,
         b"MM" => false,
@@ -84,12 +84,12 @@ mod tests {
     /// A stored picture of 3 columns and 2 rows, each pixel a different letter.
     const STORED: [&str; 2] = ["abc", "def"];
 
-    fn apply(turn: DisplayOrientation) -> Vec<String> {
+    fn apply(orientation: DisplayOrientation) -> Vec<String> {
         let mut rows: Vec<Vec<char>> = STORED.iter().map(|row| row.chars().collect()).collect();
-        if turn.mirror {
+        if orientation.mirror {
             rows.iter_mut().for_each(|row| row.reverse());
         }
-        for _ in 0..turn.quarter_turns_cw {
+        for _ in 0..orientation.quarter_turns_cw {
             // Clockwise: the first column, read upwards, becomes the first row.
             rows = (0..rows[0].len()).map(|x| rows.iter().rev().map(|row| row[x]).collect()).collect();
         }
@@ -111,8 +111,8 @@ mod tests {
         ];
         for (n, want) in shown.iter().enumerate() {
             for little in [true, false] {
-                let turn = turn(&tiff(little, 3, n as u16 + 1));
-                assert_eq!(apply(turn), *want, "orientation {}", n + 1);
+                let orientation = orientation(&tiff(little, 3, n as u16 + 1));
+                assert_eq!(apply(orientation), *want, "orientation {}", n + 1);
             }
         }
     }
@@ -121,20 +121,20 @@ mod tests {
     fn what_cannot_be_understood_is_no_turn() {
         let good = tiff(true, 3, 6);
         for value in [0, 9, 255, 6 << 8] {
-            assert_eq!(turn(&tiff(true, 3, value)), DisplayOrientation::default(), "{value}");
+            assert_eq!(orientation(&tiff(true, 3, value)), DisplayOrientation::default(), "{value}");
         }
         // Type 2 is a string.
-        assert_eq!(turn(&tiff(true, 2, 6)), DisplayOrientation::default());
+        assert_eq!(orientation(&tiff(true, 2, 6)), DisplayOrientation::default());
         // The value is stored in the first ten bytes of the entry, which begins at byte 10.
         for len in 0..good.len() {
-            let want = if len < 20 { DisplayOrientation::default() } else { turn(&good) };
-            assert_eq!(turn(&good[..len]), want, "cut to {len} bytes");
+            let want = if len < 20 { DisplayOrientation::default() } else { orientation(&good) };
+            assert_eq!(orientation(&good[..len]), want, "cut to {len} bytes");
         }
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << bit;
-                turn(&bytes); // must return, whatever the data is
+                orientation(&bytes); // must return, whatever the data is
             }
         }
     }
@@ -143,9 +143,9 @@ mod tests {
     fn a_directory_far_outside_or_endless_is_no_turn() {
         let mut far = tiff(false, 3, 6);
         far[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
-        assert_eq!(turn(&far), DisplayOrientation::default());
+        assert_eq!(orientation(&far), DisplayOrientation::default());
         let mut endless = tiff(false, 3, 6);
         endless[8..10].copy_from_slice(&u16::MAX.to_be_bytes());
-        assert_eq!(turn(&endless), turn_of(6));
+        assert_eq!(orientation(&endless), orientation_of(6));
     }
 }

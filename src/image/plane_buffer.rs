@@ -4,22 +4,22 @@
 use crate::error::{Error, Result, Site};
 
 /// Memory of a typical image: 8 megapixels as RGB. Up to this size it is always kept.
-const KEEP_BYTES: usize = 24 << 20;
+const MAX_KEPT_BYTES: usize = 24 << 20;
 /// Planes begin on a cache line.
 const ALIGN: usize = 64;
 
 /// One block of memory that grows as needed.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct PlaneBuffer {
     block: Vec<u8>,
 }
 
-impl Memory {
+impl PlaneBuffer {
     /// Memory for up to three planes. Its content is left over from earlier images.
-    pub fn lend(&mut self, site: &Site, sizes: [usize; 3]) -> Result<[&mut [u8]; 3]> {
+    pub fn reserve(&mut self, site: &Site, sizes: [usize; 3]) -> Result<[&mut [u8]; 3]> {
         let padded = sizes.map(|size| size.next_multiple_of(ALIGN));
         let need = padded.iter().sum::<usize>() + ALIGN;
-        let too_much = self.block.len() > KEEP_BYTES && need < self.block.len() / 2;
+        let too_much = self.block.len() > MAX_KEPT_BYTES && need < self.block.len() / 2;
         if need > self.block.len() || too_much {
             self.block = Vec::new(); // first, so that both never exist at once
             let failed = |_| Error::io(site, std::io::ErrorKind::OutOfMemory.into());
@@ -33,14 +33,14 @@ impl Memory {
     }
 
     /// Frees the memory if it is larger than that of a typical image.
-    pub fn rest(&mut self) {
-        if self.block.len() > KEEP_BYTES {
+    pub fn release(&mut self) {
+        if self.block.len() > MAX_KEPT_BYTES {
             self.block = Vec::new();
         }
     }
 
     #[cfg(test)]
-    pub fn held_bytes(&self) -> usize {
+    pub fn capacity_bytes(&self) -> usize {
         self.block.capacity()
     }
 }
@@ -54,9 +54,9 @@ mod tests {
     #[test]
     fn planes_are_as_long_as_asked_aligned_and_apart() {
         let site = Site::file(&Arc::from("m"));
-        let mut memory = Memory::default();
+        let mut memory = PlaneBuffer::default();
         for sizes in [[0, 0, 0], [1, 0, 0], [1000, 500, 501], [3, 65, 7], [100_000, 1, 64]] {
-            let planes = memory.lend(&site, sizes).unwrap();
+            let planes = memory.reserve(&site, sizes).unwrap();
             assert_eq!([planes[0].len(), planes[1].len(), planes[2].len()], sizes);
             for (n, plane) in planes.into_iter().enumerate() {
                 assert_eq!(plane.as_ptr().align_offset(ALIGN), 0);
@@ -68,26 +68,26 @@ mod tests {
     #[test]
     fn a_huge_pictures_memory_is_given_back() {
         let site = Site::file(&Arc::from("m"));
-        let mut memory = Memory::default();
-        memory.lend(&site, [1000, 0, 0]).unwrap();
-        memory.lend(&site, [KEEP_BYTES * 4, 0, 0]).unwrap();
-        memory.lend(&site, [KEEP_BYTES * 3, 0, 0]).unwrap();
-        assert!(memory.held_bytes() > KEEP_BYTES * 4, "one as large again: kept");
-        memory.lend(&site, [1000, 1000, 1000]).unwrap();
-        assert!(memory.held_bytes() < 10_000, "small ones again: {}", memory.held_bytes());
-        memory.lend(&site, [KEEP_BYTES * 4, 0, 0]).unwrap();
-        memory.rest();
-        assert_eq!(memory.held_bytes(), 0);
-        memory.lend(&site, [KEEP_BYTES / 2, 0, 0]).unwrap();
-        memory.lend(&site, [1, 0, 0]).unwrap();
-        memory.rest();
-        assert!(memory.held_bytes() > KEEP_BYTES / 2, "usual ones keep it");
+        let mut memory = PlaneBuffer::default();
+        memory.reserve(&site, [1000, 0, 0]).unwrap();
+        memory.reserve(&site, [MAX_KEPT_BYTES * 4, 0, 0]).unwrap();
+        memory.reserve(&site, [MAX_KEPT_BYTES * 3, 0, 0]).unwrap();
+        assert!(memory.capacity_bytes() > MAX_KEPT_BYTES * 4, "one as large again: kept");
+        memory.reserve(&site, [1000, 1000, 1000]).unwrap();
+        assert!(memory.capacity_bytes() < 10_000, "small ones again: {}", memory.capacity_bytes());
+        memory.reserve(&site, [MAX_KEPT_BYTES * 4, 0, 0]).unwrap();
+        memory.release();
+        assert_eq!(memory.capacity_bytes(), 0);
+        memory.reserve(&site, [MAX_KEPT_BYTES / 2, 0, 0]).unwrap();
+        memory.reserve(&site, [1, 0, 0]).unwrap();
+        memory.release();
+        assert!(memory.capacity_bytes() > MAX_KEPT_BYTES / 2, "usual ones keep it");
     }
 
     #[test]
     fn memory_that_nobody_has_is_an_error() {
         let site = Site::file(&Arc::from("m.jpg"));
-        let error = Memory::default().lend(&site, [isize::MAX as usize / 2, 0, 0]).unwrap_err();
+        let error = PlaneBuffer::default().reserve(&site, [isize::MAX as usize / 2, 0, 0]).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use turbojpeg_sys as _;
 /// One plane, as libjpeg writes it: whole blocks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plane {
+pub(super) struct JpegPlane {
     pub row_bytes: u32,
     pub rows: u32,
     pub log2_w: u32,
@@ -23,37 +23,37 @@ pub(super) struct Plane {
 /// The same struct as in `libjpeg.c`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct RawPicture {
+struct RawJpegInfo {
     full_width: u32,
     full_height: u32,
     width: u32,
     height: u32,
     layout: u32,
-    planes: [Plane; 3],
+    planes: [JpegPlane; 3],
 }
 
 #[repr(C)]
-struct Still {
+struct RawDecoder {
     _opaque: [u8; 0],
 }
 
 extern "C" {
-    fn still_new() -> *mut Still;
-    fn still_free(still: *mut Still);
-    fn still_words(still: *const Still) -> *const c_char;
-    fn still_open(
-        still: *mut Still,
+    fn framespool_jpeg_new() -> *mut RawDecoder;
+    fn framespool_jpeg_free(decoder: *mut RawDecoder);
+    fn framespool_jpeg_message(decoder: *const RawDecoder) -> *const c_char;
+    fn framespool_jpeg_open(
+        decoder: *mut RawDecoder,
         data: *const u8,
         len: usize,
-        shrink: c_int,
+        scale: c_int,
         exact: c_int,
         scan_limit: c_int,
         max_memory: c_long,
-        picture: *mut RawPicture,
+        info: *mut RawJpegInfo,
     ) -> c_int;
-    fn still_close(still: *mut Still);
-    fn still_read(
-        still: *mut Still,
+    fn framespool_jpeg_close(decoder: *mut RawDecoder);
+    fn framespool_jpeg_read(
+        decoder: *mut RawDecoder,
         planes: *const *mut u8,
         strides: *const usize,
         first: usize,
@@ -61,9 +61,9 @@ extern "C" {
     ) -> c_int;
 }
 
-/// Layout of the samples.
+/// JpegLayout of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum JpegLayout {
     /// One plane.
     Gray,
     /// Y, Cb, Cr planes.
@@ -76,27 +76,27 @@ pub(super) enum Layout {
 
 /// Sizes of an opened picture.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct JpegInfo {
     /// Full size, as stored.
     pub full: (u32, u32),
     /// Width at the requested scale.
     pub width: u32,
     /// Height at the requested scale.
     pub height: u32,
-    pub layout: Layout,
-    planes: [Plane; 3],
+    pub layout: JpegLayout,
+    planes: [JpegPlane; 3],
 }
 
-impl Facts {
+impl JpegInfo {
     /// The planes that are used.
-    pub fn planes(&self) -> &[Plane] {
-        &self.planes[..if self.layout == Layout::Yuv { 3 } else { 1 }]
+    pub fn planes(&self) -> &[JpegPlane] {
+        &self.planes[..if self.layout == JpegLayout::Yuv { 3 } else { 1 }]
     }
 }
 
 /// Why libjpeg did not decode the picture, with its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum JpegError {
     Damaged(String),
     Unsupported(String),
     Limit(String),
@@ -105,9 +105,9 @@ pub(super) enum Refusal {
 
 /// Resource limits of a picture, and how it is to be decoded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct JpegParams {
     /// Divisor of the size: 1, 2, 4 or 8.
-    pub shrink: u8,
+    pub scale: u8,
     /// RGB rather than planes.
     pub exact: bool,
     pub scan_limit: u16,
@@ -116,7 +116,7 @@ pub(super) struct Terms {
 }
 
 /// libjpeg's decompressor. No state of a picture, not even its tables, is kept for the next one.
-pub(super) struct Decompressor(NonNull<Still>);
+pub(super) struct Decompressor(NonNull<RawDecoder>);
 
 // SAFETY: libjpeg keeps no state outside its struct that depends on the thread; `&mut self` keeps threads
 // apart.
@@ -126,76 +126,78 @@ impl Decompressor {
     /// `None` when out of memory.
     pub fn new() -> Option<Self> {
         // SAFETY: no arguments.
-        NonNull::new(unsafe { still_new() }).map(Self)
+        NonNull::new(unsafe { framespool_jpeg_new() }).map(Self)
     }
 
     /// Reads the header.
-    pub fn open<'a>(&'a mut self, bytes: &'a [u8], terms: Terms) -> Result<Opened<'a>, Refusal> {
-        let mut raw = RawPicture::default();
-        // SAFETY: the decompressor is alive; libjpeg keeps the pointer to `bytes`, which `Opened` borrows
+    pub fn open<'a>(&'a mut self, bytes: &'a [u8], params: JpegParams) -> Result<OpenJpeg<'a>, JpegError> {
+        let mut raw = RawJpegInfo::default();
+        // SAFETY: the decompressor is alive; libjpeg keeps the pointer to `bytes`, which `OpenJpeg` borrows
         // until it has read or closed; `raw` is the struct that the C side fills, and outlives the call.
-        let answer = unsafe {
-            still_open(
+        let status = unsafe {
+            framespool_jpeg_open(
                 self.0.as_ptr(),
                 bytes.as_ptr(),
                 bytes.len(),
-                c_int::from(terms.shrink),
-                c_int::from(terms.exact),
-                c_int::from(terms.scan_limit),
-                c_long::try_from(terms.memory_bytes).unwrap_or(c_long::MAX),
+                c_int::from(params.scale),
+                c_int::from(params.exact),
+                c_int::from(params.scan_limit),
+                c_long::try_from(params.memory_bytes).unwrap_or(c_long::MAX),
                 &mut raw,
             )
         };
-        self.check(answer)?;
+        self.check(status)?;
         let layout = match raw.layout {
-            1 => Layout::Gray,
-            2 => Layout::Yuv,
-            3 => Layout::Rgb,
-            _ => Layout::Cmyk,
+            1 => JpegLayout::Gray,
+            2 => JpegLayout::Yuv,
+            3 => JpegLayout::Rgb,
+            _ => JpegLayout::Cmyk,
         };
-        let facts = Facts {
+        let info = JpegInfo {
             full: (raw.full_width, raw.full_height),
             width: raw.width,
             height: raw.height,
             layout,
             planes: raw.planes,
         };
-        Ok(Opened { still: self, facts, open: true, bytes: PhantomData })
+        Ok(OpenJpeg { decompressor: self, info, open: true, bytes: PhantomData })
     }
 
-    fn check(&self, answer: c_int) -> Result<(), Refusal> {
-        if answer == 0 {
+    fn check(&self, status: c_int) -> Result<(), JpegError> {
+        if status == 0 {
             return Ok(());
         }
         // SAFETY: a NUL-terminated string inside the live struct, copied before anything writes there again.
-        let words = unsafe { CStr::from_ptr(still_words(self.0.as_ptr())) }.to_string_lossy().into_owned();
-        Err(match answer {
-            1 => Refusal::Damaged(words),
-            2 => Refusal::Unsupported(words),
-            3 => Refusal::Limit(words),
-            _ => Refusal::Bug(words),
+        let message = unsafe { CStr::from_ptr(framespool_jpeg_message(self.0.as_ptr())) }
+            .to_string_lossy()
+            .into_owned();
+        Err(match status {
+            1 => JpegError::Damaged(message),
+            2 => JpegError::Unsupported(message),
+            3 => JpegError::Limit(message),
+            _ => JpegError::Bug(message),
         })
     }
 }
 
 impl Drop for Decompressor {
     fn drop(&mut self) {
-        // SAFETY: made by `still_new`, freed once.
-        unsafe { still_free(self.0.as_ptr()) }
+        // SAFETY: made by `framespool_jpeg_new`, freed once.
+        unsafe { framespool_jpeg_free(self.0.as_ptr()) }
     }
 }
 
 /// A picture whose header was read.
-pub(super) struct Opened<'a> {
-    still: &'a mut Decompressor,
-    facts: Facts,
+pub(super) struct OpenJpeg<'a> {
+    decompressor: &'a mut Decompressor,
+    info: JpegInfo,
     open: bool,
     bytes: PhantomData<&'a [u8]>,
 }
 
-impl Opened<'_> {
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+impl OpenJpeg<'_> {
+    pub fn info(&self) -> &JpegInfo {
+        &self.info
     }
 
     /// Decodes into `planes`, one for each of the facts' planes, with rows `strides` bytes apart. Of gray and
@@ -205,10 +207,10 @@ impl Opened<'_> {
         planes: &mut [&mut [u8]],
         strides: &[usize],
         rows: Range<u32>,
-    ) -> Result<Facts, Refusal> {
-        let wanted = self.facts.planes();
+    ) -> Result<JpegInfo, JpegError> {
+        let wanted = self.info.planes();
         if planes.len() != wanted.len() || strides.len() != wanted.len() {
-            return Err(Refusal::Bug(format!("{} planes lent, {} needed", planes.len(), wanted.len())));
+            return Err(JpegError::Bug(format!("{} planes lent, {} needed", planes.len(), wanted.len())));
         }
         let mut pointers = [std::ptr::null_mut(); 3];
         let mut distances = [0; 3];
@@ -217,7 +219,7 @@ impl Opened<'_> {
             if strides[n] < row_bytes
                 || strides[n].checked_mul(rows).is_none_or(|need| need > planes[n].len())
             {
-                return Err(Refusal::Bug(format!("plane {n} was lent {} bytes, too few", planes[n].len())));
+                return Err(JpegError::Bug(format!("plane {n} was lent {} bytes, too few", planes[n].len())));
             }
             pointers[n] = planes[n].as_mut_ptr();
             distances[n] = strides[n];
@@ -226,20 +228,26 @@ impl Opened<'_> {
         // SAFETY: the decompressor is open on bytes that `self` still borrows; it writes `row_bytes` into
         // each of `rows` rows of each plane, which the loop above found to be inside the slices, and those
         // are borrowed exclusively.
-        let answer = unsafe {
+        let status = unsafe {
             let (first, end) = (rows.start as usize, rows.end as usize);
-            still_read(self.still.0.as_ptr(), pointers.as_ptr(), distances.as_ptr(), first, end)
+            framespool_jpeg_read(
+                self.decompressor.0.as_ptr(),
+                pointers.as_ptr(),
+                distances.as_ptr(),
+                first,
+                end,
+            )
         };
-        self.still.check(answer)?;
-        Ok(self.facts.clone())
+        self.decompressor.check(status)?;
+        Ok(self.info.clone())
     }
 }
 
-impl Drop for Opened<'_> {
+impl Drop for OpenJpeg<'_> {
     fn drop(&mut self) {
         if self.open {
             // SAFETY: alive, and open on a picture that is not read any more.
-            unsafe { still_close(self.still.0.as_ptr()) }
+            unsafe { framespool_jpeg_close(self.decompressor.0.as_ptr()) }
         }
     }
 }
@@ -283,32 +291,32 @@ mod tests {
         let mut decompressor = Decompressor::new().unwrap();
         let mut layouts = std::collections::BTreeSet::new();
         let files = files();
-        // libjpeg does not scale lossless pictures; `jpeg::refuse` rejects those.
+        // libjpeg does not scale lossless pictures; `jpeg::check_supported` rejects those.
         for (path, bytes) in files.iter().filter(|(path, _)| !path.to_string_lossy().contains("lossless")) {
-            for (shrink, exact) in [1, 2, 4, 8].into_iter().flat_map(|k| [(k, false), (k, true)]) {
-                let terms = Terms { shrink, exact, scan_limit: 100, memory_bytes: 1 << 30 };
-                let Ok(opened) = decompressor.open(bytes, terms) else { continue };
-                let facts = opened.facts().clone();
+            for (scale, exact) in [1, 2, 4, 8].into_iter().flat_map(|k| [(k, false), (k, true)]) {
+                let params = JpegParams { scale, exact, scan_limit: 100, memory_bytes: 1 << 30 };
+                let Ok(opened) = decompressor.open(bytes, params) else { continue };
+                let info = opened.info().clone();
                 drop(opened);
                 // Of larger pictures only the header is read.
-                let samples = u64::from(facts.full.0) * u64::from(facts.full.1);
+                let samples = u64::from(info.full.0) * u64::from(info.full.1);
                 if samples > crate::limits::Limits::default().picture_samples {
                     continue;
                 }
-                let k = u32::from(shrink);
-                assert_eq!((facts.width, facts.height), (facts.full.0.div_ceil(k), facts.full.1.div_ceil(k)));
-                for plane in facts.planes() {
-                    let wide = match facts.layout {
-                        Layout::Gray | Layout::Yuv => 1,
-                        Layout::Rgb => 3,
-                        Layout::Cmyk => 4,
+                let k = u32::from(scale);
+                assert_eq!((info.width, info.height), (info.full.0.div_ceil(k), info.full.1.div_ceil(k)));
+                for plane in info.planes() {
+                    let wide = match info.layout {
+                        JpegLayout::Gray | JpegLayout::Yuv => 1,
+                        JpegLayout::Rgb => 3,
+                        JpegLayout::Cmyk => 4,
                     };
-                    assert!(plane.row_bytes >= facts.width.div_ceil(1 << plane.log2_w) * wide, "{path:?}");
-                    assert!(plane.rows >= facts.height.div_ceil(1 << plane.log2_h), "{path:?}");
+                    assert!(plane.row_bytes >= info.width.div_ceil(1 << plane.log2_w) * wide, "{path:?}");
+                    assert!(plane.rows >= info.height.div_ceil(1 << plane.log2_h), "{path:?}");
                 }
                 // Strides larger than the rows, and one row more than needed.
-                let strides: Vec<usize> = facts.planes().iter().map(|p| p.row_bytes as usize + 7).collect();
-                let rows: Vec<usize> = facts.planes().iter().map(|p| p.rows as usize).collect();
+                let strides: Vec<usize> = info.planes().iter().map(|p| p.row_bytes as usize + 7).collect();
+                let rows: Vec<usize> = info.planes().iter().map(|p| p.rows as usize).collect();
                 let mut twice = Vec::new();
                 for canary in [0x5a, 0xa5] {
                     let mut planes: Vec<Vec<u8>> = strides
@@ -316,9 +324,9 @@ mod tests {
                         .zip(&rows)
                         .map(|(stride, rows)| vec![canary; stride * (rows + 1)])
                         .collect();
-                    let Ok(opened) = decompressor.open(bytes, terms) else { panic!("it opened before") };
+                    let Ok(opened) = decompressor.open(bytes, params) else { panic!("it opened before") };
                     let mut lent: Vec<&mut [u8]> = planes.iter_mut().map(|plane| &mut plane[..]).collect();
-                    if opened.read(&mut lent, &strides, 0..facts.height).is_err() {
+                    if opened.read(&mut lent, &strides, 0..info.height).is_err() {
                         continue;
                     }
                     for (n, plane) in planes.iter().enumerate() {
@@ -331,12 +339,12 @@ mod tests {
                         }
                     }
                     twice.push(planes);
-                    layouts.insert(facts.layout as u8);
+                    layouts.insert(info.layout as u8);
                 }
                 // All visible pixels were written: they do not depend on the previous content.
-                for (n, plane) in facts.planes().iter().enumerate().filter(|_| twice.len() == 2) {
-                    let wide = strides[n] - 7 - (plane.row_bytes as usize - wide_of(&facts, plane));
-                    for y in 0..facts.height.div_ceil(1 << plane.log2_h) as usize {
+                for (n, plane) in info.planes().iter().enumerate().filter(|_| twice.len() == 2) {
+                    let wide = strides[n] - 7 - (plane.row_bytes as usize - wide_of(&info, plane));
+                    for y in 0..info.height.div_ceil(1 << plane.log2_h) as usize {
                         let row = y * strides[n]..y * strides[n] + wide;
                         assert_eq!(
                             twice[0][n][row.clone()],
@@ -350,10 +358,10 @@ mod tests {
         assert_eq!(layouts.len(), 4, "{layouts:?}");
     }
 
-    fn wide_of(facts: &Facts, plane: &Plane) -> usize {
-        match facts.layout {
-            Layout::Gray | Layout::Yuv => facts.width.div_ceil(1 << plane.log2_w) as usize,
-            Layout::Rgb | Layout::Cmyk => plane.row_bytes as usize,
+    fn wide_of(info: &JpegInfo, plane: &JpegPlane) -> usize {
+        match info.layout {
+            JpegLayout::Gray | JpegLayout::Yuv => info.width.div_ceil(1 << plane.log2_w) as usize,
+            JpegLayout::Rgb | JpegLayout::Cmyk => plane.row_bytes as usize,
         }
     }
 
@@ -361,14 +369,14 @@ mod tests {
     fn too_little_memory_is_refused_before_libjpeg_is_asked() {
         let bytes = std::fs::read(media().join("images/odd/grey_128x128.jpg")).unwrap();
         let mut decompressor = Decompressor::new().unwrap();
-        let terms = Terms { shrink: 1, exact: true, scan_limit: 100, memory_bytes: 1 << 30 };
+        let params = JpegParams { scale: 1, exact: true, scan_limit: 100, memory_bytes: 1 << 30 };
         let mut memory = vec![0; 128 * 128];
         for (len, stride) in [(128 * 128 - 1, 128), (128 * 128, 127), (128 * 128, usize::MAX)] {
-            let opened = decompressor.open(&bytes, terms).map_err(|e| format!("{e:?}")).unwrap();
-            let refusal = opened.read(&mut [&mut memory[..len]], &[stride], 0..128).unwrap_err();
-            assert!(matches!(refusal, Refusal::Bug(_)), "{refusal:?}");
+            let opened = decompressor.open(&bytes, params).map_err(|e| format!("{e:?}")).unwrap();
+            let error = opened.read(&mut [&mut memory[..len]], &[stride], 0..128).unwrap_err();
+            assert!(matches!(error, JpegError::Bug(_)), "{error:?}");
         }
-        let opened = decompressor.open(&bytes, terms).map_err(|e| format!("{e:?}")).unwrap();
+        let opened = decompressor.open(&bytes, params).map_err(|e| format!("{e:?}")).unwrap();
         opened.read(&mut [&mut memory], &[128], 0..128).unwrap();
         assert!(memory.iter().any(|sample| *sample != 0));
     }

@@ -1,0 +1,318 @@
+//! Fetches a range of bytes of one version of a remote file, with retries and time limits.
+//! Returns exactly these bytes or an error; never mixes versions, and puts no secrets into errors.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use object_store::{GetOptions, GetRange, ObjectStore};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::backend::{root_cause, RemoteObject, RequestTraffic, ResponseInfo};
+use super::parsed_url::{Address, ParsedUrl};
+use crate::error::{Error, Location, Result, Site};
+use crate::source::interrupt::RemoteStats;
+
+/// Attempts for one range without progress, including the first one.
+const MAX_ATTEMPTS: u32 = 5;
+/// Time without progress after which no further attempt is made; waiting for a request slot does not count.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for the first byte of a response, and between its parts.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Number of bytes that count as progress and reset attempts and time. With fewer, a server that sends very
+/// slowly could prolong a fetch without end.
+const MIN_PROGRESS_BYTES: usize = 64 << 10;
+/// Time limit of an attempt, plus one second per `MIN_BYTES_PER_SECOND` bytes of the response.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
+/// Pause before the second attempt; doubled for each further one.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(4);
+
+/// A version of a file, as its server reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    /// Length in bytes.
+    pub len: u64,
+    /// ETag, or the time of the last modification; empty if the server sends neither.
+    pub tag: Arc<str>,
+}
+
+/// A request for a range of bytes.
+pub(super) struct RangeRequest {
+    pub parsed_url: Arc<ParsedUrl>,
+    pub object: RemoteObject,
+    pub range: Range<u64>,
+    /// The version that the bytes must have; `None` where it is not known yet, and the file may be shorter
+    /// than the range.
+    pub version: Option<Version>,
+    /// If the file still has this version, `NotModified` is returned instead of bytes.
+    pub if_none_match: Option<Version>,
+    pub traffic: RequestTraffic,
+}
+
+/// A successful response.
+pub(super) enum RangeResponse {
+    /// The bytes, and the file's version.
+    Received(Bytes, Version),
+    /// The file still has the version of `if_none_match`.
+    NotModified,
+}
+
+/// Why an attempt failed.
+enum AttemptError {
+    /// Another attempt may succeed, after at least this time.
+    Transient(String, Duration),
+    Permanent(Error),
+}
+
+impl RangeRequest {
+    /// Repeats the request until the bytes are complete, or another attempt is pointless.
+    pub async fn send_with_retries(&self, permits: &Semaphore) -> Result<RangeResponse> {
+        let mut progress =
+            RangeProgress { received: BytesMut::new(), version: self.version.clone(), last_byte_at: None };
+        let (mut backoff, mut attempt, mut spent, mut held) = (INITIAL_BACKOFF, 0, Duration::ZERO, 0);
+        loop {
+            // The semaphore is never closed.
+            let permit = permits.acquire().await;
+            let begun = Instant::now();
+            let outcome = self.attempt(&mut progress).await;
+            drop(permit);
+            (attempt, spent) = (attempt + 1, spent + begun.elapsed());
+            if progress.received.len() >= held + MIN_PROGRESS_BYTES {
+                held = progress.received.len();
+                (backoff, attempt) = (INITIAL_BACKOFF, 1);
+                spent = progress.last_byte_at.map_or(Duration::ZERO, |last_byte_at| last_byte_at.elapsed());
+            }
+            let (reason, wait) = match outcome {
+                Ok(Some(version)) => return Ok(RangeResponse::Received(progress.received.freeze(), version)),
+                Ok(None) => return Ok(RangeResponse::NotModified),
+                Err(AttemptError::Permanent(error)) => return Err(error),
+                Err(AttemptError::Transient(reason, wait)) => (reason, wait),
+            };
+            let wait = wait.min(MAX_BACKOFF).max(jittered(backoff));
+            if attempt >= MAX_ATTEMPTS || spent + wait > RETRY_TIMEOUT {
+                let spent = spent.as_secs_f64();
+                let times = if attempt == 1 { "once".into() } else { format!("{attempt} times") };
+                return Err(self.error_of(&format!(
+                    "{reason}; asked {times} in {spent:.1} s; see whether the server can be reached and try again, or skip the file"
+                )));
+            }
+            tokio::time::sleep(wait).await;
+            spent += wait;
+            self.traffic.add(RemoteStats { retries: 1, ..RemoteStats::default() });
+            backoff = (backoff * 2).min(MAX_BACKOFF);
+        }
+    }
+
+    /// Makes one request without retries, for tests/fuzz: returns the response, or the error and whether it
+    /// would be retried.
+    pub async fn send_once(&self) -> Result<Option<(Bytes, Version)>, (String, bool)> {
+        let mut progress =
+            RangeProgress { received: BytesMut::new(), version: self.version.clone(), last_byte_at: None };
+        match self.attempt(&mut progress).await {
+            Ok(version) => Ok(version.map(|version| (progress.received.freeze(), version))),
+            Err(AttemptError::Transient(reason, _)) => Err((reason, true)),
+            Err(AttemptError::Permanent(error)) => Err((error.to_string(), false)),
+        }
+    }
+
+    /// Makes one request; the bytes received are kept in `progress`, so that the next attempt does not request
+    /// them again.
+    async fn attempt(&self, progress: &mut RangeProgress) -> Result<Option<Version>, AttemptError> {
+        let response = ResponseInfo::new(&self.traffic);
+        let start = self.range.start + progress.received.len() as u64;
+        let mut options =
+            GetOptions { range: Some(GetRange::Bounded(start..self.range.end)), ..GetOptions::default() };
+        options.extensions.insert(response.clone());
+        options.if_none_match =
+            self.if_none_match.as_ref().filter(|v| is_etag(&v.tag)).map(|v| v.tag.to_string());
+        let asked = timeout(READ_TIMEOUT, self.object.store.get_opts(&self.object.path, options)).await;
+        let silent = || {
+            AttemptError::Transient(format!("no answer within {} s", READ_TIMEOUT.as_secs()), Duration::ZERO)
+        };
+        let result = match asked.map_err(|_| silent())? {
+            Ok(result) => result,
+            Err(object_store::Error::NotModified { .. }) => return Ok(None),
+            Err(error) => return self.interpret_error(&response, start, error),
+        };
+        let version = version_of(&result.meta);
+        if i64::try_from(version.len).is_err() {
+            let reason = format!(
+                "the server says that the file has {} bytes, which none has; leave it out",
+                version.len
+            );
+            return Err(AttemptError::Permanent(self.error_of(&reason)));
+        }
+        if let Some(expected) = progress.version.as_ref().filter(|expected| **expected != version) {
+            return Err(AttemptError::Permanent(self.version_changed(expected, &version)));
+        }
+        progress.version = Some(version.clone());
+        let promised = result.range.end - result.range.start;
+        let whole = progress.received.len() as u64 + promised;
+        // At most the requested length: the store checked it against the file's length.
+        progress.received.reserve(promised as usize);
+        let mut parts = result.into_stream();
+        let (begun, time_limit) =
+            (Instant::now(), ATTEMPT_TIMEOUT + Duration::from_secs(promised / MIN_BYTES_PER_SECOND));
+        loop {
+            let left = time_limit.saturating_sub(begun.elapsed());
+            let part = match timeout(READ_TIMEOUT.min(left), parts.next()).await {
+                Ok(Some(Ok(part))) => part,
+                // Anything after the last byte is ignored, including an error.
+                _ if progress.received.len() as u64 == whole => break,
+                Ok(Some(Err(error))) => {
+                    return Err(AttemptError::Transient(
+                        format!("the answer broke off ({})", self.parsed_url.scrub(&root_cause(&error))),
+                        Duration::ZERO,
+                    ))
+                }
+                Ok(None) => break,
+                Err(_) if begun.elapsed() >= time_limit => {
+                    let reason = format!("the answer was not there after {} s", time_limit.as_secs());
+                    return Err(AttemptError::Transient(reason, Duration::ZERO));
+                }
+                Err(_) => {
+                    let reason = format!("the answer stopped for {} s", READ_TIMEOUT.as_secs());
+                    return Err(AttemptError::Transient(reason, Duration::ZERO));
+                }
+            };
+            self.traffic.add(RemoteStats { bytes: part.len() as u64, ..RemoteStats::default() });
+            if progress.received.len() + part.len() > whole as usize {
+                return Err(AttemptError::Permanent(
+                    self.error_of("the server sends more bytes than it says; leave the file out"),
+                ));
+            }
+            progress.received.extend_from_slice(&part);
+            progress.last_byte_at = Some(Instant::now());
+        }
+        match progress.received.len() as u64 == whole {
+            true => Ok(Some(version)),
+            false => Err(AttemptError::Transient("the answer ended too early".into(), Duration::ZERO)),
+        }
+    }
+
+    /// Interprets a response without bytes.
+    fn interpret_error(
+        &self,
+        response: &ResponseInfo,
+        start: u64,
+        error: object_store::Error,
+    ) -> Result<Option<Version>, AttemptError> {
+        let lasting = |text: &str| Err(AttemptError::Permanent(self.error_of(text)));
+        let first = start == 0 && self.version.is_none();
+        match (response.status(), &error) {
+            (Some(304), _) => Ok(None),
+            // An empty file has no byte 0; servers answer with 416, or with 200 and no bytes.
+            (Some(416), _) if first && !response.has_bytes() => Ok(Some(Version { len: 0, tag: "".into() })),
+            (Some(200), _) if first && response.length() == 0 => Ok(Some(Version { len: 0, tag: "".into() })),
+            (Some(416), _) if first => lasting(
+                "the server has bytes of the file, and says that the first ones cannot be had: it cannot do ranges; use one that can, or download the file",
+            ),
+            (Some(416), _) => lasting("the file is shorter now than when it was opened; open it again"),
+            (Some(404 | 410), _) | (_, object_store::Error::NotFound { .. }) => {
+                Err(AttemptError::Permanent(Error::NotFound { site: self.site() }))
+            }
+            (Some(status @ (401 | 403)), _) => {
+                lasting(&format!("refused with status {status}{}; {}", s3_error_code(&error), self.credentials_hint()))
+            }
+            (Some(status @ (301 | 307 | 400)), _) if response.region().is_some() => lasting(&format!(
+                "status {status}: the bucket is in region {0}; set AWS_REGION={0}",
+                response.region().unwrap_or_default()
+            )),
+            (Some(200), _) => lasting(
+                "the server answers a request for a range with the whole file: it cannot do ranges; use one that can (nginx, Apache, S3), or download the file",
+            ),
+            (Some(206), _) => lasting(&format!(
+                "the server answers with other bytes than those asked for ({}); use one that can do ranges, or download the file",
+                self.parsed_url.scrub(&root_cause(&error))
+            )),
+            (Some(status @ (408 | 425 | 429 | 500..)), _) => {
+                let reason = format!("status {status}{}", s3_error_code(&error));
+                Err(AttemptError::Transient(reason, response.retry_after()))
+            }
+            (Some(status), _) => lasting(&format!("status {status}{}; check the URL", s3_error_code(&error))),
+            (None, _) => {
+                let reason = format!("no answer ({})", self.parsed_url.scrub(&root_cause(&error)));
+                Err(AttemptError::Transient(reason, Duration::ZERO))
+            }
+        }
+    }
+
+    fn credentials_hint(&self) -> &'static str {
+        match &self.parsed_url.address {
+            Address::Bucket { .. } => {
+                "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN (`aws configure export-credentials --format env` writes them), or AWS_EC2_METADATA_DISABLED=false for the role of the machine; without any, buckets are read as anybody may"
+            }
+            Address::Web { .. } => {
+                "put name and password into the URL (https://name:password@host/…), or ask for a new one if it is signed: it may have expired"
+            }
+        }
+    }
+
+    fn version_changed(&self, was: &Version, is: &Version) -> Error {
+        let describe = |v: &Version| match v.tag.is_empty() {
+            true => format!("{} bytes", v.len),
+            false => format!("{} bytes, {}", v.len, v.tag),
+        };
+        self.error_of(&format!(
+            "the file on the server was replaced after it was opened ({} then, {} now); open it again, and let files be while they are read",
+            describe(was),
+            describe(is)
+        ))
+    }
+
+    fn site(&self) -> Site {
+        Site::file(&self.parsed_url.name)
+    }
+
+    fn error_of(&self, reason: &str) -> Error {
+        let Range { start, end } = self.range;
+        let reason = format!("bytes {start}..{end} could not be read: {reason}");
+        Error::Io {
+            site: self.site().with(Location::WholeFile),
+            source: Arc::new(std::io::Error::other(reason)),
+        }
+    }
+}
+
+struct RangeProgress {
+    received: BytesMut,
+    version: Option<Version>,
+    /// When the last byte arrived.
+    last_byte_at: Option<Instant>,
+}
+
+fn version_of(meta: &object_store::ObjectMeta) -> Version {
+    let modified = || match meta.last_modified.timestamp() {
+        0 => String::new(),
+        _ => format!("last modified {}", meta.last_modified.to_rfc3339()),
+    };
+    Version { len: meta.size, tag: meta.e_tag.clone().unwrap_or_else(modified).into() }
+}
+
+/// Whether a tag is an ETag, which a server accepts for comparison.
+fn is_etag(tag: &str) -> bool {
+    tag.ends_with('"')
+}
+
+/// The error code in S3's response, such as " (SlowDown)".
+fn s3_error_code(error: &object_store::Error) -> String {
+    let text = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source())
+        .map(ToString::to_string)
+        .find(|text| text.contains("<Code>"))
+        .unwrap_or_default();
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let is_word =
+        |code: &str| !code.is_empty() && code.len() < 64 && code.chars().all(|c| c.is_ascii_alphanumeric());
+    code.filter(|(code, _)| is_word(code)).map_or_else(String::new, |(code, _)| format!(" ({code})"))
+}
+
+/// Half of the pause to all of it, so that requests that failed together are not repeated together.
+fn jittered(backoff: Duration) -> Duration {
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
+    backoff.mul_f64(0.5 + f64::from(nanos / 1000 % 1000) / 2000.0)
+}
